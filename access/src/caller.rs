@@ -10,7 +10,11 @@ use catalog::{Place, Sight, TokenQuota};
 use event::{Id, Right, Rights, Timestamp};
 use log::key::{EntityId, Scope};
 
-use crate::{limits::Limits, token::Digest};
+use crate::{
+    limits::Limits,
+    session::{Came, Opener, Session},
+    token::Digest,
+};
 
 /// Who somebody is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +52,8 @@ pub struct Caller {
     pub limits: Limits,
     /// The categories of the workspaces in `rights` and in `limits`, where the token is limited to some.
     pub(crate) categories: BTreeMap<Id, Id>,
+    /// How it came.
+    pub(crate) came: Came,
     /// Until when its token is good.
     pub(crate) until: Option<Timestamp>,
     /// What each of its requests needs, made with the first one.
@@ -70,8 +76,8 @@ impl PartialEq for Made {
 impl Eq for Made {}
 
 impl Caller {
-    /// A caller that may do everything.
-    pub(crate) fn preset() -> Self {
+    /// A caller that may do everything, by the digest of its token.
+    pub(crate) fn preset(digest: Digest) -> Self {
         Self {
             principal: Principal::Preset,
             token: None,
@@ -80,6 +86,7 @@ impl Caller {
             rights: BTreeMap::from([(Scope::Server, Rights::all())]),
             limits: Limits::default(),
             categories: BTreeMap::new(),
+            came: Came::With(Opener::Preset(digest)),
             until: None,
             made: Made::default(),
         }
@@ -91,6 +98,14 @@ impl Caller {
             let token = self.token.as_ref().map(|id| id.as_str().into());
             (self.principal.to_string().into(), token)
         })
+    }
+
+    /// The session that it came in, if it did.
+    pub fn session(&self) -> Option<&Session> {
+        match &self.came {
+            Came::With(_) => None,
+            Came::In(session) => Some(session),
+        }
     }
 
     /// The rights on the whole server.
@@ -171,7 +186,7 @@ mod tests {
                 .collect(),
             limits: Limits { scopes: scopes.map(|all| all.iter().cloned().collect()), ..Limits::default() },
             categories: categories.iter().map(|(w, c)| ((*w).clone(), (*c).clone())).collect(),
-            ..Caller::preset()
+            ..Caller::preset([0; 32])
         }
     }
 

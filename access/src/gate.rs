@@ -13,6 +13,7 @@ use crate::{
     caller::{Caller, Made, Principal},
     limits::Limits,
     oidc::{Claims, Oidc, Wrong},
+    session::{Came, Issued, Opener, Session},
     token::{Digest, Token, is_same},
     tokens::Tokens,
 };
@@ -33,6 +34,12 @@ pub enum Refusal {
     Address,
     /// This is wrong with what an issuer signed.
     Bearer(Wrong),
+    /// It came with a session alone, as any page can make a browser do.
+    Unasked,
+    /// It came with a session from a page of another origin.
+    Foreign,
+    /// The session is not one that is good now.
+    Ended,
 }
 
 impl fmt::Display for Refusal {
@@ -42,6 +49,9 @@ impl fmt::Display for Refusal {
             Self::Malformed => "the header Authorization holds no whole token; it was cut or mistyped",
             Self::Unknown => "the token is not good: it is unknown, revoked or expired",
             Self::Address => "the token is not good at this address",
+            Self::Unasked => "a session counts only together with the header `Almanac-Dashboard`",
+            Self::Foreign => "a session counts only for pages of this server itself",
+            Self::Ended => "the session has ended; sign in again",
             Self::Bearer(wrong) => return write!(f, "the bearer of the issuer is not good: {wrong}"),
         };
         f.write_str(says)
@@ -80,7 +90,7 @@ impl Access {
     /// The same, with a token that is not in the table and may do everything.
     #[must_use]
     pub fn with_preset(self, token: Option<&Token>) -> Self {
-        Self { preset: token.map(|token| (token.digest(), Arc::new(Caller::preset()))), ..self }
+        Self { preset: token.map(|token| (token.digest(), Arc::new(Caller::preset(token.digest())))), ..self }
     }
 
     /// The same, which also believes what an issuer signed.
@@ -130,17 +140,46 @@ impl Access {
         {
             return Ok(Ok(Arc::clone(caller)));
         }
+        let read = async |now| Ok(self.read(&digest, now).await?.map(Arc::new));
+        self.known(digest, read, address, Refusal::Unknown).await
+    }
+
+    /// Who calls in this session from this address.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn caller_in(
+        &self,
+        session: &Session,
+        address: Option<IpAddr>,
+    ) -> Result<Result<Arc<Caller>, Refusal>> {
+        let read = async |now| Ok(self.read_session(session, now).await?.map(Arc::new));
+        self.known(session.digest(), read, address, Refusal::Ended).await
+    }
+
+    /// Knows nothing more of a session that was closed, so that here it ends at once.
+    pub(crate) fn forget(&self, session: &Session) {
+        self.callers.forget(&session.digest());
+    }
+
+    /// The caller that is kept, or read; `refusal`, when it is nobody.
+    async fn known(
+        &self,
+        digest: Digest,
+        read: impl AsyncFnOnce(Timestamp) -> Result<Option<Arc<Caller>>>,
+        address: Option<IpAddr>,
+        refusal: Refusal,
+    ) -> Result<Result<Arc<Caller>, Refusal>> {
         let now = self.clock.now();
-        let unknown = || Error::not_found("the token is unknown");
-        let read = async { self.read(&digest).await?.map(Arc::new).ok_or_else(unknown) };
+        let read = async { read(now).await?.ok_or_else(|| Error::not_found("the caller is unknown")) };
         // What is not there is not kept, so nobody fills the memory with it.
         let caller = match self.callers.get(digest, now, read).await {
             Ok(caller) => caller,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Err(Refusal::Unknown)),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Err(refusal)),
             Err(error) => return Err(error),
         };
         if caller.until.is_some_and(|until| until <= now) {
-            return Ok(Err(Refusal::Unknown));
+            return Ok(Err(refusal));
         }
         if !caller.limits.has_address(address) {
             return Ok(Err(Refusal::Address));
@@ -148,9 +187,34 @@ impl Access {
         Ok(Ok(caller))
     }
 
+    /// The caller of a session as the table has it: its opener, as that is now.
+    async fn read_session(&self, session: &Session, now: Timestamp) -> Result<Option<Caller>> {
+        let Some(opened) = self.tokens.session(session).await?.filter(|opened| now < opened.until) else {
+            return Ok(None);
+        };
+        let caller = match opened.opener {
+            Opener::Token(digest) => self.read(&digest, now).await?.filter(|caller| caller.once.is_none()),
+            Opener::Preset(digest) => {
+                let own = self.preset.as_ref().filter(|(own, _)| is_same(own, &digest));
+                own.map(|(_, caller)| Caller::clone(caller))
+            }
+            Opener::Signed(digest, Issued { issuer, claims }) => {
+                let oidc = self.oidc.as_ref().filter(|oidc| oidc.settings().issuer == issuer);
+                match oidc.filter(|_| now < claims.until) {
+                    Some(oidc) => self.claimed(oidc, digest, claims, now).await?.ok(),
+                    None => None,
+                }
+            }
+        };
+        Ok(caller.map(|caller| Caller {
+            until: Some(caller.until.map_or(opened.until, |until| until.min(opened.until))),
+            came: Came::In(session.clone()),
+            ..caller
+        }))
+    }
+
     /// The caller of a token as the table has it; `None`, when it is good for nobody.
-    async fn read(&self, digest: &Digest) -> Result<Option<Caller>> {
-        let now = self.clock.now();
+    async fn read(&self, digest: &Digest, now: Timestamp) -> Result<Option<Caller>> {
         let Some(record) = self.tokens.find(digest).await?.filter(|record| !record.has_expired(now)) else {
             return Ok(None);
         };
@@ -184,6 +248,7 @@ impl Access {
             rights,
             limits: record.limits,
             categories,
+            came: Came::With(Opener::Token(*digest)),
             until: record.expires_at,
             made: Made::default(),
         }))
@@ -214,9 +279,10 @@ impl Access {
     /// Who calls with a bearer that an issuer signed.
     async fn signed_caller(&self, oidc: &Oidc, bearer: &str) -> Result<Result<Arc<Caller>, Refusal>> {
         let (now, mut wrong) = (self.clock.now(), Wrong::Expired);
+        let digest = Sha256::digest(bearer).into();
         let read = async {
             let caller = match oidc.verify(bearer, now).await? {
-                Ok(claims) => self.claimed(oidc, claims, now).await?,
+                Ok(claims) => self.claimed(oidc, digest, claims, now).await?,
                 Err(wrong) => Err(wrong),
             };
             caller.map(Arc::new).map_err(|found| {
@@ -224,7 +290,7 @@ impl Access {
                 Error::not_found("the bearer is not good")
             })
         };
-        match self.callers.get(Sha256::digest(bearer).into(), now, read).await {
+        match self.callers.get(digest, now, read).await {
             Ok(caller) if caller.until.is_some_and(|until| until <= now) => {
                 Ok(Err(Refusal::Bearer(Wrong::Expired)))
             }
@@ -234,8 +300,14 @@ impl Access {
         }
     }
 
-    /// The caller that claims are of.
-    async fn claimed(&self, oidc: &Oidc, claims: Claims, now: Timestamp) -> Result<Result<Caller, Wrong>> {
+    /// The caller that claims are of, which came with a bearer of this digest.
+    async fn claimed(
+        &self,
+        oidc: &Oidc,
+        digest: Digest,
+        claims: Claims,
+        now: Timestamp,
+    ) -> Result<Result<Caller, Wrong>> {
         let unknown = Wrong::Principal(claims.name.clone());
         let named = |kind| self.catalog.principal_named(kind, &claims.name);
         let at = match (named(EntityKind::User).await?, named(EntityKind::System).await?) {
@@ -265,6 +337,7 @@ impl Access {
             groups.extend(try_join_all(some.iter().map(|name| named(name))).await?.into_iter().flatten());
         }
         let rights = self.rights(&at, groups).await?;
+        let (issuer, until) = (oidc.settings().issuer.clone(), claims.until);
         Ok(Ok(Caller {
             principal: Principal::Known(at, found.entity().name.clone()),
             token: None,
@@ -273,7 +346,8 @@ impl Access {
             rights,
             limits: Limits::default(),
             categories: BTreeMap::new(),
-            until: Some(claims.until),
+            came: Came::With(Opener::Signed(digest, Issued { issuer, claims })),
+            until: Some(until),
             made: Made::default(),
         }))
     }

@@ -27,7 +27,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Callers may also come with what an OpenID Connect issuer signed: [`oidc`].
+//! Callers may also come with what an OpenID Connect issuer signed: [`oidc`]. A browser comes in a [`Session`] that either opened.
 //!
 //! It knows nothing of ingest, projector or query.
 
@@ -38,6 +38,7 @@ mod limits;
 mod network;
 pub mod oidc;
 mod once;
+mod session;
 mod token;
 mod tokens;
 
@@ -46,5 +47,6 @@ pub use gate::{Access, Refusal};
 pub use limits::{Limits, MAX_LISTED};
 pub use network::Network;
 pub use once::{MAX_DAYS_ONCE, Use};
+pub use session::{MAX_SESSIONS, SESSION_SECONDS, Session};
 pub use token::{Digest, PREFIX, TOKEN_BYTES, Token};
 pub use tokens::{MAX_DAYS, MAX_TOKENS, NewToken, TokenRecord, Tokens};

@@ -3,9 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 
 use ::access::Network;
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// The most addresses that are looked at.
 const MAX_HOPS: usize = 32;
@@ -36,6 +37,12 @@ impl Proxies {
             client = before;
         }
         client
+    }
+
+    /// Whether a trusted proxy sent a request that its client encrypted: unless the proxy says that it was not.
+    pub(crate) fn is_encrypted(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
+        let is_plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"http");
+        self.is_trusted(peer.to_canonical()) && !headers.get_all(FORWARDED_PROTO).iter().any(is_plain)
     }
 
     fn is_trusted(&self, address: IpAddr) -> bool {
@@ -83,5 +90,17 @@ mod tests {
         let nobody = Proxies::default();
         let headers: HeaderMap = [(FORWARDED_FOR, "192.0.2.1".parse().unwrap())].into_iter().collect();
         assert_eq!(nobody.client("127.0.0.1".parse().unwrap(), &headers).to_string(), "127.0.0.1");
+    }
+
+    #[test]
+    fn a_trusted_proxy_says_when_its_client_did_not_encrypt() {
+        let proxies = Proxies::new(vec!["10.0.0.0/8".parse().unwrap()]);
+        let is_encrypted = |peer: &str, said: &[&str]| {
+            let said = said.iter().map(|value| (FORWARDED_PROTO, value.parse().unwrap()));
+            proxies.is_encrypted(peer.parse().unwrap(), &said.collect::<HeaderMap>())
+        };
+        assert!(is_encrypted("10.0.0.1", &["https"]) && is_encrypted("::ffff:10.0.0.1", &[]));
+        assert!(!is_encrypted("10.0.0.1", &["http"]) && !is_encrypted("10.0.0.1", &["https", "HTTP"]));
+        assert!(!is_encrypted("192.0.2.1", &["https"]), "anybody can say so");
     }
 }

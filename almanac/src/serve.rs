@@ -156,7 +156,9 @@ impl Client {
         let Self { router, listening, peer } = self;
         let service = service_fn(move |mut request: Request<Incoming>| {
             let address = Some(listening.proxies.client(peer, request.headers()));
-            request.extensions_mut().insert(Asker { address, ..Asker::default() });
+            let is_encrypted =
+                listening.tls.is_some() || listening.proxies.is_encrypted(peer, request.headers());
+            request.extensions_mut().insert(Asker { address, is_encrypted, ..Asker::default() });
             router.clone().oneshot(request.map(Body::new))
         });
         let connection = http.serve_connection(TokioIo::new(stream), service);

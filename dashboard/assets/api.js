@@ -1,7 +1,7 @@
 // The HTTP API, as any other client would ask it.
 
-const KEPT = 'almanac-token';
-let token = sessionStorage.getItem(KEPT);
+/** With this header a request counts as one of these pages, so that the cookie of a session is taken for who asks. */
+const OWN = { 'Almanac-Dashboard': 'yes' };
 
 /** What a problem document says. */
 export class Problem extends Error {
@@ -9,16 +9,6 @@ export class Problem extends Error {
     super(detail);
     this.status = status;
   }
-}
-
-/** Whether a token was given. */
-export const isSignedIn = () => token !== null;
-
-/** Keeps a token for this tab until it is closed; null forgets it. */
-export function keepToken(text) {
-  token = text;
-  if (text === null) sessionStorage.removeItem(KEPT);
-  else sessionStorage.setItem(KEPT, text);
 }
 
 /** Where something of a workspace is, such as `live`. */
@@ -35,11 +25,10 @@ export function url(path, parameters = {}) {
 }
 
 async function send(where, options = {}) {
-  const headers = { ...options.headers };
-  if (token !== null) headers.Authorization = `Bearer ${token}`;
+  const headers = { ...options.headers, ...OWN };
   let answer;
   try {
-    answer = await fetch(where, { ...options, headers, credentials: 'omit' });
+    answer = await fetch(where, { ...options, headers, credentials: 'same-origin' });
   } catch (error) {
     if (error.name === 'AbortError') throw error;
     throw new Problem(0, 'The server does not answer.');
@@ -53,6 +42,26 @@ async function send(where, options = {}) {
     // It is no problem document; what it says is all there is.
   }
   throw new Problem(answer.status, detail || `The server answered ${answer.status}.`);
+}
+
+/** Opens a session with a token. Its cookie is kept by the browser, where no script can read it; the token is kept nowhere. */
+export async function signIn(token) {
+  try {
+    await send('/v1/session', { method: 'POST', headers: { Authorization: `Bearer ${token}` } });
+  } catch (error) {
+    const isThere = ![404, 405].includes(error.status);
+    throw isThere ? error : new Problem(error.status, 'This process only reads, so nobody can sign in here: open the address of one that takes events as well.');
+  }
+}
+
+/** Closes the session. */
+export async function signOut() {
+  try {
+    await send('/v1/session', { method: 'DELETE' });
+  } catch (error) {
+    // Who is not signed in any more has what was wanted.
+    if (error.status !== 401) throw error;
+  }
 }
 
 /** A JSON document. */

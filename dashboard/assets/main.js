@@ -1,6 +1,6 @@
 // The frame: which page is shown, who is signed in, light or dark.
 
-import { Problem, isSignedIn, json, keepToken } from './api.js';
+import { Problem, json, signIn, signOut } from './api.js';
 import { announce, fresh, h, name } from './dom.js';
 import { change, link, read } from './state.js';
 
@@ -29,6 +29,9 @@ let timer = null;
 const LATER = 2_000;
 let running = new AbortController();
 
+/** The other tabs with these pages. */
+const others = new BroadcastChannel('almanac-session');
+
 const THEMES = ['system', 'light', 'dark'];
 
 function theme(next) {
@@ -51,31 +54,38 @@ function drawHead(now) {
   const tabs = now.workspace
     ? Object.entries(OF_WORKSPACE).map(([page, [text]]) => [text, link(page, now.workspace, kept), page === now.page])
     : Object.entries(SERVER).map(([page, [text]]) => [text, link(page, null), page === now.page]);
-  const signOut = () => {
-    keepToken(null);
-    who = null;
-    show();
-  };
+  const leave = () => signOut().then(() => forget(), failed);
   head.replaceChildren(
     h('div', { class: 'bar' },
       h('a', { class: 'brand', href: '#/workspaces' }, h('img', { src: '/dashboard/icon.svg', alt: '', width: 26, height: 26 }), 'Almanac'),
       now.workspace && h('span', { class: 'where' }, h('span', { class: 'quiet', 'aria-hidden': 'true' }, '/'), name(now.workspace)),
       h('span', { class: 'space' }),
       who && h('span', { class: 'quiet who' }, name(who)),
-      isSignedIn() && h('button', { type: 'button', onclick: signOut }, 'Sign out'),
+      who && h('button', { type: 'button', onclick: leave }, 'Sign out'),
       themeChoice()),
     h('nav', { 'aria-label': now.workspace ? 'Pages of the workspace' : 'Pages' },
       h('ul', null, tabs.map(([text, href, here]) => h('li', null, h('a', { href, 'aria-current': here ? 'page' : null }, text))))),
     h('p', { id: 'said', class: 'unseen', role: 'status' }));
 }
 
-function signIn(problem) {
+/** Shows nothing more of who was signed in: here, and in the other tabs. */
+function forget() {
+  who = null;
+  others.postMessage('signed out');
+  show();
+}
+
+function askForToken(problem) {
   const id = fresh('token');
   const input = h('input', { id, type: 'password', autocomplete: 'off', spellcheck: 'false', required: true });
   const submit = (event) => {
     event.preventDefault();
-    keepToken(input.value.trim());
-    show();
+    const token = input.value.trim();
+    input.value = '';
+    signIn(token).then(() => {
+      others.postMessage('signed in');
+      show();
+    }, (error) => (error.status === 401 ? askForToken(error.message) : failed(error)));
   };
   document.title = 'Sign in · Almanac';
   main.replaceChildren(h('form', { class: 'card sign-in', onsubmit: submit },
@@ -84,17 +94,16 @@ function signIn(problem) {
     problem && h('p', { class: 'notice', role: 'alert' }, problem),
     h('label', { for: id }, 'Token'), input,
     h('button', { class: 'first', type: 'submit' }, 'Sign in'),
-    h('p', { class: 'quiet' }, 'It is kept for this tab alone, and forgotten when you sign out or close it.')));
+    h('p', { class: 'quiet' }, 'It opens a session of 12 hours at most, and is not kept. The session ends when you sign out, or the token is revoked.')));
   input.focus();
 }
 
 function failed(error) {
   if (error instanceof Problem && error.status === 401) {
-    const was = isSignedIn();
-    keepToken(null);
+    const was = who;
     who = null;
     drawHead(read());
-    signIn(was ? error.message : null);
+    askForToken(was ? error.message : null);
     return;
   }
   const text = error instanceof Problem ? error.message : 'The page has a mistake; the console of the browser says more.';
@@ -161,4 +170,8 @@ document.getElementById('skip').addEventListener('click', (event) => {
 });
 theme();
 addEventListener('hashchange', () => show());
+others.addEventListener('message', () => {
+  who = null;
+  show();
+});
 show();

@@ -322,7 +322,7 @@ mod tests {
             token(&[0xab; 32]).to_string(),
             token_of(&EntityId::User(w.clone()), &other).to_string(),
             tokens_made(&EntityId::User(w.clone())).to_string(),
-            access().to_string(),
+            format!("{}\n{}", session(&[0xab; 32], 7), access()),
             audit_record(&Trail::Workspace(w.clone()), 7).to_string(),
             audit_record(&Trail::Server, 7).to_string(),
             free_counter(&EntityId::Model(w.clone(), other.clone()), "views").to_string(),

@@ -96,6 +96,27 @@ impl Browser {
         self.call("POST", "/execute/sync", &json!({"script": script, "args": args}))
     }
 
+    /// What a script hands to its last argument, a function, sooner or later.
+    pub(crate) fn run_until_done(&self, script: &str, args: &[Value]) -> Value {
+        self.call("POST", "/execute/async", &json!({"script": script, "args": args}))
+    }
+
+    /// The window, or tab, that is spoken to.
+    pub(crate) fn window(&self) -> String {
+        self.call("GET", "/window", &Value::Null).as_str().unwrap().to_owned()
+    }
+
+    /// Speaks to another window.
+    pub(crate) fn switch_to(&self, window: &str) {
+        self.call("POST", "/window", &json!({"handle": window}));
+    }
+
+    /// Opens another tab of the same browser, and speaks to that.
+    pub(crate) fn open_window(&self) {
+        let made = self.call("POST", "/window/new", &json!({"type": "tab"}));
+        self.switch_to(made["handle"].as_str().unwrap());
+    }
+
     /// Runs a script until what it returns is true.
     pub(crate) fn wait_for(&self, what: &str, args: &[Value]) {
         for _ in 0..MAX_LOOKS {

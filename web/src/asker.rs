@@ -17,6 +17,8 @@ pub struct Asker {
     pub request_id: Arc<str>,
     /// The address of the client.
     pub address: Option<IpAddr>,
+    /// Whether the client called over TLS, as far as is known.
+    pub is_encrypted: bool,
 }
 
 /// What an answer carries whose request was refused for who sent it. Outer layers take note of it.

@@ -1,6 +1,6 @@
 //! The one place where a request is let in or refused: what its route demands against what its caller may do.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     extract::{MatchedPath, RawPathParams, Request, State, rejection::RawPathParamsRejection},
@@ -13,7 +13,7 @@ use event::{Error, Right, Rights};
 use log::key::EntityKind;
 use web::{About, Asker, Demand, Demands, Need, Problem, Refused, Routes};
 
-use super::{once, words::Words};
+use super::{once, session, words::Words};
 use crate::{
     caller::Caller,
     gate::{Access, Refusal},
@@ -64,10 +64,14 @@ async fn guarded(
         Ok(request) => request,
         Err(refused) => return *refused,
     };
-    match request.extensions().get::<Arc<Caller>>().and_then(|caller| caller.once) {
+    let mut response = match request.extensions().get::<Arc<Caller>>().and_then(|caller| caller.once) {
         Some(digest) => once::used(&guard.access, digest, request, next).await,
         None => next.run(request).await,
+    };
+    if let Some(session::Closed(session)) = response.extensions_mut().remove() {
+        guard.access.forget(&session);
     }
+    response
 }
 
 /// A bearer of the header, if there is one and no other.
@@ -93,13 +97,13 @@ fn has_secret(uri: &Uri) -> bool {
         || pairs.any(|(name, value)| says_so(name) || Oidc::is_alike(value))
 }
 
-fn unknown(refusal: &Refusal) -> Response {
+fn unknown(refusal: &Refusal, is_encrypted: bool) -> Response {
     let mut response = Problem::new(StatusCode::UNAUTHORIZED, refusal.to_string()).into_response();
     response
         .headers_mut()
         .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"almanac\""));
     response.extensions_mut().insert(Refused::default());
-    response
+    if *refusal == Refusal::Ended { session::without_cookie(response, is_encrypted) } else { response }
 }
 
 fn forbidden(right: Right, on: &str) -> Problem {
@@ -112,6 +116,25 @@ impl Guard {
         self.demands.get(path)?.get(method)
     }
 
+    /// Who calls: by the bearer, else in the session.
+    async fn caller(
+        &self,
+        headers: &HeaderMap,
+        address: Option<IpAddr>,
+        is_encrypted: bool,
+    ) -> Result<Result<Arc<Caller>, Refusal>, Error> {
+        let session = match bearer(headers) {
+            Ok(None) => session::of(headers, is_encrypted),
+            Ok(bearer) => return self.access.caller(bearer, address).await,
+            Err(refusal) => Err(refusal),
+        };
+        match session {
+            Ok(Some(session)) => self.access.caller_in(&session, address).await,
+            Ok(None) => self.access.caller(None, address).await,
+            Err(refusal) => Ok(Err(refusal)),
+        }
+    }
+
     /// The request, when its caller may have it done; else the answer.
     async fn let_in(
         &self,
@@ -120,12 +143,12 @@ impl Guard {
         request: Request,
     ) -> Result<Request, Box<Response>> {
         let refuse = |problem: Problem| Box::new(problem.into_response());
-        let address = request.extensions().get::<Asker>().and_then(|asker| asker.address);
-        let found = match bearer(request.headers()) {
-            Ok(bearer) => self.access.caller(bearer, address).await.map_err(|error| refuse(error.into()))?,
-            Err(refusal) => Err(refusal),
-        };
-        let caller = found.map_err(|refusal| Box::new(unknown(&refusal)))?;
+        let asker = request.extensions().get::<Asker>();
+        let (address, is_encrypted) =
+            asker.map_or((None, false), |asker| (asker.address, asker.is_encrypted));
+        let found = self.caller(request.headers(), address, is_encrypted).await;
+        let found = found.map_err(|error| refuse(error.into()))?;
+        let caller = found.map_err(|refusal| Box::new(unknown(&refusal, is_encrypted)))?;
         let refuse = |problem: Problem| {
             let is_refusal = [StatusCode::FORBIDDEN, StatusCode::NOT_FOUND].contains(&problem.status());
             let mut refused = refuse(problem);

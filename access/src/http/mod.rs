@@ -1,7 +1,8 @@
-//! Access over HTTP: the guard before all routes, and the tokens.
+//! Access over HTTP: the guard before all routes, the tokens, and the sessions of browsers.
 
 mod guard;
 mod once;
+mod session;
 mod tokens;
 mod words;
 

@@ -22,6 +22,7 @@ use web::{
     schema,
 };
 
+use super::session;
 use crate::{
     caller::Caller,
     limits::{Limits, MAX_LISTED},
@@ -30,7 +31,7 @@ use crate::{
 
 const JSON: &str = "application/json";
 
-const ALWAYS: [StatusCode; 3] =
+pub(super) const ALWAYS: [StatusCode; 3] =
     [StatusCode::BAD_REQUEST, StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
 const OF_BODY: [StatusCode; 3] =
     [StatusCode::PAYLOAD_TOO_LARGE, StatusCode::UNSUPPORTED_MEDIA_TYPE, StatusCode::UNPROCESSABLE_ENTITY];
@@ -67,9 +68,9 @@ struct Asked {
     once: bool,
 }
 
-/// The routes of tokens, and of what a caller is told of itself.
+/// The routes of tokens and sessions, and of what a caller is told of itself.
 pub fn routes(service: Arc<Service>, tokens: Tokens) -> Routes {
-    all(Routes::new(), service, tokens)
+    session::add(all(Routes::new(), Arc::clone(&service), tokens.clone()), service, tokens)
 }
 
 /// Those of [`routes`] that change nothing.

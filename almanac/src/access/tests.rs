@@ -27,6 +27,7 @@ mod hostile;
 mod oidc;
 mod once;
 mod quota;
+mod session;
 
 /// The header of an answer whose request the guard has let in.
 const LET_IN: &str = "let-in";

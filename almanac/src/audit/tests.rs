@@ -26,7 +26,7 @@ use crate::up::{Options, Services};
 
 /// What changes something, in an order in which it can be done: the method, the path, and the body. A path stands for
 /// its pattern; `WORKSPACE` is each form in which a workspace is named, and `N` another number for each.
-const STEPS: [(&str, &str, &str); 58] = [
+const STEPS: [(&str, &str, &str); 59] = [
     ("POST", "/v1/users", r#"{"name":"bob"}"#),
     ("POST", "/v1/groups", r#"{"name":"risk"}"#),
     ("POST", "/v1/systems", r#"{"name":"nightly"}"#),
@@ -36,6 +36,7 @@ const STEPS: [(&str, &str, &str); 58] = [
     ("PUT", "/v1/groups/risk/members/bob", ""),
     ("POST", "/v1/tokens/user:bob", r#"{"name":"laptop"}"#),
     ("DELETE", "/v1/tokens/user:bob/laptop", ""),
+    ("POST", "/v1/session", ""),
     ("PUT", "/v1/server/grants/user:bob", r#"{"role":"reader"}"#),
     ("DELETE", "/v1/server/grants/user:bob", ""),
     ("POST", "/v1/categories", r#"{"name":"spare"}"#),
@@ -131,8 +132,9 @@ const EXEMPT: [(&str, &str, &str); 6] = [
     ("DELETE", "/v1/workspaces/{workspace}/consumers", HAS_READ),
 ];
 
-/// What is tried by another test, since it ends what the steps are about.
-const ELSEWHERE: [(&str, &str); 4] = [
+/// What is tried by another test, since it ends what the steps are about, or needs a session.
+const ELSEWHERE: [(&str, &str); 5] = [
+    ("DELETE", "/v1/session"),
     ("DELETE", "/v1/users/{user}"),
     ("DELETE", "/v1/releases/{release}"),
     ("DELETE", "/v1/workspaces/{category}/{name}"),

@@ -34,6 +34,10 @@ pub(super) const TARGET: Target = Target {
         "X-Forwarded-For: ",
         "Accept: ",
         "If-Match: \"1\"",
+        "Cookie: almanac-session=",
+        "Almanac-Dashboard: yes",
+        "Origin: ",
+        "Sec-Fetch-Site: ",
         "eyJhbGciOiJFZERTQSIsImtpZCI6IjEifQ.",
         "\n",
     ],
@@ -53,6 +57,10 @@ fn seeds() -> Vec<Vec<u8>> {
         &format!("{good}Content-Type: application/x-ndjson\nContent-Encoding: identity\nX-Request-Id: abc-1"),
         &format!("{good}X-Forwarded-For: 10.1.2.3, 192.0.2.1\nAccept: text/csv;q=0.5, */*"),
     ]);
+    let cookie = format!("{}.03.{}", "0123456789abcdef".repeat(4), "a1B2".repeat(8));
+    seeds.extend(texts(&[&format!(
+        "Cookie: almanac-session={cookie}\nAlmanac-Dashboard: yes\nSec-Fetch-Site: same-origin"
+    )]));
     seeds.extend(texts(&["Authorization: Basic YTpi", &format!("Authorization: Bearer {UNSIGNED}")]));
     seeds
 }

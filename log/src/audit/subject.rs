@@ -21,6 +21,8 @@ pub(super) enum Subject {
     Grant(Scope, EntityId),
     /// A token.
     Token,
+    /// A session of a browser.
+    Session,
     /// What is set for a workspace, by the name of the setting.
     Setting(Id, &'static str),
     /// What a user follows.
@@ -66,6 +68,9 @@ impl Subject {
         if key::is_token(key) {
             return Some(Self::Token);
         }
+        if key::is_session(key) {
+            return Some(Self::Session);
+        }
         if let Some(workspace) = key::parse_active(key) {
             return Some(Self::Projections(workspace));
         }
@@ -109,7 +114,9 @@ impl Subject {
             | Self::Experiment(id, _)
             | Self::Run(id, _)
             | Self::Projections(id) => Trail::Workspace(id.clone()),
-            Self::Grant(..) | Self::Member(..) | Self::Token | Self::Follow(..) => Trail::Server,
+            Self::Grant(..) | Self::Member(..) | Self::Token | Self::Session | Self::Follow(..) => {
+                Trail::Server
+            }
         }
     }
 
@@ -122,6 +129,8 @@ impl Subject {
             Self::Member(..) => ["add", "change", "remove"],
             Self::Grant(..) => ["give", "change", "take"],
             Self::Token => ["create", "change", "revoke"],
+            // Where one has ended or makes room, the next one takes its number.
+            Self::Session => ["open", "open", "close"],
             Self::Follow(..) => ["begin", "change", "end"],
             Self::Alert(..) => ["raise", "change", "delete"],
             Self::Letter(..) => ["stop", "skip", "retry"],
@@ -150,6 +159,7 @@ impl Subject {
             Self::Member(..) => "member",
             Self::Grant(..) => "grant",
             Self::Token => "token",
+            Self::Session => "session",
             Self::Setting(_, name) => name,
             Self::Follow(..) => "follow",
             Self::Alert(..) => "alert",
@@ -171,8 +181,8 @@ impl Subject {
                 Some(place) => format!("{place} {principal}"),
                 None => format!("server {principal}"),
             },
-            // Never by its key, which is its digest.
-            Self::Token => item.optional_text("id").unwrap_or_default().to_owned(),
+            // Never by its key, which is its digest, or leads to that of a token.
+            Self::Token | Self::Session => item.optional_text("id").unwrap_or_default().to_owned(),
             Self::Setting(id, _) | Self::Projections(id) => EntityId::Workspace(id.clone()).to_string(),
             Self::Follow(user, followed) => {
                 format!("{} {followed}", EntityId::User(user.clone()))

@@ -1,4 +1,4 @@
-//! The keys of tokens, and of what says that callers must have one.
+//! The keys of tokens, of the sessions that they open, and of what says that callers must have one.
 
 use event::Id;
 use table::{Key, KeyRange};
@@ -8,10 +8,31 @@ use super::EntityId;
 /// What the partitions of tokens begin with.
 const TOKEN: &str = "token#";
 
+/// What the sort keys of sessions begin with.
+const SESSION: &str = "session#";
+
+fn hex(digest: &[u8; 32]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A token, by the SHA-256 of its text.
 pub fn token(digest: &[u8; 32]) -> Key {
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    Key::new(format!("{TOKEN}{hex}"), "token")
+    Key::new(format!("{TOKEN}{}", hex(digest)), "token")
+}
+
+/// A session, by what opened it (the SHA-256 of the digest of that) and its number among those of the same opener.
+pub fn session(opener: &[u8; 32], number: u8) -> Key {
+    Key::new(sessions_of(opener).pk, format!("{SESSION}{number:02}"))
+}
+
+/// The sessions of an opener.
+pub fn sessions_of(opener: &[u8; 32]) -> KeyRange {
+    KeyRange::prefix(format!("{TOKEN}opened#{}", hex(opener)), SESSION)
+}
+
+/// Whether a key is one of [`session`].
+pub fn is_session(key: &Key) -> bool {
+    is_secret(key) && key.sk.starts_with(SESSION)
 }
 
 /// A token of a principal, by its id. It leads to the token itself.

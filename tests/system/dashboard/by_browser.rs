@@ -10,6 +10,7 @@ use crate::{
 };
 
 mod hostile;
+mod session;
 
 const WORKSPACE: &str = "/v1/workspaces/flights/nyc";
 const WINDOW: &str = "from=2013-06-20&to=2013-07-08";

@@ -165,6 +165,7 @@ on_both_engines!(
     people_and_programs_of_an_issuer_are_users_and_systems,
     groups_of_the_catalog_and_of_claims_give_their_roles,
     who_is_not_known_is_created_where_that_is_set,
+    a_session_lasts_as_long_as_what_the_issuer_signed,
 );
 
 async fn people_and_programs_of_an_issuer_are_users_and_systems(house: House) {
@@ -235,5 +236,36 @@ async fn who_is_not_known_is_created_where_that_is_set(house: House) {
     assert!(house.catalog.principal_named(EntityKind::User, "bob").await.unwrap().is_some());
     let (status, _) = get_of(&service, "/v1/workspaces/credit/prod", &bearer).await;
     assert_eq!(status, StatusCode::NOT_FOUND, "bob is known and may do nothing yet");
+    house.stop.send_replace(true);
+}
+
+async fn a_session_lasts_as_long_as_what_the_issuer_signed(house: House) {
+    let service = house.service(house.settings());
+    let claimed = house.create("claimed", New::Group).await;
+    house.catalog.grant(&house.workspace, &claimed, Role::Reader, house.clock.now()).await.unwrap();
+    let mut claims = house.claims("ann@example.com");
+    claims["groups"] = json!(["claimed"]);
+    let bearer = format!("Bearer {}", house.signers[1].sign(&claims));
+    let open = Request::post("/v1/session").header("Authorization", bearer).body(Body::empty()).unwrap();
+    let answer = service.clone().oneshot(open).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::NO_CONTENT);
+    let cookie = answer.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let sees = async |service: &Router| {
+        let request = Request::get("/v1/workspaces/credit/prod").header("Cookie", &cookie);
+        let request = request.header("Almanac-Dashboard", "yes").body(Body::empty()).unwrap();
+        service.clone().oneshot(request).await.unwrap().status()
+    };
+    assert_eq!(sees(&service).await, StatusCode::OK, "by the role of the group that was claimed");
+    // Another process knows it from the table, unless it believes another issuer, or none.
+    assert_eq!(sees(&house.service(house.settings())).await, StatusCode::OK);
+    let other = OidcSettings { issuer: "http://127.0.0.1:1".to_owned(), ..house.settings() };
+    assert_eq!(sees(&house.service(other)).await, StatusCode::UNAUTHORIZED);
+    house.catalog.revoke(&house.workspace, &claimed).await.unwrap();
+    house.clock.forward(5);
+    assert_eq!(sees(&service).await, StatusCode::NOT_FOUND, "the group has no role any more");
+    house.clock.forward(3_600 + 54);
+    assert_eq!(sees(&service).await, StatusCode::NOT_FOUND);
+    house.clock.forward(1);
+    assert_eq!(sees(&service).await, StatusCode::UNAUTHORIZED, "what the issuer signed has expired");
     house.stop.send_replace(true);
 }

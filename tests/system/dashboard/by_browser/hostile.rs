@@ -1,11 +1,11 @@
-//! What the pages make of text that clients choose, of callers with tokens, and of what is new.
+//! What the pages make of text that clients choose, and of what is new.
 
 use serde_json::{Value, json};
 
-use super::{cells, shown};
+use super::shown;
 use crate::{
     browser::Browser,
-    support::{Place, Running, alone, ndjson, register, run_ok},
+    support::{Place, Running, alone, ndjson, register},
 };
 
 const HOSTILE: [&str; 5] = [
@@ -127,41 +127,4 @@ fn a_new_evaluation_appears_without_a_reload() {
     assert_eq!(service.post(&format!("{path}/outcomes"), "application/json", None, outcome).status, 201);
     browser.wait_for("document.querySelector('td:nth-child(4)')?.innerText === '1.0000'", &[]);
     assert_eq!(browser.run("return document.kept", &[]), true, "the page was not loaded again");
-}
-
-#[test]
-fn who_has_a_token_signs_in_and_out() {
-    let _alone = alone();
-    let place = Place::sqlite();
-    run_ok(&place, &["workspace", "create", "credit/prod"]);
-    run_ok(&place, &["workspace", "create", "credit/secret"]);
-    run_ok(&place, &["user", "create", "ann"]);
-    run_ok(&place, &["workspace", "grant", "credit/prod", "user:ann", "reader"]);
-    let token = run_ok(&place, &["token", "create", "--name", "laptop", "user:ann"]).trim().to_owned();
-    let admin = run_ok(&place, &["token", "generate"]).trim().to_owned();
-    let service = Running::start(&place, &[], &[("ALMANAC_ADMIN_TOKEN", &admin)]);
-    let browser = Browser::start();
-    browser.open(&format!("http://{}/#/w/credit/prod/alerts", service.address()));
-    shown(&browser, "Sign in");
-    assert_eq!(browser.violations(), [""; 0]);
-    browser.picture("sign-in");
-    browser.type_into("input[type=password]", "alm_wrong");
-    browser.click("button.first");
-    browser.wait_for("document.querySelector('[role=alert]')", &[]);
-    browser.type_into("input[type=password]", &token);
-    browser.click("button.first");
-    shown(&browser, "Alerts of credit/prod");
-    browser.open("about:blank");
-    browser.open(&format!("http://{}/", service.address()));
-    shown(&browser, "Workspaces");
-    let named: Vec<String> = cells(&browser).into_iter().map(|row| row[0].clone()).collect();
-    assert_eq!(named, ["credit/prod"], "a reader sees only what is theirs");
-    browser.run(
-        "[...document.querySelectorAll('button')].find((one) => one.innerText === 'Sign out').click()",
-        &[],
-    );
-    shown(&browser, "Sign in");
-    assert_eq!(browser.run("return sessionStorage.length", &[]), 0);
-    let kept = browser.run("return JSON.stringify(localStorage) + document.cookie + location.href", &[]);
-    assert!(!kept.as_str().unwrap().contains(&token));
 }

@@ -1,0 +1,166 @@
+//! Signing in and out of the dashboard: the cookie of a session, and when it is taken for its caller.
+//!
+//! A browser sends a cookie along with whatever any page makes it ask. So a session counts only together with a header that a page
+//! of another origin cannot set without being allowed to, which nobody is, and never beside a header `Authorization`.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension,
+    extract::State,
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use catalog::Service;
+use event::Error;
+use web::{
+    Asker, Demand, Operation, Problem, Routes,
+    openapi::{Header, ResponseBuilder},
+    schema,
+};
+
+use super::tokens::ALWAYS;
+use crate::{caller::Caller, gate::Refusal, session::Session, tokens::Tokens};
+
+/// The header of the dashboard, which has any value.
+const DASHBOARD: HeaderName = HeaderName::from_static("almanac-dashboard");
+
+/// What a browser says of where a request comes from.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The name of the cookie. Over TLS it is one that no other host can set.
+const fn name(is_encrypted: bool) -> &'static str {
+    if is_encrypted { "__Host-almanac-session" } else { "almanac-session" }
+}
+
+/// The session of a request, if its headers have one and it may count.
+pub(super) fn of(headers: &HeaderMap, is_encrypted: bool) -> Result<Option<Session>, Refusal> {
+    let name = name(is_encrypted);
+    let all =
+        headers.get_all(header::COOKIE).iter().flat_map(|all| all.as_bytes().split(|byte| *byte == b';'));
+    let own = all.filter_map(|pair| pair.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+    let mut own = own.filter(|value| !value.is_empty());
+    let Some(value) = own.next() else { return Ok(None) };
+    if !headers.contains_key(DASHBOARD) {
+        return Err(Refusal::Unasked);
+    }
+    if !is_own_page(headers) {
+        return Err(Refusal::Foreign);
+    }
+    // Of two, somebody else set one.
+    if own.next().is_some() {
+        return Err(Refusal::Ended);
+    }
+    let session = std::str::from_utf8(value).ok().and_then(Session::parse);
+    session.map(Some).ok_or(Refusal::Ended)
+}
+
+/// Whether nothing says that a request comes from a page of another origin.
+fn is_own_page(headers: &HeaderMap) -> bool {
+    if headers.contains_key(FETCH_SITE) {
+        return headers.get_all(FETCH_SITE).iter().all(|site| site == "same-origin");
+    }
+    let Some(origin) = headers.get(header::ORIGIN) else { return true };
+    let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    origin.zip(host).is_some_and(|((_, origin), host)| origin.eq_ignore_ascii_case(host))
+}
+
+/// The header that gives a browser the cookie of a session, or takes it away.
+fn cookie(session: Option<&Session>, is_encrypted: bool) -> Option<HeaderValue> {
+    let (name, secure) = (name(is_encrypted), if is_encrypted { "; Secure" } else { "" });
+    let text = session.map(Session::text).unwrap_or_default();
+    let ends = if session.is_some() { "" } else { "; Max-Age=0" };
+    let mut value =
+        HeaderValue::try_from(format!("{name}={text}; Path=/; HttpOnly; SameSite=Strict{ends}{secure}"))
+            .ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// The answer, which takes the cookie away.
+pub(super) fn without_cookie(mut response: Response, is_encrypted: bool) -> Response {
+    if let Some(none) = cookie(None, is_encrypted) {
+        response.headers_mut().insert(header::SET_COOKIE, none);
+    }
+    response
+}
+
+/// A session that was closed, in the extensions of the answer that says so.
+#[derive(Clone, Debug)]
+pub(super) struct Closed(pub(super) Session);
+
+/// What the routes need.
+#[derive(Debug)]
+struct Signing {
+    service: Arc<Service>,
+    tokens: Tokens,
+}
+
+/// The routes by which a browser signs in and out.
+pub(super) fn add(routes: Routes, service: Arc<Service>, tokens: Tokens) -> Routes {
+    let own = Routes::new()
+        .add(open_operation(), Demand::known(), open)
+        .add(close_operation(), Demand::known(), close)
+        .with_state(Arc::new(Signing { service, tokens }));
+    routes.merge(own)
+}
+
+fn done(says: &str) -> ResponseBuilder {
+    let mut set = Header::new(schema::string());
+    set.description = Some("The cookie: `HttpOnly`, `SameSite=Strict` and, over TLS, `Secure`.".into());
+    ResponseBuilder::new().description(says).header("Set-Cookie", set)
+}
+
+fn open_operation() -> Operation {
+    Operation::post("/v1/session", "open_session")
+        .tag("people")
+        .summary("Sign in: open a session for a browser")
+        .description(
+            "It is opened for the caller of `Authorization: Bearer`, and good for what that is good for, at most 12 hours. The cookie \
+             counts only together with a header `Almanac-Dashboard`, and without `Authorization`. Where callers are not asked who they are, \
+             there is nothing to open.",
+        )
+        .answers(StatusCode::NO_CONTENT, done("It is open, and the answer sets its cookie."))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::CONFLICT])
+}
+
+fn close_operation() -> Operation {
+    Operation::delete("/v1/session", "close_session")
+        .tag("people")
+        .summary("Sign out: close the session that the request came in")
+        .answers(StatusCode::NO_CONTENT, done("It is closed, and the answer takes its cookie away."))
+        .fails(&ALWAYS)
+}
+
+const NOT_KEPT: [(HeaderName, HeaderValue); 1] =
+    [(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
+
+async fn open(
+    State(signing): State<Arc<Signing>>,
+    asker: Asker,
+    caller: Option<Extension<Arc<Caller>>>,
+) -> Result<Response, Problem> {
+    let mut response = (StatusCode::NO_CONTENT, NOT_KEPT).into_response();
+    if let Some(Extension(caller)) = caller {
+        let session = signing.tokens.open_session(&caller, signing.service.clock().now()).await?;
+        let set = cookie(Some(&session), asker.is_encrypted);
+        let set = set.ok_or_else(|| Error::corrupt("the cookie of a session is no header"))?;
+        response.headers_mut().insert(header::SET_COOKIE, set);
+    }
+    Ok(response)
+}
+
+async fn close(
+    State(signing): State<Arc<Signing>>,
+    asker: Asker,
+    caller: Option<Extension<Arc<Caller>>>,
+) -> Result<Response, Problem> {
+    let mut response = without_cookie((StatusCode::NO_CONTENT, NOT_KEPT).into_response(), asker.is_encrypted);
+    if let Some(session) = caller.as_ref().and_then(|Extension(caller)| caller.session()) {
+        signing.tokens.close_session(session).await?;
+        response.extensions_mut().insert(Closed(session.clone()));
+    }
+    Ok(response)
+}

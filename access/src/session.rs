@@ -1,0 +1,326 @@
+//! Sessions: what a browser has instead of a token. The cookie of a session names what opened it and holds a secret of its own; the
+//! table has the SHA-256 of that secret. A session is good for no more than its opener is at that time, so revoking a token ends its
+//! sessions, and it ends by itself after [`SESSION_SECONDS`].
+//!
+//! The sessions of an opener are numbered, so there are never more than [`MAX_SESSIONS`] of them: the next one takes the place of the
+//! one that would end first.
+
+use std::{collections::BTreeMap, fmt};
+
+use event::{Error, Id, Result, Timestamp, id::random_letters};
+use log::key;
+use sha2::{Digest as _, Sha256};
+use table::{Condition, Item, Policy, Query, Write, item::Value, query_all, unless_overtaken};
+
+use crate::{
+    caller::Caller,
+    oidc::Claims,
+    token::{Digest, is_same},
+    tokens::Tokens,
+};
+
+/// How long a session lasts at most, in seconds: 12 hours.
+pub const SESSION_SECONDS: i64 = 12 * 60 * 60;
+
+/// The most sessions that one token or bearer has at one time.
+pub const MAX_SESSIONS: u8 = 16;
+
+/// How many letters of a cookie are chance: 190 bits.
+const SECRET_LETTERS: usize = 32;
+
+const ITEM_VERSION: i64 = 1;
+
+/// With what a caller came that can open sessions. Each has the SHA-256 of its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Opener {
+    /// A token of the table.
+    Token(Digest),
+    /// The token that the service was started with.
+    Preset(Digest),
+    /// What an issuer signed, which is not kept; what it claims is.
+    Signed(Digest, Issued),
+}
+
+/// What an issuer said of a caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Issued {
+    pub(crate) issuer: String,
+    pub(crate) claims: Claims,
+}
+
+/// How a caller came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// With a token or bearer of its own.
+    With(Opener),
+    /// In a session.
+    In(Session),
+}
+
+/// A session as its cookie names it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Session {
+    /// The SHA-256 of the digest of its opener.
+    place: Digest,
+    number: u8,
+    secret: String,
+}
+
+/// A session as the table has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Opened {
+    pub(crate) opener: Opener,
+    pub(crate) until: Timestamp,
+}
+
+impl Opener {
+    fn digest(&self) -> &Digest {
+        match self {
+            Self::Token(digest) | Self::Preset(digest) | Self::Signed(digest, _) => digest,
+        }
+    }
+
+    /// Where its sessions are: nobody learns its digest from that.
+    fn place(&self) -> Digest {
+        Sha256::digest(self.digest()).into()
+    }
+
+    fn note(&self, item: Item) -> Item {
+        let item = item.with("opener", self.digest().to_vec());
+        match self {
+            Self::Token(_) => item.with("by", "token"),
+            Self::Preset(_) => item.with("by", "preset"),
+            Self::Signed(_, Issued { issuer, claims }) => {
+                let mut item = item.with("by", "issuer").with("issuer", issuer.as_str());
+                item = item.with("name", claims.name.as_str()).with("good_until", claims.until.micros());
+                let groups = claims.groups.iter().cloned().map(Value::S).collect();
+                item.attributes.insert("groups".to_owned(), Value::L(groups));
+                item
+            }
+        }
+    }
+
+    fn of(item: &Item) -> Result<Self> {
+        let digest = digest(item, "opener")?;
+        match item.text("by")? {
+            "token" => Ok(Self::Token(digest)),
+            "preset" => Ok(Self::Preset(digest)),
+            "issuer" => {
+                let group = |value: &Value| match value {
+                    Value::S(name) => Ok(name.clone()),
+                    _ => Err(item.corrupt("`groups` holds something else than text")),
+                };
+                let claims = Claims {
+                    name: item.text("name")?.to_owned(),
+                    groups: item.list("groups")?.iter().map(group).collect::<Result<_>>()?,
+                    until: time(item, "good_until")?,
+                };
+                Ok(Self::Signed(digest, Issued { issuer: item.text("issuer")?.to_owned(), claims }))
+            }
+            _ => Err(item.corrupt("`by` is no opener of a session")),
+        }
+    }
+}
+
+impl Session {
+    fn new(opener: &Opener, number: u8) -> Self {
+        Self { place: opener.place(), number, secret: random_letters(SECRET_LETTERS) }
+    }
+
+    /// The session of the text of a cookie, if it can be one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('.');
+        let (place, number, secret) = (parts.next()?, parts.next()?, parts.next()?);
+        let is_secret =
+            secret.len() == SECRET_LETTERS && secret.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if parts.next().is_some() || !is_secret {
+            return None;
+        }
+        let number = (0..MAX_SESSIONS).find(|one| number == format!("{one:02}"))?;
+        Some(Self { place: of_hex(place)?, number, secret: secret.to_owned() })
+    }
+
+    /// The text of its cookie, for its holder alone.
+    pub fn text(&self) -> String {
+        let hex: String = self.place.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{hex}.{:02}.{}", self.number, self.secret)
+    }
+
+    /// The SHA-256 of its text, by which it is kept in memory.
+    pub(crate) fn digest(&self) -> Digest {
+        Sha256::digest(self.text()).into()
+    }
+
+    /// What the table has of its secret.
+    fn proof(&self) -> Digest {
+        Sha256::digest(&self.secret).into()
+    }
+
+    fn key(&self) -> table::Key {
+        key::session(&self.place, self.number)
+    }
+}
+
+/// Says nothing of its secret.
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Session(..)")
+    }
+}
+
+impl Tokens {
+    /// Opens a session for a caller that came with a token or bearer. Where it has [`MAX_SESSIONS`], the one that would end
+    /// first makes room.
+    ///
+    /// # Errors
+    /// `Conflict`, when the caller came in a session; those of the table.
+    pub async fn open_session(&self, caller: &Caller, now: Timestamp) -> Result<Session> {
+        let Came::With(opener) = &caller.came else {
+            return Err(Error::conflict("a session opens no other one; come with the token itself"));
+        };
+        let latest = now.plus_seconds(SESSION_SECONDS);
+        let until = caller.until.map_or(latest, |until| until.min(latest));
+        let what = format!("the sessions of {}", caller.principal);
+        let mut tries = Policy::of(&what).tries();
+        loop {
+            tries.next().await?;
+            let (number, condition) = self.room(&opener.place()).await?;
+            let session = Session::new(opener, number);
+            let item = Item::new(session.key())
+                .with("v", ITEM_VERSION)
+                .with("id", Id::new(now).as_str())
+                .with("proof", session.proof().to_vec())
+                .with("opened_at", now.micros())
+                .with("until", until.micros())
+                .with("expires_at", until.micros().div_euclid(1_000_000));
+            let write = Write::Put(opener.note(item), condition);
+            if unless_overtaken(self.table().transact(vec![write]).await)?.is_some() {
+                return Ok(session);
+            }
+        }
+    }
+
+    /// The number that the next session of an opener has, and what must hold so that nobody else's is lost.
+    async fn room(&self, place: &Digest) -> Result<(u8, Condition)> {
+        let mut taken = BTreeMap::new();
+        for item in query_all(self.table(), Query::table(key::sessions_of(place))).await? {
+            let number = (0..MAX_SESSIONS).find(|number| key::session(place, *number) == item.key);
+            let number = number.ok_or_else(|| item.corrupt("its key has a number that no session has"))?;
+            taken.insert(number, (item.int("until")?, item.text("id")?.to_owned()));
+        }
+        if let Some(free) = (0..MAX_SESSIONS).find(|number| !taken.contains_key(number)) {
+            return Ok((free, Condition::Absent));
+        }
+        let first = taken.into_iter().min_by_key(|(_, (until, _))| *until);
+        Ok(first
+            .map_or((0, Condition::Absent), |(number, (_, id))| (number, Condition::Equals("id", id.into()))))
+    }
+
+    /// What is known of a session, if there is such a one.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub(crate) async fn session(&self, session: &Session) -> Result<Option<Opened>> {
+        let Some(item) = self.table().get(&session.key()).await? else { return Ok(None) };
+        item.check_version(ITEM_VERSION)?;
+        if !is_same(&digest(&item, "proof")?, &session.proof()) {
+            return Ok(None);
+        }
+        Ok(Some(Opened { opener: Opener::of(&item)?, until: time(&item, "until")? }))
+    }
+
+    /// Closes a session. One that has ended, or is not there, is closed already.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn close_session(&self, session: &Session) -> Result<()> {
+        let own = Condition::Equals("proof", Value::B(session.proof().to_vec()));
+        let closed = self.table().transact(vec![Write::Delete(session.key(), own)]).await;
+        match closed {
+            Err(error) if error.is_conflict() => Ok(()),
+            closed => closed,
+        }
+    }
+}
+
+fn time(item: &Item, name: &str) -> Result<Timestamp> {
+    Timestamp::from_micros(item.int(name)?).ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
+}
+
+fn digest(item: &Item, name: &str) -> Result<Digest> {
+    item.bytes(name)?.try_into().map_err(|_| item.corrupt(format_args!("`{name}` is none of SHA-256")))
+}
+
+fn of_hex(text: &str) -> Option<Digest> {
+    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    if text.len() != 64 || !text.bytes().all(is_hex) {
+        return None;
+    }
+    let mut digest = [0; 32];
+    for (at, byte) in digest.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn openers() -> [Opener; 3] {
+        let claims = Claims {
+            name: "ann".into(),
+            groups: vec!["risk".into()],
+            until: Timestamp::parse("2026-06-10T08:00:00Z").unwrap(),
+        };
+        let issued = Issued { issuer: "https://login.example.com".into(), claims };
+        [Opener::Token([1; 32]), Opener::Preset([2; 32]), Opener::Signed([3; 32], issued)]
+    }
+
+    #[test]
+    fn a_cookie_is_read_as_it_was_written_and_no_other_text_is() {
+        let session = Session::new(&openers()[0], 7);
+        let text = session.text();
+        assert_eq!(Session::parse(&text), Some(session.clone()));
+        assert_eq!(format!("{session:?}"), "Session(..)");
+        assert_ne!(text, Session::new(&openers()[0], 7).text());
+        for wrong in [
+            "".to_owned(),
+            text[1..].to_owned(),
+            text[..text.len() - 1].to_owned(),
+            format!("{text}.x"),
+            text.to_uppercase(),
+            text.replace(".07.", ".7."),
+            text.replace(".07.", ".16."),
+            text.replace(".07.", ".+7."),
+            text.replace('.', ","),
+            format!("{}é{}", &text[..62], &text[64..]),
+        ] {
+            assert_eq!(Session::parse(&wrong), None, "{wrong}");
+        }
+    }
+
+    /// What is stored is read for good: the form of version 1.
+    #[test]
+    fn the_stored_form_is_what_it_was() {
+        let item = Item::new(key::session(&[9; 32], 3)).with("v", 1);
+        let item = item.with("opener", vec![1_u8; 32]);
+        assert_eq!(Opener::of(&item.clone().with("by", "token")).unwrap(), openers()[0]);
+        let preset = item.clone().with("opener", vec![2_u8; 32]).with("by", "preset");
+        assert_eq!(Opener::of(&preset).unwrap(), openers()[1]);
+        let mut signed = item
+            .clone()
+            .with("opener", vec![3_u8; 32])
+            .with("by", "issuer")
+            .with("issuer", "https://login.example.com")
+            .with("name", "ann")
+            .with("good_until", 1_781_078_400_000_000_i64);
+        signed.attributes.insert("groups".into(), Value::L(vec![Value::S("risk".into())]));
+        assert_eq!(Opener::of(&signed).unwrap(), openers()[2]);
+        for opener in openers() {
+            let noted = opener.note(Item::new(item.key.clone()).with("v", 1));
+            assert_eq!(Opener::of(&noted).unwrap(), opener);
+        }
+        assert!(Opener::of(&item.with("by", "chance")).is_err());
+    }
+}
