@@ -11,7 +11,7 @@ use table::{Item, Key, Table, sqlite::SqliteTable};
 
 use super::counted::{Counting, Units, write_units};
 
-/// The columns that each prediction has: key, time, release, score and label. All others are features.
+/// The columns that each prediction has: key, time, release, score and label. All after these are features.
 pub(super) const BASE_COLUMNS: usize = 5;
 /// The most rows of a request that is counted; larger ones cost as much a row.
 pub(super) const MAX_ROWS: usize = 10_000;
