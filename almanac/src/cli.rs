@@ -70,7 +70,7 @@ fn after_help() -> String {
 #[derive(Debug, Subcommand)]
 enum Verb {
     #[command(flatten)]
-    Configured(Command),
+    Configured(Box<Command>),
     /// Print the script by which a shell completes commands and options.
     Completions(CompletionsArgs),
 }
@@ -196,7 +196,7 @@ pub fn main() -> ExitCode {
         Err(error) => error.format(&mut Cli::command()).exit(),
     };
     let ended = match cli.verb {
-        Verb::Configured(command) => configured(command, &cli.flags, &matches),
+        Verb::Configured(command) => configured(*command, &cli.flags, &matches),
         Verb::Completions(args) => {
             completions::command(&args, Cli::command());
             Ok(Exit::Done)

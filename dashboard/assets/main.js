@@ -22,6 +22,8 @@ const OF_WORKSPACE = {
 const main = document.getElementById('main');
 const head = document.getElementById('head');
 let who = null;
+/** Why somebody who was signed in is not any more, until somebody is. */
+let ended = null;
 let shownPlace = null;
 let timer = null;
 
@@ -71,6 +73,7 @@ function drawHead(now) {
 /** Shows nothing more of who was signed in: here, and in the other tabs. */
 function forget() {
   who = null;
+  ended = null;
   others.postMessage('signed out');
   show();
 }
@@ -83,6 +86,7 @@ function askForToken(problem) {
     const token = input.value.trim();
     input.value = '';
     signIn(token).then(() => {
+      ended = null;
       others.postMessage('signed in');
       show();
     }, (error) => (error.status === 401 ? askForToken(error.message) : failed(error)));
@@ -100,10 +104,10 @@ function askForToken(problem) {
 
 function failed(error) {
   if (error instanceof Problem && error.status === 401) {
-    const was = who;
+    if (who) ended = error.message;
     who = null;
     drawHead(read());
-    askForToken(was ? error.message : null);
+    askForToken(ended);
     return;
   }
   const text = error instanceof Problem ? error.message : 'The page has a mistake; the console of the browser says more.';
@@ -172,6 +176,7 @@ theme();
 addEventListener('hashchange', () => show());
 others.addEventListener('message', () => {
   who = null;
+  ended = null;
   show();
 });
 show();
