@@ -22,7 +22,7 @@ const OF_WORKSPACE = {
 const main = document.getElementById('main');
 const head = document.getElementById('head');
 let who = null;
-/** Why somebody who was signed in is not any more, until somebody is. */
+/** That somebody who was signed in is not any more, until somebody is. */
 let ended = null;
 let shownPlace = null;
 let timer = null;
@@ -104,7 +104,7 @@ function askForToken(problem) {
 
 function failed(error) {
   if (error instanceof Problem && error.status === 401) {
-    if (who) ended = error.message;
+    if (who) ended = 'The session has ended; sign in again.';
     who = null;
     drawHead(read());
     askForToken(ended);
