@@ -1,7 +1,6 @@
 //! A table that counts what its writes would cost on DynamoDB, above any other engine.
 //!
-//! A write costs a unit for each kilobyte of the item that is begun, in a transaction two, and the
-//! same again for each index that the item is in. Deleting costs what the item did; the engines do
+//! What a write costs stands in [`table::units`]. Deleting costs what the item did; the engines do
 //! not say how large it was, so it is taken as one unit.
 
 use std::sync::{
@@ -11,10 +10,10 @@ use std::sync::{
 
 use event::Result;
 use log::key;
-use table::{Call, Item, Key, Layer, Table, Write};
-
-/// The bytes of a write unit.
-const UNIT_BYTES: usize = 1024;
+use table::{
+    Call, Item, Key, Layer, Table, Write,
+    units::{copies, write_units},
+};
 
 /// Counts writes on their way to another table.
 #[derive(Debug)]
@@ -43,14 +42,8 @@ impl Units {
     }
 }
 
-/// The units that writing an item of this many bytes costs.
-pub fn units(bytes: usize) -> u64 {
-    bytes.div_ceil(UNIT_BYTES).max(1) as u64
-}
-
 fn item_units(item: &Item) -> u64 {
-    let copies = 1 + ["GSI1PK", "board"].iter().filter(|name| item.attributes.contains_key(**name)).count();
-    units(item.size()) * copies as u64
+    copies(item) * write_units(item.size())
 }
 
 impl CountingTable {
@@ -110,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_kilobyte_that_is_begun_costs_a_unit() {
-        assert_eq!([0, 1, 1_024, 1_025, 400 * 1_024].map(units), [1, 1, 1, 2, 400]);
+        assert_eq!([0, 1, 1_024, 1_025, 400 * 1_024].map(write_units), [1, 1, 1, 2, 400]);
         let item = Item::new(Key::new("a", "b"));
         assert_eq!(item_units(&item), 1);
         assert_eq!(item_units(&item.with("GSI1PK", "x").with("GSI1SK", "y")), 2);

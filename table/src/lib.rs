@@ -36,6 +36,7 @@ mod measured;
 mod probe;
 pub mod sqlite;
 pub mod text;
+pub mod units;
 mod update;
 
 pub use denials::Denials;

@@ -1,8 +1,6 @@
 //! A table that counts what its calls would cost on DynamoDB, above any other engine.
 //!
-//! A write costs a unit for each kilobyte of the item that is begun, in a transaction two, and the same again for each
-//! index that the item is in; deleting costs what the item did. A consistent read costs a unit for each four kilobytes
-//! that are begun, of an item or of a page.
+//! What a call costs stands in [`table::units`]; deleting costs what the item did.
 
 use std::{
     collections::BTreeMap,
@@ -10,23 +8,13 @@ use std::{
 };
 
 use event::{Error, Result};
-use table::{Answer, Call, Item, Key, Layer, Table, Write};
+use table::{
+    Answer, Call, Item, Key, Layer, Table, Write,
+    units::{copies, read_units, write_units},
+};
 
-/// The bytes of a write unit, and of a read unit.
-pub(super) const WRITTEN_BYTES: usize = 1024;
-pub(super) const READ_BYTES: usize = 4 * 1024;
 /// What DynamoDB adds to the size of each item that it bills as stored.
 pub(super) const ITEM_OVERHEAD: usize = 100;
-
-/// The units that writing an item of this many bytes costs.
-pub(super) fn write_units(bytes: usize) -> u64 {
-    bytes.div_ceil(WRITTEN_BYTES).max(1) as u64
-}
-
-/// The units that reading an item or a page of this many bytes costs.
-pub(super) fn read_units(bytes: usize) -> u64 {
-    bytes.div_ceil(READ_BYTES).max(1) as u64
-}
 
 /// Units that were counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,8 +41,7 @@ struct Counted {
 
 impl Counted {
     fn put(&mut self, item: &Item, times: u64) {
-        let is_in = |name: &&&str| item.attributes.contains_key(**name);
-        let copies = 1 + ["GSI1PK", "board"].iter().filter(is_in).count() as u64;
+        let copies = copies(item);
         self.units.written += times * copies * write_units(item.size());
         self.stored.insert(item.key.clone(), (item.size(), copies));
     }

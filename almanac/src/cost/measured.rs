@@ -8,6 +8,7 @@ use serde_json::json;
 use table::{Key, Scan};
 
 use super::{
+    GIGABYTE,
     counted::ITEM_OVERHEAD,
     prices::{Paid, Prices},
     usd,
@@ -17,9 +18,6 @@ use crate::{
     open,
     shown::{ShowFormat, aligned, print},
 };
-
-/// The bytes of a gigabyte, as Amazon bills it here: 10^9, as in the rest of the model.
-const GIGABYTE: f64 = 1e9;
 
 /// Items of one sort.
 #[derive(Clone, Copy, Debug, Default)]

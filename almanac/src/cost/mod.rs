@@ -25,6 +25,8 @@ use crate::{
     shown::{ShowFormat, aligned, print, print_json},
 };
 
+/// The bytes of a gigabyte, as Amazon bills it.
+const GIGABYTE: f64 = 1e9;
 /// The most columns of a prediction.
 const MAX_COLUMNS: usize = 500;
 /// The most predictions a day: ten million a minute are 14.4 billion.

@@ -1,7 +1,10 @@
 //! From what one request costs to what a month costs: a pure function of the load, the sample and the prices.
 
+use table::units::{READ_UNIT_BYTES, write_units};
+
 use super::{
-    counted::{ITEM_OVERHEAD, READ_BYTES, write_units},
+    GIGABYTE,
+    counted::ITEM_OVERHEAD,
     prices::{Paid, Prices},
     sample::{BASE_COLUMNS, Packed, Sample},
 };
@@ -11,7 +14,6 @@ const DAYS: f64 = 30.0;
 const HOURS: f64 = 730.0;
 const SECONDS: f64 = 2.628e6;
 const DAY_SECONDS: f64 = 86_400.0;
-const GIGABYTE: f64 = 1e9;
 const MILLION: f64 = 1e6;
 
 /// How many days a projector folds a second at most, on DynamoDB: a fold is some calls one after the other.
@@ -113,7 +115,7 @@ fn evaluations(bytes: f64, gap: f64) -> (f64, f64) {
     while at < DAY_SECONDS {
         let there = bytes * (at / DAY_SECONDS);
         times += 1.0;
-        units += (there / READ_BYTES as f64).max(1.0);
+        units += (there / READ_UNIT_BYTES as f64).max(1.0);
         at += least.max(EVALUATION_PERIODS * there / EVALUATED_BYTES_A_SECOND).max(1.0);
     }
     (times, units)
@@ -154,7 +156,7 @@ pub(super) fn packed(load: &Load, sample: &Sample) -> Month {
         + checkpoints
         + beats;
     // A sketch reads what came since the last one: all of it once more.
-    let sketched = if has_features { sum(|packed| packed.bytes) / READ_BYTES as f64 } else { 0.0 };
+    let sketched = if has_features { sum(|packed| packed.bytes) / READ_UNIT_BYTES as f64 } else { 0.0 };
     let read = requests * sample.predictions.read as f64
         + judged * sample.outcomes.read as f64
         + changes * sample.fold.read as f64

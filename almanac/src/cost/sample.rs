@@ -7,9 +7,9 @@ use event::{Clock, Day, Kind, Task, Timestamp};
 use ingest::{Ingest, Remember, json::read_ndjson};
 use log::{key, scan};
 use projector::{WorkspaceDay, evaluate::evaluate, features::sketch, project::project};
-use table::{Item, Key, Table, sqlite::SqliteTable};
+use table::{Item, Key, Table, sqlite::SqliteTable, units::write_units};
 
-use super::counted::{Counting, Units, write_units};
+use super::counted::{Counting, Units};
 
 /// The columns that each prediction has: key, time, release, score and label. All after these are features.
 pub(super) const BASE_COLUMNS: usize = 5;

@@ -10,7 +10,7 @@ use tokio::{net::TcpListener, sync::oneshot};
 
 use crate::{
     context::{CONNECTIONS, Context},
-    counting::{CountingTable, Units, units},
+    counting::{CountingTable, Units},
     data::{BRANCHES, Data, LABELS, RELEASES},
     line::{Figures, Line},
     load::{self, Plan},
@@ -68,7 +68,7 @@ fn item_per_event(data: &Data) -> f64 {
             .with("score", row.score.to_string())
             .with("label", LABELS[row.label()])
             .with("branch", BRANCHES[row.branch]);
-        units(item.size())
+        table::units::write_units(item.size())
     };
     rows.iter().map(cost).sum::<u64>() as f64 / rows.len() as f64 * 1e3
 }
