@@ -23,6 +23,7 @@ use self::expected::{is_tried, refused};
 use crate::up::{Options, Services};
 
 mod expected;
+mod ground;
 mod hostile;
 mod oidc;
 mod once;

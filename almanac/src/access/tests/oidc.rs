@@ -15,7 +15,6 @@ use axum::{
     routing::get,
 };
 use catalog::{Catalog, New, NewEntity, Patch, Role};
-use event::Clock;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, jwk::Jwk};
 use log::key::{EntityId, EntityKind, Scope};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256};
@@ -29,6 +28,7 @@ use tests::{
 use tokio::{net::TcpListener, sync::watch};
 use tower::ServiceExt;
 
+use super::ground::Ground;
 use crate::{
     fetch::Web,
     serve::{Listening, serve},
@@ -99,13 +99,7 @@ struct House {
 
 impl House {
     async fn on(engine: Engine) -> Self {
-        let clock = TestClock::new(Clock::system().now());
-        let fresh = engine.fresh(clock.clock()).await;
-        let table = Arc::clone(&fresh.table);
-        let catalog = Catalog::new(Arc::clone(&table));
-        let workspace = catalog.ensure_workspace("credit/prod", clock.now()).await.unwrap();
-        let workspace = Scope::Workspace(workspace.entity.id);
-        let ann = catalog.create(NewEntity::new("ann", New::User), clock.now()).await.unwrap().at();
+        let Ground { clock, table, catalog, workspace, ann, fresh } = Ground::on(engine).await;
         let signers = Signer::all();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let issuer = format!("http://{}", listener.local_addr().unwrap());

@@ -10,10 +10,10 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
 };
 use catalog::{Catalog, New, NewEntity, Patch, Role};
-use event::{Clock, Right};
+use event::Right;
 use log::{
     audit::chain,
-    key::{EntityId, Scope, Trail},
+    key::{EntityId, Trail},
 };
 use table::Table;
 use tests::{
@@ -25,6 +25,7 @@ use tokio::sync::watch;
 use tower::ServiceExt;
 use web::{Asker, Demands};
 
+use super::ground::Ground;
 use crate::up::{Options, Services};
 
 const OWN: (&str, &str) = ("Almanac-Dashboard", "yes");
@@ -46,16 +47,9 @@ struct House {
 
 impl House {
     async fn on(engine: Engine) -> Self {
-        let clock = TestClock::new(Clock::system().now());
-        let fresh = engine.fresh(clock.clock()).await;
-        let table = Arc::clone(&fresh.table);
-        let catalog = Catalog::new(Arc::clone(&table));
-        let workspace = catalog.ensure_workspace("credit/prod", clock.now()).await.unwrap();
-        let scope = Scope::Workspace(workspace.entity.id);
-        let user =
-            async |name| catalog.create(NewEntity::new(name, New::User), clock.now()).await.unwrap().at();
-        let (ann, bob) = (user("ann").await, user("bob").await);
-        catalog.grant(&scope, &ann, Role::Maintainer, clock.now()).await.unwrap();
+        let Ground { clock, table, catalog, workspace, ann, fresh } = Ground::on(engine).await;
+        let bob = catalog.create(NewEntity::new("bob", New::User), clock.now()).await.unwrap().at();
+        catalog.grant(&workspace, &ann, Role::Maintainer, clock.now()).await.unwrap();
         let (preset, (stop, _)) = (Token::new(), watch::channel(false));
         let tokens = Tokens::new(Arc::clone(&table));
         let (router, demands) = Self::service(&table, &clock, &stop, Some(&preset));
