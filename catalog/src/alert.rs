@@ -64,8 +64,8 @@ pub struct AlertRuleBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
     /// Which share of the predictions must be judged for a figure to be.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mature: Option<f64>,
+    #[serde(alias = "mature", skip_serializing_if = "Option::is_none")]
+    pub min_maturity: Option<f64>,
     /// Of this release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,

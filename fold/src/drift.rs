@@ -22,6 +22,12 @@ pub use self::{
     profile::{Compared, Profile},
 };
 
+use event::{
+    Kind,
+    fields::{Family, FieldType},
+    id::check_name,
+};
+
 /// The least share of a bin or name in the population stability index, which would be infinite for one that a side does not have.
 pub const LEAST_SHARE: f64 = 1e-4;
 
@@ -63,6 +69,25 @@ pub enum Sort {
     /// Of names: labels, tags.
     Names,
 }
+
+impl Sort {
+    /// What a column of predictions holds; `None`, when it is none that is compared.
+    pub fn of(column: &str) -> Option<Self> {
+        let predictions = Kind::Predictions;
+        let member = |family: &Family| {
+            (family.is_rolled_up || family.is_sketched)
+                && family.member(column).is_some_and(|name| check_name(name).is_ok())
+        };
+        match PLAIN.contains(&column) || predictions.families().iter().any(member) {
+            true if predictions.column_type(column) == Some(FieldType::Text) => Some(Self::Names),
+            true => Some(Self::Numbers),
+            false => None,
+        }
+    }
+}
+
+/// The columns that are compared besides tags and features.
+const PLAIN: [&str; 4] = ["score", "value", "latency_ms", "label"];
 
 /// A statistic of drift.
 #[derive(Clone, Copy, Debug)]

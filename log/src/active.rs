@@ -67,6 +67,27 @@ pub async fn load(table: &dyn Table, workspace: &Id) -> Result<Active> {
     Active::of(table.get(&key::active(workspace)).await?.as_ref())
 }
 
+/// What `read` reads of the version of the projections that is the active one, which it returns as well.
+///
+/// # Errors
+/// Those of `read` and of the table, and `Corrupt`.
+pub async fn of_active<T, F: Future<Output = Result<T>>>(
+    table: &dyn Table,
+    workspace: &Id,
+    read: impl Fn(u32) -> F,
+) -> Result<(u32, T)> {
+    let mut version = load(table, workspace).await?.version;
+    loop {
+        let found = read(version).await?;
+        // A rebuild may have made another version the active one, and deleted what was being read.
+        let now = load(table, workspace).await?.version;
+        if now == version {
+            return Ok((version, found));
+        }
+        version = now;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use table::item::Value;

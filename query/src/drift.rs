@@ -5,6 +5,7 @@ use std::{cmp::Ordering, sync::Arc};
 use catalog::{profile_queries, profiles};
 use event::{Error, Id, Result, Window, fields::FieldType};
 use fold::drift::{Compared, Drift, Profile, STATISTICS, adjusted};
+use log::active::of_active;
 use polars::prelude::DataFrame;
 use table::{Item, Table};
 
@@ -12,7 +13,7 @@ use crate::{
     budget::Hold,
     column_type::ColumnType,
     request::{Request, What},
-    series::{Cell, Row, held_items, of_active, series},
+    series::{Cell, Row, held_items, series},
     window::not_too_long,
 };
 
@@ -130,7 +131,7 @@ pub(crate) async fn drift(
         let of_reference = items(table, (workspace, version), asked, hold).await?;
         Ok((of_reference, items(table, (workspace, version), request.window, hold).await?))
     };
-    let (_, (of_reference, of_window)) = of_active(table, workspace, read).await?;
+    let (_, (of_reference, of_window)) = of_active(&**table, workspace, read).await?;
     let release = request.release.as_deref();
     let (of_reference, of_window) = (profiles(&of_reference, release)?, profiles(&of_window, release)?);
     let reference = Profile::of(of_reference.values());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use event::{Day, Error, Id, Result, fields::FieldType};
-use log::{active, key};
+use log::{active::of_active, key};
 use polars::prelude::{Column as Series, DataFrame};
 use table::{Item, Query, Table};
 
@@ -20,24 +20,6 @@ pub(crate) enum Cell {
 
 /// A row: the day, and its cells in the order of the columns.
 pub(crate) type Row = (Day, Vec<Cell>);
-
-/// What `read` reads of the version of the projections that is the active one, which it returns as well.
-pub(crate) async fn of_active<T, F: Future<Output = Result<T>>>(
-    table: &Arc<dyn Table>,
-    workspace: &Id,
-    read: impl Fn(u32) -> F,
-) -> Result<(u32, T)> {
-    let mut version = active::load(&**table, workspace).await?.version;
-    loop {
-        let found = read(version).await?;
-        // A rebuild may have made another version the active one, and deleted what was being read.
-        let now = active::load(&**table, workspace).await?.version;
-        if now == version {
-            return Ok((version, found));
-        }
-        version = now;
-    }
-}
 
 /// All items that a query of the table finds, which count as held from then on.
 pub(crate) async fn held_items(table: &Arc<dyn Table>, mut query: Query, hold: &Hold) -> Result<Vec<Item>> {
@@ -62,7 +44,7 @@ pub(crate) async fn active_items(
 ) -> Result<(u32, Vec<Item>)> {
     let (from, to) = (request.window.from(), request.window.to());
     let projections = |version| Query::table(key::projections(workspace, version, from, to));
-    of_active(table, workspace, |version| held_items(table, projections(version), hold)).await
+    of_active(&**table, workspace, |version| held_items(table, projections(version), hold)).await
 }
 
 /// The rows as a dataframe: the day, then `columns`, or of these only what was asked for.

@@ -2,16 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use event::{Day, Error, Id, Kind, Result, Timestamp, Window, time::DAY_MICROS};
+use event::{
+    Day, Error, Id, Kind, Result, Timestamp, Window,
+    fields::{FEATURE_PREFIX, TAG_PREFIX},
+    time::DAY_MICROS,
+};
 use fold::{
     Evaluation,
     alert::{JudgedDay, Reading, Standing, replay},
-    drift::{Compared, Profile, Statistic},
+    drift::{Profile, Statistic},
     evaluation::{ReleaseEvaluation, Value},
 };
 use futures::future::try_join_all;
 use log::{
-    active,
+    active::{self, of_active},
     evaluated::{self, At},
     expired,
     key::{self, Counted},
@@ -19,7 +23,7 @@ use log::{
 };
 use table::query_all;
 
-use super::{AlertRule, DriftOf, FigureOf, Scope, Watched};
+use super::{AlertRule, DriftOf, FigureOf, MAX_REFERENCE_DAYS, Scope, Watched};
 use crate::{Catalog, counts::read_counts, profile_queries, profiles};
 
 /// The most days that a rule is tried on at once.
@@ -81,7 +85,7 @@ impl Catalog {
                     readings.extend(try_join_all(of).await?);
                 }
             }
-            Watched::Drift(drift) => return self.drifted_days(workspace, rule, drift, window).await,
+            Watched::Drift(drift) => readings = self.drifted_days(workspace, rule, drift, &days).await?,
             Watched::Missing(kind, by) => {
                 for some in days.chunks(DAYS_AT_ONCE) {
                     let of = some.iter().map(|day| self.missing_on(workspace, *kind, *day, *by));
@@ -118,41 +122,40 @@ impl Catalog {
             Some(tag) => with_tag(&evaluation, release, tag),
         };
         Ok(judged.map_or_else(Reading::default, |judged| Reading {
-            value: of.figure.of(judged).filter(|_| judged.maturity().unwrap_or(0.0) >= of.mature),
+            value: of.figure.of(judged).filter(|_| judged.maturity().unwrap_or(0.0) >= of.min_maturity),
             n: Some(of.figure.n(judged)),
         }))
     }
 
-    /// How far the predictions of each day are from those of the reference: of rollups, in four queries.
+    /// How far the predictions of each day are from those of the reference: of the rollups that have the column.
     async fn drifted_days(
         &self,
         workspace: &Id,
         rule: &AlertRule,
         drift: &DriftOf,
-        window: Window,
-    ) -> Result<Vec<(Day, Reading)>> {
+        days: &[Day],
+    ) -> Result<Vec<Reading>> {
         let release = match &rule.scope {
             Scope::Release(release) => Some(release.as_str()),
             Scope::Workspace | Scope::Live { .. } => None,
         };
-        let version = active::load(&*self.table, workspace).await?.version;
-        let read = async |window| -> Result<BTreeMap<Day, Profile>> {
-            let [rollups, features] = profile_queries(workspace, version, window);
-            let mut items = query_all(&*self.table, rollups).await?;
-            items.extend(query_all(&*self.table, features).await?);
-            profiles(&items, release)
+        let is_feature = drift.column.starts_with(FEATURE_PREFIX);
+        let read = |version| async move {
+            let read = async |window| {
+                let [rollups, features] = profile_queries(workspace, version, window);
+                let query = if is_feature { features } else { rollups };
+                profiles(&query_all(&*self.table, query).await?, release)
+            };
+            let reference = Profile::of(read(drift.reference).await?.values());
+            let mut readings = Vec::with_capacity(days.len());
+            for some in days.chunks(MAX_REFERENCE_DAYS) {
+                let (Some(first), Some(last)) = (some.first(), some.last()) else { continue };
+                let of = read(Window::new(*first, *last)?).await?;
+                readings.extend(some.iter().map(|day| drift.reading(&reference, of.get(day))));
+            }
+            Ok(readings)
         };
-        let (reference, days) = (Profile::of(read(drift.reference).await?.values()), read(window).await?);
-        let statistic = Statistic::named(drift.statistic);
-        let reading = |compared: Compared| Reading {
-            value: statistic.and_then(|statistic| (statistic.read)(&compared.drift)),
-            n: Some(compared.n[1]),
-        };
-        let of = |day: Day| {
-            let mut compared = days.get(&day).into_iter().flat_map(|of| reference.compared(of));
-            (day, compared.find(|one| one.column == drift.column).map(reading).unwrap_or_default())
-        };
-        Ok(window.days().map(of).collect())
+        Ok(of_active(&*self.table, workspace, read).await?.1)
     }
 
     /// How many events were counted on each day. A day without events has none, which is known.
@@ -204,12 +207,24 @@ impl Catalog {
     }
 }
 
+impl DriftOf {
+    /// What is known of a day: how far it is from the reference, and how many of its predictions have the column.
+    fn reading(&self, reference: &Profile, day: Option<&Profile>) -> Reading {
+        let compared = day.into_iter().flat_map(|day| reference.compared(day));
+        let found = compared.into_iter().find(|one| one.column == self.column);
+        found.map_or_else(Reading::default, |one| Reading {
+            value: Statistic::named(self.statistic).and_then(|statistic| (statistic.read)(&one.drift)),
+            n: Some(one.n[1]),
+        })
+    }
+}
+
 /// How good the predictions of a release with a tag were; `None`, where that is not stored of them.
 fn with_tag<'a>(
     evaluation: &'a Evaluation,
     release: &str,
     (name, value): &(String, String),
 ) -> Option<&'a ReleaseEvaluation> {
-    let rows = evaluation.splits.get(release)?.get(&format!("{}{name}", event::fields::TAG_PREFIX))?;
+    let rows = evaluation.splits.get(release)?.get(&format!("{TAG_PREFIX}{name}"))?;
     rows.iter().find(|row| row.value == Value::Text(value.clone())).map(|row| &row.of)
 }

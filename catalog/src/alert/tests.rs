@@ -93,7 +93,8 @@ fn the_item_of_version_3_stays_readable() {
         Value::M([("created_at".to_owned(), Value::from(1)), ("rule".to_owned(), Value::from(rule))].into())
     };
     let far = r#"{"name":"far","drift":"score","statistic":"psi","reference":"2026-04-01..2026-04-30","above":0.2}"#;
-    let low = r#"{"name":"low","figure":"auc","tag":"carrier=UA","mature":0.9,"release":"v1","below":0.7}"#;
+    let low =
+        r#"{"name":"low","figure":"auc","tag":"carrier=UA","min_maturity":0.9,"release":"v1","below":0.7}"#;
     let stored = Item::new(key::alert_rules(&workspace))
         .with("v", 3)
         .with("GSI1PK", "alert-rules")
@@ -105,8 +106,11 @@ fn the_item_of_version_3_stays_readable() {
     let drift = DriftOf { column: "score".into(), statistic: "psi", reference };
     assert_eq!(read.rules["far"].watched, Watched::Drift(drift));
     let Watched::Figure(figure) = &read.rules["low"].watched else { panic!("no figure") };
-    assert_eq!((figure.mature, figure.tag.clone()), (0.9, Some(("carrier".into(), "UA".into()))));
+    assert_eq!((figure.min_maturity, figure.tag.clone()), (0.9, Some(("carrier".into(), "UA".into()))));
     assert_eq!(read.to_item(&workspace).unwrap(), stored);
+    // The first rules of version 3 say `mature`.
+    let first = stored.with("rule#low", fields(&low.replace("min_maturity", "mature")));
+    assert_eq!(Stored::from_item(&first).unwrap(), read);
 }
 
 #[test]
@@ -127,15 +131,7 @@ fn what_is_no_rule_is_refused_with_the_reason() {
     let count = || AlertRuleBody { count: Some("predictions".into()), below: Some(1.0), ..body("few") };
     let missing = || AlertRuleBody { missing: Some("predictions".into()), ..body("late") };
     AlertRule::of(count(), Timestamp::default()).unwrap();
-    let far = || AlertRuleBody {
-        drift: Some("score".into()),
-        reference: Some("2026-04-01..2026-04-30".into()),
-        above: Some(0.2),
-        ..body("far")
-    };
-    for good in [missing(), far(), AlertRuleBody { drift: Some("tag.carrier".into()), ..far() }] {
-        AlertRule::of(good, Timestamp::default()).unwrap();
-    }
+    AlertRule::of(missing(), Timestamp::default()).unwrap();
     let text = |text: &str| Some(text.to_owned());
     let cases = [
         (body(""), "the name"),
@@ -166,6 +162,30 @@ fn what_is_no_rule_is_refused_with_the_reason() {
         (AlertRuleBody { below: None, moved: Some(2.0), window: Some(3), ..full() }, "4 to 90 days"),
         (AlertRuleBody { min_n: Some(5), ..count() }, "`min_n` belongs to `figure` and `drift`"),
         (AlertRuleBody { min_n: Some(u64::MAX), ..full() }, "too great"),
+        (AlertRuleBody { for_days: Some(0), ..full() }, "`for` is 1 to 90 days"),
+        (AlertRuleBody { delay: Some(91), ..full() }, "`delay` is 0 to 90 days"),
+    ];
+    for (body, reason) in cases {
+        let said = why(body.clone());
+        assert!(said.contains(reason), "{body:?}: {said}");
+    }
+}
+
+#[test]
+fn what_drift_tags_and_maturity_are_not_is_refused_with_the_reason() {
+    let count = || AlertRuleBody { count: Some("predictions".into()), below: Some(1.0), ..body("few") };
+    let far = || AlertRuleBody {
+        drift: Some("score".into()),
+        reference: Some("2026-04-01..2026-04-30".into()),
+        above: Some(0.2),
+        ..body("far")
+    };
+    for column in ["score", "label", "tag.carrier", "feature.age"] {
+        let good = AlertRuleBody { drift: Some(column.into()), ..far() };
+        AlertRule::of(good, Timestamp::default()).unwrap();
+    }
+    let text = |text: &str| Some(text.to_owned());
+    let cases = [
         (AlertRuleBody { drift: text("scores"), ..far() }, "`drift` is a column of predictions"),
         (AlertRuleBody { drift: text("tag."), ..far() }, "`drift` is a column of predictions"),
         (AlertRuleBody { statistic: text("chi2"), ..far() }, "`statistic` of score is one of js_distance"),
@@ -181,12 +201,15 @@ fn what_is_no_rule_is_refused_with_the_reason() {
         (AlertRuleBody { drift: text("tag.x"), release: text("v1"), ..far() }, "not counted by release"),
         (AlertRuleBody { reference: text("2026-04-01"), ..full() }, "`reference` belongs to `drift`"),
         (AlertRuleBody { statistic: text("psi"), ..count() }, "`statistic` belongs to `drift`"),
-        (AlertRuleBody { mature: Some(0.5), ..far() }, "`mature` belongs to `figure`"),
-        (AlertRuleBody { mature: Some(1.5), ..full() }, "share from 0 to 1"),
+        (AlertRuleBody { min_maturity: Some(0.5), ..far() }, "`min_maturity` belongs to `figure`"),
+        (AlertRuleBody { min_maturity: Some(1.5), ..full() }, "share from 0 to 1"),
         (AlertRuleBody { tag: text("x=1"), ..count() }, "`tag` belongs to `figure`"),
         (AlertRuleBody { tag: text("x="), ..full() }, "NAME=VALUE"),
-        (AlertRuleBody { for_days: Some(0), ..full() }, "`for` is 1 to 90 days"),
-        (AlertRuleBody { delay: Some(91), ..full() }, "`delay` is 0 to 90 days"),
+        (AlertRuleBody { tag: Some(format!("x={}", "y".repeat(129))), ..full() }, "1 to 128 bytes"),
+        (AlertRuleBody { tag: Some(format!("{}=y", "x".repeat(129))), ..full() }, "the name"),
+        (AlertRuleBody { drift: Some(format!("feature.{}", "x".repeat(129))), ..far() }, "is a column of"),
+        (AlertRuleBody { drift: text("scores.yes"), ..far() }, "is a column of"),
+        (AlertRuleBody { drift: text("key"), ..far() }, "is a column of"),
     ];
     for (body, reason) in cases {
         let said = why(body.clone());

@@ -1,6 +1,6 @@
 //! What an alert rule watches, as it is read from what people wrote.
 
-use event::{Error, Kind, Result, Window, fields};
+use event::{Error, Kind, Result, Window, fields::MAX_TEXT_BYTES, id::check_name};
 use fold::{
     AnyFigure,
     drift::{STATISTICS, Sort, Statistic},
@@ -10,14 +10,6 @@ use super::AlertRuleBody;
 
 /// The most days of a reference.
 pub const MAX_REFERENCE_DAYS: usize = 92;
-
-/// The columns of predictions that are no tags and no features, with what they hold.
-const COLUMNS: [(&str, Sort); 4] = [
-    ("score", Sort::Numbers),
-    ("value", Sort::Numbers),
-    ("latency_ms", Sort::Numbers),
-    ("label", Sort::Names),
-];
 
 /// What a rule watches.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +32,7 @@ pub struct FigureOf {
     /// The tag that its predictions have, with its value; of all, when `None`.
     pub tag: Option<(String, String)>,
     /// Which share of the predictions must be judged.
-    pub mature: f64,
+    pub min_maturity: f64,
 }
 
 /// How far a column of the predictions is from that of a reference.
@@ -77,7 +69,11 @@ impl Watched {
         let belongs = [
             (body.by.is_some(), matches!(watched, Self::Missing(..)), "`by` belongs to `missing`"),
             (body.tag.is_some(), matches!(watched, Self::Figure(_)), "`tag` belongs to `figure`"),
-            (body.mature.is_some(), matches!(watched, Self::Figure(_)), "`mature` belongs to `figure`"),
+            (
+                body.min_maturity.is_some(),
+                matches!(watched, Self::Figure(_)),
+                "`min_maturity` belongs to `figure`",
+            ),
             (body.statistic.is_some(), matches!(watched, Self::Drift(_)), "`statistic` belongs to `drift`"),
             (body.reference.is_some(), matches!(watched, Self::Drift(_)), "`reference` belongs to `drift`"),
         ];
@@ -108,32 +104,28 @@ fn figure(name: &str, body: &AlertRuleBody) -> Result<FigureOf> {
         Error::invalid(format!("`{name}` is no figure of evaluations, such as auc or custom.NAME"))
     })?;
     let tag = body.tag.as_deref().map(|tag| {
-        let found = tag.split_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty());
-        let (name, value) =
-            found.ok_or_else(|| Error::invalid(format!("`tag` is NAME=VALUE, not `{tag}`")))?;
+        let (name, value) = tag.split_once('=').unwrap_or((tag, ""));
+        check_name(name)?;
+        if !(1..=MAX_TEXT_BYTES).contains(&value.len()) {
+            return Err(Error::invalid(format!(
+                "`tag` is NAME=VALUE with a value of 1 to {MAX_TEXT_BYTES} bytes"
+            )));
+        }
         Ok::<_, Error>((name.to_owned(), value.to_owned()))
     });
-    let mature = body.mature.unwrap_or(0.0);
-    if !(0.0..=1.0).contains(&mature) {
-        return Err(Error::invalid("`mature` is a share from 0 to 1"));
+    let min_maturity = body.min_maturity.unwrap_or(0.0);
+    if !(0.0..=1.0).contains(&min_maturity) {
+        return Err(Error::invalid("`min_maturity` is a share from 0 to 1"));
     }
-    Ok(FigureOf { figure, tag: tag.transpose()?, mature })
+    Ok(FigureOf { figure, tag: tag.transpose()?, min_maturity })
 }
 
 fn drift(column: &str, body: &AlertRuleBody) -> Result<DriftOf> {
-    let of_name = |prefix: &str| column.strip_prefix(prefix).is_some_and(|name| !name.is_empty());
-    let plain = COLUMNS.iter().find(|(name, _)| *name == column).map(|(_, sort)| *sort);
-    let sort = match plain {
-        Some(sort) => sort,
-        None if of_name(fields::TAG_PREFIX) => Sort::Names,
-        None if of_name(fields::FEATURE_PREFIX) => Sort::Numbers,
-        None => {
-            let known = COLUMNS.map(|(name, _)| name).join(", ");
-            return Err(Error::invalid(format!(
-                "`drift` is a column of predictions: {known}, tag.NAME or feature.NAME, not `{column}`"
-            )));
-        }
-    };
+    let sort = Sort::of(column).ok_or_else(|| {
+        Error::invalid(format!(
+            "`drift` is a column of predictions: score, value, latency_ms, label, tag.NAME or feature.NAME, not `{column}`"
+        ))
+    })?;
     let name = body.statistic.as_deref().unwrap_or(STATISTICS[0].name);
     let has = |statistic: &&Statistic| statistic.sort == Sort::Any || statistic.sort == sort;
     let Some(statistic) = Statistic::named(name).filter(has) else {

@@ -66,7 +66,7 @@ fn watched() -> Vec<Field> {
             ),
         ),
         (
-            "mature",
+            "min_maturity",
             number(
                 "With `figure`: which share of the predictions must be judged, or the day says nothing; 0 unless it is given.",
             ),

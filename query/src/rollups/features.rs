@@ -9,17 +9,14 @@ use fold::{
 };
 use futures::future::try_join_all;
 use log::{
+    active::of_active,
     key::{self, Breakdown, By, Projection},
     projection::Projected,
 };
 use table::{Item, Key, KeyRange, Query, Table};
 
 use super::{DayParts, Figures, OTHERS, others};
-use crate::{
-    budget::Hold,
-    request::Request,
-    series::{held_items, of_active},
-};
+use crate::{budget::Hold, request::Request, series::held_items};
 
 /// How many items are read at once by their keys.
 const READS_AT_ONCE: usize = 16;
@@ -36,7 +33,7 @@ pub(super) async fn stored(
         let range = key::features_between(workspace, version, from, to);
         read(table, (workspace, version), range, feature, hold)
     };
-    of_active(table, workspace, read).await.map(|(_, days)| days)
+    of_active(&**table, workspace, read).await.map(|(_, days)| days)
 }
 
 async fn read(
