@@ -7,13 +7,13 @@ use std::{
 
 use anyhow::Context;
 use catalog::{
-    AlertRule, AlertRuleBody, Catalog, Webhook,
+    AlertRule, AlertRuleBody, Catalog, MAX_ALERT_RULES, Suggested, Webhook,
     http::{alert_rule_json, crossing_json, delivery_json, standing_json},
 };
 use clap::{Args, Subcommand};
 use event::{Clock, Day, Error, Id, Timestamp, Window};
-use fold::alert::{Crossing, JudgedDay};
-use serde::Deserialize;
+use fold::alert::{Crossing, JudgedDay, MIN_FENCE_DAYS};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
@@ -85,6 +85,18 @@ pub(crate) enum AlertCommand {
     Deliveries(SpanArgs),
     /// Try a rule on days that are over: when it would have fired, by what is known now. Nothing is written.
     Test(TestArgs),
+    /// Print rules, as TOML, with what is usual on the days of a reference as their limits. Nothing is written.
+    Suggest {
+        /// The workspace, as category/name or by id.
+        #[arg(long, short)]
+        workspace: String,
+        /// The days that were as they should be, as FROM..TO: 7 to 92, and 14 for rules on new names.
+        #[arg(long, value_name = "FROM..TO")]
+        reference: Window,
+        /// Rules on this release; on all predictions of the workspace when it is not given.
+        #[arg(long)]
+        release: Option<String>,
+    },
 }
 
 /// The days of which something is listed.
@@ -132,12 +144,12 @@ pub(crate) struct TestArgs {
 }
 
 /// A file of rules.
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct RulesFile {
     #[serde(default)]
     rule: Vec<AlertRuleBody>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     webhook: Vec<Webhook>,
 }
 
@@ -213,7 +225,32 @@ pub(crate) async fn command(config: &Config, command: AlertCommand) -> anyhow::R
             show(&["day", "rule", "webhook", "state", "tries", "why", "next_at"], &rows, args.format);
         }
         AlertCommand::Test(args) => test(&catalog, args).await?,
+        AlertCommand::Suggest { workspace, reference, release } => {
+            suggest(&catalog, &workspace, reference, release.as_deref()).await?;
+        }
     }
+    Ok(())
+}
+
+async fn suggest(
+    catalog: &Catalog,
+    workspace: &str,
+    reference: Window,
+    release: Option<&str>,
+) -> anyhow::Result<()> {
+    let id = catalog.workspace(workspace).await?.id().clone();
+    let Suggested { rules, left_out, days } = catalog.suggest_alert_rules(&id, reference, release).await?;
+    if rules.is_empty() {
+        return Err(Error::invalid(format!(
+            "{reference} has predictions on {days} days: at least {MIN_FENCE_DAYS} are needed to say what is usual"
+        ))
+        .into());
+    }
+    println!("# Suggested by {days} days of {workspace}, {reference}: limits that none of them passes.");
+    if left_out > 0 {
+        println!("# {left_out} rules are left out: a workspace has at most {MAX_ALERT_RULES}.");
+    }
+    print!("\n{}", toml::to_string(&RulesFile { rule: rules, webhook: Vec::new() })?);
     Ok(())
 }
 

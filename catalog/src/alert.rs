@@ -6,6 +6,7 @@ mod crossing;
 mod delivery;
 mod item;
 mod read;
+mod suggest;
 mod watched;
 mod webhook;
 mod words;
@@ -18,7 +19,8 @@ pub use apply::Alerts;
 pub use crossing::{CrossedRule, Judged, MAX_CROSSINGS, judged_rules};
 pub use delivery::{Delivery, DeliveryState, MAX_DELIVERIES, TRIED_FOR_SECONDS, Tried};
 pub use read::MAX_TEST_DAYS;
-pub use watched::{DriftOf, FigureOf, MAX_REFERENCE_DAYS, Watched};
+pub use suggest::Suggested;
+pub use watched::{ColumnOf, DriftOf, FigureOf, MAX_REFERENCE_DAYS, Watched};
 pub use webhook::{MAX_SECRET_NAME, MAX_URL_BYTES, MAX_WEBHOOKS, Webhook, WebhookFormat, check_webhook_url};
 
 /// The most alert rules of a workspace.
@@ -51,10 +53,13 @@ pub struct AlertRuleBody {
     /// By which time (UTC) of the day there must be some, such as `06:00`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// It watches a statistic of this column of predictions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<String>,
     /// It watches how far this column of predictions is from that of the reference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drift: Option<String>,
-    /// By this statistic of drift.
+    /// Which statistic of the column, or of drift.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub statistic: Option<String>,
     /// From these days, as `FROM..TO`, or one day.
@@ -171,7 +176,7 @@ impl AlertRule {
         let delay = i64::from(self.delay_days) * DAY_SECONDS;
         let seconds = match self.watched {
             Watched::Missing(_, by) => by,
-            Watched::Figure(_) | Watched::Count(_) | Watched::Drift(_) => DAY_SECONDS,
+            Watched::Figure(_) | Watched::Count(_) | Watched::Column(_) | Watched::Drift(_) => DAY_SECONDS,
         };
         day.start().plus_seconds(seconds + delay)
     }
@@ -215,7 +220,10 @@ fn scope(body: &AlertRuleBody, watched: &Watched) -> Result<Scope> {
         (Watched::Drift(_), Scope::Live { .. }) => Err(Error::invalid(
             "the reference of `drift` is of the same release: name a `release`, or none for all predictions",
         )),
-        (Watched::Drift(drift), Scope::Release(_)) if drift.column.starts_with(event::fields::TAG_PREFIX) => {
+        (Watched::Column(ColumnOf { column, .. }), Scope::Release(_) | Scope::Live { .. })
+        | (Watched::Drift(DriftOf { column, .. }), Scope::Release(_))
+            if column.starts_with(event::fields::TAG_PREFIX) =>
+        {
             Err(Error::invalid("values of tags are not counted by release: name no `release`"))
         }
         (Watched::Missing(..), Scope::Release(_) | Scope::Live { .. }) => Err(Error::invalid(
@@ -254,8 +262,8 @@ fn rule(body: &AlertRuleBody, watched: &Watched) -> Result<Rule> {
     if body.window.is_some() && body.moved.is_none() {
         return Err(Error::invalid("`window` belongs to `moved`"));
     }
-    if body.min_n.is_some() && !matches!(watched, Watched::Figure(_) | Watched::Drift(_)) {
-        return Err(Error::invalid("`min_n` belongs to `figure` and `drift`"));
+    if body.min_n.is_some() && matches!(watched, Watched::Count(_) | Watched::Missing(..)) {
+        return Err(Error::invalid("`min_n` belongs to `figure`, `column` and `drift`"));
     }
     let [least, usual, most] = WINDOW_DAYS;
     let window_days = body.window.unwrap_or(usual);

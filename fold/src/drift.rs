@@ -8,6 +8,7 @@
 //! Any difference is significant when there are enough numbers, so columns are ranked by how large it is
 //! ([`Drift::js_distance`]); p-values stand beside it, [`adjusted`] for the number of columns.
 
+mod column;
 mod names;
 mod numbers;
 mod profile;
@@ -17,6 +18,7 @@ mod tail;
 mod tests;
 
 pub use self::{
+    column::{NULL_RATE, column_statistics},
     names::{Counted, Names},
     numbers::Spread,
     profile::{Compared, Profile},
@@ -57,6 +59,9 @@ pub struct Drift {
     pub chi2_p: Option<f64>,
     /// Of names, the greatest difference of a share.
     pub l_infinity: Option<f64>,
+    /// Of names, the share of the window that has a name which the reference does not have. Of names that are not kept apart it is
+    /// not known.
+    pub unseen_rate: Option<f64>,
 }
 
 /// Of which columns there is a statistic.
@@ -111,6 +116,7 @@ pub static STATISTICS: &[Statistic] = &[
     statistic("ks_error", Sort::Numbers, |of| of.ks_error),
     statistic("chi2", Sort::Names, |of| of.chi2),
     statistic("l_infinity", Sort::Names, |of| of.l_infinity),
+    statistic("unseen_rate", Sort::Names, |of| of.unseen_rate),
     statistic("p_value", Sort::Any, Drift::p_value),
 ];
 

@@ -38,7 +38,7 @@ pub use metric::{Metric, MetricPart, Series};
 pub(crate) use moments::Moments;
 pub use numbers::{Bins, Distribution, Headline, NumberRollup, SCORE_BINS};
 pub use parts::{MetricRollup, OutcomeRollup, PredictionRollup, ReleaseRollup};
-pub use release::{ReleaseCounts, ReleaseDetail, ReleasePart};
+pub use release::{ReleaseCounts, ReleaseDetail, ReleaseNumbers, ReleasePart};
 pub use tag::{TagCounts, TagPart, TagScores, TagValues};
 
 /// No rollup is longer than this.

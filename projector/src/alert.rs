@@ -4,7 +4,10 @@
 
 use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
-use catalog::{Alert, AlertRule, Alerts, Catalog, CrossedRule, Judged, Watched, alert_item, judged_rules};
+use catalog::{
+    Alert, AlertRule, Alerts, Catalog, ColumnOf, CrossedRule, DriftOf, Judged, Watched, alert_item,
+    judged_rules,
+};
 use event::{Day, Error, Id, Kind, Result, Timestamp, Window, fields::FEATURE_PREFIX};
 use fold::alert::{Standing, State, replay};
 use log::{
@@ -193,8 +196,8 @@ impl Judge<'_> {
                 let key = log::key::rollup(self.workspace, version, day);
                 (std::slice::from_ref(kind), self.applied_of(&key).await?)
             }
-            Watched::Drift(drift) => {
-                let key = match drift.column.starts_with(FEATURE_PREFIX) {
+            Watched::Column(ColumnOf { column, .. }) | Watched::Drift(DriftOf { column, .. }) => {
+                let key = match column.starts_with(FEATURE_PREFIX) {
                     true => log::key::features(self.workspace, version, day),
                     false => log::key::rollup(self.workspace, version, day),
                 };

@@ -24,16 +24,16 @@ on_both_engines!(
     drift_is_of_one_version_of_the_projections,
 );
 
-fn day(number: u32) -> String {
+pub(crate) fn day(number: u32) -> String {
     format!("2026-06-{number:02}")
 }
 
-fn rule(name: &str) -> AlertRuleBody {
+pub(crate) fn rule(name: &str) -> AlertRuleBody {
     AlertRuleBody { name: name.into(), ..AlertRuleBody::default() }
 }
 
 /// A rule tried on the days from one of June to another: the day of the month, the number, the state, and the crossing.
-async fn tried(
+pub(crate) async fn tried(
     scene: &Scene,
     body: AlertRuleBody,
     (from, to): (u32, u32),

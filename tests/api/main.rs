@@ -39,6 +39,7 @@ mod operations;
 mod pages;
 mod paging;
 mod past;
+mod quality;
 mod retention;
 mod runs;
 mod segments;

@@ -62,6 +62,7 @@ def of_names(counts):
         "chi2": float(test.statistic) if has_test else None,
         "p_value": float(test.pvalue) if has_test else None,
         "l_infinity": float(np.max(np.abs(p - q))),
+        "unseen_rate": float(np.sum(q[p == 0])),
     }
 
 

@@ -10,7 +10,7 @@ use event::{
 use fold::{
     Evaluation,
     alert::{JudgedDay, Reading, Standing, replay},
-    drift::{Profile, Statistic},
+    drift::{NULL_RATE, Profile, Statistic},
     evaluation::{ReleaseEvaluation, Value},
 };
 use futures::future::try_join_all;
@@ -21,9 +21,9 @@ use log::{
     key::{self, Counted},
     scan,
 };
-use table::query_all;
+use table::{Item, query_all};
 
-use super::{AlertRule, DriftOf, FigureOf, MAX_REFERENCE_DAYS, Scope, Watched};
+use super::{AlertRule, ColumnOf, DriftOf, FigureOf, MAX_REFERENCE_DAYS, Scope, Watched};
 use crate::{Catalog, counts::read_counts, profile_queries, profiles};
 
 /// The most days that a rule is tried on at once.
@@ -85,6 +85,7 @@ impl Catalog {
                     readings.extend(try_join_all(of).await?);
                 }
             }
+            Watched::Column(of) => readings = self.column_days(workspace, rule, of, &days).await?,
             Watched::Drift(drift) => readings = self.drifted_days(workspace, rule, drift, &days).await?,
             Watched::Missing(kind, by) => {
                 for some in days.chunks(DAYS_AT_ONCE) {
@@ -139,12 +140,9 @@ impl Catalog {
             Scope::Release(release) => Some(release.as_str()),
             Scope::Workspace | Scope::Live { .. } => None,
         };
-        let is_feature = drift.column.starts_with(FEATURE_PREFIX);
         let read = |version| async move {
             let read = async |window| {
-                let [rollups, features] = profile_queries(workspace, version, window);
-                let query = if is_feature { features } else { rollups };
-                profiles(&query_all(&*self.table, query).await?, release)
+                profiles(&self.items_with(workspace, version, &drift.column, window).await?, release)
             };
             let reference = Profile::of(read(drift.reference).await?.values());
             let mut readings = Vec::with_capacity(days.len());
@@ -156,6 +154,66 @@ impl Catalog {
             Ok(readings)
         };
         Ok(of_active(&*self.table, workspace, read).await?.1)
+    }
+
+    /// A statistic of a column on each day, of the rollups that have the column.
+    async fn column_days(
+        &self,
+        workspace: &Id,
+        rule: &AlertRule,
+        of: &ColumnOf,
+        days: &[Day],
+    ) -> Result<Vec<Reading>> {
+        let mut releases = BTreeMap::new();
+        for some in days.chunks(DAYS_AT_ONCE) {
+            let read = some.iter().map(|day| self.release_on(workspace, &rule.scope, *day));
+            releases.extend(some.iter().copied().zip(try_join_all(read).await?));
+        }
+        let releases = &releases;
+        let read = |version| async move {
+            let mut readings = BTreeMap::new();
+            for some in days.chunks(MAX_REFERENCE_DAYS) {
+                let (Some(first), Some(last)) = (some.first(), some.last()) else { continue };
+                let window = Window::new(*first, *last)?;
+                let mut items = BTreeMap::<Day, Vec<Item>>::new();
+                let mut found = self.items_with(workspace, version, &of.column, window).await?;
+                if of.statistic == NULL_RATE && of.column.starts_with(FEATURE_PREFIX) {
+                    // Of how many predictions the features are stands with the rollups.
+                    found.extend(
+                        query_all(&*self.table, profile_queries(workspace, version, window)[0].clone())
+                            .await?,
+                    );
+                }
+                for item in found {
+                    items.entry(key::parse_projection(&item.key)?.0).or_default().push(item);
+                }
+                for (day, items) in items {
+                    let release = releases.get(&day).and_then(Option::as_deref);
+                    if release.is_some() || rule.scope == Scope::Workspace {
+                        let read = profiles(&items, release)?;
+                        let found = read.get(&day).and_then(|day| day.statistic(&of.column, of.statistic));
+                        readings.extend(
+                            found.map(|(value, n)| (day, Reading { value: Some(value), n: Some(n) })),
+                        );
+                    }
+                }
+            }
+            Ok(readings)
+        };
+        let (_, readings) = of_active(&*self.table, workspace, read).await?;
+        Ok(days.iter().map(|day| readings.get(day).copied().unwrap_or_default()).collect())
+    }
+
+    /// The items of rollups of a window that have a column.
+    async fn items_with(
+        &self,
+        workspace: &Id,
+        version: u32,
+        column: &str,
+        window: Window,
+    ) -> Result<Vec<Item>> {
+        let [rollups, features] = profile_queries(workspace, version, window);
+        query_all(&*self.table, if column.starts_with(FEATURE_PREFIX) { features } else { rollups }).await
     }
 
     /// How many events were counted on each day. A day without events has none, which is known.

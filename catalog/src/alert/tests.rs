@@ -4,7 +4,10 @@ use event::{Clock, Id};
 use log::key;
 use table::{Item, item::Value, sqlite::SqliteTable};
 
-use super::{item::Stored, *};
+use super::{
+    item::{ITEM_VERSION, Stored},
+    *,
+};
 use crate::Catalog;
 
 fn body(name: &str) -> AlertRuleBody {
@@ -61,9 +64,9 @@ fn the_item_of_version_1_stays_readable() {
     let read = Stored::from_item(&stored).unwrap();
     assert_eq!(read.rules.values().cloned().collect::<Vec<_>>(), [rule, late]);
     assert!(read.webhooks.is_empty());
-    assert_eq!(read.to_item(&workspace).unwrap().with("ver", 3), stored.clone().with("v", 3));
+    assert_eq!(read.to_item(&workspace).unwrap().with("ver", 3), stored.clone().with("v", ITEM_VERSION));
     assert!(Stored::from_item(&stored.clone().with("rule#x", fields("{}"))).is_err());
-    assert!(Stored::from_item(&stored.clone().with("v", 4)).is_err());
+    assert!(Stored::from_item(&stored.clone().with("v", ITEM_VERSION + 1)).is_err());
     assert!(Stored::from_item(&stored.with("v", 0)).is_err());
 }
 
@@ -82,7 +85,7 @@ fn the_item_of_version_2_stays_readable() {
     let read = Stored::from_item(&stored).unwrap();
     assert!(read.rules["few"].notifies("chat") && !read.rules["few"].notifies("ops"));
     assert_eq!(read.webhooks["chat"].url_from.as_deref(), Some("slack_url"));
-    assert_eq!(read.to_item(&workspace).unwrap(), stored.clone().with("v", 3));
+    assert_eq!(read.to_item(&workspace).unwrap(), stored.clone().with("v", ITEM_VERSION));
     assert!(Stored::from_item(&stored.with("webhook#chat", "x")).is_err());
 }
 
@@ -107,10 +110,26 @@ fn the_item_of_version_3_stays_readable() {
     assert_eq!(read.rules["far"].watched, Watched::Drift(drift));
     let Watched::Figure(figure) = &read.rules["low"].watched else { panic!("no figure") };
     assert_eq!((figure.min_maturity, figure.tag.clone()), (0.9, Some(("carrier".into(), "UA".into()))));
-    assert_eq!(read.to_item(&workspace).unwrap(), stored);
+    assert_eq!(read.to_item(&workspace).unwrap(), stored.clone().with("v", ITEM_VERSION));
     // The first rules of version 3 say `mature`.
     let first = stored.with("rule#low", fields(&low.replace("min_maturity", "mature")));
     assert_eq!(Stored::from_item(&first).unwrap(), read);
+}
+
+#[test]
+fn the_item_of_version_4_stays_readable() {
+    let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+    let nulls = r#"{"name":"nulls","column":"tag.carrier","statistic":"null_rate","above":0.02,"min_n":100}"#;
+    let fields = [("created_at".to_owned(), Value::from(1)), ("rule".to_owned(), Value::from(nulls))];
+    let stored = Item::new(key::alert_rules(&workspace))
+        .with("v", 4)
+        .with("GSI1PK", "alert-rules")
+        .with("GSI1SK", "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV")
+        .with("rule#nulls", Value::M(fields.into()));
+    let read = Stored::from_item(&stored).unwrap();
+    let column = ColumnOf { column: "tag.carrier".into(), statistic: "null_rate" };
+    assert_eq!(read.rules["nulls"].watched, Watched::Column(column));
+    assert_eq!(read.to_item(&workspace).unwrap(), stored);
 }
 
 #[test]
@@ -135,8 +154,11 @@ fn what_is_no_rule_is_refused_with_the_reason() {
     let text = |text: &str| Some(text.to_owned());
     let cases = [
         (body(""), "the name"),
-        (body("x"), "`figure`, `count`, `missing` and `drift`"),
-        (AlertRuleBody { figure: text("auc"), ..count() }, "`figure`, `count`, `missing` and `drift`"),
+        (body("x"), "`figure`, `count`, `missing`, `column` and `drift`"),
+        (
+            AlertRuleBody { figure: text("auc"), ..count() },
+            "`figure`, `count`, `missing`, `column` and `drift`",
+        ),
         (AlertRuleBody { figure: text("nothing"), ..full() }, "no figure"),
         (AlertRuleBody { count: text("rows"), ..count() }, "`count` is one of predictions"),
         (AlertRuleBody { by: text("06:00"), ..count() }, "`by` belongs to `missing`"),
@@ -160,7 +182,7 @@ fn what_is_no_rule_is_refused_with_the_reason() {
         (AlertRuleBody { below: None, moved: Some(2.0), clear: Some(-0.1), ..full() }, "good side"),
         (AlertRuleBody { window: Some(7), ..full() }, "`window` belongs to `moved`"),
         (AlertRuleBody { below: None, moved: Some(2.0), window: Some(3), ..full() }, "4 to 90 days"),
-        (AlertRuleBody { min_n: Some(5), ..count() }, "`min_n` belongs to `figure` and `drift`"),
+        (AlertRuleBody { min_n: Some(5), ..count() }, "`min_n` belongs to `figure`, `column` and `drift`"),
         (AlertRuleBody { min_n: Some(u64::MAX), ..full() }, "too great"),
         (AlertRuleBody { for_days: Some(0), ..full() }, "`for` is 1 to 90 days"),
         (AlertRuleBody { delay: Some(91), ..full() }, "`delay` is 0 to 90 days"),
@@ -185,13 +207,30 @@ fn what_drift_tags_and_maturity_are_not_is_refused_with_the_reason() {
         AlertRule::of(good, Timestamp::default()).unwrap();
     }
     let text = |text: &str| Some(text.to_owned());
+    let column = |column: &str, statistic: &str| AlertRuleBody {
+        column: text(column),
+        statistic: text(statistic),
+        above: Some(0.1),
+        ..body("nulls")
+    };
+    for (name, statistic) in [("score", "p99"), ("label", "null_rate"), ("feature.age", "max")] {
+        let live = AlertRuleBody { model: text("m"), environment: text("e"), ..column(name, statistic) };
+        AlertRule::of(live, Timestamp::default()).unwrap();
+    }
     let cases = [
+        (column("scores", "mean"), "`column` is a column of predictions"),
+        (column("label", "mean"), "`statistic` of label is one of null_rate, not `mean`"),
+        (column("score", "psi"), "is one of null_rate, mean, std, min, p50, p90, p99, max, not `psi`"),
+        (AlertRuleBody { statistic: None, ..column("score", "") }, "`statistic` of score is one of"),
+        (AlertRuleBody { release: text("v1"), ..column("tag.x", "null_rate") }, "not counted by release"),
+        (AlertRuleBody { reference: text("2026-04-01"), ..column("score", "min") }, "belongs to `drift`"),
+        (AlertRuleBody { drift: text("score"), ..column("score", "min") }, "`column` and `drift`"),
         (AlertRuleBody { drift: text("scores"), ..far() }, "`drift` is a column of predictions"),
         (AlertRuleBody { drift: text("tag."), ..far() }, "`drift` is a column of predictions"),
         (AlertRuleBody { statistic: text("chi2"), ..far() }, "`statistic` of score is one of js_distance"),
         (
             AlertRuleBody { drift: text("label"), statistic: text("ks"), ..far() },
-            "l_infinity, p_value, not `ks`",
+            "l_infinity, unseen_rate, p_value, not `ks`",
         ),
         (AlertRuleBody { reference: None, ..far() }, "needs the days of a `reference`"),
         (AlertRuleBody { reference: text("2026-04"), ..far() }, "`reference`: "),
@@ -200,7 +239,7 @@ fn what_drift_tags_and_maturity_are_not_is_refused_with_the_reason() {
         (AlertRuleBody { model: text("m"), environment: text("e"), ..far() }, "of the same release"),
         (AlertRuleBody { drift: text("tag.x"), release: text("v1"), ..far() }, "not counted by release"),
         (AlertRuleBody { reference: text("2026-04-01"), ..full() }, "`reference` belongs to `drift`"),
-        (AlertRuleBody { statistic: text("psi"), ..count() }, "`statistic` belongs to `drift`"),
+        (AlertRuleBody { statistic: text("psi"), ..count() }, "`statistic` belongs to `column` and `drift`"),
         (AlertRuleBody { min_maturity: Some(0.5), ..far() }, "`min_maturity` belongs to `figure`"),
         (AlertRuleBody { min_maturity: Some(1.5), ..full() }, "share from 0 to 1"),
         (AlertRuleBody { tag: text("x=1"), ..count() }, "`tag` belongs to `figure`"),

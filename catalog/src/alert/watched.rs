@@ -3,7 +3,7 @@
 use event::{Error, Kind, Result, Window, fields::MAX_TEXT_BYTES, id::check_name};
 use fold::{
     AnyFigure,
-    drift::{STATISTICS, Sort, Statistic},
+    drift::{STATISTICS, Sort, Statistic, column_statistics},
 };
 
 use super::AlertRuleBody;
@@ -20,6 +20,8 @@ pub enum Watched {
     Count(Kind),
     /// Whether there are events of a kind of a day, by so many seconds after it began.
     Missing(Kind, i64),
+    /// A statistic of a column of the predictions.
+    Column(ColumnOf),
     /// How far a column of the predictions is from that of a reference.
     Drift(DriftOf),
 }
@@ -33,6 +35,15 @@ pub struct FigureOf {
     pub tag: Option<(String, String)>,
     /// Which share of the predictions must be judged.
     pub min_maturity: f64,
+}
+
+/// A statistic of a column of the predictions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnOf {
+    /// The column, such as `score` or `feature.distance`.
+    pub column: String,
+    /// The name of the statistic, one of the [`column_statistics`].
+    pub statistic: &'static str,
 }
 
 /// How far a column of the predictions is from that of a reference.
@@ -52,17 +63,18 @@ impl Watched {
     /// # Errors
     /// `Invalid`, saying what is wrong.
     pub(super) fn of(body: &AlertRuleBody) -> Result<Self> {
-        let watched = match (&body.figure, &body.count, &body.missing, &body.drift) {
-            (Some(name), None, None, None) => Self::Figure(figure(name, body)?),
-            (None, Some(name), None, None) => Self::Count(kind("count", name)?),
-            (None, None, Some(name), None) => {
+        let watched = match (&body.figure, &body.count, &body.missing, &body.column, &body.drift) {
+            (Some(name), None, None, None, None) => Self::Figure(figure(name, body)?),
+            (None, Some(name), None, None, None) => Self::Count(kind("count", name)?),
+            (None, None, Some(name), None, None) => {
                 let by = body.by.as_deref().unwrap_or("24:00");
                 Self::Missing(kind("missing", name)?, seconds_of(by)?)
             }
-            (None, None, None, Some(column)) => Self::Drift(drift(column, body)?),
+            (None, None, None, Some(name), None) => Self::Column(column(name, body)?),
+            (None, None, None, None, Some(name)) => Self::Drift(drift(name, body)?),
             _ => {
                 return Err(Error::invalid(
-                    "say what it watches by one of `figure`, `count`, `missing` and `drift`",
+                    "say what it watches by one of `figure`, `count`, `missing`, `column` and `drift`",
                 ));
             }
         };
@@ -74,7 +86,11 @@ impl Watched {
                 matches!(watched, Self::Figure(_)),
                 "`min_maturity` belongs to `figure`",
             ),
-            (body.statistic.is_some(), matches!(watched, Self::Drift(_)), "`statistic` belongs to `drift`"),
+            (
+                body.statistic.is_some(),
+                matches!(watched, Self::Column(_) | Self::Drift(_)),
+                "`statistic` belongs to `column` and `drift`",
+            ),
             (body.reference.is_some(), matches!(watched, Self::Drift(_)), "`reference` belongs to `drift`"),
         ];
         match belongs.into_iter().find(|(is_given, is_right, _)| *is_given && !is_right) {
@@ -83,7 +99,8 @@ impl Watched {
         }
     }
 
-    /// What it is, as people are told: `auc`, `the number of predictions`, `psi of score against 2026-04-01..2026-04-30`.
+    /// What it is, as people are told: `auc`, `the number of predictions`, `null_rate of score`, `psi of score against
+    /// 2026-04-01..2026-04-30`.
     pub fn named(&self) -> String {
         match self {
             Self::Figure(FigureOf { figure, tag: None, .. }) => figure.name().to_owned(),
@@ -92,6 +109,7 @@ impl Watched {
             }
             Self::Count(kind) => format!("the number of {}", kind.name()),
             Self::Missing(kind, _) => format!("no {}", kind.name()),
+            Self::Column(ColumnOf { column, statistic }) => format!("{statistic} of {column}"),
             Self::Drift(DriftOf { column, statistic, reference }) => {
                 format!("{statistic} of {column} against {reference}")
             }
@@ -120,20 +138,34 @@ fn figure(name: &str, body: &AlertRuleBody) -> Result<FigureOf> {
     Ok(FigureOf { figure, tag: tag.transpose()?, min_maturity })
 }
 
-fn drift(column: &str, body: &AlertRuleBody) -> Result<DriftOf> {
-    let sort = Sort::of(column).ok_or_else(|| {
+/// What a column of predictions holds, which a field of a rule names.
+fn sort(field: &str, column: &str) -> Result<Sort> {
+    Sort::of(column).ok_or_else(|| {
         Error::invalid(format!(
-            "`drift` is a column of predictions: score, value, latency_ms, label, tag.NAME or feature.NAME, not `{column}`"
+            "`{field}` is a column of predictions: score, value, latency_ms, label, tag.NAME or feature.NAME, not `{column}`"
         ))
-    })?;
+    })
+}
+
+fn no_statistic(column: &str, known: &[&str], name: &str) -> Error {
+    Error::invalid(format!("`statistic` of {column} is one of {}, not `{name}`", known.join(", ")))
+}
+
+fn column(column: &str, body: &AlertRuleBody) -> Result<ColumnOf> {
+    let known: Vec<_> = column_statistics(sort("column", column)?).collect();
+    let name = body.statistic.as_deref().unwrap_or_default();
+    let statistic = known.iter().find(|known| **known == name);
+    let statistic = statistic.ok_or_else(|| no_statistic(column, &known, name))?;
+    Ok(ColumnOf { column: column.to_owned(), statistic })
+}
+
+fn drift(column: &str, body: &AlertRuleBody) -> Result<DriftOf> {
+    let sort = sort("drift", column)?;
     let name = body.statistic.as_deref().unwrap_or(STATISTICS[0].name);
     let has = |statistic: &&Statistic| statistic.sort == Sort::Any || statistic.sort == sort;
     let Some(statistic) = Statistic::named(name).filter(has) else {
         let known: Vec<_> = STATISTICS.iter().filter(has).map(|statistic| statistic.name).collect();
-        return Err(Error::invalid(format!(
-            "`statistic` of {column} is one of {}, not `{name}`",
-            known.join(", ")
-        )));
+        return Err(no_statistic(column, &known, name));
     };
     let words = body.reference.as_deref();
     let words =

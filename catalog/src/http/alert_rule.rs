@@ -41,6 +41,13 @@ fn watched() -> Vec<Field> {
         ("missing", kind("It fires when there is no event of this kind of a day.")),
         ("by", text(time, "With `missing`: by this time (UTC) of the day; 24:00 unless it is given.")),
         (
+            "column",
+            text(
+                schema::string(),
+                "It watches a statistic of this column of predictions: score, value, latency_ms, label, tag.NAME or feature.NAME.",
+            ),
+        ),
+        (
             "drift",
             text(
                 schema::string(),
@@ -51,7 +58,7 @@ fn watched() -> Vec<Field> {
             "statistic",
             text(
                 schema::string(),
-                "With `drift`: by this statistic of drift; js_distance unless it is given.",
+                "With `column`: which statistic, null_rate, or of numbers mean, std, min, p50, p90, p99 or max. With `drift`: by this statistic of drift; js_distance unless it is given.",
             ),
         ),
         (
@@ -104,7 +111,7 @@ fn judged() -> Vec<Field> {
             "min_n",
             count(
                 0..=i64::MAX as usize,
-                "With `figure`, of how many predictions it must be made, with `drift`, how many the day must have; 1 unless it is given.",
+                "With `figure`, of how many predictions it must be made, with `column` and `drift`, how many the day must have; 1 unless it is given.",
             ),
         ),
         (

@@ -27,6 +27,7 @@ mod retention;
 mod run;
 mod schemas;
 mod settings;
+mod suggested;
 mod webhook;
 mod workspace;
 
@@ -103,6 +104,7 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
                     .add(alert::apply_operation(named), maintain(), alert::apply)
                     .add(alert::list_operation(named), read(), alert::list)
                     .add(alert::delete_operation(named), maintain(), alert::delete)
+                    .add(suggested::operation(named), read(), suggested::suggest)
                     .add(alert::crossings_operation(named), read(), alert::crossings)
                     .add(webhook::deliveries_operation(named), read(), webhook::deliveries)
                     .add(promotion::set_operation(named), maintain(), promotion::set)

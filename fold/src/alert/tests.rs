@@ -83,15 +83,34 @@ fn names_are_read_as_they_are_written() {
     assert_eq!(State::from_name("fires"), None);
 }
 
-#[test]
-fn robust_scores_are_those_of_the_reference() {
+/// The cases of a statistic in alert.json.
+fn reference(statistic: &str) -> Vec<Value> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/reference/alert.json");
     let cases: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let cases = cases.as_array().unwrap();
-    assert!(cases.len() >= 10, "{} cases", cases.len());
-    for case in cases {
-        let others: Vec<f64> =
-            case["others"].as_array().unwrap().iter().map(|n| n.as_f64().unwrap()).collect();
+    let cases = cases[statistic].as_array().unwrap();
+    assert!(cases.len() >= 9, "{} cases", cases.len());
+    cases.clone()
+}
+
+fn numbers(of: &Value) -> Vec<f64> {
+    of.as_array().unwrap().iter().map(|n| n.as_f64().unwrap()).collect()
+}
+
+#[test]
+fn fences_are_those_of_the_reference() {
+    for case in reference("fences") {
+        let (found, known) = (fences(&numbers(&case["numbers"])).unwrap(), numbers(&case["fences"]));
+        let is_close = |(found, known): (&f64, &f64)| (found - known).abs() <= 1e-9 * known.abs().max(1.0);
+        assert!(found.iter().zip(&known).all(is_close), "{case}: {found:?}");
+    }
+    assert_eq!(fences(&[1.0; 6]), None, "six days are no week");
+    assert_eq!(fences(&[-1e308, -1e308, -1e308, 0.0, 1e308, 1e308, 1e308]), None);
+}
+
+#[test]
+fn robust_scores_are_those_of_the_reference() {
+    for case in reference("robust_z") {
+        let others = numbers(&case["others"]);
         let found = robust_z(case["value"].as_f64().unwrap(), &others).unwrap();
         let known = case["z"].as_f64().unwrap();
         assert!((found - known).abs() <= 1e-9 * known.abs().max(1.0), "{case}: {found}");

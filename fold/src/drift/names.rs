@@ -86,6 +86,7 @@ impl Names {
         };
         let shares = counts.iter().map(|n| (n[0] as f64 / total[0] - n[1] as f64 / total[1]).abs());
         let freedom = counts.len() - 1;
+        let unseen = self.unseen().iter().fold(0u64, |all, (_, n)| all.saturating_add(*n));
         let chi2 = (freedom > 0).then(|| chi2(&counts, total));
         Drift {
             psi: Some(psi),
@@ -93,6 +94,7 @@ impl Names {
             chi2,
             chi2_p: chi2.map(|chi2| chi_squared(chi2, freedom as f64)),
             l_infinity: shares.reduce(f64::max),
+            unseen_rate: Some(unseen as f64 / total[1]),
             ..Drift::default()
         }
     }

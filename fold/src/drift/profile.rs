@@ -9,16 +9,18 @@ use crate::rollup::{
     Bounded, Distribution, FeatureNumbers, Merge, Part, ReleaseDetail, TagCounts, tag::TAG_COUNTS_BUDGET,
 };
 
-type TagNames = Bounded<TagCounts, TAG_COUNTS_BUDGET>;
+pub(super) type TagNames = Bounded<TagCounts, TAG_COUNTS_BUDGET>;
 
 /// The predictions of some days, column by column: of one release, or of all.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
-    detail: ReleaseDetail,
-    tags: BTreeMap<String, TagNames>,
-    features: BTreeMap<String, FeatureNumbers>,
+    pub(super) detail: ReleaseDetail,
+    pub(super) tags: BTreeMap<String, TagNames>,
+    pub(super) features: BTreeMap<String, FeatureNumbers>,
     /// Of how many predictions the features are. They are folded less often than all else.
-    featured: u64,
+    pub(super) featured: u64,
+    /// Whether there are tags or features that are not kept apart, so that one may be among them.
+    pub(super) has_others: bool,
 }
 
 /// How far a column of a window is from that of the reference.
@@ -73,11 +75,13 @@ impl Profile {
             }
             // Values of tags are not counted by release.
             (Part::Tag(part), None) => {
+                self.has_others |= part.tags.others().is_some();
                 for (name, values) in part.tags.names() {
                     self.tags.entry(name.clone()).or_default().merge(&values.counts);
                 }
             }
             (Part::Feature(part), release) => {
+                self.has_others |= part.features.others().is_some();
                 for (name, feature) in part.features.names() {
                     let releases = &feature.releases;
                     let numbers: Vec<&FeatureNumbers> = match release {
@@ -122,6 +126,7 @@ impl Merge for Profile {
     fn merge(&mut self, other: &Self) {
         self.detail.merge(&other.detail);
         self.featured = self.featured.saturating_add(other.featured);
+        self.has_others |= other.has_others;
         for (name, values) in &other.tags {
             self.tags.entry(name.clone()).or_default().merge(values);
         }

@@ -1,6 +1,6 @@
 //! The figures of numbers in rollups: of scores, values and latencies.
 
-use crate::rollup::NumberRollup;
+use crate::rollup::{Distribution, NumberRollup};
 
 /// A figure of numbers in rollups.
 #[derive(Clone, Copy, Debug)]
@@ -9,6 +9,22 @@ pub struct Statistic {
     pub name: &'static str,
     /// How it is read.
     pub getter: StatisticGetter,
+}
+
+impl Statistic {
+    /// The figure of a name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        STATISTICS.iter().find(|statistic| statistic.name == name)
+    }
+
+    /// The figure of these numbers; `None`, where it is not finite or not known.
+    pub fn of<const MAX: usize>(&self, numbers: &Distribution<MAX>) -> Option<f64> {
+        let found = match self.getter {
+            StatisticGetter::Numbers(read) => read(&numbers.numbers),
+            StatisticGetter::Quantile(q) => numbers.quantile(q).map(|quantile| quantile.value),
+        };
+        found.filter(|found| found.is_finite())
+    }
 }
 
 /// How a figure of numbers is read.

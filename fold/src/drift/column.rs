@@ -1,0 +1,90 @@
+//! What the rollups of some days say of a column of predictions by itself: how much of it is missing, and where its numbers lie.
+
+use event::fields::{FEATURE_PREFIX, TAG_PREFIX};
+
+use super::{PLAIN, Profile, Sort, profile::TagNames};
+use crate::{
+    figure::{STATISTICS, Statistic},
+    rollup::{FeatureNumbers, ReleaseNumbers},
+};
+
+/// The share of predictions that lack a column.
+pub const NULL_RATE: &str = "null_rate";
+
+/// The statistics of a column by itself: [`NULL_RATE`], and of numbers those of rollups ([`STATISTICS`]).
+pub fn column_statistics(sort: Sort) -> impl Iterator<Item = &'static str> {
+    let of_numbers = STATISTICS.iter().filter(move |_| sort == Sort::Numbers);
+    std::iter::once(NULL_RATE).chain(of_numbers.map(|statistic| statistic.name))
+}
+
+/// What a column holds.
+enum Held<'a> {
+    Numbers(Option<&'a ReleaseNumbers>),
+    Feature(Option<&'a FeatureNumbers>),
+    /// So many names.
+    Names(u64),
+}
+
+impl Held<'_> {
+    /// How many predictions have the column.
+    fn n(&self) -> u64 {
+        match self {
+            Self::Numbers(numbers) => numbers.map_or(0, |numbers| numbers.numbers.n),
+            Self::Feature(numbers) => numbers.map_or(0, |numbers| numbers.numbers.n),
+            Self::Names(n) => *n,
+        }
+    }
+
+    fn statistic(&self, statistic: &Statistic) -> Option<f64> {
+        match self {
+            Self::Numbers(numbers) => statistic.of((*numbers)?),
+            Self::Feature(numbers) => statistic.of((*numbers)?),
+            Self::Names(_) => None,
+        }
+    }
+}
+
+impl Profile {
+    /// The columns that some prediction has, with what they hold.
+    pub fn columns(&self) -> Vec<(String, Sort)> {
+        let plain = PLAIN.iter().map(|column| (*column).to_owned());
+        let tags = self.tags.keys().map(|tag| format!("{TAG_PREFIX}{tag}"));
+        let features = self.features.keys().map(|name| format!("{FEATURE_PREFIX}{name}"));
+        let known = plain.chain(tags).chain(features).filter(|column| self.held(column).0.n() > 0);
+        known.filter_map(|column| Sort::of(&column).map(|sort| (column, sort))).collect()
+    }
+
+    /// One of the [`column_statistics`], and of how many predictions it is; `None`, where it is not known.
+    pub fn statistic(&self, column: &str, statistic: &str) -> Option<(f64, u64)> {
+        let (held, of) = self.held(column);
+        if statistic == NULL_RATE {
+            // What is not there may be among what is not kept apart.
+            let is_known = of > 0 && (held.n() > 0 || PLAIN.contains(&column) || !self.has_others);
+            return is_known.then(|| (of.saturating_sub(held.n()) as f64 / of as f64, of));
+        }
+        Some((held.statistic(Statistic::named(statistic)?)?, held.n()))
+    }
+
+    /// What a column holds, and of how many predictions.
+    fn held(&self, column: &str) -> (Held<'_>, u64) {
+        let of = &self.detail;
+        let held = match column {
+            "score" => Held::Numbers(of.score.as_ref()),
+            "value" => Held::Numbers(of.value.as_ref()),
+            "latency_ms" => Held::Numbers(of.latency.as_ref()),
+            "label" => Held::Names(of.labelled),
+            _ => match (column.strip_prefix(TAG_PREFIX), column.strip_prefix(FEATURE_PREFIX)) {
+                (_, Some(name)) => return (Held::Feature(self.features.get(name)), self.featured),
+                (Some(tag), None) => Held::Names(self.tags.get(tag).map_or(0, with_tag)),
+                (None, None) => Held::Names(0),
+            },
+        };
+        (held, of.n)
+    }
+}
+
+/// How many predictions have a tag, whatever its value.
+fn with_tag(values: &TagNames) -> u64 {
+    let all = values.names().values().chain(values.others());
+    all.fold(0u64, |n, counts| n.saturating_add(counts.predictions))
+}

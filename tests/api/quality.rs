@@ -1,0 +1,153 @@
+//! The quality of data: what rules on columns read of a day, and which rules the days of a reference suggest.
+
+use catalog::AlertRuleBody;
+use event::{Kind, Window};
+use serde_json::{Value, json};
+use tests::{on_both_engines, scene::Scene, world::World};
+
+use crate::alerts::{day, rule, tried};
+
+on_both_engines!(
+    World::on:
+    statistics_of_columns_are_watched,
+    usual_days_suggest_rules_that_pass_them,
+);
+
+/// Columns of a release that is live from the second day on, of tags, of features, and of what no prediction has.
+async fn statistics_of_columns_are_watched(world: World) {
+    let scene = Scene::new(world).await;
+    for (number, release, labels) in [(1, "v1", 10), (2, "v1", 8), (3, "v2", 5)] {
+        let row = |n: usize| {
+            let mut row = json!({ "release": release, "key": format!("k{n}"), "score": n as f64 / 16.0,
+                                  "predicted_at": format!("{}T01:00:00Z", day(number)), "features": { "age": n } });
+            if n < labels {
+                row["label"] = "yes".into();
+                row["tags"] = json!({ "carrier": "UA" });
+            }
+            row
+        };
+        let rows: Vec<Value> = (0..10).map(row).collect();
+        scene.append(Kind::Predictions, rows.into(), "2026-06-05T00:00:00Z").await.unwrap();
+    }
+    let promoted = json!([{ "release": "v1", "model": "m", "released_at": "2026-06-02T01:00:00Z", "action": "promote",
+                            "environment": "production" }]);
+    scene.append(Kind::Releases, promoted, "2026-06-05T00:00:00Z").await.unwrap();
+    scene.project().await;
+    let of = |column: &str, statistic: &str| AlertRuleBody {
+        column: Some(column.into()),
+        statistic: Some(statistic.into()),
+        above: Some(0.3),
+        ..rule("x")
+    };
+    let now = "2026-06-05T00:00:00Z";
+    let numbers = async |body: AlertRuleBody| -> Vec<Option<f64>> {
+        tried(&scene, body, (1, 4), now).await.into_iter().map(|(_, number, ..)| number).collect()
+    };
+    let nulls = [Some(0.0), Some(0.2), Some(0.5), None];
+    assert_eq!(numbers(of("label", "null_rate")).await, nulls);
+    assert_eq!(numbers(of("tag.carrier", "null_rate")).await, nulls);
+    assert_eq!(numbers(of("tag.none", "null_rate")).await, [Some(1.0), Some(1.0), Some(1.0), None]);
+    assert_eq!(numbers(of("value", "null_rate")).await, [Some(1.0), Some(1.0), Some(1.0), None]);
+    assert_eq!(numbers(of("value", "mean")).await, [None; 4]);
+    assert_eq!(numbers(of("feature.age", "null_rate")).await, [Some(0.0), Some(0.0), Some(0.0), None]);
+    assert_eq!(numbers(of("feature.age", "p50")).await, [Some(4.5), Some(4.5), Some(4.5), None]);
+    assert_eq!(
+        numbers(of("score", "max")).await,
+        [Some(9.0 / 16.0), Some(9.0 / 16.0), Some(9.0 / 16.0), None]
+    );
+    let of_release = AlertRuleBody { release: Some("v2".into()), ..of("label", "null_rate") };
+    assert_eq!(numbers(of_release).await, [None, None, Some(0.5), None]);
+    let live = AlertRuleBody {
+        model: Some("m".into()),
+        environment: Some("production".into()),
+        ..of("label", "null_rate")
+    };
+    assert_eq!(numbers(live).await, [None, Some(0.2), None, None]);
+    assert_eq!(
+        numbers(AlertRuleBody { min_n: Some(11), ..of("label", "null_rate") }).await,
+        nulls,
+        "told as it is"
+    );
+    let states =
+        tried(&scene, AlertRuleBody { min_n: Some(11), ..of("label", "null_rate") }, (1, 4), now).await;
+    assert!(states.iter().all(|(_, _, state, _)| *state == "no_data"), "{states:?}");
+    for column in ["score", "feature.age"] {
+        let (_, reads) = scene.world.reads(tried(&scene, of(column, "max"), (1, 4), now)).await;
+        assert_eq!(
+            (reads.gets, reads.queries),
+            (2, 1),
+            "which version is read, before and after, and one range"
+        );
+    }
+}
+
+async fn usual_days_suggest_rules_that_pass_them(world: World) {
+    let scene = Scene::new(world).await;
+    let predict = async |number: u32, rows: usize, carriers: &[&str], lacks: usize| {
+        let row = |n: usize| {
+            let mut row = json!({ "release": "v1", "key": format!("k{n}"), "score": n as f64 / 64.0,
+                                  "predicted_at": format!("{}T01:00:00Z", day(number)), "features": { "age": 20 + n },
+                                  "tags": { "carrier": carriers[n % carriers.len()], "id": format!("{number}-{n}") } });
+            if n >= lacks {
+                row["label"] = "yes".into();
+            }
+            row
+        };
+        let rows: Vec<Value> = (0..rows).map(row).collect();
+        scene.append(Kind::Predictions, rows.into(), "2026-06-18T00:00:00Z").await.unwrap();
+    };
+    for number in 1..=14 {
+        predict(number, 30 + number as usize % 3, &["UA", "AA"], 1).await;
+    }
+    // A day on which all is odd.
+    predict(15, 4, &["B6", "UA"], 4).await;
+    scene.project().await;
+    let catalog = &scene.world.catalog;
+    let reference: Window = "2026-06-01..2026-06-14".parse().unwrap();
+    let (found, reads) = scene.world.reads(catalog.suggest_alert_rules(scene.id(), reference, None)).await;
+    let found = found.unwrap();
+    assert_eq!((found.days, found.left_out), (14, 0));
+    assert_eq!(
+        (reads.gets, reads.queries),
+        (2, 2),
+        "which version is read, before and after, and two ranges"
+    );
+    let names: Vec<&str> = found.rules.iter().map(|rule| rule.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "predictions-few",
+            "predictions-many",
+            "score-null_rate",
+            "label-null_rate",
+            "tag.carrier-null_rate",
+            "tag.id-null_rate",
+            "feature.age-null_rate",
+            "label-unseen_rate",
+            "tag.carrier-unseen_rate",
+            "score-min",
+            "score-max",
+            "feature.age-min",
+            "feature.age-max",
+        ],
+        "each value of the tag `id` is new, so it has no usual names"
+    );
+    let fired = async |body: &AlertRuleBody| -> Vec<u32> {
+        let days = tried(&scene, body.clone(), (1, 15), "2026-06-18T00:00:00Z").await;
+        days.into_iter().filter(|(_, _, state, _)| *state == "firing").map(|(number, ..)| number).collect()
+    };
+    for body in &found.rules {
+        let expected = match body.name.as_str() {
+            "predictions-few" | "label-null_rate" | "tag.carrier-unseen_rate" => vec![15],
+            _ => vec![],
+        };
+        assert_eq!(fired(body).await, expected, "{body:?}");
+    }
+    let of_release = catalog.suggest_alert_rules(scene.id(), reference, Some("v1")).await.unwrap();
+    assert!(of_release.rules.iter().all(|rule| rule.release.as_deref() == Some("v1")), "{of_release:?}");
+    assert_eq!(of_release.rules.len(), 10, "tags are not counted by release");
+    let few = catalog.suggest_alert_rules(scene.id(), "2026-06-01..2026-06-06".parse().unwrap(), None).await;
+    assert_eq!((few.as_ref().unwrap().rules.len(), few.unwrap().days), (0, 6));
+    let long = catalog.suggest_alert_rules(scene.id(), "2026-01-01..2026-06-06".parse().unwrap(), None).await;
+    assert!(long.unwrap_err().to_string().contains("at most 92 days"));
+}
