@@ -90,9 +90,10 @@ pub(crate) enum AlertCommand {
         /// The workspace, as category/name or by id.
         #[arg(long, short)]
         workspace: String,
-        /// The days that were as they should be, as FROM..TO: 7 to 92, and 14 for rules on new names.
-        #[arg(long, value_name = "FROM..TO")]
-        reference: Window,
+        /// The days that were as they should be: FROM..TO, snapshot:NAME, or release:NAME for those that a release was trained on. 7 to 92, and 14 for
+        /// rules on new names.
+        #[arg(long, value_name = "DAYS")]
+        reference: String,
         /// Rules on this release; on all predictions of the workspace when it is not given.
         #[arg(long)]
         release: Option<String>,
@@ -226,7 +227,7 @@ pub(crate) async fn command(config: &Config, command: AlertCommand) -> anyhow::R
         }
         AlertCommand::Test(args) => test(&catalog, args).await?,
         AlertCommand::Suggest { workspace, reference, release } => {
-            suggest(&catalog, &workspace, reference, release.as_deref()).await?;
+            suggest(&catalog, &workspace, &reference, release.as_deref()).await?;
         }
     }
     Ok(())
@@ -235,10 +236,11 @@ pub(crate) async fn command(config: &Config, command: AlertCommand) -> anyhow::R
 async fn suggest(
     catalog: &Catalog,
     workspace: &str,
-    reference: Window,
+    reference: &str,
     release: Option<&str>,
 ) -> anyhow::Result<()> {
     let id = catalog.workspace(workspace).await?.id().clone();
+    let reference: Window = catalog.reference_days(&id, reference).await?.parse()?;
     let Suggested { rules, left_out, days } = catalog.suggest_alert_rules(&id, reference, release).await?;
     if rules.is_empty() {
         return Err(Error::invalid(format!(
@@ -285,7 +287,7 @@ async fn test(catalog: &Catalog, args: TestArgs) -> anyhow::Result<()> {
             let found = rules_of(file)?.rule.into_iter().find(|body| body.name == args.name);
             let missing =
                 || Error::not_found(format!("{}: there is no rule `{}`", file.display(), args.name));
-            AlertRule::of(found.ok_or_else(missing)?, now)?
+            AlertRule::of(catalog.with_days(workspace.id(), found.ok_or_else(missing)?).await?, now)?
         }
     };
     let window = window(&args, now)?;

@@ -97,12 +97,14 @@ pub(crate) async fn command(config: &Config, args: &PlotArgs) -> anyhow::Result<
     };
     let by = list(&args.figures.by);
     let columns = columns(what, args, &wanted);
-    let asked = words(&args.window, &args.figures, by.as_deref());
+    let query = Query::new(open::existing(config).await?, Clock::system());
+    let reference = query.reference_days(&args.window.workspace, args.figures.reference.as_deref()).await?;
+    let asked =
+        Words { reference: reference.as_deref(), ..words(&args.window, &args.figures, by.as_deref()) };
     // The columns of intervals ask for those alone, where `interval` would compute that of every figure.
     let interval = asked.interval && what != What::Evaluations;
     let request = Request::parse(what, &Words { columns: columns.as_deref(), interval, ..asked })?;
     say_window(&request);
-    let query = Query::new(open::existing(config).await?, Clock::system());
     let workspace = query.catalog().workspace(&args.window.workspace).await?;
     let answer = query.run(workspace.id(), &request).await?;
     answer.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));

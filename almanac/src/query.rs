@@ -108,7 +108,8 @@ pub(crate) struct FiguresArgs {
     /// the window, of which some must be 30 days old.
     #[arg(long, value_name = "SHARE")]
     pub(crate) mature: Option<String>,
-    /// The days that drift is measured from, or whose outcomes say what a score means for estimates, as FROM..TO (YYYY-MM-DD..YYYY-MM-DD), or one day.
+    /// The days that drift is measured from, or whose outcomes say what a score means for estimates, as FROM..TO (YYYY-MM-DD..YYYY-MM-DD), one day,
+    /// snapshot:NAME, or release:NAME for those that a release was trained on.
     #[arg(long, value_name = "DAYS")]
     pub(crate) reference: Option<String>,
     /// The release that the one of --release is compared with, of head-to-head.
@@ -144,6 +145,8 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
     let format = if args.explain { Format::IpcStream } else { args.shown.format()? };
     let narrowed = &args.narrowed;
     let (by, tag) = (list(&args.figures.by), list(&narrowed.tag));
+    let query = Query::new(open::existing(config).await?, Clock::system());
+    let reference = query.reference_days(&args.window.workspace, args.figures.reference.as_deref()).await?;
     let words = Words {
         columns: args.columns.as_deref(),
         filter: narrowed.filter.as_deref(),
@@ -155,6 +158,7 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
         figure: args.figure.as_deref(),
         pairs: args.pairs,
         model: args.model.as_deref(),
+        reference: reference.as_deref(),
         ..words(&args.window, &args.figures, by.as_deref())
     };
     let what = What::parse(&args.what)?;
@@ -165,7 +169,6 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
         Some(_) => None,
         None => Some(Request::parse(what, &words)?),
     };
-    let query = Query::new(open::existing(config).await?, Clock::system());
     let workspace = query.catalog().workspace(&args.window.workspace).await?;
     let request = match asked {
         Some(request) => request,

@@ -60,6 +60,7 @@ mod profile;
 mod promotion;
 mod quota;
 mod record;
+mod reference;
 mod release;
 mod reserved;
 mod retention;

@@ -10,6 +10,7 @@ use polars::prelude::DataFrame;
 use table::{Item, Table};
 
 use crate::{
+    Query,
     budget::Hold,
     column_type::ColumnType,
     request::{Request, What},
@@ -109,6 +110,23 @@ pub(crate) fn reference_of(what: What, word: &str) -> Result<Window> {
         return Err(Error::invalid("reference: only drift and estimates have one"));
     }
     word.parse().and_then(not_too_long).map_err(|error| Error::invalid(format!("reference: {error}")))
+}
+
+impl Query {
+    /// Reference days as a request takes them, in a workspace by id or path: see [`catalog::Catalog::reference_days`].
+    ///
+    /// # Errors
+    /// `NotFound`, when there is no such workspace, release or snapshot; `Invalid`, when it has no days; those of the table.
+    pub async fn reference_days(&self, workspace: &str, word: Option<&str>) -> Result<Option<String>> {
+        match word {
+            // Days are checked with the request, before anything is read.
+            Some(word) if word.contains(':') => {
+                let workspace = self.catalog().workspace(workspace).await?;
+                self.catalog().reference_days(workspace.id(), word).await.map(Some)
+            }
+            word => Ok(word.map(str::to_owned)),
+        }
+    }
 }
 
 /// How far the columns of each period are from those of the reference: in each period the farthest first. Without predictions in the

@@ -1,16 +1,25 @@
 //! The quality of data: what rules on columns read of a day, and which rules the days of a reference suggest.
 
-use catalog::AlertRuleBody;
+use catalog::{AlertRuleBody, DetailedSpec, ReleaseDetails, new::NewSnapshot};
 use event::{Kind, Window};
 use serde_json::{Value, json};
-use tests::{on_both_engines, scene::Scene, world::World};
+use tests::{
+    on_both_engines,
+    register::release_of,
+    scene::{NOW, Scene},
+    world::{World, at},
+};
 
-use crate::alerts::{day, rule, tried};
+use crate::{
+    alerts::{day, rule, tried},
+    snapshots::{create, june},
+};
 
 on_both_engines!(
     World::on:
     statistics_of_columns_are_watched,
     usual_days_suggest_rules_that_pass_them,
+    references_have_names,
 );
 
 /// Columns of a release that is live from the second day on, of tags, of features, and of what no prediction has.
@@ -150,4 +159,45 @@ async fn usual_days_suggest_rules_that_pass_them(world: World) {
     assert_eq!((few.as_ref().unwrap().rules.len(), few.unwrap().days), (0, 6));
     let long = catalog.suggest_alert_rules(scene.id(), "2026-01-01..2026-06-06".parse().unwrap(), None).await;
     assert!(long.unwrap_err().to_string().contains("at most 92 days"));
+}
+
+/// The days that a release was trained on, those of a snapshot, and what has none.
+async fn references_have_names(world: World) {
+    let scene = Scene::new(world).await;
+    for number in 1..=3 {
+        scene.predict_many(&day(number), "v1", 4, "2026-06-06T00:00:00Z").await;
+    }
+    scene.project().await;
+    let (catalog, id) = (&scene.world.catalog, scene.id());
+    let of = |name: &str| NewSnapshot { to: Some(day(2)), ..june(name, "predictions") };
+    create(&scene, &of("june")).await.unwrap();
+    create(&scene, &NewSnapshot { filter: Some("score > 0.5".into()), ..of("some") }).await.unwrap();
+    let details =
+        ReleaseDetails { snapshot: Some("2026-05-01..2026-05-31".parse().unwrap()), ..Default::default() };
+    let spec = DetailedSpec { details, ..DetailedSpec::from(release_of("m", "v3")) };
+    scene.ingest(at(NOW)).create_release(&scene.workspace, spec).await.unwrap();
+    let days = async |word: &str| catalog.reference_days(id, word).await.map_err(|error| error.to_string());
+    assert_eq!(days("snapshot:june").await.unwrap(), "2026-06-01..2026-06-02");
+    assert_eq!(days("release:v3").await.unwrap(), "2026-05-01..2026-05-31");
+    assert_eq!(days("2026-06-01").await.unwrap(), "2026-06-01", "as it is");
+    for (word, why) in [
+        ("snapshot:some", "has only a part of its days (`where`)"),
+        ("snapshot:may", "there is no snapshot `may`"),
+        ("release:v9", "there is no release `v9`"),
+        ("release:v1", "does not say of which days"),
+    ] {
+        assert!(days(word).await.unwrap_err().contains(why), "{word}");
+    }
+    // A rule keeps the days that they are when it is applied.
+    let far = AlertRuleBody {
+        drift: Some("score".into()),
+        reference: Some("snapshot:june".into()),
+        above: Some(0.1),
+        ..rule("far")
+    };
+    let applied = catalog.apply_alert_rules(id, vec![far.clone()], at(NOW)).await.unwrap();
+    assert_eq!(applied[0].body.reference.as_deref(), Some("2026-06-01..2026-06-02"));
+    let wrong = AlertRuleBody { reference: Some("snapshot:may".into()), ..far };
+    let wrong = catalog.apply_alert_rules(id, vec![wrong], at(NOW)).await.unwrap_err().to_string();
+    assert!(wrong.contains("alert rule `far`: there is no snapshot `may`"), "{wrong}");
 }

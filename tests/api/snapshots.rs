@@ -44,7 +44,7 @@ async fn filled(scene: &Scene) {
 }
 
 /// June, as `what`.
-fn june(name: &str, what: &str) -> NewSnapshot {
+pub(crate) fn june(name: &str, what: &str) -> NewSnapshot {
     let text = |text: &str| Some(text.to_owned());
     NewSnapshot {
         workspace: "credit/prod".into(),
@@ -56,7 +56,7 @@ fn june(name: &str, what: &str) -> NewSnapshot {
     }
 }
 
-async fn create(scene: &Scene, new: &NewSnapshot) -> Result<EntityId> {
+pub(crate) async fn create(scene: &Scene, new: &NewSnapshot) -> Result<EntityId> {
     let (snapshot, warnings) = scene.query(at(NOW)).create_snapshot(new).await?;
     assert_eq!(warnings, [""; 0]);
     Ok(AnyEntity::Snapshot(snapshot).at())

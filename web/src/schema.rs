@@ -76,6 +76,12 @@ pub fn day() -> ObjectBuilder {
     string().format(Some(SchemaFormat::KnownFormat(KnownFormat::Date)))
 }
 
+/// The days of a reference: one, the first and the last, those of a snapshot, or those that a release was trained on.
+pub fn reference_days() -> ObjectBuilder {
+    let days = "[0-9]{4}-[0-9]{2}-[0-9]{2}([.]{2}[0-9]{4}-[0-9]{2}-[0-9]{2})?";
+    string().pattern(Some(format!("^({days}|(snapshot|release):[A-Za-z0-9][A-Za-z0-9._-]*)$")))
+}
+
 /// A whole number within bounds.
 pub fn integer(bounds: std::ops::RangeInclusive<usize>) -> ObjectBuilder {
     let (least, most) = bounds.into_inner();

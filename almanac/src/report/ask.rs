@@ -65,7 +65,7 @@ impl Ask {
         say_window(&request);
         let window = request.window;
         let reference = match &args.reference {
-            Some(word) => reference_of(word)?,
+            Some(word) => reference_of(&query.catalog().reference_days(workspace.id(), word).await?)?,
             None => before(window)?,
         };
         let days = window.days().count();

@@ -90,10 +90,21 @@ impl Catalog {
         Ok(self.apply_alerts(workspace, bodies, Vec::new(), now).await?.rules)
     }
 
+    /// A rule with the days of its reference, where that has a name. They stay as they are then.
+    ///
+    /// # Errors
+    /// As [`Catalog::reference_days`].
+    pub async fn with_days(&self, workspace: &Id, body: AlertRuleBody) -> Result<AlertRuleBody> {
+        let Some(word) = &body.reference else { return Ok(body) };
+        let wrong = |error: Error| Error::new(error.kind(), format!("alert rule `{}`: {error}", body.name));
+        let days = self.reference_days(workspace, word).await.map_err(wrong)?;
+        Ok(AlertRuleBody { reference: Some(days), ..body })
+    }
+
     /// Creates or changes alert rules and webhooks, all or none; others stay. Returns these as they are then.
     ///
     /// # Errors
-    /// `Invalid`, when one of them is none, a name comes twice, or a rule notifies a webhook that is not there; `Conflict`, when there
+    /// As [`Catalog::with_days`]; `Invalid`, when one of them is none, a name comes twice, or a rule notifies a webhook that is not there; `Conflict`, when there
     /// would be more than [`MAX_ALERT_RULES`] or [`MAX_WEBHOOKS`]; those of the table.
     pub async fn apply_alerts(
         &self,
@@ -104,7 +115,7 @@ impl Catalog {
     ) -> Result<Alerts> {
         let mut wanted = Stored::default();
         for body in bodies {
-            let rule = AlertRule::of(body, now)?;
+            let rule = AlertRule::of(self.with_days(workspace, body).await?, now)?;
             if let Some(twice) = wanted.rules.insert(rule.name().to_owned(), rule) {
                 return Err(Error::invalid(format!("alert rule `{}` is given twice", twice.name())));
             }

@@ -32,9 +32,10 @@ pub(super) struct Asked {
 }
 
 pub(super) fn operation(named: Named) -> Operation {
-    let days =
-        schema::string().pattern(Some("^[0-9]{4}-[0-9]{2}-[0-9]{2}([.]{2}[0-9]{4}-[0-9]{2}-[0-9]{2})?$"));
-    let says = format!("The days that were as they should be, as FROM..TO: 7 to {MAX_REFERENCE_DAYS}.");
+    let days = schema::reference_days();
+    let says = format!(
+        "The days that were as they should be, 7 to {MAX_REFERENCE_DAYS}: the first and the last of them with two dots between, `snapshot:` and the name of a snapshot, or `release:` and that of a release for the days that it was trained on."
+    );
     let reference = parameter(ParameterIn::Query, "reference", days, &says);
     let reference = reference.required(Required::True).example(Some(json!("2026-06-01..2026-06-30")));
     let release = "Rules on this release; on all predictions of the workspace when it is not given.";
@@ -66,8 +67,8 @@ pub(super) async fn suggest(
 ) -> Result<Response, Problem> {
     let Query(asked) =
         asked.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
-    let reference: Window = asked.reference.parse()?;
     let workspace = id(&service, &workspace).await?;
+    let reference: Window = service.catalog().reference_days(&workspace, &asked.reference).await?.parse()?;
     let suggested = service.catalog().suggest_alert_rules(&workspace, reference, asked.release.as_deref());
     let Suggested { rules, left_out, days } = suggested.await?;
     Ok(Json(json!({ "rules": rules, "left_out": left_out, "days": days })).into_response())

@@ -56,12 +56,13 @@ fn of_segments() -> [ParameterBuilder; 2] {
 fn of_drift(what: What) -> [ParameterBuilder; 2] {
     let says = match what {
         What::Estimates => {
-            "The days whose outcomes say what a score means: the first and the last of them with two dots between, or one day."
+            "The days whose outcomes say what a score means: the first and the last of them with two dots between, one day, `snapshot:` and the name of a snapshot, or `release:` and that of a release for the days that it was trained on."
         }
-        _ => "The days to compare with: the first and the last of them with two dots between, or one day.",
+        _ => {
+            "The days to compare with: the first and the last of them with two dots between, one day, `snapshot:` and the name of a snapshot, or `release:` and that of a release for the days that it was trained on."
+        }
     };
-    let days =
-        schema::string().pattern(Some("^[0-9]{4}-[0-9]{2}-[0-9]{2}([.][.][0-9]{4}-[0-9]{2}-[0-9]{2})?$"));
+    let days = schema::reference_days();
     let reference = parameter("reference", days.into(), Some("2026-04-01..2026-05-31"), says);
     [reference.required(Required::True), of_whole_days()]
 }

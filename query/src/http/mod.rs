@@ -190,7 +190,8 @@ async fn read(
     };
     let after = parameters.after.as_deref().map(str::parse::<After>).transpose()?;
     let now = after.as_ref().and_then(After::asked_at).unwrap_or_else(|| query.now());
-    let words = parameters.words(now);
+    let reference = query.reference_days(workspace, parameters.reference.as_deref()).await?;
+    let words = Words { reference: reference.as_deref(), ..parameters.words(now) };
     if parameters.snapshot.is_some() && (words != Words::default() || after.is_some()) {
         let detail = "snapshot: it says all that is read; beside it only `format` may be named";
         return Err(Problem::new(StatusCode::BAD_REQUEST, detail));

@@ -403,7 +403,8 @@ class Workspace:
     ) -> Any:
         """How far each column of predictions is from that of the ``reference`` days: see :meth:`query`.
 
-        ``reference`` is a day, or the first and the last of several. The column that is the farthest comes first.
+        ``reference`` is a day, the first and the last of several, ``"snapshot:NAME"``, or ``"release:NAME"`` for the days that a
+        release was trained on. The column that is the farthest comes first.
         ``group_by`` compares weeks, months, quarters or all days together.
         """
         return self.query("drift", since, until, reference=_days(reference), **options)
@@ -1053,6 +1054,8 @@ def _params(asked: Mapping[str, Any]) -> Dict[str, str]:
 
 def _days(reference: Reference) -> str:
     """Reference days as the service takes them."""
+    if isinstance(reference, str) and reference.startswith(("release:", "snapshot:")):
+        return reference
     first, last = reference if isinstance(reference, tuple) else (reference, reference)
     return f"{_day(first)}..{_day(last)}"
 
