@@ -30,6 +30,7 @@ use crate::{
     exit::{self, Exit},
     follow::{self, FollowCommand},
     import::{self, ImportArgs},
+    lake::{self, LakeCommand},
     lineage::{self, LineageArgs},
     moved::{self, BackupArgs, ExportArgs, RestoreArgs},
     plot::{self, PlotArgs},
@@ -178,6 +179,9 @@ enum Command {
     Export(ExportArgs),
     /// Fill a new table from what `export` wrote.
     Restore(RestoreArgs),
+    /// Tables of Delta Lake, with the days of a workspace as Parquet, for Spark, Trino, DuckDB and polars.
+    #[command(subcommand)]
+    Lake(LakeCommand),
     /// Copy the SQLite file while services go on.
     Backup(BackupArgs),
     /// Say what a load costs a month on DynamoDB, or what a workspace takes.
@@ -260,6 +264,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<Exit> {
         Command::Table(command) => table::command(config, command).await?,
         Command::Export(args) => moved::export(config, &args).await?,
         Command::Restore(args) => moved::restore(config, &args).await?,
+        Command::Lake(command) => lake::command(config, command).await?,
         Command::Backup(args) => moved::backup(config, &args).await?,
         Command::Cost(args) => cost::command(config, &args).await?,
         Command::Config(ConfigCommand::Show { format }) => config::show(config, format)?,

@@ -26,6 +26,7 @@ mod follow;
 mod harden;
 mod health;
 mod import;
+mod lake;
 mod life;
 mod lineage;
 mod lines;

@@ -8,4 +8,6 @@ mod restore;
 
 pub(crate) use backup::{BackupArgs, backup};
 pub(crate) use export::{ExportArgs, export};
+pub(crate) use files::{failed, sha256};
+pub(crate) use manifest::hex;
 pub(crate) use restore::{RestoreArgs, restore};

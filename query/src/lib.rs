@@ -44,6 +44,7 @@ mod classes;
 mod column_type;
 mod columns;
 mod concat;
+mod day_rows;
 mod digest;
 mod drift;
 mod encode;
@@ -93,7 +94,7 @@ use std::sync::{Arc, atomic::Ordering};
 use catalog::{Catalog, Kept};
 use event::{Clock, Error, Id, Kind, Result, Timestamp, Window};
 use futures::{FutureExt, future::BoxFuture};
-use log::{active, bell::Bell, cut::Cut, segment_item::CLOSED_AFTER_SECONDS, skipped, walk::Until};
+use log::{active, bell::Bell, cut::Cut, skipped, walk::Until};
 use polars::prelude::DataFrame;
 use table::Table;
 use tokio::time::Instant;
@@ -113,6 +114,7 @@ pub use board::{BoardWords, Place};
 pub use breakdown::{Bins, Breakdown};
 pub use budget::Bounds;
 pub use challengers::Challenge;
+pub use day_rows::{Covered, DayRows, WrittenDay};
 pub use evaluation_rows::HOUR;
 pub use explain::Explanation;
 pub use follow::{DEFAULT_ROWS, Follow, FollowWords, Followed, MAX_ROWS, MAX_WAIT_SECONDS};
@@ -274,7 +276,7 @@ impl Query {
     async fn staged(&self, workspace: &Id, request: &Request, hold: &Hold) -> Result<Option<DataFrame>> {
         let now = self.clock.now();
         let kept = self.catalog.kept(workspace, request.window, now).await?;
-        staged::matured(&self.table, workspace, (request, &kept, closed(now)), hold).await
+        staged::matured(&self.table, workspace, (request, &kept, self.closed_instant()), hold).await
     }
 
     /// What is stored of figures.
@@ -349,7 +351,7 @@ impl Query {
 
     /// How the logs are read.
     async fn reading(&self, workspace: &Id, point: &Point, kept: Kept, hold: &Hold) -> Result<Arc<Reading>> {
-        let closed = closed(self.clock.now());
+        let closed = self.closed_instant();
         let until = match (&point.cut, point.as_of) {
             (Some(cut), _) if cut.workspace != *workspace => {
                 return Err(Error::invalid(format!("the cut is of the workspace {}", cut.workspace)));
@@ -392,9 +394,4 @@ impl Query {
         };
         Err(Error::invalid(format!("there is no release `{wanted}` in {}; {there}", page.workspace.path)))
     }
-}
-
-/// The last instant up to which nothing is appended any more.
-fn closed(now: Timestamp) -> Timestamp {
-    now.plus_seconds(-CLOSED_AFTER_SECONDS)
 }

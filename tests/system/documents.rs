@@ -3,7 +3,8 @@
 //!
 //! The info string of a fenced block says what becomes of it:
 //! - `sh` runs and must succeed; `python` likewise, with the client of this repository;
-//! - `python tools` is run by the tests of the Python client, where the libraries that it imports are installed;
+//! - `python tools` is run by the tests of the Python client, where the libraries that it imports are installed, and
+//!   `sql` there as well;
 //! - `sh background` is a service, which runs until the page ends;
 //! - `sh dynamodb-local` runs on DynamoDB Local;
 //! - `sh no-run` needs what a test does not have (an account, Docker, damaged data); how many there are is asserted;
@@ -42,12 +43,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const CARGO: &str = "#!/bin/sh\n[ \"$1 $2\" = 'run --' ] || exit 64\nshift 2\nexec almanac \"$@\"\n";
 
 /// The pages, and how many blocks of each do not run.
-const PAGES: [(&str, usize); 9] = [
+const PAGES: [(&str, usize); 10] = [
     ("README.md", 1),
     ("CONTRIBUTING.md", 4),
     ("docs/posting.md", 0),
     ("docs/querying.md", 0),
     ("docs/following.md", 0),
+    ("docs/lake.md", 0),
     ("docs/catalog.md", 0),
     ("docs/operating.md", 10),
     ("docs/operations.md", 0),
@@ -216,8 +218,8 @@ fn run(page: &str) {
             "sh" => output = Some(run.shell(&block, &block.text)),
             "python" => output = Some(run.python(&block)),
             "sh background" => run.start(&block),
-            // YAML is for another program.
-            "sh no-run" | "python tools" | "sh dynamodb-local" | "yaml" => output = None,
+            // YAML is for another program, SQL for the tests of the Python client.
+            "sh no-run" | "python tools" | "sh dynamodb-local" | "yaml" | "sql" => output = None,
             "text" | "json" | "csv" => {
                 let output = output.take().unwrap_or_else(|| panic!("{}: of which command?", block.place));
                 let is_right = is_as_shown(&lines(&block.text), &lines(&output));
@@ -228,45 +230,29 @@ fn run(page: &str) {
     }
 }
 
-#[test]
-fn the_readme_runs() {
-    run("README.md");
+/// Each page is a test of its own.
+macro_rules! pages_run {
+    ($($test:ident: $page:literal),* $(,)?) => {
+        $(
+            #[test]
+            fn $test() {
+                run($page);
+            }
+        )*
+    };
 }
 
-#[test]
-fn posting_runs() {
-    run("docs/posting.md");
-}
-
-#[test]
-fn querying_runs() {
-    run("docs/querying.md");
-}
-
-#[test]
-fn following_runs() {
-    run("docs/following.md");
-}
-
-#[test]
-fn the_catalog_runs() {
-    run("docs/catalog.md");
-}
-
-#[test]
-fn security_runs() {
-    run("docs/security.md");
-}
-
-#[test]
-fn operating_runs() {
-    run("docs/operating.md");
-}
-
-#[test]
-fn operations_run() {
-    run("docs/operations.md");
-}
+pages_run!(
+    the_readme_runs: "README.md",
+    posting_runs: "docs/posting.md",
+    querying_runs: "docs/querying.md",
+    following_runs: "docs/following.md",
+    the_lake_runs: "docs/lake.md",
+    the_catalog_runs: "docs/catalog.md",
+    security_runs: "docs/security.md",
+    operating_runs: "docs/operating.md",
+    operations_run: "docs/operations.md",
+);
 
 #[test]
 fn operating_runs_on_dynamodb_local() {
@@ -307,7 +293,7 @@ fn the_readme_is_short_and_names_one_command_that_tests() {
 }
 
 /// The pages of this repository that link to one another.
-const LINKED: [&str; 17] = [
+const LINKED: [&str; 18] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -317,6 +303,7 @@ const LINKED: [&str; 17] = [
     "docs/dashboard.md",
     "docs/figures.md",
     "docs/following.md",
+    "docs/lake.md",
     "docs/metrics.md",
     "docs/operating.md",
     "docs/operations.md",

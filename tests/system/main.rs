@@ -15,6 +15,7 @@ mod exits;
 mod following;
 mod gates;
 mod import;
+mod lake;
 mod mlflow;
 mod moving;
 mod openapi;

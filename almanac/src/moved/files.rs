@@ -31,7 +31,7 @@ pub(super) fn is_ours(name: &str) -> bool {
 }
 
 /// The error of a file that cannot be read or written.
-pub(super) fn failed(path: &Path, error: io::Error) -> Error {
+pub(crate) fn failed(path: &Path, error: io::Error) -> Error {
     let shown = path.display();
     match error.kind() {
         ErrorKind::NotFound => Error::not_found(format!("{shown} is not there")),
@@ -197,22 +197,29 @@ impl Open {
     }
 }
 
+/// The SHA-256 of the bytes of a file, in hexadecimal.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn sha256(path: &Path) -> Result<String> {
+    let mut from = File::open(path).map_err(|error| failed(path, error))?;
+    let mut digest = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match from.read(&mut buffer).map_err(|error| failed(path, error))? {
+            0 => return Ok(hex(&digest.finalize())),
+            read => digest.update(&buffer[..read]),
+        }
+    }
+}
+
 /// Looks whether a file is as the manifest says.
 ///
 /// # Errors
 /// `Corrupt`, when it is not; when it cannot be read.
 pub(super) fn check(folder: &Path, file: &FileOf) -> Result<()> {
     let path = folder.join(&file.name);
-    let mut from = File::open(&path).map_err(|error| failed(&path, error))?;
-    let mut digest = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match from.read(&mut buffer).map_err(|error| failed(&path, error))? {
-            0 => break,
-            read => digest.update(&buffer[..read]),
-        }
-    }
-    match hex(&digest.finalize()) == file.sha256 {
+    match sha256(&path)? == file.sha256 {
         true => Ok(()),
         false => Err(Error::corrupt(format!(
             "{} is not the file that was exported: its SHA-256 differs",

@@ -115,7 +115,7 @@ impl Sum {
 }
 
 /// Bytes in hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

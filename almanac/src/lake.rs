@@ -1,0 +1,256 @@
+//! `almanac lake sync`: closed days as Parquet, in tables of Delta Lake that other engines read.
+//!
+//! A table for each kind of events, and one of evaluations. Each day is a commit: its file first, then the commit that names it,
+//! put where none is. So a process that is killed leaves at most a file that no table names. What a commit says of its day is all
+//! that an exporter knows: a day is exported again when that is no longer what the logs say.
+
+mod delta;
+mod schema;
+mod store;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use catalog::Kept;
+use clap::{Args, Subcommand};
+use event::{Clock, Day, Error, Id, Kind, Result, Window};
+use log::{active, expired, key::LogId, scan, skipped};
+use query::{Covered, DayRows, Query};
+use table::Table;
+
+use self::{
+    delta::{DataFile, Delta, Exported},
+    store::{Folder, Store},
+};
+use crate::{
+    config::Config,
+    moved::{failed, sha256},
+    open,
+    progress::Progress,
+};
+
+/// How often a day is exported when other programs add commits at the same time.
+const TRIES: u32 = 10;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LakeCommand {
+    /// Export the days that are over, and again those that have changed, as Delta tables with a partition a day.
+    Sync(SyncArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SyncArgs {
+    /// The folder of the tables, of this workspace alone; it is made when it is not there.
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    /// The workspace, as category/name or by id.
+    #[arg(long, short)]
+    workspace: String,
+    /// The first day to look at, 2026-01-31 for example; days before it stay in the tables as they are.
+    #[arg(long, value_name = "DAY")]
+    since: Option<Day>,
+    /// Say which days would be exported, and write nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What the rows of a table are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Events(Kind),
+    Evaluations,
+}
+
+impl Of {
+    /// The name of the table.
+    fn name(self) -> &'static str {
+        match self {
+            Of::Events(kind) => kind.name(),
+            Of::Evaluations => query::What::Evaluations.name(),
+        }
+    }
+}
+
+type Segments = BTreeSet<(LogId, u64)>;
+
+/// A workspace that is exported.
+struct Lake {
+    table: Arc<dyn Table>,
+    query: Query,
+    workspace: Id,
+    store: Folder,
+    /// The first day to look at.
+    since: Option<Day>,
+    /// The heads of the logs of closed days, from then on.
+    heads: BTreeMap<(Day, Kind), BTreeMap<LogId, u64>>,
+    /// What queries leave out.
+    skipped: Segments,
+    kept: Kept,
+    is_dry: bool,
+}
+
+/// What became of a table.
+#[derive(Default)]
+struct Synced {
+    new: usize,
+    again: usize,
+    rows: u64,
+}
+
+pub(crate) async fn command(config: &Config, command: LakeCommand) -> anyhow::Result<()> {
+    let LakeCommand::Sync(args) = command;
+    let table = open::existing(config).await?;
+    let query = Query::new(Arc::clone(&table), Clock::system());
+    let workspace = query.catalog().workspace(&args.workspace).await?.id().clone();
+    let lake = Lake::open(table, query, workspace, &args).await?;
+    for of in Kind::ALL.map(Of::Events).into_iter().chain([Of::Evaluations]) {
+        let (delta, synced) = lake.sync(of).await?;
+        if let (Some(version), false) = (delta.version(), args.dry_run) {
+            println!(
+                "{}: {} days, version {version}; {} exported now and {} again, {} rows",
+                of.name(),
+                delta.days().len(),
+                synced.new,
+                synced.again,
+                synced.rows
+            );
+        }
+    }
+    Ok(())
+}
+
+impl Lake {
+    async fn open(table: Arc<dyn Table>, query: Query, workspace: Id, args: &SyncArgs) -> Result<Self> {
+        let (is_dry, since) = (args.dry_run, args.since);
+        let store = if is_dry { Folder::look(&args.to) } else { Folder::open(&args.to)? };
+        let closed = query.closed_instant();
+        let is_over = |day: Day| day.next().is_some_and(|next| next.start() <= closed);
+        let mut heads: BTreeMap<_, BTreeMap<LogId, u64>> = BTreeMap::new();
+        for head in scan::heads(&*table, &workspace).await? {
+            if is_over(head.log.day) && Some(head.log.day) >= since {
+                heads.entry((head.log.day, head.log.kind)).or_default().insert(head.log, head.seq);
+            }
+        }
+        let (mut kept, mut left_out) = (Kept::default(), Segments::new());
+        let days = heads.first_key_value().zip(heads.last_key_value());
+        if let Some(((&(from, _), _), (&(to, _), _))) = days {
+            kept = query.catalog().kept(&workspace, Window::new(from, to)?, query.now()).await?;
+            let version = active::load(&*table, &workspace).await?.version;
+            let counts = |refused: &str| refused == skipped::BY_ROLLUP;
+            left_out = skipped::between(&*table, &workspace, version, (from, to), counts).await?;
+        }
+        Ok(Self { table, query, workspace, store, since, heads, skipped: left_out, kept, is_dry })
+    }
+
+    /// Exports the days of a table that lack something.
+    async fn sync(&self, of: Of) -> Result<(Delta, Synced)> {
+        let mut delta = Delta::load(&self.store, of.name(), &self.workspace).await?;
+        let days = self.days(of, &delta).await?;
+        let (mut synced, mut progress) = (Synced::default(), Progress::new("syncing", days.len() as u64));
+        for (done, day) in days.into_iter().enumerate() {
+            let mut tries = 1;
+            while !self.day(of, day, &mut delta, &mut synced).await? {
+                if tries == TRIES {
+                    let message = "other programs add commits to the table all the time; try again";
+                    return Err(Error::unavailable(format!("{}: {message}", of.name())));
+                }
+                tries += 1;
+                delta = Delta::load(&self.store, of.name(), &self.workspace).await?;
+            }
+            progress.at(done as u64 + 1, of.name());
+        }
+        progress.finish();
+        Ok((delta, synced))
+    }
+
+    /// The days that may lack something: of events those whose logs are not as they were exported; all that may have
+    /// an evaluation.
+    async fn days(&self, of: Of, delta: &Delta) -> Result<Vec<Day>> {
+        let Of::Events(kind) = of else {
+            let logged =
+                self.heads.keys().filter(|(_, kind)| [Kind::Predictions, Kind::Outcomes].contains(kind));
+            let expired = expired::all(&*self.table, &self.workspace).await?;
+            let days = logged.map(|(day, _)| *day).chain(expired.iter().map(|mark| mark.day));
+            let days = days.chain(delta.days().keys().copied());
+            let days: BTreeSet<Day> = days.filter(|day| Some(*day) >= self.since).collect();
+            return Ok(days.into_iter().collect());
+        };
+        let lacks = |day: Day, heads: &BTreeMap<LogId, u64>| match delta.days().get(&day) {
+            Some(Covered::Cut(cut)) => {
+                let is_of = |(log, _): &&(LogId, u64)| log.day == day && log.kind == kind;
+                cut.heads != *heads || !cut.left_out.iter().eq(self.skipped.iter().filter(is_of))
+            }
+            _ => true,
+        };
+        // Release events never expire.
+        let is_kept = |day: Day| kind == Kind::Releases || self.kept.keeps(day);
+        let logged = self.heads.iter().filter(|((_, of), _)| *of == kind);
+        let due = logged.filter(|((day, _), heads)| is_kept(*day) && lacks(*day, heads));
+        Ok(due.map(|((day, _), _)| *day).collect())
+    }
+
+    /// Exports a day, unless the table has its rows; `false`, when another program added a commit meanwhile.
+    async fn day(&self, of: Of, day: Day, delta: &mut Delta, synced: &mut Synced) -> Result<bool> {
+        let before = delta.days().get(&day).cloned();
+        let rows = match of {
+            Of::Events(kind) => self.query.events_of(&self.workspace, kind, day).await?,
+            Of::Evaluations => self.query.evaluation_of(&self.workspace, day).await?,
+        };
+        if is_gone(&rows) || before.as_ref().is_some_and(|before| is_same(before, &rows.covered())) {
+            return Ok(true);
+        }
+        if self.is_dry {
+            println!("{} {day}: {}", of.name(), if before.is_some() { "again" } else { "new" });
+            return Ok(true);
+        }
+        let (exported, count) = self.written(of, day, delta, rows).await?;
+        let has_same = before.as_ref().is_some_and(|before| is_same(before, &exported.covered));
+        // Of what has no rows and never had any, the table says nothing.
+        if has_same || before.is_none() && exported.file.is_none() {
+            return Ok(true);
+        }
+        if !delta.commit(&self.store, &exported, self.query.now()).await? {
+            return Ok(false);
+        }
+        synced.rows += count;
+        *if before.is_some() { &mut synced.again } else { &mut synced.new } += 1;
+        Ok(true)
+    }
+
+    /// Writes the file of a day, which no table names yet.
+    async fn written(&self, of: Of, day: Day, delta: &Delta, rows: DayRows) -> Result<(Exported, u64)> {
+        let mut schema = delta.schema().clone();
+        let names = schema.names(&rows.columns())?;
+        let draft = self.store.draft();
+        let new = File::create(&draft).map_err(|error| failed(&draft, error))?;
+        let written = rows.write(names, new).await?;
+        written.warnings.iter().for_each(|warning| eprintln!("warning: {} {day}: {warning}", of.name()));
+        let mut file = None;
+        if written.rows > 0 {
+            let bytes = fs::metadata(&draft).map_err(|error| failed(&draft, error))?.len();
+            let path = delta.path(day, &sha256(&draft)?);
+            self.store.put_draft(&format!("{}/{path}", of.name())).await?;
+            file = Some(DataFile { path, bytes, rows: written.rows });
+        }
+        Ok((Exported { day, covered: written.covered, schema, file }, written.rows))
+    }
+}
+
+/// Whether the events of a day have expired since its logs were looked at: the table keeps what it has of them.
+fn is_gone(rows: &DayRows) -> bool {
+    matches!(rows.covered(), Covered::Cut(cut) if cut.heads.is_empty())
+}
+
+/// Whether rows that are known so are the same.
+fn is_same(one: &Covered, other: &Covered) -> bool {
+    match (one, other) {
+        (Covered::Cut(one), Covered::Cut(other)) => {
+            (&one.heads, &one.left_out) == (&other.heads, &other.left_out)
+        }
+        (one, other) => one == other,
+    }
+}

@@ -1,0 +1,305 @@
+//! A Delta table: what its log says, and the commits that are added to it. [The protocol](https://github.com/delta-io/delta/blob/master/PROTOCOL.md)
+//! of reader 1 and writer 2 needs nothing but lines of JSON: a commit is a file with the next number, put where none is.
+
+use std::collections::BTreeMap;
+
+use event::{Day, Error, ErrorKind, Id, Result, Timestamp};
+use log::cut::Cut;
+use query::Covered;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{
+    schema::{DAY, Schema},
+    store::Store,
+};
+use crate::moved::hex;
+
+/// The protocol that is written, and the newest that is read.
+const READER: u64 = 1;
+const WRITER: u64 = 2;
+
+/// The version of what Almanac says of itself in commits and metadata.
+const VERSION: u64 = 1;
+
+/// In the configuration of a table: the workspace that it is of, and what its rows are.
+const WORKSPACE: &str = "almanac.workspace";
+const TABLE: &str = "almanac.table";
+
+/// In what is said of a commit.
+const SAID: &str = "almanac";
+
+/// A table as its log says, up to the last commit.
+#[derive(Debug, PartialEq)]
+pub(super) struct Delta {
+    name: &'static str,
+    workspace: Id,
+    /// The number of the next commit.
+    next: u64,
+    metadata: Option<Value>,
+    schema: Schema,
+    /// The files that make up the table, with their days.
+    files: BTreeMap<String, String>,
+    /// How many commits of Almanac there are.
+    commits: u64,
+    /// What was exported of each day.
+    days: BTreeMap<Day, Covered>,
+}
+
+/// A day that is exported.
+#[derive(Debug)]
+pub(super) struct Exported {
+    pub(super) day: Day,
+    pub(super) covered: Covered,
+    pub(super) schema: Schema,
+    /// Its file; `None`, of a day without rows.
+    pub(super) file: Option<DataFile>,
+}
+
+/// A file of data.
+#[derive(Debug)]
+pub(super) struct DataFile {
+    /// Where it is in the folder of the table.
+    pub(super) path: String,
+    pub(super) bytes: u64,
+    pub(super) rows: u64,
+}
+
+/// The folder of the log of a table.
+fn log_folder(name: &str) -> String {
+    format!("{name}/_delta_log")
+}
+
+/// The number of a commit, by the name of its file.
+fn number_of(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".json")?;
+    (digits.len() == 20).then(|| digits.parse().ok()).flatten()
+}
+
+impl Delta {
+    fn new(name: &'static str, workspace: &Id) -> Self {
+        Self {
+            name,
+            workspace: workspace.clone(),
+            next: 0,
+            metadata: None,
+            schema: Schema::new(),
+            files: BTreeMap::new(),
+            commits: 0,
+            days: BTreeMap::new(),
+        }
+    }
+
+    /// Reads the log of a table.
+    ///
+    /// # Errors
+    /// `Invalid`, when it is the table of another workspace or another program, or its log was cut off; `Corrupt`, when a
+    /// commit cannot be read; those of the store.
+    pub(super) async fn load(store: &dyn Store, name: &'static str, workspace: &Id) -> Result<Self> {
+        let mut delta = Self::new(name, workspace);
+        let folder = log_folder(name);
+        let mut numbers: Vec<u64> =
+            store.list(&folder).await?.iter().filter_map(|name| number_of(name)).collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            let path = format!("{folder}/{number:020}.json");
+            if number != delta.next {
+                return Err(Error::invalid(format!(
+                    "{folder} lacks commit {}, so nobody knows which days were exported; sync to a new folder",
+                    delta.next
+                )));
+            }
+            let wrong = |why: &str| Error::corrupt(format!("{path} is no commit: {why}"));
+            for line in store.read(&path).await?.lines().filter(|line| !line.trim().is_empty()) {
+                let action = serde_json::from_str(line).map_err(|error| wrong(&error.to_string()))?;
+                delta.apply(&action).map_err(|error| match error.kind() {
+                    ErrorKind::Invalid => Error::invalid(format!("{path}: {error}")),
+                    _ => wrong(&error.to_string()),
+                })?;
+            }
+            delta.next += 1;
+        }
+        if delta.next > 0 {
+            delta.check()?;
+        }
+        Ok(delta)
+    }
+
+    /// Checks that it is a table of Almanac, of this workspace.
+    fn check(&self) -> Result<()> {
+        let said = |name: &str| self.metadata.as_ref().and_then(|of| of["configuration"][name].as_str());
+        let wrong = |what: String| {
+            Err(Error::invalid(format!("the table `{}` {what}; sync to a new folder", self.name)))
+        };
+        match (said(WORKSPACE), said(TABLE)) {
+            (Some(workspace), Some(table)) if table == self.name && workspace == self.workspace.as_str() => {
+                Ok(())
+            }
+            (Some(workspace), Some(_)) => wrong(format!("is of the workspace {workspace}")),
+            _ => wrong("was not made by Almanac".into()),
+        }
+    }
+
+    /// Takes in what an action of a commit says.
+    fn apply(&mut self, action: &Value) -> Result<()> {
+        let text = |value: &Value| {
+            value.as_str().map(str::to_owned).ok_or_else(|| Error::corrupt("an action lacks a text"))
+        };
+        if let Some(protocol) = action.get("protocol") {
+            let needs = |name: &str, most| protocol[name].as_u64().is_none_or(|needed| needed > most);
+            if needs("minReaderVersion", READER) || needs("minWriterVersion", WRITER) {
+                return Err(Error::invalid(format!(
+                    "it needs a newer protocol of Delta than reader {READER} and writer {WRITER}, which another program has set; \
+                     sync to a new folder"
+                )));
+            }
+        }
+        if let Some(metadata) = action.get("metaData") {
+            self.schema = Schema::parse(&text(&metadata["schemaString"])?)?;
+            self.metadata = Some(metadata.clone());
+        }
+        if let Some(add) = action.get("add") {
+            self.files.insert(text(&add["path"])?, text(&add["partitionValues"][DAY])?);
+        }
+        if let Some(remove) = action.get("remove") {
+            self.files.remove(&text(&remove["path"])?);
+        }
+        if let Some(txn) = action.get("txn").filter(|txn| txn["appId"] == self.app()) {
+            self.commits = txn["version"].as_u64().unwrap_or_default();
+        }
+        if let Some(said) = action.get("commitInfo").and_then(|info| info.get(SAID)) {
+            if said["v"] != VERSION {
+                return Err(Error::invalid(
+                    "a newer Almanac has written it; sync with that one, or to a new folder",
+                ));
+            }
+            let day: Day = text(&said[DAY])?.parse()?;
+            let covered = match said["cut"].as_str() {
+                Some(cut) => Covered::Cut(Box::new(cut.parse::<Cut>()?)),
+                None => Covered::Digest(text(&said["digest"])?),
+            };
+            self.days.insert(day, covered);
+        }
+        Ok(())
+    }
+
+    /// The name under which the exporter counts its commits.
+    fn app(&self) -> String {
+        format!("almanac/{}/{}", self.workspace.as_str(), self.name)
+    }
+
+    /// Its columns.
+    pub(super) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// The number of the last commit; none, when there is no table yet.
+    pub(super) fn version(&self) -> Option<u64> {
+        self.next.checked_sub(1)
+    }
+
+    /// What was exported of each day.
+    pub(super) fn days(&self) -> &BTreeMap<Day, Covered> {
+        &self.days
+    }
+
+    /// Where the file of a day goes, whose bytes have this SHA-256. No two files have the same name: one that is in the table
+    /// is of an earlier commit, and one that a killed exporter left has the same bytes.
+    pub(super) fn path(&self, day: Day, digest: &str) -> String {
+        format!("{DAY}={day}/{:05}-{}.parquet", self.commits + 1, &digest[..16])
+    }
+
+    /// Adds a commit: all files of the day leave the table, and its file comes. Whether it was added; if not, another
+    /// commit has the number, and the log must be read again.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(super) async fn commit(&mut self, store: &dyn Store, of: &Exported, now: Timestamp) -> Result<bool> {
+        let actions = self.actions(of, now);
+        let lines: String = actions.iter().map(|action| format!("{action}\n")).collect();
+        let path = format!("{}/{:020}.json", log_folder(self.name), self.next);
+        if !store.put_new(&path, &lines).await? {
+            return Ok(false);
+        }
+        actions.iter().try_for_each(|action| self.apply(action))?;
+        self.next += 1;
+        Ok(true)
+    }
+
+    fn actions(&self, of: &Exported, now: Timestamp) -> Vec<Value> {
+        let (day, millis) = (of.day.to_string(), now.micros().div_euclid(1_000));
+        let old = self.files.iter().filter(|(_, of)| **of == day);
+        let removed = old.map(|(path, _)| {
+            json!({ "remove": { "path": path, "deletionTimestamp": millis, "dataChange": true } })
+        });
+        let removed: Vec<Value> = removed.collect();
+        let (what, covered) = match &of.covered {
+            Covered::Cut(cut) => ("cut", cut.to_string()),
+            Covered::Digest(digest) => ("digest", digest.clone()),
+        };
+        let mode = if removed.is_empty() { "Append" } else { "Overwrite" };
+        let mut actions = vec![json!({ "commitInfo": {
+            "timestamp": millis,
+            "operation": "WRITE",
+            "operationParameters": { "mode": mode, "partitionBy": json!([DAY]).to_string() },
+            "isBlindAppend": removed.is_empty(),
+            "engineInfo": concat!("almanac/", env!("CARGO_PKG_VERSION")),
+            SAID: { "v": VERSION, DAY: day, what: covered },
+        } })];
+        if self.metadata.is_none() {
+            actions.push(json!({ "protocol": { "minReaderVersion": READER, "minWriterVersion": WRITER } }));
+        }
+        if self.metadata.is_none() || of.schema != self.schema {
+            actions.push(json!({ "metaData": self.metadata_with(&of.schema, millis) }));
+        }
+        actions.push(
+            json!({ "txn": { "appId": self.app(), "version": self.commits + 1, "lastUpdated": millis } }),
+        );
+        actions.extend(removed);
+        actions.extend(of.file.iter().map(|file| {
+            json!({ "add": {
+                "path": file.path,
+                "partitionValues": { DAY: day },
+                "size": file.bytes,
+                "modificationTime": millis,
+                "dataChange": true,
+                "stats": json!({ "numRecords": file.rows }).to_string(),
+            } })
+        }));
+        actions
+    }
+
+    /// What the table says of itself: what others have set stays.
+    fn metadata_with(&self, schema: &Schema, millis: i64) -> Value {
+        let new = || {
+            json!({
+                "id": uuid(&format!("{} {millis}", self.app())),
+                "name": self.name,
+                "format": { "provider": "parquet", "options": {} },
+                "partitionColumns": [DAY],
+                "configuration": {
+                    // What was exported is read from the log, so the log stays.
+                    "delta.enableExpiredLogCleanup": "false",
+                    WORKSPACE: self.workspace.as_str(),
+                    TABLE: self.name,
+                },
+                "createdTime": millis,
+            })
+        };
+        let mut metadata = self.metadata.clone().unwrap_or_else(new);
+        metadata["schemaString"] = schema.text().into();
+        metadata
+    }
+}
+
+/// An identifier in the form of UUIDs (RFC 9562, version 8), made of a text.
+fn uuid(text: &str) -> String {
+    let mut bytes: [u8; 32] = Sha256::digest(text).into();
+    bytes[6] = bytes[6] & 0x0f | 0x80;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex = hex(&bytes);
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..32]].join("-")
+}
+
+#[cfg(test)]
+mod tests;
