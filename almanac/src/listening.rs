@@ -1,4 +1,4 @@
-//! How a service listens: with TLS or without, and behind which proxies.
+//! How a service listens: with TLS or without, behind which proxies, and until it is asked to stop.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -88,4 +88,25 @@ impl ListenArgs {
         let all = self.trusted_proxies.iter().map(|text| text.trim()).filter(|text| !text.is_empty());
         Ok(Proxies::new(all.map(str::parse::<Network>).collect::<Result<_, _>>()?))
     }
+}
+
+/// Returns when the process is asked to stop, by ctrl-c or SIGTERM.
+pub(crate) async fn asked_to_stop() {
+    let interrupt = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        match signal(SignalKind::terminate()) {
+            Ok(mut terminate) => tokio::select! {
+                _ = interrupt => {}
+                _ = terminate.recv() => {}
+            },
+            Err(_) => _ = interrupt.await,
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        _ = interrupt.await;
+    }
+    tracing::info!("stopping");
 }

@@ -10,9 +10,9 @@ use tokio::sync::oneshot;
 
 use crate::{
     config::Config,
+    listening::asked_to_stop,
     open,
     telemetry::report::{self, Reporter, Traffic},
-    up::asked_to_stop,
     webhook::WebhookArgs,
 };
 

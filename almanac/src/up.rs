@@ -13,7 +13,10 @@ use axum::Router;
 use clap::Args;
 use event::{Clock, Share};
 use ingest::Ingest;
-use log::bell::{Bell, Belled};
+use log::{
+    bell::{Bell, Belled},
+    news::{News, Telling},
+};
 use projector::{Projector, deliver::Courier};
 use query::Query;
 use table::{Denials, Table};
@@ -28,7 +31,7 @@ use crate::{
     config::Config,
     harden::panicked,
     health::{self, Asked, READY_LAG, Readiness},
-    listening::ListenArgs,
+    listening::{ListenArgs, asked_to_stop},
     open, openapi,
     promotion::ByQuery,
     serve::{Listening, WRITE_WITHIN, serve},
@@ -253,6 +256,9 @@ impl Services {
     /// Those of the roles in `options`.
     pub(crate) fn new(table: Arc<dyn Table>, options: &Options) -> Self {
         let (table, denials) = Denials::over(table);
+        // Who shows a workspace hears what this process writes and what it reads of the change feed.
+        let news = News::default();
+        let table = Telling::over(table, news.clone());
         let has = |role: Role| options.roles.contains(&role);
         let worker = || {
             let own = projector::Options::new(Clock::system()).posting_by(options.courier.clone());
@@ -264,7 +270,7 @@ impl Services {
         let belled = || Belled::over(Arc::clone(&table), bell.clone());
         let reader = || {
             let query = Query::new(Arc::clone(&table), clock()).hearing(bell.clone());
-            Arc::new(query.within(options.queries))
+            Arc::new(query.telling(news.clone()).within(options.queries))
         };
         let query = has(Role::Query).then(reader);
         let snapshots = has(Role::Ingest).then(|| query.clone().unwrap_or_else(reader));
@@ -375,27 +381,6 @@ impl Services {
 async fn until(mut stopped: watch::Receiver<bool>) {
     // An error means that the sender is gone, and so is the reason to go on.
     _ = stopped.wait_for(|stop| *stop).await;
-}
-
-/// Returns when the process is asked to stop, by ctrl-c or SIGTERM.
-pub(crate) async fn asked_to_stop() {
-    let interrupt = tokio::signal::ctrl_c();
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        match signal(SignalKind::terminate()) {
-            Ok(mut terminate) => tokio::select! {
-                _ = interrupt => {}
-                _ = terminate.recv() => {}
-            },
-            Err(_) => _ = interrupt.await,
-        }
-    }
-    #[cfg(not(unix))]
-    {
-        _ = interrupt.await;
-    }
-    tracing::info!("stopping");
 }
 
 #[cfg(test)]

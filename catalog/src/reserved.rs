@@ -6,7 +6,7 @@ use log::key::EntityKind;
 use super::Action;
 
 /// What else a path under a workspace names. A test of the service compares all routes with [`reserved_names`].
-const OTHERS: [&str; 31] = [
+const OTHERS: [&str; 32] = [
     "alert-rules",
     "alerts",
     "approvals",
@@ -30,6 +30,7 @@ const OTHERS: [&str; 31] = [
     "lineage",
     "live",
     "maturity",
+    "news",
     "pins",
     "promotion-gates",
     "quota",

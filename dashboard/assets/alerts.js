@@ -17,8 +17,12 @@ export function watches(rule) {
   return [what, whose, bound, rule.for > 1 && `on ${rule.for} days in a row`].filter(Boolean).join(' ');
 }
 
+/** How often it is asked for again where what moves is not heard, in milliseconds. */
+const EVERY = 30_000;
+
 /** The page. */
-export async function page({ workspace, signal }) {
+export async function page({ workspace, signal, moves }) {
+  moves(['alerts', 'catalog'], EVERY);
   const [{ rules, webhooks }, { crossings }] = await Promise.all([
     json(ofWorkspace(workspace, 'alert-rules'), {}, { signal }),
     json(ofWorkspace(workspace, 'crossings'), { limit: 100 }, { signal }),

@@ -70,6 +70,9 @@ export const json = async (path, parameters, options) => (await send(url(path, p
 /** Text. */
 export const text = async (path, parameters, options) => (await send(url(path, parameters), options)).text();
 
+/** The bytes of an answer, as they come. */
+export const stream = async (path, parameters, options) => (await send(url(path, parameters), options)).body;
+
 /** The rows of a query. */
 export async function rows(path, parameters, options) {
   const body = await text(path, { ...parameters, format: 'ndjson' }, options);

@@ -27,8 +27,12 @@ const attributes = (row) => {
 const titled = { key: 'name', text: 'Name', shows: (row) => [name(row.name), row.archived_at ? [' ', badge('none', 'archived')] : null] };
 const predictions = { key: 'counts', text: 'Predictions', number: true, shows: (row) => count(row.counts?.predictions ?? 0) };
 
+/** How often it is asked for again where what moves is not heard, in milliseconds. */
+const EVERY = 60_000;
+
 /** The page. */
-export async function page({ workspace, signal }) {
+export async function page({ workspace, signal, moves }) {
+  moves(['catalog'], EVERY);
   const path = ofWorkspace(workspace);
   const [all, entries, records] = await Promise.all([json(path, {}, { signal }), history(workspace, signal), trail(workspace, signal)]);
   const file = workspace.replace('/', '-');

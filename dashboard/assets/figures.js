@@ -10,7 +10,7 @@ import { table } from './table.js';
 import { addDays, count, dayNumber, figure as shown, many } from './words.js';
 
 const MATURE = 0.9;
-/** When new evaluations are looked for, in milliseconds. */
+/** How often new evaluations are looked for where what moves is not heard, in milliseconds. */
 const EVERY = 15_000;
 const NO_FIGURES = new Set(['day', 'release', 'model', 'hour', 'maturity', 'definition_from', 'positive_label', 'keys', 'interval_level', 'costs', 'threshold']);
 const FIRST = ['accuracy', 'mae'];
@@ -60,7 +60,7 @@ async function known(context, window, asOf) {
 
 /** The page. */
 export async function page(context) {
-  const { workspace, chosen, signal, go, again } = context;
+  const { workspace, chosen, signal, go, moves } = context;
   const window = await windowOf(context);
   const asOf = chosen.get('as-of');
   const names = await known(context, window, asOf);
@@ -83,7 +83,7 @@ export async function page(context) {
     ...(banded ? [{ key: `${figure}_low`, text: 'Low', number: true }, { key: `${figure}_high`, text: 'High', number: true }] : [{ key: 'maturity', text: 'Maturity', number: true, shows: (row) => (typeof row.maturity === 'number' ? `${(row.maturity * 100).toFixed(0)} %` : '–') }]),
   ];
   // Intervals are computed from the events, so they are not asked for again and again.
-  if (!banded && !asOf) again(EVERY);
+  if (!banded && !asOf) moves(['evaluations', 'catalog'], EVERY);
   const latest = series.map((one) => ({ name: one.name, last: one.points.findLast((point) => typeof point.y === 'number') })).filter((one) => one.last);
   const note = [asOf && `as known on ${asOf}`, shades.length && 'shaded: less than nine tenths are judged yet', marks.length && many(marks.length, 'promotion')].filter(Boolean).join('; ');
   return [

@@ -2,6 +2,7 @@
 
 import { Problem, json, signIn, signOut } from './api.js';
 import { announce, fresh, h, name } from './dom.js';
+import { listen, rest } from './live.js';
 import { change, link, read } from './state.js';
 
 /** The pages of the server, and those of a workspace. */
@@ -29,7 +30,16 @@ let timer = null;
 
 /** When a page that was to be shown again is looked at once more, in milliseconds. */
 const LATER = 2_000;
+
+/** When the page began to be shown, whether it is still being made, and whether something moved since. */
+const state = { begunAt: 0, isBusy: false, isStale: false };
 let running = new AbortController();
+
+/** What is listened to: of which workspace, whether what moves is heard, and how it is stopped. */
+let ear = null;
+
+/** Which topics the page shows, and after how many milliseconds it is shown again where what moves is not heard. */
+let wanted = { topics: [], every: null };
 
 /** The other tabs with these pages. */
 const others = new BroadcastChannel('almanac-session');
@@ -115,8 +125,40 @@ function failed(error) {
   main.replaceChildren(h('div', { class: 'card', role: 'alert' }, h('h1', null, 'This cannot be shown'), h('p', null, text), h('button', { type: 'button', onclick: () => show() }, 'Try again')));
 }
 
+/** Shows the page again: soon when what it shows has moved, else after a while. */
+function later() {
+  clearTimeout(timer);
+  const after = rest({ ...state, every: wanted.every, isHeard: ear?.isHeard }, Date.now());
+  if (after !== null) timer = setTimeout(refresh, after);
+}
+
+/** Listens to the workspace that is shown while it is in sight and the page wants to know. */
+function attend() {
+  const { workspace } = read();
+  const of = wanted.topics.length && !document.hidden ? workspace : null;
+  if (ear && ear.workspace !== of) {
+    ear.stop();
+    ear = null;
+  }
+  if (of === null || ear) return;
+  const own = { workspace: of, isHeard: false, stop: null };
+  ear = own;
+  own.stop = listen(of, {
+    heard: (topics) => {
+      if (!wanted.topics.some((topic) => topics.has(topic))) return;
+      state.isStale = true;
+      if (!state.isBusy) later();
+    },
+    hears: (is) => {
+      own.isHeard = is;
+      if (!state.isBusy) later();
+    },
+  });
+}
+
 /** Shows the page again, unless nobody looks or somebody is using it just now. */
 function refresh() {
+  clearTimeout(timer);
   const isUsed = main.contains(document.activeElement) && document.activeElement !== main;
   if (document.hidden || isUsed || main.querySelector('details[open]')) timer = setTimeout(refresh, LATER);
   else show(true);
@@ -124,6 +166,8 @@ function refresh() {
 
 async function show(quietly = false) {
   clearTimeout(timer);
+  Object.assign(state, { begunAt: Date.now(), isBusy: true, isStale: false });
+  const news = { topics: [], every: null };
   running.abort();
   running = new AbortController();
   const { signal } = running;
@@ -143,10 +187,9 @@ async function show(quietly = false) {
     const go = (choices) => {
       location.hash = change(now, choices);
     };
-    const again = (after) => {
-      timer = setTimeout(refresh, after);
-    };
-    const made = await page({ ...now, signal, go, again });
+    const again = (after) => Object.assign(news, { every: after });
+    const moves = (topics, every) => Object.assign(news, { topics, every });
+    const made = await page({ ...now, signal, go, again, moves });
     if (signal.aborted) return;
     const chosen = main.contains(document.activeElement) ? [...main.querySelectorAll('select, input, button')].indexOf(document.activeElement) : -1;
     document.title = `${known[0]}${now.workspace ? ` of ${now.workspace}` : ''} · Almanac`;
@@ -162,6 +205,10 @@ async function show(quietly = false) {
   } finally {
     clearTimeout(late);
     if (!signal.aborted) {
+      state.isBusy = false;
+      wanted = news;
+      attend();
+      later();
       main.classList.remove('waits');
       main.removeAttribute('aria-busy');
     }
@@ -174,6 +221,11 @@ document.getElementById('skip').addEventListener('click', (event) => {
 });
 theme();
 addEventListener('hashchange', () => show());
+document.addEventListener('visibilitychange', () => {
+  attend();
+  // What moved while nobody looked was not heard.
+  if (!document.hidden && wanted.topics.length) refresh();
+});
 others.addEventListener('message', () => {
   who = null;
   ended = null;

@@ -33,7 +33,7 @@ macro_rules! files {
 pub const PAGE: File = File { name: "index.html", text: include_str!("../assets/index.html") };
 
 /// What the page loads.
-pub const FILES: [File; 20] = files![
+pub const FILES: [File; 21] = files![
     "alerts.js",
     "api.js",
     "catalog.js",
@@ -45,6 +45,7 @@ pub const FILES: [File; 20] = files![
     "drift.js",
     "figures.js",
     "icon.svg",
+    "live.js",
     "main.js",
     "operate.js",
     "share.js",

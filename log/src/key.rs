@@ -82,6 +82,13 @@ pub fn parse_workspace_page(pk: &str) -> Option<Id> {
     Id::parse(pk.strip_prefix("w#")?).ok()
 }
 
+/// The workspace of a partition and what follows its id, such as `/day`.
+pub fn parse_workspace_part(pk: &str) -> Option<(Id, &str)> {
+    let rest = pk.strip_prefix("w#")?;
+    let (id, part) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    Some((Id::parse(id).ok()?, part))
+}
+
 /// Where a release stands in `GSI1`: the releases of a model, by age.
 pub fn release_index(model: &Id, release: &Id) -> (String, String) {
     (format!("m#{model}/r"), format!("r#{release}"))

@@ -52,6 +52,7 @@ pub mod indexes;
 pub mod key;
 pub mod key_filter;
 pub mod known;
+pub mod news;
 pub mod projection;
 pub mod scan;
 pub mod segment_item;

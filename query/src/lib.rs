@@ -57,6 +57,7 @@ mod filter;
 mod follow;
 mod frame;
 mod head_to_head;
+mod hearing;
 pub mod http;
 mod intervals;
 mod joined;
@@ -104,6 +105,7 @@ use self::{
     events::Wanted,
     explain::Step,
     follow::Watches,
+    hearing::Hearing,
     meters::Meters,
     read::Reading,
 };
@@ -157,6 +159,7 @@ pub struct Query {
     meters: Arc<Meters>,
     budget: Budget,
     watches: Watches,
+    news: Hearing,
 }
 
 impl Query {
@@ -165,12 +168,8 @@ impl Query {
     pub fn new(table: Arc<dyn Table>, clock: Clock) -> Self {
         let (meters, budget) = (Arc::default(), Budget::new(Bounds::NONE));
         let watches = Watches::new(Bell::default());
-        Self { catalog: Catalog::new(Arc::clone(&table)), table, clock, meters, budget, watches }
-    }
-
-    /// The same, and who follows a log hears the bell of the table to which this process appends.
-    pub fn hearing(self, bell: Bell) -> Self {
-        Self { watches: Watches::new(bell), ..self }
+        let news = Hearing::default();
+        Self { catalog: Catalog::new(Arc::clone(&table)), table, clock, meters, budget, watches, news }
     }
 
     /// The same, and all queries together take no more than these bounds.

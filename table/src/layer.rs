@@ -76,6 +76,8 @@ pub enum Answer<'a> {
     Item(&'a Item),
     /// By [`Table::query`].
     Page(&'a Page),
+    /// By [`Table::changes`].
+    Changes(&'a Changes),
     /// Nothing that a layer looks at.
     Done,
 }
@@ -169,7 +171,9 @@ impl<L: Layer> Table for L {
 
     async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
         let kept = self.before(Call::Changes).await?;
-        done(self, kept, self.below().changes(shard, from, wait).await)
+        let changes = self.below().changes(shard, from, wait).await;
+        self.after(kept, changes.as_ref().map(Answer::Changes));
+        changes
     }
 }
 

@@ -110,7 +110,7 @@ impl Layer for Measured {
             Ok(Answer::Page(page)) => {
                 self.read_bytes.increment(page.items.iter().map(Item::size).sum::<usize>() as u64);
             }
-            Ok(Answer::Done) => {}
+            Ok(Answer::Changes(_) | Answer::Done) => {}
             // Failures are rare, or at least slow, so their counters are looked up.
             Err(error) => TABLE_ERRORS.counter([self.engine, name, error_name(error.kind())]).increment(1),
         }

@@ -18,6 +18,7 @@ mod import;
 mod lake;
 mod mlflow;
 mod moving;
+mod news;
 mod openapi;
 mod operate;
 mod pressure;

@@ -207,6 +207,11 @@ impl Query {
         self.watches.close();
     }
 
+    /// Returns when nobody is to wait any longer.
+    pub(crate) async fn closed(&self) {
+        self.watches.closed().await;
+    }
+
     /// Refuses a cut that knows more than the table. Whether all days were looked at for that.
     async fn check_there(&self, watch: &Watch, cut: &Cut) -> Result<bool> {
         if watch.ahead(&cut.heads).is_none() {

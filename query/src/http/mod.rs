@@ -21,6 +21,7 @@ mod compared;
 mod explained;
 mod follow;
 mod lineage;
+mod news;
 mod said;
 mod snapshots;
 mod sql;
@@ -56,7 +57,8 @@ pub fn routes(query: Arc<Query>) -> Routes {
         let demand = Demand::workspace(Right::Read).of_kinds(&Kind::ALL);
         routes = routes.add(sql::operation(named), demand, sql::answer);
     }
-    let routes = lineage::routes(snapshots::verification(follow::routes(audit::routes(routes))));
+    let routes =
+        news::routes(lineage::routes(snapshots::verification(follow::routes(audit::routes(routes)))));
     let routes = routes.map_router(|router| router.layer(DefaultBodyLimit::max(sql::MAX_BODY_BYTES)));
     let routes =
         api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));

@@ -125,6 +125,7 @@ impl House {
         let access = Access::new(Arc::clone(&table), clock.clone()).with_preset(Some(&token));
         let options = Options { access: Some(Arc::new(access)), ..Options::new(clock) };
         let services = Services::new(table, &options);
+        services.end_waiting();
         let (stop, stopping) = watch::channel(false);
         let routes = services.routes(&options, stopping.clone());
         let paths = routes.demands().iter().flat_map(|(path, methods)| {

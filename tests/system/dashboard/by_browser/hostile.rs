@@ -1,6 +1,9 @@
 //! What the pages make of text that clients choose, and of what is new.
 
+use std::{thread::sleep, time::Duration};
+
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::shown;
 use crate::{
@@ -103,6 +106,48 @@ fn hostile_names_are_text() {
     }
 }
 
+/// What a script returns, once it has returned the same for five seconds.
+fn settled(browser: &Browser, script: &str) -> Value {
+    let mut last = browser.run(script, &[]);
+    for _ in 0..20 {
+        sleep(Duration::from_secs(5));
+        let now = browser.run(script, &[]);
+        if now == last {
+            return now;
+        }
+        last = now;
+    }
+    panic!("{script} goes on: {last}");
+}
+
+/// A page is shown again soon when something moved, rarely when nothing did, and never when it does not want that.
+#[test]
+fn pages_look_rarely_where_they_are_told() {
+    let _alone = alone();
+    let place = Place::sqlite();
+    let service = Running::start(&place, &["--role", "query"], &[]);
+    let browser = Browser::start();
+    browser.open(&format!("http://{}/", service.address()));
+    let script = "const done = arguments[1]; import('/dashboard/live.js').then(({ rest }) => done(arguments[0].map(([state, now]) => rest(state, now))))";
+    let of = |is_stale: bool, every: Value, is_heard: bool, now: u64| json!([{"begunAt": 1_000, "isStale": is_stale, "every": every, "isHeard": is_heard}, now]);
+    let asked = json!([
+        of(false, 15_000.into(), false, 1_000),
+        of(false, 15_000.into(), true, 1_000),
+        // Each stream says that it hears; that does not put the next look off.
+        of(false, 15_000.into(), true, 41_000),
+        of(false, 15_000.into(), true, 99_000),
+        of(false, 90_000.into(), true, 1_000),
+        of(true, 15_000.into(), true, 1_500),
+        of(true, 15_000.into(), false, 9_000),
+        of(true, Value::Null, true, 1_000),
+        of(false, Value::Null, false, 1_000),
+    ]);
+    assert_eq!(
+        browser.run_until_done(script, &[asked]),
+        json!([15_000, 60_000, 20_000, 0, 90_000, 2_500, 0, 3_000, null])
+    );
+}
+
 #[test]
 fn a_new_evaluation_appears_without_a_reload() {
     let _alone = alone();
@@ -121,10 +166,18 @@ fn a_new_evaluation_appears_without_a_reload() {
         service.address()
     ));
     shown(&browser, "Figures");
+    // While nothing moves nothing is asked for: in more time than pages wait that hear of nothing.
+    let asked = "return performance.getEntriesByType('resource').filter((one) => one.name.includes('/evaluations')).length";
+    let before = settled(&browser, asked);
+    sleep(Duration::from_secs(20));
+    assert_eq!(browser.run(asked, &[]), before);
     browser.run("document.kept = true", &[]);
+    let posted = Instant::now();
     let outcome =
         r#"[{"key":"a","observed_at":"2026-06-02T02:00:00Z","predicted_on":"2026-06-01","label":"default"}]"#;
     assert_eq!(service.post(&format!("{path}/outcomes"), "application/json", None, outcome).status, 201);
     browser.wait_for("document.querySelector('td:nth-child(4)')?.innerText === '1.0000'", &[]);
     assert_eq!(browser.run("return document.kept", &[]), true, "the page was not loaded again");
+    assert!(posted.elapsed() < Duration::from_secs(30), "it was told, since it asks once a minute only");
+    assert_eq!(browser.console(), [""; 0]);
 }

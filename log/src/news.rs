@@ -1,0 +1,250 @@
+//! News: that something of a workspace was written, for those who show it. It says of which kind it was and nothing else; what is
+//! there now, the table says. Told is what this process writes and, where it reads the change feed, what that names. So a process that
+//! projects hears of all writers whose changes it reads: of all on SQLite, of those in its own shards on DynamoDB.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use event::{Error, Id, Result};
+use table::{Answer, Call, Key, Layer, Table};
+use tokio::{sync::Notify, time::Instant};
+
+use crate::key;
+
+/// Who has not read the change feed for so long does not read it. A reading waits for a change for a few seconds.
+const READS_WITHIN: Duration = Duration::from_secs(30);
+
+/// Of what there may be news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Topic {
+    /// What is registered, live, set or noted: all that the audit trail or the feed of the workspace tells.
+    Catalog,
+    /// Evaluations, also as they stood at an age, and which projections are read.
+    Evaluations,
+    /// Rollups.
+    Rollups,
+    /// Where alert rules stand, and what crossed.
+    Alerts,
+    /// The log.
+    Events,
+}
+
+type Ears = HashMap<Id, Vec<Weak<Listener>>>;
+
+/// Who listens, by workspace.
+#[derive(Clone, Debug, Default)]
+pub struct News {
+    ears: Arc<Mutex<Ears>>,
+    feed_read_at: Arc<Mutex<Option<Instant>>>,
+}
+
+/// One who listens for news of a workspace, until it is dropped.
+#[derive(Debug, Default)]
+pub struct Listener {
+    heard: Mutex<BTreeSet<Topic>>,
+    told: Notify,
+}
+
+impl Topic {
+    /// All of them.
+    pub const ALL: [Topic; 5] = [Self::Catalog, Self::Evaluations, Self::Rollups, Self::Alerts, Self::Events];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Catalog => "catalog",
+            Self::Evaluations => "evaluations",
+            Self::Rollups => "rollups",
+            Self::Alerts => "alerts",
+            Self::Events => "events",
+        }
+    }
+
+    /// The workspace and the topic of an item that is written, if there is news in it.
+    fn of(key: &Key) -> Option<(Id, Self)> {
+        let (workspace, part) = key::parse_workspace_part(&key.pk)?;
+        let topic = match part {
+            "/audit" | "/feed" => Self::Catalog,
+            "/alert" => Self::Alerts,
+            "/day" => Self::Events,
+            "/stage" => Self::Evaluations,
+            _ if key::parse_active(key).is_some() => Self::Evaluations,
+            _ if part.starts_with("/rollup/") && key.sk.contains("/eval") => Self::Evaluations,
+            _ if part.starts_with("/rollup/") => Self::Rollups,
+            _ => return None,
+        };
+        Some((workspace, topic))
+    }
+}
+
+impl News {
+    /// A listener.
+    pub fn listen(&self, workspace: &Id) -> Arc<Listener> {
+        let listener = Arc::new(Listener::default());
+        let mut ears = lock(&self.ears);
+        ears.retain(|_, ears| {
+            ears.retain(|ear| ear.strong_count() > 0);
+            !ears.is_empty()
+        });
+        ears.entry(workspace.clone()).or_default().push(Arc::downgrade(&listener));
+        listener
+    }
+
+    /// Whether this process reads the change feed now, by which it hears of what other processes write.
+    pub fn reads_feed(&self) -> bool {
+        lock(&self.feed_read_at).is_some_and(|at| at.elapsed() < READS_WITHIN)
+    }
+
+    fn tell(&self, news: BTreeSet<(Id, Topic)>) {
+        let ears = lock(&self.ears);
+        for (workspace, topic) in news {
+            for listener in ears.get(&workspace).into_iter().flatten().filter_map(Weak::upgrade) {
+                lock(&listener.heard).insert(topic);
+                listener.told.notify_one();
+            }
+        }
+    }
+
+    /// What there is in these keys for those who listen.
+    fn of<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) -> BTreeSet<(Id, Topic)> {
+        if lock(&self.ears).is_empty() {
+            return BTreeSet::new();
+        }
+        keys.into_iter().filter_map(Topic::of).collect()
+    }
+}
+
+impl Listener {
+    /// Of what there was news since this was asked last.
+    pub fn heard(&self) -> BTreeSet<Topic> {
+        std::mem::take(&mut *lock(&self.heard))
+    }
+
+    /// Returns when there was news since the last call.
+    pub async fn told(&self) {
+        self.told.notified().await;
+    }
+}
+
+/// A table that tells what is written to it, and what its change feed says.
+#[derive(Debug)]
+pub struct Telling {
+    below: Arc<dyn Table>,
+    news: News,
+}
+
+impl Telling {
+    /// The table, which tells.
+    pub fn over(below: Arc<dyn Table>, news: News) -> Arc<dyn Table> {
+        Arc::new(Self { below, news })
+    }
+}
+
+impl Layer for Telling {
+    type Kept = BTreeSet<(Id, Topic)>;
+
+    const ONE_BY_ONE: bool = false;
+
+    fn below(&self) -> &dyn Table {
+        &*self.below
+    }
+
+    async fn before(&self, call: Call<'_>) -> Result<Self::Kept> {
+        if matches!(call, Call::Changes) {
+            *lock(&self.news.feed_read_at) = Some(Instant::now());
+        }
+        Ok(self.news.of(call.written()))
+    }
+
+    /// Also after an error: some of several may have been written, or one whose answer was lost.
+    fn after(&self, mut news: Self::Kept, answer: Result<Answer<'_>, &Error>) {
+        if let Ok(Answer::Changes(changes)) = answer {
+            news.extend(self.news.of(&changes.keys));
+        }
+        if !news.is_empty() {
+            self.news.tell(news);
+        }
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use event::Clock;
+    use table::{Condition, Item, Position, Write, sqlite::SqliteTable};
+
+    use super::*;
+    use crate::key::{LogId, Trail};
+
+    #[tokio::test]
+    async fn who_listens_hears_of_its_workspace_and_of_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let below: Arc<dyn Table> =
+            Arc::new(SqliteTable::open(&folder.path().join("t.db"), Clock::system()).unwrap());
+        let news = News::default();
+        let table = Telling::over(Arc::clone(&below), news.clone());
+        let [own, other] =
+            ["2NBs0sLBnJxEcoDLgVnQdJkhEgV", "2NBs0tD5Ihm2PVFzM3kZvMYdQX9"].map(|id| Id::parse(id).unwrap());
+        let day = "2013-06-01".parse().unwrap();
+        let put = async |table: &dyn Table, key: Key| {
+            table.put(Item::new(key).with("v", 1), Condition::None).await.unwrap();
+        };
+        put(&*table, key::rollup(&own, 1, day)).await;
+        let listener = news.listen(&own);
+        assert_eq!(listener.heard(), BTreeSet::new(), "what was before is no news");
+        for key in [key::rollup(&other, 1, day), key::consumer(&own, "billing"), key::access()] {
+            put(&*table, key).await;
+        }
+        assert_eq!(listener.heard(), BTreeSet::new());
+        put(&*table, key::evaluation(&own, 1, day)).await;
+        let record = Item::new(key::audit_record(&Trail::Workspace(own.clone()), 1)).with("v", 1);
+        table.transact(vec![Write::Put(record, Condition::None)]).await.unwrap();
+        listener.told().await;
+        assert_eq!(listener.heard(), [Topic::Catalog, Topic::Evaluations].into());
+        assert_eq!(listener.heard(), BTreeSet::new());
+        put(&*table, key::rollup(&own, 1, day)).await;
+        let log = LogId { workspace: own.clone(), day, kind: event::Kind::Outcomes, lane: 0 };
+        put(&*table, key::segment(&log, 1)).await;
+        assert_eq!(listener.heard(), [Topic::Rollups, Topic::Events].into());
+        put(&*table, key::active(&own)).await;
+        put(&*table, key::stage(&own, day, 24)).await;
+        assert_eq!(listener.heard(), [Topic::Evaluations].into());
+        // What another process writes is heard by who reads the feed.
+        assert!(!news.reads_feed());
+        let shard = table.shards().await.unwrap().remove(0).id;
+        let latest = table.changes(&shard, &Position::Latest, Duration::ZERO).await.unwrap().next.unwrap();
+        put(&*below, key::standing(&own, "few")).await;
+        assert_eq!(listener.heard(), BTreeSet::new());
+        table.changes(&shard, &latest, Duration::from_secs(5)).await.unwrap();
+        assert_eq!(listener.heard(), [Topic::Alerts].into());
+        assert!(news.reads_feed());
+        drop(listener);
+        news.listen(&other);
+        assert_eq!(lock(&news.ears).len(), 1, "who listens no more is forgotten");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_stopped_reading_the_feed_does_not_read_it() {
+        let news = News::default();
+        assert!(!news.reads_feed());
+        *lock(&news.feed_read_at) = Some(Instant::now());
+        tokio::time::advance(READS_WITHIN / 2).await;
+        assert!(news.reads_feed());
+        tokio::time::advance(READS_WITHIN / 2).await;
+        assert!(!news.reads_feed());
+    }
+
+    #[test]
+    fn topics_have_names_of_their_own() {
+        let names: BTreeSet<&str> = Topic::ALL.map(Topic::name).into();
+        assert_eq!(names.len(), Topic::ALL.len());
+    }
+}
