@@ -25,6 +25,9 @@ pub(crate) struct QueryArgs {
     /// The figure by which segments are ranked; by default the primary metric of the workspace.
     #[arg(long)]
     pub(crate) figure: Option<String>,
+    /// Compute drift from the events, without the errors of sketches, and compare tags by release too. --as-of does as well.
+    #[arg(long)]
+    pub(crate) exact: bool,
     /// Rank segments of two splits too, which reads the events.
     #[arg(long)]
     pub(crate) pairs: bool,
@@ -156,6 +159,7 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
         sample: narrowed.sample.as_deref(),
         order: narrowed.order.as_deref(),
         figure: args.figure.as_deref(),
+        exact: args.exact,
         pairs: args.pairs,
         model: args.model.as_deref(),
         reference: reference.as_deref(),

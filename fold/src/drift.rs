@@ -9,6 +9,7 @@
 //! ([`Drift::js_distance`]); p-values stand beside it, [`adjusted`] for the number of columns.
 
 mod column;
+mod exact;
 mod names;
 mod numbers;
 mod profile;
@@ -19,6 +20,7 @@ mod tests;
 
 pub use self::{
     column::{NULL_RATE, column_statistics},
+    exact::Exact,
     names::{Counted, Names},
     numbers::Spread,
     profile::{Compared, Profile},

@@ -1,10 +1,11 @@
-//! How far each period of a window is from a reference. Made of rollups: no event is read.
+//! How far each period of a window is from a reference. Made of rollups, without reading an event, unless it is to be exact.
 
 use std::{cmp::Ordering, sync::Arc};
 
 use catalog::{profile_queries, profiles};
-use event::{Error, Id, Result, Window, fields::FieldType};
-use fold::drift::{Compared, Drift, Profile, STATISTICS, adjusted};
+use event::{Error, Id, Kind, Result, Window, fields::FieldType};
+use fold::drift::{Compared, Drift, Exact, Profile, STATISTICS, adjusted};
+use futures::TryStreamExt;
 use log::active::of_active;
 use polars::prelude::DataFrame;
 use table::{Item, Table};
@@ -13,9 +14,11 @@ use crate::{
     Query,
     budget::Hold,
     column_type::ColumnType,
-    request::{Request, What},
+    read::{self, Filter, Reading, RowBounds, Unpacked},
+    request::{Request, What, Words},
     series::{Cell, Row, held_items, series},
     window::not_too_long,
+    work,
 };
 
 const TEXT: ColumnType = ColumnType::Field(FieldType::Text);
@@ -137,14 +140,7 @@ pub(crate) async fn drift(
     request: &Request,
     hold: &Hold,
 ) -> Result<DataFrame> {
-    if !request.is_of_now() {
-        return Err(Error::invalid("as-of: rollups, of which drift is computed, are of now"));
-    }
-    let Some(asked) = request.reference else {
-        return Err(Error::invalid(
-            "reference: name the days to compare with, such as 2013-04-01..2013-05-31",
-        ));
-    };
+    let asked = reference_days(request)?;
     let read = |version| async move {
         let of_reference = items(table, (workspace, version), asked, hold).await?;
         Ok((of_reference, items(table, (workspace, version), request.window, hold).await?))
@@ -159,33 +155,110 @@ pub(crate) async fn drift(
     for period in request.period.parts(request.window) {
         let days = || of_window.range(period.from()..=period.to()).map(|(_, day)| day);
         let window = Profile::of(days());
-        if window.predictions() == 0 {
-            continue;
-        }
-        let counted = [days_of_reference, with_predictions(days())];
-        let compared = of_period(&reference, &window);
-        let p_values: Vec<_> = compared.iter().map(|compared| compared.drift.p_value()).collect();
-        for (compared, p_adjusted) in compared.into_iter().zip(adjusted(&p_values)) {
-            let drifted = Drifted { release, reference: &named, compared, p_adjusted, days: counted };
-            rows.push((period.from(), cells(&drifted)));
-        }
+        let n = [reference.predictions(), window.predictions()];
+        let days = [days_of_reference, with_predictions(days())];
+        rows.extend(rows_of((period, n, days), reference.compared(&window), request, &named));
     }
     series(&columns().collect::<Vec<_>>(), &rows, request)
+}
+
+/// The same from the events, of which every number and name counts.
+pub(crate) async fn exact(reading: &Arc<Reading>, request: &Request) -> Result<DataFrame> {
+    let asked = reference_days(request)?;
+    if request.cut.as_ref().is_some_and(|cut| !cut.kinds.contains(&Kind::Predictions)) {
+        return Err(Error::invalid("cut: it does not say how far predictions were read"));
+    }
+    let release = request.release.as_deref();
+    let (reference, days_of_reference, _) = exact_of_days(reading, asked, release).await?;
+    let (reference, named) = (Arc::new(reference), asked.to_string());
+    let mut rows = Vec::<Row>::new();
+    for period in request.period.parts(request.window) {
+        let (window, days, held) = exact_of_days(reading, period, release).await?;
+        let n = [reference.predictions(), window.predictions()];
+        let (of_reference, comparing) = (Arc::clone(&reference), Arc::clone(reading));
+        let compared = work::run(move || {
+            comparing.hold.check()?;
+            Ok::<_, Error>(of_reference.compared(&window))
+        });
+        let compared = compared
+            .await
+            .map_err(|error| Error::unavailable("comparing was interrupted").because(error))??;
+        rows.extend(rows_of((period, n, [days_of_reference, days]), compared, request, &named));
+        reading.hold.shrink(held);
+    }
+    series(&columns().collect::<Vec<_>>(), &rows, request)
+}
+
+/// The predictions of some days, on how many days there are some, and how many bytes are held of them.
+async fn exact_of_days(
+    reading: &Arc<Reading>,
+    window: Window,
+    release: Option<&str>,
+) -> Result<(Exact, usize, u64)> {
+    for day in window.days().filter(|day| !reading.is_kept(*day, Kind::Predictions)) {
+        reading.warn(format!("the events of {day} have expired, so they are not compared"));
+    }
+    let release = release.map(str::to_owned);
+    let bounds = RowBounds { days: Some(Arc::new(window.days().collect())), ..RowBounds::default() };
+    let filter = Filter { kind: Kind::Predictions, columns: None, release: release.clone(), bounds };
+    let of_day = move |segments: Vec<Unpacked>| {
+        let (mut day, mut bytes) = (Exact::default(), 0);
+        for segment in &segments {
+            let more = day.add(&segment.columns, release.as_deref());
+            bytes += more.map_err(|error| Error::corrupt(format!("{}: {error}", segment.day)))?;
+        }
+        Ok(((day, bytes), Some(bytes)))
+    };
+    let mut days = std::pin::pin!(read::window(reading, &filter, false, of_day));
+    let (mut all, mut count, mut held) = (Exact::default(), 0, 0);
+    while let Some((day, bytes)) = days.try_next().await? {
+        count += usize::from(day.predictions() > 0);
+        held += bytes;
+        all.merge(day);
+    }
+    Ok((all, count, held))
+}
+
+/// The days that a request names as its reference.
+fn reference_days(request: &Request) -> Result<Window> {
+    let missing =
+        || Error::invalid("reference: name the days to compare with, such as 2013-04-01..2013-05-31");
+    request.reference.ok_or_else(missing)
+}
+
+/// Whether drift is asked for from the events: by its word, or as of another time than now, which rollups do not know.
+pub(crate) fn exact_of(what: What, words: &Words<'_>) -> Result<bool> {
+    match words.exact && !what.takes("exact") {
+        true => Err(Error::invalid("exact: only drift has it")),
+        false => Ok(words.exact || what == What::Drift && (words.as_of.is_some() || words.cut.is_some())),
+    }
+}
+
+/// The rows of a period with so many predictions, on so many days, in the reference and in itself: none, where it has none.
+fn rows_of(
+    (period, n, days): (Window, [u64; 2], [usize; 2]),
+    mut compared: Vec<Compared>,
+    request: &Request,
+    reference: &str,
+) -> Vec<Row> {
+    if n[1] == 0 {
+        return Vec::new();
+    }
+    let (column, sort) = (PREDICTIONS.to_owned(), "count");
+    let of_all = Compared { column, sort, drift: Drift::default(), n, of: n, unseen: Vec::new() };
+    compared.sort_by(|one, other| farther(one, other).then_with(|| one.column.cmp(&other.column)));
+    compared.insert(0, of_all);
+    let p_values: Vec<_> = compared.iter().map(|compared| compared.drift.p_value()).collect();
+    let row = |(compared, p_adjusted)| {
+        let release = request.release.as_deref();
+        (period.from(), cells(&Drifted { release, reference, compared, p_adjusted, days }))
+    };
+    compared.into_iter().zip(adjusted(&p_values)).map(row).collect()
 }
 
 /// How many of these days have predictions.
 fn with_predictions<'a>(days: impl Iterator<Item = &'a Profile>) -> usize {
     days.filter(|day| day.predictions() > 0).count()
-}
-
-/// The comparisons of a period: the predictions themselves, then the columns, the farthest first.
-fn of_period(reference: &Profile, window: &Profile) -> Vec<Compared> {
-    let n = [reference.predictions(), window.predictions()];
-    let (column, sort) = (PREDICTIONS.to_owned(), "count");
-    let of_all = Compared { column, sort, drift: Drift::default(), n, of: n, unseen: Vec::new() };
-    let mut compared = reference.compared(window);
-    compared.sort_by(|one, other| farther(one, other).then_with(|| one.column.cmp(&other.column)));
-    std::iter::once(of_all).chain(compared).collect()
 }
 
 /// What has no distance stands last.

@@ -309,6 +309,7 @@ impl Query {
             What::Joined => joined::joined(&reading, &Wanted::of(Kind::Predictions, request)).await,
             What::Challengers => challengers::challenged(&reading, &self.catalog, request).await,
             What::HeadToHead => head_to_head::compared(&reading, &self.catalog, request).await,
+            What::Drift => drift::exact(&reading, request).await,
             What::Estimates => estimates::estimates(&reading, &self.catalog, request).await,
             What::Segments => segments::computed(&reading, &self.catalog, request).await,
             What::Maturity => maturity::matured(&reading, &self.catalog, request).await,

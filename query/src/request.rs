@@ -64,6 +64,8 @@ pub struct Request {
     pub mature: Option<f64>,
     /// The days that drift is measured from.
     pub reference: Option<Window>,
+    /// Whether drift is computed from the events.
+    pub is_exact: bool,
     /// The release that the one of `release` is compared with.
     pub against: Option<String>,
     /// How segments are asked for.
@@ -126,6 +128,8 @@ pub struct Words<'a> {
     pub mature: Option<&'a str>,
     /// Days as `FROM..TO`, or one day.
     pub reference: Option<&'a str>,
+    /// Whether drift is computed from the events.
+    pub exact: bool,
     /// A release.
     pub against: Option<&'a str>,
     /// A figure by which segments are ranked.
@@ -142,12 +146,10 @@ impl Request {
     /// # Errors
     /// `Invalid`, saying which word is wrong.
     pub fn parse(what: What, words: &Words<'_>) -> Result<Self> {
-        let named = |name: &str, error: Error| Error::invalid(format!("{name}: {error}"));
         let as_of = words.as_of.map(instant).transpose()?;
         let columns = words.columns.map(columns_of).transpose()?;
-        let names = columns.as_deref().unwrap_or_default();
-        let has_intervals =
-            what == What::Evaluations && (words.interval || names.iter().any(|name| intervals::is_one(name)));
+        let names_one = columns.iter().flatten().any(|name| intervals::is_one(name));
+        let has_intervals = what == What::Evaluations && (words.interval || names_one);
         if words.interval {
             of_evaluations(what, "interval")?;
         }
@@ -157,9 +159,10 @@ impl Request {
         let span = Span::parse(what, from, to)?;
         let window = span.days;
         let reference = words.reference.map(|word| drift::reference_of(what, word)).transpose()?;
-        let read = days_read(what, (window, zone, reference))?;
+        let is_exact = drift::exact_of(what, words)?;
+        let read = days_read((what, is_exact), (window, zone, reference))?;
         let cut = words.cut.map(|text| cut_of(what, read, text)).transpose();
-        let cut = cut.map_err(|error| named("cut", error))?;
+        let cut = cut.map_err(|error| Error::invalid(format!("cut: {error}")))?;
         if cut.is_some() && as_of.is_some() {
             return Err(Error::invalid("as-of: the cut says already as of when it is"));
         }
@@ -206,6 +209,7 @@ impl Request {
             zero_division: words.zero_division.map_or(Ok(None), |word| zero_division_of(what, word))?,
             as_of,
             reference,
+            is_exact,
             mature: None,
         };
         let mature = words.mature.map(|word| maturity::mature_of(what, &request, word)).transpose()?;
@@ -238,6 +242,7 @@ impl Request {
             live: None,
             mature: None,
             reference: None,
+            is_exact: false,
             against: None,
             slicing: None,
             challenge: None,
@@ -246,7 +251,7 @@ impl Request {
 
     /// The UTC days that are read: those in which the days of the window lie.
     pub(crate) fn days_read(&self) -> Window {
-        let read = days_read(self.what, (self.window, self.zone, self.reference));
+        let read = days_read((self.what, self.is_exact), (self.window, self.zone, self.reference));
         // What was read as a request is within the calendar.
         read.unwrap_or(self.window)
     }
@@ -268,7 +273,7 @@ impl Request {
     /// Whether it is answered from the logs; what is of now alone comes from the projections.
     pub(crate) fn is_of_logs(&self) -> bool {
         if !self.what.has_history() {
-            return false;
+            return self.is_exact;
         }
         let is_as_defined = self.threshold.is_none() && self.costs.is_none();
         let is_as_defined = is_as_defined && self.mature.is_none();
@@ -297,13 +302,13 @@ fn columns_of(names: &str) -> Result<Vec<String>> {
 
 /// The UTC days that are read for the days of a window.
 fn days_read(
-    what: What,
+    (what, is_exact): (What, bool),
     (window, zone, reference): (Window, Option<Zone>, Option<Window>),
 ) -> Result<Window> {
     let read = zone.map_or(window, |zone: Zone| zone.utc_days(window));
-    match what {
-        What::Estimates => estimates::with_reference(read, reference),
-        _ => Ok(read),
+    match what == What::Estimates || is_exact {
+        true => estimates::with_reference(read, reference),
+        false => Ok(read),
     }
 }
 

@@ -155,6 +155,7 @@ impl What {
         match word {
             "interval" | "costs" | "mature" => self == What::Evaluations,
             "reference" => matches!(self, What::Drift | What::Estimates),
+            "exact" => self == What::Drift,
             "by" | "bins" => {
                 self.is_judged() && !matches!(self, What::Estimates | What::Segments | What::Challengers)
             }

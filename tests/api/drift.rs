@@ -16,6 +16,7 @@ on_both_engines!(
     columns_are_ranked_by_how_far_they_are_from_the_reference,
     days_are_compared_by_release_week_and_in_statements,
     drift_of_thirty_days_and_twenty_columns_reads_ranges_alone,
+    what_is_exact_is_computed_from_the_events,
 );
 
 /// The reference of these tests.
@@ -180,4 +181,37 @@ async fn drift_of_thirty_days_and_twenty_columns_reads_ranges_alone(world: World
     assert_eq!(csv(answer.unwrap()).lines().count(), 1 + 30 * 21);
     // Of each window one range of rollups and one of features. The version that is the active one is looked up before and after.
     assert_eq!((reads.queries, reads.gets), (4, 2));
+}
+
+/// Small days are exact in rollups, too, so both say the same; what only events say is known by release and as of then.
+async fn what_is_exact_is_computed_from_the_events(world: World) {
+    let scene = moved(world).await;
+    let columns = "day,release,column,sort,n,n_reference,per_day,js_distance,psi,wasserstein,ks,chi2,l_infinity,unseen_rate,p_adjusted,\
+                   null_rate,null_rate_reference,unseen,unseen_names";
+    let days = words("2026-06-01", "2026-06-02", columns);
+    for period in ["day", "all"] {
+        let days = Words { group_by: Some(period), ..days.clone() };
+        let rolled_up = asked(&scene, days.clone()).await;
+        assert!(rolled_up.len() > 4, "{rolled_up:?}");
+        assert_eq!(asked(&scene, Words { exact: true, ..days }).await, rolled_up);
+    }
+    let exact = Words { exact: true, ..words("2026-06-01", "2026-06-01", "column,n,n_reference,l_infinity") };
+    let tag = |rows: Vec<String>| rows.into_iter().find(|row| row.starts_with("tag.carrier"));
+    let of_all = tag(asked(&scene, exact.clone()).await).unwrap();
+    assert_eq!(tag(asked(&scene, Words { release: Some("v1"), ..exact.clone() }).await).unwrap(), of_all);
+    // All was appended at noon of the fourth.
+    let before = Words { as_of: Some("2026-06-04T11:00:00Z"), exact: false, ..exact.clone() };
+    assert_eq!(asked(&scene, before).await, [""; 0]);
+    let after = Words { as_of: Some("2026-06-04T13:00:00Z"), ..exact.clone() };
+    assert_eq!(asked(&scene, after).await, asked(&scene, exact.clone()).await);
+    let request = Request::parse(What::Drift, &exact).unwrap();
+    let answer = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap();
+    let cut = answer.cut.unwrap().to_string();
+    let again = Words { cut: Some(&cut), exact: false, ..exact.clone() };
+    assert_eq!(asked(&scene, again).await, asked(&scene, exact).await);
+    let wrong = Request::parse(
+        What::Rollups,
+        &Words { from: "2026-06-01", to: "2026-06-01", exact: true, ..Words::default() },
+    );
+    assert_eq!(wrong.unwrap_err().to_string(), "exact: only drift has it");
 }

@@ -41,7 +41,7 @@ pub struct Compared {
 }
 
 /// The names of [`Compared::sort`].
-const NUMBERS: &str = "numbers";
+pub(super) const NUMBERS: &str = "numbers";
 const NAMES: &str = "names";
 
 impl Profile {
@@ -162,7 +162,11 @@ fn names<V: Counted, const BUDGET: usize>(
     window: &Bounded<V, BUDGET>,
     of: [u64; 2],
 ) -> Compared {
-    let names = Names::of(reference, window);
+    of_names(column, &Names::of(reference, window), of)
+}
+
+/// How far names are from those of the reference.
+pub(super) fn of_names(column: String, names: &Names, of: [u64; 2]) -> Compared {
     let unseen = names.unseen().into_iter().map(|(name, _)| name.to_owned()).collect();
     Compared { column, sort: NAMES, drift: names.drift(), n: names.totals(), of, unseen }
 }

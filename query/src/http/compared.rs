@@ -16,7 +16,8 @@ use crate::{challengers, head_to_head::AGAINST, request::What, segments};
 /// The parameters that only it has.
 pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
     match what {
-        What::Drift | What::Estimates => of_drift(what).into(),
+        What::Estimates => of_reference(what).into(),
+        What::Drift => of_reference(what).into_iter().chain(of_drift()).collect(),
         What::HeadToHead => {
             let says = "The release that it is compared with. Both are judged on what both predicted.";
             let against = parameter(AGAINST, schema::name().into(), Some("c1"), says);
@@ -52,8 +53,19 @@ fn of_segments() -> [ParameterBuilder; 2] {
     [figure, parameter(segments::PAIRS, pairs.into(), None, says)]
 }
 
+/// What drift takes besides.
+fn of_drift() -> [ParameterBuilder; 2] {
+    let says = "Compute it from the events, without the errors of sketches.";
+    let exact = ObjectBuilder::new().schema_type(Type::Boolean).default(Some(json!(false)));
+    let exact = parameter("exact", exact.into(), None, says);
+    let says =
+        "Only what had been appended by this instant, or by the beginning of this day; it is exact then.";
+    let as_of = schema::any_of([schema::time().into(), schema::day().into()]);
+    [exact, parameter("as-of", as_of, None, says)]
+}
+
 /// What is compared with reference days takes besides.
-fn of_drift(what: What) -> [ParameterBuilder; 2] {
+fn of_reference(what: What) -> [ParameterBuilder; 2] {
     let says = match what {
         What::Estimates => {
             "The days whose outcomes say what a score means: the first and the last of them with two dots between, one day, `snapshot:` and the name of a snapshot, or `release:` and that of a release for the days that it was trained on."

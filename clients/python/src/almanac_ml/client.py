@@ -404,7 +404,7 @@ class Workspace:
         """How far each column of predictions is from that of the ``reference`` days: see :meth:`query`.
 
         ``reference`` is a day, the first and the last of several, ``"snapshot:NAME"``, or ``"release:NAME"`` for the days that a
-        release was trained on. The column that is the farthest comes first.
+        release was trained on. The column that is the farthest comes first. ``exact=True`` reads the events.
         ``group_by`` compares weeks, months, quarters or all days together.
         """
         return self.query("drift", since, until, reference=_days(reference), **options)
@@ -506,6 +506,7 @@ class Workspace:
         interval: bool = False,
         mature: Optional[float] = None,
         reference: Optional[str] = None,
+        exact: bool = False,
         against: Optional[str] = None,
         figure: Optional[str] = None,
         pairs: bool = False,
@@ -550,6 +551,7 @@ class Workspace:
             "interval": interval or None,
             "mature": None if mature is None else float(mature),
             "reference": reference,
+            "exact": exact or None,
             "against": against,
             "figure": figure,
             "pairs": pairs or None,
