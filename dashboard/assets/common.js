@@ -73,12 +73,12 @@ export const check = (label, on, onchange) => {
 };
 
 /** The controls of a window and of the time as of which it is read. */
-export function windowControls(context, window, { asOf = true } = {}) {
+export function windowControls(context, window) {
   const set = (key) => (value) => context.go({ [key]: value || null, ...(key === 'as-of' ? {} : { from: key === 'from' ? value : window.from, to: key === 'to' ? value : window.to }) });
   return [
     field('From', dayField(window.from, set('from'))),
     field('To', dayField(window.to, set('to'))),
-    asOf && asOfControl(context, window, set('as-of')),
+    asOfControl(context, window, set('as-of')),
   ];
 }
 

@@ -30,7 +30,8 @@ export async function page(context) {
   const window = chosen.get('from') ? given : { from: addDays(given.to, -29) > given.from ? addDays(given.to, -29) : given.from, to: given.to };
   const past = await reference(context, window);
   const measure = chosen.get('measure') in MEASURES ? chosen.get('measure') : 'js_distance';
-  const parameters = { from: window.from, to: window.to, reference: `${past.from}..${past.to}` };
+  const asOf = chosen.get('as-of');
+  const parameters = { from: window.from, to: window.to, reference: `${past.from}..${past.to}`, ...(asOf && { 'as-of': asOf }) };
   const whole = { ...parameters, 'group-by': 'all' };
   const path = ofWorkspace(workspace, 'drift');
   const all = (await rows(path, whole, { signal })).filter((row) => row.release === null);
@@ -46,12 +47,12 @@ export async function page(context) {
   return [
     controls(
       field('Measure', select(measure, Object.entries(MEASURES), (value) => go({ measure: value }))),
-      windowControls(context, window, { asOf: false }),
+      windowControls(context, window),
       field('Reference from', dayField(past.from, set('reference-from', 'reference-to'))),
       field('to', dayField(past.to, set('reference-to', 'reference-from')))),
     card({
       title: 'What changed most',
-      note: `${window.from} to ${window.to} against ${past.from} to ${past.to}`,
+      note: `${window.from} to ${window.to} against ${past.from} to ${past.to}${asOf ? `, as known on ${asOf}` : ''}`,
       chart: ranked.length ? barChart({ title: `Columns by ${MEASURES[measure]}`, bars: ranked.slice(0, 15).map((row) => ({ name: row.column, value: row[measure] })), lines: NOTICEABLE[measure]?.filter((one) => one.y <= ranked[0][measure] * 1.2) }) : null,
       side: table({ caption: 'Columns by effect', rows: ranked, empty: 'No column has enough predictions in both windows for this measure.', columns: [
         { key: 'column', text: 'Column' },
