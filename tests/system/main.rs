@@ -20,6 +20,7 @@ mod mlflow;
 mod moving;
 mod news;
 mod openapi;
+mod opened;
 mod operate;
 mod pressure;
 mod reader;

@@ -30,7 +30,7 @@ pub(crate) use self::{
 const ADMIN_TOKEN: &str = "ALMANAC_ADMIN_TOKEN";
 
 /// Whether callers are asked who they are.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Asking {
     /// Ask nobody who they are, whatever the address and whether there are tokens or not.
     #[arg(long)]

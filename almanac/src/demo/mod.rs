@@ -1,5 +1,6 @@
 //! `almanac demo`: months of real data, posted in the order in which it would have happened.
 
+mod browser;
 mod replay;
 mod report;
 mod set;
@@ -28,6 +29,9 @@ pub(crate) struct DemoArgs {
     /// Replay only what was posted up to the end of this day (UTC).
     #[arg(long, value_name = "DAY")]
     until: Option<String>,
+    /// Serve the dashboard of it in the end, until ctrl-c, and show that in a browser.
+    #[arg(long, conflicts_with = "list")]
+    open: bool,
 }
 
 pub(crate) async fn command(config: &Config, args: &DemoArgs) -> anyhow::Result<()> {
@@ -38,6 +42,8 @@ pub(crate) async fn command(config: &Config, args: &DemoArgs) -> anyhow::Result<
     let until = args.until.as_deref().map(str::parse::<Day>).transpose()?;
     let replay = Replay::new(set, until)?;
     let table = open::create(config).await?;
+    // What cannot be listened on is known before the work.
+    let place = if args.open { Some(browser::listen(config, &table).await?) } else { None };
     let workspace = register(&Catalog::new(Arc::clone(&table)), set).await?;
     let releases = set.releases.each_ref().map(|release| release.name).join(" and ");
     println!("{}", set.title);
@@ -62,7 +68,11 @@ pub(crate) async fn command(config: &Config, args: &DemoArgs) -> anyhow::Result<
     stop.send_replace(true);
     projector.await??;
 
-    report::print(&Query::new(table, Clock::system()), &workspace, set).await
+    report::print(&Query::new(Arc::clone(&table), Clock::system()), &workspace, set).await?;
+    match place {
+        Some(place) => browser::show(place, table, set.workspace).await,
+        None => Ok(()),
+    }
 }
 
 /// Prints a line for each set.
