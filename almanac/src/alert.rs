@@ -8,11 +8,11 @@ use std::{
 use anyhow::Context;
 use catalog::{
     AlertRule, AlertRuleBody, Catalog, MAX_ALERT_RULES, Suggested, Webhook,
-    http::{alert_rule_json, crossing_json, delivery_json, standing_json},
+    http::{alert_rule_json, crossing_json, delivery_json, judged_day_json, standing_json, test_window},
 };
 use clap::{Args, Subcommand};
-use event::{Clock, Day, Error, Id, Timestamp, Window};
-use fold::alert::{Crossing, JudgedDay, MIN_FENCE_DAYS};
+use event::{Clock, Day, Error, Id, Window};
+use fold::alert::{Crossing, MIN_FENCE_DAYS};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -22,9 +22,6 @@ use crate::{
     open,
     shown::{ShowFormat, show, show_one},
 };
-
-/// How many days a rule is tried on, unless it is said.
-const TEST_DAYS: i64 = 30;
 
 /// The most bytes of a file of rules.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
@@ -290,31 +287,14 @@ async fn test(catalog: &Catalog, args: TestArgs) -> anyhow::Result<()> {
             AlertRule::of(catalog.with_days(workspace.id(), found.ok_or_else(missing)?).await?, now)?
         }
     };
-    let window = window(&args, now)?;
+    let window = test_window(args.from, args.to, now)?;
     let days = catalog.test_alert_rule(workspace.id(), &rule, window, now).await?;
     let wanted = days.iter().filter(|day| args.all || day.crossing.is_some());
-    let rows: Vec<Value> = wanted.map(row_of_day).collect();
+    let rows: Vec<Value> = wanted.map(judged_day_json).collect();
     let fired = days.iter().filter(|day| day.crossing == Some(Crossing::Fires)).count();
     show(&["day", "value", "n", "measured", "state", "crossing"], &rows, args.format);
     if let ShowFormat::Table = args.format {
         println!("it would have fired on {fired} of {} days", days.len());
     }
     Ok(())
-}
-
-fn window(args: &TestArgs, now: Timestamp) -> Result<Window, Error> {
-    let days_before = |day: Day, days: i64| day.start().plus_seconds(-days * 24 * 60 * 60).day();
-    let to = args.to.unwrap_or_else(|| days_before(now.day(), 1));
-    Window::new(args.from.unwrap_or_else(|| days_before(to, TEST_DAYS - 1)), to)
-}
-
-fn row_of_day(day: &JudgedDay) -> Value {
-    json!({
-        "day": day.day.to_string(),
-        "value": day.reading.value,
-        "n": day.reading.n,
-        "measured": day.measured,
-        "state": day.standing.state.name(),
-        "crossing": day.crossing.map(Crossing::name),
-    })
 }

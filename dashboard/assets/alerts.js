@@ -4,14 +4,16 @@ import { json, ofWorkspace } from './api.js';
 import { badge, card, stat } from './common.js';
 import { h, name } from './dom.js';
 import { waysOfGet } from './share.js';
+import { change } from './state.js';
 import { table } from './table.js';
+import { trial } from './trial.js';
 import { count, figure, instant } from './words.js';
 
 const STATES = { firing: ['bad', 'fires'], pending: ['warn', 'pending'], resolved: ['good', 'resolved'], ok: ['good', 'ok'], no_data: ['none', 'no data'] };
 
 /** What a rule watches, in words. */
 export function watches(rule) {
-  const what = rule.missing ? `no ${rule.missing}` : rule.count ? `count of ${rule.count}` : rule.drift ? `${rule.statistic ?? 'js_distance'} of ${rule.drift} against ${rule.reference}` : (rule.figure ?? 'a number') + (rule.tag ? ` with ${rule.tag}` : '');
+  const what = rule.missing ? `no ${rule.missing}` : rule.count ? `count of ${rule.count}` : rule.column ? `${rule.statistic} of ${rule.column}` : rule.drift ? `${rule.statistic ?? 'js_distance'} of ${rule.drift} against ${rule.reference}` : (rule.figure ?? 'a number') + (rule.tag ? ` with ${rule.tag}` : '');
   const bound = rule.above !== undefined && rule.above !== null ? `above ${rule.above}` : rule.below !== undefined && rule.below !== null ? `below ${rule.below}` : rule.moved ? `moved by ${rule.moved} deviations` : rule.by ? `by ${rule.by}` : '';
   const whose = rule.release ? `of ${rule.release}` : rule.model ? `of what is live of ${rule.model} in ${rule.environment}` : '';
   return [what, whose, bound, rule.for > 1 && `on ${rule.for} days in a row`].filter(Boolean).join(' ');
@@ -21,8 +23,10 @@ export function watches(rule) {
 const EVERY = 30_000;
 
 /** The page. */
-export async function page({ workspace, signal, moves }) {
-  moves(['alerts', 'catalog'], EVERY);
+export async function page(context) {
+  const { workspace, chosen, signal, moves } = context;
+  // A trial reads every day again, so it is not asked for again and again.
+  if (!chosen.get('rule')) moves(['alerts', 'catalog'], EVERY);
   const [{ rules, webhooks }, { crossings }] = await Promise.all([
     json(ofWorkspace(workspace, 'alert-rules'), {}, { signal }),
     json(ofWorkspace(workspace, 'crossings'), { limit: 100 }, { signal }),
@@ -39,7 +43,7 @@ export async function page({ workspace, signal, moves }) {
         empty: 'There are no alert rules. `almanac alert apply rules.toml` makes some.',
         columns: [
           { key: 'state', text: 'State', shows: (row) => badge(...(STATES[row.state] ?? ['none', row.state ?? 'not judged'])) },
-          { key: 'name', text: 'Rule' },
+          { key: 'name', text: 'Rule', shows: (row) => h('a', { href: change(context, { rule: row.name, bound: null, for: null }) }, name(row.name)) },
           { key: 'watches', text: 'Watches', shows: (row) => name(watches(row)) },
           { key: 'judged_day', text: 'Judged up to', shows: (row) => row.judged_day ?? 'no day yet' },
         ],
@@ -48,6 +52,7 @@ export async function page({ workspace, signal, moves }) {
       file: `${workspace.replace('/', '-')}-rules`,
       ways: waysOfGet(`almanac alert list -w ${workspace}`, ofWorkspace(workspace, 'alert-rules')),
     }),
+    rules.length > 0 && (await trial({ ...context, rules, states: STATES })),
     card({
       title: 'When they crossed',
       note: 'The latest days first; each was written down with the cut that it was judged from.',

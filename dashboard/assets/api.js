@@ -79,11 +79,13 @@ export async function rows(path, parameters, options) {
   return body.split('\n').filter((line) => line).map((line) => JSON.parse(line));
 }
 
+/** The answer to a JSON body. */
+export const post = (path, body, options) => send(path, { ...options, method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+
 /** The rows of a SQL statement. */
 export async function sql(workspace, statement, asOf, options) {
-  const body = JSON.stringify({ sql: statement, format: 'ndjson', ...(asOf && { as_of: asOf }) });
-  const headers = { 'Content-Type': 'application/json' };
-  const answer = await send(ofWorkspace(workspace, 'sql'), { ...options, method: 'POST', headers, body });
+  const body = { sql: statement, format: 'ndjson', ...(asOf && { as_of: asOf }) };
+  const answer = await post(ofWorkspace(workspace, 'sql'), body, options);
   return (await answer.text()).split('\n').filter((line) => line).map((line) => JSON.parse(line));
 }
 

@@ -49,6 +49,17 @@ export const waysOfGet = (cli, path) => ({
   curl: `curl ${quoted(location.origin + path)}`,
 });
 
+/** The trial of an alert rule by other means: on the command line, if the rule is one of the workspace. */
+export function waysOfTrial(workspace, path, body) {
+  const days = ['from', 'to'].filter((key) => body[key]).map((key) => ` --${key} ${body[key]}`).join('');
+  const [place, asked] = [location.origin + path, JSON.stringify(body)];
+  return {
+    ...(body.name && { 'Command line': `almanac alert test ${quoted(body.name)} -w ${quoted(workspace)}${days} --all` }),
+    Python: `import json, urllib.request\n\nasked = urllib.request.Request(${python(place)}, ${python(asked)}.encode(), {"Content-Type": "application/json"})\nanswer = json.load(urllib.request.urlopen(asked))`,
+    curl: `curl ${quoted(place)} -H 'Content-Type: application/json' -d ${quoted(asked)}`,
+  };
+}
+
 /** Saves text as a file. */
 export function save(text, type, file) {
   const place = URL.createObjectURL(new Blob([text], { type }));

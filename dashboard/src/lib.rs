@@ -33,7 +33,7 @@ macro_rules! files {
 pub const PAGE: File = File { name: "index.html", text: include_str!("../assets/index.html") };
 
 /// What the page loads.
-pub const FILES: [File; 21] = files![
+pub const FILES: [File; 22] = files![
     "alerts.js",
     "api.js",
     "catalog.js",
@@ -53,6 +53,7 @@ pub const FILES: [File; 21] = files![
     "state.js",
     "style.css",
     "table.js",
+    "trial.js",
     "words.js",
     "workspaces.js",
 ];

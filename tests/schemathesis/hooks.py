@@ -197,6 +197,12 @@ def narrow_catalog(path, method, operation):
             webhooks["items"] = {"enum": WEBHOOKS}
             webhooks["uniqueItems"] = True
             webhooks.pop("maxItems", None)
+        if path.endswith("/alert-rules/test"):
+            # One of two says which rule is tried, and days must be in their order.
+            properties["rule"] = {"enum": ALERT_RULES}
+            for name in ("name", "from", "to"):
+                del properties[name]
+            schema["required"] = ["rule"]
         if path.endswith("/promotion-gates") and method == "put":
             # JSON Schema cannot say that days, environments, a direction and a margin are of a gate.
             for name in [name for name in properties if name not in OF_GATES]:

@@ -32,4 +32,5 @@ mod service;
 mod sql;
 mod support;
 mod telemetry;
+mod trial;
 mod weather;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::DefaultBodyLimit;
-use event::Right;
+use event::{Kind, Right};
 use log::key::EntityKind;
 use web::{About, Demand, InPath, Named, Operation, Place, Routes};
 
@@ -12,6 +12,7 @@ use crate::Service;
 
 mod alert;
 mod alert_rule;
+mod alert_test;
 mod api;
 mod consumer;
 mod demands;
@@ -33,6 +34,7 @@ mod workspace;
 
 pub use crate::json::crossing as crossing_json;
 pub use alert::{alert_rule_json, standing_json};
+pub use alert_test::{judged_day_json, test_window};
 pub use entity::{created, instant, parent_kind};
 pub use judging::{costs, judging};
 pub use promotion::{approval_json, gates_and_approvals, gates_json};
@@ -105,6 +107,7 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
                     .add(alert::list_operation(named), read(), alert::list)
                     .add(alert::delete_operation(named), maintain(), alert::delete)
                     .add(suggested::operation(named), read(), suggested::suggest)
+                    .add(alert_test::operation(named), read().of_kinds(&Kind::ALL), alert_test::test)
                     .add(alert::crossings_operation(named), read(), alert::crossings)
                     .add(webhook::deliveries_operation(named), read(), webhook::deliveries)
                     .add(promotion::set_operation(named), maintain(), promotion::set)
@@ -127,6 +130,7 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
         .schema("Approval", promotion::approval_schema())
         .schema("PromotionGates", promotion::gates_schema())
         .schema("Crossing", alert::crossing_schema())
+        .schema("JudgedDay", alert_test::judged_day_schema())
         .schema("Webhook", webhook::webhook_schema())
         .schema("Delivery", webhook::delivery_schema())
         .schema("Consumer", consumer::consumer_schema())

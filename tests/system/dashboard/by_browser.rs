@@ -11,6 +11,7 @@ use crate::{
 
 mod hostile;
 mod session;
+mod trial;
 
 const WORKSPACE: &str = "/v1/workspaces/flights/nyc";
 const WINDOW: &str = "from=2013-06-20&to=2013-07-08";

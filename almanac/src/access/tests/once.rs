@@ -203,6 +203,7 @@ async fn a_token_for_one_append_is_for_nothing_else(scene: Scene) {
         ("POST", "/v1/counters/workspace/credit%2Fprod/spare"),
         ("POST", "/v1/workspaces/credit/prod/outcomes"),
         ("POST", "/v1/workspaces/credit/prod/sql"),
+        ("POST", "/v1/workspaces/credit/prod/alert-rules/test"),
     ] {
         assert_eq!(scene.send(&token, method, path, "{}").await.0, StatusCode::FORBIDDEN, "{method} {path}");
     }
