@@ -5,6 +5,7 @@ import { badge, card, controls, field, history, promotions, releases, select, st
 import { lineChart } from './chart.js';
 import { h } from './dom.js';
 import { ways } from './share.js';
+import { slices } from './slices.js';
 import { table } from './table.js';
 import { count, dayNumber, figure as shown } from './words.js';
 
@@ -72,5 +73,6 @@ export async function page(context) {
       data: { columns: ['day', 'n', figure, `${figure}_against`, `${figure}_difference`, `${figure}_p_value`], rows: found },
       file: `${file}-${figure}`,
     }),
+    found.length > 0 && (await slices(context, window, parameters)),
   ];
 }

@@ -33,7 +33,7 @@ macro_rules! files {
 pub const PAGE: File = File { name: "index.html", text: include_str!("../assets/index.html") };
 
 /// What the page loads.
-pub const FILES: [File; 22] = files![
+pub const FILES: [File; 23] = files![
     "alerts.js",
     "api.js",
     "catalog.js",
@@ -49,6 +49,7 @@ pub const FILES: [File; 22] = files![
     "main.js",
     "operate.js",
     "share.js",
+    "slices.js",
     "sql.js",
     "state.js",
     "style.css",

@@ -1,0 +1,52 @@
+//! Two releases compared by the values of a tag.
+
+use serde_json::Value;
+
+use super::{WORKSPACE, is_shown, scene, shown};
+use crate::{
+    browser::Browser,
+    support::{Running, alone, ndjson},
+};
+
+#[test]
+fn a_comparison_by_a_tag_is_that_of_the_api() {
+    let _alone = alone();
+    let service = Running::start(scene(), &[], &[]);
+    let window = "from=2013-07-01&to=2013-07-08";
+    let asked =
+        format!("{WORKSPACE}/head-to-head?{window}&release=v2&against=v1&by=tag.carrier&group-by=all");
+    let mut rows = ndjson(service.get(&asked).text());
+    rows.sort_by_key(|row| std::cmp::Reverse(row["n"].as_u64()));
+    assert!(rows.len() > 10, "{rows:?}");
+    let browser = Browser::start();
+    browser.open(&format!("http://{}/#/w/flights/nyc/compare?{window}", service.address()));
+    shown(&browser, "Compare");
+    // The tags to choose from are those that there are.
+    let choose = "const choice = document.querySelector('form[aria-label=\"By which tag\"] select'); choice.value = arguments[0]; choice.dispatchEvent(new Event('change')); return choice.value";
+    assert_eq!(browser.run(choose, &["tag.carrier".into()]), "tag.carrier");
+    let table = "document.querySelector('[aria-label=\"Advantage by tag.carrier\"] tbody')";
+    browser.wait_for(table, &[]);
+    let read = format!("return [...{table}.rows].map((row) => [...row.cells].map((cell) => cell.innerText))");
+    let cells: Vec<Vec<String>> = serde_json::from_value(browser.run(&read, &[])).unwrap();
+    assert_eq!(cells.len(), rows.len());
+    for row in &rows {
+        let shown = cells.iter().find(|cells| row["tag.carrier"] == *cells[0]).unwrap();
+        assert_eq!(shown[1].replace(',', ""), row["n"].to_string());
+        for (shown, column) in shown[4..7].iter().zip(["advantage_so_far", "low_so_far", "high_so_far"]) {
+            assert!(is_shown(shown, &row[column]), "{column}: {shown}, {}", row[column]);
+        }
+        let decided = row["decided_at"].as_str();
+        assert!(decided.map_or(shown[7] == "open", |day| shown[7].ends_with(day)), "{shown:?}");
+    }
+    // A line for each of those with the most predictions, whose last point is what the table says.
+    let lines = browser.run("return document.querySelectorAll('.multiples .multiple').length", &[]);
+    assert_eq!(lines, 6);
+    let days = ndjson(service.get(&asked.replace("&group-by=all", "")).text());
+    let first = &rows[0];
+    let last = days.iter().rfind(|row| row["tag.carrier"] == first["tag.carrier"]).unwrap();
+    for column in ["advantage_so_far", "low_so_far", "high_so_far"] {
+        let [whole, last] = [first, last].map(|row: &Value| row[column].as_f64().unwrap());
+        assert!((whole - last).abs() < 1e-9, "{column}: {whole}, {last}");
+    }
+    assert_eq!(browser.console(), [""; 0]);
+}
