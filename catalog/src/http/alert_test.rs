@@ -124,7 +124,7 @@ pub(super) async fn test(
     let (workspace, catalog) = (alert::id(&service, &workspace).await?, service.catalog());
     let rule = match (asked.name, asked.rule) {
         (Some(name), None) => catalog.alert_rule(&workspace, &name).await?,
-        (None, Some(body)) => AlertRule::of(body, now)?,
+        (None, Some(body)) => AlertRule::of(catalog.with_days(&workspace, body).await?, now)?,
         _ => return Err(Error::invalid("one of `name` and `rule` must say which rule is tried").into()),
     };
     let days = catalog.test_alert_rule(&workspace, &rule, window, now).await?;
