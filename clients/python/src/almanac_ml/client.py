@@ -404,8 +404,8 @@ class Workspace:
         """How far each column of predictions is from that of the ``reference`` days: see :meth:`query`.
 
         ``reference`` is a day, the first and the last of several, ``"snapshot:NAME"``, or ``"release:NAME"`` for the
-        days that a release was trained on. The column that is the farthest comes first. ``exact=True`` reads the events.
-        ``group_by`` compares weeks, months, quarters or all days together.
+        days that a release was trained on. The column that is the farthest comes first. ``exact=True`` reads the
+        events. ``group_by`` compares weeks, months, quarters or all days together.
         """
         return self.query("drift", since, until, reference=_days(reference), **options)
 
