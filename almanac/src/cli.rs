@@ -27,6 +27,7 @@ use crate::{
     cost::{self, CostArgs},
     demo::{self, DemoArgs},
     dlq::{self, DlqCommand},
+    doctor::{self, DoctorArgs},
     exit::{self, Exit},
     follow::{self, FollowCommand},
     import::{self, ImportArgs},
@@ -72,6 +73,8 @@ fn after_help() -> String {
 enum Verb {
     #[command(flatten)]
     Configured(Box<Command>),
+    /// Look for what is wrong with the settings, the table, the clock, the disk and the projector, and say what to do.
+    Doctor(DoctorArgs),
     /// Print the script by which a shell completes commands and options.
     Completions(CompletionsArgs),
 }
@@ -201,6 +204,7 @@ pub fn main() -> ExitCode {
     };
     let ended = match cli.verb {
         Verb::Configured(command) => configured(*command, &cli.flags, &matches),
+        Verb::Doctor(args) => doctor::command(cli.flags.resolve(&matches), &args),
         Verb::Completions(args) => {
             completions::command(&args, Cli::command());
             Ok(Exit::Done)

@@ -35,8 +35,8 @@ impl Exit {
                 "done; also when whatever reads the output has gone away, and when a service stopped because it was asked to"
             }
             Self::Failed => {
-                "failed: the store or a service gives no answer, a disk is full; or `verify`, `snapshot verify` or `health` \
-                 found something wrong; trying again may help"
+                "failed: the store or a service gives no answer, a disk is full; or `verify`, `snapshot verify`, `health` or \
+                 `doctor` found something wrong; trying again may help"
             }
             Self::BadInput => {
                 "bad input: an option, a setting or a file that cannot be taken, something that is not there, or a conflict \

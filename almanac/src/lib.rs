@@ -19,6 +19,7 @@ mod config;
 mod cost;
 mod demo;
 mod dlq;
+mod doctor;
 mod embed;
 mod exit;
 mod fetch;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod chaos;
+mod clock;
 mod histories;
 mod history;
 mod queries;

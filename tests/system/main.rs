@@ -4,12 +4,14 @@
 mod access;
 mod browser;
 mod cli;
+mod clock;
 mod commands;
 mod config;
 mod cost;
 mod crash;
 mod dashboard;
 mod demo;
+mod doctor;
 mod documents;
 mod exits;
 mod following;

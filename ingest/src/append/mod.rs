@@ -52,7 +52,7 @@ use self::{
 };
 use crate::batch::{Batch, Part};
 
-pub use self::chunk::ChunkRows;
+pub use self::{chunk::ChunkRows, times::MAX_SKEW_SECONDS};
 
 /// How many logs are known at once.
 const MAX_KNOWN_LOGS: usize = 10_000;

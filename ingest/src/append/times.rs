@@ -11,8 +11,8 @@ use event::{Clock, Error, Result, Timestamp};
 use log::{key, segment_item::CLOSED_AFTER_SECONDS};
 use table::{Table, probe};
 
-/// How far the clock of a writer may be from the engine's.
-const MAX_SKEW_SECONDS: i64 = CLOSED_AFTER_SECONDS / 3;
+/// How far the clock of a writer may be from the engine's, in seconds.
+pub const MAX_SKEW_SECONDS: i64 = CLOSED_AFTER_SECONDS / 3;
 
 /// How long after its time was taken a segment may be sent, and its answer be waited for.
 pub(super) const PUT_WITHIN: Duration = Duration::from_secs(CLOSED_AFTER_SECONDS as u64 / 3 - 2);

@@ -20,7 +20,10 @@ use catalog::{Catalog, ReleaseSpec};
 use event::{Clock, Task};
 
 use super::faults::{Fault, Faults};
-use crate::support::{Located, Place, almanac, block_on};
+use crate::{
+    clock,
+    support::{Located, Place, almanac, block_on},
+};
 
 /// What runs, and in which role.
 const ROLES: [&str; 7] = ["ingest", "ingest", "ingest", "query", "query", "projector", "projector"];
@@ -47,16 +50,6 @@ impl Dice {
     }
 }
 
-/// The library that makes clocks wrong.
-fn clock_library(folder: &Path) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/system/clock.c");
-    let library = folder.join("clock.so");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o"]).args([&library, &source]);
-    assert!(compiler.status().expect("a C compiler, which linking needs anyway").success());
-    library
-}
-
 /// A process that is done wrong to.
 struct Process {
     role: &'static str,
@@ -80,7 +73,7 @@ impl World {
     /// Starts the processes on a table with these workspaces.
     pub(crate) fn new(place: Place, workspaces: &[String]) -> Arc<Self> {
         let folder = tempfile::tempdir().unwrap();
-        let library = clock_library(folder.path());
+        let library = clock::library(folder.path());
         block_on(async {
             let catalog = Catalog::new(place.store().open().await);
             for path in workspaces {

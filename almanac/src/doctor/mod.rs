@@ -1,0 +1,149 @@
+//! `almanac doctor`: looks at everything that an installation needs, and says of each fault what to do.
+
+use std::{path::Path, time::Duration};
+
+use anyhow::Context;
+use catalog::Catalog;
+use clap::Args;
+use event::{Clock, Error, Result};
+use log::key;
+use projector::status::status;
+use serde_json::json;
+use table::{Position, Table, engine, probe, probe_write};
+use tokio::time::timeout;
+
+use self::finding::{Finding, Level};
+use crate::{
+    config::Config,
+    exit::Exit,
+    lines::Lines,
+    open,
+    shown::{ShowFormat, print_json},
+    telemetry::logs,
+};
+
+mod finding;
+mod judge;
+
+/// How long one question to the table may take.
+const WITHIN: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+    format: ShowFormat,
+}
+
+/// Prints what is found. A configuration that is refused is a finding as well.
+pub(crate) fn command(config: Result<Config>, args: &DoctorArgs) -> anyhow::Result<Exit> {
+    logs::init(config.as_ref().map(|config| config.log_format.value).unwrap_or_default());
+    let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+    let findings = runtime.block_on(examine(config));
+    logs::flush();
+    let is_well = findings.iter().all(|finding| finding.level < Level::Fault);
+    match args.format {
+        ShowFormat::Table => print!("{}", text(&findings)),
+        ShowFormat::Json => {
+            let findings: Vec<_> = findings.iter().map(Finding::document).collect();
+            print_json(&json!({ "is_well": is_well, "findings": findings }));
+        }
+    }
+    Ok(Exit::of_check(is_well))
+}
+
+fn text(findings: &[Finding]) -> String {
+    let mut lines = Lines::new(&["CHECK", "level", "what"]);
+    for finding in findings {
+        lines.add(vec![finding.check.into(), finding.level.name().into(), finding.what.clone()]);
+        if !finding.remedy.is_empty() {
+            lines.add(vec![String::new(), "to do".into(), finding.remedy.clone()]);
+        }
+    }
+    let count = |level| findings.iter().filter(|finding| finding.level == level).count();
+    format!("{lines}\nfaults: {}, warnings: {}\n", count(Level::Fault), count(Level::Warning))
+}
+
+/// Looks at everything, as far as one thing does not keep the next from being looked at.
+async fn examine(config: Result<Config>) -> Vec<Finding> {
+    let config = match config {
+        Ok(config) => config,
+        Err(error) => return vec![judge::refused(&error)],
+    };
+    let store = &config.store;
+    let mut findings =
+        vec![Finding::ok("settings", format!("the store is {} ({})", store.value, store.origin))];
+    let file = store.value.file();
+    findings.extend(file.and_then(disk));
+    let shape = match shape(&config).await {
+        Ok(shape) => shape,
+        Err(error) => {
+            findings.push(judge::no_table(&error));
+            return findings;
+        }
+    };
+    let (table, is_usable) = judge::table(&shape);
+    findings.extend(table);
+    if !is_usable {
+        return findings;
+    }
+    match open::existing(&config).await {
+        Ok(table) => findings.extend(of_table(table, file.is_some(), &shape).await),
+        Err(error) => findings.push(judge::no_table(&error)),
+    }
+    findings
+}
+
+/// What the engine says of the table, which must be there.
+async fn shape(config: &Config) -> Result<engine::Lines> {
+    let store = &config.store.value;
+    if store.file().is_some_and(|file| !file.exists()) {
+        // It says where one was looked for, and what makes one.
+        open::existing(config).await?;
+    }
+    store.engine.describe(&store.place, &config.surroundings()).await
+}
+
+/// The space of the disk that a file is on.
+fn disk(file: &Path) -> Option<Finding> {
+    // The file may be still to come: then the nearest folder that is there.
+    let folder = file.ancestors().skip(1).find(|folder| folder.as_os_str().is_empty() || folder.is_dir())?;
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let found = rustix::fs::statvfs(folder);
+    let free = found.map(|found| found.f_bavail.saturating_mul(found.f_frsize));
+    Some(judge::disk(free.map_err(|error| error.to_string()), &folder.display().to_string()))
+}
+
+/// Looks at a table that is there. `is_file`: the clock of its engine is that of this machine.
+async fn of_table(table: std::sync::Arc<dyn Table>, is_file: bool, shape: &engine::Lines) -> Vec<Finding> {
+    let clock = Clock::system();
+    let tries = [
+        ("read", within(probe(&*table, &key::probe())).await),
+        ("write", within(probe_write(&*table, key::write_probe(), clock.now())).await),
+    ];
+    let engine_time = table.engine_time().filter(|_| !is_file);
+    let mut findings = vec![judge::permissions(&tries), judge::clock(engine_time, clock.now())];
+    findings.push(judge::stream(within(shards(&*table)).await));
+    match status(&*table, &Catalog::new(table.clone()), clock.now()).await {
+        Ok(status) => {
+            findings.extend(judge::projector(&status, clock.now()));
+            findings.push(judge::versions(&status, shape));
+        }
+        Err(error) => findings.push(judge::no_status(&error)),
+    }
+    findings
+}
+
+/// How many shards the change feed has, the last of which is read.
+async fn shards(table: &dyn Table) -> Result<usize> {
+    let shards = table.shards().await?;
+    if let Some(last) = shards.last() {
+        table.changes(&last.id, &Position::Latest, Duration::ZERO).await?;
+    }
+    Ok(shards.len())
+}
+
+async fn within<T>(asked: impl Future<Output = Result<T>>) -> Result<T> {
+    let late = |_| Error::unavailable(format!("there is no answer within {} s", WITHIN.as_secs()));
+    timeout(WITHIN, asked).await.map_err(late)?
+}
