@@ -90,23 +90,26 @@ impl ListenArgs {
     }
 }
 
-/// Returns when the process is asked to stop, by ctrl-c or SIGTERM.
-pub(crate) async fn asked_to_stop() {
-    let interrupt = tokio::signal::ctrl_c();
+/// Hears from this call on that the process is asked to stop, by ctrl-c or SIGTERM; the future returns when it is.
+pub(crate) fn asked_to_stop() -> impl Future<Output = ()> {
     #[cfg(unix)]
-    {
+    let asked = {
         use tokio::signal::unix::{SignalKind, signal};
-        match signal(SignalKind::terminate()) {
-            Ok(mut terminate) => tokio::select! {
-                _ = interrupt => {}
-                _ = terminate.recv() => {}
-            },
-            Err(_) => _ = interrupt.await,
+        let [mut interrupt, mut terminate] =
+            [SignalKind::interrupt(), SignalKind::terminate()].map(|kind| signal(kind).ok());
+        async move {
+            // One that cannot be heard ends the process as it ends any.
+            tokio::select! {
+                Some(_) = async { interrupt.as_mut()?.recv().await } => {}
+                Some(_) = async { terminate.as_mut()?.recv().await } => {}
+                else => std::future::pending().await,
+            }
         }
-    }
+    };
     #[cfg(not(unix))]
-    {
-        _ = interrupt.await;
+    let asked = tokio::signal::ctrl_c();
+    async move {
+        _ = asked.await;
+        tracing::info!("stopping");
     }
-    tracing::info!("stopping");
 }

@@ -19,13 +19,14 @@ use crate::{
 pub(crate) async fn command(config: &Config, webhooks: &WebhookArgs) -> anyhow::Result<()> {
     let table = open::create(config).await?;
     let options = Options::new(Clock::system()).posting_by(Some(webhooks.courier()));
+    let stop = asked_to_stop();
     tracing::info!("projector {} works on {}", options.worker, config.store.value);
     let (table, denials) = Denials::over(table);
     let projector = Projector::new(table, options);
     let reporter = Reporter::new(Arc::<Traffic>::default(), Some(projector.clone()), denials);
     let (finish, finished) = oneshot::channel::<()>();
     let reporting = tokio::spawn(reporter.run(report::EVERY, async move { _ = finished.await }));
-    let ended = projector.run(asked_to_stop()).await;
+    let ended = projector.run(stop).await;
     drop(finish);
     _ = reporting.await;
     Ok(ended?)

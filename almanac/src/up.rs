@@ -74,6 +74,8 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
     let file = config.store.value.file().map(Path::to_owned);
     let roles = if args.roles.is_empty() { Role::ALL.to_vec() } else { args.roles.clone() };
     let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
+    // Who reads the line may ask at once.
+    let stop = asked_to_stop();
     tracing::info!(
         roles = names.join(","),
         "listening on {}://{}, data in {}; {}",
@@ -88,7 +90,7 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
         Options { roles, file, queries, features, access, tls, proxies, ..Options::new(Clock::system()) };
     let courier = Some(args.webhooks.courier());
     let options = Options { mlflow: args.mlflow, times: args.listening.times(), courier, ..options };
-    run_as(listener, table, options, asked_to_stop()).await
+    run_as(listener, table, options, stop).await
 }
 
 /// How the services run.

@@ -66,6 +66,10 @@ fn an_answer_that_nobody_takes_is_no_failure_and_one_that_no_disk_takes_is() {
 #[test]
 fn a_service_that_is_asked_to_stop_ends_well() {
     let place = Place::sqlite();
+    // Also when it is asked as soon as it says that it listens.
+    for _ in 0..5 {
+        Running::start(&place, &[], &[]).stop();
+    }
     let running = Running::start(&place, &[], &[]);
     assert_eq!(running.get("/healthz").status, 200);
     let log = running.stop();
