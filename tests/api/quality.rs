@@ -1,7 +1,7 @@
 //! The quality of data: what rules on columns read of a day, and which rules the days of a reference suggest.
 
 use catalog::{AlertRuleBody, DetailedSpec, ReleaseDetails, new::NewSnapshot};
-use event::{Kind, Window};
+use event::{ErrorKind, Kind, Window};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
@@ -90,8 +90,8 @@ async fn statistics_of_columns_are_watched(world: World) {
     }
 }
 
-async fn usual_days_suggest_rules_that_pass_them(world: World) {
-    let scene = Scene::new(world).await;
+/// Two weeks of even days, and a day on which all is odd.
+async fn two_weeks(scene: &Scene) {
     let predict = async |number: u32, rows: usize, carriers: &[&str], lacks: usize| {
         let row = |n: usize| {
             let mut row = json!({ "release": "v1", "key": format!("k{n}"), "score": n as f64 / 64.0,
@@ -111,6 +111,11 @@ async fn usual_days_suggest_rules_that_pass_them(world: World) {
     // A day on which all is odd.
     predict(15, 4, &["B6", "UA"], 4).await;
     scene.project().await;
+}
+
+async fn usual_days_suggest_rules_that_pass_them(world: World) {
+    let scene = Scene::new(world).await;
+    two_weeks(&scene).await;
     let catalog = &scene.world.catalog;
     let reference: Window = "2026-06-01..2026-06-14".parse().unwrap();
     let (found, reads) = scene.world.reads(catalog.suggest_alert_rules(scene.id(), reference, None)).await;
@@ -155,6 +160,8 @@ async fn usual_days_suggest_rules_that_pass_them(world: World) {
     let of_release = catalog.suggest_alert_rules(scene.id(), reference, Some("v1")).await.unwrap();
     assert!(of_release.rules.iter().all(|rule| rule.release.as_deref() == Some("v1")), "{of_release:?}");
     assert_eq!(of_release.rules.len(), 10, "tags are not counted by release");
+    let of_none = catalog.suggest_alert_rules(scene.id(), reference, Some("v9")).await.unwrap_err();
+    assert_eq!(of_none.kind(), ErrorKind::NotFound, "{of_none}");
     let few = catalog.suggest_alert_rules(scene.id(), "2026-06-01..2026-06-06".parse().unwrap(), None).await;
     assert_eq!((few.as_ref().unwrap().rules.len(), few.unwrap().days), (0, 6));
     let long = catalog.suggest_alert_rules(scene.id(), "2026-01-01..2026-06-06".parse().unwrap(), None).await;

@@ -8,7 +8,10 @@ use fold::{
     alert::fences,
     drift::{NULL_RATE, Profile, Sort},
 };
-use log::active::of_active;
+use log::{
+    active::of_active,
+    key::{EntityId, EntityKind},
+};
 use table::query_all;
 
 use super::{AlertRule, AlertRuleBody, MAX_ALERT_RULES, MAX_REFERENCE_DAYS};
@@ -40,7 +43,7 @@ impl Catalog {
     /// the days of the reference would one fire. It reads rollups, and writes nothing.
     ///
     /// # Errors
-    /// `Invalid`, when the reference has more than [`MAX_REFERENCE_DAYS`] days; those of the table, and `Corrupt`.
+    /// `Invalid`, when the reference has more than [`MAX_REFERENCE_DAYS`] days; `NotFound`, when there is no such release; those of the table, and `Corrupt`.
     pub async fn suggest_alert_rules(
         &self,
         workspace: &Id,
@@ -49,6 +52,12 @@ impl Catalog {
     ) -> Result<Suggested> {
         if reference.days().take(MAX_REFERENCE_DAYS + 1).count() > MAX_REFERENCE_DAYS {
             return Err(Error::invalid(format!("a reference has at most {MAX_REFERENCE_DAYS} days")));
+        }
+        if let Some(name) = release {
+            let at = EntityId::Workspace(workspace.clone());
+            let there = self.named(Some(&at), EntityKind::Release, name).await?;
+            there
+                .ok_or_else(|| Error::not_found(format!("there is no release `{name}` in this workspace")))?;
         }
         let read = |version| async move {
             let [rollups, features] = profile_queries(workspace, version, reference);
