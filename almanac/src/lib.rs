@@ -38,6 +38,7 @@ mod open;
 mod openapi;
 mod paths;
 mod patient;
+mod pending;
 mod plot;
 mod probe;
 mod progress;

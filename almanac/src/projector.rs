@@ -12,16 +12,18 @@ use crate::{
     config::Config,
     listening::asked_to_stop,
     open,
+    pending::ByIngest,
     telemetry::report::{self, Reporter, Traffic},
     webhook::WebhookArgs,
 };
 
 pub(crate) async fn command(config: &Config, webhooks: &WebhookArgs) -> anyhow::Result<()> {
     let table = open::create(config).await?;
-    let options = Options::new(Clock::system()).posting_by(Some(webhooks.courier()));
+    let (table, denials) = Denials::over(table);
+    let append = Arc::new(ByIngest::new(Arc::clone(&table)));
+    let options = Options::new(Clock::system()).posting_by(Some(webhooks.courier())).appending_by(append);
     let stop = asked_to_stop();
     tracing::info!("projector {} works on {}", options.worker, config.store.value);
-    let (table, denials) = Denials::over(table);
     let projector = Projector::new(table, options);
     let reporter = Reporter::new(Arc::<Traffic>::default(), Some(projector.clone()), denials);
     let (finish, finished) = oneshot::channel::<()>();

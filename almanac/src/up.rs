@@ -33,6 +33,7 @@ use crate::{
     health::{self, Asked, READY_LAG, Readiness},
     listening::{ListenArgs, asked_to_stop},
     open, openapi,
+    pending::ByIngest,
     promotion::ByQuery,
     serve::{Listening, WRITE_WITHIN, serve},
     telemetry::{
@@ -262,9 +263,11 @@ impl Services {
         let news = News::default();
         let table = Telling::over(table, news.clone());
         let has = |role: Role| options.roles.contains(&role);
-        let worker = || {
+        let worker = |ingest: Option<&Arc<Ingest>>| {
+            let append = ingest
+                .map_or_else(|| ByIngest::new(Arc::clone(&table)), |ingest| ByIngest(Arc::clone(ingest)));
             let own = projector::Options::new(Clock::system()).posting_by(options.courier.clone());
-            Projector::new(Arc::clone(&table), own)
+            Projector::new(Arc::clone(&table), own.appending_by(Arc::new(append)))
         };
         let clock = || options.clock.clone();
         // Who follows a log hears what is appended by this process.
@@ -276,14 +279,15 @@ impl Services {
         };
         let query = has(Role::Query).then(reader);
         let snapshots = has(Role::Ingest).then(|| query.clone().unwrap_or_else(reader));
+        let ingest = snapshots.clone().map(|reader| {
+            let ingest = Ingest::new(belled(), clock()).measuring_by(Arc::new(ByQuery(reader)));
+            Arc::new(ingest.sampling_features(options.features).taking_bodies_within(options.times.body))
+        });
         Self {
             catalog: (has(Role::Ingest) || has(Role::Query))
                 .then(|| Arc::new(::catalog::Service::new(Arc::clone(&table), clock()))),
-            ingest: snapshots.clone().map(|reader| {
-                let ingest = Ingest::new(belled(), clock()).measuring_by(Arc::new(ByQuery(reader)));
-                Arc::new(ingest.sampling_features(options.features).taking_bodies_within(options.times.body))
-            }),
-            projector: has(Role::Projector).then(worker),
+            projector: has(Role::Projector).then(|| worker(ingest.as_ref())),
+            ingest,
             snapshots,
             query,
             refusals: Refusals::new(Arc::clone(&table)),

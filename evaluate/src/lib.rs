@@ -46,10 +46,13 @@
 //! # }
 //! ```
 //!
-//! It writes nothing and schedules nothing.
+//! Beside that, [`latest`] looks for the predictions that outcomes judge which name none, and [`key_filters`] for what need not be
+//! read of a day for some keys. It writes nothing and schedules nothing.
 
 mod caught;
 mod held;
+pub mod key_filters;
+pub mod latest;
 mod surveyed;
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Events: one immutable fact each, of one of four kinds, and the columns in which a kind is kept.
+//! Events: one immutable fact each, of a kind, and the columns in which a kind is kept.
 //!
 //! The table (`event/src/fields/table.rs`) declares each field once: its name, type, rule and description, and what else matters of it.
 //! Columns, checks, bounds, body formats, JSON Schemas and dataframes derive from it.
@@ -17,7 +17,7 @@ pub use self::{
     rule::{
         MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_REASON_BYTES, MAX_STEP, MAX_TEXT_BYTES, MAX_WORDS_BYTES, Rule,
     },
-    table::{FEATURE_PREFIX, REASON, SCORE_PREFIX, TAG_PREFIX, WITHDRAWN},
+    table::{FEATURE_PREFIX, PREDICTED_SINCE, REASON, SCORE_PREFIX, TAG_PREFIX, WITHDRAWN},
 };
 
 /// What an event tells.
@@ -31,6 +31,9 @@ pub enum Kind {
     Metrics,
     /// A change of a release.
     Releases,
+    /// An outcome that does not say which prediction it judges. It waits in the logs of the day on which it came until that is
+    /// found, and becomes one of [`Kind::Outcomes`] then.
+    Pending,
 }
 
 /// The type of a field.
@@ -137,8 +140,12 @@ impl Family {
 }
 
 impl Kind {
-    /// All kinds.
+    /// All kinds that clients send and ask for.
     pub const ALL: [Kind; 4] = [Kind::Predictions, Kind::Outcomes, Kind::Metrics, Kind::Releases];
+
+    /// All kinds that have logs.
+    pub const STORED: [Kind; 5] =
+        [Kind::Predictions, Kind::Outcomes, Kind::Metrics, Kind::Releases, Kind::Pending];
 
     /// The letter that stands for the kind in keys.
     pub fn letter(self) -> &'static str {
@@ -147,15 +154,16 @@ impl Kind {
             Kind::Outcomes => "o",
             Kind::Metrics => "m",
             Kind::Releases => "r",
+            Kind::Pending => "w",
         }
     }
 
     /// The kind of a letter in a key.
     pub fn from_letter(letter: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.letter() == letter)
+        Self::STORED.into_iter().find(|kind| kind.letter() == letter)
     }
 
-    /// The kind of a plural such as `predictions`.
+    /// The kind that clients call by a plural such as `predictions`.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -167,6 +175,7 @@ impl Kind {
             Kind::Outcomes => "outcomes",
             Kind::Metrics => "metrics",
             Kind::Releases => "releases",
+            Kind::Pending => "pending",
         }
     }
 
@@ -177,6 +186,15 @@ impl Kind {
             Kind::Outcomes => table::OUTCOMES,
             Kind::Metrics => table::METRICS,
             Kind::Releases => table::RELEASES,
+            Kind::Pending => table::PENDING,
+        }
+    }
+
+    /// The fields that may be sent of an event of the kind: its own, and those that are of no event once it is stored.
+    pub fn sent_fields(self) -> &'static [Field] {
+        match self {
+            Kind::Outcomes => table::SENT_OUTCOMES,
+            kind => kind.fields(),
         }
     }
 
@@ -195,7 +213,7 @@ impl Kind {
         match self {
             Kind::Predictions => table::PREDICTION_FAMILIES,
             Kind::Metrics => table::METRIC_FAMILIES,
-            Kind::Outcomes | Kind::Releases => &[],
+            Kind::Outcomes | Kind::Releases | Kind::Pending => &[],
         }
     }
 
@@ -263,6 +281,7 @@ impl Kind {
             Kind::Outcomes => "an outcome",
             Kind::Metrics => "a metric",
             Kind::Releases => "a release event",
+            Kind::Pending => "a pending outcome",
         }
     }
 
@@ -271,7 +290,7 @@ impl Kind {
     pub fn time_field(self) -> &'static str {
         match self {
             Kind::Predictions => "predicted_at",
-            Kind::Outcomes => "observed_at",
+            Kind::Outcomes | Kind::Pending => "observed_at",
             Kind::Metrics => "measured_at",
             Kind::Releases => "released_at",
         }

@@ -55,7 +55,7 @@ pub fn lane_of(key: &str, lanes: u8) -> u8 {
 /// releases of a metric stand in one log; `None` where all events stay in lane 0.
 pub fn key_field(kind: Kind) -> Option<&'static str> {
     match kind {
-        Kind::Predictions | Kind::Outcomes => Some("key"),
+        Kind::Predictions | Kind::Outcomes | Kind::Pending => Some("key"),
         Kind::Metrics => Some("name"),
         Kind::Releases => None,
     }

@@ -85,6 +85,11 @@ impl Day {
         YEARS.contains(&next.year()).then_some(Self(self.0 + 1))
     }
 
+    /// The day before. `None` before [`Day::FIRST`].
+    pub fn before(self) -> Option<Self> {
+        (self > Self::FIRST).then_some(Self(self.0 - 1))
+    }
+
     /// The month, as `YYYY-MM`.
     pub fn month(self) -> String {
         self.to_string()[..7].to_owned()

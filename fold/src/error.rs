@@ -60,6 +60,9 @@ pub enum FoldError {
     /// Predictions are told apart by too much.
     #[error("the figures of one period would have more than {} rows", crate::evaluation::MAX_BUCKETS)]
     TooManyBuckets,
+    /// More predictions of some keys are withdrawn on a day than are held.
+    #[error("more than {} predictions of the keys are withdrawn on one day", crate::latest::MAX_WITHDRAWN)]
+    TooManyWithdrawn,
     /// A stored state cannot be read.
     #[error("the state of {what} cannot be read: {why}")]
     State {

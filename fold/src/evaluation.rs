@@ -67,7 +67,7 @@ pub fn needs(kind: Kind, column: &str) -> bool {
             judged || PREDICTION_COLUMNS.contains(&column) || column.starts_with(SCORE_PREFIX)
         }
         Kind::Outcomes => ["label", "value"].contains(&column) || OUTCOME_COLUMNS.contains(&column),
-        Kind::Metrics | Kind::Releases => false,
+        Kind::Metrics | Kind::Releases | Kind::Pending => false,
     }
 }
 

@@ -10,6 +10,7 @@
 //! - [`sketch`]: quantiles that do not depend on it either;
 //! - [`rollup`]: counts, sums, histograms and quantiles of one day, by release, metric, tag and feature;
 //! - [`mod@join`]: which outcome judges which prediction, including repeats and corrections;
+//! - [`latest`]: which prediction an outcome judges that names none;
 //! - [`metrics`]: the formulas of accuracy, AUC, log loss and their like;
 //! - [`evaluation`]: how good each release was on one day;
 //! - [`figure`]: the table of its figures, from which columns, rankings and windows are derived;
@@ -50,6 +51,7 @@ pub mod fixed;
 mod hash;
 pub mod join;
 pub mod key_filter;
+pub mod latest;
 pub mod maturity;
 pub mod metrics;
 pub mod paired;

@@ -82,13 +82,14 @@ pub struct Rollup {
 }
 
 impl Rollup {
-    /// How many events of a kind there are.
+    /// How many events of a kind there are. Pending outcomes are counted on the days that they judge, as outcomes.
     pub fn events(&self, kind: Kind) -> u64 {
         match kind {
             Kind::Predictions => self.predictions.total.n,
             Kind::Outcomes => self.outcomes.n,
             Kind::Metrics => self.metrics.n,
             Kind::Releases => self.releases.n,
+            Kind::Pending => 0,
         }
     }
 

@@ -17,8 +17,10 @@ pub struct Batch {
     pub kind: Kind,
     /// The events.
     pub columns: Columns,
-    /// The day that each of them belongs to.
+    /// The day that each of them belongs to; of one that waits, the day on which it was read.
     pub days: Vec<Day>,
+    /// Which of them wait, since they do not say which prediction they judge; empty where none does.
+    pub waits: Vec<bool>,
     /// Where each of them stood in the request or file, from 1.
     pub numbers: Vec<u64>,
     /// The id that the event gives itself, when it came alone. It is not stored.
@@ -28,7 +30,7 @@ pub struct Batch {
 /// What is wrong with a row: its index, the field and the message.
 pub(crate) type RowIssue = (usize, &'static str, String);
 
-/// The events of a batch that belong to one day.
+/// The events of a batch that belong to one day, or that wait.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     /// The events.
@@ -36,6 +38,12 @@ pub struct Part {
     /// Where each of them stood in the request or file, from 1.
     pub numbers: Vec<u64>,
 }
+
+/// What stands in a digest for the day of an event that waits.
+const NO_DAY: i32 = i32::MIN;
+
+/// The events of a batch by the day that they belong to; under none of them those that wait.
+pub type Parts = BTreeMap<Option<Day>, Part>;
 
 impl Part {
     /// The events at these rows.
@@ -97,23 +105,45 @@ impl Batch {
             kind: self.kind,
             columns: self.columns.take(rows),
             days: rows.iter().map(|row| self.days[*row]).collect(),
+            waits: self.waiting(rows),
             numbers: rows.iter().map(|row| self.numbers[*row]).collect(),
             event_id: self.event_id.clone(),
         }
     }
 
-    /// The events of each day.
-    pub fn into_parts(self) -> BTreeMap<Day, Part> {
-        let mut rows = BTreeMap::<Day, Vec<usize>>::new();
-        for (row, day) in self.days.iter().enumerate() {
-            rows.entry(*day).or_default().push(row);
+    /// Whether a row waits until it is found which prediction it judges.
+    pub fn is_waiting(&self, row: usize) -> bool {
+        self.waits.get(row).is_some_and(|waits| *waits)
+    }
+
+    /// Which of some rows wait; empty where none does.
+    fn waiting(&self, rows: &[usize]) -> Vec<bool> {
+        match rows.iter().any(|row| self.is_waiting(*row)) {
+            true => rows.iter().map(|row| self.is_waiting(*row)).collect(),
+            false => Vec::new(),
         }
-        if rows.len() == 1 {
-            let (columns, numbers) = (self.columns, self.numbers);
-            return rows.into_keys().zip([Part { columns, numbers }]).collect();
+    }
+
+    /// The events of each day, and under no day those that wait.
+    pub fn into_parts(self) -> Parts {
+        let mut rows = BTreeMap::<Option<Day>, Vec<usize>>::new();
+        for (row, day) in self.days.iter().enumerate() {
+            rows.entry((!self.is_waiting(row)).then_some(*day)).or_default().push(row);
         }
         let all = Part { columns: self.columns, numbers: self.numbers };
-        rows.into_iter().map(|(day, rows)| (day, all.take(&rows))).collect()
+        if rows.len() == 1 {
+            return rows.into_keys().zip([all]).collect();
+        }
+        let is_mixed = rows.contains_key(&None);
+        let part = |(day, rows): (Option<Day>, Vec<usize>)| {
+            let mut part = all.take(&rows);
+            if is_mixed {
+                let kind = if day.is_none() { Kind::Pending } else { self.kind };
+                part.columns.columns.retain(|column| kind.may_have(&column.name));
+            }
+            (day, part)
+        };
+        rows.into_iter().map(part).collect()
     }
 
     /// The batch, cut wherever the next row would be of one day too many.
@@ -150,7 +180,10 @@ impl Batch {
         let mut hasher = Sha256::new();
         hasher.update(self.kind.letter());
         hasher.update((self.rows() as u64).to_le_bytes());
-        digest_fixed(&mut hasher, &self.days, |day| day.number().to_le_bytes());
+        // What waits is the same on whichever day it comes.
+        let day = |row: usize| if self.is_waiting(row) { NO_DAY } else { self.days[row].number() };
+        let days: Vec<i32> = (0..self.days.len()).map(day).collect();
+        digest_fixed(&mut hasher, &days, |day| day.to_le_bytes());
         for column in &self.columns.columns {
             digest_column(&mut hasher, column);
         }
@@ -276,6 +309,7 @@ mod tests {
             kind: Kind::Predictions,
             columns: Columns { rows: 3000, columns },
             days: vec!["2013-06-01".parse().unwrap(); 3000],
+            waits: Vec::new(),
             numbers: (1..=3000).collect(),
             event_id: None,
         };

@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn outcomes_must_name_what_they_judge() {
         let body = concat!(
-            r#"{"key":"a","observed_at":"2013-06-01T09:00:00Z","label":"late"}"#,
+            r#"{"key":"a","observed_at":"2013-06-01T09:00:00Z","withdrawn":true,"reason":"wrong"}"#,
             "\n",
             r#"{"key":"b","observed_at":"2013-06-01T09:00:00Z","label":"late","predicted_on":"2013-02-30"}"#,
             "\n",
@@ -87,6 +87,49 @@ mod tests {
             r#"{"key":"d","observed_at":"2013-06-01T09:00:00Z","label":1,"predicted_on":"2013-06-01","predicted_at":"2013-06-02T00:00:00Z"}"#,
         );
         insta::assert_snapshot!(refused(Kind::Outcomes, body));
+    }
+
+    /// Whichever day it comes on, it is the same batch.
+    #[test]
+    fn an_outcome_that_names_no_prediction_waits() {
+        let waits = r#"{"key":"a","observed_at":"2013-06-01T09:00:00Z","label":"late"}"#;
+        let since = r#"{"key":"b","observed_at":"2013-06-01T09:00:00Z","label":"late","predicted_since":"2013-05-01T00:00:00Z"}"#;
+        let dated = r#"{"key":"c","observed_at":"2013-06-01T09:00:00Z","label":"late","predicted_at":"2013-05-31T00:00:00Z"}"#;
+        let body = [waits, dated, since].join("\n");
+        let batch = read_ndjson(Kind::Outcomes, body.as_bytes(), now()).unwrap();
+        assert_eq!((0..3).map(|row| batch.is_waiting(row)).collect::<Vec<_>>(), [true, false, true]);
+        let tomorrow = now().plus_seconds(24 * 60 * 60);
+        let again = read_ndjson(Kind::Outcomes, body.as_bytes(), tomorrow).unwrap();
+        assert!(again.days != batch.days && again.digest() == batch.digest());
+        let other = [
+            waits.replace("\"late\"", "\"late\",\"predicted_on\":\"2013-06-01\""),
+            dated.into(),
+            since.into(),
+        ];
+        let other = read_ndjson(Kind::Outcomes, other.join("\n").as_bytes(), now()).unwrap();
+        assert_ne!(other.digest(), batch.digest());
+        let parts = batch.clone().into_parts();
+        let names = |day: Option<&str>| {
+            let part = &parts[&day.map(|day| day.parse().unwrap())];
+            let columns = part.columns.columns.iter().map(|column| column.name.as_str());
+            (part.numbers.clone(), columns.collect::<Vec<_>>())
+        };
+        assert_eq!(names(None), (vec![1, 3], vec!["key", "observed_at", "label", "predicted_since"]));
+        assert_eq!(names(Some("2013-05-31")), (vec![2], vec!["key", "predicted_at", "observed_at", "label"]));
+        assert_eq!(batch.take(&[1]).waits, Vec::<bool>::new());
+        assert_eq!(batch.take(&[1, 2]).waits, [false, true]);
+        for (field, refused_for) in [
+            (r#""predicted_since":"2013-06-01T09:00:01Z""#, "is after `observed_at`"),
+            (r#""predicted_since":"2012-04-26T08:59:59Z""#, "is more than 400 days before `observed_at`"),
+            (
+                r#""predicted_since":"2013-05-01T00:00:00Z","predicted_on":"2013-06-01""#,
+                "neither `predicted_at` nor",
+            ),
+        ] {
+            let row = waits.replace("\"label\"", &format!("{field},\"label\""));
+            let why = refused(Kind::Outcomes, &row);
+            assert!(why.contains(refused_for), "{why}");
+        }
     }
 
     #[test]

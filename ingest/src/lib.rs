@@ -36,6 +36,7 @@
 pub mod append;
 pub mod batch;
 mod builder;
+mod decided;
 mod defining;
 pub mod definitions;
 pub mod file;

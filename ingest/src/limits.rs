@@ -28,6 +28,8 @@ pub const MAX_EVENT_ID_BYTES: usize = 256;
 pub const MAX_LINE_BYTES: usize = 2 * 1024 * 1024;
 /// How far in the future an event may be, in seconds.
 pub const MAX_FUTURE_SECONDS: i64 = 24 * 60 * 60;
+/// How far before it was observed an outcome without a date may have its prediction looked for, in days.
+pub const MAX_LOOK_BACK_DAYS: u32 = 400;
 /// The most bad rows that an answer lists.
 pub const MAX_LISTED_ERRORS: usize = 100;
 /// How long an idempotency key is remembered, in seconds, unless it is kept for good.

@@ -41,13 +41,13 @@ pub enum SubmitError {
 #[derive(Debug)]
 pub struct Ingest {
     catalog: Catalog,
-    appender: Appender,
+    pub(crate) appender: Appender,
     clock: Clock,
     /// Releases that are known to have existed and to be used ([`catalog::First`]). They never change; one that
     /// is deleted stays known here.
     releases: Mutex<HashMap<Id, BTreeSet<String>>>,
     workspaces: Cached<String, Workspace>,
-    lanes: Cached<Id, Lanes>,
+    pub(crate) lanes: Cached<Id, Lanes>,
     keeping: Cached<Id, Keeping>,
     definitions: Cached<Id, Arc<Definitions>>,
     /// Runs that are there, by their workspaces.

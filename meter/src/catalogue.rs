@@ -120,6 +120,8 @@ metrics! {
         "Segments that the last sweep found behind.";
     PROJECTOR_FIRING: GAUGE, Projector, "almanac_alert_rules_firing" [],
         "Alert rules that fire, as last judged; 0 where the lease of the sweep is not held.";
+    PROJECTOR_WAITING: GAUGE, Projector, "almanac_pending_outcomes" [],
+        "Outcomes without a date that wait for their predictions, as last looked for; 0 where the lease of the sweep is not held.";
     PROJECTOR_DELIVERIES: COUNTER, Projector, "almanac_webhook_deliveries_total" ["outcome"],
         "What came of posting crossings of alert rules to webhooks: delivered, failed (and tried again later), given_up.";
     PROJECTOR_DEAD_LETTERS: GAUGE, Projector, "almanac_projector_dead_letters" [],

@@ -21,7 +21,7 @@ use log::{
     active,
     counted::{self, CountedTime},
     expired::{self, Expired},
-    key, key_filter,
+    key, key_filter, pending,
     projection::{Applied, Projected},
     scan::{self, LogHead},
 };
@@ -107,6 +107,11 @@ pub async fn expire(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: T
                 Err(error) if error.is_conflict() => return Ok(deleted),
                 other => other?,
             }
+        }
+        if !pending::delete(table, workspace, day.day).await? {
+            // What was decided is appended first.
+            deleted.waiting += 1;
+            continue;
         }
         deleted.days += 1;
         key_filter::delete(table, workspace, active.version, day.day).await?;

@@ -97,7 +97,7 @@ pub(crate) async fn make_day(
 }
 
 /// What the rollups of the days cover.
-async fn rolled_up(
+pub(crate) async fn rolled_up(
     table: &dyn Table,
     workspace: &Id,
     version: u32,

@@ -19,6 +19,7 @@ use crate::{
     expire::expire,
     features, key_filters,
     letter::LetterState,
+    pending,
     project::{self, record_releases},
     stages,
     sweep::sweep_version,
@@ -121,6 +122,8 @@ pub async fn task(table: &dyn Table, catalog: &Catalog, letter: &Undone, now: Ti
             OfWorkspace::KeyFilters => {
                 key_filters::make(table, workspace, (None, &BTreeSet::new()), now).await.map(|_| ())
             }
+            // A retry appends nothing; the next sweep does it all.
+            OfWorkspace::Pending => pending::check(table, workspace).await,
             OfWorkspace::Alerts => alert::judge(table, catalog, workspace, now).await.map(|_| ()),
         }
     };

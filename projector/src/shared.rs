@@ -18,7 +18,7 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::{
     WorkspaceDay, deliver::Courier, following::Following, lease::SWEEP, lock::lock, meters::Meters,
-    schedule::Schedule,
+    pending::Append, schedule::Schedule,
 };
 
 /// How a worker works.
@@ -35,6 +35,8 @@ pub struct Options {
     pub sweep_every: Duration,
     /// Posts what crossed to webhooks; without one it waits.
     pub courier: Option<Arc<dyn Courier>>,
+    /// Appends outcomes whose predictions were found; without one they wait.
+    pub append: Option<Arc<dyn Append>>,
 }
 
 impl Options {
@@ -46,7 +48,14 @@ impl Options {
             period: Duration::from_secs(2),
             sweep_every: Duration::from_secs(15 * 60),
             courier: None,
+            append: None,
         }
+    }
+
+    /// The same, and outcomes are appended whose predictions were found.
+    #[must_use]
+    pub fn appending_by(self, append: Arc<dyn Append>) -> Self {
+        Self { append: Some(append), ..self }
     }
 
     /// The same, and what crossed is posted to webhooks.
@@ -83,6 +92,7 @@ pub(crate) struct Stats {
     pub(crate) sweeps: AtomicU64,
     pub(crate) swept_behind: AtomicU64,
     pub(crate) firing: AtomicU64,
+    pub(crate) pending: Mutex<BTreeMap<Id, u64>>,
     pub(crate) meters: Meters,
 }
 

@@ -57,7 +57,7 @@ impl Made {
 }
 
 /// The last instant of which everything is in the log, by the clock that says `now` and by the engine's.
-fn closed(table: &dyn Table, now: Timestamp) -> Timestamp {
+pub(crate) fn closed(table: &dyn Table, now: Timestamp) -> Timestamp {
     table.engine_time().map_or(now, |engine| engine.min(now)).plus_seconds(-CLOSED_AFTER_SECONDS)
 }
 

@@ -28,6 +28,7 @@ use crate::{
     full_sweep::{self, FullSweep},
     key_filters,
     lock::lock,
+    pending::{self, Resolved},
     rotation,
     shared::{Extent, Request, Shared, add, waits},
     stages::{self, Made},
@@ -135,6 +136,7 @@ impl Shared {
             }
             self.keep_stages(workspace, older).await?;
             self.filter_keys(workspace, is_whole, older).await?;
+            self.resolve_pending(workspace, is_whole, older).await?;
             self.expire(workspace).await?;
             self.rank(workspace).await?;
             Ok(behind)
@@ -225,6 +227,22 @@ impl Shared {
         let filters = self.noted(workspace, OfWorkspace::KeyFilters, making).await?.unwrap_or(0);
         if filters > 0 {
             tracing::debug!(%workspace, filters, "made filters of keys");
+        }
+        Ok(())
+    }
+
+    /// Finds which predictions outcomes judge that name none.
+    async fn resolve_pending(&self, workspace: &Id, is_whole: bool, older: &BTreeSet<Day>) -> Result<()> {
+        let Some(append) = &self.options.append else { return Ok(()) };
+        let first = (!is_whole).then(|| self.first_latest());
+        let (table, days) = (&*self.table, (first, older));
+        let resolving = pending::resolve(table, &self.catalog, &**append, workspace, days, self.now());
+        if let Some(resolved) = self.noted(workspace, OfWorkspace::Pending, resolving).await? {
+            let Resolved { found, expired, waiting } = resolved;
+            lock(&self.stats.pending).insert(workspace.clone(), waiting);
+            if found > 0 || expired > 0 {
+                tracing::info!(%workspace, found, expired, waiting, "looked for the predictions of pending outcomes");
+            }
         }
         Ok(())
     }

@@ -128,7 +128,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 async fn heads_of(table: &Arc<dyn Table>, day: &WorkspaceDay) -> Result<Vec<LogHead>> {
     let mut heads = Vec::new();
-    for kind in Kind::ALL {
+    for kind in Kind::STORED {
         heads.extend(scan::heads_of_kind(&**table, &day.workspace, day.day, kind).await?);
     }
     Ok(heads)

@@ -74,6 +74,8 @@ pub struct Health {
     pub swept_behind: u64,
     /// Alert rules that fire, as last judged. 0 for a worker without the lease of the sweep.
     pub firing: u64,
+    /// Outcomes without a date that wait for their predictions, as last looked for. 0 for a worker without the lease of the sweep.
+    pub pending: u64,
 }
 
 /// One worker.
@@ -129,6 +131,7 @@ impl Projector {
             sweeps: figure(&stats.sweeps),
             swept_behind: figure(&stats.swept_behind),
             firing: figure(&stats.firing),
+            pending: if is_sweeper { lock(&stats.pending).values().sum() } else { 0 },
         }
     }
 

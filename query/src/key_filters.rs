@@ -1,16 +1,16 @@
 //! What need not be read of a day, because its filter of keys says that it has none of those that are wanted.
 
-use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+use std::collections::BTreeSet;
 
+use evaluate::key_filters::{passed, possible};
 use event::{
     Day, Error, ErrorKind, Result, Timestamp,
-    lane::{Place, Placed, lane_of},
+    lane::{Place, Placed},
 };
-use fold::key_filter::{KeyFilterPart, part_of};
 use log::{
     active,
-    key_filter::{self, At, Head, KINDS},
-    scan,
+    key::LogId,
+    key_filter::{self, At, KINDS},
     walk::{Heads, Until, Walk},
 };
 
@@ -110,44 +110,20 @@ async fn of_filter(reading: &Reading, at: At<'_>, keys: &BTreeSet<String>) -> Re
     if matches!(reading.until, Until::AsOf(as_of) if as_of < head.appended_at) {
         return Ok(None);
     }
-    let mut parts = BTreeMap::new();
-    let mut possible = BTreeSet::new();
-    for key in keys {
-        let number = part_of(key, head.parts);
-        let part = match parts.entry(number) {
-            Entry::Occupied(part) => part.into_mut(),
-            Entry::Vacant(part) => {
-                let Some(bytes) = key_filter::part(table, at, &head, number).await? else { return Ok(None) };
-                let read = KeyFilterPart::from_bytes(&bytes);
-                part.insert(read.map_err(|error| Error::corrupt(error.to_string()))?)
-            }
-        };
-        if part.may_hold(key) {
-            possible.insert(key.as_str());
-        }
-    }
-    let heads = passed(reading, at, &head, &possible);
+    let Some(possible) = possible(table, at, &head, keys.iter().map(String::as_str)).await? else {
+        return Ok(None);
+    };
+    let heads = heads(reading, passed(at, &head, &possible));
     let appended_at = head.appended_at;
     Ok((!heads.is_empty()).then_some(PassedOver { heads, columns, appended_at }))
 }
 
-/// The logs that cannot hold one of the keys, as far as the filter and the reading go: all, or those of other lanes.
-fn passed(reading: &Reading, at: At<'_>, head: &Head, possible: &BTreeSet<&str>) -> Heads {
-    let lanes: Option<BTreeSet<u8>> =
-        head.lanes.map(|lanes| possible.iter().map(|key| lane_of(key, lanes)).collect());
-    let covered = head.applied.iter().filter_map(|(name, last)| {
-        let log = scan::log_named(at.workspace, at.day, name)?;
-        let last = match &reading.until {
-            Until::Heads(heads) => (*last).min(heads.get(&log).copied()?),
-            _ => *last,
-        };
+/// What is passed over of logs, as far as the reading goes.
+fn heads(reading: &Reading, passed: Heads) -> Heads {
+    let Until::Heads(heads) = &reading.until else { return passed };
+    let read = |(log, last): (LogId, u64)| {
+        let last = last.min(heads.get(&log).copied()?);
         Some((log, last))
-    });
-    covered
-        .filter(|(log, _)| match &lanes {
-            _ if possible.is_empty() => true,
-            Some(lanes) => !lanes.contains(&log.lane),
-            None => false,
-        })
-        .collect()
+    };
+    passed.into_iter().filter_map(read).collect()
 }

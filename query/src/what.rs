@@ -213,6 +213,7 @@ impl Facts {
             Kind::Outcomes => (&[Kind::Outcomes], "Query outcomes of a window of days"),
             Kind::Metrics => (&[Kind::Metrics], "Query metrics of a window of days"),
             Kind::Releases => (&[Kind::Releases], "Query releases of a window of days"),
+            Kind::Pending => (&[Kind::Pending], "Query pending outcomes of a window of days of arrival"),
         };
         Self { name: kind.name(), kinds, is_stored: false, summary }
     }

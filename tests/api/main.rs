@@ -39,6 +39,8 @@ mod operations;
 mod pages;
 mod paging;
 mod past;
+mod pending;
+mod pending_histories;
 mod quality;
 mod retention;
 mod runs;

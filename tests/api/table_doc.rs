@@ -15,8 +15,9 @@ use fold::{
 use ingest::json::read_ndjson;
 use log::{
     audit::{Author, Record},
-    key::{self, EntityId, LogId, Scope, Trail},
+    key::{self, DecisionId, EntityId, LogId, PendingSegment, Scope, Trail},
     key_filter::{self, At, Head},
+    pending::{self, Decision, Looked},
     staged::{self, Stage, StagedUntil},
 };
 use serde_json::{Value as Json, json};
@@ -231,12 +232,37 @@ async fn filter_part(table: &Arc<dyn Table>, workspace: &event::Id) -> Key {
     key::key_filter_part(workspace, 1, now().day(), Kind::Predictions, (head.digest, 0))
 }
 
+/// A segment of pending outcomes, of which one waits and one judges a prediction.
+async fn pend(table: &dyn Table, workspace: &event::Id) -> [Key; 3] {
+    let log = LogId { workspace: workspace.clone(), day: now().day(), kind: Kind::Pending, lane: 0 };
+    let judged = LogId { kind: Kind::Outcomes, ..log.clone() };
+    let segment = PendingSegment { log: log.clone(), seq: 1 };
+    pending::take_up(table, &segment, (now(), 2)).await.unwrap();
+    let id = DecisionId { segment: segment.clone(), number: 1 };
+    let (judges, expired) = ([(1, now().micros())].into(), [].into());
+    let decision = Decision { as_of: now(), judges, expired, after: [(judged, 17)].into() };
+    pending::decide(table, &id, &decision).await.unwrap();
+    let mut waiting =
+        pending::waiting(table, workspace, None, 1).await.unwrap().0.remove(0).1.after(&decision);
+    waiting.looked = Some(Looked { at: now(), from: now().day(), of: 0xab, is_all: true });
+    pending::write(table, &segment, &mut waiting).await.unwrap();
+    [key::waiting(&segment), key::taken_up(&log), key::decision(&id)]
+}
+
 fn filter_head(workspace: &event::Id) -> Key {
     key::key_filter(workspace, 1, now().day(), Kind::Predictions)
 }
 
 fn delivery(workspace: &event::Id) -> Key {
     key::delivery(workspace, now().day(), "auc-low", now(), "oncall")
+}
+
+/// Has a user write in a workspace as a member of a group.
+async fn grant(catalog: &Catalog, workspace: &EntityId, (group, user): (&EntityId, &EntityId)) -> Scope {
+    catalog.add_member(group, user, now()).await.unwrap();
+    let scope = Scope::of(workspace).unwrap();
+    catalog.grant(&scope, group, Role::Writer, now()).await.unwrap();
+    scope
 }
 
 #[tokio::test]
@@ -261,11 +287,8 @@ async fn the_page_shows_what_is_stored() {
     let release = create("v1", release(within())).await;
     let group = create("risk", New::Group).await;
     let system = create("nightly", New::System).await;
-    catalog.add_member(&group, &user, now()).await.unwrap();
-    let scope = Scope::of(&workspace).unwrap();
-    catalog.grant(&scope, &group, Role::Writer, now()).await.unwrap();
+    let scope = grant(&catalog, &workspace, (&group, &user)).await;
     catalog.count(&model, "reviews", 3, Some("review-17")).await.unwrap();
-
     gate(&catalog, &model, &release).await;
     keep_stage(&table, workspace.id()).await;
     cross(&catalog, &*table, workspace.id()).await;
@@ -273,6 +296,7 @@ async fn the_page_shows_what_is_stored() {
     let record = record();
     table.put(record.to_item(), Condition::Absent).await.unwrap();
     let (mut ids, mut page) = (Ids::default(), INTRODUCTION.to_owned());
+    let [waits, taken_up, decision] = pend(&*table, workspace.id()).await;
     for (title, key) in [
         ("Category", category.key()),
         ("Workspace", workspace.key()),
@@ -295,6 +319,9 @@ async fn the_page_shows_what_is_stored() {
         ("Up to when such evaluations are kept", key::staged_until(workspace.id())),
         ("The filter of the keys of a day", filter_head(workspace.id())),
         ("A part of it", filter_part(&table, workspace.id()).await),
+        ("Pending outcomes that wait, by their segment", waits),
+        ("Up to which segment they were taken up", taken_up),
+        ("What was decided about some of them", decision),
         ("Where an alert rule stands", key::standing(workspace.id(), "auc-low")),
         ("That an alert rule crossed", key::crossing(workspace.id(), now().day(), "auc-low", now())),
         ("That it is to be posted to a webhook", delivery(workspace.id())),

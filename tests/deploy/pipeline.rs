@@ -1,6 +1,13 @@
 //! A run of the whole pipeline: what each service calls of the table.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
 
 use catalog::{
     Alert, AlertRuleBody, Catalog, New, NewEntity, NewRun, Patch, Pin, PrimaryMetric, ReleaseSpec, Role,
@@ -14,11 +21,12 @@ use log::{
     key::{self, EntityId, Followed, Scope},
     scan,
 };
-use projector::{Options, Projector, deliver::deliver, dlq, rebuild, status, verify};
+use projector::{Options, Projector, deliver::deliver, dlq, pending, rebuild, status, verify};
 use query::{Follow, FollowWords, Request, What, Words};
 use table::{Condition, Item, Table, item::Value, sqlite::SqliteTable};
 use tests::{
     courier::{Does, Receiver},
+    decided::ByIngest,
     recorded::{self, On, Recorded},
     register::release_of,
 };
@@ -63,9 +71,15 @@ fn calls(recorded: &Recorded) -> BTreeSet<Call> {
     recorded.calls().into_iter().map(call).collect()
 }
 
-fn clock() -> Clock {
-    let now = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
-    Clock::from_fn(move || now)
+fn now() -> Timestamp {
+    Timestamp::parse("2026-06-10T00:00:00Z").unwrap()
+}
+
+/// A clock that stands until it is set forward, by so many seconds.
+fn clock() -> (Clock, Arc<AtomicI64>) {
+    let later = Arc::new(AtomicI64::new(0));
+    let seconds = Arc::clone(&later);
+    (Clock::from_fn(move || now().plus_seconds(seconds.load(Ordering::Relaxed))), later)
 }
 
 /// A rule that fires on each day without predictions.
@@ -80,7 +94,7 @@ fn rule(name: &str) -> AlertRuleBody {
 
 /// What people do with the catalog besides registering: every kind of write that it knows.
 async fn tend(catalog: &Catalog, workspace: &Workspace) {
-    let (id, now) = (workspace.id(), clock().now());
+    let (id, now) = (workspace.id(), now());
     let create = async |name: &str, what| catalog.create(NewEntity::new(name, what), now).await.unwrap().at();
     let (user, group) = (create("ann", New::User).await, create("team", New::Group).await);
     create("nightly", New::System).await;
@@ -125,9 +139,9 @@ async fn tend(catalog: &Catalog, workspace: &Workspace) {
 }
 
 /// Registers everything there is to register, and appends events of every kind.
-async fn ingest(table: Arc<dyn Table>) -> Workspace {
-    let ingest = Ingest::new(Arc::clone(&table), clock());
-    let (catalog, now) = (ingest.catalog(), clock().now());
+async fn ingest(table: Arc<dyn Table>, clock: &Clock) -> Workspace {
+    let ingest = Ingest::new(Arc::clone(&table), clock.clone());
+    let (catalog, now) = (ingest.catalog(), now());
     let workspace = catalog.ensure_workspace("credit/prod", now).await.unwrap();
     let task = Task::Binary { positive_label: "1".into() };
     catalog.ensure_model(workspace.id(), "m", &task, now).await.unwrap();
@@ -153,6 +167,7 @@ async fn ingest(table: Arc<dyn Table>) -> Workspace {
             Kind::Outcomes,
             r#"{"key":"a","predicted_at":"2026-06-01T04:30:00Z","observed_at":"2026-06-02T00:00:00Z","label":"1"}"#,
         ),
+        (Kind::Outcomes, r#"{"key":"a","observed_at":"2026-06-03T00:00:00Z","label":"0"}"#),
         (
             Kind::Metrics,
             r#"{"release":"v1","name":"latency","measured_at":"2026-06-01T04:30:00Z","value":1.5}"#,
@@ -201,7 +216,12 @@ async fn project<F: Future<Output = bool>>(table: Arc<dyn Table>, is_done: impl 
 }
 
 /// Everything that the projector does, and its operators do with its rights.
-async fn projector(recorded: Arc<dyn Table>, plain: &Arc<dyn Table>, workspace: &Workspace) {
+async fn projector(
+    recorded: Arc<dyn Table>,
+    plain: &Arc<dyn Table>,
+    workspace: &Workspace,
+    (clock, later): (&Clock, &AtomicI64),
+) {
     let whole = damage(&**plain, workspace).await;
     let letters = || async { dlq::list(&**plain, workspace.id()).await.unwrap() };
     project(Arc::clone(&recorded), || async { !letters().await.is_empty() }).await;
@@ -220,6 +240,10 @@ async fn projector(recorded: Arc<dyn Table>, plain: &Arc<dyn Table>, workspace: 
     dlq::skip(&*recorded, &letter).await.unwrap();
     plain.put(whole, Condition::Exists).await.unwrap();
     rebuild::rebuild(&*recorded, workspace.id(), &pace, |_| {}).await.unwrap();
+    // By then what was appended is closed. What is decided is appended, folded and evaluated.
+    later.store(60, Ordering::Relaxed);
+    resolve(Arc::clone(&recorded), clock, workspace).await;
+    rebuild::rebuild(&*recorded, workspace.id(), &pace, |_| {}).await.unwrap();
     let whole = damage(&**plain, workspace).await;
     project(Arc::clone(&recorded), || async { true }).await;
     plain.put(whole, Condition::Exists).await.unwrap();
@@ -229,6 +253,15 @@ async fn projector(recorded: Arc<dyn Table>, plain: &Arc<dyn Table>, workspace: 
     let is_folded =
         || async { verify::verify(plain, workspace.id(), |_, _| {}).await.unwrap().faults.is_empty() };
     project(Arc::clone(&recorded), is_folded).await;
+}
+
+/// Finds what pending outcomes judge, and appends them as the process of the projector does.
+async fn resolve(recorded: Arc<dyn Table>, clock: &Clock, workspace: &Workspace) {
+    let append = ByIngest::new(Ingest::new(Arc::clone(&recorded), clock.clone()));
+    let (catalog, days) = (Catalog::new(Arc::clone(&recorded)), (None, &BTreeSet::new()));
+    let resolving = pending::resolve(&*recorded, &catalog, &append, workspace.id(), days, clock.now());
+    let resolved = resolving.await.unwrap();
+    assert_eq!((resolved.found, resolved.waiting), (2, 0));
 }
 
 async fn query(table: Arc<dyn Table>) {
@@ -252,8 +285,7 @@ async fn query(table: Arc<dyn Table>) {
 
 /// Deletes what has expired, as a sweep of the projector does, under a setting of long ago.
 async fn expire(recorded: Arc<dyn Table>, plain: &Arc<dyn Table>, workspace: &Workspace) {
-    let now = clock().now();
-    Catalog::new(Arc::clone(plain)).set_retention(workspace.id(), Some(1), now).await.unwrap();
+    Catalog::new(Arc::clone(plain)).set_retention(workspace.id(), Some(1), now()).await.unwrap();
     let catalog = Catalog::new(Arc::clone(&recorded));
     let expire =
         async || projector::expire::expire(&*recorded, &catalog, workspace.id(), Clock::system().now()).await;
@@ -268,11 +300,13 @@ async fn expire(recorded: Arc<dyn Table>, plain: &Arc<dyn Table>, workspace: &Wo
 /// The whole pipeline, each service on its own way to one table.
 pub(crate) async fn pipeline() -> Calls {
     let folder = tempfile::tempdir().unwrap();
-    let plain: Arc<dyn Table> = Arc::new(SqliteTable::open(&folder.path().join("t.db"), clock()).unwrap());
+    let (clock, later) = clock();
+    let plain: Arc<dyn Table> =
+        Arc::new(SqliteTable::open(&folder.path().join("t.db"), clock.clone()).unwrap());
     let ways = [(); 3].map(|()| Recorded::new(Arc::clone(&plain)));
     let [ingests, projects, queries] = &ways;
-    let workspace = ingest(Arc::clone(ingests) as Arc<dyn Table>).await;
-    projector(Arc::clone(projects) as Arc<dyn Table>, &plain, &workspace).await;
+    let workspace = ingest(Arc::clone(ingests) as Arc<dyn Table>, &clock).await;
+    projector(Arc::clone(projects) as Arc<dyn Table>, &plain, &workspace, (&clock, &later)).await;
     query(Arc::clone(queries) as Arc<dyn Table>).await;
     expire(Arc::clone(projects) as Arc<dyn Table>, &plain, &workspace).await;
     let transactions =

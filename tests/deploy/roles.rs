@@ -49,7 +49,7 @@ async fn each_role_may_do_what_its_service_does_and_nothing_else() {
     assert!(
         with_rights_of("ingest", &calls.projector).contains("/rollup/v1\"], which its policy does not allow")
     );
-    assert!(with_rights_of("projector", &calls.ingest).contains("/day\"], which its policy does not allow"));
+    assert!(with_rights_of("projector", &calls.ingest).contains("/batch"));
     assert!(
         with_rights_of("ingest", &calls.query)
             .contains("x may call dynamodb:UpdateItem, which it never does")
@@ -93,6 +93,7 @@ fn no_role_writes_what_is_anothers() {
     for partition in [
         format!("{w}/rollup/v1"),
         format!("{w}/feature/v1"),
+        format!("{w}/pending"),
         format!("{w}/proj"),
         format!("{w}/dlq/v1"),
         "sys/worker".into(),
@@ -102,8 +103,9 @@ fn no_role_writes_what_is_anothers() {
         assert!(may("projector", "PutItem", &partition), "projector may not write {partition}");
     }
     assert!(may("projector", "DeleteItem", &format!("{w}/day")), "what has expired is deleted");
+    assert!(may("projector", "PutItem", &format!("{w}/day")), "what pending outcomes judge is appended");
+    assert!(may("ingest", "PutItem", &format!("{w}/day")), "events are appended");
     for partition in [
-        format!("{w}/day"),
         format!("{w}/batch"),
         format!("{w}/batch/0f"),
         format!("wc#{id}"),

@@ -350,6 +350,9 @@ def before_call(context, case, **kwargs):
                 event["lower"], event["upper"] = sorted(ends)
             if isinstance(event.get("scores"), dict):
                 event["scores"] = adding_up(event["scores"])
+            if isinstance(event.get("predicted_since"), str):
+                # Of two instants JSON Schema cannot say which one is later.
+                event["predicted_since"] = event.get("observed_at")
             # Both are allowed when they agree.
             if day_of(event.get("predicted_on")) and day_of(event.get("predicted_at")):
                 event["predicted_on"] = event["predicted_at"][:10]

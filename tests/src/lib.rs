@@ -3,7 +3,7 @@
 //! [`mod@conformance`] says what every engine of the table must do, whatever it is built on; [`faulty`] is an
 //! engine on which things go wrong; [`hooked`] one that fails, hangs or panics where a test says so;
 //! [`between`] lets others work between two calls; [`counted`] counts what is
-//! read; [`courier`] is a receiver of webhooks; [`recorded`] notes what DynamoDB would be asked for; [`sim`] runs several projectors on a table in
+//! read; [`courier`] is a receiver of webhooks; [`decided`] appends what a projector decided; [`recorded`] notes what DynamoDB would be asked for; [`sim`] runs several projectors on a table in
 //! memory, in virtual time.
 //!
 //! [`engine`] makes a table of a test's own on either engine, [`register()`](register::register) a workspace with a model
@@ -14,6 +14,7 @@ pub mod conformance;
 pub mod counted;
 pub mod courier;
 pub mod crashing;
+pub mod decided;
 pub mod engine;
 pub mod faulty;
 pub mod hooked;

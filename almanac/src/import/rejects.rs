@@ -30,7 +30,7 @@ impl Bad {
     /// An event that is well-formed but does not fit the catalog, as an object of its fields.
     pub(super) fn event(batch: &Batch, row: usize, problem: RowProblem) -> Self {
         let mut event = serde_json::Map::new();
-        if batch.kind == Kind::Outcomes {
+        if batch.kind == Kind::Outcomes && !batch.is_waiting(row) {
             event.insert("predicted_on".into(), json!(batch.days[row].to_string()));
         }
         for column in batch.columns.columns.iter().filter(|column| column.is_valid(row)) {

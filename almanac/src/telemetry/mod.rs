@@ -109,6 +109,7 @@ fn of_projector(health: &Health) {
         (catalogue::PROJECTOR_SWEEP_AGE, health.sweep_age.unwrap_or_default().as_secs_f64()),
         (catalogue::PROJECTOR_SWEPT_BEHIND, health.swept_behind as f64),
         (catalogue::PROJECTOR_FIRING, health.firing as f64),
+        (catalogue::PROJECTOR_WAITING, health.pending as f64),
         (catalogue::PROJECTOR_DEAD_LETTERS, health.stopped as f64),
     ] {
         gauge.gauge([]).set(value);

@@ -14,6 +14,9 @@ pub const WITHDRAWN: &str = "withdrawn";
 /// The field that says why an event is taken back.
 pub const REASON: &str = "reason";
 
+/// The field by which an outcome without a date says how far back its prediction may be.
+pub const PREDICTED_SINCE: &str = "predicted_since";
+
 /// Before the name of a feature, in the name of its column: `feature.distance`.
 pub const FEATURE_PREFIX: &str = "feature.";
 
@@ -97,7 +100,9 @@ pub(super) const PREDICTIONS: &[Field] = &[
     reason(),
 ];
 
-pub(super) const OUTCOMES: &[Field] = &[
+/// What may be sent of an outcome. The last one is of an outcome alone that does not say which prediction it judges, and is
+/// gone once that is found.
+pub(super) const SENT_OUTCOMES: &[Field] = &[
     text("key", Rule::Key, "The key of the prediction.").required(),
     time("predicted_at", "The instant of the prediction.").rolled_up(),
     time("observed_at", "When it was observed.").required(),
@@ -105,6 +110,20 @@ pub(super) const OUTCOMES: &[Field] = &[
     number("value", "The number that was observed.").telling().rolled_up(),
     withdrawn("`true` takes back what was sent of this key, prediction and time of observation."),
     reason(),
+    time(PREDICTED_SINCE, "Of an outcome without a date: the earliest prediction that it may judge."),
+];
+
+pub(super) const OUTCOMES: &[Field] = SENT_OUTCOMES.split_at(SENT_OUTCOMES.len() - 1).0;
+
+/// Those of an outcome that does not say which prediction it judges: all but `predicted_at`.
+pub(super) const PENDING: &[Field] = &[
+    SENT_OUTCOMES[0],
+    SENT_OUTCOMES[2],
+    SENT_OUTCOMES[3],
+    SENT_OUTCOMES[4],
+    SENT_OUTCOMES[5],
+    SENT_OUTCOMES[6],
+    SENT_OUTCOMES[7],
 ];
 
 pub(super) const METRICS: &[Field] = &[

@@ -4,7 +4,7 @@ use super::*;
 
 /// The fields and families that a kind has in requests, and whether each is required.
 fn in_requests(kind: Kind) -> BTreeMap<&'static str, bool> {
-    let fields = kind.fields().iter().map(|field| (field.name, field.is_required));
+    let fields = kind.sent_fields().iter().map(|field| (field.name, field.is_required));
     let families = kind.families().iter().map(|family| (family.name, false));
     // The day of a prediction, by which an outcome may name it, is not stored.
     let day = (kind == Kind::Outcomes).then_some(("predicted_on", false));
@@ -47,6 +47,19 @@ fn names_of_columns_are_told_apart() {
     assert_eq!(Kind::Outcomes.column_type("tag.score"), None);
 }
 
+/// A pending outcome has what is sent of one without a date, each field as it is sent.
+#[test]
+fn a_pending_outcome_has_all_that_is_sent_but_the_instant_of_its_prediction() {
+    let sent = Kind::Outcomes.sent_fields().iter().filter(|field| field.name != "predicted_at");
+    assert_eq!(sent.collect::<Vec<_>>(), Kind::Pending.fields().iter().collect::<Vec<_>>());
+    let stored = Kind::Outcomes.sent_fields().iter().filter(|field| field.name != PREDICTED_SINCE);
+    assert_eq!(stored.collect::<Vec<_>>(), Kind::Outcomes.fields().iter().collect::<Vec<_>>());
+    for kind in Kind::STORED {
+        assert_eq!(Kind::from_letter(kind.letter()), Some(kind));
+    }
+    assert_eq!(Kind::from_name("pending"), None);
+}
+
 #[test]
 fn the_page_on_posting_names_every_field() {
     let page = page("docs/posting.md");
@@ -72,12 +85,13 @@ fn the_python_client_knows_every_field() {
             (name.trim_matches('"').to_owned(), rest.to_owned())
         });
         let known = |name: &str| {
-            let kind_of = match kind.field(name).map_or(FieldType::Text, |field| field.kind) {
+            let field = kind.sent_fields().iter().find(|field| field.name == name);
+            let kind_of = match field.map_or(FieldType::Text, |field| field.kind) {
                 FieldType::Time => "TIME",
                 FieldType::Float => "NUMBER",
                 FieldType::Text => "TEXT",
             };
-            let is_required = kind.field(name).is_some_and(|field| field.is_required);
+            let is_required = field.is_some_and(|field| field.is_required);
             format!("{kind_of}{}", if is_required { ", required=True" } else { "" })
         };
         let is_field = |name: &&&str| kind.families().iter().all(|family| family.name != **name);

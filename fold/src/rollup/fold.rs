@@ -38,6 +38,8 @@ pub(super) fn segment(kind: Kind, LogSegment { place, columns }: LogSegment<'_>)
             Kind::Outcomes => outcomes(columns, &mut delta.rollup)?,
             Kind::Metrics => metrics(place, columns, &mut delta)?,
             Kind::Releases => releases(columns, &mut delta)?,
+            // It is counted as an outcome on the day that it judges, once that is found.
+            Kind::Pending => {}
         }
     }
     Ok(delta)

@@ -38,11 +38,11 @@ pub struct ReleaseCounts {
 }
 
 impl ReleaseCounts {
-    /// The count of a kind; outcomes name no release.
+    /// The count of a kind; outcomes name no release, pending ones neither.
     pub fn of(&self, kind: Kind) -> u64 {
         match kind {
             Kind::Predictions => self.p,
-            Kind::Outcomes => 0,
+            Kind::Outcomes | Kind::Pending => 0,
             Kind::Metrics => self.m,
             Kind::Releases => self.r,
         }
@@ -52,7 +52,7 @@ impl ReleaseCounts {
     pub(super) fn new(kind: Kind, n: u64) -> Self {
         match kind {
             Kind::Predictions => Self { p: n, ..Self::default() },
-            Kind::Outcomes => Self::default(),
+            Kind::Outcomes | Kind::Pending => Self::default(),
             Kind::Metrics => Self { m: n, ..Self::default() },
             Kind::Releases => Self { r: n, ..Self::default() },
         }

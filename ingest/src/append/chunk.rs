@@ -32,6 +32,9 @@ const ITEM_VERSION: i64 = 2;
 /// So many days, from one that is a multiple of it on, are a group: few enough for the logs of a marker.
 const GROUP_DAYS: i32 = 256;
 
+/// The group of the rows that name no day. No day is in it.
+const WAITING: i32 = i32::MAX;
+
 /// For the marker of a chunk, which others change who import the same file.
 const TRIED: Policy<'static> =
     Policy { kind: ErrorKind::Unavailable, ..Policy::of(&"what is stored of this file") };
@@ -112,9 +115,11 @@ impl Appender {
             appended += self.append_group(&place, lanes, chunk, rows, old).await?;
         }
         let mut days = BTreeMap::<Day, usize>::new();
-        chunk.good.iter().for_each(|row| *days.entry(chunk.batch.days[*row]).or_default() += 1);
-        let (batch, rows) = (format!("chunk-{digest}"), chunk.good.len());
-        Ok(Receipt { batch, kind, rows, days, appended, replayed: appended == 0 })
+        let (waiting, dated): (Vec<usize>, Vec<usize>) =
+            chunk.good.iter().partition(|row| chunk.batch.is_waiting(**row));
+        dated.into_iter().for_each(|row| *days.entry(chunk.batch.days[row]).or_default() += 1);
+        let (batch, rows, pending) = (format!("chunk-{digest}"), chunk.good.len(), waiting.len());
+        Ok(Receipt { batch, kind, rows, days, pending, appended, replayed: appended == 0 })
     }
 
     async fn append_group(
@@ -137,7 +142,11 @@ impl Appender {
             let is_missing = |row: &usize| !marker.taken.contains(&index(chunk.batch.numbers[*row]));
             let missing: Vec<usize> = rows.iter().copied().filter(is_missing).collect();
             let parts = chunk.batch.take(&missing).into_parts();
-            let dealt = self.deal(place.workspace, place.kind, lanes.count, parts).await?;
+            // What waits stands under the day on which it came first.
+            let waits = marker.after.keys().find(|log| log.kind == Kind::Pending);
+            let arrival = waits.map_or_else(|| now.day(), |log| log.day);
+            let to = (place.kind, lanes.count, arrival);
+            let dealt = self.deal(place.workspace, to, parts).await?;
             let before = marker.after.len();
             for dealt in &dealt {
                 if !marker.after.contains_key(&dealt.log) {
@@ -229,11 +238,12 @@ impl Marker {
     }
 }
 
-/// The rows of each group of days.
+/// The rows of each group of days; those that wait are a group of their own.
 fn groups(batch: &Batch) -> BTreeMap<i32, Vec<usize>> {
     let mut groups = BTreeMap::<i32, Vec<usize>>::new();
     for (row, day) in batch.days.iter().enumerate() {
-        groups.entry(day.number().div_euclid(GROUP_DAYS)).or_default().push(row);
+        let group = if batch.is_waiting(row) { WAITING } else { day.number().div_euclid(GROUP_DAYS) };
+        groups.entry(group).or_default().push(row);
     }
     groups
 }

@@ -19,9 +19,9 @@ pub(super) struct Meters {
     pub(super) conflicts: Counter,
     seconds: Histogram,
     batches: Histogram,
-    /// By the place in [`Kind::ALL`].
-    segments: [Counter; Kind::ALL.len()],
-    bytes: [Counter; Kind::ALL.len()],
+    /// By the place in [`Kind::STORED`].
+    segments: [Counter; Kind::STORED.len()],
+    bytes: [Counter; Kind::STORED.len()],
 }
 
 impl Default for Meters {
@@ -31,8 +31,8 @@ impl Default for Meters {
             conflicts: APPEND_CONFLICTS.counter([]),
             seconds: APPEND_COMMIT_SECONDS.histogram([]),
             batches: APPEND_COMMIT_BATCHES.histogram([]),
-            segments: Kind::ALL.map(|kind| APPEND_SEGMENTS.counter([kind.name()])),
-            bytes: Kind::ALL.map(|kind| APPEND_SEGMENT_BYTES.counter([kind.name()])),
+            segments: Kind::STORED.map(|kind| APPEND_SEGMENTS.counter([kind.name()])),
+            bytes: Kind::STORED.map(|kind| APPEND_SEGMENT_BYTES.counter([kind.name()])),
         }
     }
 }
@@ -47,7 +47,7 @@ impl Meters {
     /// Notes a segment that was written.
     pub(super) fn appended(&self, segment: &Segment) {
         let log = &segment.log;
-        let handles = Kind::ALL.iter().zip(self.segments.iter().zip(&self.bytes));
+        let handles = Kind::STORED.iter().zip(self.segments.iter().zip(&self.bytes));
         for (_, (segments, bytes)) in handles.filter(|(kind, _)| **kind == log.kind) {
             segments.increment(1);
             bytes.increment(segment.data.len() as u64);

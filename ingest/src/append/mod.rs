@@ -11,6 +11,9 @@
 //! - A batch without a key is known by its digest, and is the same one only for as long as a client may be
 //!   trying again: as what was appended to the log within the last [`crate::limits::REPEAT_SECONDS`], by
 //!   the log's own times (`look`). That costs no write besides the segment that it shares with others.
+//! - Outcomes without a date go to the logs of the day on which their batch came: that of its claim. So such a batch is always
+//!   claimed, and one without a key is by its digest.
+//! - What was decided about them is known by its decision, which says where to look ([`Appender::append_decided`]).
 //! - A chunk of a file is known by its bytes, and each of its rows by its index, for good (`chunk`).
 //!
 //! What names a batch inside of the logs is its `identity`. Which of its events belong in which log is a
@@ -18,6 +21,8 @@
 
 mod chunk;
 mod claim;
+mod claimed;
+mod decided;
 mod differ;
 mod group_commit;
 mod identity;
@@ -30,7 +35,7 @@ mod recent;
 mod times;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -42,15 +47,14 @@ use table::Table;
 use tokio::time::Instant;
 
 use self::{
-    claim::{Claim, Claims},
     group_commit::Log,
     meters::Meters,
-    pack::{Entry, GROUPED_ROWS, Look},
-    place::{Dealt, Places, as_claimed},
+    pack::{Entry, Look},
+    place::{Dealt, Places},
     recent::Budget,
     times::Times,
 };
-use crate::batch::{Batch, Part};
+use crate::batch::{Batch, Part, Parts};
 
 pub use self::{chunk::ChunkRows, times::MAX_SKEW_SECONDS};
 
@@ -90,6 +94,8 @@ pub struct Receipt {
     pub rows: usize,
     /// How many of them belong to each day.
     pub days: BTreeMap<Day, usize>,
+    /// How many of them wait until it is found which predictions they judge.
+    pub pending: usize,
     /// How many of them this call stored; what is missing had been stored before.
     pub appended: usize,
     /// Whether all of the batch had been stored before.
@@ -118,9 +124,6 @@ struct Logs {
     swept: Option<Instant>,
 }
 
-/// The events of a batch by the day that they belong to.
-type Parts = BTreeMap<Day, Part>;
-
 /// A batch on its way into the logs.
 struct Job<'a> {
     workspace: &'a Id,
@@ -130,6 +133,15 @@ struct Job<'a> {
     digest: String,
     remember: Remember,
     now: Timestamp,
+    /// The day on which it came, under which what waits of it stands.
+    arrival: Day,
+}
+
+impl Job<'_> {
+    /// What decides in which logs its events belong.
+    fn to(&self) -> (Kind, u8, Day) {
+        (self.kind, self.lanes, self.arrival)
+    }
 }
 
 impl Appender {
@@ -182,74 +194,18 @@ impl Appender {
         let (kind, rows) = (batch.kind, batch.rows());
         let (digest, parts) = off_thread(rows, move || (batch.digest(), batch.into_parts())).await?;
         let name = idempotency_key.map_or_else(|| identity::content_key(&digest), str::to_owned);
-        let days = parts.iter().map(|(day, part)| (*day, part.columns.rows)).collect();
+        let dated = parts.iter().filter_map(|(day, part)| Some(((*day)?, part.columns.rows)));
+        let days: BTreeMap<Day, usize> = dated.collect();
+        let pending = rows - days.values().sum::<usize>();
         let (lanes, now) = (lanes.count, self.times.now());
-        let job = Job { workspace, kind, lanes, digest, remember, now };
+        let job = Job { workspace, kind, lanes, digest, remember, now, arrival: now.day() };
+        let is_stored_always = idempotency_key.is_none() && remember == Remember::Never;
         let appended = match idempotency_key {
             Some(key) => self.claimed(job, key, parts).await?,
+            None if pending > 0 && !is_stored_always => self.claimed(job, &name, parts).await?,
             None => self.unclaimed(job, parts).await?,
         };
-        Ok(Receipt { batch: name, kind, rows, days, appended, replayed: appended == 0 })
-    }
-
-    /// Appends a batch that has a claim; how many of its rows were missing.
-    async fn claimed(&self, job: Job<'_>, name: &str, parts: Parts) -> Result<usize> {
-        let claims = Claims { table: &*self.table, workspace: job.workspace, kind: job.kind, name };
-        let (claim, dealt) = match claims.read().await? {
-            Some(claim) if claim.digest == job.digest && claim.is_settled(job.remember) => return Ok(0),
-            Some(claim) if claim.digest == job.digest && claim.is_by_batch() => {
-                let dealt = as_claimed(&claim, parts)?;
-                (claim, dealt)
-            }
-            Some(claim) => (claim, self.deal(job.workspace, job.kind, job.lanes, parts).await?),
-            None => {
-                let dealt = self.deal(job.workspace, job.kind, job.lanes, parts).await?;
-                let rows = dealt.iter().map(|dealt| dealt.part.columns.rows).sum();
-                let mut claim = Claim::new(&job.digest, rows, job.remember, job.now);
-                claim.after = self.bounds(&dealt).await?;
-                (claims.open(claim).await?, dealt)
-            }
-        };
-        self.fulfil(&claims, claim, &job, dealt).await
-    }
-
-    /// Appends what is missing of a batch by its claim; how many rows that was.
-    async fn fulfil(
-        &self,
-        claims: &Claims<'_>,
-        mut claim: Claim,
-        job: &Job<'_>,
-        dealt: Vec<Dealt>,
-    ) -> Result<usize> {
-        let name = claims.name;
-        let batch = claim.batch(name);
-        if claim.digest != job.digest {
-            let differs = differ::difference(&*self.table, &claim, batch, &dealt).await?;
-            return Err(Error::conflict(format!(
-                "the idempotency key `{name}` was used for other events: {differs}; new events need a new key"
-            )));
-        }
-        if claim.is_settled(job.remember) {
-            return Ok(0);
-        }
-        let rows: usize = dealt.iter().map(|dealt| dealt.part.columns.rows).sum();
-        let days = dealt.iter().map(|dealt| dealt.log.day).collect::<BTreeSet<_>>().len();
-        let mut appended = 0;
-        if !claim.is_done {
-            appended = self.store(job, batch, dealt, &|log| Look::Behind(claim.after(log))).await?;
-        }
-        let is_prolonged = job.remember == Remember::Forever && !claim.is_forever;
-        claim.is_forever |= is_prolonged;
-        if claim.is_forever || days > 1 || rows > GROUPED_ROWS {
-            claim.is_done = true;
-            match claims.write(&claim).await {
-                Err(error) if is_prolonged => return Err(error),
-                // Everything is stored: a claim that stays open only makes a repeat look into the logs.
-                Err(error) => tracing::warn!(%error, "the marker of a batch stays open"),
-                Ok(()) => {}
-            }
-        }
-        Ok(appended)
+        Ok(Receipt { batch: name, kind, rows, days, pending, appended, replayed: appended == 0 })
     }
 
     /// Appends a batch that is known by its digest alone; how many of its rows were missing.
@@ -258,12 +214,18 @@ impl Appender {
             Remember::Never => (identity::of_nothing(job.now), Look::Nowhere),
             Remember::Week | Remember::Forever => (identity::of_content(&job.digest), Look::Lately),
         };
-        let dealt = self.deal(job.workspace, job.kind, job.lanes, parts).await?;
+        let dealt = self.deal(job.workspace, job.to(), parts).await?;
         self.store(&job, batch, dealt, &|_| look).await
     }
 
-    /// Deals the parts of a batch to the logs that they belong in; days that have no lanes yet get `lanes`.
-    async fn deal(&self, workspace: &Id, kind: Kind, lanes: u8, parts: Parts) -> Result<Vec<Dealt>> {
+    /// Deals the parts of a batch of a kind to the logs that they belong in; days that have no lanes yet get `lanes`, and what waits
+    /// stands under the day of its `arrival`.
+    async fn deal(
+        &self,
+        workspace: &Id,
+        (kind, lanes, arrival): (Kind, u8, Day),
+        parts: Parts,
+    ) -> Result<Vec<Dealt>> {
         let mut dealt = Vec::with_capacity(parts.len());
         let mut parts = parts.into_iter();
         loop {
@@ -272,6 +234,7 @@ impl Appender {
                 return Ok(dealt);
             }
             let deals = some.into_iter().map(|(day, part)| {
+                let (kind, day) = day.map_or((Kind::Pending, arrival), |day| (kind, day));
                 let log = LogId { workspace: workspace.clone(), day, kind, lane: 0 };
                 self.places.deal(log, part, lanes)
             });
@@ -292,7 +255,7 @@ impl Appender {
         while !dealt.is_empty() {
             let (rows, elsewhere) = self.store_as_dealt(batch, dealt, look, None).await?;
             appended += rows;
-            dealt = self.deal(job.workspace, job.kind, job.lanes, elsewhere).await?;
+            dealt = self.deal(job.workspace, job.to(), elsewhere).await?;
         }
         Ok(appended)
     }
@@ -325,7 +288,8 @@ impl Appender {
                 let entry = Arc::new(entry.packed(&log).await?);
                 let stored = self.log(&log).append(Arc::clone(&entry)).await?;
                 let part = || Part { columns: entry.columns.clone(), numbers };
-                Ok::<_, Error>((stored.appended, stored.is_elsewhere.then(|| (log.day, part()))))
+                let day = (log.kind != Kind::Pending).then_some(log.day);
+                Ok::<_, Error>((stored.appended, stored.is_elsewhere.then(|| (day, part()))))
             });
             for (rows, again) in futures::future::try_join_all(appends).await? {
                 appended += rows;

@@ -54,7 +54,7 @@ impl Appender {
                 let claims = Claims { table: &*self.table, workspace, kind, name: &name };
                 let Some(claim) = claims.read_old().await? else { continue };
                 let (remember, now) = (Remember::Forever, self.times.now());
-                let job = Job { workspace, kind, lanes: 1, digest, remember, now };
+                let job = Job { workspace, kind, lanes: 1, digest, remember, now, arrival: now.day() };
                 let dealt = as_claimed(&claim, parts)?;
                 appended += self.fulfil(&claims, claim, &job, dealt).await?;
                 old.extend(numbers.iter().map(|number| chunk.origin.index(*number)));
@@ -67,7 +67,9 @@ impl Appender {
 
 /// The batch as it was made of a file before labels were made plain.
 fn as_before(batch: &Batch, before: &BTreeMap<u64, Option<String>>) -> Batch {
-    let was_taken = |row: &usize| !matches!(before.get(&batch.numbers[*row]), Some(None));
+    // What names no day was bad then.
+    let was_taken =
+        |row: &usize| !batch.is_waiting(*row) && !matches!(before.get(&batch.numbers[*row]), Some(None));
     let taken: Vec<usize> = (0..batch.rows()).filter(was_taken).collect();
     let mut batch = if taken.len() == batch.rows() { batch.clone() } else { batch.take(&taken) };
     if before.is_empty() {

@@ -1,7 +1,7 @@
 //! In which logs the events of a batch belong: each day and kind has its lanes, and each key its lane.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -18,7 +18,7 @@ use super::{
     off_thread,
     times::{PUT_WITHIN, Times},
 };
-use crate::batch::Part;
+use crate::batch::{Part, Parts};
 
 /// How many numbers of lanes are remembered at once; they never change.
 const MAX_KNOWN: usize = 100_000;
@@ -121,10 +121,10 @@ impl Places {
 
 /// The parts of a batch that an earlier version of Almanac has claimed: all of a day goes to the log that
 /// the claim names.
-pub(super) fn as_claimed(claim: &Claim, parts: BTreeMap<Day, Part>) -> Result<Vec<Dealt>> {
-    let dealt = |(day, part): (Day, Part)| {
-        let log = claim.after.keys().find(|log| log.day == day);
-        let log = log.ok_or_else(|| Error::corrupt(format!("the marker of a batch lacks {day}")))?;
+pub(super) fn as_claimed(claim: &Claim, parts: Parts) -> Result<Vec<Dealt>> {
+    let dealt = |(day, part): (Option<Day>, Part)| {
+        let log = claim.after.keys().find(|log| Some(log.day) == day);
+        let log = log.ok_or_else(|| Error::corrupt("the marker of a batch lacks a day of it"))?;
         Ok(Dealt { log: log.clone(), part, placed: Placed::ByBatch, is_assumed: false })
     };
     parts.into_iter().map(dealt).collect()

@@ -16,7 +16,10 @@ use event::{
 use log::{key, scan, segment_item::Segment};
 use table::{Call, Condition, Item, Layer, item::Value, sqlite::SqliteTable};
 
-use super::*;
+use super::{
+    claim::{Claim, Claims},
+    *,
+};
 use crate::{json::read_ndjson, limits::REPEAT_SECONDS};
 
 /// Counts what is written, dies after so many writes, and holds writes back.

@@ -3,7 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use event::{Column, Columns, Day, Kind, RowProblem, Timestamp, fields::Rule, time::DAY_MICROS};
+use event::{
+    Column, Columns, Day, Kind, RowProblem, Timestamp,
+    fields::{PREDICTED_SINCE, Rule, WITHDRAWN},
+    time::DAY_MICROS,
+};
 
 use super::{
     BatchBuilder,
@@ -16,7 +20,7 @@ use super::{
 };
 use crate::{
     batch::{Batch, Refused},
-    limits::{MAX_BATCH_DAYS, MAX_BATCH_ROWS},
+    limits::{MAX_BATCH_DAYS, MAX_BATCH_ROWS, MAX_LOOK_BACK_DAYS},
 };
 
 /// The good rows of a builder, and the bad ones.
@@ -84,6 +88,9 @@ impl BatchBuilder {
         if is_mixed {
             batch.columns = batch.columns.take(&good);
             batch.numbers = good.iter().map(|&row| batch.numbers[row]).collect();
+            if !batch.waits.is_empty() {
+                batch.waits = good.iter().map(|&row| batch.waits[row]).collect();
+            }
             let rows = batch.columns.rows;
             let kind = batch.kind;
             let is_wanted = |name: &str| kind.field(name).is_some_and(|field| field.is_required);
@@ -118,11 +125,11 @@ impl BatchBuilder {
     }
 
     pub(super) fn index_of(&self, field: &str) -> usize {
-        self.kind.fields().iter().position(|known| known.name == field).unwrap_or_default()
+        self.kind.sent_fields().iter().position(|known| known.name == field).unwrap_or_default()
     }
 
     fn check_missing(&mut self, field: usize) {
-        let spec = &self.kind.fields()[field];
+        let spec = &self.kind.sent_fields()[field];
         if spec.is_required {
             let (notes, numbers) = (&mut self.notes, &self.numbers);
             let mut budget = notes.budget();
@@ -134,7 +141,7 @@ impl BatchBuilder {
     }
 
     fn check_floats(&mut self, field: usize) {
-        let spec = &self.kind.fields()[field];
+        let spec = &self.kind.sent_fields()[field];
         if spec.rule.may_be_special() {
             return self.check_special(field);
         }
@@ -159,7 +166,7 @@ impl BatchBuilder {
                     true => "is more than 24 hours in the future",
                     false => "is outside of the years 1 to 9999",
                 };
-                let error = || FieldError::new(self.kind.fields()[field].name, message);
+                let error = || FieldError::new(self.kind.sent_fields()[field].name, message);
                 self.notes.note(&mut budget, (at, self.numbers[at]), 1 + field, error);
             }
         }
@@ -190,7 +197,7 @@ impl BatchBuilder {
         times.iter().map(|time| days.day(*time)).collect()
     }
 
-    /// The days of the predictions that outcomes judge.
+    /// The days of the predictions that outcomes judge; of those that do not say it, the day on which they arrive.
     fn judged_days(&mut self) -> Vec<Day> {
         let predicted_at = self.index_of("predicted_at");
         let (mut at_days, mut on_days) = (DayReader::default(), DayReader::default());
@@ -211,7 +218,7 @@ impl BatchBuilder {
             }
             let judged = match is_no_day {
                 true => Err(text_error.unwrap_or_else(|| FieldError::of_row("is no day"))),
-                false => judged_day(predicted, given),
+                false => self.judged_day(at, predicted, given),
             };
             let judged = judged.and_then(|day| match day.start().micros() > self.latest {
                 true => Err(FieldError::new(PREDICTED_ON, "is more than 24 hours in the future")),
@@ -228,6 +235,33 @@ impl BatchBuilder {
         days
     }
 
+    /// The day of the prediction that the outcome of a row judges. One that does not say it waits, under the day on which it arrives.
+    fn judged_day(
+        &mut self,
+        at: usize,
+        predicted_at: Option<Day>,
+        given: Option<Day>,
+    ) -> Result<Day, FieldError> {
+        let since = self.fields[self.index_of(PREDICTED_SINCE)].time(at);
+        match (predicted_at, given) {
+            (Some(at), Some(on)) if at != on => Err(other_day(on, at)),
+            (Some(day), _) | (None, Some(day)) => match since {
+                None => Ok(day),
+                Some(_) => Err(FieldError::new(
+                    PREDICTED_SINCE,
+                    "is of an outcome that has neither `predicted_at` nor `predicted_on`",
+                )),
+            },
+            (None, None) => {
+                let observed = self.fields[self.index_of("observed_at")].time(at).unwrap_or_default();
+                check_waiting(self.fields[self.index_of(WITHDRAWN)].is_valid(at), since, observed)?;
+                self.waits.resize(self.numbers.len(), false);
+                self.waits[at] = true;
+                Ok(self.arrival)
+            }
+        }
+    }
+
     fn check_member_names(&self) -> Result<(), Refused> {
         self.members.too_many().map_or(Ok(()), |message| Err(Refused::Whole(message)))
     }
@@ -235,12 +269,17 @@ impl BatchBuilder {
     fn into_batch(mut self, days: Vec<Day>) -> Batch {
         let rows = self.rows();
         let event_id = self.event_ids.pop().and_then(|(_, id)| id.ok());
-        let fields = self.kind.fields().iter().zip(self.fields);
+        let fields = self.kind.sent_fields().iter().zip(self.fields);
         let kept = fields.filter(|(field, column)| field.is_required || column.nulls() < rows);
         let mut columns: Vec<Column> =
             kept.map(|(field, column)| column.finish(field.name.to_owned())).collect();
         columns.extend(self.members.finish(rows));
-        Batch { kind: self.kind, columns: Columns { rows, columns }, days, numbers: self.numbers, event_id }
+        let waits = match self.waits.iter().any(|waits| *waits) {
+            true => self.waits,
+            false => Vec::new(),
+        };
+        let columns = Columns { rows, columns };
+        Batch { kind: self.kind, columns, days, waits, numbers: self.numbers, event_id }
     }
 }
 
@@ -305,13 +344,22 @@ pub(super) fn other_day(on: Day, at: Day) -> FieldError {
     FieldError::new(PREDICTED_ON, format!("is {on}, but `predicted_at` is on {at} (UTC)"))
 }
 
-/// The day of the prediction that an outcome judges.
-fn judged_day(predicted_at: Option<Day>, given: Option<Day>) -> Result<Day, FieldError> {
-    match (predicted_at, given) {
-        (Some(at), Some(on)) if at != on => Err(other_day(on, at)),
-        (Some(day), _) | (None, Some(day)) => Ok(day),
-        (None, None) => Err(FieldError::of_row(
-            "an outcome needs `predicted_at` or `predicted_on`, to name the prediction that it judges",
+/// Checks an outcome that does not say which prediction it judges.
+fn check_waiting(is_withdrawn: bool, since: Option<i64>, observed_at: i64) -> Result<(), FieldError> {
+    if is_withdrawn {
+        return Err(FieldError::of_row(
+            "to take an outcome back, give the `predicted_at` that it has; `almanac query outcomes --key` tells it",
+        ));
+    }
+    match since {
+        Some(since) if since > observed_at => Err(FieldError::new(
+            PREDICTED_SINCE,
+            "is after `observed_at`, and what is judged was predicted before",
         )),
+        Some(since) if since < observed_at - i64::from(MAX_LOOK_BACK_DAYS) * DAY_MICROS => {
+            let message = format!("is more than {MAX_LOOK_BACK_DAYS} days before `observed_at`");
+            Err(FieldError::new(PREDICTED_SINCE, message))
+        }
+        _ => Ok(()),
     }
 }

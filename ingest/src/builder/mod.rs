@@ -47,6 +47,8 @@ pub(crate) struct Reading {
 pub(crate) struct BatchBuilder {
     kind: Kind,
     latest: i64,
+    /// The day on which the events arrive.
+    arrival: Day,
     reading: Reading,
     /// The number of each row in the request.
     numbers: Vec<u64>,
@@ -61,6 +63,8 @@ pub(crate) struct BatchBuilder {
     event_ids: Vec<(u32, Result<String, String>)>,
     /// Rows that tell nothing, found while checking.
     silent: Vec<usize>,
+    /// Rows that do not say which prediction they judge, found while checking; empty where there are none.
+    waits: Vec<bool>,
     notes: RowErrors,
     row_budget: Budget,
     field_budgets: Vec<Budget>,
@@ -73,18 +77,24 @@ impl BatchBuilder {
         Self {
             kind,
             latest: now.plus_seconds(MAX_FUTURE_SECONDS).micros(),
+            arrival: now.day(),
             wrong_days_budget: if reading.import { usize::MAX } else { MAX_LISTED_ERRORS },
             reading,
             numbers: Vec::new(),
-            fields: kind.fields().iter().map(|field| ColumnBuilder::new(field.kind, field.rule)).collect(),
+            fields: kind
+                .sent_fields()
+                .iter()
+                .map(|field| ColumnBuilder::new(field.kind, field.rule))
+                .collect(),
             members: Members::new(kind),
             predicted_on: ColumnBuilder::new(FieldType::Time, Rule::Plain),
             wrong_days: Vec::new(),
             last_day: None,
             event_ids: Vec::new(),
             silent: Vec::new(),
+            waits: Vec::new(),
             row_budget: notes.budget(),
-            field_budgets: vec![notes.budget(); kind.fields().len()],
+            field_budgets: vec![notes.budget(); kind.sent_fields().len()],
             notes,
         }
     }
@@ -146,7 +156,7 @@ impl BatchBuilder {
     /// Notes what is wrong with a field of row `at`, which the column knows to be wrong.
     #[cold]
     pub(crate) fn note_field(&mut self, field: usize, at: usize, message: String) {
-        let name = self.kind.fields()[field].name;
+        let name = self.kind.sent_fields()[field].name;
         let error = || FieldError::new(name, message);
         self.notes.note(&mut self.field_budgets[field], (at, self.numbers[at]), 1 + field, error);
     }

@@ -56,7 +56,7 @@ pub(crate) struct Names {
 impl Names {
     /// The names that the kind itself has.
     pub(crate) fn new(kind: Kind) -> Self {
-        let fields = kind.fields().iter().enumerate().map(|(at, field)| (field.name, Target::Field(at)));
+        let fields = kind.sent_fields().iter().enumerate().map(|(at, field)| (field.name, Target::Field(at)));
         let mut known: Vec<_> = fields.map(|(name, target)| (name.to_owned(), target)).collect();
         if kind == Kind::Outcomes {
             known.push((PREDICTED_ON.to_owned(), Target::PredictedOn));
@@ -183,7 +183,7 @@ impl Names {
     /// The field's own name.
     fn name(&self, target: Target) -> Option<&'static str> {
         match target {
-            Target::Field(at) => Some(self.kind.fields()[at].name),
+            Target::Field(at) => Some(self.kind.sent_fields()[at].name),
             Target::PredictedOn => Some(PREDICTED_ON),
             Target::EventId => Some(EVENT_ID),
             Target::Family(_) | Target::Member(..) | Target::Named(_) | Target::Ignored | Target::Set => None,
@@ -193,7 +193,7 @@ impl Names {
 
 /// The rest of a sentence that begins with an unknown name.
 pub(crate) fn unknown_field(kind: Kind) -> String {
-    let mut names: Vec<String> = kind.fields().iter().map(|field| field.name.to_owned()).collect();
+    let mut names: Vec<String> = kind.sent_fields().iter().map(|field| field.name.to_owned()).collect();
     if kind == Kind::Outcomes {
         names.push(PREDICTED_ON.to_owned());
     }

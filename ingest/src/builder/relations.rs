@@ -18,7 +18,7 @@ impl BatchBuilder {
     /// Numbers that must not exceed another field of their row.
     pub(super) fn check_order(&mut self) {
         let pairs =
-            self.kind.fields().iter().enumerate().filter_map(|(at, field)| Some((at, field.at_most?)));
+            self.kind.sent_fields().iter().enumerate().filter_map(|(at, field)| Some((at, field.at_most?)));
         for (lower, other) in pairs {
             let upper = self.index_of(other);
             let (Growing::Float(least), Growing::Float(most)) =
@@ -31,7 +31,7 @@ impl BatchBuilder {
                 least.iter().zip(most).enumerate().filter(|(_, (least, most))| least > most)
             {
                 if self.fields[lower].is_valid(at) && self.fields[upper].is_valid(at) {
-                    let name = self.kind.fields()[lower].name;
+                    let name = self.kind.sent_fields()[lower].name;
                     let message =
                         || format!("is {least:?}, which is more than `{other}`, {most:?}; swap the two");
                     let error = || FieldError::new(name, message());
@@ -73,7 +73,7 @@ impl BatchBuilder {
 
     /// Numbers that may be NaN or infinite where the event is of a run, and nowhere else.
     pub(super) fn check_special(&mut self, field: usize) {
-        let spec = &self.kind.fields()[field];
+        let spec = &self.kind.sent_fields()[field];
         let Growing::Float(values) = &self.fields[field].values else { return };
         if values.iter().all(|number| number.is_finite()) {
             return;
@@ -90,7 +90,7 @@ impl BatchBuilder {
 
     /// Steps are whole numbers.
     pub(super) fn check_steps(&mut self, field: usize) {
-        let spec = &self.kind.fields()[field];
+        let spec = &self.kind.sent_fields()[field];
         let Growing::Float(values) = &self.fields[field].values else { return };
         let is_wrong = |number: &f64| number.is_finite() && number.fract() != 0.0;
         let mut budget = self.notes.budget();
@@ -105,11 +105,11 @@ impl BatchBuilder {
     /// Fields that need another one beside them.
     pub(super) fn check_needs(&mut self) {
         for (index, field) in
-            self.kind.fields().iter().enumerate().filter(|(_, field)| !field.needs.is_empty())
+            self.kind.sent_fields().iter().enumerate().filter(|(_, field)| !field.needs.is_empty())
         {
             let column = &self.fields[index];
             let is_needed = |(known, _): &(&Field, &ColumnBuilder)| field.needs.contains(&known.name);
-            let needed = self.kind.fields().iter().zip(&self.fields).filter(is_needed);
+            let needed = self.kind.sent_fields().iter().zip(&self.fields).filter(is_needed);
             let needed: Vec<&ColumnBuilder> = needed.map(|(_, column)| column).collect();
             // What could not be taken was given all the same.
             let has = |column: &ColumnBuilder, at: usize| {
@@ -132,7 +132,7 @@ impl BatchBuilder {
 
     /// The day of a prediction must be that of its instant, where both are stored.
     pub(super) fn check_predicted_on(&mut self) {
-        let index = |name: &str| self.kind.fields().iter().position(|field| field.name == name);
+        let index = |name: &str| self.kind.sent_fields().iter().position(|field| field.name == name);
         let (Some(day), Some(instant)) = (index(PREDICTED_ON), index("predicted_at")) else { return };
         let (days, instants) = (&self.fields[day], &self.fields[instant]);
         let mut budget = self.notes.budget();
@@ -149,7 +149,7 @@ impl BatchBuilder {
 
     /// A prediction and an outcome must say something.
     pub(super) fn check_telling(&mut self) {
-        let told = self.kind.fields().iter().zip(&self.fields).filter(|(field, _)| field.is_telling);
+        let told = self.kind.sent_fields().iter().zip(&self.fields).filter(|(field, _)| field.is_telling);
         let told: Vec<&ColumnBuilder> =
             told.map(|(_, column)| column).chain(self.members.telling()).collect();
         if told.is_empty() || told.iter().any(|column| column.nulls() == 0) {

@@ -91,7 +91,7 @@ impl Row<'_> {
 
     pub(crate) fn new(kind: Kind) -> Self {
         Self {
-            fields: vec![Scalar::Null; kind.fields().len()],
+            fields: vec![Scalar::Null; kind.sent_fields().len()],
             predicted_on: Scalar::Null,
             event_id: Scalar::Null,
             members: Vec::new(),

@@ -101,11 +101,14 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
         (
             "days",
             schema::map(Some(schema::day()), rows())
-                .min_properties(Some(1))
                 .description(Some("How many rows went to each day."))
                 .into(),
         ),
     ]);
+    let pending = schema::integer(1..=MAX_BATCH_ROWS).description(Some(
+        "How many rows wait until it is found which predictions they judge; only there when some do.",
+    ));
+    let receipt = receipt.property("pending", pending);
     let replay_of = schema::string().description(Some(
         "The batch that had been stored before; only there when this request stored nothing.",
     ));

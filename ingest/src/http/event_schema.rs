@@ -3,7 +3,7 @@
 use catalog::Action;
 use event::{
     Kind, Task,
-    fields::{Family, Field, FieldType, MAX_STEP, Rule},
+    fields::{Family, Field, FieldType, MAX_STEP, PREDICTED_SINCE, Rule, WITHDRAWN},
 };
 use serde_json::{Map, Value, json};
 use web::{
@@ -54,7 +54,7 @@ pub(super) fn contents(kind: Kind) -> [(&'static str, Content); Format::ALL.len(
 
 /// An event of a kind as an object.
 pub(super) fn event(kind: Kind) -> RefOr<Schema> {
-    let fields = kind.fields().iter();
+    let fields = kind.sent_fields().iter();
     let mut event = fields.fold(schema::closed(), |event, field| {
         let event = event.property(field.name, value(field, !field.is_required));
         if field.is_required { event.required(field.name) } else { event }
@@ -71,8 +71,12 @@ pub(super) fn event(kind: Kind) -> RefOr<Schema> {
     all.extend(one_of(kind, &|field| field.is_telling, &|family| family.is_telling));
     all.extend(needs(kind));
     if kind == Kind::Outcomes {
-        let instant = kind.field("predicted_at").map(|field| with(field.name, value(field, false)));
-        all.push(schema::any_of(instant.into_iter().chain([with("predicted_on", schema::day())])));
+        let dates = || {
+            let instant = kind.field("predicted_at").map(|field| with(field.name, value(field, false)));
+            instant.into_iter().chain([with("predicted_on", schema::day())])
+        };
+        all.push(schema::any_of([lacking(&[WITHDRAWN])].into_iter().chain(dates())));
+        all.push(schema::any_of([lacking(&[PREDICTED_SINCE]), lacking(&["predicted_at", "predicted_on"])]));
     }
     match all.len() {
         1 => all.remove(0),
@@ -82,12 +86,21 @@ pub(super) fn event(kind: Kind) -> RefOr<Schema> {
 
 /// What each field asks for that needs another one beside it: it is null, or one of those is not.
 fn needs(kind: Kind) -> impl Iterator<Item = RefOr<Schema>> {
-    kind.fields().iter().filter(|field| !field.needs.is_empty()).map(move |field| {
-        let null = ObjectBuilder::new().schema_type(Type::Null);
-        let lacks = ObjectBuilder::new().schema_type(Type::Object).property(field.name, null).into();
+    kind.sent_fields().iter().filter(|field| !field.needs.is_empty()).map(move |field| {
         let needed = field.needs.iter().filter_map(|name| kind.field(name));
-        schema::any_of([lacks].into_iter().chain(needed.map(|other| with(other.name, value(other, false)))))
+        schema::any_of(
+            [lacking(&[field.name])]
+                .into_iter()
+                .chain(needed.map(|other| with(other.name, value(other, false)))),
+        )
     })
+}
+
+/// An object that lacks some properties: they are not there, or null.
+fn lacking(names: &[&str]) -> RefOr<Schema> {
+    let null = || ObjectBuilder::new().schema_type(Type::Null);
+    let lacks = ObjectBuilder::new().schema_type(Type::Object);
+    names.iter().fold(lacks, |lacks, name| lacks.property(*name, null())).into()
 }
 
 /// An object that has a property.
@@ -101,7 +114,7 @@ fn one_of(
     is_field: &dyn Fn(&Field) -> bool,
     is_family: &dyn Fn(&Family) -> bool,
 ) -> Option<RefOr<Schema>> {
-    let fields = kind.fields().iter().filter(|field| is_field(field));
+    let fields = kind.sent_fields().iter().filter(|field| is_field(field));
     let families = kind.families().iter().filter(|family| is_family(family));
     let fields = fields.map(|field| with(field.name, value(field, false)));
     let some = |family| members(family).schema_type(Type::Object).min_properties(Some(1));
@@ -114,7 +127,7 @@ fn one_of(
 fn columns(kind: Kind) -> RefOr<Schema> {
     let column =
         |schema: RefOr<Schema>| schema::array(schema).min_items(Some(1)).max_items(Some(MAX_BATCH_ROWS));
-    let fields = kind.fields().iter();
+    let fields = kind.sent_fields().iter();
     let mut columns = fields.fold(schema::closed(), |columns, field| {
         let columns = columns.property(field.name, column(value(field, !field.is_required).into()));
         if field.is_required { columns.required(field.name) } else { columns }
@@ -247,6 +260,7 @@ fn example(kind: Kind) -> Value {
             { "name": "latency_ms", "measured_at": "2026-06-01T02:00:05Z", "value": 12.5, "release": "v1",
               "key": "loan-1", "predicted_at": "2026-06-01T02:00:00Z", "tags": { "host": "a" } },
         ]),
+        Kind::Pending => json!([]),
     }
 }
 

@@ -91,7 +91,7 @@ pub fn routes(ingest: Arc<Ingest>) -> Routes {
 fn right_to_append(kind: Kind) -> Right {
     match kind {
         Kind::Releases => Right::Maintain,
-        Kind::Predictions | Kind::Outcomes | Kind::Metrics => Right::Append,
+        Kind::Predictions | Kind::Outcomes | Kind::Metrics | Kind::Pending => Right::Append,
     }
 }
 
@@ -271,6 +271,9 @@ fn created(receipt: &Receipt, warnings: &[String]) -> Response {
         "appended": receipt.appended,
         "days": days,
     });
+    if receipt.pending > 0 {
+        body["pending"] = receipt.pending.into();
+    }
     if receipt.replayed {
         body["replay_of"] = receipt.batch.as_str().into();
     }

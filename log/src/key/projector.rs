@@ -298,11 +298,13 @@ pub enum OfWorkspace {
     Alerts,
     /// Filters of the keys of days are made.
     KeyFilters,
+    /// The predictions that pending outcomes judge are looked for.
+    Pending,
 }
 
 impl OfWorkspace {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Sweep,
         Self::Counters,
         Self::Expiry,
@@ -310,6 +312,7 @@ impl OfWorkspace {
         Self::Stages,
         Self::Alerts,
         Self::KeyFilters,
+        Self::Pending,
     ];
 
     /// Its name in keys.
@@ -322,6 +325,7 @@ impl OfWorkspace {
             Self::Stages => "stages",
             Self::Alerts => "alerts",
             Self::KeyFilters => "keys",
+            Self::Pending => "pending",
         }
     }
 

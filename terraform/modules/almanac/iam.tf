@@ -46,7 +46,7 @@ locals {
   log_keys = ["${local.workspace}/day", "${local.workspace}/batch", "${local.workspace}/batch/??"]
 
   # Counters (up to 0.1 they stood beside the workspace, and are moved), rollups and evaluations, which version of them is
-  # served, evaluations as they stood at ages of their days, filters of keys, dead letters, where alert rules stand and when they crossed; leases, heartbeats,
+  # served, evaluations as they stood at ages of their days, filters of keys, what pending outcomes were decided to judge, dead letters, where alert rules stand and when they crossed; leases, heartbeats,
   # the time that the table has counted and how far it was swept.
   projection_keys = [
     local.workspace,
@@ -54,6 +54,7 @@ locals {
     "${local.workspace}/rollup/v*",
     "${local.workspace}/feature/v*",
     "${local.workspace}/keys/v*",
+    "${local.workspace}/pending",
     "${local.workspace}/proj",
     "${local.workspace}/stage",
     "${local.workspace}/dlq/v*",
@@ -204,6 +205,19 @@ data "aws_iam_policy_document" "projector" {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
       values   = concat(local.projection_keys, local.record_keys, ["${local.workspace}/audit", "${local.workspace}/expired"])
+    }
+  }
+
+  # Outcomes of which it was decided what they judge.
+  statement {
+    sid       = "AppendOutcomes"
+    actions   = ["dynamodb:PutItem"]
+    resources = [aws_dynamodb_table.this.arn]
+
+    condition {
+      test     = "ForAllValues:StringLike"
+      variable = "dynamodb:LeadingKeys"
+      values   = ["${local.workspace}/day"]
     }
   }
 

@@ -173,6 +173,7 @@ impl Clocks {
             period: PERIOD,
             sweep_every: SWEEP_EVERY,
             courier: None,
+            append: None,
         };
         tokio::spawn(async move {
             let running = Projector::new(table, options);

@@ -59,6 +59,7 @@ KINDS: Dict[str, Tuple[Field, ...]] = {
         Field("observed_at", TIME, required=True),
         Field("predicted_at", TIME),
         Field("predicted_on", TEXT),
+        Field("predicted_since", TIME),
         Field("label", TEXT),
         Field("value", NUMBER),
         Field("withdrawn", TEXT),

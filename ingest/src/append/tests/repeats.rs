@@ -157,7 +157,7 @@ async fn a_claim_without_its_events_is_fulfilled_later_by_another_process() {
     let (digest, parts) = (batch.digest(), batch.clone().into_parts());
     let log = LogId {
         workspace: world.workspace.clone(),
-        day: *parts.keys().next().unwrap(),
+        day: parts.keys().next().unwrap().unwrap(),
         kind: Kind::Predictions,
         lane: 0,
     };

@@ -38,6 +38,7 @@ impl Scene {
             period: PERIOD,
             sweep_every: SWEEP_EVERY,
             courier: self.courier.clone(),
+            append: None,
         };
         let (stop, stopped) = oneshot::channel();
         let projector = Projector::new(table, options);

@@ -1,0 +1,38 @@
+//! Pending outcomes where projector and ingest meet: the projector decides what they judge, ingest appends them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use event::{Clock, Columns, Id, Result};
+use ingest::Ingest;
+use log::key::{DecisionId, LogId};
+use projector::pending::Append;
+use table::Table;
+
+/// Appends by ingest.
+#[derive(Debug)]
+pub(crate) struct ByIngest(pub(crate) Arc<Ingest>);
+
+impl ByIngest {
+    /// With a service of its own.
+    pub(crate) fn new(table: Arc<dyn Table>) -> Self {
+        Self(Arc::new(Ingest::new(table, Clock::system())))
+    }
+}
+
+#[async_trait]
+impl Append for ByIngest {
+    async fn bounds(&self, workspace: &Id, outcomes: Columns) -> Result<BTreeMap<LogId, u64>> {
+        self.0.bounds_of_decided(workspace, outcomes).await
+    }
+
+    async fn append(
+        &self,
+        workspace: &Id,
+        id: &DecisionId,
+        outcomes: Columns,
+        after: &BTreeMap<LogId, u64>,
+    ) -> Result<()> {
+        self.0.append_decided(workspace, id, outcomes, after).await.map(drop)
+    }
+}

@@ -1,0 +1,378 @@
+//! Looks for the predictions that outcomes judge which name none: the latest of a key within a span of time ([`fold::latest`]).
+//!
+//! Days are looked at from the latest back, each as of one closed instant, and a key is done with the first day on which it is found. So
+//! what is found depends on what had been appended by then and on what had been skipped, and on nothing else. Of a day that has
+//! a filter of its keys, only what may hold one of them is read.
+
+use std::sync::Arc;
+
+use event::{Day, Error, ErrorKind, Id, Kind, Result, Timestamp};
+use fold::{
+    LogSegment,
+    latest::{Asked, COLUMNS, Latest},
+};
+use log::{
+    key,
+    key_filter::{self, At},
+    scan,
+    segment_item::Segment,
+    walk::{Admitted, Heads, Note, Segments, Until, Walk},
+};
+use table::Table;
+
+use crate::{
+    caught,
+    held::corrupt,
+    key_filters::{passed, possible},
+};
+
+/// How predictions are looked for.
+#[derive(Debug)]
+pub struct Looking<'a> {
+    /// Where.
+    pub workspace: &'a Id,
+    /// The version of the projections whose filters are asked.
+    pub version: u32,
+    /// What had been appended by this closed instant is looked at.
+    pub as_of: Timestamp,
+    /// Segments that are left out, since they were skipped.
+    pub left_out: Arc<Segments>,
+}
+
+/// What came of a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The instant of the prediction.
+    Found(Timestamp),
+    /// There is none.
+    Nothing,
+    /// It cannot be said: it may have been on a day that is gone.
+    Gone(Day),
+    /// It cannot be said: a segment of a day cannot be read, or is missing.
+    Unreadable(Day, String),
+}
+
+impl Looking<'_> {
+    /// Answers questions, in their order. `keeps` says which days have their events.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn look(
+        &self,
+        table: &dyn Table,
+        asked: &[Asked],
+        keeps: &(dyn Fn(Day) -> bool + Sync),
+    ) -> Result<Vec<Answer>> {
+        let mut answers = vec![Answer::Nothing; asked.len()];
+        let day_of = |micros: i64| Timestamp::from_micros(micros).unwrap_or_default().day();
+        let [first, last] = [|asked: &Asked| asked.from, |asked: &Asked| asked.until]
+            .map(|end| asked.iter().map(|asked| day_of(end(asked))).collect::<Vec<Day>>());
+        // The next one to look for is the last.
+        let mut coming: Vec<usize> = (0..asked.len()).collect();
+        coming.sort_by_key(|number| last[*number]);
+        let mut open = Vec::<usize>::new();
+        let mut next = coming.last().map(|number| last[*number]);
+        // The latest day with events that is not behind.
+        let mut known: Option<Option<Day>> = None;
+        while let Some(day) = next {
+            open.retain(|number| first[*number] <= day);
+            while let Some(number) = coming.pop_if(|number| last[*number] >= day) {
+                open.extend((first[number] <= day).then_some(number));
+            }
+            if open.is_empty() {
+                next = coming.last().map(|number| last[*number]);
+                continue;
+            }
+            next = day.before();
+            let found = if keeps(day) {
+                // Days without any event are passed over.
+                let latest = match known {
+                    Some(latest) if latest.is_none_or(|latest| latest <= day) => latest,
+                    _ => *known.insert(self.latest_until(table, day).await?),
+                };
+                if latest != Some(day) {
+                    continue;
+                }
+                self.look_on(table, day, asked, &open).await?
+            } else {
+                Found { failed: Some(Answer::Gone(day)), ..Found::default() }
+            };
+            open.retain(|&number| {
+                let answer = match (&found.failed, found.instants.get(number).copied().flatten()) {
+                    (Some(failed), _) => failed.clone(),
+                    (None, Some(at)) => Answer::Found(Timestamp::from_micros(at).unwrap_or_default()),
+                    (None, None) => return true,
+                };
+                answers[number] = answer;
+                false
+            });
+        }
+        Ok(answers)
+    }
+
+    /// The latest day up to one that has events.
+    async fn latest_until(&self, table: &dyn Table, day: Day) -> Result<Option<Day>> {
+        let Some(behind) = day.next() else { return Ok(Some(day)) };
+        let last = scan::last_within(table, key::segments_before(self.workspace, behind)).await?;
+        Ok(last.map(|(log, _)| log.day))
+    }
+
+    /// Looks for what is asked by some questions on one day.
+    async fn look_on(
+        &self,
+        table: &dyn Table,
+        day: Day,
+        asked: &[Asked],
+        numbers: &[usize],
+    ) -> Result<Found> {
+        let mut latest = Latest::new(asked, numbers.iter().copied());
+        loop {
+            if let Some(failed) = self.read(table, day, &mut latest).await? {
+                return Ok(Found { failed: Some(failed), ..Found::default() });
+            }
+            if !latest.again() {
+                return Ok(Found { instants: latest.finish(), failed: None });
+            }
+        }
+    }
+
+    /// Reads what may hold one of the keys; why it cannot be said what is there, if that is so.
+    async fn read(&self, table: &dyn Table, day: Day, latest: &mut Latest<'_>) -> Result<Option<Answer>> {
+        let until = Until::AsOf(self.as_of);
+        let walk = Walk::new(self.workspace, day, Kind::Predictions, until, Arc::clone(&self.left_out));
+        let at = At { workspace: self.workspace, version: self.version, day, kind: Kind::Predictions };
+        let mut walk = match self.passed(table, at, latest).await {
+            Ok(passed) => walk.beyond(passed),
+            // It is an index: without it the answer is the same.
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                tracing::warn!(%error, "a filter of keys cannot be read; all of its day is");
+                walk
+            }
+            Err(error) => return Err(error),
+        };
+        while let Some(page) = walk.next(table, None).await? {
+            let unreadable = walk.notes().into_iter().find_map(|note| match note {
+                Note::Missing(log, seq) => Some(format!("{log}/{seq} is missing")),
+                Note::NoSegment(key) => Some(format!("{key} is no segment")),
+                Note::Read(..) | Note::LeftOut(..) => None,
+            });
+            let unreadable =
+                unreadable.or_else(|| page.into_iter().find_map(|segment| take(latest, segment)));
+            if let Some(reason) = unreadable {
+                return Ok(Some(Answer::Unreadable(day, reason)));
+            }
+            // Unpacking takes a thread for a while: folds have their turn in between.
+            tokio::task::yield_now().await;
+        }
+        Ok(None)
+    }
+
+    /// What a filter passes over of a day.
+    async fn passed(&self, table: &dyn Table, at: At<'_>, latest: &Latest<'_>) -> Result<Heads> {
+        let Some(head) = key_filter::head(table, at).await? else { return Ok(Heads::new()) };
+        let possible = possible(table, at, &head, latest.keys()).await?;
+        Ok(possible.map_or_else(Heads::new, |possible| passed(at, &head, &possible)))
+    }
+}
+
+/// What was found on a day: by the number of the question, unless it cannot be said.
+#[derive(Default)]
+struct Found {
+    instants: Vec<Option<i64>>,
+    failed: Option<Answer>,
+}
+
+/// Takes a segment; why it cannot, if that is so.
+fn take(latest: &mut Latest<'_>, Admitted { log, seq, item }: Admitted) -> Option<String> {
+    let taken = caught(|| {
+        let segment = Segment::from_item(item)?;
+        let columns = segment.unpack(|name| COLUMNS.contains(&name))?;
+        latest.add(LogSegment { place: segment.place(), columns: &columns }).map_err(corrupt)?;
+        Ok::<_, Error>(())
+    });
+    taken.err().map(|(reason, _)| format!("{log}/{seq}: {reason}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use event::{Clock, Column, Columns, Values, lane::lane_of};
+    use fold::key_filter::KeyFilterBuilder;
+    use log::{key::LogId, key_filter::Head};
+    use table::{Condition, Key, sqlite::SqliteTable};
+
+    use super::*;
+
+    struct Scene {
+        table: SqliteTable,
+        workspace: Id,
+        _folder: tempfile::TempDir,
+    }
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse(text).unwrap()
+    }
+
+    const LANES: u8 = 4;
+
+    impl Scene {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+            let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+            Self { table, workspace, _folder: folder }
+        }
+
+        fn log(&self, day: &str, lane: u8) -> LogId {
+            LogId {
+                workspace: self.workspace.clone(),
+                day: day.parse().unwrap(),
+                kind: Kind::Predictions,
+                lane,
+            }
+        }
+
+        /// Appends predictions of a key to its lane, so many seconds after the end of the day.
+        async fn predict(&self, key: &str, instants: &[&str], after: i64) -> Key {
+            let times: Vec<i64> = instants.iter().map(|instant| at(instant).micros()).collect();
+            let text = |text: &str| Values::Text(times.iter().map(|_| text).collect());
+            let columns = Columns {
+                rows: times.len(),
+                columns: vec![
+                    Column::new("key", text(key)),
+                    Column::new("predicted_at", Values::Time(times.clone())),
+                    Column::new("release", text("v1")),
+                ],
+            };
+            let log = self.log(&instants[0][..10], lane_of(key, LANES));
+            let seq = scan::head(&self.table, &log).await.unwrap() + 1;
+            let appended = log.day.next().unwrap().start().plus_seconds(after);
+            let segment = Segment::pack(log.clone(), seq, appended, Vec::new(), &columns).unwrap();
+            self.table.put(segment.to_item(), Condition::Absent).await.unwrap();
+            key::segment(&log, seq)
+        }
+
+        async fn look(&self, asked: &[(&str, &str, &str)], as_of: &str, gone: Option<&str>) -> Vec<Answer> {
+            let asked: Vec<Asked> = asked
+                .iter()
+                .map(|(key, from, until)| Asked {
+                    key: (*key).to_owned(),
+                    from: at(from).micros(),
+                    until: at(until).micros(),
+                })
+                .collect();
+            let (version, as_of, left_out) = (1, at(as_of), Arc::default());
+            let looking = Looking { workspace: &self.workspace, version, as_of, left_out };
+            let gone: Option<Day> = gone.map(|day| day.parse().unwrap());
+            looking.look(&self.table, &asked, &|day| Some(day) != gone).await.unwrap()
+        }
+
+        /// A filter of the keys of a day that covers so many segments of each lane.
+        async fn filter(&self, day: &str, keys: &[&str], covered: u64) {
+            let texts = Values::Text(keys.iter().copied().collect());
+            let columns = Columns { rows: keys.len(), columns: vec![Column::new("key", texts)] };
+            let mut builder = KeyFilterBuilder::new(1, 0..1);
+            builder.add(&columns).unwrap();
+            let parts = builder.finish().into_iter().map(|(part, _)| part.to_bytes()).collect();
+            let applied =
+                keys.iter().map(|key| (self.log(day, lane_of(key, LANES)).name(), covered)).collect();
+            let head = Head { lanes: Some(LANES), ..Head::of(applied, Timestamp::default()) };
+            let day = day.parse().unwrap();
+            let at = At { workspace: &self.workspace, version: 1, day, kind: Kind::Predictions };
+            assert!(key_filter::write(&self.table, at, 0, head, parts).await.unwrap());
+        }
+    }
+
+    fn found(text: &str) -> Answer {
+        Answer::Found(at(text))
+    }
+
+    const LATER: &str = "2026-07-01T00:00:00Z";
+
+    #[tokio::test]
+    async fn the_latest_day_on_which_a_key_is_found_answers() {
+        let scene = Scene::new();
+        scene.predict("a", &["2026-06-01T10:00:00Z", "2026-06-01T12:00:00Z"], 0).await;
+        scene.predict("a", &["2026-06-05T10:00:00Z"], 0).await;
+        scene.predict("b", &["2026-06-03T10:00:00Z"], 0).await;
+        let all = "2026-05-01T00:00:00Z";
+        let asked = [
+            ("a", all, "2026-06-30T00:00:00Z"),
+            ("a", all, "2026-06-05T09:59:59Z"),
+            ("a", all, "2026-06-01T10:00:00Z"),
+            ("a", "2026-06-02T00:00:00Z", "2026-06-05T09:59:59Z"),
+            ("b", all, "2026-06-30T00:00:00Z"),
+            ("c", all, "2026-06-30T00:00:00Z"),
+        ];
+        let expected = [
+            found("2026-06-05T10:00:00Z"),
+            found("2026-06-01T12:00:00Z"),
+            found("2026-06-01T10:00:00Z"),
+            Answer::Nothing,
+            found("2026-06-03T10:00:00Z"),
+            Answer::Nothing,
+        ];
+        assert_eq!(scene.look(&asked, LATER, None).await, expected);
+        // Filters change no answer.
+        for day in ["2026-06-01", "2026-06-05"] {
+            scene.filter(day, &["a"], 1).await;
+        }
+        assert_eq!(scene.look(&asked, LATER, None).await, expected);
+        assert_eq!(scene.look(&[], LATER, None).await, []);
+    }
+
+    #[tokio::test]
+    async fn what_came_after_the_instant_is_not_looked_at() {
+        let scene = Scene::new();
+        scene.predict("a", &["2026-06-01T10:00:00Z"], 0).await;
+        scene.predict("a", &["2026-06-01T12:00:00Z"], 60).await;
+        let asked = [("a", "2026-05-01T00:00:00Z", "2026-06-30T00:00:00Z")];
+        assert_eq!(scene.look(&asked, "2026-06-01T23:59:59Z", None).await, [Answer::Nothing]);
+        let first = [found("2026-06-01T10:00:00Z")];
+        assert_eq!(scene.look(&asked, "2026-06-02T00:00:59Z", None).await, first);
+        // Also where a filter of all of it is there.
+        scene.filter("2026-06-01", &["a"], 2).await;
+        assert_eq!(scene.look(&asked, "2026-06-02T00:00:59Z", None).await, first);
+        assert_eq!(scene.look(&asked, "2026-06-02T00:01:00Z", None).await, [found("2026-06-01T12:00:00Z")]);
+    }
+
+    /// What a filter covers and does not have is not read: it may be damaged.
+    #[tokio::test]
+    async fn what_a_filter_does_not_have_is_not_read() {
+        let scene = Scene::new();
+        let key = scene.predict("a", &["2026-06-01T10:00:00Z"], 0).await;
+        scene.predict("b", &["2026-05-20T10:00:00Z"], 0).await;
+        let asked = [("b", "2026-05-01T00:00:00Z", "2026-06-30T00:00:00Z")];
+        let mut item = scene.table.get(&key).await.unwrap().unwrap();
+        item.attributes.insert("data".into(), vec![1_u8, 2, 3].into());
+        scene.table.put(item, Condition::None).await.unwrap();
+        let answers = scene.look(&asked, LATER, None).await;
+        assert!(matches!(&answers[..], [Answer::Unreadable(day, _)] if day.to_string() == "2026-06-01"));
+        scene.filter("2026-06-01", &["a"], 1).await;
+        assert_eq!(scene.look(&asked, LATER, None).await, [found("2026-05-20T10:00:00Z")]);
+    }
+
+    #[tokio::test]
+    async fn behind_a_day_that_is_gone_nothing_is_looked_for() {
+        let scene = Scene::new();
+        scene.predict("a", &["2026-06-01T10:00:00Z"], 0).await;
+        scene.predict("b", &["2026-06-03T10:00:00Z"], 0).await;
+        scene.predict("a", &["2026-06-05T10:00:00Z"], 0).await;
+        let day: Day = "2026-06-03".parse().unwrap();
+        let (all, late) = ("2026-05-01T00:00:00Z", "2026-06-30T00:00:00Z");
+        let asked =
+            [("a", all, late), ("a", all, "2026-06-04T00:00:00Z"), ("a", all, "2026-06-02T00:00:00Z")];
+        let expected = [found("2026-06-05T10:00:00Z"), Answer::Gone(day), found("2026-06-01T10:00:00Z")];
+        assert_eq!(scene.look(&asked, LATER, Some("2026-06-03")).await, expected);
+    }
+
+    #[tokio::test]
+    async fn a_segment_that_is_missing_leaves_it_open() {
+        let scene = Scene::new();
+        let first = scene.predict("a", &["2026-06-01T10:00:00Z"], 0).await;
+        scene.predict("a", &["2026-06-01T12:00:00Z"], 0).await;
+        scene.table.delete(&first, Condition::None).await.unwrap();
+        let asked = [("a", "2026-05-01T00:00:00Z", "2026-06-30T00:00:00Z")];
+        let answers = scene.look(&asked, LATER, None).await;
+        assert!(matches!(&answers[..], [Answer::Unreadable(..)]), "{answers:?}");
+    }
+}

@@ -1,0 +1,49 @@
+//! Outcomes of which it was decided what they judge.
+
+use std::collections::BTreeMap;
+
+use catalog::Lanes;
+use event::{Id, Result};
+use log::key::{DecisionId, LogId};
+
+use super::{Appender, Job, Remember, identity, off_thread, pack::Look};
+use crate::batch::Batch;
+
+impl Appender {
+    /// For each log that the outcomes of a decision go to, a segment that stands before any of them, if the decision is still to be
+    /// made.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn bounds_of_decided(
+        &self,
+        workspace: &Id,
+        lanes: &Lanes,
+        outcomes: Batch,
+    ) -> Result<BTreeMap<LogId, u64>> {
+        let to = (outcomes.kind, lanes.count, self.times.now().day());
+        let dealt = self.deal(workspace, to, outcomes.into_parts()).await?;
+        self.bounds(&dealt).await
+    }
+
+    /// Appends what is missing of the outcomes of a decision, which are always the same; how many rows that was. `after` names, for each
+    /// log that was known when it was decided, a segment that stands before any of them.
+    ///
+    /// # Errors
+    /// Those of the table. After an error the same call may be made again.
+    pub async fn append_decided(
+        &self,
+        workspace: &Id,
+        lanes: &Lanes,
+        (id, outcomes): (&DecisionId, Batch),
+        after: &BTreeMap<LogId, u64>,
+    ) -> Result<usize> {
+        let (kind, rows, now) = (outcomes.kind, outcomes.rows(), self.times.now());
+        let parts = off_thread(rows, move || outcomes.into_parts()).await?;
+        let (lanes, digest, remember) = (lanes.count, String::new(), Remember::Forever);
+        let job = Job { workspace, kind, lanes, digest, remember, now, arrival: now.day() };
+        let dealt = self.deal(workspace, job.to(), parts).await?;
+        let look = |log: &LogId| Look::Behind(after.get(log).copied().unwrap_or(0));
+        self.store(&job, identity::of_decision(id), dealt, &look).await
+    }
+}

@@ -1,0 +1,138 @@
+//! The keys of what is known of pending outcomes: which segments of them hold some that wait, up to where segments were taken up, and what
+//! was decided. No version of the projections is part of them, so no rebuild decides anything again.
+
+use std::fmt;
+
+use event::{Day, Id, Kind};
+use table::{Key, KeyRange};
+
+use super::{END, LogId};
+
+/// A segment of pending outcomes of a workspace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PendingSegment {
+    /// Its log.
+    pub log: LogId,
+    /// Its number.
+    pub seq: u64,
+}
+
+impl fmt::Display for PendingSegment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{:02}/{:010}", self.log.day, self.log.lane, self.seq)
+    }
+}
+
+/// A decision about some outcomes of a segment.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DecisionId {
+    /// The segment.
+    pub segment: PendingSegment,
+    /// Its number among the decisions about the segment, from 1, without holes.
+    pub number: u32,
+}
+
+impl fmt::Display for DecisionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{:05}", self.segment, self.number)
+    }
+}
+
+fn pending_partition(workspace: &Id) -> String {
+    format!("w#{workspace}/pending")
+}
+
+/// What says of a segment which of its outcomes wait.
+pub fn waiting(segment: &PendingSegment) -> Key {
+    Key::new(pending_partition(&segment.log.workspace), format!("waits#{segment}"))
+}
+
+/// All that is [`waiting`] in a workspace, by the day on which it came.
+pub fn all_waiting(workspace: &Id) -> KeyRange {
+    KeyRange::prefix(pending_partition(workspace), "waits#")
+}
+
+/// A decision.
+pub fn decision(id: &DecisionId) -> Key {
+    Key::new(pending_partition(&id.segment.log.workspace), format!("decided#{id}"))
+}
+
+/// The decisions about a segment from one number on.
+pub fn decisions_from(segment: &PendingSegment, first: u32) -> KeyRange {
+    KeyRange {
+        pk: pending_partition(&segment.log.workspace),
+        from: format!("decided#{segment}/{first:05}"),
+        to: format!("decided#{segment}/{END}"),
+    }
+}
+
+/// Up to which segment a log of pending outcomes was taken up.
+pub fn taken_up(log: &LogId) -> Key {
+    Key::new(pending_partition(&log.workspace), format!("taken#{}/{:02}", log.day, log.lane))
+}
+
+/// All that is known of the pending outcomes that came on a day, in three ranges: what waits is the first of them, decisions are the last.
+pub fn pending_of_day(workspace: &Id, day: Day) -> [KeyRange; 3] {
+    ["waits", "taken", "decided"]
+        .map(|what| KeyRange::prefix(pending_partition(workspace), &format!("{what}#{day}/")))
+}
+
+/// The segment of a key that is one of [`waiting`].
+pub fn parse_waiting(key: &Key) -> Option<PendingSegment> {
+    let mut words = key.sk.strip_prefix("waits#")?.split('/');
+    let segment = parse_pending(key, &mut words)?;
+    words.next().is_none().then_some(segment)
+}
+
+/// The decision of a key that is one of [`decision`].
+pub fn parse_decision(key: &Key) -> Option<DecisionId> {
+    let mut words = key.sk.strip_prefix("decided#")?.split('/');
+    let segment = parse_pending(key, &mut words)?;
+    let number = words.next().filter(|word| word.len() == 5)?.parse().ok()?;
+    words.next().is_none().then_some(DecisionId { segment, number })
+}
+
+fn parse_pending<'a>(key: &Key, words: &mut impl Iterator<Item = &'a str>) -> Option<PendingSegment> {
+    let workspace = Id::parse(key.pk.strip_prefix("w#")?.strip_suffix("/pending")?).ok()?;
+    let day = words.next()?.parse().ok()?;
+    let lane = words.next().filter(|word| word.len() == 2)?.parse().ok()?;
+    let seq = words.next().filter(|word| word.len() == 10)?.parse().ok()?;
+    Some(PendingSegment { log: LogId { workspace, day, kind: Kind::Pending, lane }, seq })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_strings() {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let day: Day = "2013-06-01".parse().unwrap();
+        let log = LogId { workspace: workspace.clone(), day, kind: Kind::Pending, lane: 3 };
+        let segment = PendingSegment { log: log.clone(), seq: 42 };
+        let id = DecisionId { segment: segment.clone(), number: 7 };
+        let partition = "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/pending";
+        assert_eq!(waiting(&segment).to_string(), format!("{partition} / waits#2013-06-01/03/0000000042"));
+        assert_eq!(
+            decision(&id).to_string(),
+            format!("{partition} / decided#2013-06-01/03/0000000042/00007")
+        );
+        assert_eq!(taken_up(&log).to_string(), format!("{partition} / taken#2013-06-01/03"));
+        assert_eq!(parse_waiting(&waiting(&segment)), Some(segment.clone()));
+        assert_eq!(parse_decision(&decision(&id)), Some(id.clone()));
+        let within = |range: &KeyRange, key: &Key| range.from <= key.sk && key.sk <= range.to;
+        assert!(within(&decisions_from(&segment, 7), &decision(&id)));
+        assert!(!within(&decisions_from(&segment, 8), &decision(&id)));
+        let of_day = pending_of_day(&workspace, day);
+        for (range, key) in of_day.iter().zip([waiting(&segment), taken_up(&log), decision(&id)]) {
+            assert!(within(range, &key), "{key}");
+        }
+        assert!(within(&all_waiting(&workspace), &waiting(&segment)));
+        for sk in
+            ["waits#2013-06-01/3/0000000042", "waits#2013-06-01/03/42", "decided#2013-06-01/03/0000000042"]
+        {
+            let key = Key::new(partition, sk);
+            assert_eq!((parse_waiting(&key), parse_decision(&key)), (None, None), "{sk}");
+        }
+    }
+}

@@ -1,0 +1,517 @@
+//! What is known of pending outcomes: which of them wait, and what was decided about those that do not.
+//!
+//! **Decisions are the truth.** They are numbered without holes for each segment of pending outcomes, each put under the condition
+//! that there is none of its number, by somebody who knows all before it. So the outcomes of a segment are decided once each, and what
+//! is decided never changes. The item of a segment that [waits](Waiting) is an index to that: which outcomes are left, and how many decisions
+//! were carried out. Without it, or with an old one, the decisions say the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use event::{Day, Error, Id, Result, Timestamp};
+use futures::future::try_join_all;
+use segment::bytes::{Checked, Cursor, put_varint, unzigzag, zigzag};
+use table::{Condition, Item, Key, Query, Table, Write, item::Value, query_all, unless_overtaken};
+
+use crate::{
+    indexes,
+    key::{self, DecisionId, LogId, PendingSegment},
+    segment_item::MAX_SEGMENT_ROWS,
+};
+
+/// Version of the item of a segment that waits, and of a decision.
+const WAITING_VERSION: i64 = 1;
+const DECISION_VERSION: i64 = 1;
+const TAKEN_VERSION: i64 = 1;
+
+/// How many items are deleted at once.
+const DELETES_AT_ONCE: usize = 16;
+
+/// The most outcomes that one decision is about, so that it fits an item and an append.
+pub const MAX_DECIDED: usize = 5_000;
+/// The most days that outcomes of one decision judge.
+pub const MAX_DECIDED_DAYS: usize = 64;
+
+/// A segment of which some outcomes wait, or of which a decision is not known to be carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Grows by one with each write; 0 before the first.
+    pub ver: i64,
+    /// When the segment was appended.
+    pub arrived_at: Timestamp,
+    /// The rows that wait.
+    pub left: BTreeSet<u32>,
+    /// How many decisions were carried out.
+    pub decided: u32,
+    /// What is known of the last time that their predictions were looked for.
+    pub looked: Option<Looked>,
+}
+
+/// That predictions were looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Looked {
+    /// When the logs were first seen as they were.
+    pub at: Timestamp,
+    /// The first day on which one of them may be.
+    pub from: Day,
+    /// A digest of how they were.
+    pub of: u64,
+    /// Whether all that was in the logs had been appended by the instant as of which it was looked: the same digest then says that nothing
+    /// has come.
+    pub is_all: bool,
+}
+
+impl Waiting {
+    /// Of a segment of so many rows of which nothing is decided.
+    pub fn new(arrived_at: Timestamp, rows: usize) -> Self {
+        Self { ver: 0, arrived_at, left: (0..rows as u32).collect(), decided: 0, looked: None }
+    }
+
+    /// The same once a decision, which must be the next, was carried out.
+    #[must_use]
+    pub fn after(mut self, decision: &Decision) -> Self {
+        decision.rows().for_each(|row| _ = self.left.remove(&row));
+        self.decided += 1;
+        self
+    }
+
+    fn to_item(&self, key: Key) -> Item {
+        let left: Vec<u32> = self.left.iter().copied().collect();
+        let item = Item::new(key)
+            .with("v", WAITING_VERSION)
+            .with("ver", self.ver)
+            .with("arrived_at", self.arrived_at.micros())
+            .with("decided", i64::from(self.decided))
+            .with("left", indexes::encode(&left));
+        match self.looked {
+            Some(Looked { at, from, of, is_all }) => item
+                .with("looked_at", at.micros())
+                .with("looked_from", from.to_string())
+                .with("looked_of", format!("{of:016x}"))
+                .with("looked_all", i64::from(is_all)),
+            None => item,
+        }
+    }
+
+    /// Reads it from its item.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn from_item(item: &Item) -> Result<Self> {
+        item.check_version(WAITING_VERSION)?;
+        let left = indexes::decode(item.bytes("left")?);
+        let looked = match item.optional_text("looked_of") {
+            Some(of) => {
+                let of = u64::from_str_radix(of, 16).map_err(|_| item.corrupt("`looked_of` is no digest"))?;
+                let from = item.text("looked_from")?.parse();
+                Some(Looked {
+                    at: time(item, "looked_at")?,
+                    from: from.map_err(|_| item.corrupt("`looked_from` is no day"))?,
+                    of,
+                    is_all: item.int("looked_all")? != 0,
+                })
+            }
+            None => None,
+        };
+        Ok(Self {
+            ver: item.int("ver")?,
+            arrived_at: time(item, "arrived_at")?,
+            left: left.map_err(|flaw| item.corrupt(format_args!("`left`: {flaw}")))?.into_iter().collect(),
+            decided: u32::try_from(item.int("decided")?)
+                .map_err(|_| item.corrupt("`decided` is no count"))?,
+            looked,
+        })
+    }
+}
+
+fn time(item: &Item, name: &str) -> Result<Timestamp> {
+    Timestamp::from_micros(item.int(name)?).ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
+}
+
+/// What was decided about some outcomes of a segment. It never changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// What was looked at: all that had been appended by this closed instant.
+    pub as_of: Timestamp,
+    /// The rows that judge a prediction, with its instant in microseconds. A row is there once.
+    pub judges: BTreeMap<u32, i64>,
+    /// The rows that have waited for too long, and judge nothing.
+    pub expired: BTreeSet<u32>,
+    /// For each log that outcomes of it go to, a segment that stands before any of them.
+    pub after: BTreeMap<LogId, u64>,
+}
+
+impl Decision {
+    /// The rows that it is about.
+    pub fn rows(&self) -> impl Iterator<Item = u32> {
+        self.judges.keys().chain(&self.expired).copied()
+    }
+
+    fn to_item(&self, id: &DecisionId) -> Item {
+        let after = self.after.iter().map(|(log, seq)| (log.to_string(), Value::from(*seq as i64)));
+        let expired: Vec<u32> = self.expired.iter().copied().collect();
+        Item::new(key::decision(id))
+            .with("v", DECISION_VERSION)
+            .with("as_of", self.as_of.micros())
+            .with("judges", encode(&self.judges))
+            .with("expired", indexes::encode(&expired))
+            .with("after", after.collect::<BTreeMap<_, _>>())
+    }
+
+    fn from_item(item: &Item, workspace: &Id) -> Result<Self> {
+        item.check_version(DECISION_VERSION)?;
+        let judges = decode(item.bytes("judges")?);
+        let expired = indexes::decode(item.bytes("expired")?);
+        let mut after = BTreeMap::new();
+        for (log, seq) in item.map("after")? {
+            let seq = match seq {
+                Value::N(seq) => seq.as_i64().and_then(|seq| u64::try_from(seq).ok()),
+                _ => None,
+            };
+            let (Some(log), Some(seq)) = (key::parse_log(workspace, log), seq) else {
+                return Err(item.corrupt("`after` is not segment numbers of logs"));
+            };
+            after.insert(log, seq);
+        }
+        Ok(Self {
+            as_of: time(item, "as_of")?,
+            judges: judges.map_err(|flaw| item.corrupt(format_args!("`judges`: {flaw}")))?,
+            expired: expired
+                .map_err(|flaw| item.corrupt(format_args!("`expired`: {flaw}")))?
+                .into_iter()
+                .collect(),
+            after,
+        })
+    }
+}
+
+/// Rows with instants as bytes: how many, then of each the rows between it and the one before and the step of the instant.
+fn encode(judges: &BTreeMap<u32, i64>) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_varint(&mut out, judges.len() as u64);
+    let (mut next, mut last) = (0, 0i64);
+    for (row, at) in judges {
+        put_varint(&mut out, u64::from(row - next));
+        put_varint(&mut out, zigzag(at.wrapping_sub(last)));
+        (next, last) = (row + 1, *at);
+    }
+    out
+}
+
+/// The inverse of [`encode`].
+fn decode(bytes: &[u8]) -> Checked<BTreeMap<u32, i64>> {
+    let mut cursor = Cursor::new(bytes);
+    let count = cursor.varint_at_most(MAX_SEGMENT_ROWS, "the number of rows")?;
+    let (mut judges, mut next, mut last) = (BTreeMap::new(), 0usize, 0i64);
+    for _ in 0..count {
+        let row = next + cursor.varint_at_most(MAX_SEGMENT_ROWS, "the rows in between")?;
+        last = last.wrapping_add(unzigzag(cursor.varint()?));
+        if row >= MAX_SEGMENT_ROWS {
+            return Err(format!("there is no row {row}").into());
+        }
+        judges.insert(row as u32, last);
+        next = row + 1;
+    }
+    if cursor.remaining() > 0 { Err("bytes are left over".into()) } else { Ok(judges) }
+}
+
+/// Up to which segment a log of pending outcomes was taken up.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn taken_up(table: &dyn Table, log: &LogId) -> Result<u64> {
+    let Some(item) = table.get(&key::taken_up(log)).await? else { return Ok(0) };
+    item.check_version(TAKEN_VERSION)?;
+    u64::try_from(item.int("seq")?).map_err(|_| item.corrupt("`seq` is no number of a segment"))
+}
+
+/// Takes up the next segment of a log, which was appended at an instant and has so many rows: from now on it waits. Whether nobody
+/// else was quicker, and the day has its events.
+///
+/// # Errors
+/// Those of the table.
+pub async fn take_up(
+    table: &dyn Table,
+    segment: &PendingSegment,
+    (arrived_at, rows): (Timestamp, usize),
+) -> Result<bool> {
+    let before = match segment.seq - 1 {
+        0 => Condition::Absent,
+        before => Condition::Equals("seq", (before as i64).into()),
+    };
+    let taken =
+        Item::new(key::taken_up(&segment.log)).with("v", TAKEN_VERSION).with("seq", segment.seq as i64);
+    let mut writes = vec![Write::Put(taken, before), is_kept(&segment.log)];
+    if rows > 0 {
+        let waiting = Waiting { ver: 1, ..Waiting::new(arrived_at, rows) };
+        writes.push(Write::Put(waiting.to_item(key::waiting(segment)), Condition::Absent));
+    }
+    unless_overtaken(table.transact(writes).await).map(|written| written.is_some())
+}
+
+/// That the events of a log's day are there.
+fn is_kept(log: &LogId) -> Write {
+    Write::Check(key::expired(&log.workspace, log.day), Condition::Absent)
+}
+
+/// Some segments that wait in a workspace, in the order in which they came, after a key; and the last key that was looked at, if there are more.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn waiting(
+    table: &dyn Table,
+    workspace: &Id,
+    after: Option<&Key>,
+    most: usize,
+) -> Result<(Vec<(PendingSegment, Waiting)>, Option<Key>)> {
+    let range = key::all_waiting(workspace);
+    let mut query = Query::table(range).limit(most);
+    if let Some(after) = after {
+        query.range.from = format!("{}\0", after.sk);
+    }
+    let page = table.query(&query).await?;
+    let last = page.next.and(page.items.last().map(|item| item.key.clone()));
+    let waits = |item: &Item| {
+        let segment =
+            key::parse_waiting(&item.key).ok_or_else(|| item.corrupt("its key names no segment"))?;
+        Ok((segment, Waiting::from_item(item)?))
+    };
+    Ok((page.items.iter().map(waits).collect::<Result<_>>()?, last))
+}
+
+/// Writes what waits of a segment in the place of what was read; nothing is left of one of which all is decided. Whether nobody else
+/// was quicker.
+///
+/// # Errors
+/// Those of the table.
+pub async fn write(table: &dyn Table, segment: &PendingSegment, waiting: &mut Waiting) -> Result<bool> {
+    let (key, unchanged) = (key::waiting(segment), Condition::unchanged(waiting.ver));
+    let written = if waiting.left.is_empty() {
+        table.delete(&key, unchanged).await
+    } else {
+        waiting.ver += 1;
+        table.put(waiting.to_item(key), unchanged).await
+    };
+    unless_overtaken(written).map(|written| written.is_some())
+}
+
+/// The decisions about a segment from one number on.
+///
+/// # Errors
+/// Those of the table; `Corrupt`, also when one is missing.
+pub async fn decisions(
+    table: &dyn Table,
+    segment: &PendingSegment,
+    first: u32,
+) -> Result<Vec<(DecisionId, Decision)>> {
+    let items = query_all(table, Query::table(key::decisions_from(segment, first))).await?;
+    let decision = |(item, number): (&Item, u32)| {
+        let id = key::parse_decision(&item.key).filter(|id| id.number == number);
+        let id =
+            id.ok_or_else(|| Error::corrupt(format!("the decision {number} about {segment} is missing")))?;
+        Ok((id, Decision::from_item(item, &segment.log.workspace)?))
+    };
+    items.iter().zip(first..).map(decision).collect()
+}
+
+/// Deletes all that is known of the pending outcomes that came on a day, whose events are gone: after that nothing is taken up or
+/// decided any more. Not while a decision is left that was not carried out, for that reads the events; whether there was none.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`. It may be called again at any time.
+pub async fn delete(table: &dyn Table, workspace: &Id, day: Day) -> Result<bool> {
+    let [waits, taken, decided] = key::pending_of_day(workspace, day);
+    let waits = query_all(table, Query::table(waits)).await?;
+    for item in &waits {
+        let segment =
+            key::parse_waiting(&item.key).ok_or_else(|| item.corrupt("its key names no segment"))?;
+        let next = Waiting::from_item(item)?.decided + 1;
+        let left = Query::table(key::decisions_from(&segment, next)).limit(1).only(&["v"]);
+        if !query_all(table, left).await?.is_empty() {
+            return Ok(false);
+        }
+    }
+    let mut keys: Vec<Key> = waits.into_iter().map(|item| item.key).collect();
+    for range in [taken, decided] {
+        let items = query_all(table, Query::table(range).only(&["v"])).await?;
+        keys.extend(items.into_iter().map(|item| item.key));
+    }
+    for some in keys.chunks(DELETES_AT_ONCE) {
+        try_join_all(some.iter().map(|key| table.delete(key, Condition::None))).await?;
+    }
+    Ok(true)
+}
+
+/// Puts a decision, which must be the next one about its segment; whether nobody else was quicker, and the day on which its outcomes
+/// came has its events.
+///
+/// # Errors
+/// Those of the table.
+pub async fn decide(table: &dyn Table, id: &DecisionId, decision: &Decision) -> Result<bool> {
+    let writes = vec![Write::Put(decision.to_item(id), Condition::Absent), is_kept(&id.segment.log)];
+    unless_overtaken(table.transact(writes).await).map(|written| written.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use event::{Clock, Kind};
+    use proptest::{collection, prelude::*};
+    use table::sqlite::SqliteTable;
+
+    use super::*;
+    use crate::expired::Expired;
+
+    fn log() -> LogId {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        LogId { workspace, day: "2013-06-01".parse().unwrap(), kind: Kind::Pending, lane: 3 }
+    }
+
+    fn segment(seq: u64) -> PendingSegment {
+        PendingSegment { log: log(), seq }
+    }
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse(text).unwrap()
+    }
+
+    fn decision() -> Decision {
+        let day: Day = "2013-05-31".parse().unwrap();
+        let judged = LogId { day, kind: Kind::Outcomes, ..log() };
+        Decision {
+            as_of: at("2013-06-01T12:00:00Z"),
+            judges: [(0, 1_370_000_000_000_000), (2, 1_370_000_000_000_001), (9, -5)].into(),
+            expired: [1, 4].into(),
+            after: [(judged, 7)].into(),
+        }
+    }
+
+    /// What is stored is read for good.
+    #[test]
+    fn the_stored_forms_stay_as_they_are() {
+        let id = DecisionId { segment: segment(2), number: 1 };
+        let decided = decision().to_item(&id);
+        assert_eq!(Decision::from_item(&decided, &log().workspace).unwrap(), decision());
+        let mut waiting = Waiting::new(at("2013-06-01T10:00:00Z"), 12).after(&decision());
+        let waits = waiting.to_item(key::waiting(&segment(2)));
+        assert_eq!(Waiting::from_item(&waits).unwrap(), waiting);
+        let from = "2013-03-01".parse().unwrap();
+        waiting.looked = Some(Looked { at: at("2013-06-01T12:00:00Z"), from, of: 0xab, is_all: true });
+        let looked = waiting.to_item(key::waiting(&segment(2)));
+        assert_eq!(Waiting::from_item(&looked).unwrap(), waiting);
+        let lines = [&decided, &waits, &looked].map(|item| format!("{}: {:?}", item.key, item.attributes));
+        insta::assert_snapshot!(lines.join("\n"));
+        assert!(Decision::from_item(&decided.with("v", 2), &log().workspace).is_err());
+        assert!(Waiting::from_item(&waits.with("v", 2)).is_err());
+    }
+
+    #[test]
+    fn the_greatest_decision_and_the_longest_wait_fit_an_item() {
+        let judges =
+            (0..MAX_DECIDED as u32).map(|row| (2 * row, if row % 2 == 0 { i64::MAX / 4 } else { 0 }));
+        let lane = |day: i32, lane| LogId {
+            day: Timestamp::default().plus_seconds(i64::from(day) * 86_400).day(),
+            lane,
+            kind: Kind::Outcomes,
+            ..log()
+        };
+        let logs = (0..MAX_DECIDED_DAYS as i32).flat_map(|day| (0..16).map(move |number| (day, number)));
+        let after = logs.map(|(day, number)| (lane(15_000 + day, number), key::MAX_SEQ)).collect();
+        let expired = (0..MAX_DECIDED as u32).map(|row| 2 * row + 1).collect();
+        let greatest = Decision { judges: judges.collect(), expired, after, ..decision() };
+        let item = greatest.to_item(&DecisionId { segment: segment(1), number: 1 });
+        assert!(item.size() < 200 * 1024, "{} bytes", item.size());
+        let mut waits = Waiting::new(at("2013-06-01T10:00:00Z"), MAX_SEGMENT_ROWS);
+        waits.left.retain(|row| row % 3 != 0 || row % 7 == 0);
+        assert!(waits.to_item(key::waiting(&segment(1))).size() < 20 * 1024);
+    }
+
+    #[tokio::test]
+    async fn each_outcome_is_decided_once_whoever_comes_too_late() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+        let arrived = at("2013-06-01T10:00:00Z");
+        let here = async || waiting(&table, &log().workspace, None, 10).await.unwrap().0;
+        // Segments are taken up one after the other, each once.
+        assert!(!take_up(&table, &segment(2), (arrived, 3)).await.unwrap());
+        assert!(take_up(&table, &segment(1), (arrived, 10)).await.unwrap());
+        assert!(!take_up(&table, &segment(1), (arrived, 10)).await.unwrap());
+        assert!(take_up(&table, &segment(2), (arrived, 0)).await.unwrap(), "an empty one waits for nothing");
+        assert!(take_up(&table, &segment(3), (arrived, 1)).await.unwrap());
+        assert_eq!(taken_up(&table, &log()).await.unwrap(), 3);
+        let both = here().await;
+        assert_eq!(both.iter().map(|(segment, _)| segment.seq).collect::<Vec<_>>(), [1, 3]);
+        let (some, next) = waiting(&table, &log().workspace, None, 1).await.unwrap();
+        assert_eq!(some, both[..1]);
+        assert_eq!(
+            waiting(&table, &log().workspace, next.as_ref(), 9).await.unwrap(),
+            (both[1..].to_vec(), None)
+        );
+        // Two workers know the same, and one of them decides.
+        let (mut mine, mut others) = (both[0].1.clone(), both[0].1.clone());
+        let id = |number| DecisionId { segment: segment(1), number };
+        assert!(decide(&table, &id(1), &decision()).await.unwrap());
+        assert!(!decide(&table, &id(1), &Decision { judges: [(0, 9)].into(), ..decision() }).await.unwrap());
+        let known = decisions(&table, &segment(1), 1).await.unwrap();
+        assert_eq!(known, [(id(1), decision())]);
+        mine = mine.after(&known[0].1);
+        assert_eq!(mine.left, [3, 5, 6, 7, 8].into());
+        assert!(write(&table, &segment(1), &mut mine).await.unwrap());
+        others = others.after(&known[0].1);
+        assert!(!write(&table, &segment(1), &mut others).await.unwrap(), "it was carried out already");
+        assert_eq!(here().await[0].1, mine);
+        // When all is decided nothing is left but the decisions.
+        let rest = Decision { judges: BTreeMap::new(), expired: mine.left.clone(), ..decision() };
+        assert!(decide(&table, &id(2), &rest).await.unwrap());
+        mine = mine.after(&rest);
+        assert!(write(&table, &segment(1), &mut mine).await.unwrap());
+        assert_eq!(here().await.len(), 1);
+        assert_eq!(decisions(&table, &segment(1), 2).await.unwrap(), [(id(2), rest)]);
+        assert_eq!(decisions(&table, &segment(1), 3).await.unwrap(), []);
+        // One that is missing is no end.
+        table.delete(&key::decision(&id(1)), Condition::None).await.unwrap();
+        assert!(decisions(&table, &segment(1), 1).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn what_is_decided_is_kept_until_it_was_carried_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+        assert!(take_up(&table, &segment(1), (Timestamp::default(), 10)).await.unwrap());
+        let id = DecisionId { segment: segment(1), number: 1 };
+        assert!(decide(&table, &id, &decision()).await.unwrap());
+        let workspace = log().workspace;
+        assert!(!delete(&table, &workspace, log().day).await.unwrap());
+        let (some, _) = waiting(&table, &workspace, None, 9).await.unwrap();
+        let mut after = some[0].1.clone().after(&decision());
+        assert!(write(&table, &segment(1), &mut after).await.unwrap());
+        assert!(delete(&table, &workspace, "2013-06-02".parse().unwrap()).await.unwrap());
+        assert_eq!(taken_up(&table, &log()).await.unwrap(), 1, "of another day");
+        assert!(delete(&table, &workspace, log().day).await.unwrap());
+        assert_eq!(taken_up(&table, &log()).await.unwrap(), 0);
+        assert_eq!(decisions(&table, &segment(1), 1).await.unwrap(), []);
+        assert_eq!(waiting(&table, &workspace, None, 9).await.unwrap(), (Vec::new(), None));
+    }
+
+    #[tokio::test]
+    async fn of_a_day_that_is_gone_nothing_is_taken_up_or_decided() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+        let gone = Expired { day: log().day, heads: BTreeMap::new(), at: Timestamp::default() };
+        table.put(gone.to_item(&log().workspace), Condition::Absent).await.unwrap();
+        assert!(!take_up(&table, &segment(1), (Timestamp::default(), 1)).await.unwrap());
+        let id = DecisionId { segment: segment(1), number: 1 };
+        assert!(!decide(&table, &id, &decision()).await.unwrap());
+        assert_eq!(waiting(&table, &log().workspace, None, 9).await.unwrap(), (Vec::new(), None));
+    }
+
+    proptest! {
+        #[test]
+        fn rows_with_instants_round_trip(judges in collection::btree_map(0u32..MAX_SEGMENT_ROWS as u32, any::<i64>(), 0..50)) {
+            prop_assert_eq!(decode(&encode(&judges)).unwrap(), judges);
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(bytes in collection::vec(any::<u8>(), 0..60)) {
+            let _ = decode(&bytes);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Finds which predictions outcomes judge that name none, and has them appended as the outcomes that they are then.
+//!
+//! What is decided about an outcome is written before it is appended ([`log::pending`]), and is what is appended, under the name of the
+//! decision. So a worker that dies in between leaves a decision that the next one carries out, and two workers at one time decide and append the same.
+//!
+//! An outcome judges the latest prediction of its key up to its `observed_at`, as far back as it says, of all that had been
+//! appended by one closed instant for all outcomes of a round. What finds none waits, and is looked for again when predictions have come.
+
+mod decide;
+mod round;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+};
+
+use async_trait::async_trait;
+use catalog::Catalog;
+use event::{Columns, Day, ErrorKind, Id, Kind, Result, Timestamp};
+use log::{
+    active,
+    key::{DecisionId, LogId, PendingSegment},
+    pending,
+    projection::Applied,
+    scan,
+};
+use table::Table;
+
+use self::round::Round;
+use crate::key_filters::{of_kind, rolled_up};
+
+/// How far before it was observed the prediction of an outcome may be that does not say so, in days.
+pub const LOOK_BACK_DAYS: i64 = 90;
+
+/// For how long an outcome waits, in days.
+pub const WAITS_DAYS: i64 = 90;
+
+/// How many segments that wait are read at once.
+const SEGMENTS_AT_ONCE: usize = 1_000;
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// Appends outcomes of which it was decided what they judge.
+#[async_trait]
+pub trait Append: Debug + Send + Sync {
+    /// For each log that they will go to, a segment that stands before any of them.
+    ///
+    /// # Errors
+    /// Those of the table.
+    async fn bounds(&self, workspace: &Id, outcomes: Columns) -> Result<BTreeMap<LogId, u64>>;
+
+    /// Appends those that are not there yet. They are always the same under the name of a decision. Those of days that are gone are left out.
+    ///
+    /// # Errors
+    /// Those of the table; `Conflict`, when the workspace is being deleted. It may be called again.
+    async fn append(
+        &self,
+        workspace: &Id,
+        id: &DecisionId,
+        outcomes: Columns,
+        after: &BTreeMap<LogId, u64>,
+    ) -> Result<()>;
+}
+
+/// What came of a round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resolved {
+    /// Outcomes whose prediction was found.
+    pub found: u64,
+    /// Outcomes that have waited for too long.
+    pub expired: u64,
+    /// Outcomes that wait.
+    pub waiting: u64,
+}
+
+/// Takes up what is pending in a workspace on the days from `first` on (all days, when that is `None`) and on the days `older`, looks for
+/// the predictions of all that waits, and has appended what is found.
+///
+/// # Errors
+/// Those of the table, and of `append`; `Corrupt`, after all else was done. It may be called again at any time.
+pub async fn resolve(
+    table: &dyn Table,
+    catalog: &Catalog,
+    append: &dyn Append,
+    workspace: &Id,
+    (first, older): (Option<Day>, &BTreeSet<Day>),
+    now: Timestamp,
+) -> Result<Resolved> {
+    let version = active::load(table, workspace).await?.version;
+    for (day, applied) in rolled_up(table, workspace, version, (first, older)).await? {
+        take_up(table, workspace, day, &applied).await?;
+    }
+    let mut resolved = Resolved::default();
+    let (mut some, mut next) = pending::waiting(table, workspace, None, SEGMENTS_AT_ONCE).await?;
+    if some.is_empty() || !takes_events(catalog, workspace).await? {
+        return Ok(resolved);
+    }
+    let round = Round::begin(table, catalog, append, (workspace, version), now).await?;
+    let mut corrupt = None;
+    loop {
+        match round.resolve(some, &mut resolved).await {
+            Err(error) if error.kind() == ErrorKind::Corrupt => corrupt = Some(error),
+            goes_on => {
+                if !goes_on? {
+                    break;
+                }
+            }
+        }
+        let Some(after) = next else { break };
+        (some, next) = pending::waiting(table, workspace, Some(&after), SEGMENTS_AT_ONCE).await?;
+    }
+    corrupt.map_or(Ok(resolved), Err)
+}
+
+/// Whether a workspace is there and is not being deleted.
+async fn takes_events(catalog: &Catalog, workspace: &Id) -> Result<bool> {
+    match catalog.workspace(workspace.as_str()).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        workspace => Ok(workspace?.check_open().is_ok()),
+    }
+}
+
+/// Whether all that is known of what waits in a workspace can be read.
+///
+/// # Errors
+/// `Corrupt`, when something cannot; those of the table.
+pub async fn check(table: &dyn Table, workspace: &Id) -> Result<()> {
+    let (mut some, mut next) = pending::waiting(table, workspace, None, SEGMENTS_AT_ONCE).await?;
+    loop {
+        for (segment, waiting) in some {
+            pending::decisions(table, &segment, waiting.decided + 1).await?;
+            let events = scan::segments(table, &segment.log, segment.seq, segment.seq).await?;
+            events.first().map(|segment| segment.unpack(|_| true)).transpose()?;
+        }
+        let Some(after) = next else { return Ok(()) };
+        (some, next) = pending::waiting(table, workspace, Some(&after), SEGMENTS_AT_ONCE).await?;
+    }
+}
+
+/// Takes up what a rollup covers of the pending outcomes of a day.
+async fn take_up(table: &dyn Table, workspace: &Id, day: Day, applied: &Applied) -> Result<()> {
+    for (name, last) in of_kind(applied, Kind::Pending) {
+        let Some(log) = scan::log_named(workspace, day, &name) else { continue };
+        let mut taken = pending::taken_up(table, &log).await?;
+        while taken < last {
+            let Some(next) = scan::after(table, &log, taken).await? else { break };
+            let segment = PendingSegment { log: log.clone(), seq: next.seq };
+            if next.seq != taken + 1
+                || !pending::take_up(table, &segment, (next.appended_at, next.rows)).await?
+            {
+                // Another worker takes them up, or the day is gone.
+                break;
+            }
+            taken = next.seq;
+        }
+    }
+    Ok(())
+}

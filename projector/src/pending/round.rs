@@ -1,0 +1,271 @@
+//! One look for the predictions of all that waits in a workspace.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use catalog::{Catalog, Kept};
+use evaluate::latest::{Answer, Looking};
+use event::{Columns, Day, Error, ErrorKind, Id, Result, Timestamp, Window};
+use fold::latest::Asked;
+use log::{
+    expired,
+    key::{DecisionId, PendingSegment},
+    pending::{self, Decision, Looked, Waiting},
+    scan,
+    segment_item::CLOSED_AFTER_SECONDS,
+};
+use table::Table;
+
+use super::{
+    Append, DAY_SECONDS, Resolved, SEGMENTS_AT_ONCE, WAITS_DAYS,
+    decide::{decisions, digest, outcomes_of, question},
+};
+use crate::{key_filters::rolled_up, stages::closed};
+
+/// How far back it is always seen whether predictions have come, in days before the round. Where something that waits looks further, it
+/// is seen further.
+const SEEN_DAYS: i64 = 400 + WAITS_DAYS;
+
+/// The most outcomes that are looked for together, unless one segment has more.
+const ROWS_AT_ONCE: usize = 100_000;
+
+/// What is the same for all that is looked for in a round.
+pub(super) struct Round<'a> {
+    table: &'a dyn Table,
+    catalog: &'a Catalog,
+    append: &'a dyn Append,
+    workspace: &'a Id,
+    version: u32,
+    as_of: Timestamp,
+    now: Timestamp,
+    /// From this day on it was seen what predictions there are.
+    first: Day,
+    /// A digest of what is covered of predictions from then on, and of what is left out.
+    of: u64,
+    /// Whether all that waits was looked for when it was the same. Else all of it is: of two outcomes of one key neither is found
+    /// before the other.
+    is_quiet: bool,
+}
+
+/// A segment in hand: its events, and of each row that waits its question.
+struct Held {
+    segment: PendingSegment,
+    waiting: Waiting,
+    columns: Columns,
+    asked: Vec<(u32, Asked)>,
+}
+
+/// That another worker is at what waits: it is left to that one. Who went on could append a later outcome before an earlier one of its key.
+struct Overtaken;
+
+type Step<T> = std::result::Result<T, Overtaken>;
+
+impl<'a> Round<'a> {
+    pub(super) async fn begin(
+        table: &'a dyn Table,
+        catalog: &'a Catalog,
+        append: &'a dyn Append,
+        (workspace, version): (&'a Id, u32),
+        now: Timestamp,
+    ) -> Result<Self> {
+        let as_of = closed(table, now);
+        let first = now.plus_seconds(-SEEN_DAYS * DAY_SECONDS).day();
+        let is_quiet = false;
+        let round = Self { table, catalog, append, workspace, version, as_of, now, first, of: 0, is_quiet };
+        round.seen().await
+    }
+
+    /// The same, having seen what predictions there are, and in which nothing is looked for if nothing has come.
+    async fn seen(mut self) -> Result<Self> {
+        let mut looked = BTreeSet::new();
+        let mut is_all = true;
+        let mut after = None;
+        loop {
+            let (some, next) =
+                pending::waiting(self.table, self.workspace, after.as_ref(), SEGMENTS_AT_ONCE).await?;
+            for (_, waiting) in some {
+                is_all &= waiting.looked.is_some_and(|looked| looked.is_all);
+                looked.extend(waiting.looked.map(|looked| (looked.from, looked.of)));
+            }
+            let Some(next) = next else { break };
+            after = Some(next);
+        }
+        self.first = looked.first().map_or(self.first, |(from, _)| self.first.min(*from));
+        let days = (Some(self.first), &BTreeSet::new());
+        let covered = rolled_up(self.table, self.workspace, self.version, days).await?;
+        self.of = digest(&covered, &self.left_out(self.first).await?);
+        self.is_quiet = is_all && looked.iter().all(|(_, of)| *of == self.of);
+        Ok(self)
+    }
+
+    /// The last day of which something may be asked.
+    fn last(&self) -> Day {
+        self.now.plus_seconds(DAY_SECONDS).day()
+    }
+
+    /// The segments that were skipped from a day on.
+    async fn left_out(&self, first: Day) -> Result<BTreeSet<(log::key::LogId, u64)>> {
+        let counts = |by: &str| by != log::skipped::BY_FEATURES;
+        let days = (first, self.last());
+        log::skipped::between(self.table, self.workspace, self.version, days, counts).await
+    }
+
+    /// Looks for the predictions of some segments, in their order, or carries out what was decided about them before; whether to go on.
+    ///
+    /// # Errors
+    /// Those of the table, and of `append`; `Corrupt`, after the rest was done.
+    pub(super) async fn resolve(
+        &self,
+        some: Vec<(PendingSegment, Waiting)>,
+        resolved: &mut Resolved,
+    ) -> Result<bool> {
+        let (mut held, mut rows, mut corrupt) = (Vec::new(), 0, None);
+        for (segment, waiting) in some {
+            rows += waiting.left.len();
+            match self.hold(segment, waiting, resolved).await {
+                Err(error) if error.kind() == ErrorKind::Corrupt => corrupt = Some(error),
+                one => match one? {
+                    Ok(one) => held.extend(one),
+                    Err(Overtaken) => return Ok(false),
+                },
+            }
+            if rows >= ROWS_AT_ONCE {
+                rows = 0;
+                if !self.look(std::mem::take(&mut held), resolved).await? {
+                    return Ok(false);
+                }
+            }
+        }
+        let goes_on = self.look(held, resolved).await?;
+        corrupt.map_or(Ok(goes_on), Err)
+    }
+
+    /// Looks for the predictions of what is held, and settles it; whether to go on.
+    async fn look(&self, held: Vec<Held>, resolved: &mut Resolved) -> Result<bool> {
+        let asked: Vec<Asked> =
+            held.iter().flat_map(|held| &held.asked).map(|(_, asked)| asked.clone()).collect();
+        let Some(first) = held.iter().map(Held::first).min() else { return Ok(true) };
+        let left_out = Arc::new(self.left_out(first).await?);
+        let days = Window::new(first, self.last().max(first))?;
+        let kept: Kept = self.catalog.kept(self.workspace, days, self.now).await?;
+        let Self { workspace, version, as_of, .. } = *self;
+        let looking = Looking { workspace, version, as_of, left_out };
+        let mut answers = looking.look(self.table, &asked, &|day| kept.keeps(day)).await?.into_iter();
+        for held in held {
+            let of_rows: Vec<(u32, Answer)> =
+                held.asked.iter().map(|(row, _)| *row).zip(answers.by_ref()).collect();
+            if self.settle(held, of_rows, resolved).await?.is_err() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Carries out what was decided about a segment, and reads what still waits of it if it is to be looked for.
+    async fn hold(
+        &self,
+        segment: PendingSegment,
+        mut waiting: Waiting,
+        resolved: &mut Resolved,
+    ) -> Result<Step<Option<Held>>> {
+        // A worker that died may have left a decision here; what it found was not covered then, and once it is the round is not quiet.
+        if self.is_quiet && !self.is_due(&waiting) {
+            resolved.waiting += waiting.left.len() as u64;
+            return Ok(Ok(None));
+        }
+        let known = pending::decisions(self.table, &segment, waiting.decided + 1).await?;
+        let columns = match scan::segments(self.table, &segment.log, segment.seq, segment.seq).await {
+            Ok(segments) => segments.first().map(|segment| segment.unpack(|_| true)).transpose()?,
+            Err(error) if error.kind() == ErrorKind::Incomplete => None,
+            Err(error) => return Err(error),
+        };
+        let Some(columns) = columns else {
+            let log = &segment.log;
+            if expired::load(self.table, &log.workspace, log.day).await?.is_none() {
+                return Err(Error::corrupt(format!("the pending outcomes {segment} are missing")));
+            }
+            // Expiry deletes what waits.
+            return Ok(Ok(None));
+        };
+        for (id, decision) in known {
+            if self.carry_out(&id, &decision, &columns, &mut waiting).await?.is_err() {
+                return Ok(Err(Overtaken));
+            }
+        }
+        if waiting.left.is_empty() {
+            return Ok(Ok(None));
+        }
+        let asked = waiting.left.iter().map(|row| Ok((*row, question(&columns, *row as usize)?)));
+        let asked = asked.collect::<Result<_>>()?;
+        Ok(Ok(Some(Held { segment, waiting, columns, asked })))
+    }
+
+    /// Whether what is left of a segment has waited for long enough.
+    fn is_due(&self, waiting: &Waiting) -> bool {
+        waiting.arrived_at.plus_seconds(WAITS_DAYS * DAY_SECONDS) <= self.as_of
+    }
+
+    /// Decides what was found of a segment, and what has waited for too long.
+    async fn settle(
+        &self,
+        held: Held,
+        answers: Vec<(u32, Answer)>,
+        resolved: &mut Resolved,
+    ) -> Result<Step<()>> {
+        let from = held.first();
+        let Held { segment, mut waiting, columns, .. } = held;
+        for decision in decisions(&answers, self.is_due(&waiting), self.as_of) {
+            let id = DecisionId { segment: segment.clone(), number: waiting.decided + 1 };
+            let outcomes = outcomes_of(&decision, &columns)?;
+            let after = match outcomes.rows {
+                0 => BTreeMap::new(),
+                _ => self.append.bounds(self.workspace, outcomes).await?,
+            };
+            let decision = Decision { after, ..decision };
+            if !pending::decide(self.table, &id, &decision).await?
+                || self.carry_out(&id, &decision, &columns, &mut waiting).await?.is_err()
+            {
+                return Ok(Err(Overtaken));
+            }
+            resolved.found += decision.judges.len() as u64;
+            resolved.expired += decision.expired.len() as u64;
+        }
+        if waiting.left.is_empty() {
+            return Ok(Ok(()));
+        }
+        resolved.waiting += waiting.left.len() as u64;
+        let at = waiting.looked.filter(|looked| looked.of == self.of).map_or(self.now, |looked| looked.at);
+        // What could not be read, or is further back than was seen, is looked for again.
+        let is_told = !answers.iter().any(|(_, answer)| matches!(answer, Answer::Unreadable(..)));
+        let is_all = is_told && from >= self.first && at.plus_seconds(CLOSED_AFTER_SECONDS) <= self.as_of;
+        waiting.looked = Some(Looked { at, from, of: self.of, is_all });
+        pending::write(self.table, &segment, &mut waiting).await.map(|_| Ok(()))
+    }
+
+    /// Has the outcomes of a decision appended, and notes that they are.
+    async fn carry_out(
+        &self,
+        id: &DecisionId,
+        decision: &Decision,
+        columns: &Columns,
+        waiting: &mut Waiting,
+    ) -> Result<Step<()>> {
+        let outcomes = outcomes_of(decision, columns)?;
+        if outcomes.rows > 0 {
+            self.append.append(self.workspace, id, outcomes, &decision.after).await?;
+        }
+        *waiting = waiting.clone().after(decision);
+        let is_noted = pending::write(self.table, &id.segment, waiting).await?;
+        Ok(if is_noted { Ok(()) } else { Err(Overtaken) })
+    }
+}
+
+impl Held {
+    /// The first day of which something is asked.
+    fn first(&self) -> Day {
+        let first = self.asked.iter().map(|(_, asked)| asked.from).min();
+        first.and_then(Timestamp::from_micros).map_or(Day::FIRST, Timestamp::day)
+    }
+}

@@ -1,0 +1,165 @@
+//! Random histories of outcomes without a date end as going through all events says. Each on a SQLite file and on DynamoDB Local.
+
+use std::sync::atomic::Ordering;
+
+use event::{Kind, Timestamp};
+use log::{key::PendingSegment, pending as kept, scan};
+use query::{Request, What, Words};
+use serde_json::json;
+use tests::{
+    on_both_engines,
+    scene::{Scene, csv},
+    world::at,
+};
+
+use crate::pending::{append, observe, outcome, resolved, round};
+
+on_both_engines!(Scene::on: histories_end_as_going_through_all_events_says,);
+
+/// What was predicted: key, instant, when it was appended, and whether that takes it back.
+type Predicted = (String, Timestamp, Timestamp, bool);
+
+/// What was observed: key, instant, when it was appended, and the label that says which one it is.
+type Observed = (String, Timestamp, Timestamp, String);
+
+/// Going through all predictions that had been appended by an instant.
+fn naive(
+    predicted: &[Predicted],
+    (key, observed_at): (&str, Timestamp),
+    as_of: Timestamp,
+) -> Option<Timestamp> {
+    let known: Vec<&Predicted> = predicted.iter().filter(|one| one.2 <= as_of).collect();
+    let counts = |(number, one): &(usize, &&Predicted)| {
+        let is_taken_back =
+            known[*number..].iter().any(|later| later.0 == one.0 && later.1 == one.1 && later.3);
+        one.0 == key && one.1 <= observed_at && !one.3 && !is_taken_back
+    };
+    known.iter().enumerate().filter(counts).map(|(_, one)| one.1).max()
+}
+
+/// Random histories of predictions, some of them taken back, and outcomes without a date, with rounds that die at some steps. Each
+/// outcome judges what going through all events finds as of the first round that found something, and is there once.
+async fn histories_end_as_going_through_all_events_says(scene: Scene) {
+    let mut random = fastrand::Rng::with_seed(20_260_608);
+    scene.world.catalog.set_lanes(scene.id(), 3).await.unwrap();
+    let mut now = at("2026-06-08T23:40:00Z");
+    let (mut predicted, mut observed, mut whole) = (Vec::<Predicted>::new(), Vec::new(), Vec::new());
+    for step in 0..60 {
+        now = now.plus_seconds(20 + random.i64(0..40));
+        let text = now.to_string();
+        let key = format!("k{}", random.u32(0..5));
+        let instant = at(&format!("2026-06-0{}T0{}:00:00Z", 1 + random.u32(0..7), random.u32(0..10)));
+        match random.u32(0..10) {
+            0..4 => {
+                let is_withdrawn = random.u32(0..4) == 0;
+                let mut event =
+                    json!({ "key": key, "predicted_at": instant.to_string(), "release": "v1", "score": 0.5 });
+                if is_withdrawn {
+                    event = json!({
+                        "key": key, "predicted_at": instant.to_string(), "release": "v1", "withdrawn": true, "reason": "wrong",
+                    });
+                }
+                scene.append(Kind::Predictions, json!([event]), &text).await.unwrap();
+                predicted.push((key, instant, now, is_withdrawn));
+            }
+            4..7 => {
+                // The label says which one it is.
+                let label = format!("o{step}");
+                let event = outcome(&key, &instant.to_string(), &label);
+                observe(&scene, vec![event.clone()], Some(&label), &text).await.unwrap();
+                let again = observe(&scene, vec![event], Some(&label), &now.plus_seconds(1).to_string())
+                    .await
+                    .unwrap();
+                assert!(again.replayed);
+                observed.push((key, instant, now, label));
+            }
+            dies => {
+                let append = append(&scene, &text);
+                append.lost.store(u32::from(dies == 8), Ordering::Relaxed);
+                append.unheard.store(u32::from(dies == 9), Ordering::Relaxed);
+                if round(&scene, &append, &text).await.is_ok() {
+                    whole.push(now);
+                }
+            }
+        }
+    }
+    for _ in 0..2 {
+        now = now.plus_seconds(60);
+        resolved(&scene, &now.to_string()).await;
+        whole.push(now);
+    }
+    let mut expected = expected(&scene, &predicted, &observed, &whole).await;
+    expected.sort_unstable();
+    let columns = Some("day,key,predicted_at,label");
+    let words = Words { from: "2026-06-01", to: "2026-06-30", columns, ..Words::default() };
+    let request = Request::parse(What::Events(Kind::Outcomes), &words).unwrap();
+    let text = csv(scene.query(at("2026-06-30T00:00:00Z")).run(scene.id(), &request).await.unwrap());
+    let line = |line: &str| {
+        let cells: Vec<&str> = line.split(',').collect();
+        format!("{},{},{},{}", cells[0], cells[1], at(cells[2]).micros(), cells[3])
+    };
+    let mut all: Vec<String> = text.lines().skip(1).map(line).collect();
+    all.sort_unstable();
+    assert_eq!(all, expected);
+    assert!(all.len() > 5 && all.len() < observed.len(), "{} of {}", all.len(), observed.len());
+    scene.assert_verified().await;
+}
+
+/// What is to be stored of outcomes, after whole rounds at some instants.
+async fn expected(
+    scene: &Scene,
+    predicted: &[Predicted],
+    observed: &[Observed],
+    whole: &[Timestamp],
+) -> Vec<String> {
+    let mut expected = Vec::new();
+    for (key, observed_at, appended, label) in observed {
+        let found = whole
+            .iter()
+            .filter(|now| *now >= appended)
+            .find_map(|now| naive(predicted, (key, *observed_at), now.plus_seconds(-30)));
+        // A round that died may have decided before it did; what it found was found as of then.
+        let by_dead = decided(scene, label).await;
+        let judged = match by_dead {
+            Some((judged, as_of)) => {
+                assert_eq!(naive(predicted, (key, *observed_at), as_of), Some(judged), "{label}");
+                let earlier = whole.iter().filter(|now| *now >= appended && now.plus_seconds(-30) < as_of);
+                for now in earlier {
+                    assert_eq!(naive(predicted, (key, *observed_at), now.plus_seconds(-30)), None, "{label}");
+                }
+                Some(judged)
+            }
+            None => {
+                assert_eq!(found, None, "{label}");
+                None
+            }
+        };
+        expected.extend(judged.map(|judged| format!("{},{key},{},{label}", judged.day(), judged.micros())));
+    }
+    expected
+}
+
+/// What was decided about the outcome with a label, and as of when.
+async fn decided(scene: &Scene, label: &str) -> Option<(Timestamp, Timestamp)> {
+    for head in scan::heads(&*scene.table, scene.id()).await.unwrap() {
+        if head.log.kind != Kind::Pending {
+            continue;
+        }
+        for stored in scan::segments(&*scene.table, &head.log, 1, head.seq).await.unwrap() {
+            let columns = stored.unpack(|name| name == "label").unwrap();
+            let row =
+                (0..columns.rows).find(|row| columns.column("label").unwrap().text(*row) == Some(label));
+            let Some(row) = row else { continue };
+            let segment = PendingSegment { log: head.log.clone(), seq: stored.seq };
+            let mut found = None;
+            for (_, decision) in kept::decisions(&*scene.table, &segment, 1).await.unwrap() {
+                if let Some(judged) = decision.judges.get(&(row as u32)) {
+                    assert_eq!(found, None, "{label} is decided twice");
+                    found = Some((Timestamp::from_micros(*judged).unwrap(), decision.as_of));
+                }
+            }
+            return found;
+        }
+    }
+    None
+}

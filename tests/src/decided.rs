@@ -1,0 +1,65 @@
+//! Appends what a projector decided about pending outcomes, by the ingest of a test; and can be told to fail.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use event::{Columns, Error, Id, Result};
+use ingest::Ingest;
+use log::key::{DecisionId, LogId};
+use projector::pending::Append;
+
+/// Appends by an ingest.
+#[derive(Debug)]
+pub struct ByIngest {
+    ingest: Arc<Ingest>,
+    /// How many calls are still lost before anything is done.
+    pub lost: AtomicU32,
+    /// How many answers are still lost of appends that were made.
+    pub unheard: AtomicU32,
+    /// How many rows were appended.
+    pub rows: AtomicU32,
+}
+
+impl ByIngest {
+    /// By this one, without failing.
+    pub fn new(ingest: Ingest) -> Self {
+        let none = AtomicU32::default;
+        Self { ingest: Arc::new(ingest), lost: none(), unheard: none(), rows: none() }
+    }
+}
+
+/// Whether a call is one of those that are lost.
+fn is_lost(left: &AtomicU32) -> bool {
+    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+}
+
+#[async_trait]
+impl Append for ByIngest {
+    async fn bounds(&self, workspace: &Id, outcomes: Columns) -> Result<BTreeMap<LogId, u64>> {
+        self.ingest.bounds_of_decided(workspace, outcomes).await
+    }
+
+    async fn append(
+        &self,
+        workspace: &Id,
+        id: &DecisionId,
+        outcomes: Columns,
+        after: &BTreeMap<LogId, u64>,
+    ) -> Result<()> {
+        if is_lost(&self.lost) {
+            return Err(Error::unavailable("the process died before the append"));
+        }
+        let rows = self.ingest.append_decided(workspace, id, outcomes, after).await?;
+        self.rows.fetch_add(rows as u32, Ordering::Relaxed);
+        match is_lost(&self.unheard) {
+            true => Err(Error::unavailable("the process died after the append")),
+            false => Ok(()),
+        }
+    }
+}
