@@ -93,6 +93,25 @@ fn the_last_event_of_a_key_counts_whatever_clocks_and_lanes_do() {
     println!("{lanes:?} lanes, {refused} refused, {died} died, {misplaced} misplaced by batch");
 }
 
+/// Projectors that fail, die and get into each other's way decide once what each outcome without a date judges, and append it once.
+#[test]
+fn an_outcome_without_a_date_is_decided_and_appended_once() {
+    let (mut came, mut judged, mut decisions, mut died) = (0, 0, 0, 0);
+    let seeds = (seeds() / 40).max(8);
+    for seed in 0..seeds {
+        let judging = tests::sim::resolving(seed);
+        assert_eq!(judging.violations, Vec::<String>::new(), "seed {seed}");
+        came += judging.came;
+        judged += judging.judged;
+        decisions += judging.decisions;
+        died += judging.died;
+    }
+    println!(
+        "{seeds} seeds: {came} outcomes without a date, {judged} judge something, {decisions} decisions, {died} died"
+    );
+    assert!(judged * 3 > came && judged < came && died > seeds, "{judged} of {came}, {died} died");
+}
+
 /// A day that expires while it is evaluated in parts and rebuilt keeps the figures of all that was appended.
 #[test]
 fn what_expires_during_a_rebuild_keeps_its_whole_evaluation() {

@@ -8,6 +8,7 @@
 //!   It also does, on demand, what a projector with a certain bug would do ([`Planted`]).
 //! - [`clocks`] lets the clocks of workers disagree and jump while events expire.
 //! - [`writers`] lets the clocks of ingest services disagree and jump while lanes change and they die.
+//! - [`resolving`] lets projectors that die decide what outcomes without a date judge.
 //! - [`crossings`] has alert rules judged, and what crosses posted to receivers that fail.
 //! - [`retained`] lets a day expire while it is evaluated and rebuilt, in items that are small.
 //! - [`run`] runs a list of operations, lets everything settle, and says what went wrong. [`shrink`] makes a list that
@@ -18,6 +19,7 @@ mod ops;
 pub mod process;
 mod random;
 mod regressions;
+mod resolving;
 mod scene;
 mod shrink;
 pub mod world;
@@ -27,6 +29,7 @@ pub use clocks::{Expired, clocks};
 pub use ops::{Change, Op, ops};
 pub use random::Random;
 pub use regressions::{REGRESSIONS, Regression};
+pub use resolving::{Judging, resolving};
 pub use scene::{Crossed, Gone, RunReport, crossings, grow, retained, run, run_ops};
 pub use shrink::shrink;
 pub use writers::{Written, writers};

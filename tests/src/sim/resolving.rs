@@ -1,0 +1,316 @@
+//! Outcomes without a date: ingest services append them beside the predictions that they judge, and projectors that fail, die in the
+//! middle and get into each other's way decide what each of them judges. In the end each is appended once, and judges what going
+//! through all events says.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use catalog::{Catalog, ReleaseSpec, Workspace};
+use event::{Columns, Kind, Result, Task, Timestamp, fields::WITHDRAWN};
+use ingest::{Ingest, Remember, SubmitError, json::read_ndjson};
+use log::{
+    key::{self, PendingSegment},
+    pending::{self, Decision},
+    segment_item::{CLOSED_AFTER_SECONDS, Segment},
+};
+use projector::{WorkspaceDay, pending::resolve, project::project, sweep::sweep};
+use table::Table;
+use tokio::time::{sleep, timeout};
+
+use super::{
+    process::{Gate, Process},
+    random::Random,
+    world::World,
+};
+use crate::decided::ByIngest;
+
+/// How many services append and how many batches each of them, and how many projectors there are.
+const WRITERS: u64 = 3;
+const BATCHES: u64 = 14;
+const WORKERS: u64 = 3;
+
+/// Of how many keys events are.
+const KEYS: u64 = 4;
+
+/// One call in so many fails.
+const FAULTS: u64 = 40;
+
+/// For how long a process goes on when it is to die.
+const MAX_MILLIS: u64 = 900;
+
+/// How often something is tried before the simulation gives up.
+const MAX_TRIES: usize = 500;
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judging {
+    /// What was wrong.
+    pub violations: Vec<String>,
+    /// How many outcomes came without a date, and how many of them judge something.
+    pub came: usize,
+    /// How many of them judge something.
+    pub judged: usize,
+    /// How many decisions there are.
+    pub decisions: usize,
+    /// How often a projector died in a round.
+    pub died: u64,
+}
+
+struct Scene {
+    world: Arc<World>,
+    random: Random,
+    workspace: Workspace,
+    is_over: AtomicBool,
+    died: AtomicU64,
+}
+
+/// Runs a seed.
+///
+/// # Panics
+/// When there can be no runtime.
+pub fn resolving(seed: u64) -> Judging {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime").block_on(run(seed)).expect("a catalog in memory")
+}
+
+async fn run(seed: u64) -> Result<Judging> {
+    let world = World::new();
+    let setup = table(&world, seed, 0);
+    let catalog = Catalog::new(Arc::clone(&setup));
+    let now = world.clock.now();
+    let workspace = catalog.ensure_workspace("sim/one", now).await?;
+    let task = Task::Binary { positive_label: "1".into() };
+    catalog.ensure_model(workspace.id(), "m", &task, now).await?;
+    let spec = ReleaseSpec { name: "v1".into(), model: "m".into(), configuration: None, environment: None };
+    catalog.ensure_release(workspace.id(), &spec, now).await?;
+    let scene = Arc::new(Scene {
+        world: Arc::clone(&world),
+        random: Random::new(seed),
+        workspace,
+        is_over: AtomicBool::new(false),
+        died: AtomicU64::new(0),
+    });
+    world.faults.store(FAULTS, Ordering::Relaxed);
+    let writers: Vec<_> =
+        (1..=WRITERS).map(|writer| tokio::spawn(write(Arc::clone(&scene), seed, writer))).collect();
+    let workers: Vec<_> =
+        (1..=WORKERS).map(|worker| tokio::spawn(work(Arc::clone(&scene), seed, WRITERS + worker))).collect();
+    let mut judging = Judging::default();
+    for task in writers {
+        sleep(Duration::from_millis(700)).await;
+        _ = catalog.set_lanes(scene.workspace.id(), 1 + scene.random.below(4) as u8).await;
+        if let Err(error) = task.await {
+            judging.violations.push(format!("a writer gave up: {error}"));
+        }
+    }
+    scene.is_over.store(true, Ordering::Relaxed);
+    for task in workers {
+        if let Err(error) = task.await {
+            judging.violations.push(format!("a projector gave up: {error}"));
+        }
+    }
+    // All is healed: what is there is closed, and two rounds later nothing is left that can be found.
+    world.faults.store(0, Ordering::Relaxed);
+    for _ in 0..3 {
+        sleep(Duration::from_secs(2 * CLOSED_AFTER_SECONDS as u64)).await;
+        round(&scene, &setup).await?;
+    }
+    judging.died = scene.died.load(Ordering::Relaxed);
+    judge(&scene, &setup, &mut judging).await?;
+    Ok(judging)
+}
+
+fn table(world: &Arc<World>, seed: u64, number: u64) -> Arc<dyn Table> {
+    let seed = seed.wrapping_mul(1_000).wrapping_add(number);
+    Arc::new(Process::new(Arc::clone(world), seed, &number.to_string(), Arc::<Gate>::default(), None))
+}
+
+/// Sends batches, each until it is acknowledged.
+async fn write(scene: Arc<Scene>, seed: u64, writer: u64) {
+    let ingest = Ingest::new(table(&scene.world, seed, writer), scene.world.clock.clone());
+    for number in 0..BATCHES {
+        sleep(Duration::from_millis(scene.random.below(20_000))).await;
+        let (kind, body) = scene.batch(writer, number);
+        let key = scene.random.hits(2).then(|| format!("{writer}-{number}"));
+        let mut is_done = false;
+        for _ in 0..MAX_TRIES {
+            let batch = read_ndjson(kind, body.as_bytes(), scene.world.clock.now()).expect("good rows");
+            let sent = ingest.submit(&scene.workspace, batch, key.as_deref(), Remember::Week);
+            match sent.await {
+                Ok(_) => is_done = true,
+                Err(SubmitError::Store(error)) => {
+                    assert!(error.may_pass() || error.is_conflict(), "{error}");
+                }
+                Err(error) => panic!("{error}"),
+            }
+            // What was acknowledged may come again.
+            if is_done && !scene.random.hits(5) {
+                break;
+            }
+        }
+        assert!(is_done, "batch {number} of writer {writer} was never acknowledged");
+    }
+}
+
+impl Scene {
+    /// A prediction, one in six taken back, or one to three outcomes that do not say which one they judge.
+    fn batch(&self, writer: u64, number: u64) -> (Kind, String) {
+        let instant = || format!("2026-06-0{}T0{}:00:00Z", 1 + self.random.below(7), self.random.below(10));
+        let key = || format!("k{}", self.random.below(KEYS));
+        if self.random.hits(2) {
+            let (key, at) = (key(), instant());
+            let more = if self.random.hits(6) { r#","withdrawn":true,"reason":"wrong""# } else { "" };
+            let row = format!(r#"{{"key":"{key}","predicted_at":"{at}","release":"v1","score":0.5{more}}}"#);
+            return (Kind::Predictions, row);
+        }
+        let row = |row: u64| {
+            format!(
+                r#"{{"key":"{}","observed_at":"{}","label":"o{writer}-{number}-{row}"}}"#,
+                key(),
+                instant()
+            )
+        };
+        let rows: Vec<String> = (0..1 + self.random.below(3)).map(row).collect();
+        (Kind::Outcomes, rows.join("\n"))
+    }
+}
+
+/// A projector that goes round after round, and dies in some of them.
+async fn work(scene: Arc<Scene>, seed: u64, number: u64) {
+    let table = table(&scene.world, seed, number);
+    while !scene.is_over.load(Ordering::Relaxed) {
+        sleep(Duration::from_millis(scene.random.below(15_000))).await;
+        let patience = match scene.random.hits(3) {
+            true => Duration::from_millis(scene.random.below(MAX_MILLIS)),
+            false => Duration::from_secs(600),
+        };
+        match timeout(patience, round(&scene, &table)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => assert!(error.may_pass() || error.is_conflict(), "{error}"),
+            Err(_) => _ = scene.died.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+}
+
+/// Folds what is behind, and decides what can be decided.
+async fn round(scene: &Scene, table: &Arc<dyn Table>) -> Result<()> {
+    let workspace = scene.workspace.id();
+    for log in sweep(&**table, workspace).await?.logs.into_keys() {
+        let day = WorkspaceDay { workspace: workspace.clone(), day: log.day };
+        project(&**table, 1, &day, &[log].into()).await?;
+    }
+    let (catalog, now) = (Catalog::new(Arc::clone(table)), scene.world.clock.now());
+    let append = ByIngest::new(Ingest::new(Arc::clone(table), scene.world.clock.clone()));
+    resolve(&**table, &catalog, &append, workspace, (None, &BTreeSet::new()), now).await.map(drop)
+}
+
+/// A prediction: its key, its instant, when it was appended, and whether it takes back what came before.
+type Predicted = (String, i64, Timestamp, bool);
+
+/// The latest prediction of a key up to an instant, of those that had been appended by another one.
+fn naive(predicted: &[Predicted], (key, observed_at): (&str, i64), as_of: Timestamp) -> Option<i64> {
+    let known: Vec<&Predicted> = predicted.iter().filter(|one| one.2 <= as_of).collect();
+    let counts = |(number, one): &(usize, &&Predicted)| {
+        let is_taken_back =
+            || known[*number..].iter().any(|later| (&later.0, later.1) == (&one.0, one.1) && later.3);
+        one.0 == key && one.1 <= observed_at && !one.3 && !is_taken_back()
+    };
+    known.iter().enumerate().filter(counts).map(|(_, one)| one.1).max()
+}
+
+/// All segments, in the order in which the table made them.
+fn segments(world: &World) -> Result<Vec<(Segment, Columns)>> {
+    let mut found: Vec<_> = {
+        let state = world.lock();
+        let all = state.items.values().filter(|stored| key::parse_segment(&stored.item.key).is_some());
+        all.map(|stored| (stored.created, stored.item.clone())).collect()
+    };
+    found.sort_by_key(|(created, _)| *created);
+    let unpacked = found.into_iter().map(|(_, item)| {
+        let segment = Segment::from_item(item)?;
+        let columns = segment.unpack(|_| true)?;
+        Ok((segment, columns))
+    });
+    unpacked.collect()
+}
+
+fn text(columns: &Columns, name: &str, row: usize) -> String {
+    columns.column(name).and_then(|column| column.text(row)).unwrap_or_default().to_owned()
+}
+
+fn time(columns: &Columns, name: &str, row: usize) -> i64 {
+    columns.column(name).and_then(|column| column.time(row)).unwrap_or_default()
+}
+
+/// Compares what was appended with what going through all events says.
+async fn judge(scene: &Scene, table: &Arc<dyn Table>, judging: &mut Judging) -> Result<()> {
+    let segments = segments(&scene.world)?;
+    let rows = |kind| {
+        let of_kind = segments.iter().filter(move |(segment, _)| segment.log.kind == kind);
+        of_kind.flat_map(|(segment, columns)| (0..columns.rows).map(move |row| (segment, columns, row)))
+    };
+    let predicted: Vec<Predicted> = rows(Kind::Predictions)
+        .map(|(segment, columns, row)| {
+            let is_withdrawn = columns.column(WITHDRAWN).is_some_and(|column| column.text(row).is_some());
+            (text(columns, "key", row), time(columns, "predicted_at", row), segment.appended_at, is_withdrawn)
+        })
+        .collect();
+    // What was appended, by its label, in the order in which it was.
+    let mut appended = BTreeMap::<String, Vec<(usize, i64)>>::new();
+    for (number, (_, columns, row)) in rows(Kind::Outcomes).enumerate() {
+        appended
+            .entry(text(columns, "label", row))
+            .or_default()
+            .push((number, time(columns, "predicted_at", row)));
+    }
+    let mut decided = BTreeMap::<(PendingSegment, u32), (i64, Timestamp)>::new();
+    let all: BTreeSet<PendingSegment> = rows(Kind::Pending)
+        .map(|(segment, ..)| PendingSegment { log: segment.log.clone(), seq: segment.seq })
+        .collect();
+    for segment in all {
+        for (_, Decision { judges, as_of, .. }) in pending::decisions(&**table, &segment, 1).await? {
+            judging.decisions += 1;
+            decided.extend(judges.into_iter().map(|(row, at)| ((segment.clone(), row), (at, as_of))));
+        }
+    }
+    let end = scene.world.clock.now();
+    let mut last = BTreeMap::<(String, i64, i64), usize>::new();
+    for (segment, columns, row) in rows(Kind::Pending) {
+        judging.came += 1;
+        let (key, observed_at) = (text(columns, "key", row), time(columns, "observed_at", row));
+        let label = text(columns, "label", row);
+        let of = (PendingSegment { log: segment.log.clone(), seq: segment.seq }, row as u32);
+        let found = appended.remove(&label).unwrap_or_default();
+        let Some((judged, as_of)) = decided.get(&of).copied() else {
+            let known = naive(&predicted, (&key, observed_at), end);
+            if known.is_some() || !found.is_empty() {
+                judging.violations.push(format!("{label} waits, and is {found:?}; there is {known:?}"));
+            }
+            continue;
+        };
+        judging.judged += 1;
+        let known = naive(&predicted, (&key, observed_at), as_of);
+        if known != Some(judged) || found.len() != 1 || found[0].1 != judged {
+            judging
+                .violations
+                .push(format!("{label} is {found:?}, decided {judged}; as of {as_of} there is {known:?}"));
+            continue;
+        }
+        // Of two that judge the same and were observed at once, the later one must be the later one in the log.
+        if let Some(before) = last.insert((key, observed_at, judged), found[0].0)
+            && before > found[0].0
+        {
+            judging.violations.push(format!("{label} was appended before what came before it"));
+        }
+    }
+    if !appended.is_empty() {
+        judging.violations.push(format!("nobody sent {appended:?}"));
+    }
+    Ok(())
+}
