@@ -46,6 +46,7 @@ use crate::{
     tail::{self, ConsumerCommand, TailArgs},
     telemetry::logs,
     up::{self, UpArgs},
+    upgrade::{self, UpgradeArgs},
     verify::{self, VerifyArgs},
     webhook::WebhookArgs,
 };
@@ -116,6 +117,8 @@ enum Command {
     Verify(VerifyArgs),
     /// Fold the log of a workspace again beside what is served, then serve the result.
     Rebuild(RebuildArgs),
+    /// Write again what is in the form of an older Almanac, while services go on.
+    Upgrade(UpgradeArgs),
     /// List, show, retry or skip segments that the projector refused.
     #[command(subcommand)]
     Dlq(DlqCommand),
@@ -243,6 +246,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<Exit> {
         }
         Command::Projector(webhooks) => projector::command(config, &webhooks).await?,
         Command::Rebuild(args) => rebuild::command(config, &args).await?,
+        Command::Upgrade(args) => upgrade::command(config, &args).await?,
         Command::Dlq(command) => dlq::command(config, command).await?,
         Command::Status { format } => status::command(config, format).await?,
         Command::Category(command) => root::command(config, EntityKind::Category, command).await?,

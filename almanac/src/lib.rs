@@ -61,6 +61,7 @@ mod tail;
 mod telemetry;
 mod tls;
 pub mod up;
+mod upgrade;
 mod verify;
 mod webhook;
 

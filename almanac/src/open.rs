@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use event::{Error, Result};
+use catalog::Catalog;
+use event::{Clock, Error, Result, Timestamp};
+use log::layout;
 use table::{Measured, Table};
 
 use crate::config::{Config, Origin};
@@ -11,6 +13,20 @@ use crate::config::{Config, Origin};
 /// making one costs money and needs rights that a service should not have.
 pub(crate) async fn create(config: &Config) -> Result<Arc<dyn Table>> {
     open(config, true).await
+}
+
+/// Opens the table for a service or a command that begins to write: as [`create`], and the table says from then on that this
+/// Almanac writes into it.
+pub(crate) async fn to_write(config: &Config) -> Result<Arc<dyn Table>> {
+    let table = create(config).await?;
+    raise(&table, Clock::system().now()).await?;
+    Ok(table)
+}
+
+/// Notes that this Almanac writes into the table.
+pub(crate) async fn raise(table: &Arc<dyn Table>, now: Timestamp) -> Result<()> {
+    let catalog = Catalog::new(Arc::clone(table));
+    layout::raise(&**table, now, async || Ok(catalog.workspaces().await?.is_empty())).await.map(drop)
 }
 
 /// Opens the table, which must be there.
@@ -30,5 +46,7 @@ pub(crate) async fn existing(config: &Config) -> Result<Arc<dyn Table>> {
 async fn open(config: &Config, may_create: bool) -> Result<Arc<dyn Table>> {
     let store = &config.store.value;
     let table = store.engine.open(&store.place, &config.surroundings(), may_create).await?;
+    // What a newer Almanac wrote into is refused before anything is read or written.
+    layout::load(&*table).await?;
     Ok(Measured::over(table, store.engine.scheme()))
 }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 pub(crate) async fn command(config: &Config, webhooks: &WebhookArgs) -> anyhow::Result<()> {
-    let table = open::create(config).await?;
+    let table = open::to_write(config).await?;
     let (table, denials) = Denials::over(table);
     let append = Arc::new(ByIngest::new(Arc::clone(&table)));
     let options = Options::new(Clock::system()).posting_by(Some(webhooks.courier())).appending_by(append);

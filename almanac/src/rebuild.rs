@@ -1,11 +1,12 @@
 //! `almanac rebuild`: folds a workspace again beside what is served.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use catalog::Catalog;
+use catalog::{Catalog, Workspace};
 use clap::Args;
-use event::{Clock, Error};
+use event::{Clock, Error, Result};
 use projector::rebuild::{self, Pace};
+use table::Table;
 
 use crate::{config::Config, open, progress::Progress};
 
@@ -14,27 +15,53 @@ pub(crate) struct RebuildArgs {
     /// The workspace, as category/name or by id.
     #[arg(long, short)]
     pub(crate) workspace: String,
+    #[command(flatten)]
+    pub(crate) share: Share,
+}
+
+/// How much of the time long work takes.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Share {
     /// The share of the time to work, above 0 and at most 1; other work gets the rest.
     #[arg(long, default_value_t = 0.5)]
     pub(crate) share: f64,
 }
 
-pub(crate) async fn command(config: &Config, args: &RebuildArgs) -> anyhow::Result<()> {
-    if !(args.share > 0.0 && args.share <= 1.0) {
-        let message = format!("--share is {}; it must be above 0 and at most 1", args.share);
-        return Err(Error::invalid(message).into());
+impl Share {
+    /// Refuses what is no share.
+    ///
+    /// # Errors
+    /// `Invalid`.
+    pub(crate) fn check(self) -> Result<()> {
+        match self.share > 0.0 && self.share <= 1.0 {
+            true => Ok(()),
+            false => {
+                Err(Error::invalid(format!("--share is {}; it must be above 0 and at most 1", self.share)))
+            }
+        }
     }
+}
+
+pub(crate) async fn command(config: &Config, args: &RebuildArgs) -> anyhow::Result<()> {
+    args.share.check()?;
     let table = open::existing(config).await?;
-    let catalog = Catalog::new(table.clone());
-    let workspace = catalog.workspace(&args.workspace).await?;
-    let pace = Pace { share: args.share, clock: Clock::system() };
+    let workspace = Catalog::new(table.clone()).workspace(&args.workspace).await?;
+    Ok(fold_again(&table, &workspace, &args.share).await?)
+}
+
+/// Rebuilds the projections of a workspace, and says so.
+///
+/// # Errors
+/// Those of [`rebuild::rebuild`].
+pub(crate) async fn fold_again(table: &Arc<dyn Table>, workspace: &Workspace, share: &Share) -> Result<()> {
+    let pace = Pace { share: share.share, clock: Clock::system() };
     let progress = Mutex::new(None);
     let tell = |now: rebuild::Progress| {
         if let Ok(mut progress) = progress.lock() {
             progress.get_or_insert_with(|| Progress::new("folding", now.of)).at(now.segments, "segments");
         }
     };
-    let report = rebuild::rebuild(&*table, workspace.id(), &pace, tell).await?;
+    let report = rebuild::rebuild(&**table, workspace.id(), &pace, tell).await?;
     if let Ok(Some(progress)) = progress.into_inner() {
         progress.finish();
     }

@@ -64,8 +64,12 @@ pub(crate) struct UpArgs {
 
 pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()> {
     telemetry::install();
-    let table = open::create(config).await?;
-    let writes = args.roles.is_empty() || args.roles.contains(&Role::Ingest);
+    let has = |role| args.roles.is_empty() || args.roles.contains(&role);
+    let writes = has(Role::Ingest);
+    let table = match writes || has(Role::Projector) {
+        true => open::to_write(config).await?,
+        false => open::create(config).await?,
+    };
     let oidc = config.oidc.settings.as_ref();
     let access = args.asking.access(&table, config.listen.value.ip(), oidc, writes).await?;
     let (tls, proxies) = (args.listening.tls()?, args.listening.proxies()?);

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use apply::Alerts;
 pub use crossing::{CrossedRule, Judged, MAX_CROSSINGS, judged_rules};
 pub use delivery::{Delivery, DeliveryState, MAX_DELIVERIES, TRIED_FOR_SECONDS, Tried};
+pub(crate) use item::{ITEM_VERSION, renewed};
 pub use read::MAX_TEST_DAYS;
 pub use suggest::Suggested;
 pub use watched::{ColumnOf, DriftOf, FigureOf, MAX_REFERENCE_DAYS, Watched};

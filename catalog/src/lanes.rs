@@ -9,7 +9,7 @@ use table::{Condition, Item};
 use super::Catalog;
 
 /// Version of the item. Version 1 had, beside `count`, what it was before and when that ended.
-const ITEM_VERSION: i64 = 2;
+pub(super) const ITEM_VERSION: i64 = 2;
 
 /// How many lanes the days of a workspace get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,14 @@ impl Lanes {
             .with("ver", self.ver)
             .with("count", i64::from(self.count))
     }
+}
+
+/// The item in today's form.
+///
+/// # Errors
+/// `Corrupt`.
+pub(super) fn renewed(item: &Item, workspace: &Id) -> Result<Item> {
+    Ok(Lanes::from_item(item)?.to_item(workspace))
 }
 
 impl Catalog {

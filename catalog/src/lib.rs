@@ -71,6 +71,7 @@ mod service;
 mod settings;
 mod sight;
 mod snapshot;
+mod upgrade;
 
 use std::{sync::Arc, time::Duration};
 
@@ -143,6 +144,7 @@ pub use snapshot::{
     MAX_SNAPSHOT_CUT_BYTES, MAX_SNAPSHOT_WORDS_BYTES, MAX_SNAPSHOTS, SNAPSHOT_WORDS, SNAPSHOTS_OF, Snapshot,
     SnapshotContent,
 };
+pub use upgrade::OlderForm;
 
 /// The catalog in a table.
 #[derive(Clone, Debug)]

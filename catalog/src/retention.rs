@@ -38,7 +38,7 @@ pub const EXPIRY_GRACE_SECONDS: i64 = 60 * 60;
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// Version of the item, and the first one, which has no pins of snapshots.
-const ITEM_VERSION: i64 = 2;
+pub(super) const ITEM_VERSION: i64 = 2;
 const FIRST_VERSION: i64 = 1;
 
 /// How long a workspace keeps its events.
@@ -100,6 +100,14 @@ impl Kept {
         let is_pinned = || self.pinned.contains(&day) || self.windows.iter().any(|days| days.contains(day));
         !self.gone.contains(&day) && (is_young || is_pinned())
     }
+}
+
+/// The item in today's form.
+///
+/// # Errors
+/// `Corrupt`.
+pub(super) fn renewed(item: &Item, workspace: &Id) -> Result<Item> {
+    Ok(Retention::from_item(item)?.to_item(workspace))
 }
 
 impl Retention {

@@ -267,6 +267,11 @@ pub struct Regression {
     pub level: Option<f64>,
 }
 
+/// Whether the text of an evaluation is of the version that is written now.
+pub fn is_current(state: &str) -> bool {
+    state.is_empty() || EVALUATION.is_current(state)
+}
+
 impl Evaluation {
     /// Its text: JSON without white space, keys in order, the same for the same log.
     pub fn to_state(&self) -> String {

@@ -15,6 +15,7 @@ mod definition;
 mod entity;
 mod filter;
 mod grant;
+mod layout;
 mod live;
 mod moved;
 mod pending;
@@ -33,6 +34,7 @@ pub use definition::*;
 pub use entity::*;
 pub use filter::*;
 pub use grant::*;
+pub use layout::*;
 pub use live::*;
 pub use moved::*;
 pub use pending::*;
@@ -314,7 +316,7 @@ mod tests {
             lease("2026-01-01T00:00:00.000", "shardId-1").to_string(),
             worker("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").to_string(),
             format!("{}\n{}", sweep_cursor(), full_sweep()),
-            format!("{}\n{}", write_probe(), restored()),
+            format!("{}\n{}\n{}", write_probe(), restored(), layout()),
             EntityId::User(w.clone()).key().to_string(),
             EntityId::Group(w.clone()).key().to_string(),
             EntityId::System(w.clone()).key().to_string(),
@@ -351,6 +353,7 @@ mod tests {
             segment(&log(), 1),
             rollup(&w, 1, log().day),
             counted_time(),
+            layout(),
             access(),
             audit_record(&Trail::Server, 1),
         ] {

@@ -150,6 +150,7 @@ impl Coordinator {
             dirty: dirty as u64,
             oldest_ms: oldest.map_or(0, |oldest| oldest.elapsed().as_millis() as u64),
             retries: shared.stats.retries.load(std::sync::atomic::Ordering::Relaxed),
+            layout: log::layout::LAYOUT,
         };
         beat.write(&*shared.table).await?;
         *lock(&shared.last_beat) = Some(Instant::now());

@@ -39,6 +39,8 @@ pub struct Heartbeat {
     pub oldest_ms: u64,
     /// How often it had to fold again, since somebody else wrote in between.
     pub retries: u64,
+    /// The layout that it writes ([`log::layout`]); 1 when it is of an Almanac that does not say.
+    pub layout: u32,
 }
 
 impl Heartbeat {
@@ -47,6 +49,7 @@ impl Heartbeat {
             .with("v", ITEM_VERSION)
             .with("beat", self.beat)
             .with("at", self.at.micros())
+            .with("layout", i64::from(self.layout))
             .with("expires_at", self.at.micros().div_euclid(1_000_000) + KEEP_SECONDS);
         for (name, figure) in self.figures() {
             item = item.with(name, i64::try_from(figure).unwrap_or(i64::MAX));
@@ -74,6 +77,10 @@ impl Heartbeat {
             dirty: figure("dirty")?,
             oldest_ms: figure("oldest_ms")?,
             retries: figure("retries")?,
+            layout: match item.attributes.contains_key("layout") {
+                true => u32::try_from(item.int("layout")?).unwrap_or(u32::MAX),
+                false => 1,
+            },
         })
     }
 

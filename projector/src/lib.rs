@@ -7,7 +7,7 @@
 //! Evaluations join the day's predictions with its outcomes ([`evaluate`]); where its features lie is kept apart ([`features`]). [`sweep`] finds what no
 //! change announced, [`dlq`] keeps what cannot be read until [`retry`] succeeds, [`rebuild`] folds everything again beside what is
 //! served, [`board`] keeps the leaderboard, [`alert`] judges alert rules, [`deliver`] posts what crossed to webhooks, [`stages`] keeps evaluations as they stood at some ages,
-//! [`pending`] finds which predictions outcomes judge that name none, [`expire`] deletes events whose time is over, [`status`] says
+//! [`pending`] finds which predictions outcomes judge that name none, [`expire`] deletes events whose time is over, [`older`] finds what is in an older form, [`status`] says
 //! how far behind everything is, with the [`warnings`] of the last days, and [`mod@verify`] folds everything
 //! again and compares.
 //!
@@ -61,6 +61,7 @@ mod letter;
 mod lock;
 mod meters;
 mod noted;
+pub mod older;
 pub mod pending;
 mod plan;
 pub mod project;

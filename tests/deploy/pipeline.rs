@@ -19,7 +19,7 @@ use log::{
     counted,
     cut::Cut,
     key::{self, EntityId, Followed, Scope},
-    scan,
+    layout, scan,
 };
 use projector::{Options, Projector, deliver::deliver, dlq, pending, rebuild, status, verify};
 use query::{Follow, FollowWords, Request, What, Words};
@@ -305,6 +305,9 @@ pub(crate) async fn pipeline() -> Calls {
         Arc::new(SqliteTable::open(&folder.path().join("t.db"), clock.clone()).unwrap());
     let ways = [(); 3].map(|()| Recorded::new(Arc::clone(&plain)));
     let [ingests, projects, queries] = &ways;
+    for writer in [ingests, projects] {
+        layout::raise(&**writer, clock.now(), async || Ok(true)).await.unwrap();
+    }
     let workspace = ingest(Arc::clone(ingests) as Arc<dyn Table>, &clock).await;
     projector(Arc::clone(projects) as Arc<dyn Table>, &plain, &workspace, (&clock, &later)).await;
     query(Arc::clone(queries) as Arc<dyn Table>).await;

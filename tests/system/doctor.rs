@@ -66,6 +66,7 @@ fn what_is_well_has_no_fault(place: &Place) {
         "clock",
         "dead letters",
         "lag",
+        "layout",
         "permissions",
         "projector",
         "settings",

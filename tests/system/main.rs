@@ -35,4 +35,5 @@ mod sql;
 mod support;
 mod telemetry;
 mod trial;
+mod upgrade;
 mod weather;

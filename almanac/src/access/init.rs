@@ -22,7 +22,7 @@ pub(crate) struct InitArgs {
 
 /// Makes a user who may do everything, and prints its token.
 pub(crate) async fn init(config: &Config, args: &InitArgs) -> anyhow::Result<()> {
-    let (table, now) = (open::create(config).await?, Clock::system().now());
+    let (table, now) = (open::to_write(config).await?, Clock::system().now());
     let (catalog, tokens) = (Catalog::new(Arc::clone(&table)), Tokens::new(table));
     if tokens.are_asked_for().await? {
         let message = "there are tokens already; `almanac token create` makes more";

@@ -30,7 +30,7 @@ pub(crate) enum RootCommand {
 pub(crate) async fn command(config: &Config, kind: EntityKind, command: RootCommand) -> anyhow::Result<()> {
     match command {
         RootCommand::Create { name, noted } => {
-            let service = Service::new(open::create(config).await?, Clock::system());
+            let service = Service::new(open::to_write(config).await?, Clock::system());
             let attributes = parse_attributes(noted.attributes.as_deref())?;
             let new = new::NewRoot { name: name.clone(), attributes };
             let any = new.create(kind, service.catalog(), service.clock().now()).await?;

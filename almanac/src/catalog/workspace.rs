@@ -99,7 +99,7 @@ pub(crate) enum WorkspaceCommand {
 pub(crate) async fn command(config: &Config, command: WorkspaceCommand) -> anyhow::Result<()> {
     match command {
         WorkspaceCommand::Create { path, noted } => {
-            let service = Service::new(open::create(config).await?, Clock::system());
+            let service = Service::new(open::to_write(config).await?, Clock::system());
             let attributes = parse_attributes(noted.attributes.as_deref())?;
             let new = new::NewWorkspace { path: path.clone(), attributes };
             let any = new.create(service.catalog(), service.clock().now()).await?;

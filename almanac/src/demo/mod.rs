@@ -41,7 +41,7 @@ pub(crate) async fn command(config: &Config, args: &DemoArgs) -> anyhow::Result<
     let set = Set::named(&args.set)?;
     let until = args.until.as_deref().map(str::parse::<Day>).transpose()?;
     let replay = Replay::new(set, until)?;
-    let table = open::create(config).await?;
+    let table = open::to_write(config).await?;
     // What cannot be listened on is known before the work.
     let place = if args.open { Some(browser::listen(config, &table).await?) } else { None };
     let workspace = register(&Catalog::new(Arc::clone(&table)), set).await?;

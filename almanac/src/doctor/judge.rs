@@ -2,6 +2,7 @@
 
 use event::{Error, Result, Timestamp};
 use ingest::append::MAX_SKEW_SECONDS;
+use log::layout::{LAYOUT, Layout};
 use projector::status::{Status, WorkspaceStatus};
 use table::engine::Lines;
 
@@ -218,6 +219,19 @@ fn sweep(status: &Status, alive: usize) -> Finding {
             "sweeps",
             "nobody has the lease of the sweep",
             "wait a minute and look again; if it stays so, see the projectors' logs for denied writes to sys/lease",
+        ),
+    }
+}
+
+/// Whether something may still be in the form of an older Almanac.
+pub(super) fn layout(found: &Layout) -> Finding {
+    let said = format!("layout {}, complete up to {}", found.number, found.complete);
+    match found.complete == LAYOUT {
+        true => Finding::ok("layout", said),
+        false => Finding::warning(
+            "layout",
+            said,
+            "`almanac upgrade --dry-run` says what is in an older form; `almanac upgrade` writes it again while services go on",
         ),
     }
 }

@@ -6,7 +6,7 @@ use anyhow::Context;
 use catalog::Catalog;
 use clap::Args;
 use event::{Clock, Error, Result};
-use log::key;
+use log::{key, layout};
 use projector::status::status;
 use serde_json::json;
 use table::{Position, Table, engine, probe, probe_write};
@@ -128,6 +128,7 @@ async fn of_table(table: std::sync::Arc<dyn Table>, is_file: bool, shape: &engin
         Ok(status) => {
             findings.extend(judge::projector(&status, clock.now()));
             findings.push(judge::versions(&status, shape));
+            findings.extend(layout::load(&*table).await.ok().as_ref().map(judge::layout));
         }
         Err(error) => findings.push(judge::no_status(&error)),
     }

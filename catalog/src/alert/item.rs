@@ -10,7 +10,7 @@ use super::{AlertRule, Webhook};
 
 /// Version of the item, and of the text of a rule in it. Version 1 had no webhooks, and no rule that notifies some; version 2
 /// no rule on drift, on what has a tag, or on what is mature; version 3 no rule on a column.
-pub(super) const ITEM_VERSION: i64 = 4;
+pub(crate) const ITEM_VERSION: i64 = 4;
 
 /// What the attributes of rules begin with; the name follows.
 const RULE: &str = "rule#";
@@ -70,6 +70,14 @@ impl Stored {
             Ok(item.with(&format!("{RULE}{name}"), Value::M(fields.into())))
         })
     }
+}
+
+/// The item in today's form.
+///
+/// # Errors
+/// `Corrupt`.
+pub(crate) fn renewed(item: &Item, workspace: &Id) -> Result<Item> {
+    Stored::from_item(item)?.to_item(workspace)
 }
 
 fn rule_of(value: &Value) -> Option<AlertRule> {

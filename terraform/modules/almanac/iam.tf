@@ -94,7 +94,7 @@ data "aws_iam_policy_document" "ingest" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = concat(local.log_keys, local.catalog_keys, local.record_keys, local.audit_keys, local.consumer_keys, ["quota#*", "sys/probe"])
+      values   = concat(local.log_keys, local.catalog_keys, local.record_keys, local.audit_keys, local.consumer_keys, ["quota#*", "sys/probe", "sys/layout"])
     }
   }
 
@@ -204,7 +204,7 @@ data "aws_iam_policy_document" "projector" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = concat(local.projection_keys, local.record_keys, ["${local.workspace}/audit", "${local.workspace}/expired"])
+      values   = concat(local.projection_keys, local.record_keys, ["${local.workspace}/audit", "${local.workspace}/expired", "sys/layout"])
     }
   }
 

@@ -1,0 +1,22 @@
+//! Which versions of items belong to the layout that is written.
+
+use super::sources;
+
+/// Who gives an item another form sees here that an older Almanac may have to refuse the table, and raises [`log::layout::LAYOUT`]. Of
+/// a layout that was released nothing here changes.
+#[test]
+fn the_versions_of_items_belong_to_a_layout() {
+    let is_raised = |line: &str| {
+        let (name, number) = line.split_once("const ")?.1.split_once(": i64 = ")?;
+        let number: i64 = number.trim_end_matches(';').parse().ok()?;
+        (name.ends_with("VERSION") && number > 1).then(|| format!("{name} {number}"))
+    };
+    let found: Vec<String> = sources()
+        .iter()
+        .flat_map(|source| {
+            source.lines.iter().filter_map(|line| Some(format!("{} {}", source.path, is_raised(line)?)))
+        })
+        .collect();
+    assert!(found.len() > 5, "{found:?}");
+    insta::assert_snapshot!(format!("layout_{}", log::layout::LAYOUT), found.join("\n"));
+}
