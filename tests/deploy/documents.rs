@@ -242,3 +242,30 @@ fn containers_get_settings_that_exist() {
     assert_eq!(container.keys().map(String::as_str).collect::<Vec<_>>(), known);
     assert_eq!(container["readonlyRootFilesystem"], Value::Bool(true));
 }
+
+/// What is said to containers and to systemd is what the binary knows.
+#[test]
+fn compose_and_systemd_say_what_the_binary_knows() {
+    let (compose, unit, operating) =
+        (read("deploy/compose.yaml"), read("deploy/almanac.service"), read("docs/operating.md"));
+    let known = |text: &str| {
+        let is_part = |letter: char| letter.is_ascii_uppercase() || letter == '_';
+        let names = text.split(|letter| !is_part(letter)).filter(|name| name.starts_with("ALMANAC_"));
+        let unknown = names.filter(|name| {
+            !operating.contains(&format!("`{name}`")) && !operating.contains(&format!("${name}"))
+        });
+        unknown.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!((known(&compose), known(&unit)), (vec![], vec![]), "settings that nobody reads");
+    let commands = compose.lines().filter_map(|line| line.trim().strip_prefix("command: "));
+    let ours: Vec<&str> = commands.filter(|command| !command.starts_with("-jar")).collect();
+    assert_eq!(ours, ["table create", "up --role ingest", "up --role projector", "up --role query"]);
+    assert!(unit.lines().any(|line| line == "ExecStart=/usr/local/bin/almanac up"));
+    // It is given longer than the binary takes.
+    let stop = unit.lines().find_map(|line| line.strip_prefix("TimeoutStopSec=")).unwrap();
+    assert!(stop.parse::<u32>().unwrap() > 30, "{stop}");
+    let release = read("deploy/release");
+    for step in ["build", "pack", "check"] {
+        assert!(release.contains(&format!("#   deploy/release {step}")), "{step} is described");
+    }
+}
