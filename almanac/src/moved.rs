@@ -1,6 +1,7 @@
 //! `almanac export`, `restore` and `backup`: a table leaves as files, comes back, or is copied as it stands.
 
 mod backup;
+mod chain;
 mod export;
 mod files;
 mod manifest;

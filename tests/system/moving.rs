@@ -10,9 +10,11 @@ use std::{
     time::Duration,
 };
 
+use log::key;
 use serde_json::Value;
+use table::{Condition, Item};
 
-use crate::support::{Located, Place, Running, Store, almanac, run, run_ok};
+use crate::support::{Located, Place, Running, Store, almanac, block_on, run, run_ok};
 
 const WORKSPACE: &str = "/v1/workspaces/credit/prod";
 
@@ -121,6 +123,68 @@ fn a_restore_is_repeated_without_harm_and_overwrites_nothing() {
     let fresh = Place::sqlite();
     assert!(refused(&fresh, &out).contains("its SHA-256 differs"));
     assert!(restore(&fresh, &other).contains("as they were at"), "nothing was written to it");
+}
+
+/// A whole export and two of what changed since: more days, a day that expires, a setting that changes and one that goes and comes
+/// back. The three together bring back the table as it is.
+fn what_changed_is_exported_and_comes_back(to: impl Fn() -> Place) {
+    let (place, folder) = (Place::sqlite(), tempfile::tempdir().unwrap());
+    let out = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let said = |args: &[&str]| run_ok(&place, args);
+    said(&["demo", "--until", "2013-04-04"]);
+    // An item that goes, and comes back as another.
+    let table = block_on(place.store().open());
+    let workspace = block_on(catalog::Catalog::new(table.clone()).workspace("flights/nyc")).unwrap();
+    let lanes = key::lanes(workspace.id());
+    let with = |count: i64| Item::new(lanes.clone()).with("v", 2).with("ver", count).with("count", count);
+    let put = |item| block_on(table.put(item, Condition::None)).unwrap();
+    put(with(1));
+    said(&["export", "--to", &out("whole")]);
+    said(&["demo", "--until", "2013-04-06"]);
+    block_on(table.delete(&lanes, Condition::None)).unwrap();
+    let first = said(&["export", "--to", &out("first"), "--since", &out("whole")]);
+    assert!(first.contains("items changed since") && !first.contains(", 0 are gone"), "{first}");
+    put(with(2));
+    said(&["rebuild", "-w", "flights/nyc", "--share", "1"]);
+    said(&["demo", "--until", "2013-04-07"]);
+    let without = error(&run(&place, &["export", "--to", &out("x"), "--since", &out("first")]));
+    assert!(without.contains("name its folder too"), "{without}");
+    let since = ["--since", &out("whole"), "--since", &out("first")];
+    said(&[&["export", "--to", &out("second")], &since[..]].concat());
+    let still = said(&[&["export", "--to", &out("third"), "--since", &out("second")], &since[..]].concat());
+    assert!(still.contains(": 0 items changed since") && still.contains(", 0 are gone"), "{still}");
+    let segments = |name: &str| {
+        let names = fs::read_dir(out(name)).unwrap().map(|file| file.unwrap());
+        let segments = names.filter(|file| file.file_name().to_str().unwrap().starts_with("segments"));
+        segments.map(|file| file.metadata().unwrap().len()).sum::<u64>()
+    };
+    assert!(
+        segments("second") < segments("first") && segments("first") < segments("whole"),
+        "only new segments"
+    );
+
+    let target = to();
+    let refused = |args: &[&str]| error(&run(&target, &[&["restore"], args].concat()));
+    let missing = refused(&["--from", &out("second"), "--from", &out("whole")]);
+    assert!(missing.contains("name its folder too"), "{missing}");
+    let twice = refused(&["--from", &out("first"), "--from", &out("whole"), "--from", &out("whole")]);
+    assert!(twice.contains("hold the same export"), "{twice}");
+    let all = ["restore", "--from", &out("first"), "--from", &out("whole"), "--from", &out("second")];
+    for round in 0..kills() {
+        kill_after(&target, &all, 20 + round * 41 % 500);
+    }
+    run_ok(&target, &all);
+    assert!(run_ok(&target, &all).contains("nothing was changed"));
+    let (here, there) = (folder.path().join("here"), folder.path().join("there"));
+    assert_eq!(export(&target, &there)["lasting"], export(&place, &here)["lasting"]);
+    assert_eq!(all_as_the_log_says(&target), all_as_the_log_says(&place));
+    let found = block_on(async { target.store().open().await.get(&lanes).await }).unwrap();
+    assert_eq!(found, Some(with(2)));
+}
+
+#[test]
+fn what_changed_since_an_export_comes_back() {
+    what_changed_is_exported_and_comes_back(Place::sqlite);
 }
 
 /// Posts predictions until it is told to stop; how many.
@@ -239,5 +303,10 @@ mod dynamodb_local {
     #[test]
     fn an_export_and_a_restore_that_are_killed_end_right() {
         killed_and_run_again(Place::dynamodb_local);
+    }
+
+    #[test]
+    fn what_changed_since_an_export_comes_back() {
+        what_changed_is_exported_and_comes_back(Place::dynamodb_local);
     }
 }

@@ -1,6 +1,6 @@
 //! `almanac export`: all items of the table as files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use event::{Error, Result, Timestamp};
@@ -8,8 +8,9 @@ use log::key;
 use table::{Item, Scan, engine::Whole, text};
 
 use super::{
-    files::{self, Files, SORTS},
-    manifest::{Manifest, Sum, VERSION},
+    chain::{self, Known, Link},
+    files::{self, Files, SORTS, Sort},
+    manifest::{CHANGES, Manifest, Sum, WHOLE},
 };
 use crate::config::Config;
 
@@ -18,6 +19,10 @@ pub(crate) struct ExportArgs {
     /// The folder to write to; it is made, or must be empty or hold an export that was interrupted.
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
+    /// The folder of an earlier export: only what has changed since is written. Of one that was made so itself, name the folders of those
+    /// that it goes on from as well.
+    #[arg(long, value_name = "DIR")]
+    since: Vec<PathBuf>,
 }
 
 /// Exports the table. A SQLite file is read as it stands at one instant. Of DynamoDB, which has no such reading, all is read
@@ -27,13 +32,16 @@ pub(crate) async fn export(config: &Config, args: &ExportArgs) -> anyhow::Result
     let around = config.surroundings();
     drop(crate::open::existing(config).await?);
     files::clear(&args.to)?;
+    let row = if args.since.is_empty() { Vec::new() } else { chain::read(&args.since)? };
+    let known = Known::of(&row)?;
+    let to = To { folder: &args.to, row: &row, engine: store.engine.scheme() };
     let still = store.engine.open_still(&store.place, &around).await?;
     let at = around.clock.now();
     let manifest = match still {
-        Some(whole) => write(&*whole, &args.to, at, store.engine.scheme()).await?,
+        Some(whole) => write(&*whole, &to, known, at).await?,
         None => {
             let whole = store.engine.open_whole(&store.place, &around).await?;
-            let manifest = write(&*whole, &args.to, at, store.engine.scheme()).await?;
+            let manifest = write(&*whole, &to, known, at).await?;
             stands(&*whole, &manifest.lasting).await?;
             manifest
         }
@@ -47,15 +55,37 @@ pub(crate) async fn export(config: &Config, args: &ExportArgs) -> anyhow::Result
         manifest.events,
         manifest.at
     );
+    if let Some(base) = row.first() {
+        let written = |is_gone: bool| {
+            let files = manifest.files.iter().filter(|file| Sort::Gone.names(&file.name) == is_gone);
+            files.map(|file| file.items).sum::<u64>()
+        };
+        println!(
+            "{}: {} items changed since {}, {} are gone",
+            args.to.display(),
+            written(false),
+            base.manifest.at,
+            written(true)
+        );
+    }
     Ok(())
 }
 
-async fn write(whole: &dyn Whole, to: &std::path::Path, at: Timestamp, engine: &str) -> Result<Manifest> {
-    let [mut segments, mut others] = SORTS.map(|sort| Files::new(to, sort));
+/// Where an export goes, and what it goes on from.
+struct To<'a> {
+    folder: &'a Path,
+    row: &'a [Link],
+    engine: &'static str,
+}
+
+async fn write(whole: &dyn Whole, to: &To<'_>, mut known: Known, at: Timestamp) -> Result<Manifest> {
+    let [mut segments, mut others, mut gone] = SORTS.map(|sort| Files::new(to.folder, sort));
+    let base = to.row.first().map(|link| link.digest.clone());
     let mut manifest = Manifest {
-        version: VERSION,
+        version: if base.is_some() { CHANGES } else { WHOLE },
+        base,
         at: at.to_string(),
-        engine: engine.to_owned(),
+        engine: to.engine.to_owned(),
         items: 0,
         segments: 0,
         events: 0,
@@ -65,17 +95,23 @@ async fn write(whole: &dyn Whole, to: &std::path::Path, at: Timestamp, engine: &
     each(whole, |item, line| {
         manifest.items += 1;
         manifest.lasting.add(item, line);
-        if key::parse_segment(&item.key).is_none() {
-            return others.add(line);
+        let is_segment = key::parse_segment(&item.key).is_some();
+        if is_segment {
+            manifest.segments += 1;
+            manifest.events += u64::try_from(item.int("n")?).unwrap_or(0);
         }
-        manifest.segments += 1;
-        manifest.events += u64::try_from(item.int("n")?).unwrap_or(0);
-        segments.add(line)
+        match (known.takes_out(item, line), is_segment) {
+            (true, _) => Ok(()),
+            (false, true) => segments.add(line),
+            (false, false) => others.add(line),
+        }
     })
     .await?;
+    known.left(to.row, |key| gone.add(&text::line(&Item::new(key.clone()))?))?;
     // Segments come back first: before the catalog is there, nobody finds the workspaces.
     manifest.files = segments.finish()?;
     manifest.files.extend(others.finish()?);
+    manifest.files.extend(gone.finish()?);
     Ok(manifest)
 }
 

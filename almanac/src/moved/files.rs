@@ -18,16 +18,40 @@ const FILE_BYTES: u64 = 64 << 20;
 /// The ending of the files.
 const ENDING: &str = ".ndjson.zst";
 
-/// What segments are in, and what all other items are in.
-pub(super) const SORTS: [&str; 2] = ["segments", "items"];
+/// What is in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// Segments.
+    Segments,
+    /// All other items.
+    Items,
+    /// The keys of items that are no longer there, each as an item without attributes.
+    Gone,
+}
+
+/// In the order in which they are restored.
+pub(super) const SORTS: [Sort; 3] = [Sort::Segments, Sort::Items, Sort::Gone];
+
+impl Sort {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Segments => "segments",
+            Self::Items => "items",
+            Self::Gone => "gone",
+        }
+    }
+
+    /// Whether a file of this sort may be called so.
+    pub(super) fn names(self, file: &str) -> bool {
+        let number =
+            file.strip_prefix(self.name()).and_then(|rest| rest.strip_prefix('-')?.strip_suffix(ENDING));
+        number.is_some_and(|number| number.len() >= 5 && number.bytes().all(|digit| digit.is_ascii_digit()))
+    }
+}
 
 /// Whether a file of an export may be called so.
 pub(super) fn is_ours(name: &str) -> bool {
-    let number = |sort: &str| name.strip_prefix(sort)?.strip_prefix('-')?.strip_suffix(ENDING);
-    SORTS
-        .iter()
-        .filter_map(|sort| number(sort))
-        .any(|number| number.len() >= 5 && number.bytes().all(|digit| digit.is_ascii_digit()))
+    SORTS.into_iter().any(|sort| sort.names(name))
 }
 
 /// The error of a file that cannot be read or written.
@@ -115,7 +139,7 @@ impl Write for Hashed {
 /// The files of a sort, as they are written.
 pub(super) struct Files {
     folder: PathBuf,
-    sort: &'static str,
+    sort: Sort,
     open: Option<Open>,
     done: Vec<FileOf>,
 }
@@ -130,7 +154,7 @@ struct Open {
 
 impl Files {
     /// None yet.
-    pub(super) fn new(folder: &Path, sort: &'static str) -> Self {
+    pub(super) fn new(folder: &Path, sort: Sort) -> Self {
         Self { folder: folder.to_owned(), sort, open: None, done: Vec::new() }
     }
 
@@ -146,7 +170,7 @@ impl Files {
             Some(open) => open,
             none => none.insert(Open::new(
                 &self.folder,
-                format!("{}-{:05}{ENDING}", self.sort, self.done.len() + 1),
+                format!("{}-{:05}{ENDING}", self.sort.name(), self.done.len() + 1),
             )?),
         };
         let mut write = || -> io::Result<()> {
@@ -245,6 +269,7 @@ mod tests {
     #[test]
     fn names_stay_in_the_folder() {
         assert!(is_ours("segments-00001.ndjson.zst") && is_ours("items-100000.ndjson.zst"));
+        assert!(Sort::Gone.names("gone-00001.ndjson.zst") && !Sort::Items.names("gone-00001.ndjson.zst"));
         for name in [
             "../items-00001.ndjson.zst",
             "items-1.ndjson.zst",
@@ -273,7 +298,7 @@ mod tests {
     #[test]
     fn a_file_is_read_as_it_was_written_and_a_changed_one_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let mut files = Files::new(folder.path(), "items");
+        let mut files = Files::new(folder.path(), Sort::Items);
         files.add("one").unwrap();
         files.add("two").unwrap();
         let files = files.finish().unwrap();

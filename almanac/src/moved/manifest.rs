@@ -5,8 +5,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use table::Item;
 
-/// The version of an export that this program writes, and the only one that it reads.
-pub(super) const VERSION: u32 = 1;
+/// The version of a whole export.
+pub(super) const WHOLE: u32 = 1;
+
+/// The version of an export that holds what changed since another. It has `base`, and its files may be of keys that are gone.
+pub(super) const CHANGES: u32 = 2;
 
 /// The name of the manifest in the folder of an export.
 pub(super) const NAME: &str = "manifest.json";
@@ -17,11 +20,14 @@ pub(super) const NAME: &str = "manifest.json";
 pub(super) struct Manifest {
     /// Its version.
     pub(super) version: u32,
+    /// The SHA-256 of the manifest of the export that this one goes on from; a whole one has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) base: Option<String>,
     /// The instant as of which the table is in it.
     pub(super) at: String,
     /// The engine that the table was on.
     pub(super) engine: String,
-    /// How many items.
+    /// How many items there are in the table, in this export or in those that it goes on from.
     pub(super) items: u64,
     /// How many of them are segments.
     pub(super) segments: u64,
@@ -59,13 +65,18 @@ impl Manifest {
         }
         let wrong = |error| Error::invalid(format!("{NAME} is not that of an export")).because(error);
         let found: Versioned = serde_json::from_str(text).map_err(wrong)?;
-        if found.version != VERSION {
+        if !(WHOLE..=CHANGES).contains(&found.version) {
             return Err(Error::invalid(format!(
-                "this is an export of version {}, this Almanac reads {VERSION}; use the one that wrote it, or a newer one",
+                "this is an export of version {}, this Almanac reads up to {CHANGES}; use the one that wrote it, or a newer one",
                 found.version
             )));
         }
         let manifest: Self = serde_json::from_str(text).map_err(wrong)?;
+        if manifest.base.is_some() != (found.version == CHANGES) {
+            let message =
+                format!("{NAME} is of version {}: `base` belongs to version {CHANGES}", found.version);
+            return Err(Error::invalid(message));
+        }
         // Names come from a file that anyone may have written: none leads out of the folder.
         match manifest.files.iter().find(|file| !super::files::is_ours(&file.name)) {
             Some(file) => {
@@ -154,7 +165,8 @@ mod tests {
     fn golden_text() {
         let items = [Item::new(Key::new("p", "1")).with("n", 1), Item::new(Key::new("p", "2"))];
         let manifest = Manifest {
-            version: VERSION,
+            version: WHOLE,
+            base: None,
             at: "2026-06-01T04:30:00Z".into(),
             engine: "sqlite".into(),
             items: 2,
@@ -191,8 +203,14 @@ mod tests {
         }
         "#);
         assert_eq!(Manifest::parse(&manifest.text().unwrap()).unwrap(), manifest);
-        let newer = manifest.text().unwrap().replace("\"version\": 1", "\"version\": 2");
-        assert!(Manifest::parse(&newer).unwrap_err().to_string().contains("an export of version 2"));
+        let newer = manifest.text().unwrap().replace("\"version\": 1", "\"version\": 3");
+        assert!(Manifest::parse(&newer).unwrap_err().to_string().contains("an export of version 3"));
+        let without = manifest.text().unwrap().replace("\"version\": 1", "\"version\": 2");
+        assert!(Manifest::parse(&without).unwrap_err().to_string().contains("`base` belongs to version 2"));
+        let changes =
+            Manifest { version: CHANGES, base: Some(hex(&[9; 32])), files: vec![], ..manifest.clone() };
+        insta::assert_snapshot!("changes", changes.text().unwrap());
+        assert_eq!(Manifest::parse(&changes.text().unwrap()).unwrap(), changes);
         let out = manifest.text().unwrap().replace("items-00001", "../items-00001");
         assert!(Manifest::parse(&out).is_err());
     }

@@ -3,23 +3,19 @@
 //! A marker says which export is being restored and how many of its files are stored. So a restore that was killed goes on when
 //! it is called again, and no table becomes a mixture of two.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use event::{Error, Result, Timestamp};
 use futures::{StreamExt, TryStreamExt, stream};
 use log::key;
-use sha2::{Digest, Sha256};
 use table::{Condition, Item, Scan, Table, engine::Whole, item::Value, text};
 
 use super::{
+    chain::{self, Link, Newest},
     export,
-    files::{self, failed},
-    manifest::{Manifest, NAME, hex},
+    files::{self, Sort},
+    manifest::FileOf,
 };
 use crate::{config::Config, open, progress::Progress};
 
@@ -35,41 +31,57 @@ const VERSION: i64 = 1;
 
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
-    /// The folder of the export.
-    #[arg(long, value_name = "DIR")]
-    from: PathBuf,
+    /// The folder of the export. Of one that holds only what changed since another, name the folders of those that it goes on from as
+    /// well, in any order.
+    #[arg(long, value_name = "DIR", required = true)]
+    from: Vec<PathBuf>,
 }
 
 pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Result<()> {
-    let (folder, store) = (&args.from, &config.store.value);
-    let path = folder.join(NAME);
-    let text = fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
-    let manifest = Manifest::parse(&text)?;
+    let store = &config.store.value;
+    let row = chain::read(&args.from)?;
+    let Some(Link { manifest, digest, .. }) = row.first() else {
+        return Err(Error::invalid("no folder of an export is named").into());
+    };
     // All of it is looked at before anything is written.
-    let mut progress = Progress::new("checking", manifest.files.len() as u64);
-    for (done, file) in manifest.files.iter().enumerate() {
-        files::check(folder, file)?;
+    let files: Vec<(&Link, &FileOf)> =
+        row.iter().flat_map(|link| link.manifest.files.iter().map(move |file| (link, file))).collect();
+    let mut progress = Progress::new("checking", files.len() as u64);
+    for (done, (link, file)) in files.iter().enumerate() {
+        files::check(&link.folder, file)?;
         progress.at(done as u64 + 1, "files");
     }
     progress.finish();
     let around = config.surroundings();
     let table = open::create(config).await?;
     let whole = store.engine.open_whole(&store.place, &around).await?;
-    let mut marker = Marker::claim(&*table, &*whole, &hex(&Sha256::digest(&text))).await?;
+    let mut marker = Marker::claim(&*table, &*whole, digest).await?;
     if marker.is_done {
         println!("{store}: the export of {} was restored before; nothing was changed", manifest.at);
         return Ok(());
     }
-    let mut progress = Progress::new("restoring", manifest.items);
-    let mut done = 0;
-    for (at, file) in manifest.files.iter().enumerate() {
-        if at as i64 >= marker.files {
-            write(&*table, folder, file, around.clock.now()).await?;
-            marker.files = at as i64 + 1;
-            marker.put(&*table, Condition::Exists).await?;
+    let mut progress = Progress::new("restoring", files.iter().map(|(_, file)| file.items).sum());
+    let (mut done, mut at) = (0, 0);
+    for pass in in_order(&row) {
+        let mut newest = Newest::default();
+        for (link, file) in pass {
+            let is_stored = at < marker.files;
+            at += 1;
+            // Of one export alone nothing is left out, so what is stored need not be read again.
+            if row.len() > 1 || !is_stored {
+                let mut items = left(link, file, &mut newest, row.len() > 1)?;
+                match is_stored || Sort::Gone.names(&file.name) {
+                    true => items.try_for_each(|item| item.map(drop))?,
+                    false => write(&*table, items, around.clock.now()).await?,
+                }
+            }
+            if !is_stored {
+                marker.files = at;
+                marker.put(&*table, Condition::Exists).await?;
+            }
+            done += file.items;
+            progress.at(done, "items");
         }
-        done += file.items;
-        progress.at(done, "items");
     }
     progress.finish();
     let found = export::sum(&*whole).await?;
@@ -90,14 +102,29 @@ pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Resu
     Ok(())
 }
 
-/// Stores the items of a file, and finds those that are stored.
-async fn write(
-    table: &dyn Table,
-    folder: &Path,
-    file: &super::manifest::FileOf,
-    now: Timestamp,
-) -> Result<()> {
-    let items = files::lines(folder, file)?.map(|line| text::item(&line?));
+/// The files of a row of exports in the order in which they are restored: first those of segments, then of all other items, since
+/// nobody finds the workspaces before the catalog is there. Of each, the newest export comes first, and what is gone since the one
+/// before it comes after its items.
+fn in_order(row: &[Link]) -> [Vec<(&Link, &FileOf)>; 2] {
+    [Sort::Segments, Sort::Items].map(|sort| {
+        let of = |link| [sort, Sort::Gone].map(|sort| Link::files(link, sort).map(move |file| (link, file)));
+        row.iter().flat_map(|link| of(link).into_iter().flatten()).collect()
+    })
+}
+
+/// The items of a file that no newer export has, or knows to be gone.
+fn left(
+    link: &Link,
+    file: &FileOf,
+    newest: &mut Newest,
+    is_row: bool,
+) -> Result<impl Iterator<Item = Result<Item>>> {
+    let items = files::lines(&link.folder, file)?.map(|line| text::item(&line?));
+    Ok(items.filter(move |item| !is_row || item.as_ref().map_or(true, |item| newest.takes(&item.key))))
+}
+
+/// Stores items, and finds those that are stored.
+async fn write(table: &dyn Table, items: impl Iterator<Item = Result<Item>>, now: Timestamp) -> Result<()> {
     let seconds = now.micros().div_euclid(1_000_000);
     let lasts = |item: &Item| item.int("expires_at").map_or(true, |at| at > seconds);
     stream::iter(items)

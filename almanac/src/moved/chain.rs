@@ -1,0 +1,168 @@
+//! Exports of which each holds only what has changed since an earlier one: which belong together, and what they hold together.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use event::{Error, Result};
+use sha2::{Digest, Sha256};
+use table::{Item, Key, text};
+
+use super::{
+    files::{self, SORTS, Sort, failed},
+    manifest::{FileOf, Manifest, NAME, hex},
+};
+
+/// Bytes that stand for a key or a line: two of them are not the same in practice.
+type Mark = [u8; 16];
+
+fn mark(bytes: &[u8]) -> Mark {
+    let mut mark = Mark::default();
+    mark.copy_from_slice(&Sha256::digest(bytes)[..16]);
+    mark
+}
+
+fn mark_of(key: &Key) -> Mark {
+    mark(format!("{}\0{}", key.pk, key.sk).as_bytes())
+}
+
+/// An export in its folder.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) folder: PathBuf,
+    pub(super) manifest: Manifest,
+    /// The SHA-256 of the text of the manifest.
+    pub(super) digest: String,
+}
+
+impl Link {
+    /// Reads the manifest of an export.
+    ///
+    /// # Errors
+    /// When it cannot be read; those of [`Manifest::parse`].
+    fn read(folder: &Path) -> Result<Self> {
+        let path = folder.join(NAME);
+        let text = fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
+        let manifest = Manifest::parse(&text)?;
+        Ok(Self { folder: folder.to_owned(), manifest, digest: hex(&Sha256::digest(&text)) })
+    }
+
+    /// Its files of a sort.
+    pub(super) fn files(&self, sort: Sort) -> impl Iterator<Item = &FileOf> {
+        self.manifest.files.iter().filter(move |file| sort.names(&file.name))
+    }
+}
+
+/// The exports of these folders, named in any order: the newest first, then that which it is based on, and so on to a whole one.
+///
+/// # Errors
+/// `Invalid`, when they are not one such row; those of [`Manifest::parse`].
+pub(super) fn read(folders: &[PathBuf]) -> Result<Vec<Link>> {
+    let mut left: HashMap<String, Link> = HashMap::new();
+    for folder in folders {
+        let link = Link::read(folder)?;
+        if let Some(other) = left.insert(link.digest.clone(), link) {
+            let message = format!("{} and {} hold the same export", other.folder.display(), folder.display());
+            return Err(Error::invalid(message));
+        }
+    }
+    let bases: HashSet<String> = left.values().filter_map(|link| link.manifest.base.clone()).collect();
+    if let Some(base) = bases.iter().find(|base| !left.contains_key(*base)) {
+        let of = left.values().find(|link| link.manifest.base.as_ref() == Some(base));
+        return Err(Error::invalid(format!(
+            "{} holds only what changed since an earlier export, whose manifest has the SHA-256 {base}; name its folder too",
+            of.map(|link| link.folder.display().to_string()).unwrap_or_default()
+        )));
+    }
+    let mut newest = left.values().filter(|link| !bases.contains(&link.digest));
+    let (first, second) = (newest.next(), newest.next());
+    let mut next = first.filter(|_| second.is_none()).map(|link| link.digest.clone());
+    let mut row: Vec<Link> = Vec::new();
+    while let Some(link) = next.and_then(|digest| left.remove(&digest)) {
+        next = link.manifest.base.clone();
+        row.push(link);
+    }
+    match left.is_empty() {
+        true => Ok(row),
+        false => Err(Error::invalid(
+            "these exports are not one row: one of them must be whole, and every other one must go on from one of them",
+        )),
+    }
+}
+
+/// Which lines a row of exports leaves out, as they are read from the newest to the oldest: each key counts once, as the newest
+/// export has it.
+#[derive(Debug, Default)]
+pub(super) struct Newest(HashSet<Mark>);
+
+impl Newest {
+    /// Whether this is the newest that is known of the key, which it is until it is asked again.
+    pub(super) fn takes(&mut self, key: &Key) -> bool {
+        self.0.insert(mark_of(key))
+    }
+}
+
+/// What a row of exports holds: a mark of each line by that of its key. It takes 32 bytes an item and what a hash map adds.
+#[derive(Debug, Default)]
+pub(super) struct Known(HashMap<Mark, Mark>);
+
+impl Known {
+    /// That of a row, the newest first.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or is not as the manifest says.
+    pub(super) fn of(row: &[Link]) -> Result<Self> {
+        let (mut newest, mut known) = (Newest::default(), Self::default());
+        for link in row {
+            link.manifest.files.iter().try_for_each(|file| files::check(&link.folder, file))?;
+            for sort in SORTS {
+                for line in lines(link, sort)? {
+                    let (line, item) = line?;
+                    if newest.takes(&item.key) && sort != Sort::Gone {
+                        known.0.insert(mark_of(&item.key), mark(line.as_bytes()));
+                    }
+                }
+            }
+        }
+        Ok(known)
+    }
+
+    /// Whether an item is there as it was. What is left in the end is no longer there.
+    pub(super) fn takes_out(&mut self, item: &Item, line: &str) -> bool {
+        self.0.remove(&mark_of(&item.key)) == Some(mark(line.as_bytes()))
+    }
+
+    /// Gives the keys that are left, which the row held.
+    ///
+    /// # Errors
+    /// Those of `to`; when a file cannot be read.
+    pub(super) fn left(mut self, row: &[Link], mut to: impl FnMut(&Key) -> Result<()>) -> Result<()> {
+        for link in row {
+            for sort in SORTS.into_iter().filter(|sort| *sort != Sort::Gone) {
+                // Most often nothing is.
+                if self.0.is_empty() {
+                    return Ok(());
+                }
+                for line in lines(link, sort)? {
+                    let (_, item) = line?;
+                    if self.0.remove(&mark_of(&item.key)).is_some() {
+                        to(&item.key)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The lines of an export of a sort, with their items.
+fn lines(link: &Link, sort: Sort) -> Result<impl Iterator<Item = Result<(String, Item)>>> {
+    let files = link.files(sort).map(|file| files::lines(&link.folder, file)).collect::<Result<Vec<_>>>()?;
+    Ok(files.into_iter().flatten().map(|line| {
+        let line = line?;
+        let item = text::item(&line)?;
+        Ok((line, item))
+    }))
+}
