@@ -99,7 +99,7 @@ fn an_outcome_without_a_date_is_decided_and_appended_once() {
     let (mut came, mut judged, mut decisions, mut died) = (0, 0, 0, 0);
     let seeds = (seeds() / 40).max(8);
     for seed in 0..seeds {
-        let judging = tests::sim::resolving(seed);
+        let judging = tests::sim::resolving(seed, None);
         assert_eq!(judging.violations, Vec::<String>::new(), "seed {seed}");
         came += judging.came;
         judged += judging.judged;
@@ -110,6 +110,16 @@ fn an_outcome_without_a_date_is_decided_and_appended_once() {
         "{seeds} seeds: {came} outcomes without a date, {judged} judge something, {decisions} decisions, {died} died"
     );
     assert!(judged * 3 > came && judged < came && died > seeds, "{judged} of {came}, {died} died");
+}
+
+/// The planted bug: a decision is written over another one.
+#[test]
+fn a_blind_decision_is_found() {
+    let planted = Some(Planted::BlindDecision);
+    let run = |seed: &u64| !tests::sim::resolving(*seed, planted).violations.is_empty();
+    let seed = (0..MAX_SEEDS_TO_FIND).find(run).expect("it is found");
+    let violations = tests::sim::resolving(seed, planted).violations;
+    println!("a blind decision is found after {} seeds: {violations:?}", seed + 1);
 }
 
 /// A day that expires while it is evaluated in parts and rebuilt keeps the figures of all that was appended.

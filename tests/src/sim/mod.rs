@@ -57,6 +57,8 @@ pub enum Planted {
     DeliveredTooEarly,
     /// A try is not claimed, and what came of it is written whatever somebody else has written. [`crossings`] finds it.
     BlindDelivery,
+    /// What an outcome without a date judges is decided whether or not somebody else decided it. [`resolving`] finds it.
+    BlindDecision,
 }
 
 impl Planted {

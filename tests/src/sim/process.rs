@@ -126,6 +126,11 @@ impl Process {
             {
                 Write::Put(item, Condition::None)
             }
+            (Some(Planted::BlindDecision), Write::Put(item, _))
+                if key::parse_decision(&item.key).is_some() =>
+            {
+                Write::Put(item, Condition::None)
+            }
             (Some(Planted::BlindDelivery), Write::Put(item, condition))
                 if key::parse_delivery(&item.key).is_some() =>
             {

@@ -21,9 +21,10 @@ use log::{
 };
 use projector::{WorkspaceDay, pending::resolve, project::project, sweep::sweep};
 use table::Table;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{
+    Planted,
     process::{Gate, Process},
     random::Random,
     world::World,
@@ -35,11 +36,15 @@ const WRITERS: u64 = 3;
 const BATCHES: u64 = 14;
 const WORKERS: u64 = 3;
 
+/// How often projectors begin a round, and within how much of that all of them do: they are in each other's way in most rounds.
+const ROUND_MILLIS: u64 = 12_000;
+const SPREAD_MILLIS: u64 = 400;
+
 /// Of how many keys events are.
 const KEYS: u64 = 4;
 
 /// One call in so many fails.
-const FAULTS: u64 = 40;
+const FAULTS: u64 = 400;
 
 /// For how long a process goes on when it is to die.
 const MAX_MILLIS: u64 = 900;
@@ -66,6 +71,7 @@ struct Scene {
     world: Arc<World>,
     random: Random,
     workspace: Workspace,
+    began: Instant,
     is_over: AtomicBool,
     died: AtomicU64,
 }
@@ -74,14 +80,14 @@ struct Scene {
 ///
 /// # Panics
 /// When there can be no runtime.
-pub fn resolving(seed: u64) -> Judging {
+pub fn resolving(seed: u64, planted: Option<Planted>) -> Judging {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime").block_on(run(seed)).expect("a catalog in memory")
+    runtime.expect("a runtime").block_on(run(seed, planted)).expect("a catalog in memory")
 }
 
-async fn run(seed: u64) -> Result<Judging> {
+async fn run(seed: u64, planted: Option<Planted>) -> Result<Judging> {
     let world = World::new();
-    let setup = table(&world, seed, 0);
+    let setup = table(&world, (seed, 0), None);
     let catalog = Catalog::new(Arc::clone(&setup));
     let now = world.clock.now();
     let workspace = catalog.ensure_workspace("sim/one", now).await?;
@@ -93,14 +99,16 @@ async fn run(seed: u64) -> Result<Judging> {
         world: Arc::clone(&world),
         random: Random::new(seed),
         workspace,
+        began: Instant::now(),
         is_over: AtomicBool::new(false),
         died: AtomicU64::new(0),
     });
     world.faults.store(FAULTS, Ordering::Relaxed);
     let writers: Vec<_> =
         (1..=WRITERS).map(|writer| tokio::spawn(write(Arc::clone(&scene), seed, writer))).collect();
-    let workers: Vec<_> =
-        (1..=WORKERS).map(|worker| tokio::spawn(work(Arc::clone(&scene), seed, WRITERS + worker))).collect();
+    let workers: Vec<_> = (1..=WORKERS)
+        .map(|worker| tokio::spawn(work(Arc::clone(&scene), (seed, WRITERS + worker), planted)))
+        .collect();
     let mut judging = Judging::default();
     for task in writers {
         sleep(Duration::from_millis(700)).await;
@@ -126,14 +134,14 @@ async fn run(seed: u64) -> Result<Judging> {
     Ok(judging)
 }
 
-fn table(world: &Arc<World>, seed: u64, number: u64) -> Arc<dyn Table> {
+fn table(world: &Arc<World>, (seed, number): (u64, u64), planted: Option<Planted>) -> Arc<dyn Table> {
     let seed = seed.wrapping_mul(1_000).wrapping_add(number);
-    Arc::new(Process::new(Arc::clone(world), seed, &number.to_string(), Arc::<Gate>::default(), None))
+    Arc::new(Process::new(Arc::clone(world), seed, &number.to_string(), Arc::<Gate>::default(), planted))
 }
 
 /// Sends batches, each until it is acknowledged.
 async fn write(scene: Arc<Scene>, seed: u64, writer: u64) {
-    let ingest = Ingest::new(table(&scene.world, seed, writer), scene.world.clock.clone());
+    let ingest = Ingest::new(table(&scene.world, (seed, writer), None), scene.world.clock.clone());
     for number in 0..BATCHES {
         sleep(Duration::from_millis(scene.random.below(20_000))).await;
         let (kind, body) = scene.batch(writer, number);
@@ -182,10 +190,11 @@ impl Scene {
 }
 
 /// A projector that goes round after round, and dies in some of them.
-async fn work(scene: Arc<Scene>, seed: u64, number: u64) {
-    let table = table(&scene.world, seed, number);
+async fn work(scene: Arc<Scene>, of: (u64, u64), planted: Option<Planted>) {
+    let table = table(&scene.world, of, planted);
     while !scene.is_over.load(Ordering::Relaxed) {
-        sleep(Duration::from_millis(scene.random.below(15_000))).await;
+        let into = scene.began.elapsed().as_millis() as u64 % ROUND_MILLIS;
+        sleep(Duration::from_millis(ROUND_MILLIS - into + scene.random.below(SPREAD_MILLIS))).await;
         let patience = match scene.random.hits(3) {
             true => Duration::from_millis(scene.random.below(MAX_MILLIS)),
             false => Duration::from_secs(600),
