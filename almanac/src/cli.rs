@@ -34,6 +34,7 @@ use crate::{
     lake::{self, LakeCommand},
     lineage::{self, LineageArgs},
     moved::{self, BackupArgs, ExportArgs, RestoreArgs},
+    outcome::{self, OutcomeCommand},
     plot::{self, PlotArgs},
     probe, projector,
     query::{self, QueryArgs},
@@ -104,6 +105,9 @@ enum Command {
     Query(Box<QueryArgs>),
     /// Print the events of a workspace: those that are stored, then those that come.
     Tail(Box<TailArgs>),
+    /// Outcomes without a date: which wait for their predictions, and why.
+    #[command(subcommand)]
+    Outcome(OutcomeCommand),
     /// Programs that follow a workspace under a name, and how far each has read.
     #[command(subcommand)]
     Consumer(ConsumerCommand),
@@ -237,6 +241,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<Exit> {
         Command::Import(args) => import::command(config, &args).await?,
         Command::Query(args) => query::command(config, &args).await?,
         Command::Tail(args) => tail::tail(config, &args).await?,
+        Command::Outcome(command) => outcome::command(config, command).await?,
         Command::Consumer(command) => tail::consumer(config, command).await?,
         Command::Plot(args) => plot::command(config, &args).await?,
         Command::Report(args) => page::command(config, &args).await?,

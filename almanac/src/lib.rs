@@ -36,6 +36,7 @@ mod moved;
 mod named;
 mod open;
 mod openapi;
+mod outcome;
 mod paths;
 mod patient;
 mod pending;

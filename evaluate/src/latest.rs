@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use event::{Day, Error, ErrorKind, Id, Kind, Result, Timestamp};
+use event::{Columns, Day, Error, ErrorKind, Id, Kind, Result, Timestamp, fields::PREDICTED_SINCE};
 use fold::{
     LogSegment,
     latest::{Asked, COLUMNS, Latest},
@@ -14,6 +14,7 @@ use fold::{
 use log::{
     key,
     key_filter::{self, At},
+    pending::LOOK_BACK_DAYS,
     scan,
     segment_item::Segment,
     walk::{Admitted, Heads, Note, Segments, Until, Walk},
@@ -25,6 +26,8 @@ use crate::{
     held::corrupt,
     key_filters::{passed, possible},
 };
+
+const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
 /// How predictions are looked for.
 #[derive(Debug)]
@@ -50,6 +53,23 @@ pub enum Answer {
     Gone(Day),
     /// It cannot be said: a segment of a day cannot be read, or is missing.
     Unreadable(Day, String),
+}
+
+/// What a row of pending outcomes asks for.
+///
+/// # Errors
+/// `Corrupt`, when it lacks its key or time.
+pub fn question(columns: &Columns, row: usize) -> Result<Asked> {
+    let time = |name| columns.column(name).and_then(|column| column.time(row));
+    let key = columns.column("key").and_then(|column| column.text(row));
+    let (Some(key), Some(until)) = (key, time("observed_at")) else {
+        return Err(Error::corrupt(format!(
+            "row {row} of a segment of pending outcomes lacks its key or time"
+        )));
+    };
+    let earliest = || (until - LOOK_BACK_DAYS * DAY_MICROS).max(Day::FIRST.start().micros());
+    let from = time(PREDICTED_SINCE).unwrap_or_else(earliest);
+    Ok(Asked { key: key.to_owned(), from, until })
 }
 
 impl Looking<'_> {
@@ -195,7 +215,7 @@ fn take(latest: &mut Latest<'_>, Admitted { log, seq, item }: Admitted) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use event::{Clock, Column, Columns, Values, lane::lane_of};
+    use event::{Clock, Column, Values, lane::lane_of};
     use fold::key_filter::KeyFilterBuilder;
     use log::{key::LogId, key_filter::Head};
     use table::{Condition, Key, sqlite::SqliteTable};

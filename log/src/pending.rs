@@ -23,6 +23,12 @@ const WAITING_VERSION: i64 = 1;
 const DECISION_VERSION: i64 = 1;
 const TAKEN_VERSION: i64 = 1;
 
+/// How far before it was observed the prediction of an outcome may be that does not say so, in days.
+pub const LOOK_BACK_DAYS: i64 = 90;
+
+/// For how long an outcome waits, in days.
+pub const WAITS_DAYS: i64 = 90;
+
 /// How many items are deleted at once.
 const DELETES_AT_ONCE: usize = 16;
 
@@ -251,6 +257,14 @@ pub async fn take_up(
 /// That the events of a log's day are there.
 fn is_kept(log: &LogId) -> Write {
     Write::Check(key::expired(&log.workspace, log.day), Condition::Absent)
+}
+
+/// What waits of a segment; `None`, when nothing does: it is not taken up yet, or all of it is decided and was carried out.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn of_segment(table: &dyn Table, segment: &PendingSegment) -> Result<Option<Waiting>> {
+    table.get(&key::waiting(segment)).await?.as_ref().map(Waiting::from_item).transpose()
 }
 
 /// Some segments that wait in a workspace, in the order in which they came, after a key; and the last key that was looked at, if there are more.

@@ -29,12 +29,6 @@ use table::Table;
 use self::round::Round;
 use crate::key_filters::{of_kind, rolled_up};
 
-/// How far before it was observed the prediction of an outcome may be that does not say so, in days.
-pub const LOOK_BACK_DAYS: i64 = 90;
-
-/// For how long an outcome waits, in days.
-pub const WAITS_DAYS: i64 = 90;
-
 /// How many segments that wait are read at once.
 const SEGMENTS_AT_ONCE: usize = 1_000;
 

@@ -72,6 +72,7 @@ mod narrow;
 pub mod output;
 mod pages;
 mod parts;
+mod pending;
 mod plan;
 mod read;
 pub mod request;
@@ -123,6 +124,7 @@ pub use follow::{DEFAULT_ROWS, Follow, FollowWords, Followed, MAX_ROWS, MAX_WAIT
 pub use lineage::{LineageFormat, LineageRequest, LineageWords};
 pub use narrow::Narrowed;
 pub use output::{Format, number_text, shorten};
+pub use pending::{PendingOutcome, PendingPage, PendingPlace, PendingRequest, PendingState, PendingWords};
 pub use request::{By, Last, LiveIn, Request, What, Words};
 pub use scan::Scan;
 pub use segments::Slicing;

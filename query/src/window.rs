@@ -128,11 +128,24 @@ const DAYS_BEFORE: i64 = 6;
 /// # Errors
 /// Those of [`days_between`].
 pub(crate) fn week_until(from: Option<&str>, to: Option<&str>, now: Timestamp) -> Result<Window> {
+    days_until(from, to, DAYS_BEFORE, now)
+}
+
+/// The days from one to another: up to today, and from so many days before the last one, when nobody named them.
+///
+/// # Errors
+/// Those of [`days_between`].
+pub(crate) fn days_until(
+    from: Option<&str>,
+    to: Option<&str>,
+    before: i64,
+    now: Timestamp,
+) -> Result<Window> {
     let to: Day = match to {
         Some(text) => text.parse().map_err(|error| Error::invalid(format!("to: {error}")))?,
         None => now.day(),
     };
-    let earlier = to.start().plus_seconds(-DAYS_BEFORE * 24 * 60 * 60).day().to_string();
+    let earlier = to.start().plus_seconds(-before * 24 * 60 * 60).day().to_string();
     days_between(from.unwrap_or(&earlier), &to.to_string())
 }
 

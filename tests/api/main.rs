@@ -41,6 +41,7 @@ mod paging;
 mod past;
 mod pending;
 mod pending_histories;
+mod pending_told;
 mod quality;
 mod retention;
 mod runs;

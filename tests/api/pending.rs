@@ -39,7 +39,7 @@ on_both_engines!(
 const DAYS: [&str; 3] = ["2026-06-01", "2026-06-02", "2026-06-03"];
 
 /// Predictions of `k0` to `k9` on three days, which came a moment later.
-async fn predicted(scene: &Scene) {
+pub(crate) async fn predicted(scene: &Scene) {
     for day in DAYS {
         scene.predict_many(day, "v1", 10, &format!("{day}T01:00:10Z")).await;
     }
@@ -90,7 +90,7 @@ async fn outcomes(scene: &Scene) -> String {
     lines.join("\n")
 }
 
-fn counts(found: u64, expired: u64, waiting: u64) -> Resolved {
+pub(crate) fn counts(found: u64, expired: u64, waiting: u64) -> Resolved {
     Resolved { found, expired, waiting }
 }
 

@@ -22,7 +22,7 @@ use log::{
     layout, scan,
 };
 use projector::{Options, Projector, deliver::deliver, dlq, pending, rebuild, status, verify};
-use query::{Follow, FollowWords, Request, What, Words};
+use query::{Follow, FollowWords, PendingRequest, PendingWords, Request, What, Words};
 use table::{Condition, Item, Table, item::Value, sqlite::SqliteTable};
 use tests::{
     courier::{Does, Receiver},
@@ -277,6 +277,8 @@ async fn query(table: Arc<dyn Table>) {
     let follow = Follow::parse(Kind::Outcomes, &FollowWords::default()).unwrap();
     let follow = query.of_consumer(workspace.id(), "billing", follow).await.unwrap();
     query.follow(workspace.id(), &follow).await.unwrap();
+    let pending = PendingRequest::parse(&PendingWords::default(), query.now()).unwrap();
+    query.pending(workspace.id(), &pending).await.unwrap();
     for by in ["release", "metric", "tag.region"] {
         let words = Words { by: Some(by), ..tests::scene::words_of(What::Rollups, "2026-06-01") };
         query.run(workspace.id(), &Request::parse(What::Rollups, &words).unwrap()).await.unwrap();

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evaluate::latest::Answer;
-use event::{Column, Columns, Day, Error, Kind, Result, Timestamp, Values, fields::PREDICTED_SINCE};
-use fold::latest::Asked;
+use event::{Column, Columns, Day, Error, Kind, Result, Timestamp, Values};
 use log::{
     key::LogId,
     key_filter,
@@ -12,7 +11,6 @@ use log::{
     projection::Applied,
 };
 
-use super::{DAY_SECONDS, LOOK_BACK_DAYS};
 use crate::key_filters::of_kind;
 
 /// A digest of what is covered of predictions, and of what is left out.
@@ -24,20 +22,6 @@ pub(super) fn digest(covered: &BTreeMap<Day, Applied>, left_out: &BTreeSet<(LogI
     let mut all: Vec<Vec<u8>> = covered.iter().flat_map(of_day).collect();
     all.extend(left_out.iter().map(|(log, seq)| format!("-{log}/{seq}").into_bytes()));
     key_filter::digest(&all)
-}
-
-/// What a row asks for.
-pub(super) fn question(columns: &Columns, row: usize) -> Result<Asked> {
-    let time = |name| columns.column(name).and_then(|column| column.time(row));
-    let key = columns.column("key").and_then(|column| column.text(row));
-    let (Some(key), Some(until)) = (key, time("observed_at")) else {
-        return Err(Error::corrupt(format!(
-            "row {row} of a segment of pending outcomes lacks its key or time"
-        )));
-    };
-    let earliest = || (until - LOOK_BACK_DAYS * DAY_SECONDS * 1_000_000).max(Day::FIRST.start().micros());
-    let from = time(PREDICTED_SINCE).unwrap_or_else(earliest);
-    Ok(Asked { key: key.to_owned(), from, until })
 }
 
 /// The decisions about rows of which it is known what they judge, or that have waited for too long, when that is so of the segment.
@@ -87,8 +71,10 @@ pub(super) fn outcomes_of(decision: &Decision, columns: &Columns) -> Result<Colu
 
 #[cfg(test)]
 mod tests {
-    use event::Id;
-    use log::scan;
+    use evaluate::latest::question;
+    use event::{Id, fields::PREDICTED_SINCE};
+    use fold::latest::Asked;
+    use log::{pending::LOOK_BACK_DAYS, scan};
 
     use super::*;
 

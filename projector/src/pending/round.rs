@@ -6,21 +6,21 @@ use std::{
 };
 
 use catalog::{Catalog, Kept};
-use evaluate::latest::{Answer, Looking};
+use evaluate::latest::{Answer, Looking, question};
 use event::{Columns, Day, Error, ErrorKind, Id, Result, Timestamp, Window};
 use fold::latest::Asked;
 use log::{
     expired,
     key::{DecisionId, PendingSegment},
-    pending::{self, Decision, Looked, Waiting},
+    pending::{self, Decision, Looked, WAITS_DAYS, Waiting},
     scan,
     segment_item::CLOSED_AFTER_SECONDS,
 };
 use table::Table;
 
 use super::{
-    Append, DAY_SECONDS, Resolved, SEGMENTS_AT_ONCE, WAITS_DAYS,
-    decide::{decisions, digest, outcomes_of, question},
+    Append, DAY_SECONDS, Resolved, SEGMENTS_AT_ONCE,
+    decide::{decisions, digest, outcomes_of},
 };
 use crate::{key_filters::rolled_up, stages::closed};
 

@@ -1,0 +1,234 @@
+//! What is known of outcomes that do not say which prediction they judge, page by page, in the order of the days on which they came.
+//!
+//! What was decided of one is read of the decisions; why one waits follows from what was looked at last. Nothing is looked for here: that
+//! is done by a worker that sweeps.
+
+mod request;
+mod why;
+
+use std::collections::BTreeMap;
+
+use evaluate::latest::question;
+use event::{Columns, ErrorKind, Id, Kind, Result, Timestamp, fields::PREDICTED_SINCE};
+use futures::future::try_join_all;
+use log::{
+    key::{self, LogId, PendingSegment},
+    pending::{self, Decision, Waiting},
+    scan,
+    segment_item::Segment,
+};
+use table::{KeyRange, Query as TableQuery};
+use tokio::time::Instant;
+
+pub(crate) use self::request::{DAYS, DEFAULT_ROWS, MAX_ROWS, PLACE_PATTERN};
+pub use self::request::{PendingPlace, PendingRequest, PendingState, PendingWords};
+pub use self::why::PendingOutcome;
+use self::why::Told;
+use crate::Query;
+
+/// What it is called in paths and metrics.
+pub(crate) const NAME: &str = "pending";
+
+/// How many segments are read at once, and the most that a page looks at.
+const SEGMENTS_AT_ONCE: usize = 16;
+const MAX_SEGMENTS: usize = 320;
+
+/// The most times that a page looks for the next log.
+const MAX_LOOKS: usize = 400;
+
+/// The columns that are read.
+const COLUMNS: [&str; 3] = ["key", "observed_at", PREDICTED_SINCE];
+
+/// Some pending outcomes, in their order.
+#[derive(Clone, Debug, Default)]
+pub struct PendingPage {
+    /// How many there are in each state, of the key if one was named, whether they are listed or not; those of all pages add up.
+    pub counts: BTreeMap<PendingState, u64>,
+    /// Those that are listed.
+    pub outcomes: Vec<PendingOutcome>,
+    /// Where the next page begins, if there may be one.
+    pub next: Option<PendingPlace>,
+    /// What could not be read, in sentences.
+    pub warnings: Vec<String>,
+}
+
+/// What is known of a segment.
+struct Known {
+    segment: Segment,
+    decisions: Vec<(u32, Decision)>,
+    waiting: Option<Waiting>,
+    is_taken: bool,
+}
+
+impl Known {
+    /// How far a row has come, and the decision that says so.
+    fn state(&self, row: u32) -> (PendingState, Option<&Decision>) {
+        let about =
+            |decision: &Decision| decision.judges.contains_key(&row) || decision.expired.contains(&row);
+        let Some((number, decision)) = self.decisions.iter().find(|(_, decision)| about(decision)) else {
+            return (PendingState::Waiting, None);
+        };
+        let is_carried_out = self.waiting.as_ref().is_none_or(|waiting| *number <= waiting.decided);
+        let state = match (decision.expired.contains(&row), is_carried_out) {
+            (true, _) => PendingState::Expired,
+            (false, true) => PendingState::Appended,
+            (false, false) => PendingState::Decided,
+        };
+        (state, Some(decision))
+    }
+}
+
+/// A page as it grows.
+struct Growing<'a> {
+    request: &'a PendingRequest,
+    page: PendingPage,
+    told: Vec<Told>,
+    /// Up to where everything was counted.
+    place: Option<PendingPlace>,
+    segments: usize,
+}
+
+impl Query {
+    /// A page of the pending outcomes of a workspace that came in a window.
+    ///
+    /// # Errors
+    /// `Unavailable`, when all memory is taken; those of the table, and `Corrupt`.
+    pub async fn pending(&self, workspace: &Id, request: &PendingRequest) -> Result<PendingPage> {
+        let (_turn, _hold) = self.budget.enter().await?;
+        let began = Instant::now();
+        let mut growing = Growing {
+            request,
+            page: PendingPage::default(),
+            told: Vec::new(),
+            place: request.after,
+            segments: 0,
+        };
+        let is_all = self.grow(workspace, &mut growing).await?;
+        let Growing { mut page, told, place, .. } = growing;
+        page.next = place.filter(|_| !is_all);
+        page.outcomes = self.explained(workspace, told).await?;
+        self.meters.answered(NAME, began.elapsed(), page.outcomes.len());
+        Ok(page)
+    }
+
+    /// Goes through the segments behind the place, until the page is full; whether there are no more.
+    async fn grow(&self, workspace: &Id, growing: &mut Growing<'_>) -> Result<bool> {
+        let days = growing.request.window;
+        let first = growing.place.max(Some(PendingPlace::before(days.from())));
+        let first = first.unwrap_or_else(|| PendingPlace::before(days.from()));
+        let log =
+            LogId { workspace: workspace.clone(), day: first.day, kind: Kind::Pending, lane: first.lane };
+        let end = key::segments_of_days(workspace, days.from(), days.to()).to;
+        let mut range = KeyRange { to: end.clone(), ..key::segments_from(&log, first.seq) };
+        for _ in 0..MAX_LOOKS {
+            // Nothing is behind the last day.
+            if range.from > range.to {
+                return Ok(true);
+            }
+            let Some((log, seq)) = scan::first_within(&*self.table, range.clone()).await? else {
+                return Ok(true);
+            };
+            if log.kind != Kind::Pending {
+                // They are the last of their day.
+                growing.place = growing.place.max(Some(PendingPlace::before(log.day)));
+                range =
+                    KeyRange { to: end.clone(), ..key::segments_of_kind(workspace, log.day, Kind::Pending) };
+                continue;
+            }
+            if growing.segments >= MAX_SEGMENTS {
+                return Ok(false);
+            }
+            let some = self.known(&log, seq).await?;
+            let Some(last) = some.last().map(|known| known.segment.seq) else { continue };
+            for known in some {
+                if !growing.take(&known)? {
+                    return Ok(false);
+                }
+            }
+            range = KeyRange { to: end.clone(), ..key::segments_from(&log, last + 1) };
+        }
+        Ok(false)
+    }
+
+    /// What is known of some segments of a log from one on.
+    async fn known(&self, log: &LogId, first: u64) -> Result<Vec<Known>> {
+        let taken = pending::taken_up(&*self.table, log).await?;
+        let query = TableQuery::table(key::segments_from(log, first)).limit(SEGMENTS_AT_ONCE);
+        let known = self.table.query(&query).await?.items.into_iter().map(async |item| {
+            let segment = Segment::from_item(item)?;
+            let of = PendingSegment { log: log.clone(), seq: segment.seq };
+            // Decisions first: what is said of how many were carried out is no older then.
+            let decisions = pending::decisions(&*self.table, &of, 1).await?;
+            let decisions = decisions.into_iter().map(|(id, decision)| (id.number, decision)).collect();
+            let waiting = pending::of_segment(&*self.table, &of).await?;
+            Ok::<_, event::Error>(Known { is_taken: segment.seq <= taken, segment, decisions, waiting })
+        });
+        try_join_all(known).await
+    }
+}
+
+impl Growing<'_> {
+    /// Takes the rows of a segment that are behind the place; whether all of them had room.
+    fn take(&mut self, known: &Known) -> Result<bool> {
+        self.segments += 1;
+        let of = PendingSegment { log: known.segment.log.clone(), seq: known.segment.seq };
+        let columns = match known.segment.unpack(|name| COLUMNS.contains(&name)) {
+            Ok(columns) => columns,
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                self.page.warnings.push(format!("segment {of} cannot be read and is left out: {error}"));
+                let last = PendingPlace::of(&of, known.segment.rows.saturating_sub(1) as u32);
+                self.place = self.place.max(Some(last));
+                return Ok(true);
+            }
+            Err(error) => return Err(error),
+        };
+        for row in 0..columns.rows as u32 {
+            let place = PendingPlace::of(&of, row);
+            if self.request.after.is_some_and(|after| place <= after) {
+                continue;
+            }
+            if !self.take_row(known, &columns, place)? {
+                return Ok(false);
+            }
+            self.place = Some(place);
+        }
+        Ok(true)
+    }
+
+    /// Takes a row; whether it had room.
+    fn take_row(&mut self, known: &Known, columns: &Columns, place: PendingPlace) -> Result<bool> {
+        let asked = question(columns, place.row as usize)?;
+        if self.request.key.as_ref().is_some_and(|key| *key != asked.key) {
+            return Ok(true);
+        }
+        let (state, decision) = known.state(place.row);
+        if self.request.lists(state) && self.request.limit > 0 {
+            if self.told.len() >= self.request.limit {
+                return Ok(false);
+            }
+            let judges = decision.and_then(|decision| decision.judges.get(&place.row));
+            self.told.push(Told {
+                place,
+                state,
+                arrived_at: known.segment.appended_at,
+                judges: judges.and_then(|at| Timestamp::from_micros(*at)),
+                as_of: decision.map(|decision| decision.as_of),
+                looked: known.waiting.as_ref().and_then(|waiting| waiting.looked).filter(|_| known.is_taken),
+                asked,
+            });
+        }
+        *self.page.counts.entry(state).or_default() += 1;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The walk goes from any other log of a day to those of pending outcomes.
+    #[test]
+    fn pending_outcomes_are_the_last_of_their_day() {
+        assert!(Kind::ALL.iter().all(|kind| kind.letter() < Kind::Pending.letter()));
+    }
+}

@@ -1,0 +1,210 @@
+//! What is asked of pending outcomes.
+
+use std::{fmt, str::FromStr};
+
+use event::{Day, Error, Result, Timestamp, Window};
+use log::{key::PendingSegment, pending::WAITS_DAYS};
+
+use crate::window::days_until;
+
+/// How many outcomes a page lists when the request does not say how many.
+pub(crate) const DEFAULT_ROWS: usize = 100;
+
+/// The most outcomes that a page lists.
+pub(crate) const MAX_ROWS: usize = 1_000;
+
+/// How many days a window has that nobody named: what waits came on one of them.
+pub(crate) const DAYS: i64 = WAITS_DAYS + 10;
+
+/// How far a pending outcome has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PendingState {
+    /// Its prediction is not found yet.
+    Waiting,
+    /// It is decided what it judges, and it is to be appended.
+    Decided,
+    /// It is an outcome like any other.
+    Appended,
+    /// It has waited for too long, and judges nothing.
+    Expired,
+}
+
+impl PendingState {
+    /// All of them, in the order in which an outcome may have them.
+    pub const ALL: [Self; 4] = [Self::Waiting, Self::Decided, Self::Appended, Self::Expired];
+
+    /// Its name in requests and answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Decided => "decided",
+            Self::Appended => "appended",
+            Self::Expired => "expired",
+        }
+    }
+}
+
+/// Where a pending outcome stands among all of a workspace, in the order of the days on which they came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PendingPlace {
+    /// The day on which it came.
+    pub day: Day,
+    /// Its lane.
+    pub lane: u8,
+    /// The number of its segment.
+    pub seq: u64,
+    /// Its row there.
+    pub row: u32,
+}
+
+impl PendingPlace {
+    /// The place before all that came on a day.
+    pub(super) fn before(day: Day) -> Self {
+        Self { day, lane: 0, seq: 0, row: 0 }
+    }
+
+    /// That of a row of a segment.
+    pub(super) fn of(segment: &PendingSegment, row: u32) -> Self {
+        Self { day: segment.log.day, lane: segment.log.lane, seq: segment.seq, row }
+    }
+}
+
+/// What [`PendingPlace`] is written like.
+pub(crate) const PLACE_PATTERN: &str = "^[0-9]{4}-[0-9]{2}-[0-9]{2}\\.[0-9]{2}\\.[0-9]{10}\\.[0-9]{5}$";
+
+impl fmt::Display for PendingPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:02}.{:010}.{:05}", self.day, self.lane, self.seq, self.row)
+    }
+}
+
+impl FromStr for PendingPlace {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let words: Vec<&str> = text.split('.').collect();
+        let place = match words[..] {
+            [day, lane, seq, row] if (lane.len(), seq.len(), row.len()) == (2, 10, 5) => (|| {
+                Some(Self {
+                    day: day.parse().ok()?,
+                    lane: lane.parse().ok()?,
+                    seq: seq.parse().ok()?,
+                    row: row.parse().ok()?,
+                })
+            })(),
+            _ => None,
+        };
+        place.ok_or_else(|| Error::invalid("`after` is not what an earlier page ended with"))
+    }
+}
+
+/// The words of a request, as the command line and the parameters of a URL have them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PendingWords<'a> {
+    /// Only outcomes of this key.
+    pub key: Option<&'a str>,
+    /// List only those in this state.
+    pub state: Option<&'a str>,
+    /// The first day on which they came.
+    pub from: Option<&'a str>,
+    /// The last day on which they came.
+    pub to: Option<&'a str>,
+    /// The most that are listed; with 0 they are counted alone.
+    pub limit: Option<&'a str>,
+    /// After what an earlier page ended with.
+    pub after: Option<&'a str>,
+}
+
+/// A request for a page of pending outcomes.
+#[derive(Clone, Debug)]
+pub struct PendingRequest {
+    pub(super) window: Window,
+    pub(super) key: Option<String>,
+    pub(super) state: Option<PendingState>,
+    pub(super) limit: usize,
+    pub(super) after: Option<PendingPlace>,
+}
+
+impl PendingRequest {
+    /// Reads the words of a request that comes at `now`.
+    ///
+    /// # Errors
+    /// `Invalid`, saying which word is wrong.
+    pub fn parse(words: &PendingWords<'_>, now: Timestamp) -> Result<Self> {
+        let limit = words.limit.map_or(Ok(DEFAULT_ROWS), |text| {
+            let limit = text.parse().ok().filter(|limit| *limit <= MAX_ROWS);
+            limit.ok_or_else(|| Error::invalid(format!("limit is 0 to {MAX_ROWS}, not `{text}`")))
+        })?;
+        let state = words.state.map(|name| {
+            let state = PendingState::ALL.into_iter().find(|state| state.name() == name);
+            let names = PendingState::ALL.map(PendingState::name).join(", ");
+            state.ok_or_else(|| Error::invalid(format!("state is one of {names}, not `{name}`")))
+        });
+        if words.key == Some("") {
+            return Err(Error::invalid("key is empty; leave it out"));
+        }
+        Ok(Self {
+            window: days_until(words.from, words.to, DAYS - 1, now)?,
+            key: words.key.map(str::to_owned),
+            state: state.transpose()?,
+            limit,
+            after: words.after.map(str::parse).transpose()?,
+        })
+    }
+
+    /// The same from where an earlier page ended, with at most so many.
+    #[must_use]
+    pub fn after(self, place: PendingPlace, limit: usize) -> Self {
+        Self { after: Some(place), limit: limit.min(MAX_ROWS), ..self }
+    }
+
+    /// How many outcomes are listed at most.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Whether outcomes in a state are listed.
+    pub(super) fn lists(&self, state: PendingState) -> bool {
+        self.state.is_none_or(|wanted| wanted == state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_and_refused() {
+        let now = Timestamp::parse("2026-06-10T12:00:00Z").unwrap();
+        let parse = |words: PendingWords<'_>| PendingRequest::parse(&words, now);
+        let plain = parse(PendingWords::default()).unwrap();
+        assert_eq!(
+            (plain.window.from().to_string(), plain.window.to().to_string(), plain.limit),
+            ("2026-03-03".into(), "2026-06-10".into(), DEFAULT_ROWS)
+        );
+        assert!(PendingState::ALL.into_iter().all(|state| plain.lists(state)));
+        let place = PendingPlace { day: "2026-06-01".parse().unwrap(), lane: 3, seq: 42, row: 7 };
+        let text = place.to_string();
+        assert_eq!(text, "2026-06-01.03.0000000042.00007");
+        let words = PendingWords {
+            state: Some("expired"),
+            after: Some(&text),
+            limit: Some("0"),
+            ..PendingWords::default()
+        };
+        let asked = parse(words).unwrap();
+        assert_eq!((asked.after, asked.limit), (Some(place), 0));
+        assert!(asked.lists(PendingState::Expired) && !asked.lists(PendingState::Waiting));
+        for wrong in [
+            PendingWords { from: Some("yesterday"), ..PendingWords::default() },
+            PendingWords { to: Some("yesterday"), ..PendingWords::default() },
+            PendingWords { from: Some("2026-06-11"), ..PendingWords::default() },
+            PendingWords { limit: Some("1001"), ..PendingWords::default() },
+            PendingWords { state: Some("lost"), ..PendingWords::default() },
+            PendingWords { after: Some("2026-06-01.3.42.7"), ..PendingWords::default() },
+            PendingWords { key: Some(""), ..PendingWords::default() },
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! A pending outcome in an answer, and why it waits.
+
+use catalog::Kept;
+use event::{Day, Id, Result, Timestamp, Window};
+use fold::latest::Asked;
+use log::pending::{Looked, WAITS_DAYS};
+use serde_json::{Value, json};
+
+use super::{PendingPlace, PendingState};
+use crate::Query;
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// A pending outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingOutcome {
+    /// Where it stands.
+    pub place: PendingPlace,
+    /// How far it has come.
+    pub state: PendingState,
+    /// Its key.
+    pub key: String,
+    /// When it was observed: its prediction is of no later instant.
+    pub observed_at: Timestamp,
+    /// Its prediction is of no earlier instant.
+    pub predicted_since: Timestamp,
+    /// When it was appended.
+    pub arrived_at: Timestamp,
+    /// The instant of the prediction that it judges.
+    pub predicted_at: Option<Timestamp>,
+    /// What had been appended by this instant was looked at when it was decided.
+    pub decided_as_of: Option<Timestamp>,
+    /// When its prediction was first looked for among what there was the last time.
+    pub looked_at: Option<Timestamp>,
+    /// When it has waited for long enough, while it waits.
+    pub expires_at: Option<Timestamp>,
+    /// Why it is in that state, in a sentence.
+    pub why: String,
+}
+
+impl PendingOutcome {
+    /// The same as JSON, without what is not known.
+    pub fn to_json(&self) -> Value {
+        let mut json = json!({
+            "place": self.place.to_string(), "state": self.state.name(), "key": self.key,
+            "observed_at": self.observed_at.to_string(), "predicted_since": self.predicted_since.to_string(),
+            "arrived_at": self.arrived_at.to_string(), "why": self.why,
+        });
+        for (name, at) in [
+            ("predicted_at", self.predicted_at),
+            ("decided_as_of", self.decided_as_of),
+            ("looked_at", self.looked_at),
+            ("expires_at", self.expires_at),
+        ] {
+            if let Some(at) = at {
+                json[name] = at.to_string().into();
+            }
+        }
+        json
+    }
+}
+
+/// What is known of one.
+pub(super) struct Told {
+    pub(super) place: PendingPlace,
+    pub(super) state: PendingState,
+    pub(super) arrived_at: Timestamp,
+    pub(super) judges: Option<Timestamp>,
+    pub(super) as_of: Option<Timestamp>,
+    pub(super) looked: Option<Looked>,
+    pub(super) asked: Asked,
+}
+
+impl Told {
+    /// The days on which its prediction may be.
+    fn days(&self) -> (Day, Day) {
+        let day = |micros| Timestamp::from_micros(micros).unwrap_or_default().day();
+        (day(self.asked.from), day(self.asked.until))
+    }
+
+    fn explained(self, kept: &Kept) -> PendingOutcome {
+        let (why, instant) = (self.why(kept), |micros| Timestamp::from_micros(micros).unwrap_or_default());
+        let waits = self.state == PendingState::Waiting;
+        PendingOutcome {
+            place: self.place,
+            state: self.state,
+            observed_at: instant(self.asked.until),
+            predicted_since: instant(self.asked.from),
+            key: self.asked.key,
+            arrived_at: self.arrived_at,
+            predicted_at: self.judges,
+            decided_as_of: self.as_of,
+            looked_at: self.looked.map(|looked| looked.at).filter(|_| waits),
+            expires_at: waits.then(|| self.arrived_at.plus_seconds(WAITS_DAYS * DAY_SECONDS)),
+            why,
+        }
+    }
+
+    fn why(&self, kept: &Kept) -> String {
+        let judged = || self.judges.map_or_else(String::new, |at| at.to_string());
+        match self.state {
+            PendingState::Waiting => self.why_it_waits(kept),
+            PendingState::Decided => {
+                format!("it judges the prediction of {}, and is to be appended", judged())
+            }
+            PendingState::Appended => format!("it judges the prediction of {}", judged()),
+            PendingState::Expired => {
+                format!("no prediction of its key was found for {WAITS_DAYS} days; it judges none")
+            }
+        }
+    }
+
+    fn why_it_waits(&self, kept: &Kept) -> String {
+        let (first, last) = self.days();
+        let Some(Looked { at, is_all, .. }) = self.looked else {
+            return "no worker has looked for its prediction yet".to_owned();
+        };
+        // Days are looked at from the latest back, and nothing is found beyond one that is gone.
+        let days = std::iter::successors(Some(last), |day| day.before()).take_while(|day| *day >= first);
+        if let Some(gone) = days.into_iter().find(|day| !kept.keeps(*day)) {
+            return match gone == last {
+                true => format!("the events of {gone} are gone, and its prediction may have been there"),
+                false => format!(
+                    "no prediction of its key from {} to {last} was found at {at}; the events of {gone} are gone, and it may have been there",
+                    gone.next().unwrap_or(gone)
+                ),
+            };
+        }
+        let more = match is_all {
+            true => "it is looked for again when more has come",
+            false => "what came less than 30 s before, and what could not be read, is looked at again",
+        };
+        format!("no prediction of its key from {first} to {last} was found at {at}; {more}")
+    }
+}
+
+impl Query {
+    /// Says why each is in its state.
+    pub(super) async fn explained(&self, workspace: &Id, told: Vec<Told>) -> Result<Vec<PendingOutcome>> {
+        let days = told.iter().filter(|told| told.state == PendingState::Waiting).map(Told::days);
+        let days = days.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+        let kept = match days {
+            Some((first, last)) => {
+                self.catalog.kept(workspace, Window::new(first, last.max(first))?, self.now()).await?
+            }
+            None => Kept::default(),
+        };
+        Ok(told.into_iter().map(|told| told.explained(&kept)).collect())
+    }
+}
