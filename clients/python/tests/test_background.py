@@ -53,6 +53,16 @@ def test_what_is_logged_is_stored_once(workspace: al.Workspace) -> None:
     assert workspace.query("metrics", DAY, frames="rows")[0]["value"] == 12.5
 
 
+def test_an_outcome_without_a_date_is_logged_and_waits(workspace: al.Workspace) -> None:
+    with workspace.logger() as logger:
+        assert logger.outcome("loan-1", label="repaid", observed_at=AT)
+        assert logger.outcome("loan-2", label="repaid", observed_at=AT, predicted_since=DAY + "T00:00:00Z")
+        assert logger.flush()
+    assert logger.stats == al.Stats(logged=2, stored=2)
+    since = {one["key"]: one["predicted_since"] for one in workspace.pending()["outcomes"]}
+    assert since == {"loan-1": "2026-03-03T02:00:00Z", "loan-2": "2026-06-01T00:00:00Z"}
+
+
 def test_all_that_an_event_may_have_is_sent(workspace: al.Workspace) -> None:
     with workspace.logger() as logger:
         assert logger.prediction(

@@ -77,6 +77,28 @@ def test_predictions_and_outcomes_of_a_frame_are_stored_and_judged(workspace: al
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
+def test_outcomes_without_a_date_wait_for_their_predictions(workspace: al.Workspace, library: str) -> None:
+    truth = {"loan_id": ["loan-0", "loan-2"], "status": ["repaid", "default"], "closed": [AT, AT]}
+    named = {"key": "loan_id", "label": "status"}
+    receipt = workspace.log_outcomes(as_library(library, truth), observed_at="closed", **named)
+    assert (receipt.rows, receipt.pending) == (2, 2)
+    late = {**truth, "closed": [AT + timedelta(days=1)] * 2, "predicted_since": [AT, AT - timedelta(days=200)]}
+    assert workspace.log_outcomes(as_library(library, late), observed_at="closed", **named).pending == 2
+    # A column may have a time for some rows alone.
+    mixed = {**truth, "closed": [AT + timedelta(days=2)] * 2, "predicted_at": [AT, None]}
+    receipt = workspace.log_outcomes(as_library(library, mixed), observed_at="closed", **named)
+    assert (receipt.rows, receipt.pending) == (2, 1)
+    told = workspace.pending()
+    assert told["counts"] == {"waiting": 5, "decided": 0, "appended": 0, "expired": 0}
+    assert all(one["state"] == "waiting" and one["why"] for one in told["outcomes"])
+    since = {one["predicted_since"] for one in told["outcomes"] if one["observed_at"].startswith("2026-06-02")}
+    assert since == {"2026-06-01T02:00:00Z", "2025-11-13T02:00:00Z"}
+    assert workspace.pending(key="loan-0", state="expired", limit=0)["counts"]["waiting"] == 2
+    assert workspace.pending(key="loan-0", state="expired")["outcomes"] == []
+    assert len(workspace.pending(limit=2)["outcomes"]) == 2 and workspace.pending(limit=2)["counts"]["waiting"] == 5
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
 def test_what_is_taken_back_counts_no_more(workspace: al.Workspace, library: str) -> None:
     data = as_library(library, columns())
     release = workspace.release("v1")

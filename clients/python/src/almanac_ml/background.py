@@ -204,13 +204,19 @@ class Logger:
         predicted_at: Union[None, str, datetime] = None,
         predicted_on: Union[None, str, datetime] = None,
         observed_at: Union[None, str, datetime] = None,
+        predicted_since: Union[None, str, datetime] = None,
     ) -> bool:
-        """Logs what really happened, observed now unless ``observed_at`` says when."""
+        """Logs what really happened, observed now unless ``observed_at`` says when.
+
+        Without ``predicted_at`` and ``predicted_on`` it judges the latest prediction of its key up to then that is no
+        earlier than ``predicted_since``, or than 90 days before, and waits until that is found.
+        """
         row = {
             "key": key,
             "observed_at": time.time() if observed_at is None else observed_at,
             "predicted_at": predicted_at,
             "predicted_on": predicted_on,
+            "predicted_since": predicted_since,
             "label": label,
             "value": value,
         }

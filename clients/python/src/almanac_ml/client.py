@@ -62,6 +62,8 @@ class Receipt:
     """How many of the requests had been stored before."""
     warnings: List[str] = field(default_factory=list)
     """What the service found strange, such as labels that no model knows."""
+    pending: int = 0
+    """How many outcomes do not say which prediction they judge, and wait until it is found."""
 
 
 @dataclass(frozen=True)
@@ -235,6 +237,7 @@ class Workspace:
         observed_at: Optional[Instant] = None,
         predicted_at: Optional[Instant] = None,
         predicted_on: Optional[Day] = None,
+        predicted_since: Optional[Instant] = None,
         label: Optional[str] = None,
         value: Optional[str] = None,
         withdrawn_because: Optional[str] = None,
@@ -244,28 +247,59 @@ class Workspace:
 
         An outcome judges the predictions of its key: those of the instant ``predicted_at``, or all of
         the UTC day ``predicted_on``. Each is a column or one value for all rows; without both, the column of
-        that name. ``observed_at`` is a column or an instant; without it, the column ``observed_at``, or now.
+        that name. One that has neither waits until its prediction is found: the latest of its key up to
+        ``observed_at`` and no earlier than ``predicted_since``, or than 90 days before (see :meth:`pending`).
+        ``observed_at`` is a column or an instant; without it, the column ``observed_at``, or now.
         ``withdrawn_because`` is a reason for which the outcomes of these keys and times are taken back.
         """
         data = _frames.settled(data)
-        names = _frames.names_of(data)
         if predicted_at is None and predicted_on is None:
+            names = _frames.names_of(data)
             found = next((name for name in ("predicted_at", "predicted_on") if name in names), None)
-            if found is None:
-                raise AlmanacError(
-                    "which predictions do these outcomes judge? Give predicted_at= (their instant) or predicted_on= "
-                    f"(their UTC day): a column or one value for all rows; there are {', '.join(names)}"
-                )
             predicted_at, predicted_on = (found, None) if found == "predicted_at" else (None, found)
+        if predicted_since is None and _frames.is_column(data, "predicted_since"):
+            predicted_since = "predicted_since"
         sources = {
             "key": Column(key),
             "observed_at": _time_of(data, "observed_at", observed_at, idempotency_key),
             "predicted_at": _dated(data, "predicted_at", predicted_at),
             "predicted_on": _dated(data, "predicted_on", predicted_on),
+            "predicted_since": _dated(data, "predicted_since", predicted_since),
             **_optional(data, label=label, value=value),
             **_withdrawal(withdrawn_because),
         }
         return self._log("outcomes", data, sources, idempotency_key)
+
+    def pending(
+        self,
+        since: Optional[Day] = None,
+        until: Optional[Day] = None,
+        *,
+        key: Optional[str] = None,
+        state: Optional[str] = None,
+        limit: int = 100,
+    ) -> Dict[str, Any]:
+        """What became of outcomes that do not say which prediction they judge.
+
+        ``counts`` says how many of those that came on these days (the last 100 by default) are ``waiting`` for their
+        prediction, ``decided`` and to be appended, ``appended`` and ``expired``; ``outcomes`` lists the first ``limit``
+        of them, or of those in a ``state``, with ``why`` each is in its state.
+        """
+        params = {"key": key, "state": state, "from": since and _day(since), "to": until and _day(until)}
+        asked = {name: str(value) for name, value in params.items() if value is not None}
+        counts: Dict[str, int] = {}
+        outcomes: List[Dict[str, Any]] = []
+        while True:
+            asked["limit"] = str(min(limit - len(outcomes), 1_000))
+            page = self.client.transport.request("GET", self._url("pending"), params=asked).json()
+            for name, count in page["counts"].items():
+                counts[name] = counts.get(name, 0) + count
+            outcomes += page["outcomes"]
+            for text in page["warnings"]:
+                warnings.warn(text, AlmanacWarning, stacklevel=2)
+            if page["next"] is None:
+                return {"counts": counts, "outcomes": outcomes}
+            asked["after"] = page["next"]
 
     def log_metrics(
         self,
@@ -935,7 +969,7 @@ class _Sum:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.rows = self.replayed = 0
+        self.rows = self.replayed = self.pending = 0
         self.batches: List[str] = []
         self.days: Dict[str, int] = {}
         self.warnings: List[str] = []
@@ -943,13 +977,16 @@ class _Sum:
     def add(self, batch: str, body: Body, told: Mapping[str, Any]) -> None:
         self.rows += body.rows
         self.batches.append(batch)
+        self.pending += int(told.get("pending", 0))
         self.replayed += bool(told.get("replay_of")) or bool(told.get("replayed"))
         for day, count in told.get("days", {}).items():
             self.days[day] = self.days.get(day, 0) + int(count)
         self.warnings += [text for text in told.get("warnings", []) if text not in self.warnings]
 
     def receipt(self) -> Receipt:
-        return Receipt(self.kind, self.rows, self.batches, self.days, self.replayed, self.warnings)
+        return Receipt(
+            self.kind, self.rows, self.batches, self.days, self.replayed, self.warnings, self.pending
+        )
 
 
 def _result(future: "Future[Dict[str, Any]]", sent: int) -> Dict[str, Any]:
