@@ -40,6 +40,7 @@ use crate::{
     query::{self, QueryArgs},
     rebuild::{self, RebuildArgs},
     report::{self as page, ReportArgs},
+    review::{self, ReviewCommand},
     shown::ShowFormat,
     sql::{self, SqlArgs},
     status,
@@ -111,6 +112,9 @@ enum Command {
     /// Programs that follow a workspace under a name, and how far each has read.
     #[command(subcommand)]
     Consumer(ConsumerCommand),
+    /// Reviews: predictions that people judge, one at a time.
+    #[command(subcommand)]
+    Review(ReviewCommand),
     /// Draw figures over time, on the terminal or as SVG.
     Plot(Box<PlotArgs>),
     /// Write a page that says how the models of a workspace fare: figures, drift, expectations, comparisons, alerts.
@@ -243,6 +247,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<Exit> {
         Command::Tail(args) => tail::tail(config, &args).await?,
         Command::Outcome(command) => outcome::command(config, command).await?,
         Command::Consumer(command) => tail::consumer(config, command).await?,
+        Command::Review(command) => review::command(config, command).await?,
         Command::Plot(args) => plot::command(config, &args).await?,
         Command::Report(args) => page::command(config, &args).await?,
         Command::Sql(args) => sql::command(config, args).await?,

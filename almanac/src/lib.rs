@@ -51,6 +51,7 @@ mod reach;
 mod rebuild;
 mod report;
 mod retention;
+mod review;
 mod role;
 mod serve;
 mod settings;

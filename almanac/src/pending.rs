@@ -35,4 +35,8 @@ impl Append for ByIngest {
     ) -> Result<()> {
         self.0.append_decided(workspace, id, outcomes, after).await.map(drop)
     }
+
+    async fn finish_answers(&self, workspace: &Id) -> Result<u64> {
+        self.0.finish_answers(workspace).await
+    }
 }

@@ -64,6 +64,7 @@ mod reference;
 mod release;
 mod reserved;
 mod retention;
+mod review;
 mod role;
 mod run;
 mod secret;
@@ -129,6 +130,12 @@ pub use reserved::reserved_names;
 pub use retention::{
     EXPIRY_GRACE_SECONDS, Keeping, Kept, MAX_PINNED_DAYS, MAX_PINNED_RELEASES, MAX_RETENTION_DAYS, Pin,
     Retention,
+};
+pub use review::{
+    AnsweredBy, DEFAULT_LEASE_SECONDS, GivenAnswer, MAX_GIVEN_ANSWERS, MAX_GIVEN_DAYS, MAX_LEASE_SECONDS,
+    MAX_REVIEW_ITEMS, MAX_REVIEW_LABELS, MAX_REVIEW_WINDOW_DAYS, MAX_REVIEWS, MIN_LEASE_SECONDS,
+    PredictionSaid, REVIEW_DAYS, Review, ReviewAnswer, ReviewItem, ReviewLease, ReviewLink, ReviewPolicy,
+    ReviewSpec, ReviewStanding, Served, Verdict, guest_reviewer,
 };
 pub use role::Role;
 pub use run::{

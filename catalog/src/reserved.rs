@@ -36,6 +36,7 @@ const OTHERS: [&str; 33] = [
     "promotion-gates",
     "quota",
     "retention",
+    "reviews",
     "rollups",
     "segments",
     "settings",

@@ -39,7 +39,7 @@ impl Ingest {
 
     /// The outcomes of days that have their events, as a batch. All rows of a day are left out or none, so what goes to a log is
     /// always the same.
-    async fn kept_of(&self, workspace: &Id, outcomes: Columns) -> Result<(Lanes, Batch)> {
+    pub(crate) async fn kept_of(&self, workspace: &Id, outcomes: Columns) -> Result<(Lanes, Batch)> {
         self.workspace(workspace.as_str()).await?.check_open()?;
         let now = self.clock().now();
         let instant = |row| outcomes.column("predicted_at").and_then(|column| column.time(row));

@@ -49,6 +49,7 @@ mod problems;
 mod promotion;
 pub mod quota;
 pub mod releases;
+mod reviews;
 mod runs;
 mod service;
 
@@ -56,4 +57,5 @@ pub use append::{Receipt, Remember};
 pub use batch::{Batch, Refused};
 pub use limits::BODY_WITHIN;
 pub use promotion::Measure;
+pub use reviews::Answered;
 pub use service::{Ingest, SubmitError};

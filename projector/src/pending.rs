@@ -34,7 +34,7 @@ const SEGMENTS_AT_ONCE: usize = 1_000;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// Appends outcomes of which it was decided what they judge.
+/// Appends outcomes that were decided: of which it was found what they judge, or that are answers of reviewers.
 #[async_trait]
 pub trait Append: Debug + Send + Sync {
     /// For each log that they will go to, a segment that stands before any of them.
@@ -54,6 +54,12 @@ pub trait Append: Debug + Send + Sync {
         outcomes: Columns,
         after: &BTreeMap<LogId, u64>,
     ) -> Result<()>;
+
+    /// Appends the answers of reviewers that were decided and are not appended; how many there were.
+    ///
+    /// # Errors
+    /// Those of the table; `Conflict`, when the workspace is being deleted. It may be called again.
+    async fn finish_answers(&self, workspace: &Id) -> Result<u64>;
 }
 
 /// What came of a round.

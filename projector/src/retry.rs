@@ -124,6 +124,7 @@ pub async fn task(table: &dyn Table, catalog: &Catalog, letter: &Undone, now: Ti
             }
             // A retry appends nothing; the next sweep does it all.
             OfWorkspace::Pending => pending::check(table, workspace).await,
+            OfWorkspace::Answers => catalog.owed_answers(workspace, now).await.map(|_| ()),
             OfWorkspace::Alerts => alert::judge(table, catalog, workspace, now).await.map(|_| ()),
         }
     };

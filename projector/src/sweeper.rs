@@ -136,6 +136,7 @@ impl Shared {
             }
             self.keep_stages(workspace, older).await?;
             self.filter_keys(workspace, is_whole, older).await?;
+            self.finish_answers(workspace).await?;
             self.resolve_pending(workspace, is_whole, older).await?;
             self.expire(workspace).await?;
             self.rank(workspace).await?;
@@ -227,6 +228,17 @@ impl Shared {
         let filters = self.noted(workspace, OfWorkspace::KeyFilters, making).await?.unwrap_or(0);
         if filters > 0 {
             tracing::debug!(%workspace, filters, "made filters of keys");
+        }
+        Ok(())
+    }
+
+    /// Has answers of reviewers appended that were decided by a process that died before it appended them.
+    async fn finish_answers(&self, workspace: &Id) -> Result<()> {
+        let Some(append) = &self.options.append else { return Ok(()) };
+        let finishing = append.finish_answers(workspace);
+        let answers = self.noted(workspace, OfWorkspace::Answers, finishing).await?.unwrap_or(0);
+        if answers > 0 {
+            tracing::info!(%workspace, answers, "appended answers of reviewers");
         }
         Ok(())
     }

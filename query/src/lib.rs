@@ -76,6 +76,7 @@ mod pending;
 mod plan;
 mod read;
 pub mod request;
+mod review;
 mod rollups;
 mod runs;
 mod scan;

@@ -62,4 +62,11 @@ impl Append for ByIngest {
             false => Ok(()),
         }
     }
+
+    async fn finish_answers(&self, workspace: &Id) -> Result<u64> {
+        if is_lost(&self.lost) {
+            return Err(Error::unavailable("the process died before the append"));
+        }
+        self.ingest.finish_answers(workspace).await
+    }
 }

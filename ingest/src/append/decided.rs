@@ -1,10 +1,13 @@
-//! Outcomes of which it was decided what they judge.
+//! Outcomes that were decided: of which it was found what they judge, or that reviewers gave as answers.
 
 use std::collections::BTreeMap;
 
 use catalog::Lanes;
 use event::{Id, Result};
-use log::key::{DecisionId, LogId};
+use log::{
+    batch::BatchId,
+    key::{DecisionId, LogId, ReviewItemId},
+};
 
 use super::{Appender, Job, Remember, identity, off_thread, pack::Look};
 use crate::batch::Batch;
@@ -38,12 +41,37 @@ impl Appender {
         (id, outcomes): (&DecisionId, Batch),
         after: &BTreeMap<LogId, u64>,
     ) -> Result<usize> {
+        self.append_under(workspace, lanes, (identity::of_decision(id), outcomes), after).await
+    }
+
+    /// Appends the outcome of an answer, unless it is there; how many rows that was. `after` is as in
+    /// [`Appender::append_decided`].
+    ///
+    /// # Errors
+    /// As [`Appender::append_decided`].
+    pub async fn append_answer(
+        &self,
+        id: &ReviewItemId,
+        lanes: &Lanes,
+        outcome: Batch,
+        after: &BTreeMap<LogId, u64>,
+    ) -> Result<usize> {
+        self.append_under(&id.workspace, lanes, (identity::of_answer(id), outcome), after).await
+    }
+
+    async fn append_under(
+        &self,
+        workspace: &Id,
+        lanes: &Lanes,
+        (batch, outcomes): (BatchId, Batch),
+        after: &BTreeMap<LogId, u64>,
+    ) -> Result<usize> {
         let (kind, rows, now) = (outcomes.kind, outcomes.rows(), self.times.now());
         let parts = off_thread(rows, move || outcomes.into_parts()).await?;
         let (lanes, digest, remember) = (lanes.count, String::new(), Remember::Forever);
         let job = Job { workspace, kind, lanes, digest, remember, now, arrival: now.day() };
         let dealt = self.deal(workspace, job.to(), parts).await?;
         let look = |log: &LogId| Look::Behind(after.get(log).copied().unwrap_or(0));
-        self.store(&job, identity::of_decision(id), dealt, &look).await
+        self.store(&job, batch, dealt, &look).await
     }
 }

@@ -2,7 +2,10 @@
 //! good, so none of them ever changes.
 
 use event::{Id, Timestamp};
-use log::{batch::BatchId, key::DecisionId};
+use log::{
+    batch::BatchId,
+    key::{DecisionId, ReviewItemId},
+};
 use sha2::{Digest, Sha256};
 
 /// What the name of a claimed batch is made of.
@@ -56,6 +59,11 @@ pub(super) fn of_decision(id: &DecisionId) -> BatchId {
     of_parts(&[b"decided\0", id.segment.log.workspace.as_str().as_bytes(), id.to_string().as_bytes()])
 }
 
+/// The name of the outcome that is the answer to an item of a review.
+pub(super) fn of_answer(id: &ReviewItemId) -> BatchId {
+    of_parts(&[b"answer\0", id.workspace.as_str().as_bytes(), id.to_string().as_bytes()])
+}
+
 /// The name of a batch without a key: its digest stands for its content.
 pub(super) fn of_content(digest: &str) -> BatchId {
     of_parts(&[content_key(digest).as_bytes()])
@@ -91,7 +99,12 @@ mod tests {
     fn the_name_of_a_batch_stays_what_it_is() {
         let at = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
-        let log = LogId { workspace, day: "2013-06-01".parse().unwrap(), kind: Kind::Pending, lane: 3 };
+        let log = LogId {
+            workspace: workspace.clone(),
+            day: "2013-06-01".parse().unwrap(),
+            kind: Kind::Pending,
+            lane: 3,
+        };
         let id = DecisionId { segment: PendingSegment { log, seq: 42 }, number: 7 };
         let names = [
             Scheme::Key.batch("nightly", at, "0af1"),
@@ -99,9 +112,10 @@ mod tests {
             of_content("0af1"),
             of_chunk("0af1", 61),
             of_decision(&id),
+            of_answer(&ReviewItemId { workspace: workspace.clone(), review: workspace.clone(), number: 7 }),
         ];
         let names = names.map(|name| name.to_string()).join(" ");
-        insta::assert_snapshot!(names, @"2a3b62b53ddb9f167b63d22202a36081 a86fcbd7bd2437176131ba9899ab6d9f dc5ccea0b19b92daf428fb0c43f8691d 8aafc0b3374487ec593dbed68f49dcb7 775ede5679849c8b8b689709d486e5e8");
+        insta::assert_snapshot!(names, @"2a3b62b53ddb9f167b63d22202a36081 a86fcbd7bd2437176131ba9899ab6d9f dc5ccea0b19b92daf428fb0c43f8691d 8aafc0b3374487ec593dbed68f49dcb7 775ede5679849c8b8b689709d486e5e8 fcf7f29eae231a1ab8727ffced708919");
         assert_eq!(of_content("0af1"), Scheme::Key.batch("sha256-0af1", at, ""), "as before version 2");
         assert_ne!(of_nothing(at), of_nothing(at));
     }

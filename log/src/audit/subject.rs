@@ -31,6 +31,8 @@ pub(super) enum Subject {
     Alert(Id, String),
     /// A dead letter of a workspace, by the name of what was refused.
     Letter(Id, String),
+    /// A review of a workspace, by its name.
+    Review(Id, String),
     /// Which version of the projections of a workspace is read.
     Projections(Id),
 }
@@ -83,6 +85,9 @@ impl Subject {
         if let Some((workspace, name)) = key::parse_alert(key) {
             return Some(Self::Alert(workspace, name.to_owned()));
         }
+        if let Some((workspace, name)) = key::parse_review(key) {
+            return Some(Self::Review(workspace, name.to_owned()));
+        }
         let workspace = key::parse_workspace_page(&key.pk)?;
         let name = SETTINGS.iter().find(|(of, _)| of(&workspace) == *key).map(|(_, name)| *name)?;
         Some(Self::Setting(workspace, name))
@@ -111,6 +116,7 @@ impl Subject {
             | Self::Setting(id, _)
             | Self::Alert(id, _)
             | Self::Letter(id, _)
+            | Self::Review(id, _)
             | Self::Experiment(id, _)
             | Self::Run(id, _)
             | Self::Projections(id) => Trail::Workspace(id.clone()),
@@ -123,7 +129,7 @@ impl Subject {
     /// What a change of it is called, by what was and what is there.
     pub(super) fn action(&self, before: Option<&Item>, after: Option<&Item>) -> String {
         let [made, changed, gone] = match self {
-            Self::Entity(_) | Self::Experiment(..) | Self::Run(..) | Self::Setting(..) => {
+            Self::Entity(_) | Self::Experiment(..) | Self::Run(..) | Self::Review(..) | Self::Setting(..) => {
                 ["create", "change", "delete"]
             }
             Self::Member(..) => ["add", "change", "remove"],
@@ -164,6 +170,7 @@ impl Subject {
             Self::Follow(..) => "follow",
             Self::Alert(..) => "alert",
             Self::Letter(..) => "dlq",
+            Self::Review(..) => "review",
             Self::Projections(_) => "rebuild",
         }
     }
@@ -187,7 +194,7 @@ impl Subject {
             Self::Follow(user, followed) => {
                 format!("{} {followed}", EntityId::User(user.clone()))
             }
-            Self::Alert(_, name) | Self::Letter(_, name) => name.clone(),
+            Self::Alert(_, name) | Self::Letter(_, name) | Self::Review(_, name) => name.clone(),
         }
     }
 

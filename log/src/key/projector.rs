@@ -300,11 +300,13 @@ pub enum OfWorkspace {
     KeyFilters,
     /// The predictions that pending outcomes judge are looked for.
     Pending,
+    /// Answers of reviewers that were decided are appended.
+    Answers,
 }
 
 impl OfWorkspace {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Sweep,
         Self::Counters,
         Self::Expiry,
@@ -313,6 +315,7 @@ impl OfWorkspace {
         Self::Alerts,
         Self::KeyFilters,
         Self::Pending,
+        Self::Answers,
     ];
 
     /// Its name in keys.
@@ -326,6 +329,7 @@ impl OfWorkspace {
             Self::Alerts => "alerts",
             Self::KeyFilters => "keys",
             Self::Pending => "pending",
+            Self::Answers => "answers",
         }
     }
 

@@ -23,6 +23,7 @@ mod follow;
 mod lineage;
 mod news;
 mod pending;
+mod reviews;
 mod said;
 mod snapshots;
 mod sql;

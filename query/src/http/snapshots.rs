@@ -22,13 +22,14 @@ use web::{
     schema,
 };
 
-use super::{api::ALWAYS, said};
+use super::{api::ALWAYS, reviews, said};
 use crate::Query;
 
-/// The route that creates a snapshot. It reads as a query does, and writes to the catalog, so it belongs to services that may
-/// write.
+/// The routes that create snapshots and reviews. They read as a query does, and write to the catalog, so they belong to services that
+/// may write.
 pub fn creation(query: Arc<Query>) -> Routes {
     let routes = Routes::new().add(create_snapshot(), create_demand(EntityKind::Snapshot), create);
+    let routes = reviews::creation(routes);
     routes.map_router(|router| router.layer(DefaultBodyLimit::max(MAX_BODY_BYTES))).with_state(query)
 }
 

@@ -1,0 +1,389 @@
+//! Reviews over HTTP: what there is, and what a reviewer said. The query service makes reviews, since it reads what they are
+//! picked from; the append service takes answers.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use axum::{
+    Json,
+    extract::{Query, State, rejection::QueryRejection},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use event::{Day, Error, Timestamp};
+use log::audit::current;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use web::{
+    InPath, Named, Operation, Problem, answer, content,
+    openapi::{RefOr, Required, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
+    parameter, schema,
+};
+
+use super::api::{ALWAYS, JSON, OF_BODY};
+use crate::{
+    GivenAnswer, MAX_REVIEW_ITEMS, MAX_REVIEW_LABELS, PredictionSaid, Review, ReviewItem, ReviewPolicy,
+    Service, Verdict,
+};
+
+/// How many days of answers are shown, unless it is said.
+const DAYS: i64 = 7;
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// The operation that makes a review. The query service's reader answers it, since it reads what items are picked from.
+pub fn create_review(named: Named) -> Operation {
+    let nullable = |schema: ObjectBuilder, says: &str| {
+        schema.schema_type(schema::types(&[Type::String], true)).description(Some(says))
+    };
+    let whole = |most: usize, default: u32, says: &str| {
+        let schema = schema::integer(1..=most).default(Some(json!(default)));
+        schema.description(Some(says))
+    };
+    let policies = schema::one_of(ReviewPolicy::ALL.map(ReviewPolicy::name));
+    let body = schema::object([
+        ("name", schema::name().into()),
+        ("from", schema::day().into()),
+        ("to", schema::day().into()),
+    ])
+    .property("policy", policies.default(Some(json!(ReviewPolicy::Random.name()))))
+    .property("n", whole(MAX_REVIEW_ITEMS, 100, "How many predictions are picked at most."))
+    .property("seed", schema::integer(0..=u32::MAX as usize).default(Some(json!(0))))
+    .property("model", nullable(schema::name(), "Only predictions of releases of this model."))
+    .property("release", nullable(schema::name(), "Only predictions of this release."))
+    .property(
+        "by",
+        nullable(schema::name(), "With the policy `segment`: the tag of which each value is picked alike."),
+    )
+    .property("labels", schema::array(schema::string()).max_items(Some(MAX_REVIEW_LABELS)).unique_items(true))
+    .property("with_outcomes", boolean("Whether predictions are picked as well that have an outcome."));
+    let example = json!({ "name": "june", "from": "2026-06-01", "to": "2026-06-01", "n": 50, "seed": 7, "with_outcomes": true });
+    named
+        .operation(Operation::post, "/reviews", "create_review")
+        .tag("reviews")
+        .summary("Make a review: predictions that people are to judge")
+        .description("The items are picked now and written down: the same events, words and seed give the same items in the same order. Made again with the same words it is the one that is there.")
+        .body("What it asks for.", [(JSON, content(body, Some(example)))])
+        .answers(StatusCode::CREATED, answer("The review.", JSON, schema::component("Review")))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
+        .fails(&OF_BODY)
+}
+
+fn boolean(says: &str) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Boolean).description(Some(says))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct One {
+    review: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Days {
+    from: Option<String>,
+    to: Option<String>,
+}
+
+type Asked<T> = Result<Query<T>, QueryRejection>;
+
+fn asked<T>(asked: Asked<T>) -> Result<T, Problem> {
+    let asked = asked.map(|Query(asked)| asked);
+    asked.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))
+}
+
+fn name(says: &str) -> web::openapi::path::ParameterBuilder {
+    parameter(ParameterIn::Query, "review", schema::name(), says).example(Some(json!("june")))
+}
+
+pub(super) fn list_operation(named: Named) -> Operation {
+    let reviews = schema::array(schema::component("Review"));
+    named
+        .operation(Operation::get, "/reviews", "list_reviews")
+        .tag("reviews")
+        .summary("List the reviews of a workspace")
+        .takes(name("Only this one, with how many of its items are answered."))
+        .answers(
+            StatusCode::OK,
+            answer("The reviews, by name.", JSON, schema::object([("reviews", reviews.into())])),
+        )
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+pub(super) fn delete_operation(named: Named) -> Operation {
+    named
+        .operation(Operation::delete, "/reviews", "delete_review")
+        .tag("reviews")
+        .summary("Delete a review")
+        .description("Its items are served no more. Outcomes that were appended stay.")
+        .takes(name("The review.").required(Required::True))
+        .answers(StatusCode::NO_CONTENT, web::openapi::Response::new("It is deleted."))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+pub(super) fn given_operation(named: Named) -> Operation {
+    let day = |name: &str, says: &str| {
+        parameter(ParameterIn::Query, name, schema::day(), says).example(Some(json!("2026-06-01")))
+    };
+    named
+        .operation(Operation::get, "/reviews/answers", "reviewed_answers")
+        .tag("reviews")
+        .summary("Show what the caller answered, and how often releases had said the same")
+        .takes(day("from", "The first day; by default so that they are seven."))
+        .takes(day("to", "The last day; today by default."))
+        .answers(StatusCode::OK, answer("The answers, the first ones first.", JSON, results_schema()))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::PAYLOAD_TOO_LARGE])
+}
+
+fn results_schema() -> RefOr<Schema> {
+    let text = || -> RefOr<Schema> { schema::string().into() };
+    let number = ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true));
+    let given = schema::object([
+        ("review_id", schema::id().into()),
+        ("item", schema::count().into()),
+        ("key", text()),
+        ("predicted_at", schema::time().into()),
+        ("answered_at", schema::time().into()),
+        ("label", schema::nullable(schema::string()).into()),
+        ("value", number.into()),
+        ("said", schema::array(schema::component("ReviewedPrediction")).into()),
+    ]);
+    let release = schema::object([
+        ("release", schema::name().into()),
+        ("answers", schema::count().into()),
+        ("agree", schema::count().description(Some("How often the release had said the same label.")).into()),
+        ("differ", schema::count().description(Some("How often it had said another one.")).into()),
+    ]);
+    let day = schema::object([("day", schema::day().into()), ("answers", schema::count().into())]);
+    schema::object([
+        ("reviewer", text()),
+        ("from", schema::day().into()),
+        ("to", schema::day().into()),
+        ("releases", schema::array(release).into()),
+        ("days", schema::array(day).into()),
+        ("answers", schema::array(given).into()),
+    ])
+    .into()
+}
+
+pub(super) fn review_schema() -> RefOr<Schema> {
+    let text = || schema::nullable(schema::string());
+    let count = |says: &str| schema::count().description(Some(says));
+    schema::object([
+        ("id", schema::id().into()),
+        ("name", schema::name().into()),
+        ("model", text().into()),
+        ("release", text().into()),
+        ("from", schema::day().into()),
+        ("to", schema::day().into()),
+        ("policy", schema::one_of(ReviewPolicy::ALL.map(ReviewPolicy::name)).into()),
+        ("by", text().into()),
+        ("n", schema::count().into()),
+        ("seed", schema::count().into()),
+        ("labels", schema::array(schema::string()).into()),
+        ("with_outcomes", ObjectBuilder::new().schema_type(Type::Boolean).into()),
+        ("items", count("How many items it has.").into()),
+        ("created_at", schema::time().into()),
+        ("created_by", schema::string().into()),
+        ("expires_at", schema::time().into()),
+    ])
+    .property("answered", count("How many of the items are answered; of one review."))
+    .property("appended", count("Of how many of those the outcome is noted as appended; of one review."))
+    .into()
+}
+
+pub(super) fn task_schema() -> RefOr<Schema> {
+    schema::object([
+        ("review", schema::name().into()),
+        ("item", schema::count().into()),
+        ("key", schema::string().into()),
+        ("predicted_at", schema::time().into()),
+        ("tags", schema::map(None, schema::string()).into()),
+        ("labels", schema::array(schema::string()).into()),
+        ("until", schema::time().description(Some("Up to when it may be answered.")).into()),
+    ])
+    .property(
+        "link",
+        schema::string()
+            .description(Some("The secret by which somebody without an account can judge it, once.")),
+    )
+    .into()
+}
+
+pub(super) fn said_schema() -> RefOr<Schema> {
+    let number = || ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true));
+    schema::object([
+        ("release", schema::name().into()),
+        ("label", schema::nullable(schema::string()).into()),
+        ("score", number().into()),
+        ("value", number().into()),
+    ])
+    .into()
+}
+
+/// A review as JSON.
+pub fn review_json(review: &Review) -> Value {
+    let spec = &review.spec;
+    let expires_at = Timestamp::from_micros(review.expires_at.saturating_mul(1_000_000));
+    json!({
+        "id": review.id.as_str(),
+        "name": review.name,
+        "model": spec.model,
+        "release": spec.release,
+        "from": spec.window.from().to_string(),
+        "to": spec.window.to().to_string(),
+        "policy": spec.policy.name(),
+        "by": spec.by,
+        "n": spec.n,
+        "seed": spec.seed,
+        "labels": spec.labels,
+        "with_outcomes": spec.with_outcomes,
+        "items": review.items,
+        "created_at": review.created_at.to_string(),
+        "created_by": review.created_by,
+        "expires_at": expires_at.unwrap_or_default().to_string(),
+    })
+}
+
+/// The same, with how many of its items are answered.
+pub fn reviewed_json(review: &Review, items: &[(u32, ReviewItem)]) -> Value {
+    let answers = || items.iter().filter_map(|(_, item)| item.answer.as_ref());
+    let mut told = review_json(review);
+    told["answered"] = answers().count().into();
+    told["appended"] = answers().filter(|answer| answer.is_appended).count().into();
+    told
+}
+
+/// What a reviewer is shown of an item: what releases said is not part of it.
+pub fn asked_json(review: &Review, number: u32, item: &ReviewItem) -> Value {
+    json!({
+        "review": review.name,
+        "item": number,
+        "key": item.key,
+        "predicted_at": item.predicted_at.to_string(),
+        "tags": item.tags,
+        "labels": review.spec.labels,
+        "until": item.lease.as_ref().map(|lease| lease.until.to_string()),
+    })
+}
+
+/// What is told of an item that was answered.
+pub fn answered_json(item: &ReviewItem, is_appended: bool, is_repeat: bool) -> Value {
+    let said: Vec<Value> = item.said.iter().map(said_json).collect();
+    json!({ "state": "answered", "appended": is_appended, "repeat": is_repeat, "said": said })
+}
+
+fn said_json(said: &PredictionSaid) -> Value {
+    json!({ "release": said.release, "label": said.label, "score": said.score, "value": said.value })
+}
+
+/// An answer that a reviewer gave.
+pub fn given_json(given: &GivenAnswer) -> Value {
+    let (label, value) = match &given.verdict {
+        Verdict::Label(label) => (Some(label), None),
+        Verdict::Value(value) => (None, Some(value)),
+    };
+    json!({
+        "review_id": given.item.review.as_str(),
+        "item": given.item.number,
+        "key": given.key,
+        "predicted_at": given.predicted_at.to_string(),
+        "answered_at": given.at.to_string(),
+        "label": label,
+        "value": value,
+        "said": given.said.iter().map(said_json).collect::<Vec<_>>(),
+    })
+}
+
+/// The results of some answers: by release, and how many there were on each day.
+pub fn results_json(answers: &[GivenAnswer]) -> (Vec<Value>, Vec<Value>) {
+    let mut releases = BTreeMap::<&str, [u64; 3]>::new();
+    let mut days = BTreeMap::<Day, u64>::new();
+    for given in answers {
+        *days.entry(given.at.day()).or_default() += 1;
+        // A release may have predicted the same once more at the same instant; the last one counts, and is alone here.
+        let distinct: BTreeSet<&str> = given.said.iter().map(|said| said.release.as_str()).collect();
+        for release in distinct {
+            releases.entry(release).or_default()[0] += 1;
+        }
+        for said in &given.said {
+            match given.verdict.agrees(said) {
+                Some(true) => releases.entry(&said.release).or_default()[1] += 1,
+                Some(false) => releases.entry(&said.release).or_default()[2] += 1,
+                None => {}
+            }
+        }
+    }
+    let releases = releases.into_iter().map(|(release, [answers, agree, differ])| {
+        json!({ "release": release, "answers": answers, "agree": agree, "differ": differ })
+    });
+    let days = days.into_iter().map(|(day, answers)| json!({ "day": day.to_string(), "answers": answers }));
+    (releases.collect(), days.collect())
+}
+
+pub(super) async fn list(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+    one: Asked<One>,
+) -> Result<Response, Problem> {
+    let catalog = service.catalog();
+    let workspace = catalog.workspace(&workspace).await?;
+    let reviews: Vec<Value> = match asked(one)?.review {
+        Some(name) => {
+            let review = catalog.review(workspace.id(), &name).await?;
+            let items = catalog.review_items(workspace.id(), &review.id).await?;
+            vec![reviewed_json(&review, &items)]
+        }
+        None => catalog.reviews(workspace.id()).await?.iter().map(review_json).collect(),
+    };
+    Ok(Json(json!({ "reviews": reviews })).into_response())
+}
+
+pub(super) async fn delete(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+    one: Asked<One>,
+) -> Result<Response, Problem> {
+    let missing = || Problem::new(StatusCode::BAD_REQUEST, "`review` must say which one");
+    let name = asked(one)?.review.ok_or_else(missing)?;
+    let workspace = service.catalog().workspace(&workspace).await?;
+    service.catalog().delete_review(workspace.id(), &name).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+pub(super) async fn given(
+    State(service): State<Arc<Service>>,
+    InPath(workspace): InPath,
+    days: Asked<Days>,
+) -> Result<Response, Problem> {
+    let days = asked(days)?;
+    let day = |name: &str, text: Option<String>| {
+        let day = text.map(|text| text.parse::<Day>()).transpose();
+        day.map_err(|error| Error::invalid(format!("{name}: {error}")))
+    };
+    let to = day("to", days.to)?.unwrap_or_else(|| service.clock().now().day());
+    let first = to.start().plus_seconds(-(DAYS - 1) * DAY_SECONDS).day();
+    let from = day("from", days.from)?.unwrap_or(first);
+    let workspace = service.catalog().workspace(&workspace).await?;
+    let reviewer = current().principal.clone();
+    let span = (from.start(), to.start().plus_seconds(DAY_SECONDS));
+    let answers = service.catalog().given_answers(workspace.id(), &reviewer, span).await?;
+    let (releases, of_days) = results_json(&answers);
+    let answers: Vec<Value> = answers.iter().map(given_json).collect();
+    Ok(Json(json!({
+        "reviewer": reviewer,
+        "from": from.to_string(),
+        "to": to.to_string(),
+        "releases": releases,
+        "days": of_days,
+        "answers": answers,
+    }))
+    .into_response())
+}

@@ -1,0 +1,341 @@
+//! An item of a review as it is stored: the prediction, what is shown of it, who has it now, and the answer.
+
+use std::collections::BTreeMap;
+
+use event::{Error, Id, Result, Timestamp};
+use log::key::{self, LogId, ReviewItemId};
+use sha2::{Digest as _, Sha256};
+use table::{Item, item::Value};
+
+use super::{number, stored_number, time};
+
+/// Version of the item.
+const ITEM_VERSION: i64 = 1;
+
+/// What a release said of a prediction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PredictionSaid {
+    /// The release.
+    pub release: String,
+    /// The label; of a binary prediction with a score alone the positive label, when the score reaches the threshold.
+    pub label: Option<String>,
+    /// The score.
+    pub score: Option<f64>,
+    /// The value.
+    pub value: Option<f64>,
+}
+
+/// What a reviewer says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// The class.
+    Label(String),
+    /// The number.
+    Value(f64),
+}
+
+/// Who has an item, and until when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReviewLease {
+    /// The reviewer.
+    pub reviewer: String,
+    /// From this instant on somebody else may have it.
+    pub until: Timestamp,
+    /// The SHA-256 of the link by which it may be judged.
+    pub link: [u8; 32],
+}
+
+/// An answer. It never changes, but for [`ReviewAnswer::is_appended`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReviewAnswer {
+    /// What was said.
+    pub verdict: Verdict,
+    /// By whom.
+    pub reviewer: String,
+    /// When.
+    pub at: Timestamp,
+    /// For each log that its outcome goes to, a segment that stands before it.
+    pub after: BTreeMap<LogId, u64>,
+    /// Whether the outcome is appended.
+    pub is_appended: bool,
+}
+
+/// An item of a review.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReviewItem {
+    /// Grows by one with each write.
+    pub ver: i64,
+    /// The name of the review.
+    pub review: String,
+    /// The key of the prediction.
+    pub key: String,
+    /// Its instant.
+    pub predicted_at: Timestamp,
+    /// What releases said, which no reviewer is shown before the answer.
+    pub said: Vec<PredictionSaid>,
+    /// The tags of the prediction, which are what a reviewer is shown.
+    pub tags: BTreeMap<String, String>,
+    /// Who has it now, or had it last.
+    pub lease: Option<ReviewLease>,
+    /// The answer.
+    pub answer: Option<ReviewAnswer>,
+    /// From when on it counts as gone, in seconds since 1970.
+    pub expires_at: i64,
+}
+
+impl Verdict {
+    /// Reads what was said: a label or a value, and not both.
+    ///
+    /// # Errors
+    /// `Invalid`, when it is both or nothing.
+    pub fn read(label: Option<String>, value: Option<f64>) -> Result<Self> {
+        match (label, value) {
+            (Some(label), None) => Ok(Self::Label(label)),
+            (None, Some(value)) => Ok(Self::Value(value)),
+            _ => Err(Error::invalid("an answer has a `label` or a `value`, and not both")),
+        }
+    }
+
+    /// Whether a release said the same; `None`, where it said no label.
+    pub fn agrees(&self, said: &PredictionSaid) -> Option<bool> {
+        match self {
+            Self::Label(label) => said.label.as_ref().map(|said| said == label),
+            Self::Value(_) => None,
+        }
+    }
+}
+
+impl ReviewItem {
+    /// By what it is known whether a reviewer was shown this prediction, in any review.
+    pub fn digest(&self) -> [u8; 16] {
+        let mut hash = Sha256::new();
+        hash.update(self.predicted_at.micros().to_le_bytes());
+        hash.update(self.key.as_bytes());
+        let mut digest = [0; 16];
+        digest.copy_from_slice(&hash.finalize()[..16]);
+        digest
+    }
+
+    pub(super) fn to_item(&self, at: &ReviewItemId) -> Result<Item> {
+        let said = self.said.iter().map(said_value).collect::<Result<Vec<_>>>()?;
+        let tags = self.tags.iter().map(|(name, tag)| (name.clone(), Value::from(tag.as_str())));
+        let mut item = Item::new(key::review_item(at))
+            .with("v", ITEM_VERSION)
+            .with("ver", self.ver)
+            .with("review", self.review.as_str())
+            .with("key", self.key.as_str())
+            .with("predicted_at", self.predicted_at.micros())
+            .with("said", said)
+            .with("tags", tags.collect::<BTreeMap<_, _>>())
+            .with("expires_at", self.expires_at);
+        if let Some(lease) = &self.lease {
+            item = item
+                .with("leased_to", lease.reviewer.as_str())
+                .with("leased_until", lease.until.micros())
+                .with("link", lease.link.to_vec());
+        }
+        if let Some(answer) = &self.answer {
+            let after = answer.after.iter().map(|(log, seq)| (log.to_string(), Value::from(*seq as i64)));
+            item = item
+                .with("answered_by", answer.reviewer.as_str())
+                .with("answered_at", answer.at.micros())
+                .with("after", after.collect::<BTreeMap<_, _>>())
+                .with("appended", Value::Bool(answer.is_appended));
+            item = with_verdict(item, &answer.verdict)?;
+        }
+        Ok(item)
+    }
+
+    pub(super) fn from_item(item: &Item) -> Result<Self> {
+        item.check_version(ITEM_VERSION)?;
+        let tag = |(name, value): (&String, &Value)| match value {
+            Value::S(text) => Ok((name.clone(), text.clone())),
+            _ => Err(item.corrupt("a tag is no text")),
+        };
+        Ok(Self {
+            ver: item.int("ver")?,
+            review: item.text("review")?.to_owned(),
+            key: item.text("key")?.to_owned(),
+            predicted_at: time(item, "predicted_at")?,
+            said: said_of(item)?,
+            tags: item.map("tags")?.iter().map(tag).collect::<Result<_>>()?,
+            lease: lease_of(item)?,
+            answer: answer_of(item)?,
+            expires_at: item.int("expires_at")?,
+        })
+    }
+}
+
+/// What releases said, as it is stored in an item.
+pub(super) fn said_of(item: &Item) -> Result<Vec<PredictionSaid>> {
+    let said = |value: &Value| {
+        let Value::M(said) = value else { return Err(item.corrupt("`said` is no list of maps")) };
+        let text = |name: &str| match said.get(name) {
+            Some(Value::S(text)) => Some(text.clone()),
+            _ => None,
+        };
+        let number = |name: &str| said.get(name).map(|value| number(item, name, value)).transpose();
+        let release = text("release").ok_or_else(|| item.corrupt("`said` names no release"))?;
+        Ok(PredictionSaid { release, label: text("label"), score: number("score")?, value: number("value")? })
+    };
+    item.list("said")?.iter().map(said).collect()
+}
+
+/// The same as a value.
+pub(super) fn said_value(said: &PredictionSaid) -> Result<Value> {
+    let mut map = BTreeMap::from([("release".to_owned(), Value::from(said.release.as_str()))]);
+    if let Some(label) = &said.label {
+        map.insert("label".to_owned(), Value::from(label.as_str()));
+    }
+    for (name, number) in [("score", said.score), ("value", said.value)] {
+        if let Some(number) = number {
+            map.insert(name.to_owned(), stored_number(number)?);
+        }
+    }
+    Ok(Value::M(map))
+}
+
+/// An item with what was said in an answer.
+pub(super) fn with_verdict(item: Item, verdict: &Verdict) -> Result<Item> {
+    Ok(match verdict {
+        Verdict::Label(label) => item.with("label", label.as_str()),
+        Verdict::Value(value) => item.with("value", stored_number(*value)?),
+    })
+}
+
+/// What was said in an answer, as it is stored.
+pub(super) fn verdict_of(item: &Item) -> Result<Verdict> {
+    match (item.optional_text("label"), item.attributes.get("value")) {
+        (Some(label), None) => Ok(Verdict::Label(label.to_owned())),
+        (None, Some(value)) => Ok(Verdict::Value(number(item, "value", value)?)),
+        _ => Err(item.corrupt("an answer should have a label or a value")),
+    }
+}
+
+fn lease_of(item: &Item) -> Result<Option<ReviewLease>> {
+    let Some(reviewer) = item.optional_text("leased_to") else { return Ok(None) };
+    let link = item.bytes("link")?.try_into().map_err(|_| item.corrupt("`link` is no digest"))?;
+    Ok(Some(ReviewLease { reviewer: reviewer.to_owned(), until: time(item, "leased_until")?, link }))
+}
+
+fn answer_of(item: &Item) -> Result<Option<ReviewAnswer>> {
+    let Some(reviewer) = item.optional_text("answered_by") else { return Ok(None) };
+    let workspace = key::parse_workspace_part(&item.key.pk).map(|(workspace, _): (Id, _)| workspace);
+    let workspace = workspace.ok_or_else(|| item.corrupt("its key names no workspace"))?;
+    let mut after = BTreeMap::new();
+    for (log, seq) in item.map("after")? {
+        let seq = match seq {
+            Value::N(seq) => seq.as_i64().and_then(|seq| u64::try_from(seq).ok()),
+            _ => None,
+        };
+        let (Some(log), Some(seq)) = (key::parse_log(&workspace, log), seq) else {
+            return Err(item.corrupt("`after` is not segment numbers of logs"));
+        };
+        after.insert(log, seq);
+    }
+    Ok(Some(ReviewAnswer {
+        verdict: verdict_of(item)?,
+        reviewer: reviewer.to_owned(),
+        at: time(item, "answered_at")?,
+        after,
+        is_appended: item.attributes.get("appended") == Some(&Value::Bool(true)),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use event::Kind;
+    use proptest::prelude::*;
+    use table::item::Number;
+
+    use super::*;
+
+    fn at() -> ReviewItemId {
+        let id = |text| Id::parse(text).unwrap();
+        let (workspace, review) = (id("2NBs0sLBnJxEcoDLgVnQdJkhEgV"), id("2NBs0tD5Ihm2PVFzM3kZvMYdQX9"));
+        ReviewItemId { workspace, review, number: 3 }
+    }
+
+    fn answered() -> ReviewItem {
+        let instant = |text| Timestamp::parse(text).unwrap();
+        let day = "2026-06-01".parse().unwrap();
+        let log = LogId { workspace: at().workspace, day, kind: Kind::Outcomes, lane: 2 };
+        ReviewItem {
+            ver: 4,
+            review: "june".into(),
+            key: "loan-1".into(),
+            predicted_at: instant("2026-06-01T04:30:00Z"),
+            said: vec![PredictionSaid {
+                release: "v1".into(),
+                label: Some("1".into()),
+                score: Some(0.1),
+                value: None,
+            }],
+            tags: [("region".to_owned(), "eu".to_owned())].into(),
+            lease: Some(ReviewLease {
+                reviewer: "user:ann".into(),
+                until: instant("2026-06-10T00:10:00Z"),
+                link: [7; 32],
+            }),
+            answer: Some(ReviewAnswer {
+                verdict: Verdict::Label("0".into()),
+                reviewer: "user:ann".into(),
+                at: instant("2026-06-10T00:00:00Z"),
+                after: [(log, 7)].into(),
+                is_appended: false,
+            }),
+            expires_at: 1_900_000_000,
+        }
+    }
+
+    /// What a program stored, a later one must read.
+    #[test]
+    fn the_item_of_version_1_stays_readable() {
+        let said = [("release", Value::from("v1")), ("label", Value::from("1"))];
+        let said = said.into_iter().chain([("score", Value::N(Number::parse("0.1").unwrap()))]);
+        let said = said.map(|(name, value)| (name.to_owned(), value)).collect();
+        let map = |name: &str, value: Value| BTreeMap::from([(name.to_owned(), value)]);
+        let stored = Item::new(key::review_item(&at()))
+            .with("v", 1)
+            .with("ver", 4)
+            .with("review", "june")
+            .with("key", "loan-1")
+            .with("predicted_at", 1_780_288_200_000_000)
+            .with("said", vec![Value::M(said)])
+            .with("tags", map("region", "eu".into()))
+            .with("leased_to", "user:ann")
+            .with("leased_until", 1_781_050_200_000_000)
+            .with("link", vec![7; 32])
+            .with("answered_by", "user:ann")
+            .with("answered_at", 1_781_049_600_000_000)
+            .with("after", map("day#2026-06-01/o/02", 7.into()))
+            .with("appended", Value::Bool(false))
+            .with("label", "0")
+            .with("expires_at", 1_900_000_000);
+        assert_eq!(ReviewItem::from_item(&stored).unwrap(), answered());
+        assert_eq!(answered().to_item(&at()).unwrap(), stored);
+        let hex: String = answered().digest().iter().map(|byte| format!("{byte:02x}")).collect();
+        insta::assert_snapshot!(hex, @"c29f57174a5a764f55256005fe3c948b");
+    }
+
+    #[test]
+    fn an_answer_is_a_label_or_a_value() {
+        assert!(Verdict::read(None, None).is_err());
+        assert!(Verdict::read(Some("1".into()), Some(1.0)).is_err());
+        let said = answered().said.remove(0);
+        assert_eq!(Verdict::Label("1".into()).agrees(&said), Some(true));
+        assert_eq!(Verdict::Label("0".into()).agrees(&said), Some(false));
+        assert_eq!(Verdict::Value(1.0).agrees(&said), None);
+    }
+
+    proptest! {
+        #[test]
+        fn items_round_trip(key in "\\PC{1,40}", value in -1e100f64..1e100, tag in "\\PC{0,40}", is_appended: bool) {
+            let answer = ReviewAnswer { verdict: Verdict::Value(value), is_appended, ..answered().answer.unwrap() };
+            let said = PredictionSaid { value: Some(value), score: None, label: None, release: "v2".into() };
+            let tags = [("t".to_owned(), tag)].into();
+            let item = ReviewItem { key, said: vec![said], tags, answer: Some(answer), ..answered() };
+            prop_assert_eq!(ReviewItem::from_item(&item.to_item(&at()).unwrap()).unwrap(), item);
+        }
+    }
+}

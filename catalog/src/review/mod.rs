@@ -1,0 +1,440 @@
+//! Reviews: predictions that people are asked to judge, each by one of them.
+//!
+//! A review is made once: its items are picked by a policy and written down. A reviewer is served one item at a time, under a
+//! lease ([`serve`]). The answer is written into the item under the condition that the item is as it was when the lease was looked at
+//! ([`settle`]); from then on it is decided, and is appended to the log as an ordinary outcome, exactly once. All of it expires,
+//! and what has expired counts as gone whenever the engine deletes it.
+
+mod item;
+mod serve;
+mod settle;
+
+use std::collections::BTreeSet;
+
+use event::{Error, Id, Result, Timestamp, Window, id::check_name};
+use futures::{StreamExt, TryStreamExt, stream};
+use log::key::{self, ReviewItemId};
+use table::{
+    Condition, Item, Query,
+    item::{Number, Value},
+    query_all, unless_overtaken,
+};
+
+use super::Catalog;
+
+pub use item::{PredictionSaid, ReviewAnswer, ReviewItem, ReviewLease, Verdict};
+pub use serve::{
+    DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS, MIN_LEASE_SECONDS, ReviewLink, Served, guest_reviewer,
+};
+pub use settle::{AnsweredBy, GivenAnswer, MAX_GIVEN_ANSWERS, MAX_GIVEN_DAYS, Standing as ReviewStanding};
+
+/// The most items of a review.
+pub const MAX_REVIEW_ITEMS: usize = 1_000;
+
+/// The most reviews of a workspace.
+pub const MAX_REVIEWS: usize = 1_000;
+
+/// The most labels that a review names.
+pub const MAX_REVIEW_LABELS: usize = 100;
+
+/// The most days of which a review takes predictions.
+pub const MAX_REVIEW_WINDOW_DAYS: usize = 92;
+
+/// How long a review is kept, in days, unless the workspace keeps its events for a shorter time.
+pub const REVIEW_DAYS: i64 = 400;
+
+/// Version of the item of a review.
+const REVIEW_VERSION: i64 = 1;
+
+/// How many items are written side by side.
+const PUTS_AT_ONCE: usize = 16;
+
+/// By what predictions are picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReviewPolicy {
+    /// By chance.
+    Random,
+    /// Those first of which a release is least certain.
+    Uncertain,
+    /// Those first on which releases differ most.
+    Disagree,
+    /// By chance, as many of each value of a tag.
+    Segment,
+}
+
+impl ReviewPolicy {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Random, Self::Uncertain, Self::Disagree, Self::Segment];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::Uncertain => "uncertain",
+            Self::Disagree => "disagree",
+            Self::Segment => "segment",
+        }
+    }
+
+    /// The policy of a name.
+    ///
+    /// # Errors
+    /// `Invalid`, for a name that is none.
+    pub fn parse(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name).ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            Error::invalid(format!("policy: `{name}` is none of {known}"))
+        })
+    }
+}
+
+/// What a review asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReviewSpec {
+    /// Only predictions of releases of this model.
+    pub model: Option<String>,
+    /// Only predictions of this release.
+    pub release: Option<String>,
+    /// The days of the predictions.
+    pub window: Window,
+    /// By what they are picked.
+    pub policy: ReviewPolicy,
+    /// The tag of which [`ReviewPolicy::Segment`] takes each value alike.
+    pub by: Option<String>,
+    /// How many are picked at most, 1 to [`MAX_REVIEW_ITEMS`].
+    pub n: u32,
+    /// What chance begins with: the same events and the same seed give the same items.
+    pub seed: u32,
+    /// The labels that an answer may have; any, when there are none.
+    pub labels: Vec<String>,
+    /// Whether predictions are picked as well that have an outcome.
+    pub with_outcomes: bool,
+}
+
+/// A review.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Review {
+    /// Its id.
+    pub id: Id,
+    /// Its name, which no other review of the workspace has.
+    pub name: String,
+    /// What it asks for.
+    pub spec: ReviewSpec,
+    /// How many items it has.
+    pub items: u32,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// By whom.
+    pub created_by: String,
+    /// From when on it counts as gone, in seconds since 1970.
+    pub expires_at: i64,
+}
+
+impl ReviewSpec {
+    /// Checks what can be checked without reading.
+    ///
+    /// # Errors
+    /// `Invalid`, naming what is wrong.
+    pub fn check(&self) -> Result<()> {
+        if self.n == 0 || self.n as usize > MAX_REVIEW_ITEMS {
+            return Err(Error::invalid(format!("n: a review has 1 to {MAX_REVIEW_ITEMS} items")));
+        }
+        if self.window.days().take(MAX_REVIEW_WINDOW_DAYS + 1).count() > MAX_REVIEW_WINDOW_DAYS {
+            return Err(Error::invalid(format!("to: a review is of at most {MAX_REVIEW_WINDOW_DAYS} days")));
+        }
+        if self.model.is_some() && self.release.is_some() {
+            return Err(Error::invalid("model: the release says of which model it is; give one of them"));
+        }
+        self.model.iter().chain(&self.release).chain(&self.by).try_for_each(|name| check_name(name))?;
+        match (self.policy, &self.by) {
+            (ReviewPolicy::Segment, None) => {
+                return Err(Error::invalid("by: the policy `segment` needs the name of a tag"));
+            }
+            (ReviewPolicy::Segment, Some(_)) | (_, None) => {}
+            (_, Some(_)) => return Err(Error::invalid("by: only the policy `segment` takes a tag")),
+        }
+        if self.policy == ReviewPolicy::Disagree && self.release.is_some() {
+            return Err(Error::invalid("release: one release does not disagree; name a model or nothing"));
+        }
+        let distinct: BTreeSet<&String> = self.labels.iter().collect();
+        if self.labels.len() > MAX_REVIEW_LABELS || distinct.len() < self.labels.len() {
+            return Err(Error::invalid(format!(
+                "labels: give at most {MAX_REVIEW_LABELS}, each of them once"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Review {
+    fn to_item(&self, workspace: &Id) -> Item {
+        let spec = &self.spec;
+        let labels: Vec<Value> = spec.labels.iter().map(|label| Value::from(label.as_str())).collect();
+        let item = Item::new(key::review(workspace, &self.name))
+            .with("v", REVIEW_VERSION)
+            .with("id", self.id.as_str())
+            .with("first_day", spec.window.from().to_string())
+            .with("last_day", spec.window.to().to_string())
+            .with("policy", spec.policy.name())
+            .with("n", i64::from(spec.n))
+            .with("seed", i64::from(spec.seed))
+            .with("labels", labels)
+            .with("with_outcomes", Value::Bool(spec.with_outcomes))
+            .with("items", i64::from(self.items))
+            .with("created_at", self.created_at.micros())
+            .with("created_by", self.created_by.as_str())
+            .with("expires_at", self.expires_at);
+        let named = [("model", &spec.model), ("release", &spec.release), ("by", &spec.by)];
+        named.into_iter().fold(item, |item, (name, text)| match text {
+            Some(text) => item.with(name, text.as_str()),
+            None => item,
+        })
+    }
+
+    fn from_item(item: &Item) -> Result<Self> {
+        item.check_version(REVIEW_VERSION)?;
+        let name =
+            item.key.sk.strip_prefix("name#").ok_or_else(|| item.corrupt("its key names no review"))?;
+        let day =
+            |name| item.text(name)?.parse().map_err(|_| item.corrupt(format_args!("`{name}` is no day")));
+        let count = |name| {
+            u32::try_from(item.int(name)?).map_err(|_| item.corrupt(format_args!("`{name}` is no count")))
+        };
+        let text = |name| item.optional_text(name).map(str::to_owned);
+        let label = |value: &Value| match value {
+            Value::S(label) => Ok(label.clone()),
+            _ => Err(item.corrupt("a label is no text")),
+        };
+        let spec = ReviewSpec {
+            model: text("model"),
+            release: text("release"),
+            window: Window::new(day("first_day")?, day("last_day")?)?,
+            policy: ReviewPolicy::parse(item.text("policy")?)
+                .map_err(|_| item.corrupt("`policy` is not known"))?,
+            by: text("by"),
+            n: count("n")?,
+            seed: count("seed")?,
+            labels: item.list("labels")?.iter().map(label).collect::<Result<_>>()?,
+            with_outcomes: item.attributes.get("with_outcomes") == Some(&Value::Bool(true)),
+        };
+        Ok(Self {
+            id: Id::parse(item.text("id")?)?,
+            name: name.to_owned(),
+            spec,
+            items: count("items")?,
+            created_at: time(item, "created_at")?,
+            created_by: item.text("created_by")?.to_owned(),
+            expires_at: item.int("expires_at")?,
+        })
+    }
+}
+
+fn time(item: &Item, name: &str) -> Result<Timestamp> {
+    Timestamp::from_micros(item.int(name)?).ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
+}
+
+fn number(item: &Item, name: &str, value: &Value) -> Result<f64> {
+    match value {
+        Value::N(number) => Ok(number.as_f64()),
+        _ => Err(item.corrupt(format_args!("`{name}` is no number"))),
+    }
+}
+
+/// A number as it is stored: the nearest double comes back.
+fn stored_number(number: f64) -> Result<Value> {
+    Number::parse(&number.to_string()).map(Value::N)
+}
+
+impl Catalog {
+    /// Makes a review of items that were picked, which are numbered in their order. Asked for again with the same name and
+    /// the same words it is the one that is there.
+    ///
+    /// # Errors
+    /// `Invalid`, when the name is none; `Conflict`, when the name is taken by a review of something else, or there are too
+    /// many; those of the table.
+    pub async fn create_review(
+        &self,
+        workspace: &Id,
+        review: Review,
+        items: &[ReviewItem],
+    ) -> Result<Review> {
+        check_name(&review.name)?;
+        if let Some(known) = self.review_again(workspace, &review.name, &review.spec).await? {
+            return Ok(known);
+        }
+        let names = Query::table(key::reviews(workspace)).only(&["v"]);
+        if query_all(&*self.table, names).await?.len() >= MAX_REVIEWS {
+            return Err(Error::conflict(format!(
+                "the workspace has {MAX_REVIEWS} reviews; delete those that are done"
+            )));
+        }
+        let puts = items.iter().zip(0..).map(|(item, number)| {
+            let at = ReviewItemId { workspace: workspace.clone(), review: review.id.clone(), number };
+            async move { self.table.put(item.to_item(&at)?, Condition::Absent).await }
+        });
+        // Without the review that names them nobody finds them, and they expire.
+        stream::iter(puts.collect::<Vec<_>>())
+            .buffer_unordered(PUTS_AT_ONCE)
+            .try_collect::<Vec<()>>()
+            .await?;
+        match unless_overtaken(self.table.put(review.to_item(workspace), Condition::Absent).await)? {
+            Some(()) => Ok(review),
+            None => self.review_again(workspace, &review.name, &review.spec).await?.ok_or_else(|| {
+                Error::conflict(format!("the review `{}` was made and deleted meanwhile", review.name))
+            }),
+        }
+    }
+
+    /// The review of a name, if there is one; it must be of the same.
+    ///
+    /// # Errors
+    /// `Conflict`, when it is of something else; those of the table.
+    pub async fn review_again(
+        &self,
+        workspace: &Id,
+        name: &str,
+        spec: &ReviewSpec,
+    ) -> Result<Option<Review>> {
+        check_name(name)?;
+        let item = self.table.get(&key::review(workspace, name)).await?;
+        let known = item.as_ref().map(Review::from_item).transpose()?;
+        match known {
+            Some(known) if known.spec != *spec => Err(Error::conflict(format!(
+                "there is a review `{name}` that asks for something else; take another name, or delete it"
+            ))),
+            known => Ok(known),
+        }
+    }
+
+    /// A review.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is none of this name; those of the table.
+    pub async fn review(&self, workspace: &Id, name: &str) -> Result<Review> {
+        check_name(name)?;
+        let item = self.table.get(&key::review(workspace, name)).await?;
+        let missing = || Error::not_found(format!("there is no review `{name}` in this workspace"));
+        Review::from_item(&item.ok_or_else(missing)?)
+    }
+
+    /// The reviews of a workspace, by name.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn reviews(&self, workspace: &Id) -> Result<Vec<Review>> {
+        let items = query_all(&*self.table, Query::table(key::reviews(workspace))).await?;
+        items.iter().map(Review::from_item).collect()
+    }
+
+    /// The items of a review, in their order; at most [`MAX_REVIEW_ITEMS`].
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn review_items(&self, workspace: &Id, review: &Id) -> Result<Vec<(u32, ReviewItem)>> {
+        let items =
+            query_all(&*self.table, Query::table(key::review_items_from(workspace, review, 0))).await?;
+        items.iter().map(numbered).collect()
+    }
+
+    /// Deletes a review. Its items are served no more and expire; outcomes that were appended stay.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is none of this name; those of the table.
+    pub async fn delete_review(&self, workspace: &Id, name: &str) -> Result<()> {
+        self.review(workspace, name).await?;
+        self.table.delete(&key::review(workspace, name), Condition::None).await
+    }
+}
+
+/// An item with the number in its key.
+fn numbered(item: &Item) -> Result<(u32, ReviewItem)> {
+    let number = key::parse_review_item(&item.key);
+    Ok((number.ok_or_else(|| item.corrupt("its key names no item"))?, ReviewItem::from_item(item)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> ReviewSpec {
+        let day = |text: &str| text.parse().unwrap();
+        ReviewSpec {
+            model: Some("churn".into()),
+            release: None,
+            window: Window::new(day("2026-06-01"), day("2026-06-07")).unwrap(),
+            policy: ReviewPolicy::Segment,
+            by: Some("region".into()),
+            n: 50,
+            seed: 7,
+            labels: vec!["0".into(), "1".into()],
+            with_outcomes: true,
+        }
+    }
+
+    /// What a program stored, a later one must read.
+    #[test]
+    fn the_item_of_a_review_stays_readable() {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let at = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
+        let review = Review {
+            id: Id::parse("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").unwrap(),
+            name: "june".into(),
+            spec: spec(),
+            items: 42,
+            created_at: at,
+            created_by: "user:ann".into(),
+            expires_at: 1_900_000_000,
+        };
+        let text = |text: &str| Value::S(text.to_owned());
+        let stored = Item::new(key::review(&workspace, "june"))
+            .with("v", 1)
+            .with("id", "2NBs0tD5Ihm2PVFzM3kZvMYdQX9")
+            .with("model", "churn")
+            .with("by", "region")
+            .with("first_day", "2026-06-01")
+            .with("last_day", "2026-06-07")
+            .with("policy", "segment")
+            .with("n", 50)
+            .with("seed", 7)
+            .with("labels", vec![text("0"), text("1")])
+            .with("with_outcomes", Value::Bool(true))
+            .with("items", 42)
+            .with("created_at", 1_781_049_600_000_000)
+            .with("created_by", "user:ann")
+            .with("expires_at", 1_900_000_000);
+        assert_eq!(Review::from_item(&stored).unwrap(), review);
+        assert_eq!(review.to_item(&workspace), stored);
+    }
+
+    #[test]
+    fn a_review_that_cannot_be_is_refused_and_the_refusal_says_why() {
+        assert!(spec().check().is_ok());
+        let refused = |wrong: ReviewSpec| wrong.check().unwrap_err().to_string();
+        let texts = [
+            refused(ReviewSpec { n: 0, ..spec() }),
+            refused(ReviewSpec { n: 1_001, ..spec() }),
+            refused(ReviewSpec { release: Some("v1".into()), ..spec() }),
+            refused(ReviewSpec { by: None, ..spec() }),
+            refused(ReviewSpec { policy: ReviewPolicy::Random, ..spec() }),
+            refused(ReviewSpec {
+                policy: ReviewPolicy::Disagree,
+                by: None,
+                model: None,
+                release: Some("v1".into()),
+                ..spec()
+            }),
+            refused(ReviewSpec { labels: vec!["1".into(), "1".into()], ..spec() }),
+            ReviewPolicy::parse("best").unwrap_err().to_string(),
+        ];
+        insta::assert_snapshot!(texts.join("\n"), @r"
+        n: a review has 1 to 1000 items
+        n: a review has 1 to 1000 items
+        model: the release says of which model it is; give one of them
+        by: the policy `segment` needs the name of a tag
+        by: only the policy `segment` takes a tag
+        release: one release does not disagree; name a model or nothing
+        labels: give at most 100, each of them once
+        policy: `best` is none of random, uncertain, disagree, segment
+        ");
+    }
+}

@@ -1,0 +1,337 @@
+//! Serving: which item a reviewer has now, under a lease.
+//!
+//! Which item a reviewer is to have is written first, as the reviewer's *turn*; then the item is leased, and then it is noted that the
+//! reviewer was shown this prediction. Each is one write under a condition. So whichever of them is the last before a process dies, the
+//! reviewer has the same item when it asks again; nobody else can have leased it; and who had it once does not get it again.
+
+use std::fmt;
+
+use event::{
+    Day, Error, Id, Result, Timestamp,
+    id::{check_name, random_letters},
+};
+use log::key::{self, ReviewItemId};
+use sha2::{Digest as _, Sha256};
+use table::{Condition, Item, Policy, Query, unless_overtaken};
+
+use super::{Review, ReviewItem, ReviewLease, numbered, time};
+use crate::Catalog;
+
+/// How long a reviewer has an item, unless it asks for another time.
+pub const DEFAULT_LEASE_SECONDS: i64 = 10 * 60;
+
+/// The shortest time for which an item can be had.
+pub const MIN_LEASE_SECONDS: i64 = 60;
+
+/// The longest: a link that is sent to somebody is good for as long.
+pub const MAX_LEASE_SECONDS: i64 = 7 * 24 * 60 * 60;
+
+/// Version of the item of a turn.
+const TURN_VERSION: i64 = 1;
+
+/// Version of the item that says what a reviewer was shown.
+const SHOWN_VERSION: i64 = 1;
+
+/// How many items are looked at together.
+const ITEMS_AT_ONCE: usize = 32;
+
+/// What every link begins with.
+const LINK_PREFIX: &str = "alj_";
+
+/// How many letters of a link are chance: 190 bits.
+const LINK_CHANCE: usize = 32;
+
+/// How many letters an id has.
+const ID_LETTERS: usize = 27;
+
+/// The secret by which one item can be judged, once, by whoever has it. Of its text the table has the SHA-256.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ReviewLink {
+    at: ReviewItemId,
+    text: String,
+}
+
+impl ReviewLink {
+    /// A new one.
+    pub fn new(at: &ReviewItemId) -> Self {
+        let chance = random_letters(LINK_CHANCE);
+        let text = format!("{LINK_PREFIX}{}{}{:04}{chance}", at.workspace, at.review, at.number);
+        Self { at: at.clone(), text }
+    }
+
+    /// The link of a text.
+    ///
+    /// # Errors
+    /// `NotFound`, when it is none.
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = || Error::not_found("the link is not one that was given out; it was cut or mistyped");
+        let rest = text.strip_prefix(LINK_PREFIX).ok_or_else(wrong)?;
+        let is_whole = rest.len() == 2 * ID_LETTERS + 4 + LINK_CHANCE;
+        if !is_whole || !rest.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return Err(wrong());
+        }
+        let id = |from| Id::parse(&rest[from..from + ID_LETTERS]).map_err(|_| wrong());
+        let number = rest[2 * ID_LETTERS..][..4].parse().map_err(|_| wrong())?;
+        let at = ReviewItemId { workspace: id(0)?, review: id(ID_LETTERS)?, number };
+        Ok(Self { at, text: text.to_owned() })
+    }
+
+    /// What it is for.
+    pub fn item(&self) -> &ReviewItemId {
+        &self.at
+    }
+
+    /// Its text, to be shown to the one who is to judge.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Its digest.
+    pub fn digest(&self) -> [u8; 32] {
+        Sha256::digest(&self.text).into()
+    }
+}
+
+/// Says nothing of its text.
+impl fmt::Debug for ReviewLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReviewLink({})", self.at)
+    }
+}
+
+/// The reviewer that a link is made for, who has no account.
+///
+/// # Errors
+/// `Invalid`, when the name is none.
+pub fn guest_reviewer(name: &str) -> Result<String> {
+    check_name(name)?;
+    Ok(format!("guest:{name}"))
+}
+
+/// An item that a reviewer has now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Served {
+    /// Its number.
+    pub number: u32,
+    /// The item, leased.
+    pub item: ReviewItem,
+    /// By which whoever has it can judge the item.
+    pub link: ReviewLink,
+}
+
+/// What a reviewer has of a review.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Turn {
+    ver: i64,
+    /// The item, and until when.
+    has: Option<(u32, Timestamp)>,
+    /// All items before this one are answered or were shown to the reviewer.
+    from: u32,
+}
+
+impl Turn {
+    fn to_item(&self, key: table::Key, expires_at: i64) -> Item {
+        let item = Item::new(key)
+            .with("v", TURN_VERSION)
+            .with("ver", self.ver)
+            .with("from", i64::from(self.from))
+            .with("expires_at", expires_at);
+        match self.has {
+            Some((number, until)) => item.with("item", i64::from(number)).with("until", until.micros()),
+            None => item,
+        }
+    }
+
+    fn from_item(item: &Item) -> Result<Self> {
+        item.check_version(TURN_VERSION)?;
+        let number = |name| {
+            u32::try_from(item.int(name)?).map_err(|_| item.corrupt(format_args!("`{name}` is no number")))
+        };
+        let has = item.attributes.contains_key("item");
+        let has = has.then(|| Ok::<_, Error>((number("item")?, time(item, "until")?))).transpose()?;
+        Ok(Self { ver: item.int("ver")?, has, from: number("from")? })
+    }
+}
+
+/// One who asks for an item: the review, the reviewer, and for how long.
+struct Asking<'a> {
+    workspace: &'a Id,
+    review: &'a Review,
+    reviewer: &'a str,
+    keeps: &'a (dyn Fn(Day) -> bool + Sync),
+    now: Timestamp,
+}
+
+impl Asking<'_> {
+    fn at(&self, number: u32) -> ReviewItemId {
+        ReviewItemId { workspace: self.workspace.clone(), review: self.review.id.clone(), number }
+    }
+
+    fn turn_key(&self) -> table::Key {
+        key::review_turn(self.workspace, &self.review.id, self.reviewer)
+    }
+
+    /// Whether nobody is to judge an item any more.
+    fn is_settled(&self, item: &ReviewItem) -> bool {
+        item.answer.is_some() || !(self.keeps)(item.predicted_at.day())
+    }
+}
+
+impl Catalog {
+    /// The item of a review that a reviewer has: the same as before while its lease lasts, else the next one that nobody has and that the
+    /// reviewer was never shown. `None`, when there is none. `keeps` says of a day whether its events are there.
+    ///
+    /// # Errors
+    /// `Invalid`, when the lease is too short or too long; those of the table.
+    pub async fn serve(
+        &self,
+        (workspace, review): (&Id, &Review),
+        (reviewer, seconds): (&str, i64),
+        keeps: &(dyn Fn(Day) -> bool + Sync),
+        now: Timestamp,
+    ) -> Result<Option<Served>> {
+        if !(MIN_LEASE_SECONDS..=MAX_LEASE_SECONDS).contains(&seconds) {
+            return Err(Error::invalid(format!(
+                "lease: an item is had for {MIN_LEASE_SECONDS} to {MAX_LEASE_SECONDS} seconds"
+            )));
+        }
+        let asking = Asking { workspace, review, reviewer, keeps, now };
+        let mut tries = Policy::of(&"a turn in a review").tries();
+        loop {
+            tries.next().await?;
+            let stored = self.table.get(&asking.turn_key()).await?;
+            let mut turn = stored.as_ref().map(Turn::from_item).transpose()?.unwrap_or_default();
+            if let Some((number, until)) = turn.has.filter(|(_, until)| now < *until)
+                && let Some(served) = self.lease(&asking, number, until).await?
+            {
+                return Ok(Some(served));
+            }
+            let Some((number, from)) = self.candidate(&asking, turn.from).await? else { return Ok(None) };
+            let (until, unchanged) = (now.plus_seconds(seconds), Condition::unchanged(turn.ver));
+            turn = Turn { ver: turn.ver + 1, has: Some((number, until)), from };
+            let item = turn.to_item(asking.turn_key(), review.expires_at);
+            if unless_overtaken(self.table.put(item, unchanged).await)?.is_some()
+                && let Some(served) = self.lease(&asking, number, until).await?
+            {
+                return Ok(Some(served));
+            }
+        }
+    }
+
+    /// The first item that nobody has and that the reviewer was never shown, and before which item there is nothing more for the reviewer.
+    async fn candidate(&self, asking: &Asking<'_>, from: u32) -> Result<Option<(u32, u32)>> {
+        let range = key::review_items_from(asking.workspace, &asking.review.id, from);
+        let mut query = Query::table(range).limit(ITEMS_AT_ONCE);
+        let mut done = Some(from);
+        loop {
+            let page = self.table.query(&query).await?;
+            for item in &page.items {
+                let (number, item) = numbered(item)?;
+                let is_had = item.lease.as_ref().is_some_and(|lease| asking.now < lease.until);
+                let shown = key::shown_to(asking.workspace, asking.reviewer, &item.digest());
+                if asking.is_settled(&item) || !is_had && self.table.get(&shown).await?.is_some() {
+                    // Up to the first item that is left to the reviewer, which somebody else has.
+                    done = done.map(|done| if done == number { number + 1 } else { done });
+                } else if !is_had {
+                    return Ok(Some((number, done.unwrap_or(from))));
+                }
+            }
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Leases an item that the reviewer's turn names; `None`, when somebody else has it, it is answered, or the reviewer was shown it before.
+    async fn lease(&self, asking: &Asking<'_>, number: u32, until: Timestamp) -> Result<Option<Served>> {
+        let at = asking.at(number);
+        let mut tries = Policy::of(&"an item of a review").tries();
+        loop {
+            tries.next().await?;
+            let Some(item) = self.table.get(&key::review_item(&at)).await? else { return Ok(None) };
+            let item = ReviewItem::from_item(&item)?;
+            let is_own = |lease: &ReviewLease| lease.reviewer == asking.reviewer && lease.until == until;
+            let is_had = item.lease.as_ref().is_some_and(|lease| asking.now < lease.until && !is_own(lease));
+            if asking.is_settled(&item) || is_had {
+                return Ok(None);
+            }
+            let link = ReviewLink::new(&at);
+            let lease = ReviewLease { reviewer: asking.reviewer.to_owned(), until, link: link.digest() };
+            let unchanged = Condition::unchanged(item.ver);
+            let leased = ReviewItem { ver: item.ver + 1, lease: Some(lease), ..item };
+            if unless_overtaken(self.table.put(leased.to_item(&at)?, unchanged).await)?.is_none() {
+                continue;
+            }
+            if self.note_shown(asking, &leased, (&at, until)).await? {
+                return Ok(Some(Served { number, item: leased, link }));
+            }
+            // It was shown in another review: somebody else may have it.
+            let free = ReviewItem { ver: leased.ver + 1, lease: None, ..leased };
+            let written = self.table.put(free.to_item(&at)?, Condition::unchanged(free.ver - 1)).await;
+            unless_overtaken(written)?;
+            return Ok(None);
+        }
+    }
+
+    /// Notes that the reviewer is shown an item under this lease; whether it was never shown under another.
+    async fn note_shown(
+        &self,
+        asking: &Asking<'_>,
+        item: &ReviewItem,
+        (at, until): (&ReviewItemId, Timestamp),
+    ) -> Result<bool> {
+        let key = key::shown_to(asking.workspace, asking.reviewer, &item.digest());
+        let lease = format!("{at}/{}", until.micros());
+        let shown = Item::new(key.clone())
+            .with("v", SHOWN_VERSION)
+            .with("lease", lease.as_str())
+            .with("expires_at", item.expires_at);
+        if unless_overtaken(self.table.put(shown, Condition::Absent).await)?.is_some() {
+            return Ok(true);
+        }
+        let Some(known) = self.table.get(&key).await? else { return Ok(false) };
+        known.check_version(SHOWN_VERSION)?;
+        Ok(known.text("lease")? == lease)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_of_a_link_is_what_it_was() {
+        let id = |text| Id::parse(text).unwrap();
+        let (workspace, review) = (id("2NBs0sLBnJxEcoDLgVnQdJkhEgV"), id("2NBs0tD5Ihm2PVFzM3kZvMYdQX9"));
+        let at = ReviewItemId { workspace, review, number: 7 };
+        let golden =
+            "alj_2NBs0sLBnJxEcoDLgVnQdJkhEgV2NBs0tD5Ihm2PVFzM3kZvMYdQX900070123456789ABCDEFGHIJKLMNOPQRSTUV";
+        assert_eq!(ReviewLink::parse(golden).unwrap().item(), &at);
+        let link = ReviewLink::new(&at);
+        assert_eq!(ReviewLink::parse(link.text()).unwrap(), link);
+        assert_ne!(ReviewLink::new(&at).digest(), link.digest());
+        assert!(!format!("{link:?}").contains(&link.text()[60..]), "no log has a link");
+        for wrong in ["", "alj_", &golden[1..], &golden[..golden.len() - 1], &golden.replace("0007", "00é")]
+        {
+            assert!(ReviewLink::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_item_of_a_turn_stays_readable() {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let key = || key::review_turn(&workspace, &workspace, "user:ann");
+        let until = Timestamp::parse("2026-06-10T00:10:00Z").unwrap();
+        let stored = Item::new(key())
+            .with("v", 1)
+            .with("ver", 2)
+            .with("from", 3)
+            .with("item", 5)
+            .with("until", 1_781_050_200_000_000)
+            .with("expires_at", 1_900_000_000);
+        let turn = Turn { ver: 2, has: Some((5, until)), from: 3 };
+        assert_eq!(Turn::from_item(&stored).unwrap(), turn);
+        assert_eq!(turn.to_item(key(), 1_900_000_000), stored);
+    }
+}

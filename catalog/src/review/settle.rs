@@ -1,0 +1,310 @@
+//! Settling: what a reviewer says of an item is decided once, and then appended.
+//!
+//! Before it is decided, a note says that an answer to this item is owed to the log, so that whoever looks after the workspace finds what was
+//! decided and not appended. The note goes when the item says that its outcome is appended.
+
+use event::{Error, Id, Result, Timestamp};
+use log::key::{self, ReviewItemId};
+use table::{Condition, Item, Query, query_all, unless_overtaken};
+
+use super::{
+    PredictionSaid, ReviewAnswer, ReviewItem, Verdict,
+    item::{said_of, said_value, verdict_of, with_verdict},
+    time,
+};
+use crate::Catalog;
+
+/// Version of the note that an answer is owed.
+const OWED_VERSION: i64 = 1;
+
+/// Version of the item of an answer that a reviewer gave.
+const GIVEN_VERSION: i64 = 1;
+
+/// After so long a note is of an answer that was never decided.
+const OWED_SECONDS: i64 = 60 * 60;
+
+/// The most answers that are looked at together.
+pub const MAX_GIVEN_ANSWERS: usize = 10_000;
+
+/// The most days of which the answers of a reviewer are read.
+pub const MAX_GIVEN_DAYS: i64 = 92;
+
+/// By what an answer comes in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnsweredBy {
+    /// By the reviewer.
+    Reviewer(String),
+    /// By the link of this digest.
+    Link([u8; 32]),
+}
+
+/// How an item stands for one who answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Standing {
+    /// It may be answered.
+    Open(ReviewItem),
+    /// It was answered, with the same.
+    Answered(ReviewItem),
+}
+
+/// An answer that a reviewer gave, with what releases had said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GivenAnswer {
+    /// The item.
+    pub item: ReviewItemId,
+    /// The key of the prediction.
+    pub key: String,
+    /// Its instant.
+    pub predicted_at: Timestamp,
+    /// When it was answered.
+    pub at: Timestamp,
+    /// The answer.
+    pub verdict: Verdict,
+    /// What releases had said.
+    pub said: Vec<PredictionSaid>,
+}
+
+impl ReviewItem {
+    /// Whether it is had by this link or reviewer, whoever may answer it.
+    fn is_had_by(&self, by: &AnsweredBy) -> bool {
+        self.lease.as_ref().is_some_and(|lease| match by {
+            AnsweredBy::Reviewer(reviewer) => lease.reviewer == *reviewer,
+            AnsweredBy::Link(link) => differs(&lease.link, link) == 0,
+        })
+    }
+
+    /// How it stands at `now` for one who says this.
+    fn standing(self, by: &AnsweredBy, verdict: Option<&Verdict>, now: Timestamp) -> Result<Standing> {
+        if !self.is_had_by(by) {
+            return Err(match by {
+                AnsweredBy::Link(_) => {
+                    Error::not_found("the link is not good: another one was made for the same item since")
+                }
+                AnsweredBy::Reviewer(_) => Error::conflict("you do not have this item; ask for the next one"),
+            });
+        }
+        match &self.answer {
+            Some(answer) if Some(&answer.verdict) == verdict => return Ok(Standing::Answered(self)),
+            Some(_) => return Err(Error::conflict("the item was answered, and is answered once")),
+            None => {}
+        }
+        match self.lease.as_ref().is_some_and(|lease| now < lease.until) {
+            true => Ok(Standing::Open(self)),
+            false => Err(Error::conflict("the time for this item is over; ask for the next one")),
+        }
+    }
+}
+
+/// What two digests differ in, in a time that does not tell where.
+fn differs(one: &[u8; 32], other: &[u8; 32]) -> u8 {
+    one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b))
+}
+
+impl Catalog {
+    /// An item of a review.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is none; those of the table.
+    pub async fn review_item(&self, at: &ReviewItemId) -> Result<ReviewItem> {
+        let item = self.table.get(&key::review_item(at)).await?;
+        let missing = || Error::not_found(format!("there is no item {} in this review", at.number));
+        ReviewItem::from_item(&item.ok_or_else(missing)?)
+    }
+
+    /// How an item stands for one who answers it, or gives it back when there is no verdict.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is no such item or the link is not its; `Conflict`, when the one who answers does not have it (any
+    /// more), or it was answered otherwise; those of the table.
+    pub async fn review_standing(
+        &self,
+        at: &ReviewItemId,
+        by: &AnsweredBy,
+        verdict: Option<&Verdict>,
+        now: Timestamp,
+    ) -> Result<Standing> {
+        self.review_item(at).await?.standing(by, verdict, now)
+    }
+
+    /// Gives an item back without an answer. Its reviewer is not shown it again.
+    ///
+    /// # Errors
+    /// Those of [`Catalog::review_standing`]; `Conflict`, when somebody changed it meanwhile.
+    pub async fn give_back(&self, at: &ReviewItemId, by: &AnsweredBy, now: Timestamp) -> Result<()> {
+        let (Standing::Open(item) | Standing::Answered(item)) =
+            self.review_standing(at, by, None, now).await?;
+        let unchanged = Condition::unchanged(item.ver);
+        let free = ReviewItem { ver: item.ver + 1, lease: None, ..item };
+        self.table.put(free.to_item(at)?, unchanged).await
+    }
+
+    /// Decides the answer to an item that is as it was read; `None`, when it is not so any more.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn decide_answer(
+        &self,
+        at: &ReviewItemId,
+        item: ReviewItem,
+        answer: ReviewAnswer,
+    ) -> Result<Option<ReviewItem>> {
+        let owed = Item::new(key::owed_answer(at)).with("v", OWED_VERSION).with("at", answer.at.micros());
+        self.table.put(owed, Condition::None).await?;
+        let unchanged = Condition::unchanged(item.ver);
+        let decided = ReviewItem { ver: item.ver + 1, answer: Some(answer), ..item };
+        let written = unless_overtaken(self.table.put(decided.to_item(at)?, unchanged).await)?;
+        Ok(written.map(|()| decided))
+    }
+
+    /// Notes that the outcome of an answered item is appended, and what its reviewer said. It may be called again.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn note_appended(&self, at: &ReviewItemId, item: &ReviewItem) -> Result<()> {
+        let Some(answer) = &item.answer else { return Ok(()) };
+        let given = GivenAnswer {
+            item: at.clone(),
+            key: item.key.clone(),
+            predicted_at: item.predicted_at,
+            at: answer.at,
+            verdict: answer.verdict.clone(),
+            said: item.said.clone(),
+        };
+        let given = given.to_item(&answer.reviewer, item.expires_at)?;
+        self.table.put(given, Condition::None).await?;
+        if !answer.is_appended {
+            let unchanged = Condition::unchanged(item.ver);
+            let answer = Some(ReviewAnswer { is_appended: true, ..answer.clone() });
+            let appended = ReviewItem { ver: item.ver + 1, answer, ..item.clone() };
+            // An answered item changes in no other way, so somebody else noted the same.
+            unless_overtaken(self.table.put(appended.to_item(at)?, unchanged).await)?;
+        }
+        self.table.delete(&key::owed_answer(at), Condition::None).await
+    }
+
+    /// The answered items of a workspace whose outcomes are to be appended. Notes of answers that were never decided go.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn owed_answers(
+        &self,
+        workspace: &Id,
+        now: Timestamp,
+    ) -> Result<Vec<(ReviewItemId, ReviewItem)>> {
+        let notes = query_all(&*self.table, Query::table(key::owed_answers(workspace))).await?;
+        let mut owed = Vec::new();
+        for note in notes {
+            note.check_version(OWED_VERSION)?;
+            let at = key::parse_owed_answer(&note.key)
+                .ok_or_else(|| note.corrupt("its key names no item of a review"))?;
+            let item = self.table.get(&key::review_item(&at)).await?;
+            match item.as_ref().map(ReviewItem::from_item).transpose()? {
+                Some(item) if item.answer.is_some() => owed.push((at, item)),
+                // It is being decided now, or the process died before.
+                _ if now < time(&note, "at")?.plus_seconds(OWED_SECONDS) => {}
+                _ => {
+                    let same = Condition::Equals("at", note.int("at")?.into());
+                    unless_overtaken(self.table.delete(&note.key, same).await)?;
+                }
+            }
+        }
+        Ok(owed)
+    }
+
+    /// The answers that a reviewer gave from one instant on and before another, the first ones first.
+    ///
+    /// # Errors
+    /// `Invalid`, when that is too long a time; `TooLarge`, when there are more than [`MAX_GIVEN_ANSWERS`]; those of the table.
+    pub async fn given_answers(
+        &self,
+        workspace: &Id,
+        reviewer: &str,
+        (from, before): (Timestamp, Timestamp),
+    ) -> Result<Vec<GivenAnswer>> {
+        if before > from.plus_seconds(MAX_GIVEN_DAYS * 24 * 60 * 60) {
+            return Err(Error::invalid(format!("from: at most {MAX_GIVEN_DAYS} days are shown together")));
+        }
+        let mut query = Query::table(key::given_answers(workspace, reviewer, from, before));
+        let mut given = Vec::new();
+        loop {
+            let page = self.table.query(&query).await?;
+            for item in &page.items {
+                given.push(GivenAnswer::from_item(item, workspace)?);
+            }
+            if given.len() > MAX_GIVEN_ANSWERS {
+                return Err(Error::too_large(format!(
+                    "there are more than {MAX_GIVEN_ANSWERS} answers; ask for fewer days"
+                )));
+            }
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(given),
+            }
+        }
+    }
+}
+
+impl GivenAnswer {
+    fn to_item(&self, reviewer: &str, expires_at: i64) -> Result<Item> {
+        let said = self.said.iter().map(said_value).collect::<Result<Vec<_>>>()?;
+        let item = Item::new(key::given_answer(&self.item, reviewer, self.at))
+            .with("v", GIVEN_VERSION)
+            .with("review", self.item.review.as_str())
+            .with("item", i64::from(self.item.number))
+            .with("key", self.key.as_str())
+            .with("predicted_at", self.predicted_at.micros())
+            .with("at", self.at.micros())
+            .with("said", said)
+            .with("expires_at", expires_at);
+        with_verdict(item, &self.verdict)
+    }
+
+    fn from_item(item: &Item, workspace: &Id) -> Result<Self> {
+        item.check_version(GIVEN_VERSION)?;
+        let number = u32::try_from(item.int("item")?).map_err(|_| item.corrupt("`item` is no number"))?;
+        let review = Id::parse(item.text("review")?)?;
+        Ok(Self {
+            item: ReviewItemId { workspace: workspace.clone(), review, number },
+            key: item.text("key")?.to_owned(),
+            predicted_at: time(item, "predicted_at")?,
+            at: time(item, "at")?,
+            verdict: verdict_of(item)?,
+            said: said_of(item)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use table::item::Value;
+
+    use super::*;
+
+    #[test]
+    fn the_item_of_an_answer_stays_readable() {
+        let id = |text| Id::parse(text).unwrap();
+        let (workspace, review) = (id("2NBs0sLBnJxEcoDLgVnQdJkhEgV"), id("2NBs0tD5Ihm2PVFzM3kZvMYdQX9"));
+        let at = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
+        let given = GivenAnswer {
+            item: ReviewItemId { workspace: workspace.clone(), review, number: 3 },
+            key: "loan-1".into(),
+            predicted_at: Timestamp::parse("2026-06-01T04:30:00Z").unwrap(),
+            at,
+            verdict: Verdict::Label("0".into()),
+            said: vec![PredictionSaid { release: "v1".into(), label: None, score: None, value: None }],
+        };
+        let said = [("release".to_owned(), Value::from("v1"))].into();
+        let stored = Item::new(key::given_answer(&given.item, "user:ann", at))
+            .with("v", 1)
+            .with("review", "2NBs0tD5Ihm2PVFzM3kZvMYdQX9")
+            .with("item", 3)
+            .with("key", "loan-1")
+            .with("predicted_at", 1_780_288_200_000_000)
+            .with("at", 1_781_049_600_000_000)
+            .with("said", vec![Value::M(said)])
+            .with("label", "0")
+            .with("expires_at", 1_900_000_000);
+        assert_eq!(GivenAnswer::from_item(&stored, &workspace).unwrap(), given);
+        assert_eq!(given.to_item("user:ann", 1_900_000_000).unwrap(), stored);
+    }
+}

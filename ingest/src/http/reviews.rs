@@ -1,0 +1,262 @@
+//! Reviewing over HTTP: taking the next item, and answering it, with an account or by a link.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::State,
+    http::{Extensions, HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+};
+use catalog::{
+    AnsweredBy, DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS, MAX_REVIEW_ITEMS, MIN_LEASE_SECONDS, ReviewLink,
+    Verdict, guest_reviewer,
+    http::{answered_json, asked_json},
+};
+use event::{Error, Id, Kind, Right};
+use log::{audit::current, key::ReviewItemId};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use web::{
+    About, Demand, InPath, Named, Operation, Place, Problem, Routes, Whole, answer, content, json_object,
+    openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
+    schema,
+};
+
+use super::{
+    api::{ALWAYS, JSON, OF_BODY},
+    charge,
+};
+use crate::{quota::Amounts, service::Ingest};
+
+/// The routes of reviewers.
+pub(super) fn routes(routes: Routes<Arc<Ingest>>) -> Routes<Arc<Ingest>> {
+    // Who may read as well: an item shows tags.
+    let demand = || {
+        let read = About::Entity("workspace", Place::WholePath);
+        Demand::workspace(Right::Append).and(Right::Read, read).of_kinds(&[Kind::Outcomes])
+    };
+    let routes = Named::BOTH.into_iter().fold(routes, |routes, named| {
+        routes.add(next_operation(named), demand(), next).add(answer_operation(named), demand(), give)
+    });
+    routes.add(judge_operation(), Demand::nothing(), judge)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Next {
+    review: String,
+    guest: Option<String>,
+    lease_seconds: Option<i64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    review: String,
+    item: u32,
+    label: Option<String>,
+    value: Option<f64>,
+    #[serde(default)]
+    skip: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Judged {
+    link: String,
+    label: Option<String>,
+    value: Option<f64>,
+    #[serde(default)]
+    skip: bool,
+}
+
+fn bool(says: &str) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Boolean).description(Some(says))
+}
+
+/// The properties of what is said of an item.
+fn said(body: ObjectBuilder) -> ObjectBuilder {
+    let number = ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true));
+    body.property("label", schema::nullable(schema::string()).description(Some("What class it is.")))
+        .property("value", number.description(Some("What number it is, in the place of `label`.")))
+        .property("skip", bool("Gives the item back without an answer; you are not shown it again."))
+}
+
+/// The answer of what was decided.
+fn answered_schema() -> RefOr<Schema> {
+    let state = schema::one_of(["answered", "skipped"]);
+    schema::object([("state", state.into())])
+        .property("appended", bool("Whether the outcome is in the log by now. If not, it will be."))
+        .property("repeat", bool("Whether the same had been answered before."))
+        .property("said", schema::array(schema::component("ReviewedPrediction")))
+        .into()
+}
+
+fn next_operation(named: Named) -> Operation {
+    let lease = schema::integer(MIN_LEASE_SECONDS as usize..=MAX_LEASE_SECONDS as usize);
+    let lease = lease.schema_type(schema::types(&[Type::Integer], true));
+    let guest = schema::nullable(schema::name());
+    let body = schema::object([("review", schema::name().into())])
+        .property(
+            "guest",
+            guest.description(Some(
+                "Takes it for somebody without an account, who is given the link and is known by this name.",
+            )),
+        )
+        .property(
+            "lease_seconds",
+            lease.description(Some("For how long the item is had, and the link is good.")),
+        );
+    let example = json!({ "review": "june", "lease_seconds": DEFAULT_LEASE_SECONDS });
+    let served = schema::any_of([schema::component("ReviewTask"), null()]);
+    named
+        .operation(Operation::post, "/reviews/next", "next_review_item")
+        .tag("reviews")
+        .summary("Take the next item of a review")
+        .description("In the name of the caller, who has one item of a review at a time: asked for again while it is had, it is the same one, with a new link. Nobody has an item that somebody else has, and nobody is shown the same prediction twice.")
+        .body("Of which review.", [(JSON, content(body, Some(example)))])
+        .answers(StatusCode::OK, answer("The item; null, when none is left.", JSON, schema::object([("item", served)])))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
+        .fails(&OF_BODY)
+}
+
+fn null() -> RefOr<Schema> {
+    ObjectBuilder::new().schema_type(Type::Null).into()
+}
+
+fn answer_operation(named: Named) -> Operation {
+    let item = schema::integer(0..=MAX_REVIEW_ITEMS - 1);
+    let body = said(schema::object([("review", schema::name().into()), ("item", item.into())]));
+    let example = json!({ "review": "june", "item": 0, "label": "1" });
+    named
+        .operation(Operation::post, "/reviews/answers", "answer_review_item")
+        .tag("reviews")
+        .summary("Answer the item of a review that one has")
+        .description("The answer is an outcome of the prediction, appended once in the name of the caller. The same answer again is a success; another one is a conflict.")
+        .body("What it is.", [(JSON, content(body, Some(example)))])
+        .answers(StatusCode::OK, answer("It is decided.", JSON, answered_schema()))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
+        .fails(&OF_BODY)
+}
+
+fn judge_operation() -> Operation {
+    let link =
+        schema::string().description(Some("The link: a secret, which is good for one item and one answer."));
+    let body = said(schema::object([("link", link.into())]));
+    let shown = schema::object([("item", schema::component("ReviewTask"))]).into();
+    Operation::post("/v1/judgements", "judge")
+        .tag("reviews")
+        .summary("Look at the item of a link, or answer it")
+        .description("For somebody without an account. Without an answer it shows the item. The answer is appended in the name of the guest that the link was made for. A link that is not good any more is not found.")
+        .body("The link, and what the item is.", [(JSON, content(body, Some(json!({ "link": EXAMPLE_LINK, "label": "1" }))))])
+        .answers(StatusCode::OK, answer("The item, or that it is decided.", JSON, schema::any_of([answered_schema(), shown])))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
+        .fails(&OF_BODY)
+}
+
+/// What a link looks like; it was never given out.
+const EXAMPLE_LINK: &str =
+    "alj_2NBs0sLBnJxEcoDLgVnQdJkhEgV2NBs0tD5Ihm2PVFzM3kZvMYdQX900070123456789ABCDEFGHIJKLMNOPQRSTUV";
+
+/// What an answer says; nothing, when it gives the item back or only looks.
+fn verdict(label: Option<String>, value: Option<f64>, skip: bool) -> Result<Option<Verdict>, Error> {
+    match (label, value) {
+        (None, None) => Ok(None),
+        (label, value) if !skip => Verdict::read(label, value).map(Some),
+        _ => Err(Error::invalid("skip: an item is either given back or answered")),
+    }
+}
+
+async fn next(
+    State(ingest): State<Arc<Ingest>>,
+    InPath(workspace): InPath,
+    headers: HeaderMap,
+    body: Whole,
+) -> Result<Response, Problem> {
+    let asked: Next = json_object(&headers, body)?;
+    let workspace = ingest.catalog().workspace(&workspace).await?;
+    let guest = asked.guest.as_deref().map(guest_reviewer).transpose()?;
+    let reviewer = guest.unwrap_or_else(|| current().principal.clone());
+    let seconds = asked.lease_seconds.unwrap_or(DEFAULT_LEASE_SECONDS);
+    let review = ingest.catalog().review(workspace.id(), &asked.review).await?;
+    let served = ingest.next_of((workspace.id(), &review), (&reviewer, seconds)).await?;
+    let item = served.map(|served| {
+        let mut told = asked_json(&review, served.number, &served.item);
+        told["link"] = served.link.text().into();
+        told
+    });
+    Ok(Json(json!({ "item": item })).into_response())
+}
+
+async fn give(
+    State(ingest): State<Arc<Ingest>>,
+    InPath(workspace): InPath,
+    extensions: Extensions,
+    headers: HeaderMap,
+    body: Whole,
+) -> Result<Response, Problem> {
+    let given: Given = json_object(&headers, body)?;
+    let workspace = ingest.catalog().workspace(&workspace).await?;
+    let review = ingest.catalog().review(workspace.id(), &given.review).await?;
+    let at =
+        ReviewItemId { workspace: workspace.id().clone(), review: review.id.clone(), number: given.item };
+    let by = AnsweredBy::Reviewer(current().principal.clone());
+    let Some(verdict) = verdict(given.label, given.value, given.skip)? else {
+        return match given.skip {
+            true => skipped(&ingest, &at, &by).await,
+            false => {
+                Err(Error::invalid("an answer has a `label` or a `value`, or gives the item back").into())
+            }
+        };
+    };
+    count(&ingest, workspace.id(), &extensions).await?;
+    Ok(Json(decided(&ingest, &at, &by, verdict).await?).into_response())
+}
+
+async fn judge(
+    State(ingest): State<Arc<Ingest>>,
+    extensions: Extensions,
+    headers: HeaderMap,
+    body: Whole,
+) -> Result<Response, Problem> {
+    let judged: Judged = json_object(&headers, body)?;
+    let link = ReviewLink::parse(&judged.link)?;
+    let (at, by) = (link.item(), AnsweredBy::Link(link.digest()));
+    if let Some(verdict) = verdict(judged.label, judged.value, judged.skip)? {
+        // Who has no good link counts against nobody.
+        ingest.catalog().review_standing(at, &by, Some(&verdict), ingest.clock().now()).await?;
+        count(&ingest, &at.workspace, &extensions).await?;
+        let told = decided(&ingest, at, &by, verdict).await?;
+        return Ok(Json(told).into_response());
+    }
+    if judged.skip {
+        return skipped(&ingest, at, &by).await;
+    }
+    let (review, item) = ingest.asked_by(&link).await?;
+    Ok(Json(json!({ "item": asked_json(&review, at.number, &item) })).into_response())
+}
+
+/// Counts an answer against the quotas of its workspace and caller, as an append of one row.
+async fn count(ingest: &Ingest, workspace: &Id, extensions: &Extensions) -> Result<(), Problem> {
+    let charge = charge(ingest, workspace, extensions).await?;
+    Ok(ingest.quotas.take(&charge, Amounts { requests: 1, rows: 1, bytes: 0 }).await?)
+}
+
+async fn decided(
+    ingest: &Ingest,
+    at: &ReviewItemId,
+    by: &AnsweredBy,
+    verdict: Verdict,
+) -> Result<Value, Problem> {
+    let answered = ingest.answer(at, by, verdict).await?;
+    Ok(answered_json(&answered.item, answered.is_appended, answered.is_repeat))
+}
+
+async fn skipped(ingest: &Ingest, at: &ReviewItemId, by: &AnsweredBy) -> Result<Response, Problem> {
+    ingest.catalog().give_back(at, by, ingest.clock().now()).await?;
+    Ok(Json(json!({ "state": "skipped" })).into_response())
+}

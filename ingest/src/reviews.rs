@@ -1,0 +1,180 @@
+//! Answers of reviewers: each is decided once, in its item, and then appended as an outcome in the name of the reviewer.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use catalog::{AnsweredBy, Review, ReviewAnswer, ReviewItem, ReviewLink, ReviewStanding, Served, Verdict};
+use event::{Day, Error, ErrorKind, Id, Kind, Result, Window};
+use log::{
+    audit::{Author, by, current},
+    key::ReviewItemId,
+};
+use serde_json::json;
+use table::Policy;
+
+use crate::{Batch, Ingest, SubmitError, json::read_json_array};
+
+/// An answer that was decided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answered {
+    /// The item, with its answer.
+    pub item: ReviewItem,
+    /// Whether its outcome is appended. If not, it will be.
+    pub is_appended: bool,
+    /// Whether it had been answered with the same before.
+    pub is_repeat: bool,
+}
+
+/// The outcome that an answer is: always the same.
+fn outcome_of(item: &ReviewItem, answer: &ReviewAnswer) -> Result<Batch, SubmitError> {
+    let mut row = json!({
+        "key": item.key,
+        "predicted_at": item.predicted_at.to_string(),
+        "observed_at": answer.at.to_string(),
+    });
+    match &answer.verdict {
+        Verdict::Label(label) => row["label"] = label.as_str().into(),
+        Verdict::Value(value) => row["value"] = (*value).into(),
+    }
+    Ok(read_json_array(Kind::Outcomes, json!([row]).to_string().as_bytes(), answer.at)?)
+}
+
+/// Checks that a review takes what was said.
+fn check_label(review: &Review, verdict: &Verdict) -> Result<()> {
+    let labels = &review.spec.labels;
+    let Verdict::Label(label) = verdict else {
+        return match labels.is_empty() {
+            true => Ok(()),
+            false => Err(Error::invalid("value: the review asks for a label")),
+        };
+    };
+    match labels.is_empty() || labels.contains(label) {
+        true => Ok(()),
+        false => Err(Error::invalid(format!("label: the review takes one of {}", labels.join(", ")))),
+    }
+}
+
+impl Ingest {
+    /// The review that an item belongs to.
+    ///
+    /// # Errors
+    /// `NotFound`, when it was deleted; those of the table.
+    pub async fn review_of(&self, at: &ReviewItemId, item: &ReviewItem) -> Result<Review> {
+        let gone = || Error::not_found(format!("the review `{}` was deleted", item.review));
+        match self.catalog().review(&at.workspace, &item.review).await {
+            Ok(review) if review.id == at.review => Ok(review),
+            Ok(_) => Err(gone()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(gone()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The item that a reviewer is to judge next, for so many seconds; see [`catalog::Catalog::serve`].
+    ///
+    /// # Errors
+    /// `Conflict`, when the workspace is being deleted; those of [`catalog::Catalog::serve`].
+    pub async fn next_of(
+        &self,
+        (workspace, review): (&Id, &Review),
+        (reviewer, seconds): (&str, i64),
+    ) -> Result<Option<Served>> {
+        self.workspace(workspace.as_str()).await?.check_open()?;
+        let now = self.clock().now();
+        let kept = self.catalog().kept(workspace, review.spec.window, now).await?;
+        let keeps = |day| kept.keeps(day);
+        self.catalog().serve((workspace, review), (reviewer, seconds), &keeps, now).await
+    }
+
+    /// The item that may be judged by a link, with its review.
+    ///
+    /// # Errors
+    /// `NotFound`, when the link is not good; `Conflict`, when it was used, or its time is over; those of the table.
+    pub async fn asked_by(&self, link: &ReviewLink) -> Result<(Review, ReviewItem)> {
+        let (at, by) = (link.item(), AnsweredBy::Link(link.digest()));
+        let (ReviewStanding::Open(item) | ReviewStanding::Answered(item)) =
+            self.catalog().review_standing(at, &by, None, self.clock().now()).await?;
+        Ok((self.review_of(at, &item).await?, item))
+    }
+
+    /// Answers an item: decides what is said of it, and appends that as an outcome. The same answer again is a success.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is no such item or review, or the link is not good; `Conflict`, when the one who answers does not have
+    /// the item (any more), it was answered otherwise, or its day has expired; `Invalid` and refusals of rows, when the review or
+    /// the log takes no such answer; those of the table.
+    pub async fn answer(
+        &self,
+        at: &ReviewItemId,
+        answered_by: &AnsweredBy,
+        verdict: Verdict,
+    ) -> Result<Answered, SubmitError> {
+        self.workspace(at.workspace.as_str()).await?.check_open()?;
+        let mut tries = Policy::of(&"an item of a review").tries();
+        loop {
+            tries.next().await?;
+            let now = self.clock().now();
+            let standing = self.catalog().review_standing(at, answered_by, Some(&verdict), now).await?;
+            let item = match standing {
+                ReviewStanding::Answered(item) => return Ok(self.finished(at, item, true).await),
+                ReviewStanding::Open(item) => item,
+            };
+            check_label(&self.review_of(at, &item).await?, &verdict)?;
+            self.check_kept(&at.workspace, item.predicted_at.day()).await?;
+            let lease = item.lease.as_ref().ok_or_else(|| Error::conflict("nobody has this item"))?;
+            let reviewer = lease.reviewer.clone();
+            let (verdict, after) = (verdict.clone(), BTreeMap::new());
+            let answer = ReviewAnswer { verdict, reviewer, at: now, after, is_appended: false };
+            let outcome = outcome_of(&item, &answer)?;
+            let after = self.bounds_of_decided(&at.workspace, outcome.columns).await?;
+            let decided = self.catalog().decide_answer(at, item, ReviewAnswer { after, ..answer }).await?;
+            if let Some(decided) = decided {
+                return Ok(self.finished(at, decided, false).await);
+            }
+        }
+    }
+
+    async fn check_kept(&self, workspace: &Id, day: Day) -> Result<()> {
+        let kept = self.catalog().kept(workspace, Window::of(day), self.clock().now()).await?;
+        match kept.keeps(day) {
+            true => Ok(()),
+            false => Err(Error::conflict(format!("the events of {day} have expired"))),
+        }
+    }
+
+    /// Appends what was decided. From the decision on there is only success: what cannot be appended now is appended by the projector.
+    async fn finished(&self, at: &ReviewItemId, item: ReviewItem, is_repeat: bool) -> Answered {
+        let finished = self.finish_answer(at, &item).await;
+        if let Err(error) = &finished {
+            tracing::warn!(workspace = %at.workspace, item = %at, %error, "an answer is decided; the projector appends it");
+        }
+        Answered { item, is_appended: finished.is_ok(), is_repeat }
+    }
+
+    /// Appends the outcome of an answered item, if it is not there, in the name of its reviewer.
+    async fn finish_answer(&self, at: &ReviewItemId, item: &ReviewItem) -> Result<()> {
+        let Some(answer) = &item.answer else { return Ok(()) };
+        if !answer.is_appended {
+            let outcome = outcome_of(item, answer)
+                .map_err(|refused| Error::corrupt(format!("the answer to {at} is no outcome: {refused}")))?;
+            let (lanes, kept) = self.kept_of(&at.workspace, outcome.columns).await?;
+            if kept.rows() > 0 {
+                let author = Author { principal: answer.reviewer.clone(), ..Author::clone(&current()) };
+                let author = author.from_source(&format!("job=review; run={}", at.review))?;
+                let appending = self.appender.append_answer(at, &lanes, kept, &answer.after);
+                by(Arc::new(author), appending).await?;
+            }
+        }
+        self.catalog().note_appended(at, item).await
+    }
+
+    /// Appends the answers of a workspace that were decided and are not appended; how many there were.
+    ///
+    /// # Errors
+    /// Those of the table; `Conflict`, when the workspace is being deleted. It may be called again.
+    pub async fn finish_answers(&self, workspace: &Id) -> Result<u64> {
+        let owed = self.catalog().owed_answers(workspace, self.clock().now()).await?;
+        for (at, item) in &owed {
+            self.finish_answer(at, item).await?;
+        }
+        Ok(owed.len() as u64)
+    }
+}

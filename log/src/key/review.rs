@@ -1,0 +1,156 @@
+//! The keys of reviews: what people are to judge, who has which item now, and what each of them was shown and said.
+
+use std::fmt;
+
+use event::{Id, Timestamp};
+use table::{Key, KeyRange};
+
+use super::parse_workspace_part;
+
+/// An item of a review: a prediction that people judge.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReviewItemId {
+    /// The workspace.
+    pub workspace: Id,
+    /// The review, by its id.
+    pub review: Id,
+    /// Its number among those of the review, from 0.
+    pub number: u32,
+}
+
+impl fmt::Display for ReviewItemId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{:04}", self.review, self.number)
+    }
+}
+
+fn reviews_partition(workspace: &Id) -> String {
+    format!("w#{workspace}/review")
+}
+
+fn review_partition(workspace: &Id, review: &Id) -> String {
+    format!("w#{workspace}/review/{review}")
+}
+
+/// A reviewer stands last in the name, so whatever letters it has, no other one has the same partition.
+fn reviewer_partition(workspace: &Id, reviewer: &str) -> String {
+    format!("w#{workspace}/reviewer/{reviewer}")
+}
+
+/// A review, by its name.
+pub fn review(workspace: &Id, name: &str) -> Key {
+    Key::new(reviews_partition(workspace), format!("name#{name}"))
+}
+
+/// All reviews of a workspace.
+pub fn reviews(workspace: &Id) -> KeyRange {
+    KeyRange::prefix(reviews_partition(workspace), "name#")
+}
+
+/// The workspace and the name of a key of [`review`].
+pub fn parse_review(key: &Key) -> Option<(Id, &str)> {
+    let (workspace, part) = parse_workspace_part(&key.pk)?;
+    (part == "/review").then_some(())?;
+    Some((workspace, key.sk.strip_prefix("name#")?))
+}
+
+/// An item of a review.
+pub fn review_item(id: &ReviewItemId) -> Key {
+    Key::new(review_partition(&id.workspace, &id.review), format!("item#{:04}", id.number))
+}
+
+/// The items of a review from a number on.
+pub fn review_items_from(workspace: &Id, review: &Id, first: u32) -> KeyRange {
+    let all = KeyRange::prefix(review_partition(workspace, review), "item#");
+    KeyRange { from: format!("item#{first:04}"), ..all }
+}
+
+/// The number of the key of an item of a review.
+pub fn parse_review_item(key: &Key) -> Option<u32> {
+    key.sk.strip_prefix("item#").filter(|number| number.len() == 4)?.parse().ok()
+}
+
+/// What a reviewer has of a review now.
+pub fn review_turn(workspace: &Id, review: &Id, reviewer: &str) -> Key {
+    Key::new(review_partition(workspace, review), format!("turn#{reviewer}"))
+}
+
+/// That the answer to an item is to be appended.
+pub fn owed_answer(id: &ReviewItemId) -> Key {
+    Key::new(reviews_partition(&id.workspace), format!("owed#{id}"))
+}
+
+/// All answers of a workspace that are to be appended.
+pub fn owed_answers(workspace: &Id) -> KeyRange {
+    KeyRange::prefix(reviews_partition(workspace), "owed#")
+}
+
+/// The item of a key of [`owed_answer`].
+pub fn parse_owed_answer(key: &Key) -> Option<ReviewItemId> {
+    let (workspace, part) = parse_workspace_part(&key.pk)?;
+    let (review, number) = key.sk.strip_prefix("owed#")?.split_once('/')?;
+    let number = Some(number).filter(|number| number.len() == 4 && part == "/review")?.parse().ok()?;
+    Some(ReviewItemId { workspace, review: Id::parse(review).ok()?, number })
+}
+
+/// That a reviewer was shown a prediction, by the digest of its key and instant.
+pub fn shown_to(workspace: &Id, reviewer: &str, digest: &[u8; 16]) -> Key {
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    Key::new(reviewer_partition(workspace, reviewer), format!("shown#{hex}"))
+}
+
+/// The answer that a reviewer gave to an item at an instant.
+pub fn given_answer(id: &ReviewItemId, reviewer: &str, at: Timestamp) -> Key {
+    let sk = format!("answer#{:016}/{id}", at.micros().max(0));
+    Key::new(reviewer_partition(&id.workspace, reviewer), sk)
+}
+
+/// The answers that a reviewer gave from one instant on and before another.
+pub fn given_answers(workspace: &Id, reviewer: &str, from: Timestamp, before: Timestamp) -> KeyRange {
+    let at = |at: Timestamp| format!("answer#{:016}", at.micros().max(0));
+    KeyRange { pk: reviewer_partition(workspace, reviewer), from: at(from), to: at(before) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_strings() {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let review_id = Id::parse("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").unwrap();
+        let id = ReviewItemId { workspace: workspace.clone(), review: review_id.clone(), number: 7 };
+        let at = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
+        let keys = [
+            review(&workspace, "june"),
+            review_item(&id),
+            review_turn(&workspace, &review_id, "user:ann"),
+            owed_answer(&id),
+            shown_to(&workspace, "user:ann", &[0xab; 16]),
+            given_answer(&id, "user:ann", at),
+        ];
+        insta::assert_snapshot!(keys.map(|key| key.to_string()).join("\n"), @r"
+        w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/review / name#june
+        w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/review/2NBs0tD5Ihm2PVFzM3kZvMYdQX9 / item#0007
+        w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/review/2NBs0tD5Ihm2PVFzM3kZvMYdQX9 / turn#user:ann
+        w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/review / owed#2NBs0tD5Ihm2PVFzM3kZvMYdQX9/0007
+        w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/reviewer/user:ann / shown#abababababababababababababababab
+        w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/reviewer/user:ann / answer#1781049600000000/2NBs0tD5Ihm2PVFzM3kZvMYdQX9/0007
+        ");
+        assert_eq!(parse_review(&review(&workspace, "june")), Some((workspace.clone(), "june")));
+        assert_eq!(parse_review(&owed_answer(&id)), None);
+        assert_eq!(parse_review_item(&review_item(&id)), Some(7));
+        assert_eq!(parse_owed_answer(&owed_answer(&id)), Some(id.clone()));
+        assert_eq!(parse_owed_answer(&review(&workspace, "june")), None);
+        let within = |range: &KeyRange, key: &Key| range.from <= key.sk && key.sk <= range.to;
+        let items = review_items_from(&workspace, &review_id, 7);
+        assert!(within(&items, &review_item(&id)));
+        assert!(!within(&items, &review_item(&ReviewItemId { number: 6, ..id.clone() })));
+        assert!(!within(&items, &review_turn(&workspace, &review_id, "user:ann")));
+        let answers = |from, before| given_answers(&workspace, "user:ann", from, before);
+        assert!(within(&answers(at, at.plus_seconds(1)), &given_answer(&id, "user:ann", at)));
+        assert!(!within(&answers(at.plus_seconds(-1), at), &given_answer(&id, "user:ann", at)));
+        assert!(within(&owed_answers(&workspace), &owed_answer(&id)));
+        assert!(!within(&reviews(&workspace), &owed_answer(&id)));
+    }
+}

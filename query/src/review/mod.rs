@@ -1,0 +1,227 @@
+//! Making reviews: predictions are read day by day, joined with their outcomes, and picked. See [`catalog::Review`].
+
+mod pick;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use catalog::{PredictionSaid, REVIEW_DAYS, Review, ReviewItem, ReviewSpec, Workspace};
+use event::{
+    Day, Definition, Error, Id, Result, Task, Timestamp,
+    fields::{SCORE_PREFIX, TAG_PREFIX},
+    id::check_name,
+    task::POSITIVE_SCORE,
+};
+use log::audit::current;
+use polars::prelude::{DataFrame, Float64Chunked, StringChunked};
+
+use self::pick::{Candidate, Picker, Said};
+use crate::{
+    Query,
+    frame::failed,
+    request::{Request, What, Words},
+    work,
+};
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// How the predictions of a day are told apart and read: definitions and models by release, and the labels of the review.
+#[derive(Debug, Default)]
+struct OfDay {
+    definitions: BTreeMap<String, Definition>,
+    models: BTreeMap<String, String>,
+    labels: Vec<String>,
+}
+
+impl OfDay {
+    /// What a score of a binary release means: the positive label, or the other one where the review names two.
+    fn meant(&self, release: &str, score: f64) -> Option<&str> {
+        let definition = self.definitions.get(release)?;
+        let Task::Binary { positive_label } = &definition.task else { return None };
+        match score >= definition.threshold {
+            true => Some(positive_label),
+            false => match &self.labels[..] {
+                [one, other] if one == positive_label => Some(other),
+                [other, one] if one == positive_label => Some(other),
+                _ => None,
+            },
+        }
+    }
+}
+
+impl Query {
+    /// Makes a review: picks its items and writes them down. Says also what was not read. Asked for again with the same words it is
+    /// the one that is there.
+    ///
+    /// # Errors
+    /// `Invalid`, when it asks for what a review cannot be, or nothing is to be judged; `NotFound`, when there is no such model;
+    /// `Conflict`, when the name is taken by another; those of [`Query::run`] and of the table.
+    pub async fn create_review(
+        &self,
+        workspace: &Workspace,
+        name: &str,
+        spec: ReviewSpec,
+    ) -> Result<(Review, Vec<String>)> {
+        check_name(name)?;
+        spec.check()?;
+        workspace.check_open()?;
+        let catalog = self.catalog();
+        if let Some(known) = catalog.review_again(workspace.id(), name, &spec).await? {
+            return Ok((known, Vec::new()));
+        }
+        let definitions = catalog.definitions(workspace.id()).await?;
+        let models = definitions.models();
+        if let Some(model) = spec.model.as_ref().filter(|model| !models.values().any(|known| known == *model))
+        {
+            return Err(Error::not_found(format!(
+                "there is no model `{model}` with a release in this workspace"
+            )));
+        }
+        let mut picker = Picker::new(&spec);
+        let mut warnings = Vec::new();
+        for day in spec.window.days() {
+            let (models, labels) = (models.clone(), spec.labels.clone());
+            let of_day = OfDay { definitions: definitions.of(day), models, labels };
+            let (picked, more) = self.picked(workspace.id(), day, (picker, of_day, &spec)).await?;
+            picker = picked;
+            warnings
+                .extend(more.into_iter().filter(|warning| !warnings.contains(warning)).collect::<Vec<_>>());
+        }
+        let now = self.now();
+        let retention = catalog.retention(workspace.id()).await?;
+        let latest = now.plus_seconds(REVIEW_DAYS * DAY_SECONDS);
+        let expires = |day: Day| retention.expires_at(day).map_or(latest, |at| at.min(latest));
+        let items: Vec<ReviewItem> =
+            picker.finish().into_iter().map(|picked| item(name, picked, &expires)).collect();
+        if items.is_empty() {
+            return Err(Error::invalid(
+                "no prediction of these days is to be judged as the policy has it: they may have outcomes already, or lack what the policy looks at",
+            ));
+        }
+        let review = Review {
+            id: Id::new(now),
+            name: name.to_owned(),
+            items: u32::try_from(items.len()).unwrap_or(u32::MAX),
+            created_at: now,
+            created_by: current().principal.clone(),
+            expires_at: seconds(expires(spec.window.to())),
+            spec,
+        };
+        Ok((catalog.create_review(workspace.id(), review, &items).await?, warnings))
+    }
+
+    /// The picker, which has seen the predictions of a day as well; and what was not read of them.
+    async fn picked(
+        &self,
+        workspace: &Id,
+        day: Day,
+        (mut picker, of_day, spec): (Picker, OfDay, &ReviewSpec),
+    ) -> Result<(Picker, Vec<String>)> {
+        let text = day.to_string();
+        let words = Words { from: &text, to: &text, release: spec.release.as_deref(), ..Words::default() };
+        let answer = self.run(workspace, &Request::parse(What::Joined, &words)?).await?;
+        let warnings = answer.warnings.clone();
+        let (answer, model) = (Arc::new(answer), spec.model.clone());
+        let picking = work::run(move || {
+            for candidate in candidates(&answer.frame, &of_day, model.as_deref())? {
+                picker.add(candidate)?;
+            }
+            Ok::<_, Error>(picker)
+        });
+        let picker =
+            picking.await.map_err(|error| Error::unavailable("picking was interrupted").because(error))??;
+        Ok((picker, warnings))
+    }
+}
+
+fn seconds(at: Timestamp) -> i64 {
+    at.micros().div_euclid(1_000_000)
+}
+
+/// What was picked as an item.
+fn item(review: &str, picked: Candidate, expires: &impl Fn(Day) -> Timestamp) -> ReviewItem {
+    let said = picked.said.into_iter().map(|said| PredictionSaid {
+        release: said.release,
+        label: said.label,
+        score: said.score,
+        value: said.value,
+    });
+    ReviewItem {
+        ver: 1,
+        review: review.to_owned(),
+        key: picked.key,
+        predicted_at: picked.predicted_at,
+        said: said.collect(),
+        tags: picked.tags,
+        lease: None,
+        answer: None,
+        expires_at: seconds(expires(picked.predicted_at.day())),
+    }
+}
+
+/// The predictions of a frame, those of one key and instant together.
+fn candidates(frame: &DataFrame, of_day: &OfDay, model: Option<&str>) -> Result<Vec<Candidate>> {
+    let text =
+        |name: &str| -> Result<&StringChunked> { frame.column(name).map_err(failed)?.str().map_err(failed) };
+    let float =
+        |name: &str| -> Result<&Float64Chunked> { frame.column(name).map_err(failed)?.f64().map_err(failed) };
+    let time = |name: &str| frame.column(name).map_err(failed)?.datetime().map_err(failed);
+    let names: Vec<&str> = frame.get_column_names().into_iter().map(|name| name.as_str()).collect();
+    let members =
+        |prefix: &'static str| names.iter().filter_map(move |name| Some((*name, name.strip_prefix(prefix)?)));
+    let tags: Vec<_> =
+        members(TAG_PREFIX).map(|(name, tag)| Ok((tag, text(name)?))).collect::<Result<_>>()?;
+    let scores: Vec<_> =
+        members(SCORE_PREFIX).map(|(name, class)| Ok((class, float(name)?))).collect::<Result<_>>()?;
+    let (keys, releases, labels) = (text("key")?, text("release")?, text("label")?);
+    let (score, value) = (float("score")?, float("value")?);
+    let (predicted, observed) = (time("predicted_at")?.physical(), time("observed_at")?.physical());
+    let mut found = BTreeMap::<(i64, &str), Candidate>::new();
+    for row in 0..frame.height() {
+        let (Some(key), Some(release), Some(at)) = (keys.get(row), releases.get(row), predicted.get(row))
+        else {
+            continue;
+        };
+        if model.is_some_and(|model| of_day.models.get(release).is_none_or(|known| known != model)) {
+            continue;
+        }
+        let predicted_at =
+            Timestamp::from_micros(at).ok_or_else(|| Error::corrupt("a prediction has no time"))?;
+        let candidate = found.entry((at, key)).or_insert_with(|| Candidate::new(key, predicted_at));
+        candidate.is_judged |= observed.get(row).is_some();
+        let of_classes = scores.iter().filter_map(|(class, column)| Some((*class, column.get(row)?)));
+        let own = (labels.get(row), score.get(row), value.get(row));
+        candidate.said.push(said((release, of_day), own, of_classes));
+        let own =
+            tags.iter().filter_map(|(tag, column)| Some(((*tag).to_owned(), column.get(row)?.to_owned())));
+        for (tag, text) in own {
+            candidate.tags.entry(tag).or_insert(text);
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+/// What a release said, and how certain it was of that.
+fn said<'a>(
+    (release, of_day): (&str, &OfDay),
+    (label, score, value): (Option<&str>, Option<f64>, Option<f64>),
+    of_classes: impl Iterator<Item = (&'a str, f64)>,
+) -> Said {
+    let mut classes: Vec<(&str, f64)> = of_classes.collect();
+    classes.sort_by(|(one, a), (other, b)| b.total_cmp(a).then(one.cmp(other)));
+    let threshold = of_day.definitions.get(release).map_or(POSITIVE_SCORE, |definition| definition.threshold);
+    let first = classes.first().map(|(class, _)| *class);
+    let meant = score.and_then(|score| of_day.meant(release, score)).or(first);
+    let margin = match (&classes[..], score) {
+        ([(_, first), (_, second), ..], _) => Some(first - second),
+        (_, Some(score)) => Some((score - threshold).abs()),
+        _ => None,
+    };
+    Said {
+        release: release.to_owned(),
+        label: label.or(meant).map(str::to_owned),
+        is_positive: score.map(|score| score >= threshold),
+        score: score.or_else(|| classes.first().map(|(_, score)| *score)),
+        value,
+        margin,
+    }
+}
