@@ -44,6 +44,7 @@ mod pending_histories;
 mod pending_told;
 mod quality;
 mod retention;
+mod reviews;
 mod runs;
 mod segments;
 mod series;

@@ -1,6 +1,8 @@
 //! docs/table.md shows each entity as it is stored, with a real item. This test makes the items and compares;
 //! with `INSTA_UPDATE=always` it writes the page.
 
+mod review;
+
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use catalog::{
@@ -334,7 +336,7 @@ async fn the_page_shows_what_is_stored() {
         page += &section(&table, &mut ids, title, key).await;
     }
     assert_eq!(EntityId::of_key(&model.key()), Some(model.clone()));
-    compare(&page);
+    compare(&(page + &review::page(&table, &mut ids, &catalog, workspace.id()).await));
 }
 
 /// Compares the page with what is stored, or writes it.

@@ -10,10 +10,11 @@ use std::{
 };
 
 use catalog::{
-    Alert, AlertRuleBody, Catalog, New, NewEntity, NewRun, Patch, Pin, PrimaryMetric, ReleaseSpec, Role,
-    RunChange, RunStatus, Webhook, Workspace,
+    Alert, AlertRuleBody, AnsweredBy, Catalog, New, NewEntity, NewRun, Patch, Pin, PrimaryMetric,
+    ReleaseSpec, ReviewAnswer, ReviewPolicy, ReviewSpec, Role, RunChange, RunStatus, Served, Verdict,
+    Webhook, Workspace,
 };
-use event::{Clock, Definition, Id, Kind, Task, Timestamp};
+use event::{Clock, Definition, Id, Kind, Task, Timestamp, Window};
 use ingest::{Ingest, Remember, json::read_ndjson};
 use log::{
     counted,
@@ -138,6 +139,43 @@ async fn tend(catalog: &Catalog, workspace: &Workspace) {
     catalog.change_run(id, &run.id, &ended, now).await.unwrap();
 }
 
+/// Makes a review, and has it judged: an item with an account, one by a link; and one whose answer is left to the projector.
+async fn review(ingest: &Ingest, table: &Arc<dyn Table>, workspace: &Workspace, clock: &Clock) {
+    let spec = ReviewSpec {
+        model: None,
+        release: None,
+        window: Window::of("2026-06-01".parse().unwrap()),
+        policy: ReviewPolicy::Random,
+        by: None,
+        n: 3,
+        seed: 0,
+        labels: Vec::new(),
+        with_outcomes: true,
+    };
+    let query = query::Query::new(Arc::clone(table), clock.clone());
+    let (review, _) = query.create_review(workspace, "june", spec.clone()).await.unwrap();
+    let next = async |reviewer: &str| {
+        ingest.next_of((workspace.id(), &review), (reviewer, 600)).await.unwrap().unwrap()
+    };
+    let (first, second, third) = (next("user:ann").await, next("guest:bob").await, next("user:eve").await);
+    let at = |served: &Served| served.link.item().clone();
+    let verdict = || Verdict::Label("1".into());
+    let ann = AnsweredBy::Reviewer("user:ann".into());
+    assert!(ingest.answer(&at(&first), &ann, verdict()).await.unwrap().is_appended);
+    let catalog = ingest.catalog();
+    catalog.give_back(&at(&second), &AnsweredBy::Link(second.link.digest()), now()).await.unwrap();
+    let answer = ReviewAnswer {
+        verdict: verdict(),
+        reviewer: "user:eve".into(),
+        at: now(),
+        after: [].into(),
+        is_appended: false,
+    };
+    catalog.decide_answer(&at(&third), third.item.clone(), answer).await.unwrap().unwrap();
+    query.create_review(workspace, "done", spec).await.unwrap();
+    catalog.delete_review(workspace.id(), "done").await.unwrap();
+}
+
 /// Registers everything there is to register, and appends events of every kind.
 async fn ingest(table: Arc<dyn Table>, clock: &Clock) -> Workspace {
     let ingest = Ingest::new(Arc::clone(&table), clock.clone());
@@ -185,6 +223,13 @@ async fn ingest(table: Arc<dyn Table>, clock: &Clock) -> Workspace {
             ingest.submit(&workspace, batch, key, Remember::Week).await.unwrap();
         }
     }
+    for key in ["b", "c"] {
+        let row =
+            format!(r#"{{"release":"v1","key":"{key}","predicted_at":"2026-06-01T04:30:00Z","score":0.9}}"#);
+        let batch = read_ndjson(Kind::Predictions, row.as_bytes(), now).unwrap();
+        ingest.submit(&workspace, batch, None, Remember::Week).await.unwrap();
+    }
+    review(&ingest, &table, &workspace, clock).await;
     workspace
 }
 
@@ -259,6 +304,7 @@ async fn projector(
 async fn resolve(recorded: Arc<dyn Table>, clock: &Clock, workspace: &Workspace) {
     let append = ByIngest::new(Ingest::new(Arc::clone(&recorded), clock.clone()));
     let (catalog, days) = (Catalog::new(Arc::clone(&recorded)), (None, &BTreeSet::new()));
+    assert_eq!(pending::Append::finish_answers(&append, workspace.id()).await.unwrap(), 1);
     let resolving = pending::resolve(&*recorded, &catalog, &append, workspace.id(), days, clock.now());
     let resolved = resolving.await.unwrap();
     assert_eq!((resolved.found, resolved.waiting), (2, 0));

@@ -43,12 +43,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const CARGO: &str = "#!/bin/sh\n[ \"$1 $2\" = 'run --' ] || exit 64\nshift 2\nexec almanac \"$@\"\n";
 
 /// The pages, and how many blocks of each do not run.
-const PAGES: [(&str, usize); 10] = [
+const PAGES: [(&str, usize); 11] = [
     ("README.md", 1),
     ("CONTRIBUTING.md", 4),
     ("docs/posting.md", 0),
     ("docs/querying.md", 0),
     ("docs/following.md", 0),
+    ("docs/reviewing.md", 0),
     ("docs/lake.md", 0),
     ("docs/catalog.md", 0),
     ("docs/operating.md", 10),
@@ -247,6 +248,7 @@ pages_run!(
     posting_runs: "docs/posting.md",
     querying_runs: "docs/querying.md",
     following_runs: "docs/following.md",
+    reviewing_runs: "docs/reviewing.md",
     the_lake_runs: "docs/lake.md",
     the_catalog_runs: "docs/catalog.md",
     security_runs: "docs/security.md",
@@ -293,7 +295,7 @@ fn the_readme_is_short_and_names_one_command_that_tests() {
 }
 
 /// The pages of this repository that link to one another.
-const LINKED: [&str; 18] = [
+const LINKED: [&str; 19] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -309,6 +311,7 @@ const LINKED: [&str; 18] = [
     "docs/operations.md",
     "docs/posting.md",
     "docs/querying.md",
+    "docs/reviewing.md",
     "docs/security.md",
     "clients/python/README.md",
     "terraform/README.md",

@@ -140,6 +140,9 @@ fn every_example_is_answered_as_the_document_says() {
     every_choice_can_be_made(&service, &document, &paths);
 }
 
+/// What is answered only by who has a link, which is a secret: that of the example was never given out.
+const OF_A_LINK: &str = "/v1/judgements";
+
 /// Makes the calls of all examples, in the order of the document; returns what was called.
 fn call_all(service: &Service, document: &Value, paths: &[String]) -> Vec<String> {
     let mut calls_made = Vec::new();
@@ -148,6 +151,9 @@ fn call_all(service: &Service, document: &Value, paths: &[String]) -> Vec<String
         paths.iter().map(|path| (path, &METHODS[..])).chain(paths.iter().map(|path| (path, &["delete"][..])))
     {
         let item = &document["paths"][path];
+        if path == OF_A_LINK {
+            continue;
+        }
         for (method, operation) in methods.iter().filter_map(|method| Some((*method, item.get(method)?))) {
             for call in calls(document, path, operation) {
                 let headers: Vec<_> = call.headers.iter().map(|(name, value)| (&**name, &**value)).collect();

@@ -1,5 +1,7 @@
 //! Every route that changes something, called once: whether it leaves a record with its author.
 
+mod exempt;
+
 use std::{collections::BTreeSet, sync::Arc};
 
 use ::access::{Access, Limits, NewToken, Tokens, http::guard};
@@ -21,12 +23,13 @@ use tokio::sync::watch;
 use tower::ServiceExt;
 use web::{Asker, Demands};
 
+use self::exempt::{ELSEWHERE, EXEMPT};
 use super::refusals::Refusals;
 use crate::up::{Options, Services};
 
 /// What changes something, in an order in which it can be done: the method, the path, and the body. A path stands for
 /// its pattern; `WORKSPACE` is each form in which a workspace is named, and `N` another number for each.
-const STEPS: [(&str, &str, &str); 59] = [
+const STEPS: [(&str, &str, &str); 61] = [
     ("POST", "/v1/users", r#"{"name":"bob"}"#),
     ("POST", "/v1/groups", r#"{"name":"risk"}"#),
     ("POST", "/v1/systems", r#"{"name":"nightly"}"#),
@@ -104,6 +107,12 @@ const STEPS: [(&str, &str, &str); 59] = [
     ),
     (
         "POST",
+        "WORKSPACE/reviews",
+        r#"{"name":"juneN","from":"2026-06-10","to":"2026-06-10","with_outcomes":true}"#,
+    ),
+    ("DELETE", "WORKSPACE/reviews?review=juneN", ""),
+    (
+        "POST",
         "/v1/runs",
         r#"{"workspace":"credit/prod","id":"2FBs0tD5Ihm2PVFzM3kZvMYdQX9","params":{"depth":"6"}}"#,
     ),
@@ -114,31 +123,6 @@ const STEPS: [(&str, &str, &str); 59] = [
     ("DELETE", "/v1/groups/risk/members/bob", ""),
     ("DELETE", "/v1/groups/risk", ""),
     ("DELETE", "/v1/systems/nightly", ""),
-];
-
-const HAS_READ: &str = "it says what a program has read, and changes no event";
-
-/// What changes something and has no record, with the reason.
-const EXEMPT: [(&str, &str, &str); 6] = [
-    (
-        "POST",
-        "/v1/counters/{type}/{entity}/{counter}",
-        "it counts, as events do, and keeps its latest changes itself",
-    ),
-    ("POST", "/v1/users/{user}/seen", "it says what a user has read, and changes nothing for others"),
-    ("PUT", "/v1/workspaces/{category}/{name}/consumers", HAS_READ),
-    ("PUT", "/v1/workspaces/{workspace}/consumers", HAS_READ),
-    ("DELETE", "/v1/workspaces/{category}/{name}/consumers", HAS_READ),
-    ("DELETE", "/v1/workspaces/{workspace}/consumers", HAS_READ),
-];
-
-/// What is tried by another test, since it ends what the steps are about, or needs a session.
-const ELSEWHERE: [(&str, &str); 5] = [
-    ("DELETE", "/v1/session"),
-    ("DELETE", "/v1/users/{user}"),
-    ("DELETE", "/v1/releases/{release}"),
-    ("DELETE", "/v1/workspaces/{category}/{name}"),
-    ("DELETE", "/v1/workspaces/{workspace}"),
 ];
 
 struct House {

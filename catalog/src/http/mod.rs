@@ -42,7 +42,8 @@ pub use promotion::{approval_json, gates_and_approvals, gates_json};
 pub use quota::{quota_json, quota_of, quota_schema};
 pub use retention::pinned_snapshots;
 pub use review::{
-    answered_json, asked_json, create_review, given_json, results_json, review_json, reviewed_json,
+    answered_json, asked_json, create_review, delete_review, given_json, list_reviews, results_json,
+    review_json, review_schemas, reviewed_answers, reviewed_json,
 };
 pub use webhook::delivery_json;
 
@@ -120,9 +121,6 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
                     .add(consumer::list_operation(named), read(), consumer::list)
                     .add(consumer::commit_operation(named), read(), consumer::commit)
                     .add(consumer::delete_operation(named), maintain(), consumer::delete)
-                    .add(review::list_operation(named), read(), review::list)
-                    .add(review::delete_operation(named), maintain(), review::delete)
-                    .add(review::given_operation(named), read(), review::given)
                     .add(live::live_operation(named), read(), live::live)
                     .add(live::history_operation(named), read(), live::history);
             }
@@ -141,9 +139,6 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
         .schema("Webhook", webhook::webhook_schema())
         .schema("Delivery", webhook::delivery_schema())
         .schema("Consumer", consumer::consumer_schema())
-        .schema("Review", review::review_schema())
-        .schema("ReviewTask", review::task_schema())
-        .schema("ReviewedPrediction", review::said_schema())
         .schema("Happening", live::happening_schema())
         .schema("Live", live::live_schema())
         .with_state(service)

@@ -1,23 +1,13 @@
-//! Reviews over HTTP: what there is, and what a reviewer said. The query service makes reviews, since it reads what they are
-//! picked from; the append service takes answers.
+//! Reviews over HTTP, as the document describes them. The query service makes and shows reviews, since it reads what they are picked
+//! from; the append service takes answers.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use axum::{
-    Json,
-    extract::{Query, State, rejection::QueryRejection},
-    http::StatusCode,
-    response::{IntoResponse, Response},
-};
-use event::{Day, Error, Timestamp};
-use log::audit::current;
-use serde::Deserialize;
+use axum::http::StatusCode;
+use event::{Day, Timestamp};
 use serde_json::{Value, json};
 use web::{
-    InPath, Named, Operation, Problem, answer, content,
+    Named, Operation, answer, content,
     openapi::{RefOr, Required, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
@@ -25,13 +15,8 @@ use web::{
 use super::api::{ALWAYS, JSON, OF_BODY};
 use crate::{
     GivenAnswer, MAX_REVIEW_ITEMS, MAX_REVIEW_LABELS, PredictionSaid, Review, ReviewItem, ReviewPolicy,
-    Service, Verdict,
+    Verdict,
 };
-
-/// How many days of answers are shown, unless it is said.
-const DAYS: i64 = 7;
-
-const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// The operation that makes a review. The query service's reader answers it, since it reads what items are picked from.
 pub fn create_review(named: Named) -> Operation {
@@ -76,31 +61,12 @@ fn boolean(says: &str) -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::Boolean).description(Some(says))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct One {
-    review: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Days {
-    from: Option<String>,
-    to: Option<String>,
-}
-
-type Asked<T> = Result<Query<T>, QueryRejection>;
-
-fn asked<T>(asked: Asked<T>) -> Result<T, Problem> {
-    let asked = asked.map(|Query(asked)| asked);
-    asked.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))
-}
-
 fn name(says: &str) -> web::openapi::path::ParameterBuilder {
     parameter(ParameterIn::Query, "review", schema::name(), says).example(Some(json!("june")))
 }
 
-pub(super) fn list_operation(named: Named) -> Operation {
+/// The operation that lists reviews.
+pub fn list_reviews(named: Named) -> Operation {
     let reviews = schema::array(schema::component("Review"));
     named
         .operation(Operation::get, "/reviews", "list_reviews")
@@ -115,19 +81,21 @@ pub(super) fn list_operation(named: Named) -> Operation {
         .fails(&[StatusCode::NOT_FOUND])
 }
 
-pub(super) fn delete_operation(named: Named) -> Operation {
+/// The operation that deletes a review. The append service answers it, since it writes.
+pub fn delete_review(named: Named) -> Operation {
     named
         .operation(Operation::delete, "/reviews", "delete_review")
         .tag("reviews")
         .summary("Delete a review")
-        .description("Its items are served no more. Outcomes that were appended stay.")
+        .description("Its items are served no more. Outcomes that were appended stay. One that is not there is deleted already.")
         .takes(name("The review.").required(Required::True))
         .answers(StatusCode::NO_CONTENT, web::openapi::Response::new("It is deleted."))
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND])
 }
 
-pub(super) fn given_operation(named: Named) -> Operation {
+/// The operation that shows what a reviewer answered.
+pub fn reviewed_answers(named: Named) -> Operation {
     let day = |name: &str, says: &str| {
         parameter(ParameterIn::Query, name, schema::day(), says).example(Some(json!("2026-06-01")))
     };
@@ -173,7 +141,12 @@ fn results_schema() -> RefOr<Schema> {
     .into()
 }
 
-pub(super) fn review_schema() -> RefOr<Schema> {
+/// What the operations refer to.
+pub fn review_schemas() -> [(&'static str, RefOr<Schema>); 3] {
+    [("Review", review_schema()), ("ReviewTask", task_schema()), ("ReviewedPrediction", said_schema())]
+}
+
+fn review_schema() -> RefOr<Schema> {
     let text = || schema::nullable(schema::string());
     let count = |says: &str| schema::count().description(Some(says));
     schema::object([
@@ -199,7 +172,7 @@ pub(super) fn review_schema() -> RefOr<Schema> {
     .into()
 }
 
-pub(super) fn task_schema() -> RefOr<Schema> {
+fn task_schema() -> RefOr<Schema> {
     schema::object([
         ("review", schema::name().into()),
         ("item", schema::count().into()),
@@ -217,7 +190,7 @@ pub(super) fn task_schema() -> RefOr<Schema> {
     .into()
 }
 
-pub(super) fn said_schema() -> RefOr<Schema> {
+fn said_schema() -> RefOr<Schema> {
     let number = || ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true));
     schema::object([
         ("release", schema::name().into()),
@@ -274,7 +247,7 @@ pub fn asked_json(review: &Review, number: u32, item: &ReviewItem) -> Value {
     })
 }
 
-/// What is told of an item that was answered.
+/// An item that was answered, with what releases had said.
 pub fn answered_json(item: &ReviewItem, is_appended: bool, is_repeat: bool) -> Value {
     let said: Vec<Value> = item.said.iter().map(said_json).collect();
     json!({ "state": "answered", "appended": is_appended, "repeat": is_repeat, "said": said })
@@ -326,64 +299,4 @@ pub fn results_json(answers: &[GivenAnswer]) -> (Vec<Value>, Vec<Value>) {
     });
     let days = days.into_iter().map(|(day, answers)| json!({ "day": day.to_string(), "answers": answers }));
     (releases.collect(), days.collect())
-}
-
-pub(super) async fn list(
-    State(service): State<Arc<Service>>,
-    InPath(workspace): InPath,
-    one: Asked<One>,
-) -> Result<Response, Problem> {
-    let catalog = service.catalog();
-    let workspace = catalog.workspace(&workspace).await?;
-    let reviews: Vec<Value> = match asked(one)?.review {
-        Some(name) => {
-            let review = catalog.review(workspace.id(), &name).await?;
-            let items = catalog.review_items(workspace.id(), &review.id).await?;
-            vec![reviewed_json(&review, &items)]
-        }
-        None => catalog.reviews(workspace.id()).await?.iter().map(review_json).collect(),
-    };
-    Ok(Json(json!({ "reviews": reviews })).into_response())
-}
-
-pub(super) async fn delete(
-    State(service): State<Arc<Service>>,
-    InPath(workspace): InPath,
-    one: Asked<One>,
-) -> Result<Response, Problem> {
-    let missing = || Problem::new(StatusCode::BAD_REQUEST, "`review` must say which one");
-    let name = asked(one)?.review.ok_or_else(missing)?;
-    let workspace = service.catalog().workspace(&workspace).await?;
-    service.catalog().delete_review(workspace.id(), &name).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
-}
-
-pub(super) async fn given(
-    State(service): State<Arc<Service>>,
-    InPath(workspace): InPath,
-    days: Asked<Days>,
-) -> Result<Response, Problem> {
-    let days = asked(days)?;
-    let day = |name: &str, text: Option<String>| {
-        let day = text.map(|text| text.parse::<Day>()).transpose();
-        day.map_err(|error| Error::invalid(format!("{name}: {error}")))
-    };
-    let to = day("to", days.to)?.unwrap_or_else(|| service.clock().now().day());
-    let first = to.start().plus_seconds(-(DAYS - 1) * DAY_SECONDS).day();
-    let from = day("from", days.from)?.unwrap_or(first);
-    let workspace = service.catalog().workspace(&workspace).await?;
-    let reviewer = current().principal.clone();
-    let span = (from.start(), to.start().plus_seconds(DAY_SECONDS));
-    let answers = service.catalog().given_answers(workspace.id(), &reviewer, span).await?;
-    let (releases, of_days) = results_json(&answers);
-    let answers: Vec<Value> = answers.iter().map(given_json).collect();
-    Ok(Json(json!({
-        "reviewer": reviewer,
-        "from": from.to_string(),
-        "to": to.to_string(),
-        "releases": releases,
-        "days": of_days,
-        "answers": answers,
-    }))
-    .into_response())
 }

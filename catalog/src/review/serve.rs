@@ -44,7 +44,7 @@ const LINK_CHANCE: usize = 32;
 /// How many letters an id has.
 const ID_LETTERS: usize = 27;
 
-/// The secret by which one item can be judged, once, by whoever has it. Of its text the table has the SHA-256.
+/// The secret by which one item can be judged, once, by anybody who has it. Of its text the table has the SHA-256.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ReviewLink {
     at: ReviewItemId,
@@ -115,7 +115,7 @@ pub struct Served {
     pub number: u32,
     /// The item, leased.
     pub item: ReviewItem,
-    /// By which whoever has it can judge the item.
+    /// By which anybody who has it can judge the item.
     pub link: ReviewLink,
 }
 
@@ -175,6 +175,17 @@ impl Asking<'_> {
     fn is_settled(&self, item: &ReviewItem) -> bool {
         item.answer.is_some() || !(self.keeps)(item.predicted_at.day())
     }
+}
+
+/// What stands in the place of a lease where a reviewer gave an item back.
+pub(super) const GIVEN_BACK: &str = "given back";
+
+/// That a reviewer was shown an item, under a lease.
+pub(super) fn shown_item(at: &ReviewItemId, reviewer: &str, item: &ReviewItem, lease: &str) -> Item {
+    Item::new(key::shown_to(&at.workspace, reviewer, &item.digest()))
+        .with("v", SHOWN_VERSION)
+        .with("lease", lease)
+        .with("expires_at", item.expires_at)
 }
 
 impl Catalog {
@@ -283,10 +294,7 @@ impl Catalog {
     ) -> Result<bool> {
         let key = key::shown_to(asking.workspace, asking.reviewer, &item.digest());
         let lease = format!("{at}/{}", until.micros());
-        let shown = Item::new(key.clone())
-            .with("v", SHOWN_VERSION)
-            .with("lease", lease.as_str())
-            .with("expires_at", item.expires_at);
+        let shown = shown_item(at, asking.reviewer, item, &lease);
         if unless_overtaken(self.table.put(shown, Condition::Absent).await)?.is_some() {
             return Ok(true);
         }

@@ -1,6 +1,6 @@
 //! Settling: what a reviewer says of an item is decided once, and then appended.
 //!
-//! Before it is decided, a note says that an answer to this item is owed to the log, so that whoever looks after the workspace finds what was
+//! Before it is decided, a note says that an answer to this item is owed to the log, so that a projector finds what was
 //! decided and not appended. The note goes when the item says that its outcome is appended.
 
 use event::{Error, Id, Result, Timestamp};
@@ -10,6 +10,7 @@ use table::{Condition, Item, Query, query_all, unless_overtaken};
 use super::{
     PredictionSaid, ReviewAnswer, ReviewItem, Verdict,
     item::{said_of, said_value, verdict_of, with_verdict},
+    serve::{GIVEN_BACK, shown_item},
     time,
 };
 use crate::Catalog;
@@ -65,7 +66,7 @@ pub struct GivenAnswer {
 }
 
 impl ReviewItem {
-    /// Whether it is had by this link or reviewer, whoever may answer it.
+    /// Whether this reviewer has it, or the link is the last one that was made for it.
     fn is_had_by(&self, by: &AnsweredBy) -> bool {
         self.lease.as_ref().is_some_and(|lease| match by {
             AnsweredBy::Reviewer(reviewer) => lease.reviewer == *reviewer,
@@ -133,6 +134,10 @@ impl Catalog {
     pub async fn give_back(&self, at: &ReviewItemId, by: &AnsweredBy, now: Timestamp) -> Result<()> {
         let (Standing::Open(item) | Standing::Answered(item)) =
             self.review_standing(at, by, None, now).await?;
+        // From now on no lease of it is the reviewer's, also not the one that the turn names.
+        if let Some(lease) = &item.lease {
+            self.table.put(shown_item(at, &lease.reviewer, &item, GIVEN_BACK), Condition::None).await?;
+        }
         let unchanged = Condition::unchanged(item.ver);
         let free = ReviewItem { ver: item.ver + 1, lease: None, ..item };
         self.table.put(free.to_item(at)?, unchanged).await

@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::State,
+    extract::{Query, State, rejection::QueryRejection},
     http::{Extensions, HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
 use catalog::{
     AnsweredBy, DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS, MAX_REVIEW_ITEMS, MIN_LEASE_SECONDS, ReviewLink,
     Verdict, guest_reviewer,
-    http::{answered_json, asked_json},
+    http::{answered_json, asked_json, delete_review, review_schemas},
 };
 use event::{Error, Id, Kind, Right};
 use log::{audit::current, key::ReviewItemId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
-    About, Demand, InPath, Named, Operation, Place, Problem, Routes, Whole, answer, content, json_object,
+    Demand, InPath, Named, Operation, Problem, Routes, Whole, answer, content, json_object,
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
     schema,
 };
@@ -31,15 +31,15 @@ use crate::{quota::Amounts, service::Ingest};
 
 /// The routes of reviewers.
 pub(super) fn routes(routes: Routes<Arc<Ingest>>) -> Routes<Arc<Ingest>> {
-    // Who may read as well: an item shows tags.
-    let demand = || {
-        let read = About::Entity("workspace", Place::WholePath);
-        Demand::workspace(Right::Append).and(Right::Read, read).of_kinds(&[Kind::Outcomes])
-    };
+    let demand = || Demand::workspace(Right::Review).of_kinds(&[Kind::Outcomes]);
     let routes = Named::BOTH.into_iter().fold(routes, |routes, named| {
-        routes.add(next_operation(named), demand(), next).add(answer_operation(named), demand(), give)
+        routes
+            .add(delete_review(named), Demand::workspace(Right::Maintain), delete)
+            .add(next_operation(named), demand(), next)
+            .add(answer_operation(named), demand(), give)
     });
-    routes.add(judge_operation(), Demand::nothing(), judge)
+    let routes = routes.add(judge_operation(), Demand::nothing(), judge);
+    review_schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema))
 }
 
 #[derive(Deserialize)]
@@ -169,6 +169,23 @@ fn verdict(label: Option<String>, value: Option<f64>, skip: bool) -> Result<Opti
         (label, value) if !skip => Verdict::read(label, value).map(Some),
         _ => Err(Error::invalid("skip: an item is either given back or answered")),
     }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct One {
+    review: String,
+}
+
+async fn delete(
+    State(ingest): State<Arc<Ingest>>,
+    InPath(workspace): InPath,
+    one: Result<Query<One>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let Query(one) = one.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
+    let workspace = ingest.catalog().workspace(&workspace).await?;
+    ingest.catalog().delete_review(workspace.id(), &one.review).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 async fn next(

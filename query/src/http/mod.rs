@@ -61,7 +61,7 @@ pub fn routes(query: Arc<Query>) -> Routes {
     }
     let routes =
         news::routes(lineage::routes(snapshots::verification(follow::routes(audit::routes(routes)))));
-    let routes = pending::routes(routes);
+    let routes = reviews::routes(pending::routes(routes));
     let routes = routes.map_router(|router| router.layer(DefaultBodyLimit::max(sql::MAX_BODY_BYTES)));
     let routes =
         api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));

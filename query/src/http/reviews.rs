@@ -1,19 +1,24 @@
-//! Making reviews over HTTP. All else that is done with them, the catalog and the append service do.
+//! Making reviews over HTTP, and showing them. Reviewers are served by the append service.
 
 use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::State,
+    extract::{State, rejection::QueryRejection},
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
 use catalog::{
     ReviewPolicy, ReviewSpec,
-    http::{create_review, review_json},
+    http::{
+        create_review, given_json, list_reviews, results_json, review_json, review_schemas, reviewed_answers,
+        reviewed_json,
+    },
 };
 use event::{Day, Error, Kind, Result, Right, Window};
+use log::audit::current;
 use serde::Deserialize;
+use serde_json::{Value, json};
 use web::{Demand, InPath, Named, Problem, Routes, Whole, json_object};
 
 use super::said;
@@ -21,6 +26,20 @@ use crate::Query;
 
 /// How many predictions are picked, unless it is said.
 const DEFAULT_ITEMS: u32 = 100;
+
+/// How many days of answers are shown, unless it is said.
+const DAYS: i64 = 7;
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// The routes that show reviews.
+pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
+    let demand = || Demand::workspace(Right::Read);
+    let routes = Named::BOTH.into_iter().fold(routes, |routes, named| {
+        routes.add(list_reviews(named), demand(), list).add(reviewed_answers(named), demand(), given)
+    });
+    review_schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema))
+}
 
 /// The routes that make reviews.
 pub(super) fn creation(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
@@ -82,4 +101,72 @@ async fn create(
     let mut response = (StatusCode::CREATED, Json(review_json(&review))).into_response();
     response.headers_mut().extend(said::warnings(&warnings));
     Ok(response)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct One {
+    review: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Days {
+    from: Option<String>,
+    to: Option<String>,
+}
+
+type Asked<T> = Result<axum::extract::Query<T>, QueryRejection>;
+
+fn asked<T>(asked: Asked<T>) -> Result<T, Problem> {
+    let asked = asked.map(|axum::extract::Query(asked)| asked);
+    asked.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))
+}
+
+async fn list(
+    State(query): State<Arc<Query>>,
+    InPath(workspace): InPath,
+    one: Asked<One>,
+) -> Result<Response, Problem> {
+    let catalog = query.catalog();
+    let workspace = catalog.workspace(&workspace).await?;
+    let reviews: Vec<Value> = match asked(one)?.review {
+        Some(name) => {
+            let review = catalog.review(workspace.id(), &name).await?;
+            let items = catalog.review_items(workspace.id(), &review.id).await?;
+            vec![reviewed_json(&review, &items)]
+        }
+        None => catalog.reviews(workspace.id()).await?.iter().map(review_json).collect(),
+    };
+    Ok(Json(json!({ "reviews": reviews })).into_response())
+}
+
+async fn given(
+    State(query): State<Arc<Query>>,
+    InPath(workspace): InPath,
+    days: Asked<Days>,
+) -> Result<Response, Problem> {
+    let days = asked(days)?;
+    let day = |name: &str, text: Option<String>| {
+        let day = text.map(|text| text.parse::<Day>()).transpose();
+        day.map_err(|error| Error::invalid(format!("{name}: {error}")))
+    };
+    let to = day("to", days.to)?.unwrap_or_else(|| query.now().day());
+    let first = to.start().plus_seconds(-(DAYS - 1) * DAY_SECONDS).day();
+    let window = Window::new(day("from", days.from)?.unwrap_or(first), to)?;
+    let workspace = query.catalog().workspace(&workspace).await?;
+    let reviewer = current().principal.clone();
+    let span = (window.from().start(), to.start().plus_seconds(DAY_SECONDS));
+    let answers = query.catalog().given_answers(workspace.id(), &reviewer, span).await?;
+    let (releases, of_days) = results_json(&answers);
+    let answers: Vec<Value> = answers.iter().map(given_json).collect();
+    Ok(Json(json!({
+        "reviewer": reviewer,
+        "from": window.from().to_string(),
+        "to": to.to_string(),
+        "releases": releases,
+        "days": of_days,
+        "answers": answers,
+    }))
+    .into_response())
 }

@@ -22,6 +22,9 @@ use crate::{
     work,
 };
 
+/// The most releases of which an item says what they had said, by name.
+const MAX_SAID: usize = 100;
+
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// How the predictions of a day are told apart and read: definitions and models by release, and the labels of the review.
@@ -138,8 +141,9 @@ fn seconds(at: Timestamp) -> i64 {
 }
 
 /// What was picked as an item.
-fn item(review: &str, picked: Candidate, expires: &impl Fn(Day) -> Timestamp) -> ReviewItem {
-    let said = picked.said.into_iter().map(|said| PredictionSaid {
+fn item(review: &str, mut picked: Candidate, expires: &impl Fn(Day) -> Timestamp) -> ReviewItem {
+    picked.said.sort_by(|one, other| one.release.cmp(&other.release));
+    let said = picked.said.into_iter().take(MAX_SAID).map(|said| PredictionSaid {
         release: said.release,
         label: said.label,
         score: said.score,

@@ -42,6 +42,11 @@ locals {
   # Who follows the log, and how far each has read.
   consumer_keys = ["${local.workspace}/consumer"]
 
+  # What people judge: reviews, and which answers are to be appended; the items, and who has them; what each reviewer was
+  # shown and said.
+  review_keys = ["${local.workspace}/review"]
+  judged_keys = ["${local.workspace}/review/${local.id}", "${local.workspace}/reviewer/*"]
+
   # The log, and the markers of its batches.
   log_keys = ["${local.workspace}/day", "${local.workspace}/batch", "${local.workspace}/batch/??"]
 
@@ -94,7 +99,7 @@ data "aws_iam_policy_document" "ingest" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = concat(local.log_keys, local.catalog_keys, local.record_keys, local.audit_keys, local.consumer_keys, ["quota#*", "sys/probe", "sys/layout"])
+      values   = concat(local.log_keys, local.catalog_keys, local.record_keys, local.audit_keys, local.consumer_keys, local.review_keys, local.judged_keys, ["quota#*", "sys/probe", "sys/layout"])
     }
   }
 
@@ -108,6 +113,19 @@ data "aws_iam_policy_document" "ingest" {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
       values   = concat(local.catalog_keys, local.audit_keys, ["${local.workspace}/def"])
+    }
+  }
+
+  # A review is made and deleted together with its record in the trail.
+  statement {
+    sid       = "TendReviews"
+    actions   = ["dynamodb:PutItem", "dynamodb:DeleteItem"]
+    resources = [aws_dynamodb_table.this.arn]
+
+    condition {
+      test     = "ForAllValues:StringLike"
+      variable = "dynamodb:LeadingKeys"
+      values   = concat(local.review_keys, ["${local.workspace}/audit"])
     }
   }
 
@@ -208,7 +226,7 @@ data "aws_iam_policy_document" "projector" {
     }
   }
 
-  # Outcomes of which it was decided what they judge.
+  # Outcomes that were decided: of which it was found what they judge, or that reviewers gave as answers.
   statement {
     sid       = "AppendOutcomes"
     actions   = ["dynamodb:PutItem"]
@@ -217,7 +235,7 @@ data "aws_iam_policy_document" "projector" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = ["${local.workspace}/day"]
+      values   = concat(local.judged_keys, ["${local.workspace}/day"])
     }
   }
 
@@ -243,7 +261,7 @@ data "aws_iam_policy_document" "projector" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = concat(local.projection_keys, ["${local.workspace}/day"])
+      values   = concat(local.projection_keys, local.review_keys, ["${local.workspace}/day"])
     }
   }
 

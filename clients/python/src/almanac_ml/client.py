@@ -896,6 +896,89 @@ class Workspace:
         gates: Dict[str, Any] = self._send_json("PUT", self._url("promotion-gates"), said).json()
         return gates
 
+    def create_review(
+        self,
+        name: str,
+        since: Day,
+        until: Optional[Day] = None,
+        *,
+        policy: str = "random",
+        n: int = 100,
+        seed: int = 0,
+        model: Optional[str] = None,
+        release: Optional[str] = None,
+        by: Optional[str] = None,
+        labels: Sequence[str] = (),
+        with_outcomes: bool = False,
+    ) -> Dict[str, Any]:
+        """Picks predictions that people are to judge, or returns the review of this name, when it asks for the same.
+
+        ``policy`` is ``random``, ``uncertain``, ``disagree`` or, with a tag in ``by``, ``segment``.
+        """
+        asked = {
+            "name": name,
+            "from": _day(since),
+            "to": _day(until if until is not None else since),
+            "policy": policy,
+            "n": n,
+            "seed": seed,
+            "model": model,
+            "release": release,
+            "by": by,
+            "labels": list(labels),
+            "with_outcomes": with_outcomes,
+        }
+        answer = self._post(self._url("reviews"), asked)
+        _warn(answer)
+        review: Dict[str, Any] = answer.json()
+        return review
+
+    def reviews(self, name: Optional[str] = None) -> List[Dict[str, Any]]:
+        """The reviews of the workspace, or the one of a name, with how many of its items are answered."""
+        asked = _params({"review": name})
+        path = self._url("reviews")
+        reviews: List[Dict[str, Any]] = self.client.transport.request("GET", path, params=asked).json()["reviews"]
+        return reviews
+
+    def next_review_item(
+        self, review: str, *, guest: Optional[str] = None, lease_seconds: Optional[int] = None
+    ) -> Optional[Dict[str, Any]]:
+        """The item of a review that the caller has to judge; ``None``, when none is left.
+
+        With ``guest`` it is had by somebody without an account, who judges it by its ``link``.
+        """
+        asked = {"review": review, "guest": guest, "lease_seconds": lease_seconds}
+        item: Optional[Dict[str, Any]] = self._post(self._url("reviews/next"), asked).json()["item"]
+        return item
+
+    def answer_review_item(
+        self,
+        review: str,
+        item: int,
+        *,
+        label: Optional[str] = None,
+        value: Optional[float] = None,
+        skip: bool = False,
+    ) -> Dict[str, Any]:
+        """Says what the item is that the caller has, or gives it back (``skip``).
+
+        The answer is an outcome, appended once.
+        """
+        said = {"review": review, "item": item, "label": label, "value": value, "skip": skip}
+        answered: Dict[str, Any] = self._post(self._url("reviews/answers"), said).json()
+        return answered
+
+    def reviewed_answers(self, since: Optional[Day] = None, until: Optional[Day] = None) -> Dict[str, Any]:
+        """What the caller answered from one day to another, and how often releases had said the same."""
+        days = {"from": None if since is None else _day(since), "to": None if until is None else _day(until)}
+        path = self._url("reviews/answers")
+        answers: Dict[str, Any] = self.client.transport.request("GET", path, params=_params(days)).json()
+        return answers
+
+    def delete_review(self, name: str) -> None:
+        """Deletes a review. Its items are served no more; outcomes that were appended stay."""
+        self.client.transport.request("DELETE", self._url("reviews"), params={"review": name})
+
     def _ensure(self, path: str, body: Mapping[str, Any]) -> None:
         try:
             self._post(path, body)
