@@ -12,23 +12,23 @@ DAY = "2026-06-01"
 def test_a_review_is_judged_item_by_item(workspace: al.Workspace) -> None:
     rows = [{"key": f"k{n}", "score": n / 10, "predicted_at": f"{DAY}T02:00:00Z"} for n in range(5)]
     workspace.release("v1").log_predictions(rows)
-    made = workspace.create_review("june", DAY, policy="uncertain", n=3, labels=["0", "1"])
+    made = workspace.create_review("june", DAY, policy="uncertain", n=3, labels=["repaid", "default"])
     assert (made["items"], made["policy"]) == (3, "uncertain")
-    assert workspace.create_review("june", DAY, policy="uncertain", n=3, labels=["0", "1"]) == made
+    assert workspace.create_review("june", DAY, policy="uncertain", n=3, labels=["repaid", "default"]) == made
     keys = []
     for _ in range(2):
         item = workspace.next_review_item("june")
         assert item is not None
         keys.append(item["key"])
-        assert workspace.answer_review_item("june", item["item"], label="1")["state"] == "answered"
+        assert workspace.answer_review_item("june", item["item"], label="default")["state"] == "answered"
     assert keys == ["k4", "k3"], "the closest to the threshold first"
     guest = workspace.next_review_item("june", guest="bob", lease_seconds=3600)
     assert guest is not None and guest["link"].startswith("alj_")
     assert workspace.next_review_item("june") is None
     with pytest.raises(al.RefusedError):
-        workspace.answer_review_item("june", guest["item"], label="1")
+        workspace.answer_review_item("june", guest["item"], label="default")
     judged = workspace.client.transport.request(
-        "POST", "/v1/judgements", body=('{"link":"%s","label":"0"}' % guest["link"]).encode(),
+        "POST", "/v1/judgements", body=('{"link":"%s","label":"repaid"}' % guest["link"]).encode(),
         headers={"Content-Type": "application/json"},
     ).json()
     assert (judged["state"], judged["appended"]) == ("answered", True)
@@ -38,6 +38,6 @@ def test_a_review_is_judged_item_by_item(workspace: al.Workspace) -> None:
     assert [given["key"] for given in mine["answers"]] == keys
     assert mine["releases"] == [{"release": "v1", "answers": 2, "agree": 0, "differ": 2}]
     labels = {row["key"]: row["label"] for row in workspace.outcomes(DAY, DAY, frames="rows")}
-    assert labels == {"k4": "1", "k3": "1", "k2": "0"}
+    assert labels == {"k4": "default", "k3": "default", "k2": "repaid"}
     workspace.delete_review("june")
     assert workspace.reviews() == []
