@@ -9,6 +9,8 @@ import { change, link, read } from './state.js';
 const SERVER = {
   workspaces: ['Workspaces', () => import('./workspaces.js')],
   operate: ['Operate', () => import('./operate.js')],
+  // Who has a link needs no account.
+  judge: ['Judge', () => import('./judge.js'), { isOpen: true }],
 };
 const OF_WORKSPACE = {
   figures: ['Figures', () => import('./figures.js')],
@@ -16,6 +18,7 @@ const OF_WORKSPACE = {
   compare: ['Compare', () => import('./compare.js')],
   drift: ['Drift', () => import('./drift.js')],
   alerts: ['Alerts', () => import('./alerts.js')],
+  review: ['Review', () => import('./review.js')],
   catalog: ['Catalog', () => import('./catalog.js')],
   sql: ['SQL', () => import('./sql.js')],
 };
@@ -65,7 +68,7 @@ function drawHead(now) {
   const kept = Object.fromEntries(['from', 'to', 'as-of'].map((key) => [key, now.chosen.get(key)]));
   const tabs = now.workspace
     ? Object.entries(OF_WORKSPACE).map(([page, [text]]) => [text, link(page, now.workspace, kept), page === now.page])
-    : Object.entries(SERVER).map(([page, [text]]) => [text, link(page, null), page === now.page]);
+    : Object.entries(SERVER).filter(([, [, , more]]) => !more?.isOpen).map(([page, [text]]) => [text, link(page, null), page === now.page]);
   const leave = () => signOut().then(() => forget(), failed);
   head.replaceChildren(
     h('div', { class: 'bar' },
@@ -182,7 +185,7 @@ async function show(quietly = false) {
   shownPlace = place;
   try {
     if (!known) throw new Problem(404, 'There is no such page.');
-    if (who === null) who = (await json('/v1/whoami', {}, { signal })).principal ?? '';
+    if (who === null && !known[2]?.isOpen) who = (await json('/v1/whoami', {}, { signal })).principal ?? '';
     const { page } = await known[1]();
     const go = (choices) => {
       location.hash = change(now, choices);

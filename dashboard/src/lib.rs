@@ -33,7 +33,7 @@ macro_rules! files {
 pub const PAGE: File = File { name: "index.html", text: include_str!("../assets/index.html") };
 
 /// What the page loads.
-pub const FILES: [File; 23] = files![
+pub const FILES: [File; 26] = files![
     "alerts.js",
     "api.js",
     "catalog.js",
@@ -41,13 +41,16 @@ pub const FILES: [File; 23] = files![
     "common.js",
     "compare.js",
     "day.js",
+    "desk.js",
     "dom.js",
     "drift.js",
     "figures.js",
     "icon.svg",
+    "judge.js",
     "live.js",
     "main.js",
     "operate.js",
+    "review.js",
     "share.js",
     "slices.js",
     "sql.js",

@@ -10,6 +10,7 @@ use crate::{
 };
 
 mod hostile;
+mod review;
 mod session;
 mod slices;
 mod trial;
@@ -18,7 +19,7 @@ const WORKSPACE: &str = "/v1/workspaces/flights/nyc";
 const WINDOW: &str = "from=2013-06-20&to=2013-07-08";
 
 /// The pages: the name of the picture, the heading, and the address.
-const PAGES: [(&str, &str, &str); 13] = [
+const PAGES: [(&str, &str, &str); 14] = [
     ("workspaces", "Workspaces", "#/"),
     ("figures", "Figures", "#/w/flights/nyc/figures?from=2013-06-20&to=2013-07-08&figure=accuracy"),
     ("weeks", "Figures", "#/w/flights/nyc/figures?from=2013-06-20&to=2013-07-08&figure=auc&group-by=week"),
@@ -28,6 +29,7 @@ const PAGES: [(&str, &str, &str); 13] = [
     ("slices", "Compare", "#/w/flights/nyc/compare?from=2013-07-01&to=2013-07-08&by=tag.carrier"),
     ("drift", "Drift", "#/w/flights/nyc/drift?from=2013-07-01&to=2013-07-08"),
     ("alerts", "Alerts", "#/w/flights/nyc/alerts"),
+    ("review", "Review", "#/w/flights/nyc/review"),
     ("catalog", "Catalog", "#/w/flights/nyc/catalog"),
     ("sql", "SQL", "#/w/flights/nyc/sql"),
     (

@@ -11,7 +11,7 @@ use crate::{
     support::{Place, Running, alone, ndjson, register},
 };
 
-const HOSTILE: [&str; 5] = [
+pub(super) const HOSTILE: [&str; 5] = [
     "<script>document.title='owned'</script>",
     "<img src=x onerror=document.title='owned'>",
     "\u{202e}gpj.exe \u{5e9}\u{5dc}\u{5d5}\u{5dd}",
