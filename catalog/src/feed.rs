@@ -11,7 +11,7 @@ use futures::future::try_join_all;
 use log::key::{self, EntityId, EntityKind, Followed};
 use table::{Condition, Cursor, Index, Item, Key, Query, Table, item::Value, query_all, unless_overtaken};
 
-use super::{Action, Catalog, Release, Sight, live::ReleaseChange};
+use super::{Action, Catalog, Decision, Release, Sight, live::ReleaseChange};
 
 /// How many of the latest happenings of each thing that is followed a feed looks at.
 pub const FEED_LOOK_BACK: usize = 100;
@@ -31,6 +31,9 @@ pub const SEEN_SECONDS: i64 = 400 * 24 * 60 * 60;
 /// The name of alerts among happenings.
 pub const ALERT: &str = "alert";
 
+/// The name, among happenings, of comparisons with a live release that are decided.
+pub const DECIDED: &str = "decided";
+
 const ITEM_VERSION: i64 = 1;
 const READS_AT_ONCE: usize = 16;
 
@@ -43,7 +46,7 @@ pub struct Happening {
     pub name: String,
     /// The workspace.
     pub workspace: Id,
-    /// The name of an [`Action`](super::Action), or [`ALERT`].
+    /// The name of an [`Action`](super::Action), [`ALERT`] or [`DECIDED`].
     pub what: String,
     /// The release, or the alert.
     pub about: String,
@@ -51,7 +54,7 @@ pub struct Happening {
     pub model: Option<String>,
     /// The environment.
     pub environment: Option<String>,
-    /// A remark, or the text of the alert.
+    /// A remark, or the text of the alert or of what is decided.
     pub note: Option<String>,
 }
 
@@ -161,6 +164,23 @@ pub async fn alert_item(table: &dyn Table, workspace: &Id, alert: &Alert) -> Res
         None => item,
     };
     placed(table, workspace, item, alert.model.as_deref()).await
+}
+
+/// The item of a comparison that is decided, for those who follow the workspace or the model.
+///
+/// # Errors
+/// Those of the table.
+pub async fn decision_item(table: &dyn Table, workspace: &Id, decision: &Decision) -> Result<Item> {
+    let Decision { at, model, challenger, environment, text } = decision;
+    let item = Item::new(key::happening(workspace, *at, DECIDED, challenger, environment))
+        .with("v", ITEM_VERSION)
+        .with("at", at.micros())
+        .with("what", DECIDED)
+        .with("about", challenger.as_str())
+        .with("model", model.as_str())
+        .with("environment", environment.as_str())
+        .with("note", text.as_str());
+    placed(table, workspace, item, Some(model)).await
 }
 
 /// The id of a model, by its name.

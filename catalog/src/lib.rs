@@ -33,6 +33,7 @@ mod alert;
 pub mod attributes;
 mod board;
 mod cached;
+mod challenges;
 mod change;
 mod closing;
 mod consumer;
@@ -94,6 +95,7 @@ pub use alert::{
 pub use attributes::{Attributes, MAX_ATTRIBUTES_BYTES};
 pub use board::{MAX_BOARD, Ranked, RankedRelease};
 pub use cached::Cached;
+pub use challenges::{Challenge, Challenges, Decision, MAX_CHALLENGES};
 pub use change::Patch;
 pub use closing::{CACHED_SECONDS, RESERVED_SECONDS};
 pub use consumer::{Consumer, ConsumerLag, MAX_CONSUMERS};
@@ -102,8 +104,8 @@ pub use create::{New, NewEntity};
 pub use definition::{DEFINED, Defined, Definitions, record_definitions};
 pub use entity::{AnyEntity, Category, Children, Configuration, Entity, Model, Workspace};
 pub use feed::{
-    ALERT, Alert, FEED_LOOK_BACK, FeedEntry, Happening, History, HistoryOf, MAX_ALERT_BYTES, MAX_ENTRIES,
-    MAX_MARKS, SEEN_SECONDS, alert_item,
+    ALERT, Alert, DECIDED, FEED_LOOK_BACK, FeedEntry, Happening, History, HistoryOf, MAX_ALERT_BYTES,
+    MAX_ENTRIES, MAX_MARKS, SEEN_SECONDS, alert_item, decision_item,
 };
 pub use first::{First, adopt_definitions};
 pub use follow::{Digest, Followers, MAX_FOLLOWS};

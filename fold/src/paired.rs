@@ -2,8 +2,11 @@
 //!
 //! What they share makes the comparison sharper than that of two figures with an interval each: a hard day is hard for both.
 
+mod ongoing;
 mod sequence;
 mod statistics;
+
+pub use ongoing::Ongoing;
 
 use self::{
     sequence::Sequence,
@@ -159,10 +162,7 @@ pub struct HeadToHead {
 
 /// Compares two releases in periods, which follow each other; `periods` need not be sorted within.
 pub fn head_to_head(mut periods: Vec<Vec<Meeting>>) -> (Measure, Vec<HeadToHead>) {
-    for period in &mut periods {
-        let bits = |met: &Meeting| met.sides.map(|side| side.distance.to_bits());
-        period.sort_unstable_by_key(|met| (met.day, met.key, bits(met)));
-    }
+    periods.iter_mut().for_each(|period| in_order(period));
     let has = |measure: &Measure| periods.iter().flatten().all(|met| measure.of(met).is_some());
     let measure = Measure::ALL.into_iter().find(has).unwrap_or(Measure::Wins);
     let mut sequence = Sequence::default();
@@ -172,19 +172,11 @@ pub fn head_to_head(mut periods: Vec<Vec<Meeting>>) -> (Measure, Vec<HeadToHead>
         for met in period {
             let Some(advantage) = measure.of(met) else { continue };
             sum += advantage;
-            sequence.add((advantage + 1.0) / 2.0);
-            let (lower, upper) = sequence.bounds();
-            if decided.is_none() && (lower > 0.5 || upper < 0.5) {
+            if takes(&mut sequence, advantage) && decided.is_none() {
                 decided = Some((number, met.day));
             }
         }
-        let to_advantage = |mean: f64| 2.0 * mean - 1.0;
-        let (lower, upper) = sequence.bounds();
-        let so_far = SoFar {
-            n: sequence.n(),
-            advantage: sequence.mean().map(to_advantage),
-            bounds: (to_advantage(lower), to_advantage(upper)),
-        };
+        let so_far = so_far(&sequence);
         let count = |who: f64| period.iter().filter(|met| Measure::Wins.of(met) == Some(who)).count() as u64;
         HeadToHead {
             wins: count(1.0),
@@ -198,6 +190,30 @@ pub fn head_to_head(mut periods: Vec<Vec<Meeting>>) -> (Measure, Vec<HeadToHead>
     });
     let compared = compared.collect();
     (measure, compared)
+}
+
+/// Sorts meetings: the order of their keys says nothing about who is better.
+fn in_order(met: &mut [Meeting]) {
+    let bits = |met: &Meeting| met.sides.map(|side| side.distance.to_bits());
+    met.sort_unstable_by_key(|met| (met.day, met.key, bits(met)));
+}
+
+/// Adds the next advantage to those before; whether the bounds leave out zero then.
+fn takes(sequence: &mut Sequence, advantage: f64) -> bool {
+    sequence.add((advantage + 1.0) / 2.0);
+    let (lower, upper) = sequence.bounds();
+    lower > 0.5 || upper < 0.5
+}
+
+/// What all advantages so far say.
+fn so_far(sequence: &Sequence) -> SoFar {
+    let to_advantage = |mean: f64| 2.0 * mean - 1.0;
+    let (lower, upper) = sequence.bounds();
+    SoFar {
+        n: sequence.n(),
+        advantage: sequence.mean().map(to_advantage),
+        bounds: (to_advantage(lower), to_advantage(upper)),
+    }
 }
 
 fn accuracy(met: &[Meeting]) -> Option<Difference> {

@@ -2,11 +2,15 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use ::evaluate::{Failure, Reading, Unreadable, evaluate_day};
+use ::evaluate::{Failure, Reading, Unreadable, evaluate_day, judge_day};
 use async_trait::async_trait;
 use catalog::{DEFINED, Definitions, adopt_definitions};
 use event::{Definition, Error, ErrorKind, Kind, Result};
-use fold::{Evaluation, evaluation::Evaluator};
+use fold::{
+    Evaluation,
+    evaluation::{Evaluator, Grouping},
+    paired::Meeting,
+};
 use log::{
     evaluated::{self, At, Content, Head, OfGone},
     expired,
@@ -170,15 +174,37 @@ pub(crate) async fn compute_in_partitions(
     skipped: &Skipped,
     at_once: usize,
 ) -> Result<Result<(Evaluation, u64), Stopped>> {
-    let log = |name: &String| scan::log_named(&day.workspace, day.day, name);
-    let prefix = Prefix {
-        table,
-        day,
-        heads: applied.iter().filter_map(|(name, last)| Some((log(name)?, *last))).collect(),
-        left_out: segments_of(day, skipped),
-        at_once,
-    };
-    match evaluate_day(&prefix, Evaluator::new(by.clone())).await {
+    let prefix = Prefix::new(table, day, applied, skipped, at_once);
+    unless_stopped(day, evaluate_day(&prefix, Evaluator::new(by.clone())).await)
+}
+
+/// What both releases of each pair predicted of the prefix `applied` of a day's logs, prediction by prediction; or which segment cannot
+/// be read.
+pub(crate) async fn met(
+    table: &dyn Table,
+    day: &WorkspaceDay,
+    applied: &Applied,
+    by: &BTreeMap<String, Definition>,
+    skipped: &Skipped,
+    pairs: &[[String; 2]],
+) -> Result<Result<Vec<Vec<Meeting>>, Stopped>> {
+    let prefix = Prefix::new(table, day, applied, skipped, ROWS_AT_ONCE);
+    // Nothing is to be said of any of them alone.
+    let only = pairs.iter().flatten().map(|release| (release.clone(), false)).collect();
+    let grouping = Grouping { only: Some(only), ..Grouping::default() };
+    let evaluator = Evaluator::new(by.clone()).grouped(Arc::new(grouping)).between(pairs);
+    let judged = unless_stopped(day, judge_day(&prefix, evaluator).await)?;
+    Ok(judged.map(|(evaluator, _)| {
+        let duels = evaluator.finish_buckets().duels.into_iter();
+        duels.map(|duels| duels.into_values().flatten().collect()).collect()
+    }))
+}
+
+fn unless_stopped<T>(
+    day: &WorkspaceDay,
+    evaluated: std::result::Result<T, Failure>,
+) -> Result<Result<T, Stopped>> {
+    match evaluated {
         Ok(evaluated) => Ok(Ok(evaluated)),
         Err(Failure::Stopped(Unreadable { log, seq, reason, .. })) => Ok(Err(Stopped { log, seq, reason })),
         Err(Failure::Error(error)) if error.kind() == ErrorKind::Corrupt => {
@@ -201,6 +227,20 @@ struct Prefix<'a> {
     heads: Heads,
     left_out: Arc<Segments>,
     at_once: usize,
+}
+
+impl<'a> Prefix<'a> {
+    fn new(
+        table: &'a dyn Table,
+        day: &'a WorkspaceDay,
+        applied: &Applied,
+        skipped: &Skipped,
+        at_once: usize,
+    ) -> Self {
+        let log = |name: &String| scan::log_named(&day.workspace, day.day, name);
+        let heads = applied.iter().filter_map(|(name, last)| Some((log(name)?, *last))).collect();
+        Self { table, day, heads, left_out: segments_of(day, skipped), at_once }
+    }
 }
 
 #[async_trait]

@@ -12,7 +12,7 @@ use log::{
 use table::Table;
 
 use crate::{
-    WorkspaceDay, alert, board, caught,
+    WorkspaceDay, alert, board, caught, challenges,
     counters::move_old,
     dlq::{self, DeadLetter, Refused, Stopped},
     evaluate::{self, Effort},
@@ -125,6 +125,7 @@ pub async fn task(table: &dyn Table, catalog: &Catalog, letter: &Undone, now: Ti
             // A retry appends nothing; the next sweep does it all.
             OfWorkspace::Pending => pending::check(table, workspace).await,
             OfWorkspace::Answers => catalog.owed_answers(workspace, now).await.map(|_| ()),
+            OfWorkspace::Challenges => challenges::judge(table, catalog, workspace, now).await.map(|_| ()),
             OfWorkspace::Alerts => alert::judge(table, catalog, workspace, now).await.map(|_| ()),
         }
     };

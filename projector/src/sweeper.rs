@@ -22,7 +22,7 @@ use log::{
 use tokio::time::Instant;
 
 use crate::{
-    WorkspaceDay, caught,
+    WorkspaceDay, caught, challenges,
     counters::move_old,
     expire::expire,
     full_sweep::{self, FullSweep},
@@ -138,6 +138,7 @@ impl Shared {
             self.filter_keys(workspace, is_whole, older).await?;
             self.finish_answers(workspace).await?;
             self.resolve_pending(workspace, is_whole, older).await?;
+            self.compare_challengers(workspace).await?;
             self.expire(workspace).await?;
             self.rank(workspace).await?;
             Ok(behind)
@@ -257,6 +258,12 @@ impl Shared {
             }
         }
         Ok(())
+    }
+
+    /// Compares live releases with those that predict beside them.
+    async fn compare_challengers(&self, workspace: &Id) -> Result<()> {
+        let judging = challenges::judge(&*self.table, &self.catalog, workspace, self.now());
+        self.noted(workspace, OfWorkspace::Challenges, judging).await.map(drop)
     }
 
     /// The first of the latest days.

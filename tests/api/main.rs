@@ -14,6 +14,7 @@ mod closing;
 mod counters;
 mod crossings;
 mod custom;
+mod deciding;
 mod definitions;
 mod deliveries;
 mod drift;

@@ -6,13 +6,14 @@ mod review;
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use catalog::{
-    AlertRuleBody, Catalog, CrossedRule, Delivery, Judged, New, NewEntity, NewRun, Noted, PromotionGates,
-    PromotionGatesBody, ReleaseDetails, Role, Run, Webhook,
+    AlertRuleBody, Catalog, Challenge, Challenges, CrossedRule, Delivery, Judged, New, NewEntity, NewRun,
+    Noted, PromotionGates, PromotionGatesBody, ReleaseDetails, Role, Run, Webhook,
 };
 use event::{Clock, Column, Columns, Day, Definition, Kind, Task, Timestamp, Values, Window};
 use fold::{
     alert::{Reading, Standing, replay},
     key_filter::KeyFilterBuilder,
+    paired::{Meeting, Side},
 };
 use ingest::json::read_ndjson;
 use log::{
@@ -181,6 +182,16 @@ async fn cross(catalog: &Catalog, table: &dyn Table, workspace: &event::Id) {
     }
 }
 
+/// A release beside the live one, with two predictions of both.
+async fn challenge(table: &dyn Table, workspace: &event::Id) {
+    let side = |distance| Side { distance, ..Side::default() };
+    let met = |key| Meeting { key, sides: [side(0.1), side(0.4)], ..Meeting::default() };
+    let mut challenge = Challenge::new(["v2", "v1"], "churn", "production", now().day());
+    challenge.ongoing.add(vec![met(1), met(2)]);
+    let all = Challenges { ver: 2, day: now().day(), all: vec![challenge] };
+    table.put(all.to_item(workspace).unwrap(), Condition::Absent).await.unwrap();
+}
+
 /// A run with a metric.
 async fn measured_run(catalog: &Catalog, workspace: &event::Id) -> Run {
     let text = |name: &str, text: &str| [(name.to_owned(), text.to_owned())].into();
@@ -294,6 +305,7 @@ async fn the_page_shows_what_is_stored() {
     gate(&catalog, &model, &release).await;
     keep_stage(&table, workspace.id()).await;
     cross(&catalog, &*table, workspace.id()).await;
+    challenge(&*table, workspace.id()).await;
     let run = measured_run(&catalog, workspace.id()).await;
     let record = record();
     table.put(record.to_item(), Condition::Absent).await.unwrap();
@@ -327,6 +339,7 @@ async fn the_page_shows_what_is_stored() {
         ("Where an alert rule stands", key::standing(workspace.id(), "auc-low")),
         ("That an alert rule crossed", key::crossing(workspace.id(), now().day(), "auc-low", now())),
         ("That it is to be posted to a webhook", delivery(workspace.id())),
+        ("How live releases stand against those beside them", key::challenges(workspace.id())),
         ("A free counter", key::free_counter(&model, "reviews")),
         ("An experiment", key::experiment(workspace.id(), &run.experiment_id())),
         ("A run", key::run(workspace.id(), &run.id)),

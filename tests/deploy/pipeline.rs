@@ -275,6 +275,12 @@ async fn projector(
     let judge =
         async || projector::alert::judge(&*recorded, &catalog, workspace.id(), Clock::system().now()).await;
     assert!(judge().await.unwrap().crossings > 0);
+    // The first time it notes that it is compared from then on.
+    for _ in 0..2 {
+        projector::challenges::judge(&*recorded, &catalog, workspace.id(), Clock::system().now())
+            .await
+            .unwrap();
+    }
     let receiver = Receiver::that(|_| Does::Takes);
     let posted = deliver(&*recorded, &catalog, &receiver, &Clock::system()).await.unwrap();
     assert!(posted.delivered > 0);

@@ -124,7 +124,7 @@ pub(super) fn feed_operation() -> Operation {
         .takes(limit())
         .takes(per_publisher())
         .summary("Tell what is new in what a user follows")
-        .description("New releases, promotions, rollbacks, retirements and alerts; what was not seen comes first, the latest first.")
+        .description("New releases, promotions, rollbacks, retirements, alerts, and comparisons with a live release that are decided; what was not seen comes first, the latest first.")
         .answers(StatusCode::OK, answer("That.", JSON, body))
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND])

@@ -20,7 +20,7 @@ use web::{
 };
 
 use super::api::{ALWAYS, JSON};
-use crate::{ALERT, Action, Happening, HistoryOf, LiveState, MAX_ENTRIES, Service};
+use crate::{ALERT, Action, DECIDED, Happening, HistoryOf, LiveState, MAX_ENTRIES, Service};
 
 /// How many entries are answered when the request does not say how many.
 pub(super) const ENTRIES: usize = 100;
@@ -109,7 +109,7 @@ pub(super) fn happening_schema() -> ObjectBuilder {
         ("entry", entry().description(Some("Its name, to mark it as seen.")).into()),
         ("workspace", schema::id().into()),
         ("at", schema::time().into()),
-        ("what", schema::one_of(Action::ALL.map(Action::name).into_iter().chain([ALERT])).into()),
+        ("what", schema::one_of(Action::ALL.map(Action::name).into_iter().chain([ALERT, DECIDED])).into()),
         ("about", schema::name().description(Some("The release, or the alert.")).into()),
         ("model", schema::nullable(schema::name()).into()),
         ("environment", schema::nullable(schema::name()).into()),

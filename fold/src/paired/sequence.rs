@@ -1,5 +1,7 @@
 //! Bounds of a mean that hold after each number at once.
 
+use serde::{Deserialize, Serialize};
+
 /// Of 100 such sequences at most 5 ever leave out the true mean.
 const ALPHA: f64 = 0.05;
 
@@ -10,7 +12,7 @@ const GREATEST_BET: f64 = 0.5;
 /// empirical Bernstein bounds (Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", 2023,
 /// theorem 2), as `predmix_empbern_twosided_cs` of confseq computes them. It takes for granted that no number says what the next one
 /// will be beyond their mean.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sequence {
     n: u64,
     sum: f64,

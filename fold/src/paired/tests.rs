@@ -151,6 +151,35 @@ proptest! {
         }
     }
 
+    /// Whatever the days are, and whatever is stored of them in between: after each day it is the same.
+    #[test]
+    fn what_goes_on_says_what_all_days_say(
+        days in vec(vec((any::<bool>(), 0u8..=10, 0u8..=10, 0u8..20), 0..40), 1..8),
+    ) {
+        let meeting = |day: u32, key: u64, (real, one, other, odd): (bool, u8, u8, u8)| {
+            let mut met = of_probabilities(key, real, [f64::from(one) / 10.0, f64::from(other) / 10.0]);
+            met.day = day;
+            if odd == 0 {
+                met.sides[1].probability = None;
+            }
+            if odd == 1 {
+                met.sides[0].is_right = None;
+            }
+            met
+        };
+        let days: Vec<Vec<Meeting>> = days.iter().zip(0..).map(|(met, day)| {
+            met.iter().zip(0..).map(|(met, key)| meeting(day, key, *met)).collect()
+        }).collect();
+        let mut ongoing = Ongoing::default();
+        for (number, day) in days.iter().enumerate() {
+            ongoing.add(day.iter().rev().copied().collect());
+            ongoing = serde_json::from_str(&serde_json::to_string(&ongoing).unwrap()).unwrap();
+            let (measure, found) = head_to_head(days[..=number].to_vec());
+            let last = &found[number];
+            prop_assert_eq!(ongoing.says(), (measure, last.so_far, last.decided.is_some()));
+        }
+    }
+
     #[test]
     fn a_probability_is_one(one in 0u64..3_000, other in 0u64..3_000) {
         let p = statistics::mcnemar(one, other);

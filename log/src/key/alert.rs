@@ -1,4 +1,5 @@
-//! The keys of alert rules, of where they stand, of when they crossed, and of what is posted of that.
+//! The keys of alert rules, of where they stand, of when they crossed, and of what is posted of that; and of how live releases stand against
+//! those that predict beside them.
 
 use event::{Day, Id, Timestamp};
 use table::{Key, KeyRange};
@@ -42,6 +43,11 @@ pub fn standings(workspace: &Id) -> KeyRange {
 /// The rule of a key of [`standing`]. `None`, when it is another key.
 pub fn parse_standing(sk: &str) -> Option<&str> {
     sk.strip_prefix("standing#")
+}
+
+/// How live releases stand against those that predict beside them.
+pub fn challenges(workspace: &Id) -> Key {
+    Key::new(judged_partition(workspace), "challenges")
 }
 
 /// That an alert rule crossed on a day; a rule that was deleted and came again is another one, by when it came.
@@ -109,6 +115,7 @@ mod tests {
         assert_eq!(parse_standing("standing#auc-low"), Some("auc-low"));
         let crossed = crossing(&workspace, day, "auc-low", day.start());
         assert_eq!(crossed, Key::new(partition, "crossing#2013-06-01/auc-low/1370044800000000"));
+        assert_eq!(challenges(&workspace), Key::new(partition, "challenges"));
         let range = crossings(&workspace, day, day);
         assert!(range.from <= crossed.sk && crossed.sk <= range.to);
         assert_eq!(parse_alert_rules(&alert_rules(&workspace)), Some(workspace.clone()));

@@ -302,11 +302,13 @@ pub enum OfWorkspace {
     Pending,
     /// Answers of reviewers that were decided are appended.
     Answers,
+    /// Live releases are compared with those that predict beside them.
+    Challenges,
 }
 
 impl OfWorkspace {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Sweep,
         Self::Counters,
         Self::Expiry,
@@ -316,6 +318,7 @@ impl OfWorkspace {
         Self::KeyFilters,
         Self::Pending,
         Self::Answers,
+        Self::Challenges,
     ];
 
     /// Its name in keys.
@@ -330,6 +333,7 @@ impl OfWorkspace {
             Self::KeyFilters => "keys",
             Self::Pending => "pending",
             Self::Answers => "answers",
+            Self::Challenges => "challenges",
         }
     }
 

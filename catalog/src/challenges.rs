@@ -1,0 +1,212 @@
+//! Live releases against those that predict beside them, as far as a projector has compared them: one item a workspace. Nobody derives it
+//! again: what it says was decided once, of what was known then.
+
+use event::{Day, Error, Id, Result, Timestamp};
+use fold::paired::{Measure, Ongoing, SoFar};
+use log::key;
+use serde::{Deserialize, Serialize};
+use table::{Item, Table};
+
+/// Version of the item.
+const ITEM_VERSION: i64 = 1;
+
+/// The most comparisons that go on in a workspace at one time.
+pub const MAX_CHALLENGES: usize = 64;
+
+/// The comparisons of a workspace that go on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Challenges {
+    /// Counts the writes.
+    pub ver: i64,
+    /// The last day that was compared.
+    pub day: Day,
+    /// Of each, how it stands after that day.
+    pub all: Vec<Challenge>,
+}
+
+/// A release that predicts beside the live one of its model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Challenge {
+    /// Where the champion is live.
+    pub environment: String,
+    /// The model, by name.
+    pub model: String,
+    /// The live release.
+    pub champion: String,
+    /// The release that predicts beside it.
+    pub challenger: String,
+    /// The first day on which they were compared.
+    #[serde(with = "day_text")]
+    pub since: Day,
+    /// What is known of the advantage of the challenger.
+    pub ongoing: Ongoing,
+    /// Whether it was told that this is decided.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_told: bool,
+}
+
+/// That a comparison is decided: what those who follow the model are told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// When it was decided.
+    pub at: Timestamp,
+    /// The model, by name.
+    pub model: String,
+    /// The release that predicts beside the live one.
+    pub challenger: String,
+    /// Where the other one is live.
+    pub environment: String,
+    /// What they are told.
+    pub text: String,
+}
+
+mod day_text {
+    use event::Day;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(day: &Day, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(day)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Day, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl Challenges {
+    /// Reads those of a workspace; `None` before the first.
+    ///
+    /// # Errors
+    /// Those of the table, and `Corrupt`.
+    pub async fn load(table: &dyn Table, workspace: &Id) -> Result<Option<Self>> {
+        let item = table.get(&key::challenges(workspace)).await?;
+        item.as_ref().map(Self::from_item).transpose()
+    }
+
+    /// Reads it from its item.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn from_item(item: &Item) -> Result<Self> {
+        item.check_version(ITEM_VERSION)?;
+        let all = serde_json::from_str(item.text("all")?);
+        Ok(Self {
+            ver: item.int("ver")?,
+            day: item.text("day")?.parse().map_err(|_| item.corrupt("`day` is none"))?,
+            all: all.map_err(|error| item.corrupt(format_args!("`all`: {error}")))?,
+        })
+    }
+
+    /// Its item.
+    ///
+    /// # Errors
+    /// `Invalid`, when a number has no JSON.
+    pub fn to_item(&self, workspace: &Id) -> Result<Item> {
+        let all = serde_json::to_string(&self.all).map_err(|error| Error::invalid(error.to_string()))?;
+        let item = Item::new(key::challenges(workspace)).with("v", ITEM_VERSION).with("ver", self.ver);
+        Ok(item.with("day", self.day.to_string()).with("all", all))
+    }
+}
+
+impl Challenge {
+    /// One that begins with a day.
+    pub fn new([challenger, champion]: [&str; 2], model: &str, environment: &str, since: Day) -> Self {
+        Self {
+            environment: environment.to_owned(),
+            model: model.to_owned(),
+            champion: champion.to_owned(),
+            challenger: challenger.to_owned(),
+            since,
+            ongoing: Ongoing::default(),
+            is_told: false,
+        }
+    }
+
+    /// What is to be told now; `None`, when it is not decided, or was told before.
+    pub fn decision(&self, day: Day, at: Timestamp) -> Option<Decision> {
+        let (measure, so_far, is_decided) = self.ongoing.says();
+        (is_decided && !self.is_told).then(|| Decision {
+            at,
+            model: self.model.clone(),
+            challenger: self.challenger.clone(),
+            environment: self.environment.clone(),
+            text: self.says(measure, &so_far, day),
+        })
+    }
+
+    fn says(&self, measure: Measure, so_far: &SoFar, day: Day) -> String {
+        let Self { environment, champion, challenger, since, .. } = self;
+        let advantage = so_far.advantage.unwrap_or_default();
+        let better = if advantage > 0.0 { "better" } else { "worse" };
+        let by = match measure {
+            Measure::Brier => "Brier score",
+            Measure::Accuracy => "accuracy",
+            Measure::Wins => "share of wins less losses",
+        };
+        let ((low, high), n) = (so_far.bounds, so_far.n);
+        format!(
+            "{challenger} is {better} than {champion}, which is live in {environment}: \
+             its advantage by {by} is {advantage:+.4} ({low:+.4} to {high:+.4}) over {n} predictions of both from {since} to {day}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fold::paired::{Meeting, Side};
+
+    use super::*;
+
+    fn meetings(n: u64) -> Vec<Meeting> {
+        let side = |distance| Side { distance, ..Side::default() };
+        (0..n).map(|key| Meeting { key, sides: [side(0.1), side(0.4)], ..Meeting::default() }).collect()
+    }
+
+    fn challenge(n: u64) -> Challenge {
+        let mut challenge =
+            Challenge::new(["v2", "v1"], "delays", "production", "2013-06-01".parse().unwrap());
+        challenge.ongoing.add(meetings(n));
+        challenge
+    }
+
+    /// What a program stored, a later one must read.
+    #[test]
+    fn the_item_of_version_1_stays_readable() {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let told = Challenge { is_told: true, ..challenge(1) };
+        let all = Challenges { ver: 3, day: "2013-06-02".parse().unwrap(), all: vec![told, challenge(0)] };
+        let item = all.to_item(&workspace).unwrap();
+        insta::assert_snapshot!(item.text("all").unwrap());
+        assert_eq!(
+            (item.int("v").unwrap(), item.int("ver").unwrap(), item.text("day").unwrap()),
+            (1, 3, "2013-06-02")
+        );
+        assert_eq!(Challenges::from_item(&item).unwrap(), all);
+        assert!(Challenges::from_item(&item.clone().with("all", "[{}]")).is_err());
+        assert!(Challenges::from_item(&item.with("v", 2)).is_err());
+    }
+
+    #[test]
+    fn as_many_as_there_may_be_fit_in_an_item() {
+        let name = "n".repeat(event::id::MAX_NAME_BYTES);
+        let mut long = Challenge::new([&name, &name], &name, &name, "2013-06-01".parse().unwrap());
+        long.ongoing = challenge(1_000).ongoing;
+        let all = Challenges { ver: i64::MAX, day: long.since, all: vec![long; MAX_CHALLENGES] };
+        let item = all.to_item(&Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap()).unwrap();
+        assert!(item.text("all").unwrap().len() < table::item::MAX_ITEM_BYTES / 2);
+    }
+
+    #[test]
+    fn it_is_told_once_and_in_words() {
+        let day = "2013-06-02".parse().unwrap();
+        assert_eq!(challenge(5).decision(day, Timestamp::default()), None, "too few");
+        let decided = challenge(500).decision(day, Timestamp::default()).unwrap();
+        assert_eq!((decided.challenger.as_str(), decided.environment.as_str()), ("v2", "production"));
+        assert_eq!(
+            decided.text,
+            "v2 is better than v1, which is live in production: its advantage by share of wins less losses is +1.0000 (+0.9532 to +1.0000) over 500 predictions of both from 2013-06-01 to 2013-06-02"
+        );
+        let told = Challenge { is_told: true, ..challenge(500) };
+        assert_eq!(told.decision(day, Timestamp::default()), None);
+    }
+}

@@ -1,0 +1,268 @@
+//! Compares live releases with those that predict beside them, day after day, and tells when it is decided who is better: an event of the feed,
+//! once. The comparison is the one of `query challengers`, of the days since the release became live. Its bounds hold however often one
+//! looks, so it may be stopped at the first day on which they leave out zero.
+//!
+//! A day is compared once, of what the evaluation covers that is stored of it, when it has been over for a day and nothing has come for a day: by
+//! then all that it was made of is closed. A day that still grows, or has no outcomes, is waited for until [`LONGEST_DAYS`] after its end. How all comparisons of the workspace
+//! stand after the day, and what is told, are one transaction, under the condition that nobody else has compared the day. So what is decided
+//! is told once, whatever ends or begins again, and a rebuild does not ask again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use catalog::{Catalog, Challenge, Challenges, LiveState, MAX_CHALLENGES, adopt_definitions, decision_item};
+use event::{Definition, Error, ErrorKind, Id, Kind, Result, Timestamp, time::DAY_MICROS};
+use fold::{Evaluation, paired::Meeting};
+use log::{
+    active,
+    evaluated::{self, At, Head},
+    expired,
+    projection::Applied,
+    scan,
+};
+use table::{Condition, Table, Write, unless_overtaken};
+
+use crate::{
+    WorkspaceDay,
+    dlq::{self, Skipped},
+    evaluate::{SKIPPED, met},
+    stages::closed,
+};
+
+/// The most days of a workspace that are compared at once, each in one reading of its events or several.
+const DAYS_AT_ONCE: usize = 4;
+
+/// For how long nothing must have come for a day, and for how long it must be over.
+const QUIET_SECONDS: i64 = DAY_SECONDS;
+
+/// How many days after its end a day is compared at the latest, of what has come by then.
+pub const LONGEST_DAYS: i64 = 30;
+
+/// The most predictions and outcomes of a day that is compared; one with more counts for nothing.
+pub const MAX_ROWS: u64 = 8_000_000;
+
+/// How many rows the days may have together that are read for several pairs at once.
+const ROWS_AT_ONCE: u64 = 4_000_000;
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// What came of comparing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Days that were compared.
+    pub days: u64,
+    /// Comparisons that were decided.
+    pub decided: u64,
+}
+
+/// Compares on the days of a workspace that are ready by `now`, at most so many that one call stays short. A workspace in which nothing is
+/// live takes two reads, and one whose next day is not over takes one.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`. It may be called again at any time.
+pub async fn judge(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Timestamp) -> Result<Outcome> {
+    let closed = closed(table, now);
+    let mut outcome = Outcome::default();
+    let Some(mut stored) = Challenges::load(table, workspace).await? else {
+        if catalog.live_now(workspace).await?.values().any(|live| !live.is_empty()) {
+            // From today on.
+            let day = now.plus_seconds(-DAY_SECONDS).day();
+            let first = Challenges { ver: 1, day, all: Vec::new() };
+            unless_overtaken(table.put(first.to_item(workspace)?, Condition::Absent).await)?;
+        }
+        return Ok(outcome);
+    };
+    for _ in 0..DAYS_AT_ONCE {
+        let Some(day) = stored.day.next() else { break };
+        let judge = Judge { table, catalog, day: WorkspaceDay { workspace: workspace.clone(), day }, closed };
+        let Some(after) = judge.day(&stored).await? else { break };
+        let Some(decided) = judge.write(&after, now).await? else { break };
+        outcome.days += 1;
+        outcome.decided += decided;
+        stored = after;
+    }
+    Ok(outcome)
+}
+
+/// A day while it is compared.
+struct Judge<'a> {
+    table: &'a dyn Table,
+    catalog: &'a Catalog,
+    day: WorkspaceDay,
+    closed: Timestamp,
+}
+
+impl Judge<'_> {
+    /// How all stands after the day; `None`, when it cannot be compared yet.
+    async fn day(&self, before: &Challenges) -> Result<Option<Challenges>> {
+        let WorkspaceDay { workspace, day } = &self.day;
+        let end = day.start().plus_seconds(DAY_SECONDS);
+        if end.plus_seconds(QUIET_SECONDS) > self.closed {
+            return Ok(None);
+        }
+        let last = Timestamp::from_micros(day.start().micros() + DAY_MICROS - 1).unwrap_or(end);
+        let live = self.catalog.all_live_at(workspace, last).await?;
+        let mut after = Challenges { ver: before.ver + 1, day: *day, all: before.all.clone() };
+        after.all.retain(|one| {
+            let champion = live.get(&one.environment).and_then(|live| live.get(&one.model));
+            champion.is_some_and(|live| live.release == one.champion)
+        });
+        if live.values().all(LiveState::is_empty)
+            || expired::load(self.table, workspace, *day).await?.is_some()
+        {
+            return Ok(Some(after));
+        }
+        let at = At { workspace, version: active::load(self.table, workspace).await?.version, day: *day };
+        let Some((head, evaluation)) = self.evaluated(at).await? else {
+            let is_ready = self.is_ready(&Applied::new(), end).await?;
+            return Ok(is_ready.then_some(after));
+        };
+        if !self.is_ready(&head.applied, end).await? {
+            return Ok(None);
+        }
+        let definitions = adopt_definitions(self.table, workspace).await?;
+        let models = definitions.models();
+        let has_met = |release: &String| {
+            evaluation.releases.get(release).is_some_and(|release| !release.record.is_empty())
+        };
+        let met: BTreeMap<&String, &String> = models.iter().filter(|(release, _)| has_met(release)).collect();
+        begin(&mut after.all, &live, &met, &self.day);
+        let by = definitions.covered(&head.applied).of(*day);
+        if !self.add(&mut after.all, &met, (&head, at.version), &by).await? {
+            return Ok(None);
+        }
+        Ok(Some(after))
+    }
+
+    /// What is stored of the day.
+    async fn evaluated(&self, at: At<'_>) -> Result<Option<(Head, Evaluation)>> {
+        let Some((head, states)) = evaluated::load_plain(self.table, at).await? else { return Ok(None) };
+        let evaluation = Evaluation::from_states(&states);
+        let evaluation = evaluation.map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))?;
+        Ok(Some((head, evaluation)))
+    }
+
+    /// Whether nothing more of the day is waited for: of what it has, all is evaluated and nothing is young; or it has been over for long.
+    async fn is_ready(&self, applied: &Applied, end: Timestamp) -> Result<bool> {
+        if end.plus_seconds(LONGEST_DAYS * DAY_SECONDS) <= self.closed {
+            return Ok(true);
+        }
+        let quiet = self.closed.plus_seconds(-QUIET_SECONDS);
+        let mut has = [false; 2];
+        for (kind, has) in [Kind::Predictions, Kind::Outcomes].into_iter().zip(&mut has) {
+            for head in scan::heads_of_kind(self.table, &self.day.workspace, self.day.day, kind).await? {
+                *has = true;
+                let last = match scan::last_of(self.table, &head.log).await {
+                    // Nobody knows when that came; its dead letter says it.
+                    Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(false),
+                    last => last?,
+                };
+                let is_covered = applied.get(&head.log.name()).is_some_and(|covered| *covered >= head.seq);
+                if !is_covered || last.is_some_and(|last| last.appended_at > quiet) {
+                    return Ok(false);
+                }
+            }
+        }
+        let [has_predictions, has_outcomes] = has;
+        Ok(!has_predictions || has_outcomes)
+    }
+
+    /// Adds the day to the comparisons that are not decided; whether its events could be read.
+    async fn add(
+        &self,
+        all: &mut [Challenge],
+        met_any: &BTreeMap<&String, &String>,
+        (head, version): (&Head, u32),
+        by: &BTreeMap<String, Definition>,
+    ) -> Result<bool> {
+        let wanted = all.iter().filter(|one| !one.is_told);
+        let both = wanted.map(|one| [&one.challenger, &one.champion]);
+        let both = both.filter(|pair| pair.iter().all(|release| met_any.contains_key(release)));
+        // Live in two environments it is compared once.
+        let pairs: BTreeSet<[String; 2]> = both.map(|pair| pair.map(Clone::clone)).collect();
+        if pairs.is_empty() {
+            return Ok(true);
+        }
+        let rows = head.rows.unwrap_or(ROWS_AT_ONCE).max(1);
+        if rows > MAX_ROWS {
+            tracing::warn!(day = %self.day, rows, "this day is too large to compare live releases with others on it");
+            return Ok(true);
+        }
+        let skipped = dlq::skipped(self.table, version, &self.day, SKIPPED).await?;
+        let at_once = usize::try_from(ROWS_AT_ONCE / rows).unwrap_or(1).max(1);
+        let pairs: Vec<[String; 2]> = pairs.into_iter().collect();
+        for some in pairs.chunks(at_once) {
+            let Some(found) = self.met(&head.applied, by, &skipped, some).await? else { return Ok(false) };
+            for ([challenger, champion], meetings) in some.iter().zip(found) {
+                let of = |one: &&mut Challenge| {
+                    !one.is_told && one.challenger == *challenger && one.champion == *champion
+                };
+                all.iter_mut().filter(of).for_each(|one| one.ongoing.add(meetings.clone()));
+            }
+        }
+        Ok(true)
+    }
+
+    /// What both of each pair predicted; `None`, when something cannot be read: then its evaluation has a dead letter.
+    async fn met(
+        &self,
+        applied: &Applied,
+        by: &BTreeMap<String, Definition>,
+        skipped: &Skipped,
+        pairs: &[[String; 2]],
+    ) -> Result<Option<Vec<Vec<Meeting>>>> {
+        match met(self.table, &self.day, applied, by, skipped, pairs).await {
+            // Its events are being deleted: the next round finds it gone.
+            Err(error) if error.kind() == ErrorKind::Incomplete => {
+                match expired::load(self.table, &self.day.workspace, self.day.day).await? {
+                    Some(_) => Ok(None),
+                    None => Err(error),
+                }
+            }
+            found => Ok(found?.ok()),
+        }
+    }
+
+    /// Writes how all stands, and tells what is decided; how much that is. `None`, when somebody else has compared the day.
+    async fn write(&self, after: &Challenges, now: Timestamp) -> Result<Option<u64>> {
+        let WorkspaceDay { workspace, day } = &self.day;
+        let (mut after, mut writes, mut texts) = (after.clone(), Vec::new(), Vec::new());
+        for one in &mut after.all {
+            let Some(decision) = one.decision(*day, now) else { continue };
+            one.is_told = true;
+            let item = decision_item(self.table, workspace, &decision).await?;
+            writes.push(Write::Put(item, Condition::Absent));
+            texts.push(decision.text);
+        }
+        writes.push(Write::Put(after.to_item(workspace)?, Condition::unchanged(after.ver - 1)));
+        let written = unless_overtaken(self.table.transact(writes).await)?;
+        if written.is_some() {
+            texts.iter().for_each(|text| tracing::info!(day = %self.day, "{text}"));
+        }
+        Ok(written.map(|()| texts.len() as u64))
+    }
+}
+
+/// Begins to compare what meets a live release of its model, as far as there is room.
+fn begin(
+    all: &mut Vec<Challenge>,
+    live: &BTreeMap<String, LiveState>,
+    met: &BTreeMap<&String, &String>,
+    day: &WorkspaceDay,
+) {
+    for (environment, state) in live {
+        for (challenger, model) in met {
+            let Some(champion) = state.get(*model).map(|live| &live.release) else { continue };
+            let is_of = |one: &Challenge| {
+                one.environment == *environment && one.model == **model && one.challenger == **challenger
+            };
+            if champion == *challenger || !met.contains_key(champion) || all.iter().any(is_of) {
+                continue;
+            }
+            if all.len() >= MAX_CHALLENGES {
+                tracing::warn!(%day, challenger, champion, "too many comparisons with live releases go on; this one is begun later");
+                continue;
+            }
+            all.push(Challenge::new([challenger, champion], model, environment, day.day));
+        }
+    }
+}
