@@ -5,6 +5,7 @@ mod apply;
 mod crossing;
 mod delivery;
 mod item;
+mod lag;
 mod read;
 mod suggest;
 mod watched;
@@ -19,6 +20,7 @@ pub use apply::Alerts;
 pub use crossing::{CrossedRule, Judged, MAX_CROSSINGS, judged_rules};
 pub use delivery::{Delivery, DeliveryState, MAX_DELIVERIES, TRIED_FOR_SECONDS, Tried};
 pub(crate) use item::{ITEM_VERSION, renewed};
+pub use lag::{Lags, MAX_LAG_DAYS};
 pub use read::MAX_TEST_DAYS;
 pub use suggest::Suggested;
 pub use watched::{ColumnOf, DriftOf, FigureOf, MAX_REFERENCE_DAYS, Watched};
@@ -36,6 +38,9 @@ pub const WINDOW_DAYS: [u32; 3] = [4, 14, 90];
 /// The most days after its end that a day is judged.
 pub const MAX_DELAY_DAYS: u32 = 90;
 
+/// The least threshold of a lag, in seconds: projections are a second or two behind, and that is no lag.
+const LEAST_LAG: f64 = 10.0;
+
 /// An alert rule as people write it, in TOML or JSON. [`AlertRule::of`] checks it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,6 +56,9 @@ pub struct AlertRuleBody {
     /// It watches whether there are events of this kind of a day at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
+    /// It watches how many seconds projections were behind with events of this kind, on any day of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lag: Option<String>,
     /// By which time (UTC) of the day there must be some, such as `06:00`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
@@ -164,6 +172,9 @@ impl AlertRule {
         if delay_days > MAX_DELAY_DAYS {
             return Err(wrong(&format!("`delay` is 0 to {MAX_DELAY_DAYS} days")));
         }
+        if delay_days > 0 && matches!(watched, Watched::Lag(_)) {
+            return Err(wrong("`lag` has no `delay`"));
+        }
         Ok(Self { watched, scope, rule, delay_days, created_at, body })
     }
 
@@ -177,7 +188,11 @@ impl AlertRule {
         let delay = i64::from(self.delay_days) * DAY_SECONDS;
         let seconds = match self.watched {
             Watched::Missing(_, by) => by,
-            Watched::Figure(_) | Watched::Count(_) | Watched::Column(_) | Watched::Drift(_) => DAY_SECONDS,
+            Watched::Figure(_)
+            | Watched::Count(_)
+            | Watched::Column(_)
+            | Watched::Drift(_)
+            | Watched::Lag(_) => DAY_SECONDS,
         };
         day.start().plus_seconds(seconds + delay)
     }
@@ -227,6 +242,9 @@ fn scope(body: &AlertRuleBody, watched: &Watched) -> Result<Scope> {
         {
             Err(Error::invalid("values of tags are not counted by release: name no `release`"))
         }
+        (Watched::Lag(_), Scope::Release(_) | Scope::Live { .. }) => {
+            Err(Error::invalid("`lag` is of the whole workspace: name no `release` and no `model`"))
+        }
         (Watched::Missing(..), Scope::Release(_) | Scope::Live { .. }) => Err(Error::invalid(
             "`missing` is of the whole workspace; of a release take `count` and `below = 1`",
         )),
@@ -242,6 +260,15 @@ fn rule(body: &AlertRuleBody, watched: &Watched) -> Result<Rule> {
     let test = match (watched, body.above, body.below, body.moved) {
         (Watched::Missing(..), None, None, None) => Test::Above(0.5),
         (Watched::Missing(..), ..) => return Err(Error::invalid("`missing` has no threshold")),
+        (Watched::Lag(_), limit, None, None) => match limit.filter(|limit| *limit >= LEAST_LAG) {
+            Some(limit) => Test::Above(limit),
+            None => {
+                return Err(Error::invalid(format!(
+                    "`lag` fires `above` so many seconds, {LEAST_LAG} or more"
+                )));
+            }
+        },
+        (Watched::Lag(_), ..) => return Err(Error::invalid("`lag` has no `below` and no `moved`")),
         (_, Some(limit), None, None) => Test::Above(limit),
         (_, None, Some(limit), None) => Test::Below(limit),
         (_, None, None, Some(limit)) if limit > 0.0 => Test::Moved(limit),
@@ -263,7 +290,7 @@ fn rule(body: &AlertRuleBody, watched: &Watched) -> Result<Rule> {
     if body.window.is_some() && body.moved.is_none() {
         return Err(Error::invalid("`window` belongs to `moved`"));
     }
-    if body.min_n.is_some() && matches!(watched, Watched::Count(_) | Watched::Missing(..)) {
+    if body.min_n.is_some() && matches!(watched, Watched::Count(_) | Watched::Missing(..) | Watched::Lag(_)) {
         return Err(Error::invalid("`min_n` belongs to `figure`, `column` and `drift`"));
     }
     let [least, usual, most] = WINDOW_DAYS;

@@ -9,7 +9,7 @@ use catalog::{
     judged_rules,
 };
 use event::{Day, Error, Id, Kind, Result, Timestamp, Window, fields::FEATURE_PREFIX};
-use fold::alert::{Standing, State, replay};
+use fold::alert::{Reading, Standing, State, Verdict, replay};
 use log::{
     active,
     evaluated::{self, At},
@@ -20,7 +20,7 @@ use log::{
 };
 use table::{Condition, Key, Table, Write, unless_overtaken};
 
-use crate::{WorkspaceDay, deliver, shared::Shared};
+use crate::{WorkspaceDay, deliver, lag, shared::Shared};
 
 /// How often the rules of all workspaces are judged.
 const JUDGE_EVERY: Duration = Duration::from_secs(60);
@@ -53,6 +53,9 @@ pub async fn judge(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Ti
     // In this order: where a rule stands that is not among the rules, that one was deleted.
     let judged = judged_rules(table, workspace).await?;
     let alerts = catalog.alerts(workspace).await?;
+    if alerts.rules.iter().any(|rule| matches!(rule.watched, Watched::Lag(_))) {
+        lag::note(table, workspace, now.plus_seconds(-CLOSED_AFTER_SECONDS)).await?;
+    }
     let mut outcome = Outcome::default();
     for rule in &alerts.rules {
         let judge = Judge { table, catalog, workspace, alerts: &alerts, rule, now };
@@ -122,7 +125,10 @@ impl Judge<'_> {
         };
         let closed = self.now.plus_seconds(-CLOSED_AFTER_SECONDS);
         for ver in (ver..).take(DAYS_AT_ONCE) {
-            let Some(day) = next.filter(|day| self.rule.due(*day) <= closed) else { break };
+            let Some(day) = next else { break };
+            if !self.is_ripe(day, closed).await? {
+                break;
+            }
             let Some(cut) = self.projected(day).await? else { break };
             let Some((after, has_crossed)) = self.day(day, standing, ver, cut).await? else { break };
             standing = after;
@@ -131,6 +137,18 @@ impl Judge<'_> {
             next = day.next();
         }
         Ok(standing.state)
+    }
+
+    /// Whether a day is judged now: it is due, or what the rule says of it does not change any more. The greatest lag of a day only
+    /// grows, so where it is above the threshold people are told at once.
+    async fn is_ripe(&self, day: Day, closed: Timestamp) -> Result<bool> {
+        let rule = self.rule;
+        if rule.due(day) <= closed || !matches!(rule.watched, Watched::Lag(_)) || day.start() > closed {
+            return Ok(rule.due(day) <= closed);
+        }
+        let days = self.catalog.readings(self.workspace, rule, Window::of(day)).await?;
+        let judge = |(_, reading): &(Day, Reading)| rule.rule.judge(rule.rule.measured(reading, &[]));
+        Ok(days.iter().any(|day| judge(day) == Verdict::Breached))
     }
 
     /// When a day is judged: now, and microseconds later for each later day, so that alerts have an order.
@@ -203,8 +221,8 @@ impl Judge<'_> {
                 };
                 (&[Kind::Predictions], self.applied_of(&key).await?)
             }
-            // It reads the log itself.
-            Watched::Missing(..) => return Ok(Some(Applied::new())),
+            // They read the log, and what was noted.
+            Watched::Missing(..) | Watched::Lag(_) => return Ok(Some(Applied::new())),
         };
         let due = self.rule.due(day);
         if self.now < due.plus_seconds(PATIENCE_SECONDS) {

@@ -57,6 +57,7 @@ mod following;
 mod full_sweep;
 pub mod heartbeat;
 pub mod key_filters;
+mod lag;
 pub mod lease;
 mod letter;
 mod lock;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use catalog::{AlertRuleBody, Catalog, CrossedRule, HistoryOf};
-use event::{Clock, Result, Timestamp};
+use event::{Clock, Result, Timestamp, Window};
 use projector::{
     alert::{Outcome, judge},
     rebuild,
@@ -26,6 +26,7 @@ on_both_engines!(
     what_was_decided_stays_when_numbers_change,
     a_day_is_judged_when_it_is_projected,
     a_rule_that_is_deleted_is_forgotten,
+    a_rule_on_lag_fires_while_projections_are_behind_and_once_a_day,
     a_history_with_deaths_and_replays_records_each_crossing_once,
 );
 
@@ -184,6 +185,52 @@ async fn a_rule_that_is_deleted_is_forgotten(world: World) {
     assert_eq!(judged(&scene, "2026-06-04T00:02:00Z").await, Outcome::default());
     assert!(catalog.judged_rules(scene.id()).await.unwrap().is_empty());
     assert_eq!(crossings(&scene).await, ["2026-06-01 few fires"], "what crossed stays");
+}
+
+async fn a_rule_on_lag_fires_while_projections_are_behind_and_once_a_day(world: World) {
+    let scene = scene(world, &[]).await;
+    let catalog = &scene.world.catalog;
+    catalog.delete_alert_rule(scene.id(), "few").await.unwrap();
+    let lag = |name: &str, kind: &str| AlertRuleBody {
+        name: name.into(),
+        lag: Some(kind.into()),
+        above: Some(60.0),
+        ..AlertRuleBody::default()
+    };
+    let rules = vec![lag("behind", "predictions"), lag("other", "outcomes")];
+    catalog.apply_alert_rules(scene.id(), rules, at(CREATED)).await.unwrap();
+    let days = async |now: &str| {
+        let Outcome { days, crossings, firing } = judged(&scene, now).await;
+        (days, crossings, firing)
+    };
+    assert_eq!(days("2026-06-01T13:00:00Z").await, (0, 0, 0));
+    scene.predict_many(&day(2), "v1", 1, "2026-06-02T02:00:00Z").await;
+    // Both rules judge the first day. What was appended 20 s before the closed instant is behind, but not by more than a minute.
+    assert_eq!(days("2026-06-02T02:00:50Z").await, (2, 0, 0));
+    let (one, other) = tokio::join!(days("2026-06-02T02:02:00Z"), days("2026-06-02T02:02:00Z"));
+    assert_eq!((one.1 + other.1, one.2.max(other.2)), (1, 1), "{one:?} {other:?}");
+    let behind = "behind: the lag of predictions in seconds on 2026-06-02 is 90, above 60";
+    assert_eq!(told(&scene).await, [behind]);
+    // It is told once, however long it lasts; and on the day after it is resolved, at its end.
+    assert_eq!(days("2026-06-02T12:00:00Z").await, (0, 0, 1));
+    scene.project().await;
+    assert_eq!(days("2026-06-02T12:01:00Z").await, (0, 0, 1));
+    assert_eq!(days("2026-06-03T00:01:00Z").await, (1, 0, 1), "the other rule judges the second day");
+    assert_eq!(days("2026-06-03T23:59:00Z").await, (0, 0, 1));
+    assert_eq!(days("2026-06-04T00:01:00Z").await, (2, 1, 0));
+    let well = "behind: the lag of predictions in seconds on 2026-06-03 is 0 again";
+    assert_eq!(told(&scene).await, [behind, well]);
+    // Where nobody looked, nothing is known.
+    assert_eq!(days("2026-06-06T00:01:00Z").await, (4, 0, 0));
+    let judged = catalog.judged_rules(scene.id()).await.unwrap();
+    assert_eq!((judged.len(), judged["behind"].standing.state.name()), (2, "no_data"));
+    // A trial says of each day what was seen of it.
+    let window = Window::new(day(1).parse().unwrap(), day(5).parse().unwrap()).unwrap();
+    let rule = catalog.alert_rule(scene.id(), "behind").await.unwrap();
+    let tried = catalog.test_alert_rule(scene.id(), &rule, window, at("2026-06-06T00:01:00Z")).await.unwrap();
+    let values: Vec<Option<f64>> = tried.iter().map(|day| day.reading.value).collect();
+    let most = 10.0 * 60.0 * 60.0 - 30.0;
+    assert_eq!(values, [Some(0.0), Some(most), Some(0.0), Some(0.0), None]);
 }
 
 /// Days of a random history.

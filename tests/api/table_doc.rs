@@ -6,8 +6,8 @@ mod review;
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use catalog::{
-    AlertRuleBody, Catalog, Challenge, Challenges, CrossedRule, Delivery, Judged, New, NewEntity, NewRun,
-    Noted, PromotionGates, PromotionGatesBody, ReleaseDetails, Role, Run, Webhook,
+    AlertRuleBody, Catalog, Challenge, Challenges, CrossedRule, Delivery, Judged, Lags, New, NewEntity,
+    NewRun, Noted, PromotionGates, PromotionGatesBody, ReleaseDetails, Role, Run, Webhook,
 };
 use event::{Clock, Column, Columns, Day, Definition, Kind, Task, Timestamp, Values, Window};
 use fold::{
@@ -182,7 +182,7 @@ async fn cross(catalog: &Catalog, table: &dyn Table, workspace: &event::Id) {
     }
 }
 
-/// A release beside the live one, with two predictions of both.
+/// A release beside the live one, with two predictions of both; and that projections were behind.
 async fn challenge(table: &dyn Table, workspace: &event::Id) {
     let side = |distance| Side { distance, ..Side::default() };
     let met = |key| Meeting { key, sides: [side(0.1), side(0.4)], ..Meeting::default() };
@@ -190,6 +190,8 @@ async fn challenge(table: &dyn Table, workspace: &event::Id) {
     challenge.ongoing.add(vec![met(1), met(2)]);
     let all = Challenges { ver: 2, day: now().day(), all: vec![challenge] };
     table.put(all.to_item(workspace).unwrap(), Condition::Absent).await.unwrap();
+    let lags = Lags::default().with(now().day(), &[(Kind::Predictions, 90)].into()).unwrap();
+    table.put(lags.to_item(workspace), Condition::Absent).await.unwrap();
 }
 
 /// A run with a metric.
@@ -340,6 +342,7 @@ async fn the_page_shows_what_is_stored() {
         ("That an alert rule crossed", key::crossing(workspace.id(), now().day(), "auc-low", now())),
         ("That it is to be posted to a webhook", delivery(workspace.id())),
         ("How live releases stand against those beside them", key::challenges(workspace.id())),
+        ("How far projections were behind", key::lags(workspace.id())),
         ("A free counter", key::free_counter(&model, "reviews")),
         ("An experiment", key::experiment(workspace.id(), &run.experiment_id())),
         ("A run", key::run(workspace.id(), &run.id)),

@@ -15,7 +15,7 @@ use fold::{
 };
 use futures::future::try_join_all;
 use log::{
-    active::{self, of_active},
+    active::of_active,
     evaluated::{self, At},
     expired,
     key::{self, Counted},
@@ -23,7 +23,7 @@ use log::{
 };
 use table::{Item, query_all};
 
-use super::{AlertRule, ColumnOf, DriftOf, FigureOf, MAX_REFERENCE_DAYS, Scope, Watched};
+use super::{AlertRule, ColumnOf, DriftOf, FigureOf, Lags, MAX_REFERENCE_DAYS, Scope, Watched};
 use crate::{Catalog, counts::read_counts, profile_queries, profiles};
 
 /// The most days that a rule is tried on at once.
@@ -73,17 +73,13 @@ impl Catalog {
         match &rule.watched {
             Watched::Count(kind) => return self.counted_days(workspace, rule, *kind, &days).await,
             Watched::Figure(figure) => {
-                let version = active::load(&*self.table, workspace).await?.version;
-                for some in days.chunks(DAYS_AT_ONCE) {
-                    let of = some.iter().map(async |day| {
-                        let Some(release) = self.release_on(workspace, &rule.scope, *day).await? else {
-                            return Ok(Reading::default());
-                        };
-                        let at = At { workspace, version, day: *day };
-                        self.figure_on(at, &release, figure).await
-                    });
-                    readings.extend(try_join_all(of).await?);
-                }
+                let read = |version| self.figure_days(workspace, rule, (figure, version), &days);
+                readings = of_active(&*self.table, workspace, read).await?.1;
+            }
+            Watched::Lag(kind) => {
+                let lags = Lags::load(&*self.table, workspace).await?;
+                let reading = |day: &Day| Reading { value: lags.of(*day, *kind).map(|s| s as f64), n: None };
+                readings = days.iter().map(reading).collect();
             }
             Watched::Column(of) => readings = self.column_days(workspace, rule, of, &days).await?,
             Watched::Drift(drift) => readings = self.drifted_days(workspace, rule, drift, &days).await?,
@@ -108,6 +104,27 @@ impl Catalog {
                 Ok(live.get(model).map(|live| live.release.clone()))
             }
         }
+    }
+
+    /// A figure on each day, of one version of the projections.
+    async fn figure_days(
+        &self,
+        workspace: &Id,
+        rule: &AlertRule,
+        (figure, version): (&FigureOf, u32),
+        days: &[Day],
+    ) -> Result<Vec<Reading>> {
+        let mut readings = Vec::with_capacity(days.len());
+        for some in days.chunks(DAYS_AT_ONCE) {
+            let of = some.iter().map(async |day| {
+                let Some(release) = self.release_on(workspace, &rule.scope, *day).await? else {
+                    return Ok(Reading::default());
+                };
+                self.figure_on(At { workspace, version, day: *day }, &release, figure).await
+            });
+            readings.extend(try_join_all(of).await?);
+        }
+        Ok(readings)
     }
 
     async fn figure_on(&self, at: At<'_>, release: &str, of: &FigureOf) -> Result<Reading> {

@@ -129,7 +129,44 @@ fn the_item_of_version_4_stays_readable() {
     let read = Stored::from_item(&stored).unwrap();
     let column = ColumnOf { column: "tag.carrier".into(), statistic: "null_rate" };
     assert_eq!(read.rules["nulls"].watched, Watched::Column(column));
+    assert_eq!(read.to_item(&workspace).unwrap(), stored.with("v", ITEM_VERSION));
+}
+
+#[test]
+fn the_item_of_version_5_stays_readable() {
+    let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+    let behind = r#"{"name":"behind","lag":"predictions","above":300.0}"#;
+    let fields = [("created_at".to_owned(), Value::from(1)), ("rule".to_owned(), Value::from(behind))];
+    let stored = Item::new(key::alert_rules(&workspace))
+        .with("v", 5)
+        .with("GSI1PK", "alert-rules")
+        .with("GSI1SK", "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV")
+        .with("rule#behind", Value::M(fields.into()));
+    let read = Stored::from_item(&stored).unwrap();
+    assert_eq!(read.rules["behind"].watched, Watched::Lag(event::Kind::Predictions));
     assert_eq!(read.to_item(&workspace).unwrap(), stored);
+}
+
+#[test]
+fn a_rule_on_lag_is_of_a_workspace_and_above_some_seconds() {
+    let lag = || AlertRuleBody { lag: Some("outcomes".into()), above: Some(60.0), ..body("behind") };
+    AlertRule::of(lag(), Timestamp::default()).unwrap();
+    let text = |text: &str| Some(text.to_owned());
+    for (body, reason) in [
+        (AlertRuleBody { lag: text("rows"), ..lag() }, "`lag` is one of predictions"),
+        (AlertRuleBody { count: text("outcomes"), ..lag() }, "`column`, `drift` and `lag`"),
+        (AlertRuleBody { above: None, ..lag() }, "`above` so many seconds"),
+        (AlertRuleBody { above: Some(9.0), ..lag() }, "`above` so many seconds, 10 or more"),
+        (AlertRuleBody { above: None, below: Some(60.0), ..lag() }, "no `below` and no `moved`"),
+        (AlertRuleBody { above: None, moved: Some(5.0), ..lag() }, "no `below` and no `moved`"),
+        (AlertRuleBody { release: text("v1"), ..lag() }, "`lag` is of the whole workspace"),
+        (AlertRuleBody { delay: Some(1), ..lag() }, "`lag` has no `delay`"),
+        (AlertRuleBody { min_n: Some(1), ..lag() }, "`min_n` belongs to"),
+        (AlertRuleBody { by: text("06:00"), ..lag() }, "`by` belongs to `missing`"),
+    ] {
+        let said = why(body.clone());
+        assert!(said.contains(reason), "{body:?}: {said}");
+    }
 }
 
 #[test]
@@ -154,10 +191,10 @@ fn what_is_no_rule_is_refused_with_the_reason() {
     let text = |text: &str| Some(text.to_owned());
     let cases = [
         (body(""), "the name"),
-        (body("x"), "`figure`, `count`, `missing`, `column` and `drift`"),
+        (body("x"), "`figure`, `count`, `missing`, `column`, `drift` and `lag`"),
         (
             AlertRuleBody { figure: text("auc"), ..count() },
-            "`figure`, `count`, `missing`, `column` and `drift`",
+            "`figure`, `count`, `missing`, `column`, `drift` and `lag`",
         ),
         (AlertRuleBody { figure: text("nothing"), ..full() }, "no figure"),
         (AlertRuleBody { count: text("rows"), ..count() }, "`count` is one of predictions"),
@@ -224,7 +261,7 @@ fn what_drift_tags_and_maturity_are_not_is_refused_with_the_reason() {
         (AlertRuleBody { statistic: None, ..column("score", "") }, "`statistic` of score is one of"),
         (AlertRuleBody { release: text("v1"), ..column("tag.x", "null_rate") }, "not counted by release"),
         (AlertRuleBody { reference: text("2026-04-01"), ..column("score", "min") }, "belongs to `drift`"),
-        (AlertRuleBody { drift: text("score"), ..column("score", "min") }, "`column` and `drift`"),
+        (AlertRuleBody { drift: text("score"), ..column("score", "min") }, "`column`, `drift` and `lag`"),
         (AlertRuleBody { drift: text("scores"), ..far() }, "`drift` is a column of predictions"),
         (AlertRuleBody { drift: text("tag."), ..far() }, "`drift` is a column of predictions"),
         (AlertRuleBody { statistic: text("chi2"), ..far() }, "`statistic` of score is one of js_distance"),

@@ -11,6 +11,9 @@ use super::AlertRuleBody;
 /// The most days of a reference.
 pub const MAX_REFERENCE_DAYS: usize = 92;
 
+const WATCHES_ONE: &str =
+    "say what it watches by one of `figure`, `count`, `missing`, `column`, `drift` and `lag`";
+
 /// What a rule watches.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Watched {
@@ -18,6 +21,8 @@ pub enum Watched {
     Figure(FigureOf),
     /// How many events of a kind there are of a day.
     Count(Kind),
+    /// For how many seconds events of a kind waited on a day to be folded, at most.
+    Lag(Kind),
     /// Whether there are events of a kind of a day, by so many seconds after it began.
     Missing(Kind, i64),
     /// A statistic of a column of the predictions.
@@ -63,19 +68,21 @@ impl Watched {
     /// # Errors
     /// `Invalid`, saying what is wrong.
     pub(super) fn of(body: &AlertRuleBody) -> Result<Self> {
-        let watched = match (&body.figure, &body.count, &body.missing, &body.column, &body.drift) {
-            (Some(name), None, None, None, None) => Self::Figure(figure(name, body)?),
-            (None, Some(name), None, None, None) => Self::Count(kind("count", name)?),
-            (None, None, Some(name), None, None) => {
+        let AlertRuleBody {
+            figure: of_figure, count, missing, column: of_column, drift: of_drift, lag, ..
+        } = body;
+        let watched = match (of_figure, count, missing, of_column, of_drift, lag) {
+            (None, None, None, None, None, Some(name)) => Self::Lag(kind("lag", name)?),
+            (Some(name), None, None, None, None, None) => Self::Figure(figure(name, body)?),
+            (None, Some(name), None, None, None, None) => Self::Count(kind("count", name)?),
+            (None, None, Some(name), None, None, None) => {
                 let by = body.by.as_deref().unwrap_or("24:00");
                 Self::Missing(kind("missing", name)?, seconds_of(by)?)
             }
-            (None, None, None, Some(name), None) => Self::Column(column(name, body)?),
-            (None, None, None, None, Some(name)) => Self::Drift(drift(name, body)?),
+            (None, None, None, Some(name), None, None) => Self::Column(column(name, body)?),
+            (None, None, None, None, Some(name), None) => Self::Drift(drift(name, body)?),
             _ => {
-                return Err(Error::invalid(
-                    "say what it watches by one of `figure`, `count`, `missing`, `column` and `drift`",
-                ));
+                return Err(Error::invalid(WATCHES_ONE));
             }
         };
         let belongs = [
@@ -109,6 +116,7 @@ impl Watched {
             }
             Self::Count(kind) => format!("the number of {}", kind.name()),
             Self::Missing(kind, _) => format!("no {}", kind.name()),
+            Self::Lag(kind) => format!("the lag of {} in seconds", kind.name()),
             Self::Column(ColumnOf { column, statistic }) => format!("{statistic} of {column}"),
             Self::Drift(DriftOf { column, statistic, reference }) => {
                 format!("{statistic} of {column} against {reference}")

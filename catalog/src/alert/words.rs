@@ -14,9 +14,11 @@ impl AlertRule {
         };
         let number = day.reading.value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
         let what = match &self.watched {
-            Watched::Figure(_) | Watched::Count(_) | Watched::Column(_) | Watched::Drift(_) => {
-                self.watched.named()
-            }
+            Watched::Figure(_)
+            | Watched::Count(_)
+            | Watched::Column(_)
+            | Watched::Drift(_)
+            | Watched::Lag(_) => self.watched.named(),
             Watched::Missing(kind, _) => {
                 let by = self.body.by.as_deref().unwrap_or("24:00");
                 return match crossing {

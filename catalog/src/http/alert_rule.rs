@@ -39,6 +39,12 @@ fn watched() -> Vec<Field> {
         ("figure", text(schema::string(), "It watches this figure of the evaluations of a release.")),
         ("count", kind("It watches how many events of this kind there are of a day.")),
         ("missing", kind("It fires when there is no event of this kind of a day.")),
+        (
+            "lag",
+            kind(
+                "It watches for how many seconds events of this kind waited to be projected, at most on the day; it fires at once.",
+            ),
+        ),
         ("by", text(time, "With `missing`: by this time (UTC) of the day; 24:00 unless it is given.")),
         (
             "column",

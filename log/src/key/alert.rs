@@ -50,6 +50,11 @@ pub fn challenges(workspace: &Id) -> Key {
     Key::new(judged_partition(workspace), "challenges")
 }
 
+/// How far projections were behind on the last days.
+pub fn lags(workspace: &Id) -> Key {
+    Key::new(judged_partition(workspace), "lag")
+}
+
 /// That an alert rule crossed on a day; a rule that was deleted and came again is another one, by when it came.
 pub fn crossing(workspace: &Id, day: Day, rule: &str, created_at: Timestamp) -> Key {
     let sk = format!("crossing#{day}/{rule}/{}", created_at.micros());
@@ -116,6 +121,7 @@ mod tests {
         let crossed = crossing(&workspace, day, "auc-low", day.start());
         assert_eq!(crossed, Key::new(partition, "crossing#2013-06-01/auc-low/1370044800000000"));
         assert_eq!(challenges(&workspace), Key::new(partition, "challenges"));
+        assert_eq!(lags(&workspace), Key::new(partition, "lag"));
         let range = crossings(&workspace, day, day);
         assert!(range.from <= crossed.sk && crossed.sk <= range.to);
         assert_eq!(parse_alert_rules(&alert_rules(&workspace)), Some(workspace.clone()));
