@@ -1,10 +1,19 @@
-use event::Day;
+use catalog::AlertRuleBody;
+use event::{Day, Kind, NewDefinition};
 use plot::{Chart, Line, Mark, Point};
+use serde_json::json;
+use tests::{
+    engine::Engine,
+    scene::{NOW, Scene},
+    world::at,
+};
 
 use super::{
     SECTIONS, Wanted,
+    ask::Ask,
     page::{Grid, Head, Section, page},
     rows::Cell,
+    sections,
 };
 
 /// Text that would be more than text on a page that does not escape it.
@@ -84,4 +93,86 @@ fn sections_are_chosen_by_their_names() {
     );
     let wrong = Wanted::of(&names(&["drift", "all"])).map(|_| ()).unwrap_err().to_string();
     assert!(wrong.contains("sections: `all` is none of live, figures, compared"), "{wrong}");
+}
+
+#[derive(Debug, clap::Parser)]
+struct Parsed {
+    #[command(flatten)]
+    args: super::ReportArgs,
+}
+
+/// Predictions of three carriers on a day, of which one is always wrong, and their outcomes.
+async fn predict(scene: &Scene, day: &str) {
+    let prediction = |n: usize| {
+        let carrier = ["UA", "AA", "DL"][n % 3];
+        json!({ "key": format!("k{n}"), "predicted_at": format!("{day}T01:00:00Z"), "release": "v1",
+                "score": if n.is_multiple_of(2) { 0.9 } else { 0.1 }, "tags": { "carrier": carrier } })
+    };
+    let outcome = |n: usize| {
+        let is_right = n % 3 != 1;
+        let label = if n.is_multiple_of(2) == is_right { "1" } else { "0" };
+        json!({ "key": format!("k{n}"), "predicted_on": day, "observed_at": format!("{day}T09:00:00Z"), "label": label })
+    };
+    let now = format!("{day}T12:00:00Z");
+    scene.append(Kind::Predictions, (0..60).map(prediction).collect(), &now).await.unwrap();
+    scene.append(Kind::Outcomes, (0..60).map(outcome).collect(), &now).await.unwrap();
+}
+
+/// The cells of the row of a table that begins with some texts.
+fn row<'a>(page: &'a str, begins: &[&str]) -> Vec<&'a str> {
+    let cells = |row: &'a str| -> Vec<&'a str> {
+        let row = row.split("</tr>").next().unwrap_or_default();
+        let cell = |cell: &'a str| cell.split_once('>').map(|(_, text)| text);
+        row.split(['\n'])
+            .flat_map(|line| line.split("<t").skip(1))
+            .filter_map(cell)
+            .map(|text| text.split("</t").next().unwrap_or_default())
+            .collect()
+    };
+    let mut rows = page.split("<tr>").skip(1).map(cells);
+    let found = rows.find(|cells| cells.len() >= begins.len() && cells[..begins.len()] == *begins);
+    found.unwrap_or_else(|| panic!("no row begins with {begins:?}: {page}"))
+}
+
+#[tokio::test]
+async fn what_crossed_and_the_worst_segments_are_rows_of_the_page() {
+    let scene = Scene::on(Engine::Sqlite).await;
+    let new = NewDefinition {
+        splits: Some(vec!["tag.carrier".to_owned()]),
+        from: Some("2026-06-01".parse().unwrap()),
+        ..NewDefinition::default()
+    };
+    scene.ingest(at("2026-06-01T00:00:00Z")).define_model(&scene.workspace, "m", &new).await.unwrap();
+    let wrong = AlertRuleBody {
+        name: "often-wrong".into(),
+        figure: Some("accuracy".into()),
+        release: Some("v1".into()),
+        below: Some(0.8),
+        ..AlertRuleBody::default()
+    };
+    let catalog = &scene.world.catalog;
+    catalog.apply_alert_rules(scene.id(), vec![wrong], at("2026-06-01T00:00:00Z")).await.unwrap();
+    for day in ["2026-06-01", "2026-06-02"] {
+        predict(&scene, day).await;
+    }
+    scene.project().await;
+    let judged =
+        projector::alert::judge(&*scene.table, catalog, scene.id(), at("2026-06-03T00:01:00Z")).await;
+    assert_eq!(judged.unwrap().crossings, 1);
+
+    let words = ["report", "-w", "credit/prod", "--from", "2026-06-01", "--to", "2026-06-02"];
+    let args = <Parsed as clap::Parser>::try_parse_from(words).unwrap().args;
+    let ask = Ask::of(scene.query(at(NOW)), &scene.workspace, &args).await.unwrap();
+    let wanted = Wanted::of(&["segments".to_owned(), "alerts".to_owned()]).unwrap();
+    let text = page(&Head::default(), &sections(&ask, wanted).await.unwrap());
+    let says = "accuracy of v1 on 2026-06-01 is 0.6666666666666666, below 0.8";
+    assert_eq!(row(&text, &["2026-06-01", "often-wrong"]), ["2026-06-01", "often-wrong", "fires", says]);
+    assert_eq!(row(&text, &["often-wrong"]), ["often-wrong", "firing", "2026-06-02"]);
+    let worst = row(&text, &["tag.carrier=AA"]);
+    assert_eq!(worst[1..3], ["v1", "40"], "{worst:?}");
+    let [value, whole, gap] = [worst[4], worst[5], worst[6]].map(|cell| cell.parse::<f64>().unwrap());
+    assert!(value == 0.0 && (whole - 2.0 / 3.0).abs() < 1e-3 && (gap + whole).abs() < 1e-3, "{worst:?}");
+    let good = row(&text, &["tag.carrier=UA"])[4].parse::<f64>().unwrap();
+    assert_eq!(good, 1.0);
+    assert!(text.contains("accuracy of v1 is worst for tag.carrier=AA: 0"), "{text}");
 }
