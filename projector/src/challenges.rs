@@ -4,7 +4,7 @@
 //!
 //! A day is compared once, of what the evaluation covers that is stored of it, when it has been over for a day and nothing has come for a day: by
 //! then all that it was made of is closed. A day that still grows, or has no outcomes, is waited for until [`LONGEST_DAYS`] after its end. How all comparisons of the workspace
-//! stand after the day, and what is told, are one transaction, under the condition that nobody else has compared the day. So what is decided
+//! stand after the day, and the events of the feed, are one transaction, under the condition that nobody else has compared the day. So what is decided
 //! is told once, whatever ends or begins again, and a rebuild does not ask again.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -180,6 +180,7 @@ async fn cross(catalog: &Catalog, table: &dyn Table, workspace: &event::Id) {
     for item in [judged.to_item(workspace, rule.name()), crossed.to_item(workspace), delivery] {
         table.put(item, Condition::Absent).await.unwrap();
     }
+    challenge(table, workspace).await;
 }
 
 /// A release beside the live one, with two predictions of both; and that projections were behind.
@@ -298,16 +299,13 @@ async fn the_page_shows_what_is_stored() {
     let model = create("churn", New::Model { workspace: within(), definition: Definition::of(task) }).await;
     let configuration = create("deep", New::Configuration { workspace: within() }).await;
     let snapshot = create("june", snapshot(&workspace)).await;
-    let user = create("ann", New::User).await;
-    let release = create("v1", release(within())).await;
-    let group = create("risk", New::Group).await;
-    let system = create("nightly", New::System).await;
+    let (user, release) = (create("ann", New::User).await, create("v1", release(within())).await);
+    let (group, system) = (create("risk", New::Group).await, create("nightly", New::System).await);
     let scope = grant(&catalog, &workspace, (&group, &user)).await;
     catalog.count(&model, "reviews", 3, Some("review-17")).await.unwrap();
     gate(&catalog, &model, &release).await;
     keep_stage(&table, workspace.id()).await;
     cross(&catalog, &*table, workspace.id()).await;
-    challenge(&*table, workspace.id()).await;
     let run = measured_run(&catalog, workspace.id()).await;
     let record = record();
     table.put(record.to_item(), Condition::Absent).await.unwrap();
