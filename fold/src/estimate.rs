@@ -16,6 +16,8 @@ pub struct Case {
     pub says_positive: bool,
     /// Whether the positive class is the real one; `None` without truth.
     pub is_positive: Option<bool>,
+    /// What it is worth where the negative class is the real one, and where the positive one is; `None` without costs.
+    pub worth: Option<[f64; 2]>,
 }
 
 /// How probable the positive class is at each score: the isotonic regression of the truth on scores (Zadrozny and Elkan 2002),
@@ -92,15 +94,17 @@ pub struct Expected {
     pub band: (f64, f64),
 }
 
-/// The figures that can be expected, by the names that they have in evaluations, and the greatest that each can be.
-pub const EXPECTED: [(&str, f64); 7] = [
-    ("accuracy", 1.0),
-    ("precision", 1.0),
-    ("recall", 1.0),
-    ("f1", 1.0),
-    ("auc", 1.0),
-    ("brier", 1.0),
-    ("log_loss", f64::INFINITY),
+/// The figures that can be expected, by the names that they have in evaluations, and the least and the greatest that each can be.
+pub const EXPECTED: [(&str, [f64; 2]); 9] = [
+    ("accuracy", [0.0, 1.0]),
+    ("precision", [0.0, 1.0]),
+    ("recall", [0.0, 1.0]),
+    ("f1", [0.0, 1.0]),
+    ("auc", [0.0, 1.0]),
+    ("brier", [0.0, 1.0]),
+    ("log_loss", [0.0, f64::INFINITY]),
+    ("value", [f64::NEG_INFINITY, f64::INFINITY]),
+    ("value_per_prediction", [f64::NEG_INFINITY, f64::INFINITY]),
 ];
 
 /// How many bytes of memory each case takes while figures are made.
@@ -115,15 +119,17 @@ pub fn expected<'a>(
 ) -> [Option<Expected>; EXPECTED.len()] {
     let mut cases: Vec<Likely> = cases.into_iter().map(|case| Likely::new(case, calibration)).collect();
     // Sums must not depend on the order in which predictions came.
+    let worth = |case: &Likely| case.worth.map(|worth| worth.map(f64::to_bits));
     cases.sort_unstable_by(|one, other| {
-        one.score.total_cmp(&other.score).then(one.says.total_cmp(&other.says))
+        let by_score = one.score.total_cmp(&other.score).then(one.says.total_cmp(&other.says));
+        by_score.then_with(|| worth(one).cmp(&worth(other)))
     });
-    let mut greatest = EXPECTED.iter().map(|(_, greatest)| *greatest);
+    let mut limits = EXPECTED.iter().map(|(_, limits)| *limits);
     figures_of(&cases).map(|(value, deviation)| {
-        let most = greatest.next().unwrap_or(f64::INFINITY);
+        let [least, most] = limits.next().unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
         let (low, high) = (value - NORMAL_975 * deviation, value + NORMAL_975 * deviation);
         // What divides by zero is not defined.
-        value.is_finite().then(|| Expected { value, band: (low.max(0.0), high.min(most)) })
+        value.is_finite().then(|| Expected { value, band: (low.max(least), high.min(most)) })
     })
 }
 
@@ -132,6 +138,7 @@ fn figures_of(cases: &[Likely]) -> [(f64, f64); EXPECTED.len()] {
     let sum = |of: fn(&Likely) -> f64| cases.iter().map(of).sum::<f64>();
     let (positives, said, hits) = (sum(|case| case.p), sum(|case| case.says), sum(|case| case.p * case.says));
     let (recall, f1) = (hits / positives, 2.0 * hits / (said + positives));
+    let (priced, value) = value(cases);
     [
         mean(cases, |case, real| if case.says == real { 1.0 } else { 0.0 }),
         (hits / said, deviation(cases, |case| case.says / said)),
@@ -140,7 +147,19 @@ fn figures_of(cases: &[Likely]) -> [(f64, f64); EXPECTED.len()] {
         auc(cases),
         mean(cases, |case, real| (case.score - real) * (case.score - real)),
         mean(cases, |case, real| log_loss(case.score, real)),
+        if priced > 0.0 { value } else { (f64::NAN, f64::NAN) },
+        (value.0 / priced, value.1 / priced),
     ]
+}
+
+/// How many predictions have costs, what these are worth together, and the standard deviation of that.
+fn value(cases: &[Likely]) -> (f64, (f64, f64)) {
+    let priced = || cases.iter().filter_map(|case| Some((case.p, case.worth?)));
+    let worth = priced().map(|(p, [negative, positive])| p * positive + (1.0 - p) * negative).sum::<f64>();
+    let change = |(p, [negative, positive]): (f64, [f64; 2])| {
+        p * (1.0 - p) * (positive - negative) * (positive - negative)
+    };
+    (priced().count() as f64, (worth, priced().map(change).sum::<f64>().sqrt()))
 }
 
 /// A prediction, and how probable the positive class is.
@@ -149,12 +168,14 @@ struct Likely {
     /// 1 when the prediction says the positive class, else 0.
     says: f64,
     p: f64,
+    /// As [`Case::worth`].
+    worth: Option<[f64; 2]>,
 }
 
 impl Likely {
     fn new(case: &Case, calibration: &Calibration) -> Self {
         let says = f64::from(u8::from(case.says_positive));
-        Self { score: case.score, says, p: calibration.probability(case.score) }
+        Self { score: case.score, says, p: calibration.probability(case.score), worth: case.worth }
     }
 }
 

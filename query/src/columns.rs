@@ -72,8 +72,10 @@ impl What {
             // What is broken down by a column has it.
             What::Rollups => Kind::Metrics.families().iter().collect(),
             What::Evaluations | What::Maturity => breakdown::families().chain([&CUSTOM_FIGURES]).collect(),
-            What::Classes | What::Confusion | What::HeadToHead => breakdown::families().collect(),
-            What::Drift | What::Estimates | What::Segments | What::Challengers => Vec::new(),
+            What::Classes | What::Confusion | What::HeadToHead | What::Estimates => {
+                breakdown::families().collect()
+            }
+            What::Drift | What::Segments | What::Challengers => Vec::new(),
         }
     }
 

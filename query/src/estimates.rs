@@ -11,7 +11,7 @@ use event::{Error, Period, Result, Window, fields::FieldType};
 use fold::{
     Figure,
     estimate::{BYTES_OF_EXPECTED, Calibration, EXPECTED, Expected, expected},
-    evaluation::ReleaseEvaluation,
+    evaluation::{Bucket, By, ReleaseEvaluation, Value},
     figure,
 };
 use polars::prelude::DataFrame;
@@ -28,10 +28,16 @@ use crate::{
 };
 
 const NUMBER: ColumnType = ColumnType::Field(FieldType::Float);
+const TEXT: ColumnType = ColumnType::Field(FieldType::Text);
+
+/// Of how many rows it is said why they are not there.
+const MAX_WARNINGS: usize = 10;
 
 /// A row before its cells are made.
 struct Estimated<'a> {
     release: &'a str,
+    /// By the columns that it is broken down by.
+    values: &'a [String],
     n: usize,
     judged: usize,
     of: Option<&'a ReleaseEvaluation>,
@@ -43,7 +49,7 @@ struct Estimated<'a> {
 type Place = (&'static str, ColumnType, fn(&Estimated<'_>) -> Cell);
 
 const PLACES: [Place; 3] = [
-    (breakdown::RELEASE, ColumnType::Field(FieldType::Text), |row| Cell::Text(Some(row.release.to_owned()))),
+    (breakdown::RELEASE, TEXT, |row| Cell::Text(Some(row.release.to_owned()))),
     ("n", ColumnType::Count, |row| Cell::Int(Some(row.n as u64))),
     ("labelled", ColumnType::Count, |row| Cell::Int(Some(row.judged as u64))),
 ];
@@ -64,7 +70,7 @@ const MAIN: [&str; 3] = ["accuracy", "auc", "f1"];
 
 /// The columns of figures: their names, the place of the figure and the part of it.
 static FIGURES: LazyLock<Vec<(String, usize, &'static Part)>> = LazyLock::new(|| {
-    let of = |(at, (name, _)): (usize, &'static (&str, f64))| {
+    let of = |(at, (name, _)): (usize, &'static (&str, [f64; 2]))| {
         PARTS.iter().map(move |part| (format!("{name}{}", part.0), at, part))
     };
     EXPECTED.iter().enumerate().flat_map(of).collect()
@@ -92,8 +98,10 @@ pub(crate) fn check(what: What, words: &Words<'_>, period: Period) -> Result<()>
             "reference: name the days whose truth says what a score means, such as 2013-04-01..2013-05-31",
         ));
     }
-    if words.by.is_some_and(|by| by != breakdown::RELEASE) {
-        return Err(Error::invalid("by: estimates are by release"));
+    if words.by.is_some_and(|by| by.split(',').any(|name| name.trim() == breakdown::MODEL)) {
+        return Err(Error::invalid(
+            "by: a score means what it means to its release, so estimates are by release, not by model",
+        ));
     }
     match period {
         Period::Hour => {
@@ -123,48 +131,74 @@ pub(crate) async fn estimates(
     let sizes =
         reference.iter().chain(&periods).flat_map(|period| period.buckets.cases.values().map(Vec::len));
     reading.grow((sizes.max().unwrap_or(0) * BYTES_OF_EXPECTED) as u64).await?;
-    let (request, reading) = (request.clone(), Arc::clone(reading));
+    let (request, reading, by) = (request.clone(), Arc::clone(reading), prepared.grouping.by);
     let estimating = work::run(move || {
         reading.hold.check()?;
-        rows_of(&reference, &periods, &request, &reading)
+        rows_of((&reference, &periods), &by, &request, &reading)
     });
     estimating.await.map_err(|error| Error::unavailable("estimating was interrupted").because(error))?
 }
 
 fn rows_of(
-    reference: &[PeriodBuckets],
-    periods: &[PeriodBuckets],
+    (reference, periods): (&[PeriodBuckets], &[PeriodBuckets]),
+    by: &[By],
     request: &Request,
     reading: &Reading,
 ) -> Result<DataFrame> {
     let cases = reference.iter().flat_map(|period| &period.buckets.cases);
-    let calibrations: BTreeMap<&str, Calibration> =
-        cases.filter_map(|(bucket, cases)| Some((bucket.name.as_str(), Calibration::of(cases)?))).collect();
+    // What a score means is said by the predictions that have the same values.
+    let calibrations: BTreeMap<(&str, &[Value]), Calibration> =
+        cases.filter_map(|(bucket, cases)| Some((place(bucket), Calibration::of(cases)?))).collect();
     let mut lacking = BTreeSet::new();
     let mut rows = Vec::<Row>::new();
     for period in periods {
         for (bucket, cases) in &period.buckets.cases {
             reading.hold.check()?;
-            let release = bucket.name.as_str();
-            let Some(calibration) = calibrations.get(release) else {
-                lacking.insert(release);
+            let Some(calibration) = calibrations.get(&place(bucket)) else {
+                lacking.insert(place(bucket));
                 continue;
             };
+            let release = bucket.name.as_str();
+            let values: Vec<String> =
+                by.iter().zip(&bucket.values).map(|(by, value)| breakdown::text_of(by, value)).collect();
             let judged = || cases.iter().filter(|case| case.is_positive.is_some());
             let of_judged = expected(judged(), calibration);
             let both = expected(cases, calibration).into_iter().zip(of_judged);
             let of = period.buckets.buckets.iter().find(|(of, _)| of == bucket).map(|(_, of)| of);
             let expected = both.map(|(of_all, of_judged)| [of_all, of_judged]).collect();
-            let row = Estimated { release, n: cases.len(), judged: judged().count(), of, expected };
+            let row = Estimated {
+                release,
+                values: &values,
+                n: cases.len(),
+                judged: judged().count(),
+                of,
+                expected,
+            };
             rows.push((period.day, cells(&row)));
         }
     }
-    for release in lacking.into_iter().filter(|name| request.release.as_ref().is_none_or(|of| of == name)) {
+    let asked = |(name, _): &(&str, &[Value])| request.release.as_ref().is_none_or(|of| of == name);
+    let lacking: Vec<_> = lacking.into_iter().filter(asked).collect();
+    for (release, values) in lacking.iter().take(MAX_WARNINGS) {
+        let of = by.iter().zip(*values);
+        let of = of.map(|(by, value)| format!(" with {}={}", by.column(), breakdown::text_of(by, value)));
+        let of = of.collect::<Vec<_>>().join(" and");
         reading.warn(format!(
-            "nothing is expected of {release}: in the reference it has no outcomes of both classes that judge scores from 0 to 1"
+            "nothing is expected of {release}{of}: in the reference it has no outcomes of both classes that judge scores from 0 to 1"
         ));
     }
-    series(&columns().collect::<Vec<_>>(), &rows, request)
+    if let more @ 1.. = lacking.len().saturating_sub(MAX_WARNINGS) {
+        reading.warn(format!("nothing is expected of {more} more, for the same reason"));
+    }
+    let names = request.breakdown.columns.iter().map(|column| (column.as_str(), TEXT));
+    let mut all: Vec<(&str, ColumnType)> = columns().collect();
+    all.splice(1..1, names);
+    series(&all, &rows, request)
+}
+
+/// Of what a bucket is, in any period.
+fn place(bucket: &Bucket) -> (&str, &[Value]) {
+    (&bucket.name, &bucket.values)
 }
 
 fn cells(row: &Estimated<'_>) -> Vec<Cell> {
@@ -173,5 +207,7 @@ fn cells(row: &Estimated<'_>) -> Vec<Cell> {
         let real = Figure::named(EXPECTED[*at].0).and_then(|figure| figure.number(&real, None));
         Cell::Float((part.2)(real, row.expected[*at]))
     };
-    PLACES.iter().map(|(.., read)| read(row)).chain(FIGURES.iter().map(figure)).collect()
+    let places = |places: &'static [Place]| places.iter().map(|(.., read)| read(row));
+    let values = row.values.iter().cloned().map(|value| Cell::Text(Some(value)));
+    places(&PLACES[..1]).chain(values).chain(places(&PLACES[1..])).chain(FIGURES.iter().map(figure)).collect()
 }

@@ -153,12 +153,11 @@ impl What {
     /// Whether it takes a word that only what is made of evaluations takes.
     pub(crate) fn takes(self, word: &str) -> bool {
         match word {
-            "interval" | "costs" | "mature" => self == What::Evaluations,
+            "interval" | "mature" => self == What::Evaluations,
+            "costs" => matches!(self, What::Evaluations | What::Estimates),
             "reference" => matches!(self, What::Drift | What::Estimates),
             "exact" => self == What::Drift,
-            "by" | "bins" => {
-                self.is_judged() && !matches!(self, What::Estimates | What::Segments | What::Challengers)
-            }
+            "by" | "bins" => self.is_judged() && !matches!(self, What::Segments | What::Challengers),
             "environment" | "shadow" => {
                 matches!(self, What::Evaluations | What::Classes | What::Confusion)
             }

@@ -13,6 +13,8 @@ on_both_engines!(
     World::on:
     days_without_truth_have_figures_that_are_expected,
     what_was_expected_then_is_read_again,
+    what_is_expected_of_a_value_of_a_tag_is_what_scores_meant_with_it,
+    what_predictions_are_expected_to_be_worth,
 );
 
 const REFERENCE: &str = "2026-05-01..2026-05-02";
@@ -90,9 +92,10 @@ async fn days_without_truth_have_figures_that_are_expected(world: World) {
     assert_eq!(none, [""; 0]);
     for (wrong, because) in [
         (Words { reference: None, ..words("day") }, "reference: name the days"),
-        (Words { by: Some("tag.city"), ..words("day") }, "by: estimates are by release"),
+        (Words { by: Some("model"), ..words("day") }, "so estimates are by release, not by model"),
         (Words { group_by: Some("hour"), ..words("day") }, "not of hours"),
-        (Words { bins: Some("3"), ..words("day") }, "bins: `estimates` does not take it"),
+        (Words { bins: Some("3"), ..words("day") }, "bins: only features have bins"),
+        (Words { interval: true, ..words("day") }, "`estimates` does not take it"),
     ] {
         let refusal = Request::parse(What::Estimates, &wrong).unwrap_err().to_string();
         assert!(refusal.contains(because), "{refusal}");
@@ -115,4 +118,74 @@ async fn what_was_expected_then_is_read_again(world: World) {
     let other = Words { reference: Some("2026-04-01"), cut: Some(&cut), ..words(columns) };
     let refusal = Request::parse(What::Estimates, &other).unwrap_err().to_string();
     assert!(refusal.contains("cut: it is of 2026-05-01 to 2026-06-02"), "{refusal}");
+}
+
+/// So many predictions with a score of 0.9 and a tag, of which the first `positive` are of the positive class; without truth when `None`.
+async fn tagged(scene: &Scene, day: &str, tag: &str, n: usize, positive: Option<usize>) {
+    let key = |number: usize| format!("{tag}{number}");
+    let event = |number: usize| {
+        json!({ "key": key(number), "predicted_at": format!("{day}T01:00:00Z"), "release": "v1",
+                "score": if number.is_multiple_of(2) { 0.9 } else { 0.2 }, "tags": { "city": tag } })
+    };
+    scene.append(Kind::Predictions, (0..n).map(event).collect(), APPENDED).await.unwrap();
+    let Some(positive) = positive else { return };
+    let event = |number: usize| {
+        json!({ "key": key(number), "predicted_on": day, "observed_at": format!("{day}T02:00:00Z"),
+                "label": if number < positive { "1" } else { "0" } })
+    };
+    scene.append(Kind::Outcomes, (0..n).map(event).collect(), APPENDED).await.unwrap();
+}
+
+async fn what_is_expected_of_a_value_of_a_tag_is_what_scores_meant_with_it(world: World) {
+    let scene = Scene::new(world).await;
+    // In Oslo a score of 0.9 comes true in three of four and 0.2 in two of four; in Rome in one of four, and never.
+    let mut number = 0;
+    for (city, high, low) in [("oslo", 3, 2), ("rome", 1, 0)] {
+        for (score, positive) in [(0.9, high), (0.2, low)] {
+            for of in 0..4 {
+                number += 1;
+                let prediction = json!([{ "key": format!("r{number}"), "predicted_at": "2026-05-01T01:00:00Z", "release": "v1",
+                                          "score": score, "tags": { "city": city } }]);
+                let outcome = json!([{ "key": format!("r{number}"), "predicted_on": "2026-05-01", "observed_at": "2026-05-01T02:00:00Z",
+                                       "label": if of < positive { "1" } else { "0" } }]);
+                scene.append(Kind::Predictions, prediction, APPENDED).await.unwrap();
+                scene.append(Kind::Outcomes, outcome, APPENDED).await.unwrap();
+            }
+        }
+    }
+    tagged(&scene, "2026-06-01", "oslo", 4, None).await;
+    tagged(&scene, "2026-06-01", "rome", 4, Some(1)).await;
+    tagged(&scene, "2026-06-01", "bern", 2, None).await;
+    let columns = "day,release,tag.city,n,labelled,accuracy_expected,accuracy,accuracy_gap";
+    let by = Words { by: Some("tag.city"), ..words(columns) };
+    let (rows, warnings) = asked(&scene, &by).await;
+    assert_eq!(rows, ["2026-06-01,v1,oslo,4,0,0.625,,", "2026-06-01,v1,rome,4,4,0.625,0.75,0.125"]);
+    assert_eq!(warnings.len(), 1);
+    assert!(
+        warnings[0].starts_with("nothing is expected of v1 with tag.city=bern: in the reference"),
+        "{warnings:?}"
+    );
+    // All together a score means what it meant in all cities.
+    let (all, _) = asked(&scene, &words("release,n,labelled,accuracy_expected")).await;
+    assert_eq!(all, ["v1,10,4,0.625"]);
+}
+
+async fn what_predictions_are_expected_to_be_worth(world: World) {
+    let scene = scene(world).await;
+    // Of eight with 0.9 six are expected to be right, and of eight with 0.2 two are positive after all.
+    let costs = Words {
+        costs: Some("tp=10,tn=1,fp=4,fn=20"),
+        ..words("day,value_expected,value,value_gap,value_per_prediction_expected")
+    };
+    let (rows, _) = asked(&scene, &costs).await;
+    let worth = 6.0 * 10.0 - 2.0 * 4.0 + 6.0 - 2.0 * 20.0;
+    let real = 4.0 * 10.0 - 4.0 * 4.0 + 4.0 - 4.0 * 20.0;
+    let per = worth / 16.0;
+    let gap: f64 = real - worth;
+    assert_eq!(
+        rows,
+        [format!("2026-06-01,{worth:?},,,{per:?}"), format!("2026-06-02,{worth:?},{real:?},{gap:?},{per:?}")]
+    );
+    let (without, _) = asked(&scene, &words("value_expected,value_per_prediction_expected")).await;
+    assert_eq!(without, [",", ","]);
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use super::*;
 
 fn case(score: f64, says_positive: bool, is_positive: Option<bool>) -> Case {
-    Case { score, says_positive, is_positive }
+    Case { score, says_positive, is_positive, worth: None }
 }
 
 #[test]
@@ -32,6 +32,7 @@ fn what_is_not_defined_is_not_expected() {
     assert_eq!(named("precision"), None);
     assert_eq!(named("accuracy").unwrap().value, 0.75);
     assert!(named("recall").unwrap().value == 0.0);
+    assert_eq!((named("value"), named("value_per_prediction")), (None, None), "without costs");
 }
 
 fn close(found: Option<Expected>, known: &Value, tolerance: f64, what: &str) {
@@ -76,13 +77,59 @@ fn expected_figures_are_those_of_the_reference() {
     assert!(chunks > 10, "{chunks}");
 }
 
+#[test]
+fn what_predictions_are_worth_is_that_of_the_reference() {
+    let read = |name: &str| -> Value {
+        let path = format!("{}/../tests/reference/{name}", env!("CARGO_MANIFEST_DIR"));
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    };
+    let (sets, known) = (read("estimates.json"), read("estimates_value.json"));
+    let costs = ["tp", "tn", "fp", "fn"].map(|name| known["costs"][name].as_f64().unwrap());
+    let [gain_of_positive, gain_of_negative, cost_of_positive, cost_of_negative] = costs;
+    let priced = |rows: &Value| -> Vec<Case> {
+        let worth = |says_positive| match says_positive {
+            true => [-cost_of_positive, gain_of_positive],
+            false => [gain_of_negative, -cost_of_negative],
+        };
+        cases_of(rows)
+            .into_iter()
+            .map(|case| Case { worth: Some(worth(case.says_positive)), ..case })
+            .collect()
+    };
+    let place = |name: &str| EXPECTED.iter().position(|(known, _)| *known == name).unwrap();
+    let mut chunks = 0;
+    for (name, set) in sets.as_object().unwrap() {
+        let calibration = Calibration::of(&cases_of(&set["reference"])).unwrap();
+        let known = known["sets"][name].as_array().unwrap();
+        assert_eq!(known.len(), set["chunks"].as_array().unwrap().len());
+        for (chunk, known) in set["chunks"].as_array().unwrap().iter().zip(known) {
+            let found = expected(&priced(&chunk["cases"]), &calibration);
+            for figure in ["value", "value_per_prediction"] {
+                let found = found[place(figure)].unwrap();
+                for (found, part) in [(found.value, "value"), (found.band.0, "low"), (found.band.1, "high")] {
+                    let known = known[figure][part].as_f64().unwrap();
+                    assert!(
+                        (found - known).abs() <= 1e-9 * known.abs().max(1.0),
+                        "{name}: {figure} {part}: {found}, not {known}"
+                    );
+                }
+            }
+            chunks += 1;
+        }
+    }
+    assert!(chunks > 10, "{chunks}");
+}
+
 proptest! {
     #[test]
     fn the_order_of_predictions_says_nothing(
         rows in prop::collection::vec((0u32..=20, any::<bool>(), prop::option::of(any::<bool>())), 2..60),
         by in 0usize..60,
     ) {
-        let cases: Vec<Case> = rows.iter().map(|(score, says, real)| case(f64::from(*score) / 20.0, *says, *real)).collect();
+        let worth = |score: u32| (!score.is_multiple_of(3)).then(|| [f64::from(score) / 7.0, -0.3]);
+        let cases: Vec<Case> = rows.iter().map(|(score, says, real)| {
+            Case { worth: worth(score * 5 + u32::from(*says)), ..case(f64::from(*score) / 20.0, *says, *real) }
+        }).collect();
         let mut turned = cases.clone();
         turned.rotate_left(by % cases.len());
         let calibration = Calibration::of(&cases);
@@ -110,7 +157,9 @@ fn bands_hold_as_often_as_they_say() {
         let cases: Vec<Case> = (0..n)
             .map(|_| {
                 let score = draw();
-                case(score, score >= 0.4, Some(draw() < calibration.probability(score)))
+                let says = score >= 0.4;
+                let worth = Some(if says { [-2.0, 3.0] } else { [0.5, -4.0] });
+                Case { worth, ..case(score, says, Some(draw() < calibration.probability(score))) }
             })
             .collect();
         let real = Calibration { points: vec![(0.0, 0.0), (1.0, 1.0)] };
@@ -134,6 +183,7 @@ fn realised(cases: &[Case], certain: &Calibration) -> [f64; EXPECTED.len()] {
         score: case.score,
         says: f64::from(u8::from(case.says_positive)),
         p: certain.probability(f64::from(u8::from(case.is_positive == Some(true)))),
+        worth: case.worth,
     };
     let mut likely: Vec<Likely> = cases.iter().map(likely).collect();
     likely.sort_unstable_by(|one, other| one.score.total_cmp(&other.score));
