@@ -52,7 +52,7 @@ const PAGES: [(&str, usize); 11] = [
     ("docs/reviewing.md", 0),
     ("docs/lake.md", 0),
     ("docs/catalog.md", 0),
-    ("docs/operating.md", 10),
+    ("docs/operating.md", 11),
     ("docs/operations.md", 0),
     ("docs/security.md", 0),
 ];
