@@ -204,7 +204,7 @@ mod tests {
         assert_eq!((decided.challenger.as_str(), decided.environment.as_str()), ("v2", "production"));
         assert_eq!(
             decided.text,
-            "v2 is better than v1, which is live in production: its advantage by share of wins less losses is +1.0000 (+0.9532 to +1.0000) over 500 predictions of both from 2013-06-01 to 2013-06-02"
+            "v2 is better than v1, which is live in production: its advantage by share of wins less losses is +1.0000 (+0.9699 to +1.0000) over 500 predictions of both from 2013-06-01 to 2013-06-02"
         );
         let told = Challenge { is_told: true, ..challenge(500) };
         assert_eq!(told.decision(day, Timestamp::default()), None);

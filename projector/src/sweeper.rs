@@ -6,6 +6,8 @@
 //! all days of the workspaces whose turn it is ([`crate::rotation`]). What a sweep finds is scheduled at once. A failure of
 //! the table has only the workspaces tried again in which it happened.
 
+mod tasks;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem::take,
@@ -22,16 +24,11 @@ use log::{
 use tokio::time::Instant;
 
 use crate::{
-    WorkspaceDay, caught, challenges,
-    counters::move_old,
-    expire::expire,
+    WorkspaceDay, caught,
     full_sweep::{self, FullSweep},
-    key_filters,
     lock::lock,
-    pending::{self, Resolved},
     rotation,
     shared::{Extent, Request, Shared, add, waits},
-    stages::{self, Made},
     status,
     sweep::{Behind, sweep_days, sweep_version},
 };
@@ -41,11 +38,6 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// How many workspaces are swept at once: with short reads, between which those of folds have their turn.
 const WORKSPACES_AT_ONCE: usize = 4;
-
-/// How many days before today are among the latest.
-const LATEST_DAYS: i64 = 3;
-
-const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// From how many hours on a clock that is ahead of the table's time is reported.
 const TOLERATED_HOURS: i64 = 24;
@@ -199,90 +191,6 @@ impl Shared {
         let now = Instant::now();
         let mut schedule = self.schedule();
         unwritten.into_iter().for_each(|day| schedule.mark(day, None, Some(mark), now));
-    }
-
-    /// Moves the counters of older versions out of the workspace's page.
-    async fn move_counters(&self, workspace: &Id) -> Result<()> {
-        let moving = move_old(&*self.table, workspace);
-        let counters = self.noted(workspace, OfWorkspace::Counters, moving).await?.unwrap_or(0);
-        if counters > 0 {
-            tracing::info!(%workspace, counters, "moved counters out of the workspace's page");
-        }
-        Ok(())
-    }
-
-    /// Keeps evaluations as they stood at ages that days have reached.
-    async fn keep_stages(&self, workspace: &Id, older: &BTreeSet<Day>) -> Result<()> {
-        let making = stages::make(&*self.table, workspace, older, self.now());
-        let made = self.noted(workspace, OfWorkspace::Stages, making).await?.unwrap_or_default();
-        let Made { stages, waiting } = made;
-        if stages > 0 || waiting > 0 {
-            tracing::debug!(%workspace, stages, waiting, "kept evaluations of days at their ages");
-        }
-        Ok(())
-    }
-
-    /// Makes the filters of keys that are due.
-    async fn filter_keys(&self, workspace: &Id, is_whole: bool, older: &BTreeSet<Day>) -> Result<()> {
-        let first = (!is_whole).then(|| self.first_latest());
-        let making = key_filters::make(&*self.table, workspace, (first, older), self.now());
-        let filters = self.noted(workspace, OfWorkspace::KeyFilters, making).await?.unwrap_or(0);
-        if filters > 0 {
-            tracing::debug!(%workspace, filters, "made filters of keys");
-        }
-        Ok(())
-    }
-
-    /// Has answers of reviewers appended that were decided by a process that died before it appended them.
-    async fn finish_answers(&self, workspace: &Id) -> Result<()> {
-        let Some(append) = &self.options.append else { return Ok(()) };
-        let finishing = append.finish_answers(workspace);
-        let answers = self.noted(workspace, OfWorkspace::Answers, finishing).await?.unwrap_or(0);
-        if answers > 0 {
-            tracing::info!(%workspace, answers, "appended answers of reviewers");
-        }
-        Ok(())
-    }
-
-    /// Finds which predictions outcomes judge that name none.
-    async fn resolve_pending(&self, workspace: &Id, is_whole: bool, older: &BTreeSet<Day>) -> Result<()> {
-        let Some(append) = &self.options.append else { return Ok(()) };
-        let first = (!is_whole).then(|| self.first_latest());
-        let (table, days) = (&*self.table, (first, older));
-        let resolving = pending::resolve(table, &self.catalog, &**append, workspace, days, self.now());
-        if let Some(resolved) = self.noted(workspace, OfWorkspace::Pending, resolving).await? {
-            let Resolved { found, expired, waiting } = resolved;
-            lock(&self.stats.pending).insert(workspace.clone(), waiting);
-            if found > 0 || expired > 0 {
-                tracing::info!(%workspace, found, expired, waiting, "looked for the predictions of pending outcomes");
-            }
-        }
-        Ok(())
-    }
-
-    /// Compares live releases with those that predict beside them.
-    async fn compare_challengers(&self, workspace: &Id) -> Result<()> {
-        let judging = challenges::judge(&*self.table, &self.catalog, workspace, self.now());
-        self.noted(workspace, OfWorkspace::Challenges, judging).await.map(drop)
-    }
-
-    /// The first of the latest days.
-    fn first_latest(&self) -> Day {
-        self.now().plus_seconds(-LATEST_DAYS * DAY_SECONDS).day()
-    }
-
-    /// Deletes what has expired. What is not projected yet waits for a later sweep.
-    async fn expire(&self, workspace: &Id) -> Result<()> {
-        let expiring = expire(&*self.table, &self.catalog, workspace, self.now());
-        let deleted = self.noted(workspace, OfWorkspace::Expiry, expiring).await?.unwrap_or_default();
-        if deleted.days > 0 {
-            let (days, segments) = (deleted.days, deleted.segments);
-            tracing::info!(%workspace, days, segments, "deleted events that have expired");
-        }
-        if deleted.waiting > 0 {
-            tracing::warn!(%workspace, days = deleted.waiting, "expired, but not projected yet");
-        }
-        Ok(())
     }
 
     async fn answer(&self, requests: &[Request]) -> Result<()> {

@@ -173,6 +173,8 @@ fn call_all(service: &Service, document: &Value, paths: &[String]) -> Vec<String
 /// The breakdowns of rollups. Each has its own columns, and tags are not kept by release.
 const BREAKDOWNS: [&str; 4] = ["by=release", "by=metric", "by=tag.branch", "by=feature"];
 
+const ESTIMATE_BREAKDOWNS: [&str; 2] = ["by=tag.branch", "by=feature.age"];
+
 const EVALUATION_BREAKDOWNS: [&str; 3] = ["by=release", "by=model", "by=tag.branch,feature.age&bins=3"];
 
 /// Asks each query for each format, each column and each breakdown that the document names, and as of
@@ -209,6 +211,7 @@ fn every_choice_can_be_made(service: &Service, document: &Value, paths: &[String
             {
                 &EVALUATION_BREAKDOWNS
             }
+            Some(_) if path.ends_with("/estimates") => &ESTIMATE_BREAKDOWNS,
             Some(_) => &BREAKDOWNS,
         };
         let has_breakdowns = !breakdowns.is_empty();

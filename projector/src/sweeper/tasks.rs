@@ -1,0 +1,119 @@
+//! What a sweep does for each workspace beside the days that it finds: counters, evaluations at their ages, filters of keys, pending
+//! outcomes, answers of reviewers, comparisons of live releases, expiry. What fails is noted as undone.
+
+use std::collections::BTreeSet;
+
+use event::{Day, Id, Result};
+use log::key::OfWorkspace;
+
+use crate::{
+    challenges,
+    counters::move_old,
+    expire::expire,
+    key_filters,
+    lock::lock,
+    pending::{self, Resolved},
+    shared::Shared,
+    stages::{self, Made},
+};
+
+/// How many days before today are among the latest.
+const LATEST_DAYS: i64 = 3;
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+impl Shared {
+    /// Moves the counters of older versions out of the workspace's page.
+    pub(super) async fn move_counters(&self, workspace: &Id) -> Result<()> {
+        let moving = move_old(&*self.table, workspace);
+        let counters = self.noted(workspace, OfWorkspace::Counters, moving).await?.unwrap_or(0);
+        if counters > 0 {
+            tracing::info!(%workspace, counters, "moved counters out of the workspace's page");
+        }
+        Ok(())
+    }
+
+    /// Keeps evaluations as they stood at ages that days have reached.
+    pub(super) async fn keep_stages(&self, workspace: &Id, older: &BTreeSet<Day>) -> Result<()> {
+        let making = stages::make(&*self.table, workspace, older, self.now());
+        let made = self.noted(workspace, OfWorkspace::Stages, making).await?.unwrap_or_default();
+        let Made { stages, waiting } = made;
+        if stages > 0 || waiting > 0 {
+            tracing::debug!(%workspace, stages, waiting, "kept evaluations of days at their ages");
+        }
+        Ok(())
+    }
+
+    /// Makes the filters of keys that are due.
+    pub(super) async fn filter_keys(
+        &self,
+        workspace: &Id,
+        is_whole: bool,
+        older: &BTreeSet<Day>,
+    ) -> Result<()> {
+        let first = (!is_whole).then(|| self.first_latest());
+        let making = key_filters::make(&*self.table, workspace, (first, older), self.now());
+        let filters = self.noted(workspace, OfWorkspace::KeyFilters, making).await?.unwrap_or(0);
+        if filters > 0 {
+            tracing::debug!(%workspace, filters, "made filters of keys");
+        }
+        Ok(())
+    }
+
+    /// Has answers of reviewers appended that were decided by a process that died before it appended them.
+    pub(super) async fn finish_answers(&self, workspace: &Id) -> Result<()> {
+        let Some(append) = &self.options.append else { return Ok(()) };
+        let finishing = append.finish_answers(workspace);
+        let answers = self.noted(workspace, OfWorkspace::Answers, finishing).await?.unwrap_or(0);
+        if answers > 0 {
+            tracing::info!(%workspace, answers, "appended answers of reviewers");
+        }
+        Ok(())
+    }
+
+    /// Finds which predictions outcomes judge that name none.
+    pub(super) async fn resolve_pending(
+        &self,
+        workspace: &Id,
+        is_whole: bool,
+        older: &BTreeSet<Day>,
+    ) -> Result<()> {
+        let Some(append) = &self.options.append else { return Ok(()) };
+        let first = (!is_whole).then(|| self.first_latest());
+        let (table, days) = (&*self.table, (first, older));
+        let resolving = pending::resolve(table, &self.catalog, &**append, workspace, days, self.now());
+        if let Some(resolved) = self.noted(workspace, OfWorkspace::Pending, resolving).await? {
+            let Resolved { found, expired, waiting } = resolved;
+            lock(&self.stats.pending).insert(workspace.clone(), waiting);
+            if found > 0 || expired > 0 {
+                tracing::info!(%workspace, found, expired, waiting, "looked for the predictions of pending outcomes");
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares live releases with those that predict beside them.
+    pub(super) async fn compare_challengers(&self, workspace: &Id) -> Result<()> {
+        let judging = challenges::judge(&*self.table, &self.catalog, workspace, self.now());
+        self.noted(workspace, OfWorkspace::Challenges, judging).await.map(drop)
+    }
+
+    /// The first of the latest days.
+    pub(super) fn first_latest(&self) -> Day {
+        self.now().plus_seconds(-LATEST_DAYS * DAY_SECONDS).day()
+    }
+
+    /// Deletes what has expired. What is not projected yet waits for a later sweep.
+    pub(super) async fn expire(&self, workspace: &Id) -> Result<()> {
+        let expiring = expire(&*self.table, &self.catalog, workspace, self.now());
+        let deleted = self.noted(workspace, OfWorkspace::Expiry, expiring).await?.unwrap_or_default();
+        if deleted.days > 0 {
+            let (days, segments) = (deleted.days, deleted.segments);
+            tracing::info!(%workspace, days, segments, "deleted events that have expired");
+        }
+        if deleted.waiting > 0 {
+            tracing::warn!(%workspace, days = deleted.waiting, "expired, but not projected yet");
+        }
+        Ok(())
+    }
+}
