@@ -448,8 +448,8 @@ class Workspace:
     ) -> Any:
         """How good the predictions of each day and release should be, without their outcomes: see :meth:`query`.
 
-        The outcomes of the ``reference`` days (one, or the first and the last) say what a score means. ``by`` says it for
-        each value of a tag; ``costs`` asks what predictions should be worth.
+        The outcomes of the ``reference`` days (one, or the first and the last) say what a score means. ``by`` says it
+        for each value of a tag; ``costs`` asks what predictions should be worth.
         """
         return self.query("estimates", since, until, reference=_days(reference), **options)
 
