@@ -1,11 +1,13 @@
 //! Two releases compared by the values of a tag.
 
+use catalog::{Catalog, ReleaseSpec};
+use event::Timestamp;
 use serde_json::Value;
 
 use super::{WORKSPACE, is_shown, scene, shown};
 use crate::{
     browser::Browser,
-    support::{Running, alone, ndjson},
+    support::{Located as _, Place, Running, alone, block_on, ndjson, run_ok},
 };
 
 #[test]
@@ -48,5 +50,38 @@ fn a_comparison_by_a_tag_is_that_of_the_api() {
         let [whole, last] = [first, last].map(|row: &Value| row[column].as_f64().unwrap());
         assert!((whole - last).abs() < 1e-9, "{column}: {whole}, {last}");
     }
+    assert_eq!(browser.console(), [""; 0]);
+}
+
+/// Ids of four milliseconds stand in no order; releases are shown in that in which they were made.
+#[test]
+fn releases_made_at_once_stand_in_their_order() {
+    let _alone = alone();
+    let place = Place::sqlite();
+    run_ok(&place, &["workspace", "create", "flights/nyc"]);
+    run_ok(
+        &place,
+        &["model", "create", "late", "-w", "flights/nyc", "--task", "binary", "--positive-label", "1"],
+    );
+    let made = ["v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8"];
+    block_on(async {
+        let catalog = Catalog::new(place.store().open().await);
+        let workspace = catalog.workspace("flights/nyc").await.unwrap();
+        for (micros, name) in made.iter().enumerate() {
+            let (name, model) = ((*name).into(), "late".into());
+            let spec = ReleaseSpec { name, model, configuration: None, environment: None };
+            let at = Timestamp::from_micros(1_780_000_000_000_000 + micros as i64).unwrap();
+            catalog.ensure_release(workspace.id(), &spec, at).await.unwrap();
+        }
+    });
+    let service = Running::start(&place, &[], &[]);
+    let browser = Browser::start();
+    browser
+        .open(&format!("http://{}/#/w/flights/nyc/compare?from=2013-07-01&to=2013-07-08", service.address()));
+    shown(&browser, "Compare");
+    let names = browser
+        .run("return [...document.querySelector('#main select').options].map((one) => one.innerText)", &[]);
+    assert_eq!(names, serde_json::json!(made));
+    assert!(browser.text("h2").starts_with("Is v8 better than v7?"), "{}", browser.text("h2"));
     assert_eq!(browser.console(), [""; 0]);
 }
