@@ -55,6 +55,7 @@ pub mod latest;
 pub mod maturity;
 pub mod metrics;
 pub mod paired;
+pub mod ranking;
 mod read;
 pub mod rollup;
 mod segment;
