@@ -9,6 +9,7 @@ use log::{audit::by, key::EntityKind};
 use crate::{
     access::{self, AccessCommand, InitArgs, TokenCommand},
     alert::{self, AlertCommand},
+    arena::{self, ArenaCommand},
     audit::{self, AuditArgs},
     author,
     catalog::{
@@ -115,6 +116,9 @@ enum Command {
     /// Reviews: predictions that people judge, one at a time.
     #[command(subcommand)]
     Review(ReviewCommand),
+    /// Arenas: pairs of releases that people compare, and how they rank by votes.
+    #[command(subcommand)]
+    Arena(ArenaCommand),
     /// Draw figures over time, on the terminal or as SVG.
     Plot(Box<PlotArgs>),
     /// Write a page that says how the models of a workspace fare: figures, drift, expectations, comparisons, alerts.
@@ -247,6 +251,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<Exit> {
         Command::Tail(args) => tail::tail(config, &args).await?,
         Command::Outcome(command) => outcome::command(config, command).await?,
         Command::Consumer(command) => tail::consumer(config, command).await?,
+        Command::Arena(command) => arena::command(config, command).await?,
         Command::Review(command) => review::command(config, command).await?,
         Command::Plot(args) => plot::command(config, &args).await?,
         Command::Report(args) => page::command(config, &args).await?,

@@ -10,6 +10,7 @@ mod say;
 mod access;
 mod alert;
 mod answer;
+mod arena;
 mod audit;
 mod author;
 mod catalog;

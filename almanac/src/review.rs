@@ -71,11 +71,11 @@ pub(crate) enum ReviewCommand {
 /// A review in a workspace.
 #[derive(Debug, Args)]
 pub(crate) struct OneReview {
-    /// The review.
-    name: String,
+    /// Its name.
+    pub(crate) name: String,
     /// The workspace, as category/name or by id.
     #[arg(long, short)]
-    workspace: String,
+    pub(crate) workspace: String,
 }
 
 /// A review to be made.
@@ -178,7 +178,7 @@ pub(crate) struct MineArgs {
 
 impl OneReview {
     /// The id of its workspace, and the review.
-    async fn of(&self, catalog: &Catalog) -> Result<(Id, Review)> {
+    pub(crate) async fn of(&self, catalog: &Catalog) -> Result<(Id, Review)> {
         let workspace = catalog.workspace(&self.workspace).await?;
         let review = catalog.review(workspace.id(), &self.name).await?;
         Ok((workspace.id().clone(), review))
@@ -197,7 +197,11 @@ pub(crate) async fn command(config: &Config, command: ReviewCommand) -> anyhow::
         ReviewCommand::Link { guest, next: args } => {
             next(table, &args, &catalog::guest_reviewer(&guest)?, true).await?;
         }
-        ReviewCommand::Answer(args) => answer(table, args).await?,
+        ReviewCommand::Answer(args) => {
+            let by = AnsweredBy::Reviewer(current().principal.clone());
+            let said = (!args.skip).then(|| Verdict::read(args.label, args.value, None)).transpose()?;
+            say(table, (&args.one, args.item), (&by, said), args.format).await?;
+        }
         ReviewCommand::List { workspace, format } => {
             let workspace = catalog.workspace(&workspace).await?;
             let rows: Vec<Value> = catalog.reviews(workspace.id()).await?.iter().map(review_json).collect();
@@ -218,6 +222,7 @@ pub(crate) async fn command(config: &Config, command: ReviewCommand) -> anyhow::
                     let said = answer.map(|answer| match &answer.verdict {
                         Verdict::Label(label) => json!(label),
                         Verdict::Value(value) => json!(value),
+                        Verdict::Vote(vote) => json!(vote.name()),
                     });
                     json!({
                         "item": number,
@@ -232,12 +237,16 @@ pub(crate) async fn command(config: &Config, command: ReviewCommand) -> anyhow::
             show(&["item", "key", "predicted_at", "answer", "answered_by", "answered_at"], &rows, format);
         }
         ReviewCommand::Mine(args) => mine(&catalog, &args).await?,
-        ReviewCommand::Delete { one } => {
-            let workspace = catalog.workspace(&one.workspace).await?;
-            catalog.delete_review(workspace.id(), &one.name).await?;
-            println!("the review {} is deleted", one.name);
-        }
+        ReviewCommand::Delete { one } => delete(&catalog, &one, "review").await?,
     }
+    Ok(())
+}
+
+/// Deletes a review, or an arena, which is one.
+pub(crate) async fn delete(catalog: &Catalog, one: &OneReview, what: &str) -> Result<()> {
+    let workspace = catalog.workspace(&one.workspace).await?;
+    catalog.delete_review(workspace.id(), &one.name).await?;
+    println!("the {what} {} is deleted", one.name);
     Ok(())
 }
 
@@ -252,16 +261,28 @@ async fn create(table: Arc<dyn Table>, args: CreateArgs) -> anyhow::Result<()> {
         seed: args.seed,
         labels: args.labels,
         with_outcomes: args.with_outcomes,
+        arena: None,
     };
+    make(table, &args.one, spec, args.format).await
+}
+
+/// Makes a review, or an arena, which is one, and prints it.
+pub(crate) async fn make(
+    table: Arc<dyn Table>,
+    one: &OneReview,
+    spec: ReviewSpec,
+    format: ShowFormat,
+) -> anyhow::Result<()> {
     let query = Query::new(table, Clock::system());
-    let workspace = query.catalog().workspace(&args.one.workspace).await?;
-    let (review, warnings) = query.create_review(&workspace, &args.one.name, spec).await?;
+    let workspace = query.catalog().workspace(&one.workspace).await?;
+    let (review, warnings) = query.create_review(&workspace, &one.name, spec).await?;
     warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-    show_one(&review_json(&review), args.format);
+    show_one(&review_json(&review), format);
     Ok(())
 }
 
-async fn next(
+/// Takes the next item for a reviewer, and prints it.
+pub(crate) async fn next(
     table: Arc<dyn Table>,
     args: &NextArgs,
     reviewer: &str,
@@ -277,22 +298,33 @@ async fn next(
     if shows_link {
         told["link"] = served.link.text().into();
     }
+    let table = matches!(args.format, ShowFormat::Table);
+    // For people the two sides of an arena are two fields.
+    if let Some(sides) = told.as_object_mut().filter(|_| table).and_then(|told| told.remove("sides")) {
+        told["left"] = sides[0].clone();
+        told["right"] = sides[1].clone();
+    }
     show_one(&told, args.format);
     Ok(())
 }
 
-async fn answer(table: Arc<dyn Table>, args: AnswerArgs) -> anyhow::Result<()> {
+/// Says something of an item, or gives it back, and prints what came of it.
+pub(crate) async fn say(
+    table: Arc<dyn Table>,
+    (one, item): (&OneReview, u32),
+    (by, verdict): (&AnsweredBy, Option<Verdict>),
+    format: ShowFormat,
+) -> anyhow::Result<()> {
     let ingest = Ingest::new(table, Clock::system());
-    let (workspace, review) = args.one.of(ingest.catalog()).await?;
-    let at = ReviewItemId { workspace, review: review.id, number: args.item };
-    let by = AnsweredBy::Reviewer(current().principal.clone());
-    if args.skip {
-        ingest.catalog().give_back(&at, &by, ingest.clock().now()).await?;
-        println!("the item {} is given back", args.item);
+    let (workspace, review) = one.of(ingest.catalog()).await?;
+    let at = ReviewItemId { workspace, review: review.id, number: item };
+    let Some(verdict) = verdict else {
+        ingest.catalog().give_back(&at, by, ingest.clock().now()).await?;
+        println!("the item {item} is given back");
         return Ok(());
-    }
-    let answered = ingest.answer(&at, &by, Verdict::read(args.label, args.value)?).await?;
-    show_one(&answered_json(&answered.item, answered.is_appended, answered.is_repeat), args.format);
+    };
+    let answered = ingest.answer(&at, by, verdict).await?;
+    show_one(&answered_json(&answered.item, answered.is_appended, answered.is_repeat), format);
     Ok(())
 }
 

@@ -135,10 +135,12 @@ pub use retention::{
     Retention,
 };
 pub use review::{
-    AnsweredBy, DEFAULT_LEASE_SECONDS, GivenAnswer, MAX_GIVEN_ANSWERS, MAX_GIVEN_DAYS, MAX_LEASE_SECONDS,
-    MAX_REVIEW_ITEMS, MAX_REVIEW_LABELS, MAX_REVIEW_WINDOW_DAYS, MAX_REVIEWS, MIN_LEASE_SECONDS,
-    PredictionSaid, REVIEW_DAYS, Review, ReviewAnswer, ReviewItem, ReviewLease, ReviewLink, ReviewPolicy,
-    ReviewSpec, ReviewStanding, Served, Verdict, guest_reviewer,
+    ARENA_METRIC, AnsweredBy, ArenaPair, ArenaSpec, DEFAULT_LEASE_SECONDS, GivenAnswer, MAX_ARENA_JUDGES,
+    MAX_ARENA_PAIRS, MAX_ARENA_RELEASES, MAX_ARENA_TAGS, MAX_GIVEN_ANSWERS, MAX_GIVEN_DAYS,
+    MAX_LEASE_SECONDS, MAX_PAIR_ITEMS, MAX_REVIEW_ITEMS, MAX_REVIEW_LABELS, MAX_REVIEW_WINDOW_DAYS,
+    MAX_REVIEWS, MIN_LEASE_SECONDS, Picked, PredictionSaid, REVIEW_DAYS, Review, ReviewAnswer, ReviewItem,
+    ReviewLease, ReviewLink, ReviewPolicy, ReviewSpec, ReviewStanding, Served, Verdict, Vote, guest_reviewer,
+    shared_tags,
 };
 pub use role::Role;
 pub use run::{

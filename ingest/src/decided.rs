@@ -14,7 +14,16 @@ impl Ingest {
     /// # Errors
     /// As [`Ingest::append_decided`].
     pub async fn bounds_of_decided(&self, workspace: &Id, outcomes: Columns) -> Result<BTreeMap<LogId, u64>> {
-        let (lanes, outcomes) = self.kept_of(workspace, outcomes).await?;
+        self.bounds_of(workspace, (Kind::Outcomes, outcomes)).await
+    }
+
+    /// The same of events of any kind that were decided.
+    pub(crate) async fn bounds_of(
+        &self,
+        workspace: &Id,
+        events: (Kind, Columns),
+    ) -> Result<BTreeMap<LogId, u64>> {
+        let (lanes, outcomes) = self.kept_of(workspace, events).await?;
         self.appender.bounds_of_decided(workspace, &lanes, outcomes).await
     }
 
@@ -30,39 +39,37 @@ impl Ingest {
         outcomes: Columns,
         after: &BTreeMap<LogId, u64>,
     ) -> Result<usize> {
-        let (lanes, outcomes) = self.kept_of(workspace, outcomes).await?;
+        let (lanes, outcomes) = self.kept_of(workspace, (Kind::Outcomes, outcomes)).await?;
         if outcomes.rows() == 0 {
             return Ok(0);
         }
         self.appender.append_decided(workspace, &lanes, (id, outcomes), after).await
     }
 
-    /// The outcomes of days that have their events, as a batch. All rows of a day are left out or none, so what goes to a log is
-    /// always the same.
-    pub(crate) async fn kept_of(&self, workspace: &Id, outcomes: Columns) -> Result<(Lanes, Batch)> {
+    /// The events of days that have their events, as a batch. All rows of a day are left out or none, so what goes to a log is
+    /// always the same. Outcomes are of the day that they judge.
+    pub(crate) async fn kept_of(
+        &self,
+        workspace: &Id,
+        (kind, events): (Kind, Columns),
+    ) -> Result<(Lanes, Batch)> {
         self.workspace(workspace.as_str()).await?.check_open()?;
         let now = self.clock().now();
-        let instant = |row| outcomes.column("predicted_at").and_then(|column| column.time(row));
+        let field = if kind == Kind::Outcomes { "predicted_at" } else { kind.time_field() };
+        let instant = |row| events.column(field).and_then(|column| column.time(row));
         let day = |row| instant(row).and_then(Timestamp::from_micros).map(Timestamp::day);
-        let days: Vec<Day> = (0..outcomes.rows).filter_map(day).collect();
-        if days.len() != outcomes.rows {
-            return Err(Error::invalid("an outcome that was decided lacks the instant of its prediction"));
+        let days: Vec<Day> = (0..events.rows).filter_map(day).collect();
+        if days.len() != events.rows {
+            return Err(Error::invalid(format!("{} that was decided lacks its `{field}`", kind.one())));
         }
-        let mut kept: Vec<usize> = (0..outcomes.rows).collect();
+        let mut kept: Vec<usize> = (0..events.rows).collect();
         if let (Some(from), Some(to)) = (days.iter().min(), days.iter().max()) {
             let keeps = self.catalog().kept(workspace, Window::new(*from, *to)?, now).await?;
             kept.retain(|row| keeps.keeps(days[*row]));
         }
         let lanes = self.lanes.get(workspace.clone(), now, self.catalog().lanes(workspace)).await?;
-        let numbers = (1..=outcomes.rows as u64).collect();
-        let all = Batch {
-            kind: Kind::Outcomes,
-            columns: outcomes,
-            days,
-            waits: Vec::new(),
-            numbers,
-            event_id: None,
-        };
+        let numbers = (1..=events.rows as u64).collect();
+        let all = Batch { kind, columns: events, days, waits: Vec::new(), numbers, event_id: None };
         Ok((lanes, if kept.len() == all.rows() { all } else { all.take(&kept) }))
     }
 }

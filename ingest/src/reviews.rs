@@ -1,9 +1,13 @@
-//! Answers of reviewers: each is decided once, in its item, and then appended as an outcome in the name of the reviewer.
+//! Answers of reviewers: each is decided once, in its item, and then appended as an outcome in the name of the reviewer; a vote in an arena
+//! as two metrics, one of each release.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use catalog::{AnsweredBy, Review, ReviewAnswer, ReviewItem, ReviewLink, ReviewStanding, Served, Verdict};
-use event::{Day, Error, ErrorKind, Id, Kind, Result, Window};
+use catalog::{
+    ARENA_METRIC, AnsweredBy, Review, ReviewAnswer, ReviewItem, ReviewLink, ReviewPolicy, ReviewStanding,
+    Served, Verdict, Vote,
+};
+use event::{Day, Error, ErrorKind, Id, Kind, Result, Timestamp, Window};
 use log::{
     audit::{Author, by, current},
     key::ReviewItemId,
@@ -24,8 +28,11 @@ pub struct Answered {
     pub is_repeat: bool,
 }
 
-/// The outcome that an answer is: always the same.
-fn outcome_of(item: &ReviewItem, answer: &ReviewAnswer) -> Result<Batch, SubmitError> {
+/// The events that an answer is: always the same.
+fn events_of(at: &ReviewItemId, item: &ReviewItem, answer: &ReviewAnswer) -> Result<Batch, SubmitError> {
+    if let Verdict::Vote(vote) = answer.verdict {
+        return votes_of(at, item, (vote, answer.at));
+    }
     let mut row = json!({
         "key": item.key,
         "predicted_at": item.predicted_at.to_string(),
@@ -34,12 +41,48 @@ fn outcome_of(item: &ReviewItem, answer: &ReviewAnswer) -> Result<Batch, SubmitE
     match &answer.verdict {
         Verdict::Label(label) => row["label"] = label.as_str().into(),
         Verdict::Value(value) => row["value"] = (*value).into(),
+        Verdict::Vote(_) => {}
     }
     Ok(read_json_array(Kind::Outcomes, json!([row]).to_string().as_bytes(), answer.at)?)
 }
 
+/// A vote as metrics: of each release what it got. They have one name, so they stand in one segment.
+fn votes_of(
+    at: &ReviewItemId,
+    item: &ReviewItem,
+    (vote, voted_at): (Vote, Timestamp),
+) -> Result<Batch, SubmitError> {
+    let [left, right] = &item.said[..] else {
+        return Err(Error::corrupt(format!("the item {at} of an arena has no two sides")).into());
+    };
+    let points = vote.points();
+    let row = |own: usize, release: &str, against: &str| {
+        json!({
+            "name": format!("{ARENA_METRIC}{}", item.review),
+            "measured_at": voted_at.to_string(),
+            "release": release,
+            "value": points[own],
+            "key": item.key,
+            "predicted_at": item.predicted_at.to_string(),
+            "tags": { "against": against, "arena": at.review.as_str(), "item": at.number.to_string() },
+        })
+    };
+    let rows = json!([row(0, &left.release, &right.release), row(1, &right.release, &left.release)]);
+    Ok(read_json_array(Kind::Metrics, rows.to_string().as_bytes(), voted_at)?)
+}
+
 /// Checks that a review takes what was said.
-fn check_label(review: &Review, verdict: &Verdict) -> Result<()> {
+fn check_said(review: &Review, verdict: &Verdict) -> Result<()> {
+    match (verdict, review.spec.policy) {
+        (Verdict::Vote(_), ReviewPolicy::Pairs) => return Ok(()),
+        (_, ReviewPolicy::Pairs) => {
+            return Err(Error::invalid("vote: an arena takes `left`, `right` or `tie`"));
+        }
+        (Verdict::Vote(_), _) => {
+            return Err(Error::invalid("vote: the review is no arena, and takes no votes"));
+        }
+        _ => {}
+    }
     let labels = &review.spec.labels;
     let Verdict::Label(label) = verdict else {
         return match labels.is_empty() {
@@ -79,7 +122,13 @@ impl Ingest {
     ) -> Result<Option<Served>> {
         self.workspace(workspace.as_str()).await?.check_open()?;
         let now = self.clock().now();
-        let kept = self.catalog().kept(workspace, review.spec.window, now).await?;
+        // An arena that was refreshed has items of later days too.
+        let last = review
+            .spec
+            .arena
+            .as_ref()
+            .map_or(review.spec.window.to(), |_| review.spec.window.to().max(now.day()));
+        let kept = self.catalog().kept(workspace, Window::new(review.spec.window.from(), last)?, now).await?;
         let keeps = |day| kept.keeps(day);
         self.catalog().serve((workspace, review), (reviewer, seconds), &keeps, now).await
     }
@@ -117,14 +166,14 @@ impl Ingest {
                 ReviewStanding::Answered(item) => return Ok(self.finished(at, item, true).await),
                 ReviewStanding::Open(item) => item,
             };
-            check_label(&self.review_of(at, &item).await?, &verdict)?;
+            check_said(&self.review_of(at, &item).await?, &verdict)?;
             self.check_kept(&at.workspace, item.predicted_at.day()).await?;
             let lease = item.lease.as_ref().ok_or_else(|| Error::conflict("nobody has this item"))?;
             let reviewer = lease.reviewer.clone();
             let (verdict, after) = (verdict.clone(), BTreeMap::new());
             let answer = ReviewAnswer { verdict, reviewer, at: now, after, is_appended: false };
-            let outcome = outcome_of(&item, &answer)?;
-            let after = self.bounds_of_decided(&at.workspace, outcome.columns).await?;
+            let events = events_of(at, &item, &answer)?;
+            let after = self.bounds_of(&at.workspace, (events.kind, events.columns)).await?;
             let decided = self.catalog().decide_answer(at, item, ReviewAnswer { after, ..answer }).await?;
             if let Some(decided) = decided {
                 return Ok(self.finished(at, decided, false).await);
@@ -149,13 +198,13 @@ impl Ingest {
         Answered { item, is_appended: finished.is_ok(), is_repeat }
     }
 
-    /// Appends the outcome of an answered item, if it is not there, in the name of its reviewer.
+    /// Appends the events of an answered item, if it is not there, in the name of its reviewer.
     async fn finish_answer(&self, at: &ReviewItemId, item: &ReviewItem) -> Result<()> {
         let Some(answer) = &item.answer else { return Ok(()) };
         if !answer.is_appended {
-            let outcome = outcome_of(item, answer)
-                .map_err(|refused| Error::corrupt(format!("the answer to {at} is no outcome: {refused}")))?;
-            let (lanes, kept) = self.kept_of(&at.workspace, outcome.columns).await?;
+            let events = events_of(at, item, answer)
+                .map_err(|refused| Error::corrupt(format!("the answer to {at} is no event: {refused}")))?;
+            let (lanes, kept) = self.kept_of(&at.workspace, (events.kind, events.columns)).await?;
             if kept.rows() > 0 {
                 let author = Author { principal: answer.reviewer.clone(), ..Author::clone(&current()) };
                 let author = author.from_source(&format!("job=review; run={}", at.review))?;

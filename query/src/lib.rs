@@ -127,6 +127,7 @@ pub use narrow::Narrowed;
 pub use output::{Format, number_text, shorten};
 pub use pending::{PendingOutcome, PendingPage, PendingPlace, PendingRequest, PendingState, PendingWords};
 pub use request::{By, Last, LiveIn, Request, What, Words};
+pub use review::ArenaRanking;
 pub use scan::Scan;
 pub use segments::Slicing;
 pub use snapshot::Verified;

@@ -6,6 +6,7 @@
 
 mod access;
 mod alerts;
+mod arenas;
 mod as_of;
 mod breakdown;
 mod catalog;

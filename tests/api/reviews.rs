@@ -55,6 +55,7 @@ fn spec(n: u32) -> ReviewSpec {
         seed: 7,
         labels: vec!["0".into(), "1".into()],
         with_outcomes: false,
+        arena: None,
     }
 }
 
@@ -73,16 +74,16 @@ async fn review(scene: &Scene, count: usize) -> Review {
     scene.query(at(NOW)).create_review(&scene.workspace, "june", spec(1_000)).await.unwrap().0
 }
 
-async fn next(scene: &Scene, review: &Review, reviewer: &str, now: &str) -> Option<Served> {
+pub(crate) async fn next(scene: &Scene, review: &Review, reviewer: &str, now: &str) -> Option<Served> {
     let asked = ((scene.id(), review), (reviewer, DEFAULT_LEASE_SECONDS));
     scene.ingest(at(now)).next_of(asked.0, asked.1).await.unwrap()
 }
 
-fn item(scene: &Scene, review: &Review, number: u32) -> ReviewItemId {
+pub(crate) fn item(scene: &Scene, review: &Review, number: u32) -> ReviewItemId {
     ReviewItemId { workspace: scene.id().clone(), review: review.id.clone(), number }
 }
 
-fn by(reviewer: &str) -> AnsweredBy {
+pub(crate) fn by(reviewer: &str) -> AnsweredBy {
     AnsweredBy::Reviewer(reviewer.to_owned())
 }
 
@@ -96,7 +97,7 @@ async fn answer(scene: &Scene, review: &Review, number: u32, reviewer: &str, sai
     assert!(answered.is_appended);
 }
 
-fn kind_of(answered: Result<Answered, SubmitError>) -> ErrorKind {
+pub(crate) fn kind_of(answered: Result<Answered, SubmitError>) -> ErrorKind {
     match answered {
         Err(SubmitError::Store(error)) => error.kind(),
         other => panic!("{other:?}"),
@@ -228,7 +229,7 @@ async fn an_answer_is_an_outcome_in_the_name_of_its_reviewer_and_counts_once(sce
 }
 
 /// An ingest whose table takes so many more writes.
-fn dying(scene: &Scene, writes: usize, now: &str) -> Ingest {
+pub(crate) fn dying(scene: &Scene, writes: usize, now: &str) -> Ingest {
     let left = Arc::new(AtomicUsize::new(writes));
     let table: Arc<dyn Table> = Hooked::new(Arc::clone(&scene.table), move |asked| match asked {
         Asked::Write(_) => {

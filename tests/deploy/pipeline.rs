@@ -10,8 +10,8 @@ use std::{
 };
 
 use catalog::{
-    Alert, AlertRuleBody, AnsweredBy, Catalog, New, NewEntity, NewRun, Patch, Pin, PrimaryMetric,
-    ReleaseSpec, ReviewAnswer, ReviewPolicy, ReviewSpec, Role, RunChange, RunStatus, Served, Verdict,
+    Alert, AlertRuleBody, AnsweredBy, ArenaSpec, Catalog, New, NewEntity, NewRun, Patch, Pin, PrimaryMetric,
+    ReleaseSpec, ReviewAnswer, ReviewPolicy, ReviewSpec, Role, RunChange, RunStatus, Served, Verdict, Vote,
     Webhook, Workspace,
 };
 use event::{Clock, Definition, Id, Kind, Task, Timestamp, Window};
@@ -151,6 +151,7 @@ async fn review(ingest: &Ingest, table: &Arc<dyn Table>, workspace: &Workspace, 
         seed: 0,
         labels: Vec::new(),
         with_outcomes: true,
+        arena: None,
     };
     let query = query::Query::new(Arc::clone(table), clock.clone());
     let (review, _) = query.create_review(workspace, "june", spec.clone()).await.unwrap();
@@ -172,8 +173,33 @@ async fn review(ingest: &Ingest, table: &Arc<dyn Table>, workspace: &Workspace, 
         is_appended: false,
     };
     catalog.decide_answer(&at(&third), third.item.clone(), answer).await.unwrap().unwrap();
-    query.create_review(workspace, "done", spec).await.unwrap();
+    query.create_review(workspace, "done", spec.clone()).await.unwrap();
     catalog.delete_review(workspace.id(), "done").await.unwrap();
+    compare(ingest, &query, workspace, spec).await;
+}
+
+/// Makes an arena of two releases, and has a pair voted on; and another one whose vote is left to the projector.
+async fn compare(ingest: &Ingest, query: &query::Query, workspace: &Workspace, spec: ReviewSpec) {
+    let releases = vec!["v1".into(), "v2".into()];
+    let arena = Some(ArenaSpec { releases, judges: 1, tags: Vec::new() });
+    let spec = ReviewSpec { policy: ReviewPolicy::Pairs, n: 1, arena, ..spec };
+    query.create_review(workspace, "duel", spec).await.unwrap();
+    let (duel, _) = query.refresh_arena(workspace, "duel", None).await.unwrap();
+    assert_eq!(duel.items, 2);
+    let served = ingest.next_of((workspace.id(), &duel), ("user:ann", 600)).await.unwrap().unwrap();
+    let ann = AnsweredBy::Reviewer("user:ann".into());
+    let voted = ingest.answer(served.link.item(), &ann, Verdict::Vote(Vote::Left)).await.unwrap();
+    assert!(voted.is_appended);
+    let served = ingest.next_of((workspace.id(), &duel), ("user:eve", 600)).await.unwrap().unwrap();
+    let answer = ReviewAnswer {
+        verdict: Verdict::Vote(Vote::Tie),
+        reviewer: "user:eve".into(),
+        at: now(),
+        after: [].into(),
+        is_appended: false,
+    };
+    let at = served.link.item().clone();
+    ingest.catalog().decide_answer(&at, served.item, answer).await.unwrap().unwrap();
 }
 
 /// Registers everything there is to register, and appends events of every kind.
@@ -223,9 +249,10 @@ async fn ingest(table: Arc<dyn Table>, clock: &Clock) -> Workspace {
             ingest.submit(&workspace, batch, key, Remember::Week).await.unwrap();
         }
     }
-    for key in ["b", "c"] {
-        let row =
-            format!(r#"{{"release":"v1","key":"{key}","predicted_at":"2026-06-01T04:30:00Z","score":0.9}}"#);
+    for (release, key) in [("v1", "b"), ("v1", "c"), ("v2", "b"), ("v2", "c")] {
+        let row = format!(
+            r#"{{"release":"{release}","key":"{key}","predicted_at":"2026-06-01T04:30:00Z","score":0.9}}"#
+        );
         let batch = read_ndjson(Kind::Predictions, row.as_bytes(), now).unwrap();
         ingest.submit(&workspace, batch, None, Remember::Week).await.unwrap();
     }
@@ -310,7 +337,7 @@ async fn projector(
 async fn resolve(recorded: Arc<dyn Table>, clock: &Clock, workspace: &Workspace) {
     let append = ByIngest::new(Ingest::new(Arc::clone(&recorded), clock.clone()));
     let (catalog, days) = (Catalog::new(Arc::clone(&recorded)), (None, &BTreeSet::new()));
-    assert_eq!(pending::Append::finish_answers(&append, workspace.id()).await.unwrap(), 1);
+    assert_eq!(pending::Append::finish_answers(&append, workspace.id()).await.unwrap(), 2);
     let resolving = pending::resolve(&*recorded, &catalog, &append, workspace.id(), days, clock.now());
     let resolved = resolving.await.unwrap();
     assert_eq!((resolved.found, resolved.waiting), (2, 0));

@@ -97,6 +97,11 @@ const STEPS: [(&str, &str, &str); 61] = [
     ),
     (
         "POST",
+        "WORKSPACE/predictions",
+        r#"{"release":"v2","key":"k","predicted_at":"2026-06-10T00:00:0NZ","score":0.5}"#,
+    ),
+    (
+        "POST",
         "WORKSPACE/outcomes",
         r#"{"key":"k","predicted_at":"2026-06-10T00:00:0NZ","observed_at":"2026-06-10T10:00:0NZ","label":"1"}"#,
     ),
@@ -110,6 +115,12 @@ const STEPS: [(&str, &str, &str); 61] = [
         "WORKSPACE/reviews",
         r#"{"name":"juneN","from":"2026-06-10","to":"2026-06-10","with_outcomes":true}"#,
     ),
+    (
+        "POST",
+        "WORKSPACE/reviews",
+        r#"{"name":"duelN","from":"2026-06-10","to":"2026-06-10","policy":"pairs","releases":["v1","v2"],"n":1}"#,
+    ),
+    ("POST", "WORKSPACE/reviews/refresh", r#"{"review":"duelN"}"#),
     ("DELETE", "WORKSPACE/reviews?review=juneN", ""),
     (
         "POST",

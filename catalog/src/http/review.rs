@@ -12,7 +12,10 @@ use web::{
     parameter, schema,
 };
 
-use super::api::{ALWAYS, JSON, OF_BODY};
+use super::{
+    api::{ALWAYS, JSON, OF_BODY},
+    arena::{arena_properties, of_arena, ranking_schema, sides_json, sides_schema, with_arena},
+};
 use crate::{
     GivenAnswer, MAX_REVIEW_ITEMS, MAX_REVIEW_LABELS, PredictionSaid, Review, ReviewItem, ReviewPolicy,
     Verdict,
@@ -34,7 +37,7 @@ pub fn create_review(named: Named) -> Operation {
         ("to", schema::day().into()),
     ])
     .property("policy", policies.default(Some(json!(ReviewPolicy::Random.name()))))
-    .property("n", whole(MAX_REVIEW_ITEMS, 100, "How many predictions are picked at most."))
+    .property("n", whole(MAX_REVIEW_ITEMS, 100, "How many predictions are picked at most; with the policy `pairs` of each pair, at most 100 by the number of judges."))
     .property("seed", schema::integer(0..=u32::MAX as usize).default(Some(json!(0))))
     .property("model", nullable(schema::name(), "Only predictions of releases of this model."))
     .property("release", nullable(schema::name(), "Only predictions of this release."))
@@ -43,7 +46,8 @@ pub fn create_review(named: Named) -> Operation {
         nullable(schema::name(), "With the policy `segment`: the tag of which each value is picked alike."),
     )
     .property("labels", schema::array(schema::string()).max_items(Some(MAX_REVIEW_LABELS)).unique_items(true))
-    .property("with_outcomes", boolean("Whether predictions are picked as well that have an outcome."));
+    .property("with_outcomes", boolean("Whether predictions are picked as well that have an outcome; with the policy `pairs` they are."));
+    let body = of_arena(body);
     let example = json!({ "name": "june", "from": "2026-06-01", "to": "2026-06-01", "n": 50, "seed": 7, "with_outcomes": true });
     named
         .operation(Operation::post, "/reviews", "create_review")
@@ -57,8 +61,12 @@ pub fn create_review(named: Named) -> Operation {
         .fails(&OF_BODY)
 }
 
-fn boolean(says: &str) -> ObjectBuilder {
+pub(super) fn boolean(says: &str) -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::Boolean).description(Some(says))
+}
+
+pub(super) fn number() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true))
 }
 
 fn name(says: &str) -> web::openapi::path::ParameterBuilder {
@@ -112,7 +120,6 @@ pub fn reviewed_answers(named: Named) -> Operation {
 
 fn results_schema() -> RefOr<Schema> {
     let text = || -> RefOr<Schema> { schema::string().into() };
-    let number = ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true));
     let given = schema::object([
         ("review_id", schema::id().into()),
         ("item", schema::count().into()),
@@ -120,7 +127,8 @@ fn results_schema() -> RefOr<Schema> {
         ("predicted_at", schema::time().into()),
         ("answered_at", schema::time().into()),
         ("label", schema::nullable(schema::string()).into()),
-        ("value", number.into()),
+        ("value", number().into()),
+        ("vote", schema::nullable(schema::string()).into()),
         ("said", schema::array(schema::component("ReviewedPrediction")).into()),
     ]);
     let release = schema::object([
@@ -142,14 +150,19 @@ fn results_schema() -> RefOr<Schema> {
 }
 
 /// What the operations refer to.
-pub fn review_schemas() -> [(&'static str, RefOr<Schema>); 3] {
-    [("Review", review_schema()), ("ReviewTask", task_schema()), ("ReviewedPrediction", said_schema())]
+pub fn review_schemas() -> [(&'static str, RefOr<Schema>); 4] {
+    [
+        ("Review", review_schema()),
+        ("ReviewTask", task_schema()),
+        ("ReviewedPrediction", said_schema()),
+        ("ArenaRanking", ranking_schema()),
+    ]
 }
 
 fn review_schema() -> RefOr<Schema> {
     let text = || schema::nullable(schema::string());
     let count = |says: &str| schema::count().description(Some(says));
-    schema::object([
+    let review = schema::object([
         ("id", schema::id().into()),
         ("name", schema::name().into()),
         ("model", text().into()),
@@ -168,8 +181,8 @@ fn review_schema() -> RefOr<Schema> {
         ("expires_at", schema::time().into()),
     ])
     .property("answered", count("How many of the items are answered; of one review."))
-    .property("appended", count("Of how many of those the outcome is noted as appended; of one review."))
-    .into()
+    .property("appended", count("Of how many of those the outcome is noted as appended; of one review."));
+    arena_properties(review).into()
 }
 
 fn task_schema() -> RefOr<Schema> {
@@ -182,6 +195,7 @@ fn task_schema() -> RefOr<Schema> {
         ("labels", schema::array(schema::string()).into()),
         ("until", schema::time().description(Some("Up to when it may be answered.")).into()),
     ])
+    .property("sides", sides_schema())
     .property(
         "link",
         schema::string()
@@ -191,7 +205,6 @@ fn task_schema() -> RefOr<Schema> {
 }
 
 fn said_schema() -> RefOr<Schema> {
-    let number = || ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true));
     schema::object([
         ("release", schema::name().into()),
         ("label", schema::nullable(schema::string()).into()),
@@ -205,7 +218,7 @@ fn said_schema() -> RefOr<Schema> {
 pub fn review_json(review: &Review) -> Value {
     let spec = &review.spec;
     let expires_at = Timestamp::from_micros(review.expires_at.saturating_mul(1_000_000));
-    json!({
+    let told = json!({
         "id": review.id.as_str(),
         "name": review.name,
         "model": spec.model,
@@ -222,7 +235,8 @@ pub fn review_json(review: &Review) -> Value {
         "created_at": review.created_at.to_string(),
         "created_by": review.created_by,
         "expires_at": expires_at.unwrap_or_default().to_string(),
-    })
+    });
+    with_arena(told, spec)
 }
 
 /// The same, with how many of its items are answered.
@@ -234,9 +248,9 @@ pub fn reviewed_json(review: &Review, items: &[(u32, ReviewItem)]) -> Value {
     told
 }
 
-/// What a reviewer is shown of an item: what releases said is not part of it.
+/// What a reviewer is shown of an item: what releases said is not part of it, and of an arena which releases they are.
 pub fn asked_json(review: &Review, number: u32, item: &ReviewItem) -> Value {
-    json!({
+    let mut told = json!({
         "review": review.name,
         "item": number,
         "key": item.key,
@@ -244,7 +258,11 @@ pub fn asked_json(review: &Review, number: u32, item: &ReviewItem) -> Value {
         "tags": item.tags,
         "labels": review.spec.labels,
         "until": item.lease.as_ref().map(|lease| lease.until.to_string()),
-    })
+    });
+    if let Some(sides) = sides_json(item) {
+        told["sides"] = sides;
+    }
+    told
 }
 
 /// An item that was answered, with what releases had said.
@@ -259,9 +277,10 @@ fn said_json(said: &PredictionSaid) -> Value {
 
 /// An answer that a reviewer gave.
 pub fn given_json(given: &GivenAnswer) -> Value {
-    let (label, value) = match &given.verdict {
-        Verdict::Label(label) => (Some(label), None),
-        Verdict::Value(value) => (None, Some(value)),
+    let (label, value, vote) = match &given.verdict {
+        Verdict::Label(label) => (Some(label), None, None),
+        Verdict::Value(value) => (None, Some(value), None),
+        Verdict::Vote(vote) => (None, None, Some(vote.name())),
     };
     json!({
         "review_id": given.item.review.as_str(),
@@ -271,6 +290,7 @@ pub fn given_json(given: &GivenAnswer) -> Value {
         "answered_at": given.at.to_string(),
         "label": label,
         "value": value,
+        "vote": vote,
         "said": given.said.iter().map(said_json).collect::<Vec<_>>(),
     })
 }

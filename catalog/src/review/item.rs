@@ -7,7 +7,7 @@ use log::key::{self, LogId, ReviewItemId};
 use sha2::{Digest as _, Sha256};
 use table::{Item, item::Value};
 
-use super::{number, stored_number, time};
+use super::{Vote, number, stored_number, time};
 
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
@@ -32,6 +32,8 @@ pub enum Verdict {
     Label(String),
     /// The number.
     Value(f64),
+    /// Which side is better, of an item of an arena.
+    Vote(Vote),
 }
 
 /// Who has an item, and until when.
@@ -71,10 +73,13 @@ pub struct ReviewItem {
     pub key: String,
     /// Its instant.
     pub predicted_at: Timestamp,
-    /// What releases said, which no reviewer is shown before the answer.
+    /// What releases said, which no reviewer is shown before the answer; of an arena that of the left side and of the right one, of
+    /// which names alone are not shown.
     pub said: Vec<PredictionSaid>,
     /// The tags of the prediction, which are what a reviewer is shown.
     pub tags: BTreeMap<String, String>,
+    /// Of an item of an arena, the tags of the left side and of the right one that are not on both, which are in `tags`.
+    pub sides: Option<[BTreeMap<String, String>; 2]>,
     /// Who has it now, or had it last.
     pub lease: Option<ReviewLease>,
     /// The answer.
@@ -84,15 +89,16 @@ pub struct ReviewItem {
 }
 
 impl Verdict {
-    /// Reads what was said: a label or a value, and not both.
+    /// Reads what was said: a label, a value or a vote, and no two of them.
     ///
     /// # Errors
-    /// `Invalid`, when it is both or nothing.
-    pub fn read(label: Option<String>, value: Option<f64>) -> Result<Self> {
-        match (label, value) {
-            (Some(label), None) => Ok(Self::Label(label)),
-            (None, Some(value)) => Ok(Self::Value(value)),
-            _ => Err(Error::invalid("an answer has a `label` or a `value`, and not both")),
+    /// `Invalid`, when it is several or nothing, or the vote is none.
+    pub fn read(label: Option<String>, value: Option<f64>, vote: Option<&str>) -> Result<Self> {
+        match (label, value, vote) {
+            (Some(label), None, None) => Ok(Self::Label(label)),
+            (None, Some(value), None) => Ok(Self::Value(value)),
+            (None, None, Some(vote)) => Vote::parse(vote).map(Self::Vote),
+            _ => Err(Error::invalid("an answer has a `label`, a `value` or a `vote`, and no two of them")),
         }
     }
 
@@ -100,15 +106,24 @@ impl Verdict {
     pub fn agrees(&self, said: &PredictionSaid) -> Option<bool> {
         match self {
             Self::Label(label) => said.label.as_ref().map(|said| said == label),
-            Self::Value(_) => None,
+            Self::Value(_) | Self::Vote(_) => None,
         }
     }
 }
 
 impl ReviewItem {
-    /// By what it is known whether a reviewer was shown this prediction, in any review.
+    /// By what it is known whether a reviewer was shown this prediction, or this pair of releases on it, in any review.
     pub fn digest(&self) -> [u8; 16] {
         let mut hash = Sha256::new();
+        if self.sides.is_some() {
+            let mut releases: Vec<&str> = self.said.iter().map(|said| said.release.as_str()).collect();
+            releases.sort_unstable();
+            hash.update(b"pair\0");
+            releases.iter().for_each(|release| {
+                hash.update(release);
+                hash.update(b"\0");
+            });
+        }
         hash.update(self.predicted_at.micros().to_le_bytes());
         hash.update(self.key.as_bytes());
         let mut digest = [0; 16];
@@ -118,7 +133,6 @@ impl ReviewItem {
 
     pub(super) fn to_item(&self, at: &ReviewItemId) -> Result<Item> {
         let said = self.said.iter().map(said_value).collect::<Result<Vec<_>>>()?;
-        let tags = self.tags.iter().map(|(name, tag)| (name.clone(), Value::from(tag.as_str())));
         let mut item = Item::new(key::review_item(at))
             .with("v", ITEM_VERSION)
             .with("ver", self.ver)
@@ -126,8 +140,11 @@ impl ReviewItem {
             .with("key", self.key.as_str())
             .with("predicted_at", self.predicted_at.micros())
             .with("said", said)
-            .with("tags", tags.collect::<BTreeMap<_, _>>())
+            .with("tags", tags_value(&self.tags))
             .with("expires_at", self.expires_at);
+        if let Some(sides) = &self.sides {
+            item = item.with("sides", sides.iter().map(tags_value).collect::<Vec<_>>());
+        }
         if let Some(lease) = &self.lease {
             item = item
                 .with("leased_to", lease.reviewer.as_str())
@@ -148,21 +165,41 @@ impl ReviewItem {
 
     pub(super) fn from_item(item: &Item) -> Result<Self> {
         item.check_version(ITEM_VERSION)?;
-        let tag = |(name, value): (&String, &Value)| match value {
-            Value::S(text) => Ok((name.clone(), text.clone())),
-            _ => Err(item.corrupt("a tag is no text")),
-        };
         Ok(Self {
             ver: item.int("ver")?,
             review: item.text("review")?.to_owned(),
             key: item.text("key")?.to_owned(),
             predicted_at: time(item, "predicted_at")?,
             said: said_of(item)?,
-            tags: item.map("tags")?.iter().map(tag).collect::<Result<_>>()?,
+            tags: tags_of(item, item.attributes.get("tags"))?,
+            sides: sides_of(item)?,
             lease: lease_of(item)?,
             answer: answer_of(item)?,
             expires_at: item.int("expires_at")?,
         })
+    }
+}
+
+fn tags_value(tags: &BTreeMap<String, String>) -> Value {
+    Value::M(tags.iter().map(|(name, tag)| (name.clone(), Value::from(tag.as_str()))).collect())
+}
+
+fn tags_of(item: &Item, value: Option<&Value>) -> Result<BTreeMap<String, String>> {
+    let Some(Value::M(tags)) = value else { return Err(item.corrupt("tags are no map")) };
+    let tag = |(name, value): (&String, &Value)| match value {
+        Value::S(text) => Ok((name.clone(), text.clone())),
+        _ => Err(item.corrupt("a tag is no text")),
+    };
+    tags.iter().map(tag).collect()
+}
+
+fn sides_of(item: &Item) -> Result<Option<[BTreeMap<String, String>; 2]>> {
+    match item.attributes.get("sides") {
+        None => Ok(None),
+        Some(Value::L(sides)) if sides.len() == 2 => {
+            Ok(Some([tags_of(item, sides.first())?, tags_of(item, sides.get(1))?]))
+        }
+        Some(_) => Err(item.corrupt("`sides` are not two")),
     }
 }
 
@@ -200,15 +237,19 @@ pub(super) fn with_verdict(item: Item, verdict: &Verdict) -> Result<Item> {
     Ok(match verdict {
         Verdict::Label(label) => item.with("label", label.as_str()),
         Verdict::Value(value) => item.with("value", stored_number(*value)?),
+        Verdict::Vote(vote) => item.with("vote", vote.name()),
     })
 }
 
 /// What was said in an answer, as it is stored.
 pub(super) fn verdict_of(item: &Item) -> Result<Verdict> {
-    match (item.optional_text("label"), item.attributes.get("value")) {
-        (Some(label), None) => Ok(Verdict::Label(label.to_owned())),
-        (None, Some(value)) => Ok(Verdict::Value(number(item, "value", value)?)),
-        _ => Err(item.corrupt("an answer should have a label or a value")),
+    match (item.optional_text("label"), item.attributes.get("value"), item.optional_text("vote")) {
+        (Some(label), None, None) => Ok(Verdict::Label(label.to_owned())),
+        (None, Some(value), None) => Ok(Verdict::Value(number(item, "value", value)?)),
+        (None, None, Some(vote)) => {
+            Vote::parse(vote).map(Verdict::Vote).map_err(|_| item.corrupt("`vote` is not known"))
+        }
+        _ => Err(item.corrupt("an answer should have a label, a value or a vote")),
     }
 }
 
@@ -272,6 +313,7 @@ mod tests {
                 value: None,
             }],
             tags: [("region".to_owned(), "eu".to_owned())].into(),
+            sides: None,
             lease: Some(ReviewLease {
                 reviewer: "user:ann".into(),
                 until: instant("2026-06-10T00:10:00Z"),
@@ -320,12 +362,30 @@ mod tests {
 
     #[test]
     fn an_answer_is_a_label_or_a_value() {
-        assert!(Verdict::read(None, None).is_err());
-        assert!(Verdict::read(Some("1".into()), Some(1.0)).is_err());
+        assert!(Verdict::read(None, None, None).is_err());
+        assert!(Verdict::read(Some("1".into()), Some(1.0), None).is_err());
+        assert!(Verdict::read(Some("1".into()), None, Some("tie")).is_err());
+        assert!(Verdict::read(None, None, Some("both")).is_err());
+        assert_eq!(Verdict::read(None, None, Some("tie")).unwrap(), Verdict::Vote(Vote::Tie));
         let said = answered().said.remove(0);
         assert_eq!(Verdict::Label("1".into()).agrees(&said), Some(true));
         assert_eq!(Verdict::Label("0".into()).agrees(&said), Some(false));
         assert_eq!(Verdict::Value(1.0).agrees(&said), None);
+    }
+
+    /// What a program stored, a later one must read.
+    #[test]
+    fn the_item_of_an_arena_of_version_1_stays_readable() {
+        let side = |text: &str| BTreeMap::from([("text".to_owned(), text.to_owned())]);
+        let answer = ReviewAnswer { verdict: Verdict::Vote(Vote::Right), ..answered().answer.unwrap() };
+        let item = ReviewItem { sides: Some([side("a"), side("b")]), answer: Some(answer), ..answered() };
+        let stored = item.to_item(&at()).unwrap();
+        let value = |text: &str| Value::M(BTreeMap::from([("text".to_owned(), text.into())]));
+        assert_eq!(stored.attributes["sides"], Value::L(vec![value("a"), value("b")]));
+        assert_eq!((stored.text("vote").unwrap(), stored.int("v").unwrap()), ("right", 1));
+        assert_eq!(ReviewItem::from_item(&stored).unwrap(), item);
+        let hex: String = item.digest().iter().map(|byte| format!("{byte:02x}")).collect();
+        insta::assert_snapshot!(hex, @"3e7f2e98d30f777f0ba21b8cf30defc7");
     }
 
     proptest! {

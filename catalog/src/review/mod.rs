@@ -1,10 +1,11 @@
 //! Reviews: predictions that people are asked to judge, each by one of them.
 //!
-//! A review is made once: its items are picked by a policy and written down. A reviewer is served one item at a time, under a
+//! A review is made once: its items are picked by a policy and written down. An [`arena`] is one of pairs. A reviewer is served one item at a time, under a
 //! lease ([`serve`]). The answer is written into the item under the condition that the item is as it was when the lease was looked at
 //! ([`settle`]); from then on it is decided, and is appended to the log as an ordinary outcome, exactly once. All of it expires,
 //! and what has expired counts as gone whenever the engine deletes it.
 
+mod arena;
 mod item;
 mod serve;
 mod settle;
@@ -12,8 +13,7 @@ mod settle;
 use std::collections::BTreeSet;
 
 use event::{Error, Id, Result, Timestamp, Window, id::check_name};
-use futures::{StreamExt, TryStreamExt, stream};
-use log::key::{self, ReviewItemId};
+use log::key;
 use table::{
     Condition, Item, Query,
     item::{Number, Value},
@@ -22,6 +22,10 @@ use table::{
 
 use super::Catalog;
 
+pub use arena::{
+    ARENA_METRIC, ArenaPair, ArenaSpec, MAX_ARENA_JUDGES, MAX_ARENA_PAIRS, MAX_ARENA_RELEASES,
+    MAX_ARENA_TAGS, MAX_PAIR_ITEMS, Vote, shared_tags,
+};
 pub use item::{PredictionSaid, ReviewAnswer, ReviewItem, ReviewLease, Verdict};
 pub use serve::{
     DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS, MIN_LEASE_SECONDS, ReviewLink, Served, guest_reviewer,
@@ -60,11 +64,13 @@ pub enum ReviewPolicy {
     Disagree,
     /// By chance, as many of each value of a tag.
     Segment,
+    /// By chance, what two releases predicted of the same: an arena.
+    Pairs,
 }
 
 impl ReviewPolicy {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Random, Self::Uncertain, Self::Disagree, Self::Segment];
+    pub const ALL: [Self; 5] = [Self::Random, Self::Uncertain, Self::Disagree, Self::Segment, Self::Pairs];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -73,6 +79,7 @@ impl ReviewPolicy {
             Self::Uncertain => "uncertain",
             Self::Disagree => "disagree",
             Self::Segment => "segment",
+            Self::Pairs => "pairs",
         }
     }
 
@@ -101,7 +108,7 @@ pub struct ReviewSpec {
     pub policy: ReviewPolicy,
     /// The tag of which [`ReviewPolicy::Segment`] takes each value alike.
     pub by: Option<String>,
-    /// How many are picked at most, 1 to [`MAX_REVIEW_ITEMS`].
+    /// How many are picked at most, 1 to [`MAX_REVIEW_ITEMS`]; of an arena, of each pair.
     pub n: u32,
     /// What chance begins with: the same events and the same seed give the same items.
     pub seed: u32,
@@ -109,6 +116,8 @@ pub struct ReviewSpec {
     pub labels: Vec<String>,
     /// Whether predictions are picked as well that have an outcome.
     pub with_outcomes: bool,
+    /// What it asks for as an arena, with the policy [`ReviewPolicy::Pairs`] and no other.
+    pub arena: Option<ArenaSpec>,
 }
 
 /// A review.
@@ -156,6 +165,13 @@ impl ReviewSpec {
         if self.policy == ReviewPolicy::Disagree && self.release.is_some() {
             return Err(Error::invalid("release: one release does not disagree; name a model or nothing"));
         }
+        match (self.policy, &self.arena) {
+            (ReviewPolicy::Pairs, Some(arena)) => arena.check(self)?,
+            (ReviewPolicy::Pairs, None) | (_, Some(_)) => {
+                return Err(Error::invalid("policy: an arena, and nothing else, has the policy `pairs`"));
+            }
+            (_, None) => {}
+        }
         let distinct: BTreeSet<&String> = self.labels.iter().collect();
         if self.labels.len() > MAX_REVIEW_LABELS || distinct.len() < self.labels.len() {
             return Err(Error::invalid(format!(
@@ -184,6 +200,10 @@ impl Review {
             .with("created_at", self.created_at.micros())
             .with("created_by", self.created_by.as_str())
             .with("expires_at", self.expires_at);
+        let item = match &spec.arena {
+            Some(arena) => item.with("arena", arena.to_value()),
+            None => item,
+        };
         let named = [("model", &spec.model), ("release", &spec.release), ("by", &spec.by)];
         named.into_iter().fold(item, |item, (name, text)| match text {
             Some(text) => item.with(name, text.as_str()),
@@ -201,10 +221,6 @@ impl Review {
             u32::try_from(item.int(name)?).map_err(|_| item.corrupt(format_args!("`{name}` is no count")))
         };
         let text = |name| item.optional_text(name).map(str::to_owned);
-        let label = |value: &Value| match value {
-            Value::S(label) => Ok(label.clone()),
-            _ => Err(item.corrupt("a label is no text")),
-        };
         let spec = ReviewSpec {
             model: text("model"),
             release: text("release"),
@@ -214,8 +230,9 @@ impl Review {
             by: text("by"),
             n: count("n")?,
             seed: count("seed")?,
-            labels: item.list("labels")?.iter().map(label).collect::<Result<_>>()?,
+            labels: texts(item, item.attributes.get("labels"))?,
             with_outcomes: item.attributes.get("with_outcomes") == Some(&Value::Bool(true)),
+            arena: item.attributes.contains_key("arena").then(|| ArenaSpec::from_item(item)).transpose()?,
         };
         Ok(Self {
             id: Id::parse(item.text("id")?)?,
@@ -229,8 +246,27 @@ impl Review {
     }
 }
 
+/// What was picked for a review that is made.
+#[derive(Clone, Copy, Debug)]
+pub enum Picked<'a> {
+    /// The items of a review of predictions.
+    Items(&'a [ReviewItem]),
+    /// The pairs of an arena, each with its items.
+    Pairs(&'a [(ArenaPair, Vec<ReviewItem>)]),
+}
+
 fn time(item: &Item, name: &str) -> Result<Timestamp> {
     Timestamp::from_micros(item.int(name)?).ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
+}
+
+/// The texts of a list of an item.
+fn texts(item: &Item, list: Option<&Value>) -> Result<Vec<String>> {
+    let Some(Value::L(values)) = list else { return Err(item.corrupt("a list of texts is missing")) };
+    let text = |value: &Value| match value {
+        Value::S(text) => Ok(text.clone()),
+        _ => Err(item.corrupt("what should be a text is none")),
+    };
+    values.iter().map(text).collect()
 }
 
 fn number(item: &Item, name: &str, value: &Value) -> Result<f64> {
@@ -246,18 +282,13 @@ fn stored_number(number: f64) -> Result<Value> {
 }
 
 impl Catalog {
-    /// Makes a review of items that were picked, which are numbered in their order. Asked for again with the same name and
-    /// the same words it is the one that is there.
+    /// Makes a review of items that were picked, which are numbered in their order, or an arena of those of its pairs. Asked for
+    /// again with the same name and the same words it is the one that is there.
     ///
     /// # Errors
     /// `Invalid`, when the name is none; `Conflict`, when the name is taken by a review of something else, or there are too
     /// many; those of the table.
-    pub async fn create_review(
-        &self,
-        workspace: &Id,
-        review: Review,
-        items: &[ReviewItem],
-    ) -> Result<Review> {
+    pub async fn create_review(&self, workspace: &Id, review: Review, items: Picked<'_>) -> Result<Review> {
         check_name(&review.name)?;
         if let Some(known) = self.review_again(workspace, &review.name, &review.spec).await? {
             return Ok(known);
@@ -268,15 +299,12 @@ impl Catalog {
                 "the workspace has {MAX_REVIEWS} reviews; delete those that are done"
             )));
         }
-        let puts = items.iter().zip(0..).map(|(item, number)| {
-            let at = ReviewItemId { workspace: workspace.clone(), review: review.id.clone(), number };
-            async move { self.table.put(item.to_item(&at)?, Condition::Absent).await }
-        });
         // Without the review that names them nobody finds them, and they expire.
-        stream::iter(puts.collect::<Vec<_>>())
-            .buffer_unordered(PUTS_AT_ONCE)
-            .try_collect::<Vec<()>>()
-            .await?;
+        let of = (workspace, &review.id);
+        match items {
+            Picked::Items(items) => self.put_review_items(of, (0..).zip(items)).await?,
+            Picked::Pairs(pairs) => self.add_to_pairs(of, pairs).await?,
+        }
         match unless_overtaken(self.table.put(review.to_item(workspace), Condition::Absent).await)? {
             Some(()) => Ok(review),
             None => self.review_again(workspace, &review.name, &review.spec).await?.ok_or_else(|| {
@@ -326,7 +354,7 @@ impl Catalog {
         items.iter().map(Review::from_item).collect()
     }
 
-    /// The items of a review, in their order; at most [`MAX_REVIEW_ITEMS`].
+    /// The items of a review, in their order; at most [`MAX_REVIEW_ITEMS`], and of an arena [`MAX_PAIR_ITEMS`] of each pair.
     ///
     /// # Errors
     /// Those of the table.
@@ -369,6 +397,7 @@ mod tests {
             seed: 7,
             labels: vec!["0".into(), "1".into()],
             with_outcomes: true,
+            arena: None,
         }
     }
 
@@ -426,6 +455,8 @@ mod tests {
             }),
             refused(ReviewSpec { labels: vec!["1".into(), "1".into()], ..spec() }),
             ReviewPolicy::parse("best").unwrap_err().to_string(),
+            refused(ReviewSpec { policy: ReviewPolicy::Pairs, by: None, ..spec() }),
+            refused(ReviewSpec { arena: Some(arena()), ..spec() }),
         ];
         insta::assert_snapshot!(texts.join("\n"), @r"
         n: a review has 1 to 1000 items
@@ -435,7 +466,67 @@ mod tests {
         by: only the policy `segment` takes a tag
         release: one release does not disagree; name a model or nothing
         labels: give at most 100, each of them once
-        policy: `best` is none of random, uncertain, disagree, segment
+        policy: `best` is none of random, uncertain, disagree, segment, pairs
+        policy: an arena, and nothing else, has the policy `pairs`
+        policy: an arena, and nothing else, has the policy `pairs`
+        ");
+    }
+
+    fn arena() -> ArenaSpec {
+        ArenaSpec { releases: vec!["v1".into(), "v2".into()], judges: 2, tags: vec!["text".into()] }
+    }
+
+    fn of_pairs(arena: ArenaSpec) -> ReviewSpec {
+        let (policy, arena, labels) = (ReviewPolicy::Pairs, Some(arena), Vec::new());
+        ReviewSpec { policy, arena, labels, model: None, by: None, ..spec() }
+    }
+
+    #[test]
+    fn the_item_of_an_arena_stays_readable() {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let review = Review {
+            id: workspace.clone(),
+            name: "june".into(),
+            spec: of_pairs(arena()),
+            items: 42,
+            created_at: Timestamp::default(),
+            created_by: "user:ann".into(),
+            expires_at: 1_900_000_000,
+        };
+        let stored = review.to_item(&workspace);
+        let text = |text: &str| Value::S(text.to_owned());
+        let map: [(&str, Value); 3] = [
+            ("releases", vec![text("v1"), text("v2")].into()),
+            ("judges", 2.into()),
+            ("tags", vec![text("text")].into()),
+        ];
+        let map = map.map(|(name, value)| (name.to_owned(), value));
+        assert_eq!(stored.attributes["arena"], Value::M(map.into()));
+        assert_eq!(Review::from_item(&stored).unwrap(), review);
+    }
+
+    #[test]
+    fn an_arena_that_cannot_be_is_refused_and_the_refusal_says_why() {
+        assert!(of_pairs(arena()).check().is_ok());
+        let refused = |wrong: ReviewSpec| wrong.check().unwrap_err().to_string();
+        let of = |arena: ArenaSpec| refused(of_pairs(arena));
+        let texts = [
+            of(ArenaSpec { releases: vec!["v1".into()], ..arena() }),
+            of(ArenaSpec { releases: vec!["v1".into(), "v1".into()], ..arena() }),
+            of(ArenaSpec { tags: vec!["t".into(), "t".into()], ..arena() }),
+            of(ArenaSpec { judges: 0, ..arena() }),
+            refused(ReviewSpec { n: 51, ..of_pairs(arena()) }),
+            refused(ReviewSpec { labels: vec!["1".into()], ..of_pairs(arena()) }),
+            refused(ReviewSpec { model: Some("m".into()), ..of_pairs(arena()) }),
+        ];
+        insta::assert_snapshot!(texts.join("\n"), @r"
+        releases: name 2 to 14, each of them once, or none for those that are live
+        releases: name 2 to 14, each of them once, or none for those that are live
+        tags: name at most 64, each of them once
+        judges: 1 to 10 people judge the same
+        n: a pair has at most 100 items: `n` times `judges` is more
+        policy: an arena takes `releases` and not `release`, no labels, and predictions with outcomes as well
+        model: the releases say of which model they are; give one of them
         ");
     }
 }

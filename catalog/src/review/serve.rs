@@ -4,7 +4,7 @@
 //! reviewer was shown this prediction. Each is one write under a condition. So whichever of them is the last before a process dies, the
 //! reviewer has the same item when it asks again; nobody else can have leased it; and who had it once does not get it again.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use event::{
     Day, Error, Id, Result, Timestamp,
@@ -12,9 +12,9 @@ use event::{
 };
 use log::key::{self, ReviewItemId};
 use sha2::{Digest as _, Sha256};
-use table::{Condition, Item, Policy, Query, unless_overtaken};
+use table::{Condition, Item, Policy, Query, item::Value, unless_overtaken};
 
-use super::{Review, ReviewItem, ReviewLease, numbered, time};
+use super::{ArenaPair, MAX_REVIEW_ITEMS, Review, ReviewItem, ReviewLease, numbered, time};
 use crate::Catalog;
 
 /// How long a reviewer has an item, unless it asks for another time.
@@ -125,17 +125,48 @@ struct Turn {
     ver: i64,
     /// The item, and until when.
     has: Option<(u32, Timestamp)>,
-    /// All items before this one are answered or were shown to the reviewer.
-    from: u32,
+    /// All items of a stretch before this one are answered or were shown to the reviewer, by the number of the stretch.
+    done: BTreeMap<u32, u32>,
+}
+
+/// Items among which one is looked for: all of a review, or those of a pair of an arena.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    number: u32,
+    /// The first item, and the one after the last.
+    items: (u32, u32),
+}
+
+impl Stretch {
+    const WHOLE: Self = Self { number: 0, items: (0, MAX_REVIEW_ITEMS as u32) };
+
+    fn of_pair(pair: &ArenaPair) -> Self {
+        Self { number: pair.number, items: pair.numbers() }
+    }
+}
+
+/// What was found in a stretch.
+struct Looked {
+    found: Option<u32>,
+    /// Before which item there is nothing more for the reviewer.
+    done: u32,
+    /// Whether that stays so: what has expired is there again when it is kept for longer before it is deleted.
+    is_for_good: bool,
 }
 
 impl Turn {
     fn to_item(&self, key: table::Key, expires_at: i64) -> Item {
-        let item = Item::new(key)
+        let mut item = Item::new(key)
             .with("v", TURN_VERSION)
             .with("ver", self.ver)
-            .with("from", i64::from(self.from))
+            .with("from", i64::from(self.done.get(&0).copied().unwrap_or(0)))
             .with("expires_at", expires_at);
+        let others = self.done.iter().filter(|(stretch, _)| **stretch > 0);
+        let others: BTreeMap<String, Value> =
+            others.map(|(stretch, from)| (stretch.to_string(), i64::from(*from).into())).collect();
+        if !others.is_empty() {
+            item = item.with("done", others);
+        }
         match self.has {
             Some((number, until)) => item.with("item", i64::from(number)).with("until", until.micros()),
             None => item,
@@ -149,7 +180,16 @@ impl Turn {
         };
         let has = item.attributes.contains_key("item");
         let has = has.then(|| Ok::<_, Error>((number("item")?, time(item, "until")?))).transpose()?;
-        Ok(Self { ver: item.int("ver")?, has, from: number("from")? })
+        let mut done = BTreeMap::from([(0, number("from")?)]);
+        if item.attributes.contains_key("done") {
+            let of = |(stretch, from): (&String, &Value)| -> Option<(u32, u32)> {
+                let Value::N(from) = from else { return None };
+                Some((stretch.parse().ok()?, from.as_i64()?.try_into().ok()?))
+            };
+            let others = item.map("done")?.iter().map(of).collect::<Option<Vec<_>>>();
+            done.extend(others.ok_or_else(|| item.corrupt("`done` is no numbers of items"))?);
+        }
+        Ok(Self { ver: item.int("ver")?, has, done })
     }
 }
 
@@ -217,9 +257,20 @@ impl Catalog {
             {
                 return Ok(Some(served));
             }
-            let Some((number, from)) = self.candidate(&asking, turn.from).await? else { return Ok(None) };
-            let (until, unchanged) = (now.plus_seconds(seconds), Condition::unchanged(turn.ver));
-            turn = Turn { ver: turn.ver + 1, has: Some((number, until)), from };
+            let known = turn.done.clone();
+            let found = self.candidate_of_any(&asking, &mut turn.done).await?;
+            let unchanged = Condition::unchanged(turn.ver);
+            let Some(number) = found else {
+                // What was looked through is not looked through again.
+                if turn.done != known {
+                    let looked = Turn { ver: turn.ver + 1, ..turn };
+                    let item = looked.to_item(asking.turn_key(), review.expires_at);
+                    unless_overtaken(self.table.put(item, unchanged).await)?;
+                }
+                return Ok(None);
+            };
+            let until = now.plus_seconds(seconds);
+            turn = Turn { ver: turn.ver + 1, has: Some((number, until)), ..turn };
             let item = turn.to_item(asking.turn_key(), review.expires_at);
             if unless_overtaken(self.table.put(item, unchanged).await)?.is_some()
                 && let Some(served) = self.lease(&asking, number, until).await?
@@ -229,27 +280,61 @@ impl Catalog {
         }
     }
 
-    /// The first item that nobody has and that the reviewer was never shown, and before which item there is nothing more for the reviewer.
-    async fn candidate(&self, asking: &Asking<'_>, from: u32) -> Result<Option<(u32, u32)>> {
-        let range = key::review_items_from(asking.workspace, &asking.review.id, from);
+    /// The first item that nobody has and that the reviewer was never shown: of a review, or of the pair of an arena whose turn it is. What
+    /// there is nothing more of for the reviewer is noted.
+    async fn candidate_of_any(
+        &self,
+        asking: &Asking<'_>,
+        done: &mut BTreeMap<u32, u32>,
+    ) -> Result<Option<u32>> {
+        let stretches = match &asking.review.spec.arena {
+            None => vec![Stretch::WHOLE],
+            Some(arena) => {
+                let pairs = self.pairs_in_turn((asking.workspace, asking.review), arena).await?;
+                pairs.iter().map(Stretch::of_pair).collect()
+            }
+        };
+        for stretch in stretches {
+            let (first, end) = stretch.items;
+            let from = done.get(&stretch.number).copied().unwrap_or(0).max(first);
+            if from >= end {
+                continue;
+            }
+            let looked = self.candidate(asking, (from, end - 1)).await?;
+            if looked.done > from && (looked.found.is_some() || looked.is_for_good) {
+                done.insert(stretch.number, looked.done);
+            }
+            if looked.found.is_some() {
+                return Ok(looked.found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first such item of some.
+    async fn candidate(&self, asking: &Asking<'_>, (from, last): (u32, u32)) -> Result<Looked> {
+        let range = key::review_items_of(asking.workspace, &asking.review.id, (from, last));
         let mut query = Query::table(range).limit(ITEMS_AT_ONCE);
-        let mut done = Some(from);
+        // Up to the first item that is left to the reviewer, which somebody else has.
+        let (mut done, mut is_done, mut is_for_good) = (from, true, true);
         loop {
             let page = self.table.query(&query).await?;
             for item in &page.items {
                 let (number, item) = numbered(item)?;
                 let is_had = item.lease.as_ref().is_some_and(|lease| asking.now < lease.until);
                 let shown = key::shown_to(asking.workspace, asking.reviewer, &item.digest());
+                is_for_good &= item.answer.is_some() || !asking.is_settled(&item);
                 if asking.is_settled(&item) || !is_had && self.table.get(&shown).await?.is_some() {
-                    // Up to the first item that is left to the reviewer, which somebody else has.
-                    done = done.map(|done| if done == number { number + 1 } else { done });
+                    done = if is_done { number + 1 } else { done };
                 } else if !is_had {
-                    return Ok(Some((number, done.unwrap_or(from))));
+                    return Ok(Looked { found: Some(number), done, is_for_good });
+                } else {
+                    is_done = false;
                 }
             }
             match page.next {
                 Some(next) => query.after = Some(next),
-                None => return Ok(None),
+                None => return Ok(Looked { found: None, done, is_for_good }),
             }
         }
     }
@@ -338,8 +423,12 @@ mod tests {
             .with("item", 5)
             .with("until", 1_781_050_200_000_000)
             .with("expires_at", 1_900_000_000);
-        let turn = Turn { ver: 2, has: Some((5, until)), from: 3 };
+        let turn = Turn { ver: 2, has: Some((5, until)), done: [(0, 3)].into() };
         assert_eq!(Turn::from_item(&stored).unwrap(), turn);
         assert_eq!(turn.to_item(key(), 1_900_000_000), stored);
+        let of_pairs = stored.with("done", BTreeMap::from([("7".to_owned(), Value::from(712))]));
+        let turn = Turn { done: [(0, 3), (7, 712)].into(), ..turn };
+        assert_eq!(Turn::from_item(&of_pairs).unwrap(), turn);
+        assert_eq!(turn.to_item(key(), 1_900_000_000), of_pairs);
     }
 }

@@ -157,7 +157,10 @@ impl Catalog {
         self.table.put(owed, Condition::None).await?;
         let unchanged = Condition::unchanged(item.ver);
         let decided = ReviewItem { ver: item.ver + 1, answer: Some(answer), ..item };
-        let written = unless_overtaken(self.table.put(decided.to_item(at)?, unchanged).await)?;
+        let written = match decided.answer.as_ref().map(|answer| &answer.verdict) {
+            Some(Verdict::Vote(vote)) => self.decide_vote(at, (&decided, unchanged), *vote).await?,
+            _ => unless_overtaken(self.table.put(decided.to_item(at)?, unchanged).await)?,
+        };
         Ok(written.map(|()| decided))
     }
 

@@ -11,7 +11,7 @@ use axum::{
 use catalog::{
     AnsweredBy, DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS, MAX_REVIEW_ITEMS, MIN_LEASE_SECONDS, ReviewLink,
     Verdict, guest_reviewer,
-    http::{answered_json, asked_json, delete_review, review_schemas},
+    http::{answered_json, asked_json, delete_review, review_schemas, vote_schema},
 };
 use event::{Error, Id, Kind, Right};
 use log::{audit::current, key::ReviewItemId};
@@ -31,7 +31,7 @@ use crate::{quota::Amounts, service::Ingest};
 
 /// The routes of reviewers.
 pub(super) fn routes(routes: Routes<Arc<Ingest>>) -> Routes<Arc<Ingest>> {
-    let demand = || Demand::workspace(Right::Review).of_kinds(&[Kind::Outcomes]);
+    let demand = || Demand::workspace(Right::Review).of_kinds(&[Kind::Outcomes, Kind::Metrics]);
     let routes = Named::BOTH.into_iter().fold(routes, |routes, named| {
         routes
             .add(delete_review(named), Demand::workspace(Right::Maintain), delete)
@@ -57,6 +57,7 @@ struct Given {
     item: u32,
     label: Option<String>,
     value: Option<f64>,
+    vote: Option<String>,
     #[serde(default)]
     skip: bool,
 }
@@ -67,6 +68,7 @@ struct Judged {
     link: String,
     label: Option<String>,
     value: Option<f64>,
+    vote: Option<String>,
     #[serde(default)]
     skip: bool,
 }
@@ -80,6 +82,7 @@ fn said(body: ObjectBuilder) -> ObjectBuilder {
     let number = ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true));
     body.property("label", schema::nullable(schema::string()).description(Some("What class it is.")))
         .property("value", number.description(Some("What number it is, in the place of `label`.")))
+        .property("vote", vote_schema())
         .property("skip", bool("Gives the item back without an answer; you are not shown it again."))
 }
 
@@ -134,7 +137,7 @@ fn answer_operation(named: Named) -> Operation {
         .operation(Operation::post, "/reviews/answers", "answer_review_item")
         .tag("reviews")
         .summary("Answer the item of a review that one has")
-        .description("The answer is an outcome of the prediction, appended once in the name of the caller. The same answer again is a success; another one is a conflict.")
+        .description("The answer is an outcome of the prediction, or a vote on the pair of an arena, appended once in the name of the caller. The same answer again is a success; another one is a conflict.")
         .body("What it is.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, answer("It is decided.", JSON, answered_schema()))
         .fails(&ALWAYS)
@@ -163,10 +166,14 @@ const EXAMPLE_LINK: &str =
     "alj_2NBs0sLBnJxEcoDLgVnQdJkhEgV2NBs0tD5Ihm2PVFzM3kZvMYdQX900070123456789ABCDEFGHIJKLMNOPQRSTUV";
 
 /// What an answer says; nothing, when it gives the item back or only looks.
-fn verdict(label: Option<String>, value: Option<f64>, skip: bool) -> Result<Option<Verdict>, Error> {
-    match (label, value) {
-        (None, None) => Ok(None),
-        (label, value) if !skip => Verdict::read(label, value).map(Some),
+fn verdict(
+    (label, value): (Option<String>, Option<f64>),
+    vote: Option<&str>,
+    skip: bool,
+) -> Result<Option<Verdict>, Error> {
+    match (label, value, vote) {
+        (None, None, None) => Ok(None),
+        (label, value, vote) if !skip => Verdict::read(label, value, vote).map(Some),
         _ => Err(Error::invalid("skip: an item is either given back or answered")),
     }
 }
@@ -222,11 +229,13 @@ async fn give(
     let at =
         ReviewItemId { workspace: workspace.id().clone(), review: review.id.clone(), number: given.item };
     let by = AnsweredBy::Reviewer(current().principal.clone());
-    let Some(verdict) = verdict(given.label, given.value, given.skip)? else {
+    let said = verdict((given.label, given.value), given.vote.as_deref(), given.skip)?;
+    let Some(verdict) = said else {
         return match given.skip {
             true => skipped(&ingest, &at, &by).await,
             false => {
-                Err(Error::invalid("an answer has a `label` or a `value`, or gives the item back").into())
+                Err(Error::invalid("an answer has a `label`, a `value` or a `vote`, or gives the item back")
+                    .into())
             }
         };
     };
@@ -243,7 +252,8 @@ async fn judge(
     let judged: Judged = json_object(&headers, body)?;
     let link = ReviewLink::parse(&judged.link)?;
     let (at, by) = (link.item(), AnsweredBy::Link(link.digest()));
-    if let Some(verdict) = verdict(judged.label, judged.value, judged.skip)? {
+    let said = verdict((judged.label, judged.value), judged.vote.as_deref(), judged.skip)?;
+    if let Some(verdict) = said {
         // Who has no good link counts against nobody.
         ingest.catalog().review_standing(at, &by, Some(&verdict), ingest.clock().now()).await?;
         count(&ingest, &at.workspace, &extensions).await?;

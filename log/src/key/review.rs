@@ -65,9 +65,30 @@ pub fn review_items_from(workspace: &Id, review: &Id, first: u32) -> KeyRange {
     KeyRange { from: format!("item#{first:04}"), ..all }
 }
 
+/// The items of a review from a number to another.
+pub fn review_items_of(workspace: &Id, review: &Id, (first, last): (u32, u32)) -> KeyRange {
+    let to = format!("item#{last:04}");
+    KeyRange { to, ..review_items_from(workspace, review, first) }
+}
+
 /// The number of the key of an item of a review.
 pub fn parse_review_item(key: &Key) -> Option<u32> {
     key.sk.strip_prefix("item#").filter(|number| number.len() == 4)?.parse().ok()
+}
+
+/// A pair of releases of an arena, by its number there.
+pub fn arena_pair(workspace: &Id, review: &Id, pair: u32) -> Key {
+    Key::new(review_partition(workspace, review), format!("pair#{pair:02}"))
+}
+
+/// All pairs of an arena.
+pub fn arena_pairs(workspace: &Id, review: &Id) -> KeyRange {
+    KeyRange::prefix(review_partition(workspace, review), "pair#")
+}
+
+/// The number of the key of a pair of an arena.
+pub fn parse_arena_pair(key: &Key) -> Option<u32> {
+    key.sk.strip_prefix("pair#").filter(|number| number.len() == 2)?.parse().ok()
 }
 
 /// What a reviewer has of a review now.
@@ -128,6 +149,7 @@ mod tests {
             owed_answer(&id),
             shown_to(&workspace, "user:ann", &[0xab; 16]),
             given_answer(&id, "user:ann", at),
+            arena_pair(&workspace, &review_id, 7),
         ];
         insta::assert_snapshot!(keys.map(|key| key.to_string()).join("\n"), @r"
         w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/review / name#june
@@ -136,6 +158,7 @@ mod tests {
         w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/review / owed#2NBs0tD5Ihm2PVFzM3kZvMYdQX9/0007
         w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/reviewer/user:ann / shown#abababababababababababababababab
         w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/reviewer/user:ann / answer#1781049600000000/2NBs0tD5Ihm2PVFzM3kZvMYdQX9/0007
+        w#2NBs0sLBnJxEcoDLgVnQdJkhEgV/review/2NBs0tD5Ihm2PVFzM3kZvMYdQX9 / pair#07
         ");
         assert_eq!(parse_review(&review(&workspace, "june")), Some((workspace.clone(), "june")));
         assert_eq!(parse_review(&owed_answer(&id)), None);
@@ -147,6 +170,12 @@ mod tests {
         assert!(within(&items, &review_item(&id)));
         assert!(!within(&items, &review_item(&ReviewItemId { number: 6, ..id.clone() })));
         assert!(!within(&items, &review_turn(&workspace, &review_id, "user:ann")));
+        let stretch = review_items_of(&workspace, &review_id, (5, 7));
+        assert!(within(&stretch, &review_item(&id)));
+        assert!(!within(&stretch, &review_item(&ReviewItemId { number: 8, ..id.clone() })));
+        let pairs = arena_pairs(&workspace, &review_id);
+        assert!(within(&pairs, &arena_pair(&workspace, &review_id, 7)) && !within(&pairs, &review_item(&id)));
+        assert_eq!(parse_arena_pair(&arena_pair(&workspace, &review_id, 7)), Some(7));
         let answers = |from, before| given_answers(&workspace, "user:ann", from, before);
         assert!(within(&answers(at, at.plus_seconds(1)), &given_answer(&id, "user:ann", at)));
         assert!(!within(&answers(at.plus_seconds(-1), at), &given_answer(&id, "user:ann", at)));

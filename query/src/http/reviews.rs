@@ -9,10 +9,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use catalog::{
-    ReviewPolicy, ReviewSpec,
+    ArenaSpec, MAX_PAIR_ITEMS, ReviewPolicy, ReviewSpec,
     http::{
-        create_review, given_json, list_reviews, results_json, review_json, review_schemas, reviewed_answers,
-        reviewed_json,
+        create_review, given_json, list_reviews, rank_arena, refresh_arena, results_json, review_json,
+        review_schemas, reviewed_answers, reviewed_json,
     },
 };
 use event::{Day, Error, Kind, Result, Right, Window};
@@ -36,7 +36,11 @@ const DAY_SECONDS: i64 = 24 * 60 * 60;
 pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
     let demand = || Demand::workspace(Right::Read);
     let routes = Named::BOTH.into_iter().fold(routes, |routes, named| {
-        routes.add(list_reviews(named), demand(), list).add(reviewed_answers(named), demand(), given)
+        routes.add(list_reviews(named), demand(), list).add(reviewed_answers(named), demand(), given).add(
+            rank_arena(named),
+            demand().of_kinds(&[Kind::Metrics]),
+            rank,
+        )
     });
     review_schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema))
 }
@@ -44,8 +48,8 @@ pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
 /// The routes that make reviews.
 pub(super) fn creation(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
     Named::BOTH.into_iter().fold(routes, |routes, named| {
-        let demand = Demand::workspace(Right::Maintain).of_kinds(&[Kind::Predictions, Kind::Outcomes]);
-        routes.add(create_review(named), demand, create)
+        let demand = || Demand::workspace(Right::Maintain).of_kinds(&[Kind::Predictions, Kind::Outcomes]);
+        routes.add(create_review(named), demand(), create).add(refresh_arena(named), demand(), refresh)
     })
 }
 
@@ -66,23 +70,38 @@ struct NewReview {
     labels: Vec<String>,
     #[serde(default)]
     with_outcomes: bool,
+    #[serde(default)]
+    releases: Vec<String>,
+    judges: Option<u32>,
+    #[serde(default)]
+    tags: Vec<String>,
+}
+
+fn day_of(name: &str, text: &str) -> Result<Day> {
+    text.parse::<Day>().map_err(|error| Error::invalid(format!("{name}: {error}")))
 }
 
 impl NewReview {
     fn spec(self) -> Result<(String, ReviewSpec)> {
-        let day = |name: &str, text: &str| {
-            text.parse::<Day>().map_err(|error| Error::invalid(format!("{name}: {error}")))
-        };
+        let policy = self.policy.as_deref().map_or(Ok(ReviewPolicy::Random), ReviewPolicy::parse)?;
+        let is_arena = policy == ReviewPolicy::Pairs;
+        let judges = self.judges.unwrap_or(1);
+        let (releases, tags) = (self.releases, self.tags);
+        if !is_arena && (self.judges.is_some() || !releases.is_empty() || !tags.is_empty()) {
+            return Err(Error::invalid("policy: only `pairs` takes `releases`, `judges` and `tags`"));
+        }
+        let default = if is_arena { MAX_PAIR_ITEMS / judges.max(1) } else { DEFAULT_ITEMS };
         let spec = ReviewSpec {
-            window: Window::new(day("from", &self.from)?, day("to", &self.to)?)?,
+            window: Window::new(day_of("from", &self.from)?, day_of("to", &self.to)?)?,
             model: self.model,
             release: self.release,
-            policy: self.policy.as_deref().map_or(Ok(ReviewPolicy::Random), ReviewPolicy::parse)?,
+            policy,
             by: self.by,
-            n: self.n.unwrap_or(DEFAULT_ITEMS),
+            n: self.n.unwrap_or(default),
             seed: self.seed,
             labels: self.labels,
-            with_outcomes: self.with_outcomes,
+            with_outcomes: self.with_outcomes || is_arena,
+            arena: is_arena.then_some(ArenaSpec { releases, judges, tags }),
         };
         Ok((self.name, spec))
     }
@@ -100,6 +119,49 @@ async fn create(
     let (review, warnings) = query.create_review(&workspace, &name, spec).await?;
     let mut response = (StatusCode::CREATED, Json(review_json(&review))).into_response();
     response.headers_mut().extend(said::warnings(&warnings));
+    Ok(response)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Refresh {
+    review: String,
+    to: Option<String>,
+}
+
+async fn refresh(
+    State(query): State<Arc<Query>>,
+    InPath(workspace): InPath,
+    headers: HeaderMap,
+    body: Whole,
+) -> Result<Response, Problem> {
+    let asked: Refresh = json_object(&headers, body)?;
+    let to = asked.to.map(|to| day_of("to", &to)).transpose()?;
+    let workspace = query.catalog().workspace(&workspace).await?;
+    let (review, warnings) = query.refresh_arena(&workspace, &asked.review, to).await?;
+    let mut response = Json(review_json(&review)).into_response();
+    response.headers_mut().extend(said::warnings(&warnings));
+    Ok(response)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfArena {
+    review: String,
+    #[serde(rename = "as-of")]
+    as_of: Option<String>,
+}
+
+async fn rank(
+    State(query): State<Arc<Query>>,
+    InPath(workspace): InPath,
+    one: Asked<OfArena>,
+) -> Result<Response, Problem> {
+    let one = asked(one)?;
+    let workspace = query.catalog().workspace(&workspace).await?;
+    let ranking = query.rank_arena(workspace.id(), &one.review, one.as_of.as_deref()).await?;
+    let mut response = Json(ranking.to_json()).into_response();
+    response.headers_mut().extend(said::warnings(&ranking.warnings));
     Ok(response)
 }
 
@@ -147,10 +209,7 @@ async fn given(
     days: Asked<Days>,
 ) -> Result<Response, Problem> {
     let days = asked(days)?;
-    let day = |name: &str, text: Option<String>| {
-        let day = text.map(|text| text.parse::<Day>()).transpose();
-        day.map_err(|error| Error::invalid(format!("{name}: {error}")))
-    };
+    let day = |name: &str, text: Option<String>| text.map(|text| day_of(name, &text)).transpose();
     let to = day("to", days.to)?.unwrap_or_else(|| query.now().day());
     let first = to.start().plus_seconds(-(DAYS - 1) * DAY_SECONDS).day();
     let window = Window::new(day("from", days.from)?.unwrap_or(first), to)?;

@@ -1,12 +1,17 @@
 //! Making reviews: predictions are read day by day, joined with their outcomes, and picked. See [`catalog::Review`].
 
+mod arena;
+mod pairs;
 mod pick;
+mod ranking;
+
+pub use ranking::ArenaRanking;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use catalog::{PredictionSaid, REVIEW_DAYS, Review, ReviewItem, ReviewSpec, Workspace};
+use catalog::{Picked, PredictionSaid, REVIEW_DAYS, Retention, Review, ReviewItem, ReviewSpec, Workspace};
 use event::{
-    Day, Definition, Error, Id, Result, Task, Timestamp,
+    Day, Definition, Error, Id, Result, Task, Timestamp, Window,
     fields::{SCORE_PREFIX, TAG_PREFIX},
     id::check_name,
     task::POSITIVE_SCORE,
@@ -14,7 +19,10 @@ use event::{
 use log::audit::current;
 use polars::prelude::{DataFrame, Float64Chunked, StringChunked};
 
-use self::pick::{Candidate, Picker, Said};
+use self::{
+    arena::Known,
+    pick::{Candidate, Picker, Said},
+};
 use crate::{
     Query,
     frame::failed,
@@ -71,54 +79,79 @@ impl Query {
         if let Some(known) = catalog.review_again(workspace.id(), name, &spec).await? {
             return Ok((known, Vec::new()));
         }
-        let definitions = catalog.definitions(workspace.id()).await?;
-        let models = definitions.models();
+        let models = catalog.definitions(workspace.id()).await?.models();
         if let Some(model) = spec.model.as_ref().filter(|model| !models.values().any(|known| known == *model))
         {
             return Err(Error::not_found(format!(
                 "there is no model `{model}` with a release in this workspace"
             )));
         }
-        let mut picker = Picker::new(&spec);
+        let expiry = self.expiry(workspace.id()).await?;
+        let (items, pairs, warnings) = match &spec.arena {
+            Some(_) => {
+                let known = Known::nothing(seconds(expiry.of(spec.window.to())));
+                let (pairs, warnings) =
+                    self.picked_pairs(workspace.id(), (name, &spec, spec.window), (known, &expiry)).await?;
+                (Vec::new(), pairs, warnings)
+            }
+            None => {
+                let (picker, warnings) =
+                    self.picked(workspace.id(), (&spec, spec.window), Picker::new(&spec)).await?;
+                let picked = picker.finish().into_iter().map(|picked| item(name, picked, &expiry));
+                (picked.collect(), Vec::new(), warnings)
+            }
+        };
+        let count = items.len() + pairs.iter().map(|(_, items)| items.len()).sum::<usize>();
+        if count == 0 {
+            return Err(Error::invalid(nothing_picked(&spec)));
+        }
+        let now = self.now();
+        let picked = if spec.arena.is_some() { Picked::Pairs(&pairs) } else { Picked::Items(&items) };
+        let review = Review {
+            id: Id::new(now),
+            name: name.to_owned(),
+            items: u32::try_from(count).unwrap_or(u32::MAX),
+            created_at: now,
+            created_by: current().principal.clone(),
+            expires_at: seconds(expiry.of(spec.window.to())),
+            spec,
+        };
+        Ok((catalog.create_review(workspace.id(), review, picked).await?, warnings))
+    }
+
+    async fn expiry(&self, workspace: &Id) -> Result<Expiry> {
+        let latest = self.now().plus_seconds(REVIEW_DAYS * DAY_SECONDS);
+        Ok(Expiry { retention: self.catalog().retention(workspace).await?, latest })
+    }
+
+    /// The picker, which has seen the predictions of a window; and what was not read of them.
+    async fn picked<P: Picks>(
+        &self,
+        workspace: &Id,
+        (spec, window): (&ReviewSpec, Window),
+        mut picker: P,
+    ) -> Result<(P, Vec<String>)> {
+        let definitions = self.catalog().definitions(workspace).await?;
+        let models = definitions.models();
         let mut warnings = Vec::new();
-        for day in spec.window.days() {
+        for day in window.days() {
             let (models, labels) = (models.clone(), spec.labels.clone());
             let of_day = OfDay { definitions: definitions.of(day), models, labels };
-            let (picked, more) = self.picked(workspace.id(), day, (picker, of_day, &spec)).await?;
+            let (picked, more) = self.picked_of(workspace, day, (picker, of_day, spec)).await?;
             picker = picked;
             warnings
                 .extend(more.into_iter().filter(|warning| !warnings.contains(warning)).collect::<Vec<_>>());
         }
-        let now = self.now();
-        let retention = catalog.retention(workspace.id()).await?;
-        let latest = now.plus_seconds(REVIEW_DAYS * DAY_SECONDS);
-        let expires = |day: Day| retention.expires_at(day).map_or(latest, |at| at.min(latest));
-        let items: Vec<ReviewItem> =
-            picker.finish().into_iter().map(|picked| item(name, picked, &expires)).collect();
-        if items.is_empty() {
-            return Err(Error::invalid(
-                "no prediction of these days is to be judged as the policy has it: they may have outcomes already, or lack what the policy looks at",
-            ));
-        }
-        let review = Review {
-            id: Id::new(now),
-            name: name.to_owned(),
-            items: u32::try_from(items.len()).unwrap_or(u32::MAX),
-            created_at: now,
-            created_by: current().principal.clone(),
-            expires_at: seconds(expires(spec.window.to())),
-            spec,
-        };
-        Ok((catalog.create_review(workspace.id(), review, &items).await?, warnings))
+        Ok((picker, warnings))
     }
 
-    /// The picker, which has seen the predictions of a day as well; and what was not read of them.
-    async fn picked(
+    /// The same of a day.
+    async fn picked_of<P: Picks>(
         &self,
         workspace: &Id,
         day: Day,
-        (mut picker, of_day, spec): (Picker, OfDay, &ReviewSpec),
-    ) -> Result<(Picker, Vec<String>)> {
+        (mut picker, of_day, spec): (P, OfDay, &ReviewSpec),
+    ) -> Result<(P, Vec<String>)> {
         let text = day.to_string();
         let words = Words { from: &text, to: &text, release: spec.release.as_deref(), ..Words::default() };
         let answer = self.run(workspace, &Request::parse(What::Joined, &words)?).await?;
@@ -136,19 +169,45 @@ impl Query {
     }
 }
 
+/// Until when items are kept.
+struct Expiry {
+    retention: Retention,
+    latest: Timestamp,
+}
+
+impl Expiry {
+    /// Those of predictions of a day.
+    fn of(&self, day: Day) -> Timestamp {
+        self.retention.expires_at(day).map_or(self.latest, |at| at.min(self.latest))
+    }
+}
+
+/// What is given the predictions of a window, one key and instant after the other.
+trait Picks: Send + 'static {
+    /// Takes what was predicted of one.
+    fn add(&mut self, candidate: Candidate) -> Result<()>;
+}
+
+fn nothing_picked(spec: &ReviewSpec) -> &'static str {
+    match &spec.arena {
+        Some(arena) if arena.releases.is_empty() => {
+            "no two live releases predicted the same in these days; `releases` names those that are not live"
+        }
+        Some(_) => "no two of the releases predicted the same in these days: one key at one instant",
+        None => {
+            "no prediction of these days is to be judged as the policy has it: they may have outcomes already, or lack what the policy looks at"
+        }
+    }
+}
+
 fn seconds(at: Timestamp) -> i64 {
     at.micros().div_euclid(1_000_000)
 }
 
 /// What was picked as an item.
-fn item(review: &str, mut picked: Candidate, expires: &impl Fn(Day) -> Timestamp) -> ReviewItem {
+fn item(review: &str, mut picked: Candidate, expiry: &Expiry) -> ReviewItem {
     picked.said.sort_by(|one, other| one.release.cmp(&other.release));
-    let said = picked.said.into_iter().take(MAX_SAID).map(|said| PredictionSaid {
-        release: said.release,
-        label: said.label,
-        score: said.score,
-        value: said.value,
-    });
+    let said = picked.said.into_iter().take(MAX_SAID).map(Said::stored);
     ReviewItem {
         ver: 1,
         review: review.to_owned(),
@@ -156,9 +215,18 @@ fn item(review: &str, mut picked: Candidate, expires: &impl Fn(Day) -> Timestamp
         predicted_at: picked.predicted_at,
         said: said.collect(),
         tags: picked.tags,
+        sides: None,
         lease: None,
         answer: None,
-        expires_at: seconds(expires(picked.predicted_at.day())),
+        expires_at: seconds(expiry.of(picked.predicted_at.day())),
+    }
+}
+
+impl Said {
+    /// The same as it stands in an item.
+    fn stored(self) -> PredictionSaid {
+        let Self { release, label, score, value, .. } = self;
+        PredictionSaid { release, label, score, value }
     }
 }
 
@@ -194,12 +262,15 @@ fn candidates(frame: &DataFrame, of_day: &OfDay, model: Option<&str>) -> Result<
         candidate.is_judged |= observed.get(row).is_some();
         let of_classes = scores.iter().filter_map(|(class, column)| Some((*class, column.get(row)?)));
         let own = (labels.get(row), score.get(row), value.get(row));
-        candidate.said.push(said((release, of_day), own, of_classes));
-        let own =
-            tags.iter().filter_map(|(tag, column)| Some(((*tag).to_owned(), column.get(row)?.to_owned())));
-        for (tag, text) in own {
-            candidate.tags.entry(tag).or_insert(text);
+        let mut said = said((release, of_day), own, of_classes);
+        said.tags = tags
+            .iter()
+            .filter_map(|(tag, column)| Some(((*tag).to_owned(), column.get(row)?.to_owned())))
+            .collect();
+        for (tag, text) in &said.tags {
+            candidate.tags.entry(tag.clone()).or_insert_with(|| text.clone());
         }
+        candidate.said.push(said);
     }
     Ok(found.into_values().collect())
 }
@@ -226,6 +297,7 @@ fn said<'a>(
         is_positive: score.map(|score| score >= threshold),
         score: score.or_else(|| classes.first().map(|(_, score)| *score)),
         value,
+        tags: BTreeMap::new(),
         margin,
     }
 }

@@ -9,6 +9,8 @@ use catalog::{ReviewPolicy, ReviewSpec};
 use event::{Error, Result, Timestamp};
 use sha2::{Digest as _, Sha256};
 
+use super::Picks;
+
 /// The most values of a tag of which each is picked alike.
 pub(super) const MAX_VALUES: usize = 100;
 
@@ -21,6 +23,8 @@ pub(super) struct Said {
     pub(super) is_positive: Option<bool>,
     pub(super) score: Option<f64>,
     pub(super) value: Option<f64>,
+    /// Its own tags.
+    pub(super) tags: BTreeMap<String, String>,
     /// How certain the release was: how far the score is from the threshold, or from that of the second class.
     pub(super) margin: Option<f64>,
 }
@@ -42,10 +46,19 @@ impl Candidate {
         Self { key: key.to_owned(), predicted_at, said, tags, is_judged: false }
     }
 
+    /// Its place by chance, which is the same for the same seed.
+    pub(super) fn chance(&self, seed: u32) -> u64 {
+        let mut hash = Sha256::new();
+        hash.update(seed.to_le_bytes());
+        hash.update(self.predicted_at.micros().to_le_bytes());
+        hash.update(self.key.as_bytes());
+        hash.finalize().first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
+    }
+
     /// How much a policy wants it, not negative: more first. `None`, when it does not want it at all.
     fn weight(&self, policy: ReviewPolicy) -> Option<f64> {
         match policy {
-            ReviewPolicy::Random | ReviewPolicy::Segment => Some(0.0),
+            ReviewPolicy::Random | ReviewPolicy::Segment | ReviewPolicy::Pairs => Some(0.0),
             ReviewPolicy::Uncertain => {
                 let least = self.said.iter().filter_map(|said| said.margin).min_by(f64::total_cmp)?;
                 Some((1.0 - least).max(0.0))
@@ -92,11 +105,26 @@ impl Picker {
         Self { policy: *policy, by, n, seed: *seed, with_outcomes: *with_outcomes, kept: BTreeMap::new() }
     }
 
+    /// What was picked, in its order: of several values one of each in turn.
+    pub(super) fn finish(self) -> Vec<Candidate> {
+        let mut turns: Vec<(usize, Rank, Candidate)> = Vec::new();
+        for of_value in self.kept.into_values() {
+            let own = of_value.into_iter().enumerate();
+            turns.extend(own.map(|(turn, (rank, candidate))| (turn, rank, candidate)));
+        }
+        if self.by.is_some() {
+            turns.sort_by(|(turn, rank, _), (other, than, _)| (turn, rank).cmp(&(other, than)));
+        }
+        turns.into_iter().take(self.n).map(|(_, _, candidate)| candidate).collect()
+    }
+}
+
+impl Picks for Picker {
     /// Adds a candidate.
     ///
     /// # Errors
     /// `TooLarge`, when the tag has too many values.
-    pub(super) fn add(&mut self, candidate: Candidate) -> Result<()> {
+    fn add(&mut self, candidate: Candidate) -> Result<()> {
         if candidate.is_judged && !self.with_outcomes {
             return Ok(());
         }
@@ -117,7 +145,7 @@ impl Picker {
         // Doubles that are not negative are in the order of their bits.
         let rank = (
             Reverse(weight.to_bits()),
-            self.chance(&candidate),
+            candidate.chance(self.seed),
             candidate.predicted_at.micros(),
             candidate.key.clone(),
         );
@@ -127,28 +155,6 @@ impl Picker {
             kept.pop_last();
         }
         Ok(())
-    }
-
-    /// The place of a candidate by chance, which is the same for the same seed.
-    fn chance(&self, candidate: &Candidate) -> u64 {
-        let mut hash = Sha256::new();
-        hash.update(self.seed.to_le_bytes());
-        hash.update(candidate.predicted_at.micros().to_le_bytes());
-        hash.update(candidate.key.as_bytes());
-        hash.finalize().first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
-    }
-
-    /// What was picked, in its order: of several values one of each in turn.
-    pub(super) fn finish(self) -> Vec<Candidate> {
-        let mut turns: Vec<(usize, Rank, Candidate)> = Vec::new();
-        for of_value in self.kept.into_values() {
-            let own = of_value.into_iter().enumerate();
-            turns.extend(own.map(|(turn, (rank, candidate))| (turn, rank, candidate)));
-        }
-        if self.by.is_some() {
-            turns.sort_by(|(turn, rank, _), (other, than, _)| (turn, rank).cmp(&(other, than)));
-        }
-        turns.into_iter().take(self.n).map(|(_, _, candidate)| candidate).collect()
     }
 }
 
@@ -162,7 +168,18 @@ mod tests {
         let by = (policy == ReviewPolicy::Segment).then(|| "region".to_owned());
         let window = Window::of("2026-06-01".parse().unwrap());
         let labels = Vec::new();
-        ReviewSpec { model: None, release: None, window, policy, by, n, seed, labels, with_outcomes: false }
+        ReviewSpec {
+            model: None,
+            release: None,
+            window,
+            policy,
+            by,
+            n,
+            seed,
+            labels,
+            with_outcomes: false,
+            arena: None,
+        }
     }
 
     fn said(release: &str, score: f64) -> Said {
@@ -172,6 +189,7 @@ mod tests {
             is_positive: Some(score >= 0.5),
             score: Some(score),
             value: None,
+            tags: BTreeMap::new(),
             margin: Some((score - 0.5).abs()),
         }
     }

@@ -1,0 +1,147 @@
+//! Making arenas, and picking more for them as releases come and go. See [`catalog::ArenaSpec`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use catalog::{
+    ArenaPair, ArenaSpec, MAX_REVIEW_WINDOW_DAYS, Review, ReviewItem, ReviewSpec, Workspace, shared_tags,
+};
+use event::{Day, Error, Id, Result, Window};
+
+use super::{
+    DAY_SECONDS, Expiry,
+    pairs::{Bout, Pair, PairPicker},
+    pick::Said,
+    seconds,
+};
+use crate::Query;
+
+/// Pairs with the items that are added to them.
+type Added = Vec<(ArenaPair, Vec<ReviewItem>)>;
+
+/// What an arena has already.
+pub(super) struct Known {
+    pairs: Vec<ArenaPair>,
+    taken: BTreeSet<(Pair, i64, String)>,
+    /// Until when it is kept, in seconds since 1970.
+    expires_at: i64,
+}
+
+impl Known {
+    /// Of one that is being made.
+    pub(super) fn nothing(expires_at: i64) -> Self {
+        Self { pairs: Vec::new(), taken: BTreeSet::new(), expires_at }
+    }
+}
+
+impl Query {
+    /// What is added to the pairs of an arena of the predictions of a window; and what was not read of them.
+    pub(super) async fn picked_pairs(
+        &self,
+        workspace: &Id,
+        (name, spec, window): (&str, &ReviewSpec, Window),
+        (known, expiry): (Known, &Expiry),
+    ) -> Result<(Added, Vec<String>)> {
+        let Some(arena) = &spec.arena else { return Ok((Vec::new(), Vec::new())) };
+        let releases = match arena.releases.is_empty() {
+            true => self.catalog().live_releases(workspace, spec.model.as_deref()).await?,
+            false => arena.releases.iter().cloned().collect(),
+        };
+        if releases.len() < 2 {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let pairs = known.pairs.into_iter().map(|pair| (pair.releases.clone(), pair)).collect();
+        let how = (spec.seed, spec.n, arena.judges);
+        let picker = PairPicker::new(releases, how, (pairs, known.taken));
+        let (picker, warnings) = self.picked(workspace, (spec, window), picker).await?;
+        let (picked, mut pairs) = picker.finish();
+        let mut added = Vec::new();
+        for (pair, bouts) in picked {
+            let next = u32::try_from(pairs.len()).unwrap_or(u32::MAX);
+            let record = ArenaPair::new(next, pair.clone(), known.expires_at);
+            let record = pairs.entry(pair).or_insert(record).clone();
+            let copies = (0..arena.judges).flat_map(|copy| bouts.iter().map(move |bout| (copy, bout)));
+            let items = copies.map(|(copy, bout)| {
+                let until = seconds(expiry.of(bout.predicted_at.day())).min(known.expires_at);
+                item(name, (bout, bout.is_turned(spec.seed, copy)), (arena, until))
+            });
+            added.push((record, items.collect()));
+        }
+        Ok((added, warnings))
+    }
+
+    /// Picks more for an arena: for pairs of releases that are live by now, and of days up to `to`, which is the last day that it was made of
+    /// when it is not given. Says also what was not read. What was picked before stays.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is no such arena; `Invalid`, when it is none or `to` is before its first day; `TooLarge`, when there are too many
+    /// pairs; `Conflict`, when somebody else does the same; those of [`Query::run`] and of the table.
+    pub async fn refresh_arena(
+        &self,
+        workspace: &Workspace,
+        name: &str,
+        to: Option<Day>,
+    ) -> Result<(Review, Vec<String>)> {
+        workspace.check_open()?;
+        let (catalog, id) = (self.catalog(), workspace.id());
+        let review = catalog.review(id, name).await?;
+        review.arena()?;
+        let window = refreshed(review.spec.window, to)?;
+        let pairs = catalog.arena_pairs(id, &review.id).await?;
+        let items = catalog.review_items(id, &review.id).await?;
+        let taken = items.into_iter().filter_map(|(_, item)| {
+            let mut releases: Vec<String> = item.said.into_iter().map(|said| said.release).collect();
+            releases.sort_unstable();
+            Some((releases.try_into().ok()?, item.predicted_at.micros(), item.key))
+        });
+        let known = Known { pairs, taken: taken.collect(), expires_at: review.expires_at };
+        let expiry = self.expiry(id).await?;
+        let (added, warnings) = self.picked_pairs(id, (name, &review.spec, window), (known, &expiry)).await?;
+        if added.is_empty() {
+            return Ok((review, warnings));
+        }
+        catalog.add_to_pairs((id, &review.id), &added).await?;
+        Ok((catalog.note_items(id, &review).await?, warnings))
+    }
+}
+
+/// The days that are read again: up to `to`, no more than a review may have.
+fn refreshed(made_of: Window, to: Option<Day>) -> Result<Window> {
+    let to = to.unwrap_or(made_of.to());
+    if to < made_of.from() {
+        return Err(Error::invalid(format!("to: the arena is of days from {} on", made_of.from())));
+    }
+    let days = MAX_REVIEW_WINDOW_DAYS as i64 - 1;
+    let first = to.start().plus_seconds(-days * DAY_SECONDS).day();
+    Window::new(first.max(made_of.from()), to)
+}
+
+/// A bout as an item: which side is which is the seed's to say.
+fn item(
+    review: &str,
+    (bout, is_turned): (&Bout, bool),
+    (arena, expires_at): (&ArenaSpec, i64),
+) -> ReviewItem {
+    let [one, other] = &bout.said;
+    let sides = if is_turned { [other, one] } else { [one, other] };
+    let shown = |said: &Said| -> BTreeMap<String, String> {
+        let is_shown = |name: &String| arena.tags.is_empty() || arena.tags.contains(name);
+        said.tags
+            .iter()
+            .filter(|(name, _)| is_shown(name))
+            .map(|(name, tag)| (name.clone(), tag.clone()))
+            .collect()
+    };
+    let (tags, of_sides) = shared_tags(sides.map(shown));
+    ReviewItem {
+        ver: 1,
+        review: review.to_owned(),
+        key: bout.key.clone(),
+        predicted_at: bout.predicted_at,
+        said: sides.map(|said| said.clone().stored()).into(),
+        tags,
+        sides: Some(of_sides),
+        lease: None,
+        answer: None,
+        expires_at,
+    }
+}
