@@ -240,18 +240,50 @@ export function sparkline(values, title) {
     s('path', { class: 'spark-area', d: area }), s('path', { class: 'spark-line', d: line(places) }));
 }
 
+/** The height of a row of a chart, and the name before it, cut to the room that is left of `left`. */
+const ROW = 28;
+function rowName(text, at, left) {
+  const letters = Math.floor((left - 14) / 7.4);
+  const cut = text.length > letters ? `${[...text].slice(0, letters - 1).join('')}…` : text;
+  return s('text', { class: 'bar-name', x: left - 10, y: at * ROW + 21, 'text-anchor': 'end' }, cut, s('title', null, text));
+}
+
+/** Points with their intervals, a row each, the first one on top, and a line at zero: `{ name, value, low, high }`. */
+export function intervalChart({ title, rows }) {
+  const stage = h('div', { class: 'stage', role: 'group', 'aria-label': title });
+  const draw = (width) => {
+    const [left, right, foot] = [Math.min(200, width * 0.38), 24, 30];
+    const height = rows.length * ROW + 8 + foot;
+    const [low, high] = [Math.min(0, ...rows.map((row) => row.low)), Math.max(0, ...rows.map((row) => row.high))];
+    const room = (high - low || 1) * 0.04;
+    const x = (value) => left + ((value - low + room) / (high - low + 2 * room || 1)) * (width - left - right);
+    const { ticks, step } = steps(low, high, Math.max(2, Math.floor((width - left - right) / 84)));
+    const parts = ticks.flatMap((one) => [
+      s('line', { class: 'grid', x1: x(one), x2: x(one), y1: 2, y2: height - foot }),
+      s('text', { class: 'tick', x: x(one), y: height - foot + 19, 'text-anchor': 'middle' }, tick(one, step)),
+    ]);
+    parts.push(s('line', { class: 'threshold', x1: x(0), x2: x(0), y1: 2, y2: height - foot }));
+    rows.forEach((row, at) => parts.push(
+      rowName(row.name, at, left),
+      s('line', { class: `line ${colour(0)}`, x1: x(row.low), x2: x(row.high), y1: at * ROW + 16, y2: at * ROW + 16 }, s('title', null, `${row.name}: ${figure(row.low)} to ${figure(row.high)}`)),
+      s('circle', { class: `dot ${colour(0)}`, cx: x(row.value), cy: at * ROW + 16, r: 5 }, s('title', null, `${row.name}: ${figure(row.value)}`)),
+    ));
+    stage.replaceChildren(s('svg', { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': title }, parts));
+  };
+  watchWidth(stage, draw);
+  return h('div', { class: 'chart' }, stage);
+}
+
 /** Bars from zero to the right, the first one on top: `{ name, value, note }`. */
 export function barChart({ title, bars, lines = [], format = figure }) {
   const stage = h('div', { class: 'stage', role: 'group', 'aria-label': title });
   const draw = (width) => {
-    const [row, left, right] = [28, Math.min(200, width * 0.38), 76];
+    const [row, left, right] = [ROW, Math.min(200, width * 0.38), 76];
     const height = bars.length * row + 8;
     const top = Math.max(...bars.map((bar) => Math.abs(bar.value)), ...lines.map((one) => one.y), 1e-12);
     const x = (value) => left + (Math.abs(value) / top) * (width - left - right);
-    const letters = Math.floor((left - 14) / 7.4);
-    const cut = (text) => (text.length > letters ? `${[...text].slice(0, letters - 1).join('')}…` : text);
     const parts = bars.flatMap((bar, at) => [
-      s('text', { class: 'bar-name', x: left - 10, y: at * row + 21, 'text-anchor': 'end' }, cut(bar.name), s('title', null, bar.name)),
+      rowName(bar.name, at, left),
       s('rect', { class: `bar ${colour(bar.colour ?? 0)}`, x: left, y: at * row + 7, height: row - 10, width: Math.max(1, x(bar.value) - left), rx: 2 }, s('title', null, `${bar.name}: ${format(bar.value)}`)),
       s('text', { class: 'tick', x: x(bar.value) + 8, y: at * row + 21 }, format(bar.value)),
     ]);

@@ -19,6 +19,7 @@ const OF_WORKSPACE = {
   drift: ['Drift', () => import('./drift.js')],
   alerts: ['Alerts', () => import('./alerts.js')],
   review: ['Review', () => import('./review.js')],
+  arena: ['Arena', () => import('./arena.js')],
   catalog: ['Catalog', () => import('./catalog.js')],
   sql: ['SQL', () => import('./sql.js')],
 };

@@ -36,8 +36,10 @@ export async function page({ workspace, chosen, signal, go }) {
   const path = ofWorkspace(workspace, 'reviews');
   const to = today();
   const [{ reviews }, mine] = await Promise.all([json(path, {}, { signal }), json(`${path}/answers`, { from: addDays(to, 1 - DAYS), to }, { signal })]);
-  const review = reviews.find((one) => one.name === chosen.get('review'))?.name;
-  const names = [['', reviews.length ? 'choose a review' : 'there are none yet'], ...reviews.map((one) => one.name)];
+  // Arenas have a page of their own.
+  const all = reviews.filter((one) => one.policy !== 'pairs').map((one) => one.name);
+  const review = all.find((one) => one === chosen.get('review'));
+  const names = [['', all.length ? 'choose a review' : 'there are none yet'], ...all];
   const send = async (where, body) => (await post(`${path}/${where}`, body)).json();
   return [
     controls(field('Review', select(review ?? '', names, (value) => go({ review: value || null })))),

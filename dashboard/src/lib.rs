@@ -33,9 +33,10 @@ macro_rules! files {
 pub const PAGE: File = File { name: "index.html", text: include_str!("../assets/index.html") };
 
 /// What the page loads.
-pub const FILES: [File; 26] = files![
+pub const FILES: [File; 27] = files![
     "alerts.js",
     "api.js",
+    "arena.js",
     "catalog.js",
     "chart.js",
     "common.js",

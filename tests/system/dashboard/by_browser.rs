@@ -9,6 +9,7 @@ use crate::{
     support::{Answer, Place, Running, alone, ndjson, run_ok},
 };
 
+mod arena;
 mod hostile;
 mod review;
 mod session;
@@ -19,7 +20,7 @@ const WORKSPACE: &str = "/v1/workspaces/flights/nyc";
 const WINDOW: &str = "from=2013-06-20&to=2013-07-08";
 
 /// The pages: the name of the picture, the heading, and the address.
-const PAGES: [(&str, &str, &str); 14] = [
+const PAGES: [(&str, &str, &str); 15] = [
     ("workspaces", "Workspaces", "#/"),
     ("figures", "Figures", "#/w/flights/nyc/figures?from=2013-06-20&to=2013-07-08&figure=accuracy"),
     ("weeks", "Figures", "#/w/flights/nyc/figures?from=2013-06-20&to=2013-07-08&figure=auc&group-by=week"),
@@ -30,6 +31,7 @@ const PAGES: [(&str, &str, &str); 14] = [
     ("drift", "Drift", "#/w/flights/nyc/drift?from=2013-07-01&to=2013-07-08"),
     ("alerts", "Alerts", "#/w/flights/nyc/alerts"),
     ("review", "Review", "#/w/flights/nyc/review"),
+    ("arena", "Arena", "#/w/flights/nyc/arena"),
     ("catalog", "Catalog", "#/w/flights/nyc/catalog"),
     ("sql", "SQL", "#/w/flights/nyc/sql"),
     (
