@@ -41,3 +41,27 @@ def test_a_review_is_judged_item_by_item(workspace: al.Workspace) -> None:
     assert labels == {"k4": "default", "k3": "default", "k2": "repaid"}
     workspace.delete_review("june")
     assert workspace.reviews() == []
+
+
+def test_an_arena_ranks_releases_by_votes(workspace: al.Workspace) -> None:
+    workspace.create_release("v2", model="risk")
+    for release in ("v1", "v2"):
+        rows = [
+            {"key": f"k{n}", "score": 0.5, "predicted_at": f"{DAY}T02:00:00Z", "tags": {"text": f"{n} of {release[1]}"}}
+            for n in range(4)
+        ]
+        workspace.release(release).log_predictions(rows)
+    made = workspace.create_arena("duel", DAY, releases=["v1", "v2"], n=3)
+    assert (made["items"], made["policy"], made["releases"]) == (3, "pairs", ["v1", "v2"])
+    for _ in range(3):
+        item = workspace.next_review_item("duel")
+        assert item is not None and len(item["sides"]) == 2
+        first = item["sides"][0]["tags"]["text"].endswith("1")
+        answered = workspace.answer_review_item("duel", item["item"], vote="left" if first else "right")
+        assert answered["state"] == "answered"
+        assert [said["release"] for said in answered["said"]] == (["v1", "v2"] if first else ["v2", "v1"])
+    assert workspace.next_review_item("duel") is None
+    assert workspace.refresh_arena("duel")["items"] == 4
+    ranking = workspace.arena_ranking("duel")
+    assert [(row["release"], row["wins"], row["losses"]) for row in ranking["releases"]] == [("v1", 3, 0), ("v2", 0, 3)]
+    assert (ranking["votes"], ranking["connected"]) == (3, False)

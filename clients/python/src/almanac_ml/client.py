@@ -914,7 +914,7 @@ class Workspace:
     ) -> Dict[str, Any]:
         """Picks predictions that people are to judge, or returns the review of this name, when it asks for the same.
 
-        ``policy`` is ``random``, ``uncertain``, ``disagree`` or, with a tag in ``by``, ``segment``.
+        ``policy`` is ``random``, ``uncertain``, ``disagree`` or, with a tag in ``by``, ``segment``; :meth:`create_arena` has pairs judged.
         """
         asked = {
             "name": name,
@@ -929,10 +929,57 @@ class Workspace:
             "labels": list(labels),
             "with_outcomes": with_outcomes,
         }
-        answer = self._post(self._url("reviews"), asked)
+        return self._warned("reviews", asked)
+
+    def create_arena(
+        self,
+        name: str,
+        since: Day,
+        until: Optional[Day] = None,
+        *,
+        releases: Sequence[str] = (),
+        model: Optional[str] = None,
+        n: Optional[int] = None,
+        judges: int = 1,
+        tags: Sequence[str] = (),
+        seed: int = 0,
+    ) -> Dict[str, Any]:
+        """Picks what two releases predicted of the same, for people to vote which is better.
+
+        The pairs are those of ``releases``, or of the releases that are live. ``n`` is how many keys of a pair are picked, each for so many
+        ``judges``; ``tags`` are those that are shown. Who judges takes the pairs by :meth:`next_review_item` and answers by ``vote``.
+        """
+        asked = {
+            "name": name,
+            "from": _day(since),
+            "to": _day(until if until is not None else since),
+            "policy": "pairs",
+            "n": n,
+            "seed": seed,
+            "model": model,
+            "releases": list(releases),
+            "judges": judges,
+            "tags": list(tags),
+        }
+        return self._warned("reviews", asked)
+
+    def refresh_arena(self, name: str, until: Optional[Day] = None) -> Dict[str, Any]:
+        """Picks more for an arena: pairs of releases that are live by now, and predictions up to a later day."""
+        return self._warned("reviews/refresh", {"review": name, "to": None if until is None else _day(until)})
+
+    def arena_ranking(self, name: str, *, as_of: Optional[str] = None) -> Dict[str, Any]:
+        """How the releases of an arena rank by its votes: strengths with 95% intervals, and what came of each pair."""
+        asked = _params({"review": name, "as-of": as_of})
+        answer = self.client.transport.request("GET", self._url("reviews/ranking"), params=asked)
         _warn(answer)
-        review: Dict[str, Any] = answer.json()
-        return review
+        ranking: Dict[str, Any] = answer.json()
+        return ranking
+
+    def _warned(self, path: str, asked: Mapping[str, Any]) -> Dict[str, Any]:
+        answer = self._post(self._url(path), asked)
+        _warn(answer)
+        made: Dict[str, Any] = answer.json()
+        return made
 
     def reviews(self, name: Optional[str] = None) -> List[Dict[str, Any]]:
         """The reviews of the workspace, or the one of a name, with how many of its items are answered."""
@@ -959,13 +1006,14 @@ class Workspace:
         *,
         label: Optional[str] = None,
         value: Optional[float] = None,
+        vote: Optional[str] = None,
         skip: bool = False,
     ) -> Dict[str, Any]:
         """Says what the item is that the caller has, or gives it back (``skip``).
 
-        The answer is an outcome, appended once.
+        The answer is an outcome, appended once. Of an arena it is a ``vote``: ``left``, ``right`` or ``tie``.
         """
-        said = {"review": review, "item": item, "label": label, "value": value, "skip": skip}
+        said = {"review": review, "item": item, "label": label, "value": value, "vote": vote, "skip": skip}
         answered: Dict[str, Any] = self._post(self._url("reviews/answers"), said).json()
         return answered
 
