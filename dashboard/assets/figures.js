@@ -4,6 +4,7 @@ import { ofWorkspace, rows } from './api.js';
 import { card, check, controls, field, history, promotions, select, stat, windowControls, windowOf } from './common.js';
 import { lineChart } from './chart.js';
 import { h } from './dom.js';
+import { canBeExpected, expected } from './expected.js';
 import { ways } from './share.js';
 import { link } from './state.js';
 import { table } from './table.js';
@@ -82,8 +83,9 @@ export async function page(context) {
     { key: figure, text: figure, number: true },
     ...(banded ? [{ key: `${figure}_low`, text: 'Low', number: true }, { key: `${figure}_high`, text: 'High', number: true }] : [{ key: 'maturity', text: 'Maturity', number: true, shows: (row) => (typeof row.maturity === 'number' ? `${(row.maturity * 100).toFixed(0)} %` : '–') }]),
   ];
-  // Intervals are computed from the events, so they are not asked for again and again.
-  if (!banded && !asOf) moves(['evaluations', 'catalog'], EVERY);
+  // Intervals and what is expected are computed from the events, so they are not asked for again and again.
+  if (!banded && !asOf && chosen.get('expected') !== 'true') moves(['evaluations', 'catalog'], EVERY);
+  const expects = chosen.get('expected') === 'true' && canBeExpected(figure);
   const latest = series.map((one) => ({ name: one.name, last: one.points.findLast((point) => typeof point.y === 'number') })).filter((one) => one.last);
   const note = [asOf && `as known on ${asOf}`, shades.length && 'shaded: less than nine tenths are judged yet', marks.length && many(marks.length, 'promotion')].filter(Boolean).join('; ');
   return [
@@ -91,7 +93,8 @@ export async function page(context) {
       field('Figure', select(figure, names.includes(figure) ? names : [figure, ...names], (value) => go({ figure: value }))),
       field('By', select(group, ['day', 'week', 'month'], (value) => go({ 'group-by': value === 'day' ? null : value }))),
       windowControls(context, window),
-      check('95% intervals (read from the events)', banded, (on) => go({ interval: on ? 'true' : null }))),
+      check('95% intervals (read from the events)', banded, (on) => go({ interval: on ? 'true' : null })),
+      canBeExpected(figure) && check('Expected against realised (read from the events)', expects, (on) => go({ expected: on ? 'true' : null }))),
     latest.length > 0 && h('dl', { class: 'stats' }, latest.slice(0, 6).map((one) => stat(`${one.name}, latest`, shown(one.last.y), one.last.note))),
     card({
       title: figure,
@@ -102,5 +105,6 @@ export async function page(context) {
       data: { columns: parameters.columns.split(','), rows: found },
       file: `${workspace.replace('/', '-')}-${figure}`,
     }),
+    expects && (await expected(context, window, { figure, group, asOf })),
   ];
 }

@@ -33,7 +33,7 @@ macro_rules! files {
 pub const PAGE: File = File { name: "index.html", text: include_str!("../assets/index.html") };
 
 /// What the page loads.
-pub const FILES: [File; 27] = files![
+pub const FILES: [File; 28] = files![
     "alerts.js",
     "api.js",
     "arena.js",
@@ -45,6 +45,7 @@ pub const FILES: [File; 27] = files![
     "desk.js",
     "dom.js",
     "drift.js",
+    "expected.js",
     "figures.js",
     "icon.svg",
     "judge.js",

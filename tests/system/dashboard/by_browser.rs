@@ -20,11 +20,16 @@ const WORKSPACE: &str = "/v1/workspaces/flights/nyc";
 const WINDOW: &str = "from=2013-06-20&to=2013-07-08";
 
 /// The pages: the name of the picture, the heading, and the address.
-const PAGES: [(&str, &str, &str); 15] = [
+const PAGES: [(&str, &str, &str); 16] = [
     ("workspaces", "Workspaces", "#/"),
     ("figures", "Figures", "#/w/flights/nyc/figures?from=2013-06-20&to=2013-07-08&figure=accuracy"),
     ("weeks", "Figures", "#/w/flights/nyc/figures?from=2013-06-20&to=2013-07-08&figure=auc&group-by=week"),
     ("interval", "Figures", "#/w/flights/nyc/figures?from=2013-07-01&to=2013-07-03&interval=true"),
+    (
+        "expected",
+        "Figures",
+        "#/w/flights/nyc/figures?from=2013-06-20&to=2013-07-08&figure=accuracy&group-by=week&expected=true&reference=2013-05-01..2013-06-15",
+    ),
     ("day", "Day", "#/w/flights/nyc/day?day=2013-07-05&release=v2&bin=4"),
     ("compare", "Compare", "#/w/flights/nyc/compare?from=2013-07-01&to=2013-07-08"),
     ("slices", "Compare", "#/w/flights/nyc/compare?from=2013-07-01&to=2013-07-08&by=tag.carrier"),
