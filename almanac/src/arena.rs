@@ -229,7 +229,8 @@ async fn rank(table: Arc<dyn Table>, args: &RankingArgs) -> anyhow::Result<()> {
     }
     let columns = ["release", "strength", "lower", "upper", "wins", "losses", "ties"];
     show(&columns, rows_of(&told, "releases"), args.format);
-    if !ranking.ranking.is_connected {
+    let has_votes = ranking.tallies.iter().any(|tally| tally.votes() > 0);
+    if has_votes && !ranking.ranking.is_connected {
         eprintln!(
             "note: not every release won against every other one, directly or over others; how far some are apart rests on the prior alone"
         );

@@ -171,8 +171,7 @@ impl Query {
     /// it needs; see [`Query::within`].
     pub fn new(table: Arc<dyn Table>, clock: Clock) -> Self {
         let (meters, budget) = (Arc::default(), Budget::new(Bounds::NONE));
-        let watches = Watches::new(Bell::default());
-        let news = Hearing::default();
+        let (watches, news) = (Watches::new(Bell::default()), Hearing::default());
         Self { catalog: Catalog::new(Arc::clone(&table)), table, clock, meters, budget, watches, news }
     }
 

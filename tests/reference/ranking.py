@@ -4,8 +4,8 @@
 
 ranking.json has cases: `votes` with two names, the wins of each and the ties; `is_connected`, whether the graph of wins is strongly
 connected; and by name the strength and the ends of its 95% interval. The prior, one tie of each against a strength of 0, is given to choix as
-votes: it takes whole wins, so every vote is given twice, and a tie as a win of each. Intervals are by the inverse of the Hessian of the same
-likelihood, for which scipy confirms the maximum.
+votes: it takes whole wins, so every vote is given twice, and a tie as a win of each. From there scipy goes to where the likelihood has no slope,
+and intervals are by the inverse of its Hessian there.
 """
 
 import json
@@ -64,12 +64,15 @@ def of(votes):
     found = choix.opt_pairwise(n + 1, doubled, method="Newton-CG", tol=1e-12)
     found = found[:n] - found[n]
 
-    def fell(at):
+    def slope(at):
         at = np.append(at, 0.0)
-        return -np.sum(wins * special.log_expit(at[:, None] - at[None, :]))
+        lost = special.expit(at[None, :] - at[:, None])
+        return np.sum(wins * lost - wins.T * lost.T, axis=1)[:n]
 
-    again = optimize.minimize(fell, np.zeros(n), method="BFGS", options={"gtol": 1e-9}).x
-    assert np.allclose(found, again, atol=1e-5), (found, again)
+    # choix ends its search a little before the maximum, which is where nothing slopes.
+    top = optimize.root(slope, found, tol=1e-14).x
+    assert np.allclose(found, top, atol=1e-4), (found, top)
+    found = top
     at = np.append(found, 0.0)
     weights = (wins + wins.T) * special.expit(at[:, None] - at[None, :]) * special.expit(at[None, :] - at[:, None])
     hessian = (np.diag(weights.sum(axis=1)) - weights)[:n, :n]

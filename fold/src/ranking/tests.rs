@@ -35,7 +35,7 @@ fn strengths_and_intervals_are_those_of_choix_and_scipy() {
             for (found, said) in
                 [found.value, found.lower, found.upper].iter().zip(&case.strengths[&ranked.release])
             {
-                assert!((found - said).abs() < 1e-6, "{name}, {}: {found} is not {said}", ranked.release);
+                assert!((found - said).abs() < 1e-9, "{name}, {}: {found} is not {said}", ranked.release);
             }
         }
     }

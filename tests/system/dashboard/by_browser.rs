@@ -15,6 +15,7 @@ mod review;
 mod session;
 mod slices;
 mod trial;
+mod year;
 
 const WORKSPACE: &str = "/v1/workspaces/flights/nyc";
 const WINDOW: &str = "from=2013-06-20&to=2013-07-08";

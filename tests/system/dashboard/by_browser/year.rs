@@ -1,0 +1,70 @@
+//! A year of twenty releases on one page.
+
+use serde_json::{Value, json};
+
+use super::shown;
+use crate::{
+    browser::Browser,
+    support::{Place, Running, alone, run_ok},
+};
+
+const DAYS: usize = 365;
+const RELEASES: usize = 20;
+
+/// The days of 2025.
+fn days() -> impl Iterator<Item = event::Day> {
+    let window = event::Window::new("2025-01-01".parse().unwrap(), "2025-12-31".parse().unwrap()).unwrap();
+    window.days().collect::<Vec<_>>().into_iter()
+}
+
+fn import(place: &Place, kind: &str, rows: impl Iterator<Item = Value>) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(format!("{kind}.ndjson"));
+    std::fs::write(&file, rows.map(|row| format!("{row}\n")).collect::<String>()).unwrap();
+    run_ok(place, &["import", "-w", "credit/prod", "--kind", kind, file.to_str().unwrap()]);
+}
+
+#[test]
+fn a_year_of_twenty_releases_is_shown() {
+    let _alone = alone();
+    let place = Place::sqlite();
+    run_ok(&place, &["workspace", "create", "credit/prod"]);
+    let model = ["model", "create", "risk", "-w", "credit/prod", "--task", "binary", "--positive-label", "1"];
+    run_ok(&place, &model);
+    let name = |release: usize| format!("r{release:02}");
+    let registered = (0..RELEASES).map(|release| {
+        json!({"release": name(release), "model": "risk", "action": "register", "released_at": "2025-01-01T00:00:00Z"})
+    });
+    import(&place, "releases", registered);
+    let predicted = days().zip(0..).flat_map(|(day, number): (event::Day, usize)| {
+        (0..RELEASES).map(move |release| {
+            let score = ((number * 7 + release * 13) % 100) as f64 / 100.0;
+            json!({"release": name(release), "key": "k", "predicted_at": format!("{day}T01:00:00Z"), "score": score})
+        })
+    });
+    import(&place, "predictions", predicted);
+    let came = days().zip(0..).map(|(day, number): (event::Day, usize)| {
+        let label = if number % 3 == 0 { "1" } else { "0" };
+        json!({"key": "k", "predicted_at": format!("{day}T01:00:00Z"), "observed_at": format!("{day}T02:00:00Z"), "label": label})
+    });
+    import(&place, "outcomes", came);
+    run_ok(&place, &["rebuild", "-w", "credit/prod", "--share", "1"]);
+    let service = Running::start(&place, &[], &[]);
+    let browser = Browser::start();
+    browser.resize(1360, 1000);
+    let began = std::time::Instant::now();
+    browser.open(&format!(
+        "http://{}/#/w/credit/prod/figures?from=2025-01-01&to=2025-12-31&figure=accuracy",
+        service.address()
+    ));
+    shown(&browser, "Figures");
+    println!("a year of {RELEASES} releases was shown after {} ms", began.elapsed().as_millis());
+    let lines =
+        "return new Set([...document.querySelectorAll('.legend bdi')].map((one) => one.textContent)).size";
+    assert_eq!(browser.run(lines, &[]), RELEASES);
+    let points = "return [...document.querySelectorAll('.stage path.line')].map((one) => one.getAttribute('d').split(/[ML]/).length - 1).reduce((a, b) => a + b, 0)";
+    assert_eq!(browser.run(points, &[]), DAYS * RELEASES, "every day of every release");
+    let more = "return document.querySelector('.more')?.textContent";
+    assert_eq!(browser.run(more, &[]), format!("Show all {} rows", DAYS * RELEASES));
+    assert_eq!(browser.console(), [""; 0]);
+}
