@@ -17,6 +17,9 @@ const MAX_STEPS: usize = 100;
 /// A step that changes no strength by more is the last one.
 const CLOSE: f64 = 1e-12;
 
+/// By what share of itself a likelihood may be wrong as it is computed.
+const ROUNDING: f64 = 1e-12;
+
 /// The votes on two releases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
@@ -170,10 +173,11 @@ impl Votes {
             let slopes = self.slopes(&at);
             let step = solve(slopes.information, vec![slopes.first]).remove(0);
             let (before, mut share) = (self.likelihood(&at), 1.0);
+            let least = before - ROUNDING * before.abs();
             // A whole step may lead too far; a small part of it never does.
             let next = loop {
                 let next: Vec<f64> = at.iter().zip(&step).map(|(at, step)| at + share * step).collect();
-                if self.likelihood(&next) >= before || share < CLOSE {
+                if self.likelihood(&next) >= least || share < CLOSE {
                     break next;
                 }
                 share /= 2.0;
