@@ -1,7 +1,7 @@
 //! Arenas: reviews whose items each show what two releases predicted of the same, and whose answers are votes.
 //!
 //! Each pair of releases has numbers of items of its own, and an item that counts its votes. A vote is counted by the transaction that
-//! decides it, so the counts are those of the votes that are appended. Whoever asks is served of the pair with the fewest votes
+//! decides it, so the counts are those of the votes that are appended. Who asks is served of the pair with the fewest votes
 //! first, of those whose releases are live; items are picked when the arena is made, and when it is refreshed.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -47,10 +47,10 @@ def test_an_arena_ranks_releases_by_votes(workspace: al.Workspace) -> None:
     workspace.create_release("v2", model="risk")
     for release in ("v1", "v2"):
         rows = [
-            {"key": f"k{n}", "score": 0.5, "predicted_at": f"{DAY}T02:00:00Z", "tags": {"text": f"{n} of {release[1]}"}}
+            {"key": f"k{n}", "score": 0.5, "predicted_at": f"{DAY}T02:00:00Z", "text": f"{n} of {release[1]}"}
             for n in range(4)
         ]
-        workspace.release(release).log_predictions(rows)
+        workspace.release(release).log_predictions(rows, tags=["text"])
     made = workspace.create_arena("duel", DAY, releases=["v1", "v2"], n=3)
     assert (made["items"], made["policy"], made["releases"]) == (3, "pairs", ["v1", "v2"])
     for _ in range(3):

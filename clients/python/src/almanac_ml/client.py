@@ -914,7 +914,8 @@ class Workspace:
     ) -> Dict[str, Any]:
         """Picks predictions that people are to judge, or returns the review of this name, when it asks for the same.
 
-        ``policy`` is ``random``, ``uncertain``, ``disagree`` or, with a tag in ``by``, ``segment``; :meth:`create_arena` has pairs judged.
+        ``policy`` is ``random``, ``uncertain``, ``disagree`` or, with a tag in ``by``, ``segment``. Pairs of releases
+        are judged in an arena: :meth:`create_arena`.
         """
         asked = {
             "name": name,
@@ -946,8 +947,9 @@ class Workspace:
     ) -> Dict[str, Any]:
         """Picks what two releases predicted of the same, for people to vote which is better.
 
-        The pairs are those of ``releases``, or of the releases that are live. ``n`` is how many keys of a pair are picked, each for so many
-        ``judges``; ``tags`` are those that are shown. Who judges takes the pairs by :meth:`next_review_item` and answers by ``vote``.
+        The pairs are those of ``releases``, or of the releases that are live. ``n`` is how many keys of a pair are
+        picked, each for so many ``judges``; ``tags`` are those that are shown. Who judges takes the pairs by
+        :meth:`next_review_item` and answers by ``vote``.
         """
         asked = {
             "name": name,
