@@ -342,7 +342,7 @@ async fn mine(catalog: &Catalog, args: &MineArgs) -> anyhow::Result<()> {
         show(&["release", "answers", "agree", "differ"], &results_json(&answers).0, args.format);
     } else {
         let rows: Vec<Value> = answers.iter().map(given_json).collect();
-        show(&["answered_at", "key", "predicted_at", "label", "value"], &rows, args.format);
+        show(&["answered_at", "key", "predicted_at", "label", "value", "vote"], &rows, args.format);
     }
     Ok(())
 }

@@ -24,9 +24,10 @@ function lately({ answers, releases, reviewer, from, to }, workspace) {
         { key: 'key', text: 'Key' },
         { key: 'label', text: 'Label' },
         { key: 'value', text: 'Number', number: true, shows: (row) => figure(row.value) },
+        { key: 'vote', text: 'Vote' },
       ] }),
     ],
-    data: { columns: ['answered_at', 'review_id', 'item', 'key', 'predicted_at', 'label', 'value'], rows: answers },
+    data: { columns: ['answered_at', 'review_id', 'item', 'key', 'predicted_at', 'label', 'value', 'vote'], rows: answers },
     file: `${workspace.replace('/', '-')}-answers`,
   });
 }

@@ -10,6 +10,7 @@ use crate::{
 };
 
 mod arena;
+mod expected;
 mod hostile;
 mod review;
 mod session;
