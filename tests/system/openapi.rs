@@ -7,7 +7,7 @@ use crate::support::{
     schema::{errors, resolve},
 };
 use serde::{Deserialize, de::IgnoredAny};
-use serde_json::Value;
+use serde_json::{Value, json};
 use web::openapi::path::PathsMap;
 
 const METHODS: [&str; 4] = ["put", "post", "patch", "get"];
@@ -143,6 +143,27 @@ fn every_example_is_answered_as_the_document_says() {
 /// What is answered only by who has a link, which is a secret: that of the example was never given out.
 const OF_A_LINK: &str = "/v1/judgements";
 
+/// Makes the arena that examples ask for: of two releases that predicted the same.
+fn make_arena(service: &Service) {
+    let names = ["duel-a", "duel-b"];
+    let registered = names.map(|name| {
+        json!({"release": name, "model": "churn", "action": "register", "released_at": "2026-06-01T00:00:00Z"})
+    });
+    let predicted = names.map(
+        |name| json!({"release": name, "key": "duel", "predicted_at": "2026-06-01T05:00:00Z", "score": 0.5}),
+    );
+    let arena = json!({
+        "name": "duel", "from": "2026-06-01", "to": "2026-06-01", "policy": "pairs", "releases": names,
+    });
+    for (path, body) in
+        [("releases", json!(registered)), ("predictions", json!(predicted)), ("reviews", arena)]
+    {
+        let path = format!("/v1/workspaces/credit/prod/{path}");
+        let answer = service.post(&path, "application/json", None, &body.to_string());
+        assert!((200..300).contains(&answer.status), "{path}: {}", answer.text());
+    }
+}
+
 /// Makes the calls of all examples, in the order of the document; returns what was called.
 fn call_all(service: &Service, document: &Value, paths: &[String]) -> Vec<String> {
     let mut calls_made = Vec::new();
@@ -163,6 +184,9 @@ fn call_all(service: &Service, document: &Value, paths: &[String]) -> Vec<String
                 assert_described(document, operation, &answer, &what);
                 calls_made.push(what);
             }
+        }
+        if path.ends_with("/reviews") {
+            make_arena(service);
         }
     }
     // The same in another media type.

@@ -9,7 +9,7 @@ use event::{Day, Error, Id, Result, Window};
 
 use super::{
     DAY_SECONDS, Expiry,
-    pairs::{Bout, Pair, PairPicker},
+    pairs::{Bout, PairPicker, Taken},
     pick::Said,
     seconds,
 };
@@ -21,7 +21,7 @@ type Added = Vec<(ArenaPair, Vec<ReviewItem>)>;
 /// What an arena has already.
 pub(super) struct Known {
     pairs: Vec<ArenaPair>,
-    taken: BTreeSet<(Pair, i64, String)>,
+    taken: Taken,
     /// Until when it is kept, in seconds since 1970.
     expires_at: i64,
 }

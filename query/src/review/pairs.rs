@@ -14,6 +14,12 @@ use super::{
 /// Two releases, by name.
 pub(super) type Pair = [String; 2];
 
+/// The pairs that an arena has.
+type Pairs = BTreeMap<Pair, ArenaPair>;
+
+/// What was picked before: the pair, the instant of the prediction in microseconds, and its key.
+pub(super) type Taken = BTreeSet<(Pair, i64, String)>;
+
 /// What two releases predicted of the same.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bout {
@@ -50,9 +56,9 @@ pub(super) struct PairPicker {
     n: usize,
     judges: u32,
     /// The pairs that there are.
-    pairs: BTreeMap<Pair, ArenaPair>,
+    pairs: Pairs,
     /// What was picked of them before.
-    taken: BTreeSet<(Pair, i64, String)>,
+    taken: Taken,
     kept: BTreeMap<Pair, BTreeMap<Place, Bout>>,
 }
 
@@ -60,7 +66,7 @@ impl PairPicker {
     pub(super) fn new(
         releases: BTreeSet<String>,
         (seed, n, judges): (u32, u32, u32),
-        (pairs, taken): (BTreeMap<Pair, ArenaPair>, BTreeSet<(Pair, i64, String)>),
+        (pairs, taken): (Pairs, Taken),
     ) -> Self {
         Self { releases, seed, n: n as usize, judges, pairs, taken, kept: BTreeMap::new() }
     }
@@ -73,7 +79,7 @@ impl PairPicker {
     }
 
     /// What was picked, by pair, and the pairs that there were.
-    pub(super) fn finish(self) -> (BTreeMap<Pair, Vec<Bout>>, BTreeMap<Pair, ArenaPair>) {
+    pub(super) fn finish(self) -> (BTreeMap<Pair, Vec<Bout>>, Pairs) {
         let kept = self.kept.into_iter().map(|(pair, bouts)| (pair, bouts.into_values().collect()));
         (kept.collect(), self.pairs)
     }

@@ -113,7 +113,7 @@ fn tallies(frame: &DataFrame, arena: &Id) -> Result<Vec<Tally>> {
     let mut votes = BTreeMap::<&str, (&str, &str, f64)>::new();
     let tags = ["against", "arena", "item"].map(|tag| frame.column(&format!("{TAG_PREFIX}{tag}")).ok());
     let [Some(against), Some(arenas), Some(items)] = tags else { return Ok(Vec::new()) };
-    let text = |column: &'_ polars::prelude::Column| column.str().map(Clone::clone).map_err(failed);
+    let text = |column: &polars::prelude::Column| column.str().cloned().map_err(failed);
     let releases = text(frame.column("release").map_err(failed)?)?;
     let (against, arenas, items) = (text(against)?, text(arenas)?, text(items)?);
     let values = frame.column("value").map_err(failed)?.f64().map_err(failed)?;

@@ -52,13 +52,11 @@ fn a_year_of_twenty_releases_is_shown() {
     let service = Running::start(&place, &[], &[]);
     let browser = Browser::start();
     browser.resize(1360, 1000);
-    let began = std::time::Instant::now();
     browser.open(&format!(
         "http://{}/#/w/credit/prod/figures?from=2025-01-01&to=2025-12-31&figure=accuracy",
         service.address()
     ));
     shown(&browser, "Figures");
-    println!("a year of {RELEASES} releases was shown after {} ms", began.elapsed().as_millis());
     let lines =
         "return new Set([...document.querySelectorAll('.legend bdi')].map((one) => one.textContent)).size";
     assert_eq!(browser.run(lines, &[]), RELEASES);
