@@ -214,13 +214,13 @@ pub(crate) async fn command(config: &Config, command: AlertCommand) -> anyhow::R
             let workspace = catalog.workspace(&workspace).await?;
             let webhooks = catalog.alerts(workspace.id()).await?.webhooks;
             let rows: Vec<Value> = webhooks.iter().map(|webhook| json!(webhook)).collect();
-            show(&["name", "url", "url_from", "format", "secret"], &rows, format);
+            show(&["name", "url", "url_from", "format", "secret", "digest"], &rows, format);
         }
         AlertCommand::Deliveries(args) => {
             let (workspace, from, to) = args.span(&catalog).await?;
             let deliveries = catalog.deliveries(&workspace, from, to, args.limit).await?;
             let rows: Vec<Value> = deliveries.iter().map(delivery_json).collect();
-            show(&["day", "rule", "webhook", "state", "tries", "why", "next_at"], &rows, args.format);
+            show(&["day", "of", "rule", "webhook", "state", "tries", "why", "next_at"], &rows, args.format);
         }
         AlertCommand::Test(args) => test(&catalog, args).await?,
         AlertCommand::Suggest { workspace, reference, release } => {

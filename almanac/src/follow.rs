@@ -1,10 +1,10 @@
 //! `almanac follow|unfollow|followers|feed|digest`: who follows what, and what is new in it.
 
-use catalog::Catalog;
+use catalog::{Catalog, Sight, digest_json};
 use clap::{Args, Subcommand};
 use event::{Clock, Error};
 use log::key::{EntityId, EntityKind, Followed};
-use serde_json::json;
+use serde_json::{Value, json};
 use table::Cursor;
 
 use crate::{
@@ -56,8 +56,10 @@ pub(crate) enum FollowCommand {
         #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
         format: ShowFormat,
     },
-    /// Show all users with what they follow.
+    /// Show what happened in the last 7 days in what a user follows; without a user, all users with what they follow.
     Digest {
+        /// The user, by name or id.
+        user: Option<String>,
         /// How to print it.
         #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
         format: ShowFormat,
@@ -115,7 +117,12 @@ pub(crate) async fn command(config: &Config, command: FollowCommand) -> anyhow::
                 }
             }
         }
-        FollowCommand::Digest { format } => {
+        FollowCommand::Digest { user: Some(user), format } => {
+            let user = catalog.resolve(EntityKind::User, &user).await?;
+            let digest = catalog.digest_of(user.id(), &Sight::Everything, now).await?;
+            show_digest(&digest.iter().map(digest_json).collect::<Vec<_>>(), format);
+        }
+        FollowCommand::Digest { user: None, format } => {
             let (mut rows, mut cursor) = (Vec::new(), None);
             loop {
                 let page = catalog.digest(cursor).await?;
@@ -152,6 +159,39 @@ async fn followed(catalog: &Catalog, workspace: &str, model: Option<&str>) -> Re
         }
         None => Followed::Workspace(workspace.id().clone()),
     })
+}
+
+/// Shows a digest: as it is to programs; to people what is live, a row each, and then the alerts.
+fn show_digest(digest: &[Value], format: ShowFormat) {
+    if let ShowFormat::Json = format {
+        return show(&[], digest, format);
+    }
+    let (mut rows, mut alerts) = (Vec::new(), Vec::new());
+    for week in digest {
+        let of = match week["model"]["name"].as_str() {
+            Some(model) => json!(format!("{}/{model}", week["path"].as_str().unwrap_or_default())),
+            None => week["path"].clone(),
+        };
+        let row = |predictions: &Value| json!({ "of": of, "metric": week["metric"], "predictions": predictions["last"], "before": predictions["before"] });
+        let whole = row(&week["predictions"]);
+        rows.push(whole);
+        for live in week["live"].as_array().into_iter().flatten() {
+            let mut one = row(&live["predictions"]);
+            one["release"] = live["release"].clone();
+            one["value"] = live["last"]["value"].clone();
+            one["n"] = live["last"]["n"].clone();
+            one["change"] = live["change"].clone();
+            rows.push(one);
+        }
+        for alert in week["alerts"].as_array().into_iter().flatten() {
+            alerts.push(json!({ "of": of, "at": alert["at"], "rule": alert["rule"], "text": alert["text"] }));
+        }
+    }
+    show(&["of", "release", "predictions", "before", "metric", "value", "n", "change"], &rows, format);
+    if !alerts.is_empty() {
+        println!();
+        show(&["of", "at", "rule", "text"], &alerts, format);
+    }
 }
 
 async fn followers(

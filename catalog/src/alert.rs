@@ -1,4 +1,4 @@
-//! Alert rules: which number of a workspace is to be watched, and when people are told, and the webhooks to which that is posted. All of a
+//! Alert rules: which number of a workspace is to be watched, and when people are told, and the webhooks to which that is posted, and digests. All of a
 //! workspace stand in one item, so they are bounded, and applied all or none.
 
 mod apply;
@@ -17,8 +17,9 @@ use fold::alert::{Rule, Test};
 use serde::{Deserialize, Serialize};
 
 pub use apply::Alerts;
+pub(crate) use crossing::time;
 pub use crossing::{CrossedRule, Judged, MAX_CROSSINGS, judged_rules};
-pub use delivery::{Delivery, DeliveryState, MAX_DELIVERIES, TRIED_FOR_SECONDS, Tried};
+pub use delivery::{Delivered, Delivery, DeliveryState, MAX_DELIVERIES, TRIED_FOR_SECONDS, Tried};
 pub(crate) use item::{ITEM_VERSION, renewed};
 pub use lag::{Lags, MAX_LAG_DAYS};
 pub use read::MAX_TEST_DAYS;

@@ -26,6 +26,7 @@ mod review;
 mod run;
 mod stage;
 mod token;
+mod undone;
 
 pub use alert::*;
 pub use audit::*;
@@ -46,6 +47,7 @@ pub use review::*;
 pub use run::*;
 pub use stage::*;
 pub use token::*;
+pub use undone::*;
 
 /// A log: all events of one workspace, day, kind and lane.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,6 +1,6 @@
-//! Posts what crossed to the webhooks of workspaces. A delivery is an item that is written together with the crossing. A worker that tries it
-//! claims it first, by a write under the condition that nobody else did, which puts the next try off until this one is over. So each crossing
-//! is posted at least once, however often a worker dies, and each time under one id, by which the receiver knows it again.
+//! Posts what crossed, and digests, to the webhooks of workspaces. A delivery is an item that is written together with the crossing or the digest. A
+//! worker that tries it claims it first, by a write under the condition that nobody else did, which puts the next try off until this one is over. So
+//! each of them is posted at least once, however often a worker dies, and each time under one id, by which the receiver knows it again.
 //!
 //! What is due at one receiver is posted one after the other, beside all other receivers. A receiver that does not answer is asked once for all
 //! that is due there; of those that failed lately only some are asked at one time, so that others have room.
@@ -8,7 +8,9 @@
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use catalog::{AlertRule, Alerts, Catalog, CrossedRule, Delivery, DeliveryState, Tried, Webhook};
+use catalog::{
+    AlertRule, Alerts, Catalog, CrossedRule, Delivered, Delivery, DeliveryState, ToldDigest, Tried, Webhook,
+};
 use event::{Clock, ErrorKind, Id, Result, Timestamp};
 use futures::{StreamExt, stream};
 use log::key;
@@ -48,7 +50,7 @@ pub trait Courier: Debug + Send + Sync {
 pub struct Parcel {
     /// Where, and signed by what.
     pub webhook: Webhook,
-    /// By what the receiver knows a crossing again that comes twice.
+    /// By what the receiver knows a crossing or a digest again that comes twice.
     pub id: String,
     /// When it is posted.
     pub at: Timestamp,
@@ -233,18 +235,25 @@ impl Round<'_> {
         webhook: &Webhook,
         delivery: &Delivery,
     ) -> Result<Posted> {
-        let item = self.table.get(&delivery.crossing_key(workspace)).await?;
-        let crossed = match item.as_ref().map(CrossedRule::from_item) {
-            Some(Ok(crossed)) => crossed,
-            Some(Err(error)) => return Ok(Posted::Refused(error.to_string())),
-            None => return Ok(Posted::Gone("the crossing is not there".to_owned())),
+        let Some(item) = self.table.get(&delivery.source_key(workspace)).await? else {
+            return Ok(Posted::Gone(format!("the {} is not there", delivery.of.name())));
+        };
+        let body = match &delivery.of {
+            Delivered::Crossing { .. } => {
+                CrossedRule::from_item(&item).map(|crossed| webhook.format.body(workspace, path, &crossed))
+            }
+            Delivered::Digest => ToldDigest::from_item(&item).map(|told| told.body),
+        };
+        let body = match body {
+            Ok(body) => body,
+            Err(error) => return Ok(Posted::Refused(error.to_string())),
         };
         let parcel = Parcel {
             webhook: webhook.clone(),
             // Two workspaces may have one receiver.
-            id: format!("{workspace}.{}", crossed.id()),
+            id: format!("{workspace}.{}", delivery.id()),
             at: self.clock.now(),
-            body: webhook.format.body(workspace, path, &crossed),
+            body,
         };
         let posted = timeout(TRY_WITHIN, self.courier.post(&parcel)).await;
         Ok(posted.unwrap_or_else(|_| Posted::Down(format!("no answer within {} s", TRY_WITHIN.as_secs()))))
@@ -261,15 +270,15 @@ fn tried(posted: Posted) -> Tried {
 
 /// Says what became of a delivery.
 fn report(workspace: &Id, delivery: &Delivery) {
-    let (crossing, webhook, tries) = (delivery.crossing_id(), &delivery.webhook, delivery.tries);
+    let (of, webhook, tries) = (delivery.id(), &delivery.webhook, delivery.tries);
     let why = delivery.why.as_deref().unwrap_or_default();
     match delivery.state {
         DeliveryState::Pending => {
-            tracing::warn!(%workspace, webhook, crossing, tries, why, "a delivery failed, and is tried again later");
+            tracing::warn!(%workspace, webhook, of, tries, why, "a delivery failed, and is tried again later");
         }
-        DeliveryState::Delivered => tracing::info!(%workspace, webhook, crossing, tries, "delivered"),
+        DeliveryState::Delivered => tracing::info!(%workspace, webhook, of, tries, "delivered"),
         DeliveryState::GivenUp => {
-            tracing::error!(%workspace, webhook, crossing, tries, why, "a delivery is given up");
+            tracing::error!(%workspace, webhook, of, tries, why, "a delivery is given up");
         }
     }
 }

@@ -14,6 +14,7 @@ use table::Table;
 use crate::{
     WorkspaceDay, alert, board, caught, challenges,
     counters::move_old,
+    digest,
     dlq::{self, DeadLetter, Refused, Stopped},
     evaluate::{self, Effort},
     expire::expire,
@@ -127,6 +128,7 @@ pub async fn task(table: &dyn Table, catalog: &Catalog, letter: &Undone, now: Ti
             OfWorkspace::Answers => catalog.owed_answers(workspace, now).await.map(|_| ()),
             OfWorkspace::Challenges => challenges::judge(table, catalog, workspace, now).await.map(|_| ()),
             OfWorkspace::Alerts => alert::judge(table, catalog, workspace, now).await.map(|_| ()),
+            OfWorkspace::Digests => digest::tell_in(table, catalog, workspace, now).await.map(|_| ()),
         }
     };
     match caught::whole(doing).await {

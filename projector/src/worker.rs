@@ -21,8 +21,8 @@ use tokio::time::Instant;
 pub use crate::shared::Options;
 
 use crate::{
-    alert, coordinator::Coordinator, deliver, executor, heartbeat, lease::SWEEP, lock::lock, shared::Shared,
-    sweeper,
+    alert, coordinator::Coordinator, deliver, digest, executor, heartbeat, lease::SWEEP, lock::lock,
+    shared::Shared, sweeper,
 };
 
 /// What a worker has done, and what is still to be done, since it started.
@@ -150,6 +150,7 @@ impl Projector {
                 sweeper::run(shared),
                 alert::run(shared),
                 deliver::run(shared),
+                digest::run(shared),
                 executor::run(shared),
             )
         };

@@ -354,7 +354,7 @@ async fn history(world: World, seed: u64) -> Lived {
 }
 
 fn key(delivery: &Delivery) -> (String, String) {
-    (delivery.crossing_id(), delivery.webhook.clone())
+    (delivery.id(), delivery.webhook.clone())
 }
 
 /// That each crossing came to each webhook at least once, always under one id and with one body, and is recorded once.

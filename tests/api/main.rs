@@ -18,6 +18,7 @@ mod custom;
 mod deciding;
 mod definitions;
 mod deliveries;
+mod digest;
 mod drift;
 mod entities;
 mod estimates;

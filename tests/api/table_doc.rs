@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use catalog::{
     AlertRuleBody, Catalog, Challenge, Challenges, CrossedRule, Delivery, Judged, Lags, New, NewEntity,
-    NewRun, Noted, PromotionGates, PromotionGatesBody, ReleaseDetails, Role, Run, Webhook,
+    NewRun, Noted, PromotionGates, PromotionGatesBody, ReleaseDetails, Role, Run, ToldDigest, Webhook,
 };
 use event::{Clock, Column, Columns, Day, Definition, Kind, Task, Timestamp, Values, Window};
 use fold::{
@@ -177,10 +177,21 @@ async fn cross(catalog: &Catalog, table: &dyn Table, workspace: &event::Id) {
     let judged = Judged { ver: 1, created_at, day, standing };
     let crossed = CrossedRule::of(&rule, &fires, [("p/00".to_owned(), 7)].into(), now()).unwrap();
     let delivery = Delivery::of(&crossed, "oncall").to_item(workspace);
-    for item in [judged.to_item(workspace, rule.name()), crossed.to_item(workspace), delivery] {
+    let told = told();
+    let of_digest = told.delivery().to_item(workspace);
+    let told = told.to_item(workspace);
+    for item in
+        [judged.to_item(workspace, rule.name()), crossed.to_item(workspace), delivery, told, of_digest]
+    {
         table.put(item, Condition::Absent).await.unwrap();
     }
     challenge(table, workspace).await;
+}
+
+/// A digest that was told.
+fn told() -> ToldDigest {
+    let body = json!({ "type": "digest", "timestamp": now().to_string(), "data": {} }).to_string();
+    ToldDigest { day: now().day(), webhook: "oncall".into(), at: now(), body }
 }
 
 /// A release beside the live one, with two predictions of both; and that projections were behind.
@@ -339,6 +350,8 @@ async fn the_page_shows_what_is_stored() {
         ("Where an alert rule stands", key::standing(workspace.id(), "auc-low")),
         ("That an alert rule crossed", key::crossing(workspace.id(), now().day(), "auc-low", now())),
         ("That it is to be posted to a webhook", delivery(workspace.id())),
+        ("What a digest said", key::digest(workspace.id(), now().day(), "oncall")),
+        ("That it is to be posted", key::digest_delivery(workspace.id(), now().day(), "oncall")),
         ("How live releases stand against those beside them", key::challenges(workspace.id())),
         ("How far projections were behind", key::lags(workspace.id())),
         ("A free counter", key::free_counter(&model, "reviews")),

@@ -121,7 +121,8 @@ async fn tend(catalog: &Catalog, workspace: &Workspace) {
     catalog.mark_seen(user.id(), &names, now).await.unwrap();
     catalog.unfollow(user.id(), &followed).await.unwrap();
     let url = Some("https://alerts.example.com/".to_owned());
-    let webhook = Webhook { name: "oncall".into(), url, ..Webhook::default() };
+    let digest = Some("00:00".to_owned());
+    let webhook = Webhook { name: "oncall".into(), url, digest, ..Webhook::default() };
     catalog.apply_alerts(id, vec![rule("few"), rule("none")], vec![webhook], now).await.unwrap();
     let primary = PrimaryMetric::parse(Some("accuracy"), None).unwrap();
     catalog.change_settings(id, |settings| settings.primary_metric.clone_from(&primary)).await.unwrap();
@@ -308,6 +309,9 @@ async fn projector(
             .await
             .unwrap();
     }
+    // Just after midnight that of yesterday is due.
+    let midnight = Clock::system().now().day().start();
+    assert_eq!(projector::digest::tell(&*recorded, &catalog, midnight).await.unwrap(), 1);
     let receiver = Receiver::that(|_| Does::Takes);
     let posted = deliver(&*recorded, &catalog, &receiver, &Clock::system()).await.unwrap();
     assert!(posted.delivered > 0);

@@ -57,7 +57,7 @@ impl Catalog {
         Ok(self.alerts(workspace).await?.rules)
     }
 
-    /// The workspaces that have alert rules: one query.
+    /// The workspaces that have alert rules, or a webhook to which digests are posted: one query.
     ///
     /// # Errors
     /// Those of the table.

@@ -157,7 +157,7 @@ pub(super) fn id(rule: &str, day: Day, created_at: Timestamp) -> String {
 }
 
 /// The instant of an attribute.
-pub(super) fn time(item: &Item, name: &str) -> Result<Timestamp> {
+pub(crate) fn time(item: &Item, name: &str) -> Result<Timestamp> {
     Timestamp::from_micros(item.int(name)?).ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
 }
 

@@ -1,5 +1,5 @@
-//! Deliveries: that a crossing is posted to a webhook, how often that was tried, and what came of it. One is written together with the
-//! crossing, and placed in an index by when it is due until it is settled.
+//! Deliveries: that a crossing or a digest is posted to a webhook, how often that was tried, and what came of it. One is written together with
+//! what it posts, and placed in an index by when it is due until it is settled.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -11,10 +11,14 @@ use log::key;
 use table::{Item, Key, Query};
 
 use super::{CrossedRule, crossing::time};
-use crate::Catalog;
+use crate::{Catalog, ToldDigest, digest};
 
-/// Version of the item.
-const ITEM_VERSION: i64 = 1;
+/// Version of the item. One of version 1 is of a crossing, and does not say so.
+const ITEM_VERSION: i64 = 2;
+
+/// What an item says that it is of.
+const CROSSING: &str = "crossing";
+const DIGEST: &str = "digest";
 
 /// The most deliveries of an answer.
 pub const MAX_DELIVERIES: usize = 1_000;
@@ -67,20 +71,53 @@ pub enum Tried {
     Never(String),
 }
 
-/// That a crossing is posted to a webhook.
+/// What is posted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delivered {
+    /// That a rule crossed on the day.
+    Crossing {
+        /// The rule, by name.
+        rule: String,
+        /// When that rule was created.
+        created_at: Timestamp,
+    },
+    /// The digest that ends with the day.
+    Digest,
+}
+
+impl Delivered {
+    /// What there is, each in a word.
+    pub const NAMES: [&'static str; 2] = [CROSSING, DIGEST];
+
+    /// What it is, in a word.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Crossing { .. } => CROSSING,
+            Self::Digest => DIGEST,
+        }
+    }
+
+    /// The rule, by name; `None`, when it is of none.
+    pub fn rule(&self) -> Option<&str> {
+        match self {
+            Self::Crossing { rule, .. } => Some(rule),
+            Self::Digest => None,
+        }
+    }
+}
+
+/// That something is posted to a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// Counts the writes; 0 before the first.
     pub ver: i64,
-    /// The rule that crossed, by name.
-    pub rule: String,
-    /// When that rule was created.
-    pub created_at: Timestamp,
-    /// The day that was judged.
+    /// What is posted.
+    pub of: Delivered,
+    /// The day that was judged, or the last one that the digest tells of.
     pub day: Day,
     /// The webhook, by name.
     pub webhook: String,
-    /// When the rule crossed.
+    /// When the rule crossed, or the digest was made.
     pub made_at: Timestamp,
     /// What came of it so far.
     pub state: DeliveryState,
@@ -95,16 +132,25 @@ pub struct Delivery {
 impl Delivery {
     /// That of a crossing to a webhook, which is due at once.
     pub fn of(crossed: &CrossedRule, webhook: &str) -> Self {
+        let (rule, created_at) = (crossed.rule.clone(), crossed.created_at);
+        Self::new(Delivered::Crossing { rule, created_at }, (crossed.day, webhook), crossed.at)
+    }
+
+    /// That of a digest to its webhook, which is due at once.
+    pub(crate) fn of_digest(told: &ToldDigest) -> Self {
+        Self::new(Delivered::Digest, (told.day, &told.webhook), told.at)
+    }
+
+    fn new(of: Delivered, (day, webhook): (Day, &str), made_at: Timestamp) -> Self {
         Self {
             ver: 0,
-            rule: crossed.rule.clone(),
-            created_at: crossed.created_at,
-            day: crossed.day,
+            of,
+            day,
             webhook: webhook.to_owned(),
-            made_at: crossed.at,
+            made_at,
             state: DeliveryState::Pending,
             tries: 0,
-            due_at: crossed.at,
+            due_at: made_at,
             why: None,
         }
     }
@@ -147,19 +193,34 @@ impl Delivery {
     fn wait(&self, tries: u32) -> Duration {
         let doubled = FIRST_WAIT.saturating_mul(1 << tries.saturating_sub(1).min(20)).min(LONGEST_WAIT);
         let mut hasher = DefaultHasher::new();
-        (self.crossing_id(), &self.webhook, tries).hash(&mut hasher);
+        (self.id(), &self.webhook, tries).hash(&mut hasher);
         let share = (hasher.finish() % 1_024) as f64 / 1_024.0;
         doubled.mul_f64(0.75 + share / 2.0)
     }
 
-    /// What tells the crossing from all others of the workspace.
-    pub fn crossing_id(&self) -> String {
-        super::crossing::id(&self.rule, self.day, self.created_at)
+    /// What tells that which is posted from all else that is posted of the workspace.
+    pub fn id(&self) -> String {
+        match &self.of {
+            Delivered::Crossing { rule, created_at } => super::crossing::id(rule, self.day, *created_at),
+            Delivered::Digest => digest::id(&self.webhook, self.day),
+        }
     }
 
-    /// Where the crossing is.
-    pub fn crossing_key(&self, workspace: &Id) -> Key {
-        key::crossing(workspace, self.day, &self.rule, self.created_at)
+    /// Where that is.
+    pub fn source_key(&self, workspace: &Id) -> Key {
+        match &self.of {
+            Delivered::Crossing { rule, created_at } => key::crossing(workspace, self.day, rule, *created_at),
+            Delivered::Digest => key::digest(workspace, self.day, &self.webhook),
+        }
+    }
+
+    fn key(&self, workspace: &Id) -> Key {
+        match &self.of {
+            Delivered::Crossing { rule, created_at } => {
+                key::delivery(workspace, self.day, rule, *created_at, &self.webhook)
+            }
+            Delivered::Digest => key::digest_delivery(workspace, self.day, &self.webhook),
+        }
     }
 
     /// Reads it from its item.
@@ -167,13 +228,22 @@ impl Delivery {
     /// # Errors
     /// `Corrupt`.
     pub fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
+        if item.int("v")? != 1 {
+            item.check_version(ITEM_VERSION)?;
+        }
+        let of = match item.optional_text("of") {
+            None | Some(CROSSING) => Delivered::Crossing {
+                rule: item.text("rule")?.to_owned(),
+                created_at: time(item, "created_at")?,
+            },
+            Some(DIGEST) => Delivered::Digest,
+            Some(_) => return Err(item.corrupt("`of` is nothing that is posted")),
+        };
         let state = item.text("state")?;
         let state = DeliveryState::ALL.into_iter().find(|known| known.name() == state);
         Ok(Self {
             ver: item.int("ver")?,
-            rule: item.text("rule")?.to_owned(),
-            created_at: time(item, "created_at")?,
+            of,
             day: item.text("day")?.parse().map_err(|_| item.corrupt("`day` is none"))?,
             webhook: item.text("webhook")?.to_owned(),
             made_at: time(item, "made_at")?,
@@ -186,18 +256,22 @@ impl Delivery {
 
     /// Its item.
     pub fn to_item(&self, workspace: &Id) -> Item {
-        let key = key::delivery(workspace, self.day, &self.rule, self.created_at, &self.webhook);
-        let item = Item::new(key)
+        let item = Item::new(self.key(workspace))
             .with("v", ITEM_VERSION)
             .with("ver", self.ver.max(1))
-            .with("rule", self.rule.as_str())
-            .with("created_at", self.created_at.micros())
+            .with("of", self.of.name())
             .with("day", self.day.to_string())
             .with("webhook", self.webhook.as_str())
             .with("made_at", self.made_at.micros())
             .with("state", self.state.name())
             .with("tries", i64::from(self.tries))
             .with("due_at", self.due_at.micros());
+        let item = match &self.of {
+            Delivered::Crossing { rule, created_at } => {
+                item.with("rule", rule.as_str()).with("created_at", created_at.micros())
+            }
+            Delivered::Digest => item,
+        };
         let item = match &self.why {
             Some(why) => item.with("why", why.as_str()),
             None => item,
@@ -244,11 +318,14 @@ mod tests {
         Timestamp::parse(text).unwrap()
     }
 
+    fn created_at() -> Timestamp {
+        Timestamp::from_micros(1_370_000_000_000_000).unwrap()
+    }
+
     fn delivery() -> Delivery {
         Delivery {
             ver: 1,
-            rule: "auc-low".into(),
-            created_at: Timestamp::from_micros(1_370_000_000_000_000).unwrap(),
+            of: Delivered::Crossing { rule: "auc-low".into(), created_at: created_at() },
             day: "2013-06-01".parse().unwrap(),
             webhook: "oncall".into(),
             made_at: at("2013-06-02T00:01:00Z"),
@@ -261,8 +338,8 @@ mod tests {
 
     /// What a program stored, a later one must read.
     #[test]
-    fn the_item_of_version_1_stays_readable() {
-        let key = key::delivery(&id(), delivery().day, "auc-low", delivery().created_at, "oncall");
+    fn the_items_of_all_versions_stay_readable() {
+        let key = key::delivery(&id(), delivery().day, "auc-low", created_at(), "oncall");
         let stored = Item::new(key)
             .with("v", 1)
             .with("ver", 1)
@@ -276,8 +353,18 @@ mod tests {
             .with("due_at", 1_370_131_260_000_000)
             .with("GSI1PK", "deliveries")
             .with("GSI1SK", "1370131260000000");
+        assert_eq!(Delivery::from_item(&stored).unwrap(), delivery());
+        let stored = stored.with("v", 2).with("of", "crossing");
         assert_eq!(delivery().to_item(&id()), stored);
         assert_eq!(Delivery::from_item(&stored).unwrap(), delivery());
+        assert!(Delivery::from_item(&stored.clone().with("of", "odd")).is_err());
+        assert!(Delivery::from_item(&stored.clone().with("v", 3)).is_err());
+        let digest = Delivery { of: Delivered::Digest, ..delivery() };
+        let item = digest.to_item(&id());
+        assert_eq!(item.key, key::digest_delivery(&id(), digest.day, "oncall"));
+        assert_eq!((item.text("of").unwrap(), item.optional_text("rule")), ("digest", None));
+        assert_eq!(Delivery::from_item(&item).unwrap(), digest);
+        assert_eq!(digest.source_key(&id()), key::digest(&id(), digest.day, "oncall"));
         assert!(Delivery::from_item(&stored.with("state", "odd")).is_err());
         let settled = delivery().after(&Tried::Never("410 Gone".into()), at("2013-06-02T00:02:00Z"));
         let item = settled.to_item(&id());

@@ -9,8 +9,8 @@ use table::{Item, item::Value};
 use super::{AlertRule, Webhook};
 
 /// Version of the item, and of the text of a rule in it. Version 1 had no webhooks, and no rule that notifies some; version 2
-/// no rule on drift, on what has a tag, or on what is mature; version 3 no rule on a column; version 4 none on lag.
-pub(crate) const ITEM_VERSION: i64 = 5;
+/// no rule on drift, on what has a tag, or on what is mature; version 3 no rule on a column; version 4 none on lag; version 5 no digest.
+pub(crate) const ITEM_VERSION: i64 = 6;
 
 /// What the attributes of rules begin with; the name follows.
 const RULE: &str = "rule#";
@@ -52,7 +52,9 @@ impl Stored {
     pub(super) fn to_item(&self, workspace: &Id) -> Result<Item> {
         let item = Item::new(key::alert_rules(workspace)).with("v", ITEM_VERSION);
         let (pk, sk) = key::alert_rules_index(workspace);
-        let item = match self.rules.is_empty() {
+        // What is to be judged or told.
+        let has_digest = self.webhooks.values().any(|webhook| webhook.digest.is_some());
+        let item = match self.rules.is_empty() && !has_digest {
             true => item,
             false => item.with("GSI1PK", pk).with("GSI1SK", sk),
         };

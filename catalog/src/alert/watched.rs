@@ -202,14 +202,17 @@ fn kind(field: &str, name: &str) -> Result<Kind> {
 fn seconds_of(time: &str) -> Result<i64> {
     let wrong =
         || Error::invalid(format!("`by` is a time of the day (UTC) from 00:01 to 24:00, not `{time}`"));
+    let minutes = minutes_of(time).filter(|minutes| *minutes > 0).ok_or_else(wrong)?;
+    Ok(minutes * 60)
+}
+
+/// The minutes of a time of the day from 00:00 to 24:00; `None`, when it is none.
+pub(super) fn minutes_of(time: &str) -> Option<i64> {
     let two = |text: &str| -> Option<i64> {
         (text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
     };
-    let (hour, minute) = time.split_once(':').ok_or_else(wrong)?;
-    let (hour, minute) = (two(hour).ok_or_else(wrong)?, two(minute).ok_or_else(wrong)?);
+    let (hour, minute) = time.split_once(':')?;
+    let (hour, minute) = (two(hour)?, two(minute)?);
     let minutes = hour * 60 + minute;
-    match minute < 60 && (1..=24 * 60).contains(&minutes) {
-        true => Ok(minutes * 60),
-        false => Err(wrong()),
-    }
+    (minute < 60 && minutes <= 24 * 60).then_some(minutes)
 }

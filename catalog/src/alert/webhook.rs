@@ -1,11 +1,11 @@
-//! Webhooks: where what crossed is posted, and what the body says.
+//! Webhooks: where what crossed and digests are posted, and what the body says.
 
 use event::{Error, Id, Result, id::check_name};
 use fold::alert::Crossing;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::CrossedRule;
+use super::{CrossedRule, watched::minutes_of};
 use crate::json;
 
 /// The most webhooks of a workspace.
@@ -43,12 +43,13 @@ impl WebhookFormat {
     /// The body that tells of a crossing of a workspace, which has an id and a path.
     pub fn body(self, workspace: &Id, path: &str, crossed: &CrossedRule) -> String {
         let what = crossed.crossing.name();
-        let body = match self {
+        match self {
             Self::Json => {
                 let mut data = json::crossing(crossed);
                 data["workspace"] = workspace.to_string().into();
                 data["path"] = path.into();
                 json!({ "type": format!("alert.{what}"), "timestamp": crossed.at.to_string(), "data": data })
+                    .to_string()
             }
             Self::Slack => {
                 let sign = match crossed.crossing {
@@ -56,15 +57,19 @@ impl WebhookFormat {
                     Crossing::Resolves => ":white_check_mark:",
                 };
                 let told = format!("{sign} *{}* {what} in {path}: {}", crossed.rule, crossed.text);
-                // What Slack takes for markup, as it wants it written.
-                json!({ "text": told.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;") })
+                Self::slack(&told)
             }
-        };
-        body.to_string()
+        }
+    }
+
+    /// The body of a text for Slack.
+    pub(crate) fn slack(told: &str) -> String {
+        // What Slack takes for markup, as it wants it written.
+        json!({ "text": told.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;") }).to_string()
     }
 }
 
-/// Where what crossed is posted, as people write it, in TOML or JSON. [`Webhook::check`] checks it.
+/// Where what crossed and digests are posted, as people write it, in TOML or JSON. [`Webhook::check`] checks it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Webhook {
@@ -82,6 +87,9 @@ pub struct Webhook {
     /// The secret by which deliveries are signed, by name. Without one they are not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
+    /// At which time (UTC) of each day a digest of the workspace is posted, such as `07:00`. Without one none is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 impl Webhook {
@@ -99,6 +107,11 @@ impl Webhook {
             (None, Some(_)) => {}
             _ => return Err(wrong("say where it is by one of `url` and `url_from`".to_owned())),
         }
+        if let Some(time) = self.digest.as_ref().filter(|_| self.digest_seconds().is_none()) {
+            return Err(wrong(format!(
+                "`digest` is a time of the day (UTC) from 00:00 to 23:59, not `{time}`"
+            )));
+        }
         for (field, secret) in [("url_from", &self.url_from), ("secret", &self.secret)] {
             if secret.as_ref().is_some_and(|name| !is_secret_name(name)) {
                 let what = format!(
@@ -108,6 +121,12 @@ impl Webhook {
             }
         }
         Ok(())
+    }
+
+    /// How many seconds after the beginning of each day its digest is due; `None`, when it is told none.
+    pub(crate) fn digest_seconds(&self) -> Option<i64> {
+        let minutes = minutes_of(self.digest.as_deref()?)?;
+        (minutes < 24 * 60).then_some(minutes * 60)
     }
 }
 
@@ -215,6 +234,9 @@ mod tests {
             ),
             (Webhook { secret: text("whsec_MfKQ9r8G"), ..good.clone() }, "not the secret itself"),
             (Webhook { secret: text(""), ..good.clone() }, "`secret` is the name"),
+            (Webhook { digest: text("24:00"), ..good.clone() }, "from 00:00 to 23:59, not `24:00`"),
+            (Webhook { digest: text("7:00"), ..good.clone() }, "from 00:00 to 23:59"),
+            (Webhook { digest: text("07:60"), ..good.clone() }, "from 00:00 to 23:59"),
         ] {
             let said = webhook.check().unwrap_err().to_string();
             assert!(said.contains(why), "{webhook:?}: {said}");

@@ -64,7 +64,7 @@ pub(super) struct DigestWords {
     cursor: Option<String>,
 }
 
-fn user() -> ParameterBuilder {
+pub(super) fn user() -> ParameterBuilder {
     parameter(ParameterIn::Path, "user", schema::string(), "The user, by id or name.")
         .required(Required::True)
         .example(Some(json!("ann")))
@@ -197,9 +197,9 @@ pub(super) fn digest_operation() -> Operation {
 }
 
 /// The user that a path names.
-type InPath = Result<Path<String>, PathRejection>;
+pub(super) type InPath = Result<Path<String>, PathRejection>;
 
-async fn user_of(catalog: &Catalog, path: InPath) -> Result<Id, Problem> {
+pub(super) async fn user_of(catalog: &Catalog, path: InPath) -> Result<Id, Problem> {
     let Path(user) =
         path.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
     Ok(catalog.resolve(EntityKind::User, &user).await?.id().clone())

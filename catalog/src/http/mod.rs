@@ -17,6 +17,7 @@ mod api;
 mod arena;
 mod consumer;
 mod demands;
+mod digest;
 mod entity;
 mod follow;
 mod judging;
@@ -140,6 +141,7 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
         .schema("JudgedDay", alert_test::judged_day_schema())
         .schema("Webhook", webhook::webhook_schema())
         .schema("Delivery", webhook::delivery_schema())
+        .schema("Digest", digest::told_schema())
         .schema("Consumer", consumer::consumer_schema())
         .schema("Happening", live::happening_schema())
         .schema("Live", live::live_schema())
@@ -177,6 +179,11 @@ fn people(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
         .add(follow::operation(), demands::of_user(Right::Read), follow::show)
         .add(follow::feed_operation(), demands::of_user(Right::Read), follow::feed)
         .add(follow::seen_operation(), demands::of_user(Right::Admin), follow::seen)
+        .add(
+            digest::operation(),
+            demands::of_user(Right::Read).of_kinds(&[Kind::Predictions, Kind::Outcomes]),
+            digest::show,
+        )
         .add(follow::digest_operation(), Demand::server(Right::Read), follow::digest)
 }
 

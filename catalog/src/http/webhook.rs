@@ -19,7 +19,8 @@ use super::{
     api::{ALWAYS, JSON},
 };
 use crate::{
-    Delivery, DeliveryState, MAX_DELIVERIES, MAX_SECRET_NAME, MAX_URL_BYTES, Service, WebhookFormat,
+    Delivered, Delivery, DeliveryState, MAX_DELIVERIES, MAX_SECRET_NAME, MAX_URL_BYTES, Service,
+    WebhookFormat,
 };
 
 pub(super) fn deliveries_operation(named: Named) -> Operation {
@@ -27,7 +28,7 @@ pub(super) fn deliveries_operation(named: Named) -> Operation {
     let operation = named
         .operation(Operation::get, "/deliveries", "list_deliveries")
         .tag("catalog")
-        .summary("List what was or is to be posted to webhooks when alert rules crossed");
+        .summary("List what was or is to be posted to webhooks: that alert rules crossed, and digests");
     spanned(operation, MAX_DELIVERIES)
         .answers(StatusCode::OK, answer("The latest days first.", JSON, list))
         .fails(&ALWAYS)
@@ -46,11 +47,15 @@ pub(super) fn new_webhook() -> ObjectBuilder {
     };
     let format = schema::one_of(WebhookFormat::ALL.map(WebhookFormat::name))
         .description(Some("How the body is written; json unless it is given."));
+    let digest = schema::nullable(schema::string())
+        .pattern(Some("^([01][0-9]|2[0-3]):[0-5][0-9]$"))
+        .description(Some("At which time (UTC) of each day a digest of the workspace is posted; none is unless it is given."));
     schema::object([("name", schema::name().into())])
         .property("url", url)
         .property("url_from", secret("Or the name of the projector's secret that says where it is."))
         .property("format", format)
         .property("secret", secret("The name of the projector's secret by which deliveries are signed."))
+        .property("digest", digest)
 }
 
 /// A webhook as it is answered.
@@ -60,20 +65,26 @@ pub(super) fn webhook_schema() -> RefOr<Schema> {
 
 /// A delivery as it is answered.
 pub(super) fn delivery_schema() -> RefOr<Schema> {
-    let crossing = schema::string().description(Some("The id of the crossing."));
+    let id = schema::string().description(Some("The id of the crossing or digest."));
+    let rule = schema::nullable(schema::name()).description(Some("The rule that crossed."));
+    let day = schema::day().description(Some("The day that was judged, or the last one of the digest."));
     let tries = schema::count().description(Some("How often it was tried."));
     let time = |says| {
         schema::time().schema_type(schema::types(&[web::openapi::Type::String], true)).description(Some(says))
     };
     let why = schema::nullable(schema::string()).description(Some("Why the last try failed."));
     schema::object([
-        ("crossing", crossing.into()),
-        ("rule", schema::name().into()),
-        ("day", schema::day().into()),
+        ("of", schema::one_of(Delivered::NAMES).into()),
+        ("id", id.into()),
+        ("rule", rule.into()),
+        ("day", day.into()),
         ("webhook", schema::name().into()),
         ("state", schema::one_of(DeliveryState::ALL.map(DeliveryState::name)).into()),
         ("tries", tries.into()),
-        ("made_at", schema::time().description(Some("When the rule crossed.")).into()),
+        (
+            "made_at",
+            schema::time().description(Some("When the rule crossed, or the digest was made.")).into(),
+        ),
         ("next_at", time("When it is tried again, of one that is pending.").into()),
         ("settled_at", time("When it was delivered or given up.").into()),
         ("why", why.into()),
@@ -86,8 +97,9 @@ pub fn delivery_json(delivery: &Delivery) -> Value {
     let is_pending = delivery.state == DeliveryState::Pending;
     let due_at = delivery.due_at.to_string();
     json!({
-        "crossing": delivery.crossing_id(),
-        "rule": delivery.rule,
+        "of": delivery.of.name(),
+        "id": delivery.id(),
+        "rule": delivery.of.rule(),
         "day": delivery.day.to_string(),
         "webhook": delivery.webhook,
         "state": delivery.state.name(),

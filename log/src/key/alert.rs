@@ -1,4 +1,4 @@
-//! The keys of alert rules, of where they stand, of when they crossed, and of what is posted of that; and of how live releases stand against
+//! The keys of alert rules, of where they stand, of when they crossed, of digests, and of what is posted of these; and of how live releases stand against
 //! those that predict beside them.
 
 use event::{Day, Id, Timestamp};
@@ -76,6 +76,16 @@ pub fn delivery(workspace: &Id, day: Day, rule: &str, created_at: Timestamp, web
     Key::new(judged_partition(workspace), sk)
 }
 
+/// What the digest of a webhook said that ends with a day.
+pub fn digest(workspace: &Id, day: Day, webhook: &str) -> Key {
+    Key::new(judged_partition(workspace), format!("digest#{day}/{webhook}"))
+}
+
+/// That a digest is posted to a webhook. It stands among the deliveries of what crossed: no rule has a name with an `@`.
+pub fn digest_delivery(workspace: &Id, day: Day, webhook: &str) -> Key {
+    Key::new(judged_partition(workspace), format!("delivery#{day}/@digest/0/{webhook}"))
+}
+
 /// What is posted of the days from one to another.
 pub fn deliveries(workspace: &Id, from: Day, to: Day) -> KeyRange {
     KeyRange {
@@ -85,7 +95,7 @@ pub fn deliveries(workspace: &Id, from: Day, to: Day) -> KeyRange {
     }
 }
 
-/// The workspace and the webhook of a key of [`delivery`]. `None`, when it is another key.
+/// The workspace and the webhook of a key of [`delivery`] or [`digest_delivery`]. `None`, when it is another key.
 pub fn parse_delivery(key: &Key) -> Option<(Id, &str)> {
     let workspace = Id::parse(key.pk.strip_prefix("w#")?.strip_suffix("/alert")?).ok()?;
     let parts: Vec<&str> = key.sk.strip_prefix("delivery#")?.split('/').collect();
@@ -129,6 +139,12 @@ mod tests {
         let delivered = delivery(&workspace, day, "auc-low", day.start(), "oncall");
         assert_eq!(delivered, Key::new(partition, "delivery#2013-06-01/auc-low/1370044800000000/oncall"));
         let range = deliveries(&workspace, day, day);
+        assert!(range.from <= delivered.sk && delivered.sk <= range.to);
+        assert_eq!(parse_delivery(&delivered), Some((workspace.clone(), "oncall")));
+        let told = digest(&workspace, day, "oncall");
+        assert_eq!(told, Key::new(partition, "digest#2013-06-01/oncall"));
+        let delivered = digest_delivery(&workspace, day, "oncall");
+        assert_eq!(delivered, Key::new(partition, "delivery#2013-06-01/@digest/0/oncall"));
         assert!(range.from <= delivered.sk && delivered.sk <= range.to);
         assert_eq!(parse_delivery(&delivered), Some((workspace, "oncall")));
         assert_eq!(parse_delivery(&crossed), None);

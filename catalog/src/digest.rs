@@ -1,0 +1,392 @@
+//! What those who follow a workspace or a model are told of its last days: events, what is live and how good it was, and alerts that fired. It is
+//! read from counters, evaluations and crossings as they are stored; no event is read.
+
+mod item;
+mod told;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use event::{Day, Error, Id, Kind, Result, Timestamp, Window};
+use fold::{Evaluation, Windowed, alert::Crossing};
+use futures::future::try_join_all;
+use log::{
+    active::of_active,
+    evaluated::{self, At},
+    key::{self, Counted, EntityId, Followed},
+};
+
+pub(crate) use item::id;
+pub use item::{DIGEST_SECONDS, DueDigest, ToldDigest};
+pub use told::digest_json;
+
+use super::{
+    AlertScope, Alerts, Catalog, CrossedRule, MAX_CROSSINGS, MAX_DELAY_DAYS, PrimaryMetric, RankedRelease,
+    Sight, Workspace,
+    counts::{Kinds, read_counts},
+};
+
+/// How many days a digest tells of; the same number before them is what they are compared with.
+pub const DIGEST_DAYS: u32 = 7;
+
+/// The most live releases of a workspace that a digest tells of.
+pub const MAX_DIGEST_RELEASES: usize = 20;
+
+/// The most alerts of a workspace that a digest tells of.
+pub const MAX_DIGEST_ALERTS: usize = 20;
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// How many days, releases or workspaces are read side by side.
+const READS_AT_ONCE: usize = 7;
+
+/// Something of the last days, and the same of the days before.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Weeks<T> {
+    /// Of the last days.
+    pub last: T,
+    /// Of those before.
+    pub before: T,
+}
+
+/// The primary metric of a release over some days.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WeekValue {
+    /// Its value, merged as leaderboards of several days merge it.
+    pub value: f64,
+    /// How many predictions it is made of.
+    pub n: u64,
+}
+
+/// A live release in a digest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LiveRelease {
+    /// The release, by name.
+    pub release: String,
+    /// Its model.
+    pub model_id: Id,
+    /// Its model, by name.
+    pub model: String,
+    /// Where it is live.
+    pub environments: BTreeSet<String>,
+    /// Its predictions.
+    pub predictions: Weeks<u64>,
+    /// The primary metric; `None`, where it is not defined or none is set.
+    pub measure: Weeks<Option<WeekValue>>,
+}
+
+impl LiveRelease {
+    /// By how much the primary metric is greater than in the days before.
+    pub fn change(&self) -> Option<f64> {
+        Some(self.measure.last?.value - self.measure.before?.value)
+    }
+}
+
+/// An alert that fired.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FiredAlert {
+    /// What crossed.
+    pub crossed: CrossedRule,
+    /// The model that its rule is about, by name; `None`, when it is about the workspace, or its rule is gone.
+    pub model: Option<String>,
+}
+
+/// What a digest tells of a workspace, or of one of its models.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WeekOf {
+    /// The workspace.
+    pub workspace: Id,
+    /// Its path.
+    pub path: String,
+    /// The model, when it is about one: its id and name.
+    pub model: Option<(Id, String)>,
+    /// The days.
+    pub window: Window,
+    /// How many events there are: of a workspace all, of a model the predictions of its live releases.
+    pub counts: Weeks<BTreeMap<Kind, u64>>,
+    /// The metric that releases are ranked by.
+    pub metric: Option<PrimaryMetric>,
+    /// What is live, by model and name: at most [`MAX_DIGEST_RELEASES`].
+    pub live: Vec<LiveRelease>,
+    /// How many more are live.
+    pub more_live: usize,
+    /// Alerts that fired within [`DIGEST_DAYS`], the latest first: at most [`MAX_DIGEST_ALERTS`].
+    pub alerts: Vec<FiredAlert>,
+    /// How many more fired.
+    pub more_alerts: usize,
+}
+
+/// The days of a digest that ends with a day.
+fn window_to(last: Day) -> Result<Window> {
+    Window::new(days_before(last, DIGEST_DAYS - 1), last)
+}
+
+fn days_before(day: Day, days: u32) -> Day {
+    day.start().plus_seconds(-i64::from(days) * DAY_SECONDS).day()
+}
+
+impl Weeks<Window> {
+    /// The days of a digest that ends with a day, and those before.
+    fn to(last: Day) -> Result<Self> {
+        Ok(Self { last: window_to(last)?, before: window_to(days_before(last, DIGEST_DAYS))? })
+    }
+}
+
+impl<T> Weeks<T> {
+    /// That of the days among which one is; `None`, when it is in neither.
+    fn of(&mut self, windows: &Weeks<Window>, day: Day) -> Option<&mut T> {
+        match (windows.last.contains(day), windows.before.contains(day)) {
+            (true, _) => Some(&mut self.last),
+            (_, true) => Some(&mut self.before),
+            _ => None,
+        }
+    }
+}
+
+impl WeekOf {
+    /// The same of one model alone.
+    #[must_use]
+    pub fn of_model(&self, id: &Id, name: &str) -> Self {
+        let live: Vec<_> = self.live.iter().filter(|one| one.model_id == *id).cloned().collect();
+        let sum = |of: fn(&Weeks<u64>) -> u64| {
+            BTreeMap::from([(Kind::Predictions, live.iter().map(|one| of(&one.predictions)).sum())])
+        };
+        let alerts = self.alerts.iter().filter(|alert| alert.model.as_deref() == Some(name));
+        Self {
+            model: Some((id.clone(), name.to_owned())),
+            counts: Weeks { last: sum(|weeks| weeks.last), before: sum(|weeks| weeks.before) },
+            alerts: alerts.cloned().collect(),
+            live,
+            ..self.clone()
+        }
+    }
+
+    /// With at most as much as a digest tells.
+    #[must_use]
+    fn bounded(mut self) -> Self {
+        self.more_live = self.live.len().saturating_sub(MAX_DIGEST_RELEASES);
+        self.more_alerts = self.alerts.len().saturating_sub(MAX_DIGEST_ALERTS);
+        self.live.truncate(MAX_DIGEST_RELEASES);
+        self.alerts.truncate(MAX_DIGEST_ALERTS);
+        self
+    }
+}
+
+impl Catalog {
+    /// What a user follows, as far as it is in sight, each with its last [`DIGEST_DAYS`] days up to yesterday: one query for what the user
+    /// follows, and of each workspace, once, what [`Catalog::week_of`] reads.
+    ///
+    /// # Errors
+    /// Those of the table, and `Corrupt`.
+    pub async fn digest_of(&self, user: &Id, sight: &Sight, now: Timestamp) -> Result<Vec<WeekOf>> {
+        let mut by_workspace = BTreeMap::<Id, BTreeSet<Followed>>::new();
+        for followed in self.in_sight(self.follows(user).await?, sight).await? {
+            let (Followed::Workspace(workspace) | Followed::Model(workspace, _)) = &followed;
+            by_workspace.entry(workspace.clone()).or_default().insert(followed);
+        }
+        let by_workspace: Vec<_> = by_workspace.into_iter().collect();
+        let mut told = Vec::new();
+        for some in by_workspace.chunks(READS_AT_ONCE) {
+            let weeks = some.iter().map(|(workspace, follows)| self.told_of(workspace, follows, now));
+            told.extend(try_join_all(weeks).await?.into_iter().flatten());
+        }
+        Ok(told)
+    }
+
+    /// What a digest tells of what is followed in one workspace; nothing, when that is gone.
+    async fn told_of(
+        &self,
+        workspace: &Id,
+        follows: &BTreeSet<Followed>,
+        now: Timestamp,
+    ) -> Result<Vec<WeekOf>> {
+        let Some(yesterday) = now.day().before() else { return Ok(Vec::new()) };
+        let Some(week) = self.whole_week(workspace, yesterday, now).await? else { return Ok(Vec::new()) };
+        let mut told = Vec::with_capacity(follows.len());
+        for followed in follows {
+            match followed {
+                Followed::Workspace(_) => told.push(week.clone().bounded()),
+                Followed::Model(_, id) => {
+                    let model = self.find(&EntityId::Model(workspace.clone(), id.clone())).await?;
+                    let week = model.map(|model| week.of_model(id, &model.entity().name));
+                    told.extend(week.map(WeekOf::bounded));
+                }
+            }
+        }
+        Ok(told)
+    }
+
+    /// What a digest tells of a workspace that ends with the day `last`; `None`, when there is no such workspace. It reads the workspace, its
+    /// settings, rules and what is live, its releases, the evaluations of 14 days, counters, and what crossed.
+    ///
+    /// # Errors
+    /// Those of the table, and `Corrupt`.
+    pub async fn week_of(&self, workspace: &Id, last: Day, now: Timestamp) -> Result<Option<WeekOf>> {
+        Ok(self.whole_week(workspace, last, now).await?.map(WeekOf::bounded))
+    }
+
+    async fn whole_week(&self, id: &Id, last: Day, now: Timestamp) -> Result<Option<WeekOf>> {
+        let Some(workspace) = self.workspace_if_there(id).await? else { return Ok(None) };
+        let windows = Weeks::to(last)?;
+        let (settings, alerts) = (self.settings(id).await?, self.alerts(id).await?);
+        let mut live = self.live_releases(id).await?;
+        self.measure(id, &windows, settings.primary_metric.as_ref(), &mut live).await?;
+        for some in live.chunks_mut(READS_AT_ONCE) {
+            try_join_all(some.iter_mut().map(async |one| {
+                let counts = self.weekly(id, &Counted::Release(one.release.clone()), &windows).await?;
+                let predictions = |of: &BTreeMap<Kind, u64>| of.get(&Kind::Predictions).copied().unwrap_or(0);
+                one.predictions =
+                    Weeks { last: predictions(&counts.last), before: predictions(&counts.before) };
+                Ok::<_, Error>(())
+            }))
+            .await?;
+        }
+        Ok(Some(WeekOf {
+            workspace: id.clone(),
+            path: workspace.path,
+            model: None,
+            window: windows.last,
+            counts: self.weekly(id, &Counted::Workspace, &windows).await?,
+            metric: settings.primary_metric,
+            alerts: self.fired(id, &alerts, &live, now).await?,
+            live,
+            more_live: 0,
+            more_alerts: 0,
+        }))
+    }
+
+    async fn workspace_if_there(&self, id: &Id) -> Result<Option<Workspace>> {
+        match self.workspace(&id.to_string()).await {
+            Err(error) if error.kind() == event::ErrorKind::NotFound => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    /// What is live, by model and name, with nothing counted yet.
+    async fn live_releases(&self, workspace: &Id) -> Result<Vec<LiveRelease>> {
+        let mut places = BTreeMap::<String, BTreeSet<String>>::new();
+        for (environment, state) in self.live_now(workspace).await? {
+            for live in state.into_values() {
+                places.entry(live.release).or_default().insert(environment.clone());
+            }
+        }
+        if places.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut ranks = self.ranks(workspace).await?;
+        ranks.retain(|one| places.contains_key(&one.release));
+        self.name_models(workspace, &mut ranks).await?;
+        let of = |one: RankedRelease| LiveRelease {
+            environments: places.remove(&one.release).unwrap_or_default(),
+            release: one.release,
+            model_id: one.model_id,
+            model: one.model,
+            predictions: Weeks::default(),
+            measure: Weeks::default(),
+        };
+        let mut live: Vec<LiveRelease> = ranks.into_iter().map(of).collect();
+        live.sort_by(|a, b| (&a.model, &a.release).cmp(&(&b.model, &b.release)));
+        Ok(live)
+    }
+
+    /// Reads the primary metric of live releases from the evaluations of the days, of one version of the projections.
+    async fn measure(
+        &self,
+        workspace: &Id,
+        windows: &Weeks<Window>,
+        primary: Option<&PrimaryMetric>,
+        live: &mut [LiveRelease],
+    ) -> Result<()> {
+        let Some(primary) = primary.filter(|_| !live.is_empty()) else { return Ok(()) };
+        let days: Vec<Day> = windows.before.days().chain(windows.last.days()).collect();
+        let names: BTreeSet<&str> = live.iter().map(|one| one.release.as_str()).collect();
+        let (names, days) = (&names, &days);
+        let read = |version| async move {
+            let window = || Windowed::new(primary.metric.clone());
+            let weeks = || Weeks { last: window(), before: window() };
+            let mut found: BTreeMap<String, Weeks<Windowed>> =
+                names.iter().map(|name| ((*name).to_owned(), weeks())).collect();
+            for some in days.chunks(READS_AT_ONCE) {
+                let evaluations =
+                    some.iter().map(|day| self.evaluation(At { workspace, version, day: *day }));
+                for (day, evaluation) in some.iter().zip(try_join_all(evaluations).await?) {
+                    for (name, of) in evaluation.iter().flat_map(|evaluation| &evaluation.releases) {
+                        let window = found.get_mut(name).and_then(|weeks| weeks.of(windows, *day));
+                        window.into_iter().for_each(|window| window.add(of));
+                    }
+                }
+            }
+            Ok(found)
+        };
+        let (_, found) = of_active(&*self.table, workspace, read).await?;
+        let measure = |window: &Windowed| Some(WeekValue { value: window.value()?, n: window.n() });
+        for one in live {
+            if let Some(weeks) = found.get(&one.release) {
+                one.measure = Weeks { last: measure(&weeks.last), before: measure(&weeks.before) };
+            }
+        }
+        Ok(())
+    }
+
+    async fn evaluation(&self, at: At<'_>) -> Result<Option<Evaluation>> {
+        let Some((_, states)) = evaluated::load_plain(&*self.table, at).await? else { return Ok(None) };
+        let evaluation = Evaluation::from_states(&states);
+        evaluation.map(Some).map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))
+    }
+
+    /// How many events there are of each kind on the days.
+    async fn weekly(
+        &self,
+        workspace: &Id,
+        counted: &Counted,
+        windows: &Weeks<Window>,
+    ) -> Result<Weeks<BTreeMap<Kind, u64>>> {
+        let (from, to) = (windows.before.from().month(), windows.last.to().month());
+        let months = read_counts(&*self.table, key::counters_between(workspace, counted, &from, &to)).await?;
+        let mut weeks = Weeks::<BTreeMap<Kind, u64>>::default();
+        let days = months.into_iter().filter(|((of, _), _)| of == counted).flat_map(|(_, days)| days);
+        for (day, kinds) in days {
+            let Some(sum) = day.parse().ok().and_then(|day| weeks.of(windows, day)) else { continue };
+            take_kinds(sum, &kinds);
+        }
+        Ok(weeks)
+    }
+
+    /// What began to fire within the last days, the latest first.
+    async fn fired(
+        &self,
+        workspace: &Id,
+        alerts: &Alerts,
+        live: &[LiveRelease],
+        now: Timestamp,
+    ) -> Result<Vec<FiredAlert>> {
+        let since = now.plus_seconds(-i64::from(DIGEST_DAYS) * DAY_SECONDS);
+        // A day may be judged so long after it is over.
+        let first = days_before(since.day(), MAX_DELAY_DAYS + 1);
+        let crossings = self.crossings(workspace, first, now.day(), MAX_CROSSINGS).await?;
+        let model_of = |rule: &str| {
+            let rule = alerts.rules.iter().find(|known| known.name() == rule)?;
+            match &rule.scope {
+                AlertScope::Workspace => None,
+                AlertScope::Live { model, .. } => Some(model.clone()),
+                AlertScope::Release(release) => {
+                    live.iter().find(|one| one.release == *release).map(|one| one.model.clone())
+                }
+            }
+        };
+        let fires = |crossed: &CrossedRule| crossed.crossing == Crossing::Fires && crossed.at >= since;
+        let fired = crossings.into_iter().filter(fires);
+        let mut fired: Vec<_> =
+            fired.map(|crossed| FiredAlert { model: model_of(&crossed.rule), crossed }).collect();
+        fired.sort_by_key(|alert| (std::cmp::Reverse(alert.crossed.at), alert.crossed.id()));
+        Ok(fired)
+    }
+}
+
+/// Adds counts by the names of kinds to those by kinds; what is no kind of events is none of them.
+fn take_kinds(sum: &mut BTreeMap<Kind, u64>, kinds: &Kinds) {
+    for kind in Kind::ALL {
+        if let Some(count) = kinds.get(kind.name()) {
+            *sum.entry(kind).or_default() += count;
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! That a digest was told: what it said is written once, together with its delivery, and posted from there however often that is tried.
+
+use event::{Day, Id, Result, Timestamp};
+use log::key;
+use table::Item;
+
+use crate::{Delivery, Webhook, alert::time};
+
+/// Version of the item.
+const ITEM_VERSION: i64 = 1;
+
+/// For how long what a digest said is kept, in seconds. Its delivery is given up long before.
+pub const DIGEST_SECONDS: i64 = 400 * 24 * 60 * 60;
+
+/// How late a digest may be made, in seconds. What no projector made by then is left out.
+const LATE_SECONDS: i64 = 6 * 60 * 60;
+
+/// A digest that is to be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueDigest {
+    /// To which webhook.
+    pub webhook: Webhook,
+    /// The last day that it tells of.
+    pub day: Day,
+}
+
+/// A digest that was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToldDigest {
+    /// The last day that it tells of.
+    pub day: Day,
+    /// The webhook, by name.
+    pub webhook: String,
+    /// When it was made.
+    pub at: Timestamp,
+    /// The body that is posted.
+    pub body: String,
+}
+
+impl DueDigest {
+    /// The digest of a webhook that is due by an instant; `None`, when it is told none, or it was due too long ago.
+    pub fn of(webhook: &Webhook, now: Timestamp) -> Option<Self> {
+        let seconds = webhook.digest_seconds()?;
+        let day = now.plus_seconds(-seconds).day().before()?;
+        let due = day.next()?.start().plus_seconds(seconds);
+        (now < due.plus_seconds(LATE_SECONDS)).then(|| Self { webhook: webhook.clone(), day })
+    }
+}
+
+impl ToldDigest {
+    /// What tells it from all else that is posted of the workspace.
+    pub fn id(&self) -> String {
+        id(&self.webhook, self.day)
+    }
+
+    /// Its delivery, which is due at once.
+    pub fn delivery(&self) -> Delivery {
+        Delivery::of_digest(self)
+    }
+
+    /// Reads it from its item.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn from_item(item: &Item) -> Result<Self> {
+        item.check_version(ITEM_VERSION)?;
+        Ok(Self {
+            day: item.text("day")?.parse().map_err(|_| item.corrupt("`day` is none"))?,
+            webhook: item.text("webhook")?.to_owned(),
+            at: time(item, "at")?,
+            body: item.text("body")?.to_owned(),
+        })
+    }
+
+    /// Its item.
+    pub fn to_item(&self, workspace: &Id) -> Item {
+        let expires_at = self.at.plus_seconds(DIGEST_SECONDS).micros().div_euclid(1_000_000);
+        Item::new(key::digest(workspace, self.day, &self.webhook))
+            .with("v", ITEM_VERSION)
+            .with("day", self.day.to_string())
+            .with("webhook", self.webhook.as_str())
+            .with("at", self.at.micros())
+            .with("body", self.body.as_str())
+            .with("expires_at", expires_at)
+    }
+}
+
+/// What tells the digest of a webhook that ends with a day from all else that is posted of the workspace.
+pub(crate) fn id(webhook: &str, day: Day) -> String {
+    format!("digest.{day}.{webhook}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse(text).unwrap()
+    }
+
+    /// What a program stored, a later one must read.
+    #[test]
+    fn the_item_of_version_1_stays_readable() {
+        let id = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let told = ToldDigest {
+            day: "2013-06-01".parse().unwrap(),
+            webhook: "mail".into(),
+            at: at("2013-06-02T07:00:30Z"),
+            body: "{}".into(),
+        };
+        let stored = Item::new(key::digest(&id, told.day, "mail"))
+            .with("v", 1)
+            .with("day", "2013-06-01")
+            .with("webhook", "mail")
+            .with("at", 1_370_156_430_000_000)
+            .with("body", "{}")
+            .with("expires_at", 1_404_716_430);
+        assert_eq!(told.to_item(&id), stored);
+        assert_eq!(ToldDigest::from_item(&stored).unwrap(), told);
+        assert!(ToldDigest::from_item(&stored.with("v", 2)).is_err());
+        assert_eq!(told.id(), "digest.2013-06-01.mail");
+    }
+
+    #[test]
+    fn a_digest_is_due_from_its_hour_on_and_not_for_long() {
+        let webhook =
+            |digest: Option<&str>| Webhook { digest: digest.map(str::to_owned), ..Webhook::default() };
+        let due =
+            |digest, now: &str| DueDigest::of(&webhook(Some(digest)), at(now)).map(|due| due.day.to_string());
+        let of = |day: &str| Some(day.to_owned());
+        assert_eq!(due("07:00", "2013-06-02T06:59:59Z"), None, "that of the day before was due at seven");
+        assert_eq!(due("07:00", "2013-06-02T07:00:00Z"), of("2013-06-01"));
+        assert_eq!(due("07:00", "2013-06-02T12:59:59Z"), of("2013-06-01"));
+        assert_eq!(due("07:00", "2013-06-02T13:00:00Z"), None);
+        assert_eq!(due("00:00", "2013-06-02T00:00:00Z"), of("2013-06-01"));
+        assert_eq!(due("23:30", "2013-06-03T02:00:00Z"), of("2013-06-01"), "begun before midnight");
+        assert_eq!(due("23:30", "2013-06-02T23:30:00Z"), of("2013-06-01"));
+        assert_eq!(DueDigest::of(&webhook(None), at("2013-06-02T07:00:00Z")), None);
+    }
+}

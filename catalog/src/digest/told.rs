@@ -1,0 +1,263 @@
+//! What a digest says: to programs in JSON, to people in lines of text.
+
+use std::fmt::Write as _;
+
+use event::{Id, Kind, Timestamp};
+use log::key::{EntityId, Followed};
+use serde_json::{Value, json};
+
+use super::{DueDigest, FiredAlert, LiveRelease, ToldDigest, WeekOf, WeekValue};
+use crate::{Webhook, WebhookFormat};
+
+/// A digest as JSON.
+pub fn digest_json(week: &WeekOf) -> Value {
+    let count =
+        |kind| json!({ "last": count(&week.counts.last, kind), "before": count(&week.counts.before, kind) });
+    let workspace = EntityId::Workspace(week.workspace.clone()).to_string();
+    let model = week.model.as_ref().map(|(id, name)| {
+        let id = EntityId::Model(week.workspace.clone(), id.clone()).to_string();
+        json!({ "id": id, "name": name })
+    });
+    json!({
+        "workspace": workspace,
+        "path": week.path,
+        "model": model,
+        "from": week.window.from().to_string(),
+        "to": week.window.to().to_string(),
+        "predictions": count(Kind::Predictions),
+        "outcomes": week.model.is_none().then(|| count(Kind::Outcomes)),
+        "metric": week.metric.as_ref().map(|primary| primary.metric.name()),
+        "better": week.metric.as_ref().map(|primary| primary.direction.name()),
+        "live": week.live.iter().map(live_json).collect::<Vec<_>>(),
+        "more_live": week.more_live,
+        "alerts": week.alerts.iter().map(alert_json).collect::<Vec<_>>(),
+        "more_alerts": week.more_alerts,
+    })
+}
+
+fn count(counts: &std::collections::BTreeMap<Kind, u64>, kind: Kind) -> u64 {
+    counts.get(&kind).copied().unwrap_or(0)
+}
+
+fn live_json(one: &LiveRelease) -> Value {
+    let measure = |measure: Option<WeekValue>| measure.map(|of| json!({ "value": of.value, "n": of.n }));
+    json!({
+        "release": one.release,
+        "model": one.model,
+        "environments": one.environments,
+        "predictions": { "last": one.predictions.last, "before": one.predictions.before },
+        "last": measure(one.measure.last),
+        "before": measure(one.measure.before),
+        "change": one.change(),
+    })
+}
+
+fn alert_json(alert: &FiredAlert) -> Value {
+    let crossed = &alert.crossed;
+    json!({
+        "id": crossed.id(),
+        "rule": crossed.rule,
+        "model": alert.model,
+        "day": crossed.day.to_string(),
+        "at": crossed.at.to_string(),
+        "text": crossed.text,
+    })
+}
+
+impl DueDigest {
+    /// The digest with what it tells, for the followers of the workspace and of its models, of which `more` are not named.
+    pub fn told(
+        &self,
+        week: &WeekOf,
+        followers: &[(Id, Vec<Followed>)],
+        more: usize,
+        at: Timestamp,
+    ) -> ToldDigest {
+        let Webhook { name, format, .. } = &self.webhook;
+        let mut told = ToldDigest { day: self.day, webhook: name.clone(), at, body: String::new() };
+        told.body = match format {
+            WebhookFormat::Json => {
+                let mut data = digest_json(week);
+                data["id"] = told.id().into();
+                let follower = |(user, follows): &(Id, Vec<Followed>)| {
+                    let follows: Vec<String> = follows.iter().map(Followed::to_string).collect();
+                    json!({ "user": EntityId::User(user.clone()).to_string(), "follows": follows })
+                };
+                data["followers"] = followers.iter().map(follower).collect();
+                data["more_followers"] = more.into();
+                json!({ "type": "digest", "timestamp": at.to_string(), "data": data }).to_string()
+            }
+            WebhookFormat::Slack => WebhookFormat::slack(&week.text()),
+        };
+        told
+    }
+}
+
+impl WeekOf {
+    /// What people are told, in lines of text.
+    pub fn text(&self) -> String {
+        let counts = |kind: Kind| {
+            let (last, before) = (count(&self.counts.last, kind), count(&self.counts.before, kind));
+            format!("{last} {}{}", kind.name(), share(last, before))
+        };
+        let mut text = format!(
+            ":newspaper: *{}*, {} to {}: {}, {}",
+            self.path,
+            self.window.from(),
+            self.window.to(),
+            counts(Kind::Predictions),
+            counts(Kind::Outcomes),
+        );
+        let metric = self.metric.as_ref().map(|primary| primary.metric.name());
+        for one in &self.live {
+            let places: Vec<&str> = one.environments.iter().map(String::as_str).collect();
+            // Writing to a text never fails.
+            _ = write!(
+                text,
+                "\n• {} ({}): {}, {} predictions{}",
+                one.model,
+                places.join(", "),
+                one.release,
+                one.predictions.last,
+                share(one.predictions.last, one.predictions.before)
+            );
+            if let (Some(metric), Some(last)) = (metric, one.measure.last) {
+                _ = write!(text, ", {metric} {} of {} judged", short(last.value), last.n);
+                if let Some(change) = one.change() {
+                    _ = write!(
+                        text,
+                        ", {}{} from the week before",
+                        if change < 0.0 { "" } else { "+" },
+                        short(change)
+                    );
+                }
+            }
+        }
+        _ = match self.more_live {
+            0 => Ok(()),
+            more => write!(text, "\n• {more} more are live"),
+        };
+        for alert in &self.alerts {
+            _ = write!(text, "\n:rotating_light: {}: {}", alert.crossed.rule, alert.crossed.text);
+        }
+        _ = match (self.alerts.is_empty(), self.more_alerts) {
+            (true, _) => write!(text, "\nno alert fired"),
+            (false, 0) => Ok(()),
+            (false, more) => write!(text, "\n{more} more alerts fired"),
+        };
+        text
+    }
+}
+
+/// How much more or less it is than before; nothing, where there was none before.
+fn share(last: u64, before: u64) -> String {
+    if before == 0 {
+        return String::new();
+    }
+    format!(" ({:+.0}%)", 100.0 * (last as f64 / before as f64 - 1.0))
+}
+
+/// A number in a sentence, with at most four decimals.
+fn short(number: f64) -> String {
+    let text = format!("{number:.4}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use fold::alert::Crossing;
+
+    use super::*;
+    use crate::{CrossedRule, PrimaryMetric, Weeks};
+
+    fn week() -> WeekOf {
+        let id = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let day: event::Day = "2026-06-03".parse().unwrap();
+        let counts = |predictions| BTreeMap::from([(Kind::Predictions, predictions), (Kind::Outcomes, 50)]);
+        let live = LiveRelease {
+            release: "v2".into(),
+            model_id: id.clone(),
+            model: "churn".into(),
+            environments: ["production".to_owned()].into(),
+            predictions: Weeks { last: 90, before: 100 },
+            measure: Weeks {
+                last: Some(WeekValue { value: 0.75, n: 40 }),
+                before: Some(WeekValue { value: 0.8, n: 30 }),
+            },
+        };
+        let crossed = CrossedRule {
+            rule: "few".into(),
+            created_at: day.start(),
+            day,
+            crossing: Crossing::Fires,
+            at: Timestamp::parse("2026-06-04T00:01:00Z").unwrap(),
+            measured: Some(1.0),
+            value: Some(1.0),
+            cut: BTreeMap::new(),
+            text: "a < b".into(),
+        };
+        WeekOf {
+            workspace: id,
+            path: "credit/prod".into(),
+            model: None,
+            window: "2026-06-01..2026-06-07".parse().unwrap(),
+            counts: Weeks { last: counts(120), before: counts(100) },
+            metric: PrimaryMetric::parse(Some("auc"), None).unwrap(),
+            live: vec![live],
+            more_live: 2,
+            alerts: vec![FiredAlert { crossed, model: None }],
+            more_alerts: 0,
+        }
+    }
+
+    #[test]
+    fn a_digest_is_told_to_people_and_to_programs() {
+        let wanted = ":newspaper: *credit/prod*, 2026-06-01 to 2026-06-07: 120 predictions (+20%), 50 outcomes (+0%)\n\
+            • churn (production): v2, 90 predictions (-10%), auc 0.75 of 40 judged, -0.05 from the week before\n\
+            • 2 more are live\n:rotating_light: few: a < b";
+        assert_eq!(week().text(), wanted);
+        let quiet = WeekOf { live: Vec::new(), more_live: 0, alerts: Vec::new(), ..week() };
+        assert!(quiet.text().ends_with("outcomes (+0%)\nno alert fired"), "{}", quiet.text());
+        let at = Timestamp::parse("2026-06-08T07:00:00Z").unwrap();
+        let due = |format| DueDigest {
+            webhook: Webhook { name: "mail".into(), format, ..Webhook::default() },
+            day: week().window.to(),
+        };
+        let followers = [(week().workspace, vec![Followed::Workspace(week().workspace)])];
+        let told = due(WebhookFormat::Json).told(&week(), &followers, 3, at);
+        let body: Value = serde_json::from_str(&told.body).unwrap();
+        let data = &body["data"];
+        assert_eq!((&body["type"], &body["timestamp"]), (&json!("digest"), &json!("2026-06-08T07:00:00Z")));
+        assert_eq!((&data["id"], &data["to"]), (&json!("digest.2026-06-07.mail"), &json!("2026-06-07")));
+        assert_eq!(data["predictions"], json!({ "last": 120, "before": 100 }));
+        let live = &data["live"][0];
+        assert_eq!((&live["last"], &live["release"]), (&json!({ "value": 0.75, "n": 40 }), &json!("v2")));
+        assert!((live["change"].as_f64().unwrap() + 0.05).abs() < 1e-12);
+        assert_eq!(data["alerts"][0]["text"], json!("a < b"));
+        let follows = format!("workspace:{}", week().workspace);
+        assert_eq!(data["followers"][0]["user"], json!(format!("u_{}", week().workspace)), "{follows}");
+        assert_eq!(data["more_followers"], json!(3));
+        let slack = due(WebhookFormat::Slack).told(&week(), &followers, 3, at);
+        assert!(slack.body.contains("few: a &lt; b"), "{}", slack.body);
+    }
+
+    #[test]
+    fn the_week_of_a_model_has_what_is_of_it_alone() {
+        let other = Id::parse("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").unwrap();
+        let of = week().of_model(&other, "other");
+        assert!(of.live.is_empty() && of.alerts.is_empty());
+        assert_eq!(of.counts.last, BTreeMap::from([(Kind::Predictions, 0)]));
+        let of = week().of_model(&week().workspace, "churn");
+        assert_eq!((of.live.len(), of.counts.before[&Kind::Predictions]), (1, 100));
+        let told = digest_json(&of);
+        assert_eq!((&told["model"]["name"], &told["outcomes"]), (&json!("churn"), &Value::Null));
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!([0.123_456, -0.000_01, 2.0, -1.5].map(short), ["0.1235", "0", "2", "-1.5"]);
+    }
+}

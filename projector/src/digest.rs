@@ -1,0 +1,202 @@
+//! Tells digests: what happened in a workspace in its last days, to the webhooks that want that at a time of each day. What a digest says and its
+//! delivery ([`crate::deliver`]) are one transaction, under the condition that there is none of its webhook and day yet. So one is told a day, whatever
+//! ends or begins again, and each try posts the same.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use catalog::{Catalog, DueDigest};
+use event::{Id, Result, Timestamp};
+use log::key::{self, Followed, OfWorkspace};
+use table::{Condition, Table, Write, unless_overtaken};
+
+use crate::shared::Shared;
+
+/// How often it is looked what is due.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// The most followers of a workspace that a digest names.
+pub const MAX_FOLLOWERS: usize = 200;
+
+/// Who follows a workspace or its models.
+#[derive(Clone, Debug, Default)]
+struct Followers {
+    /// Some of them, with what each follows there.
+    named: BTreeMap<Id, Vec<Followed>>,
+    /// The last one that is not named.
+    unnamed: Option<Id>,
+    /// How many are not.
+    more: usize,
+}
+
+impl Followers {
+    /// Adds what a user follows. Users come one after the other.
+    fn add(&mut self, user: &Id, followed: Followed) {
+        if self.named.len() < MAX_FOLLOWERS || self.named.contains_key(user) {
+            self.named.entry(user.clone()).or_default().push(followed);
+        } else if self.unnamed.as_ref() != Some(user) {
+            self.unnamed = Some(user.clone());
+            self.more += 1;
+        }
+    }
+}
+
+/// Tells all digests that are due by `now`; returns how many are told. Where nothing is due that takes one query for the workspaces, a read of
+/// each, and one of each digest that was told already; else one query more for all that users follow, and what
+/// [`Catalog::week_of`] reads of each workspace.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn tell(table: &dyn Table, catalog: &Catalog, now: Timestamp) -> Result<u64> {
+    let mut due = BTreeMap::new();
+    for workspace in catalog.watched_workspaces().await? {
+        let found = due_in(table, catalog, &workspace, now).await?;
+        if !found.is_empty() {
+            due.insert(workspace, found);
+        }
+    }
+    let followers = followers(catalog, &due.keys().cloned().collect()).await?;
+    let mut told = 0;
+    for (workspace, due) in &due {
+        told += tell_some(table, catalog, workspace, due, followers.get(workspace), now).await?;
+    }
+    Ok(told)
+}
+
+/// The same in one workspace.
+///
+/// # Errors
+/// As [`tell`].
+pub async fn tell_in(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Timestamp) -> Result<u64> {
+    let due = due_in(table, catalog, workspace, now).await?;
+    let followers = followers(catalog, &due.iter().map(|_| workspace.clone()).collect()).await?;
+    tell_some(table, catalog, workspace, &due, followers.get(workspace), now).await
+}
+
+/// The digests of a workspace that are due and not told yet.
+async fn due_in(
+    table: &dyn Table,
+    catalog: &Catalog,
+    workspace: &Id,
+    now: Timestamp,
+) -> Result<Vec<DueDigest>> {
+    let mut due = Vec::new();
+    for webhook in catalog.alerts(workspace).await?.webhooks {
+        let Some(digest) = DueDigest::of(&webhook, now) else { continue };
+        if table.get(&key::digest(workspace, digest.day, &webhook.name)).await?.is_none() {
+            due.push(digest);
+        }
+    }
+    Ok(due)
+}
+
+/// Who follows these workspaces and their models: one query of the index of all that users follow, if there is any workspace.
+async fn followers(catalog: &Catalog, workspaces: &BTreeSet<Id>) -> Result<BTreeMap<Id, Followers>> {
+    let mut found = BTreeMap::<Id, Followers>::new();
+    let mut after = None;
+    while !workspaces.is_empty() {
+        let page = catalog.digest(after).await?;
+        for (user, follows) in page.users {
+            for followed in follows {
+                let (Followed::Workspace(workspace) | Followed::Model(workspace, _)) = &followed;
+                if workspaces.contains(workspace) {
+                    found.entry(workspace.clone()).or_default().add(&user, followed);
+                }
+            }
+        }
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// Tells digests of a workspace; returns how many, without those that somebody else has told meanwhile.
+async fn tell_some(
+    table: &dyn Table,
+    catalog: &Catalog,
+    workspace: &Id,
+    due: &[DueDigest],
+    followers: Option<&Followers>,
+    now: Timestamp,
+) -> Result<u64> {
+    let more = followers.map_or(0, |followers| followers.more);
+    let named = followers.into_iter().flat_map(|followers| followers.named.clone());
+    let named: Vec<(Id, Vec<Followed>)> = named.collect();
+    let mut told = 0;
+    for digest in due {
+        // What is gone is told nobody.
+        let Some(week) = catalog.week_of(workspace, digest.day, now).await? else { return Ok(told) };
+        let said = digest.told(&week, &named, more, now);
+        let writes = vec![
+            Write::Put(said.to_item(workspace), Condition::Absent),
+            Write::Put(said.delivery().to_item(workspace), Condition::Absent),
+        ];
+        if unless_overtaken(table.transact(writes).await)?.is_some() {
+            tracing::info!(%workspace, webhook = said.webhook, day = %said.day, "a digest is told");
+            told += 1;
+        }
+    }
+    Ok(told)
+}
+
+impl Shared {
+    /// Tells what is due in all workspaces; what cannot be told is a dead letter of the workspace.
+    async fn tell_all(&self) -> Result<()> {
+        let (table, catalog, now) = (&*self.table, &self.catalog, self.now());
+        let mut due = BTreeMap::new();
+        for workspace in catalog.watched_workspaces().await? {
+            match due_in(table, catalog, &workspace, now).await {
+                Err(error) if error.may_pass() && !error.is_denied() => return Err(error),
+                Ok(found) if found.is_empty() => {}
+                found => _ = due.insert(workspace, found),
+            }
+        }
+        let followers = followers(catalog, &due.keys().cloned().collect()).await?;
+        for (workspace, due) in due {
+            let followers = followers.get(&workspace);
+            let telling = async { tell_some(table, catalog, &workspace, &due?, followers, now).await };
+            self.noted(&workspace, OfWorkspace::Digests, telling).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Tells forever, in the one worker that sweeps now and then.
+pub(crate) async fn run(shared: &Shared) -> Result<()> {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        if !shared.has_sweep_lease() {
+            continue;
+        }
+        match shared.tell_all().await {
+            Err(error) if error.may_pass() => {
+                tracing::warn!(%error, "the table is not available; digests are told later");
+            }
+            told => told?,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_followers_are_named_and_the_others_counted_once() {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let followed = || Followed::Workspace(workspace.clone());
+        let mut users: Vec<Id> = (0..MAX_FOLLOWERS + 3).map(|_| Id::new(Timestamp::default())).collect();
+        users.sort();
+        let mut followers = Followers::default();
+        for user in &users {
+            followers.add(user, followed());
+            followers.add(user, followed());
+        }
+        assert_eq!((followers.named.len(), followers.more), (MAX_FOLLOWERS, 3));
+        assert!(followers.named.values().all(|follows| follows.len() == 2));
+    }
+}
