@@ -1,9 +1,13 @@
-//! What figures of a binary task are to be expected before there is truth, from scores that were calibrated where there was:
+//! What figures of a classification are to be expected before there is truth, from scores that were calibrated where there was:
 //! confidence-based performance estimation, as NannyML calls it.
 //!
 //! A calibrated score says how probable the positive class is, so the expected number of true positives among predictions
 //! is a sum of such probabilities, and a figure of expected counts is an expected figure. That takes for granted that a score
 //! means what it meant: drift of the concept does not show in an expected figure, but in how far the real one is from it.
+
+mod classes;
+
+pub use classes::{ClassCalibration, ClassCases, expected_of_classes};
 
 use crate::{metrics::NORMAL_975, paired::log_loss};
 
@@ -28,6 +32,9 @@ pub struct Calibration {
     points: Vec<(f64, f64)>,
 }
 
+/// A score that was judged: how many of so many predictions with it are positive.
+type Judged = (f64, f64, f64);
+
 /// Neighbouring scores of one share.
 #[derive(Clone, Copy)]
 struct Block {
@@ -47,16 +54,24 @@ impl Calibration {
     /// From the cases with truth; `None` unless there are both classes among them.
     pub fn of(cases: &[Case]) -> Option<Self> {
         let judged = cases.iter().filter_map(|case| Some((case.score, case.is_positive?)));
-        let mut judged: Vec<(f64, bool)> = judged.collect();
-        judged.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
-        let positives = judged.iter().filter(|(_, is_positive)| *is_positive).count();
+        let judged: Vec<Judged> =
+            judged.map(|(score, is_positive)| (score, f64::from(u8::from(is_positive)), 1.0)).collect();
+        let positives = judged.iter().filter(|(_, positives, _)| *positives > 0.0).count();
         if positives == 0 || positives == judged.len() {
             return None;
         }
+        Self::fit(judged)
+    }
+
+    /// From judged scores; `None`, when there are none.
+    fn fit(mut judged: Vec<Judged>) -> Option<Self> {
+        judged.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
         let mut blocks = Vec::<Block>::new();
         for same in judged.chunk_by(|one, other| one.0 == other.0) {
-            let positives = same.iter().filter(|(_, is_positive)| *is_positive).count() as f64;
-            let mut block = Block { first: same[0].0, last: same[0].0, positives, n: same.len() as f64 };
+            // Counts are whole numbers, so their sums are exact.
+            let (positives, n) =
+                same.iter().fold((0.0, 0.0), |sums, (_, positives, n)| (sums.0 + positives, sums.1 + n));
+            let mut block = Block { first: same[0].0, last: same[0].0, positives, n };
             // Shares must not fall: pool adjacent violators.
             while let Some(before) = blocks.pop_if(|before| before.share() >= block.share()) {
                 let (positives, n) = (before.positives + block.positives, before.n + block.n);
@@ -67,7 +82,7 @@ impl Calibration {
         let ends = |block: &Block| [(block.first, block.share()), (block.last, block.share())];
         let mut points: Vec<(f64, f64)> = blocks.iter().flat_map(ends).collect();
         points.dedup();
-        Some(Self { points })
+        (!points.is_empty()).then_some(Self { points })
     }
 
     /// How probable the positive class is at a score.
@@ -94,8 +109,9 @@ pub struct Expected {
     pub band: (f64, f64),
 }
 
-/// The figures that can be expected, by the names that they have in evaluations, and the least and the greatest that each can be.
-pub const EXPECTED: [(&str, [f64; 2]); 9] = [
+/// The figures that can be expected, by the names that they have in evaluations, and the least and the greatest that each can be. Of a binary task
+/// the macro figures are not defined; of several classes accuracy, AUC, log loss and these are.
+pub const EXPECTED: [(&str, [f64; 2]); 12] = [
     ("accuracy", [0.0, 1.0]),
     ("precision", [0.0, 1.0]),
     ("recall", [0.0, 1.0]),
@@ -105,6 +121,9 @@ pub const EXPECTED: [(&str, [f64; 2]); 9] = [
     ("log_loss", [0.0, f64::INFINITY]),
     ("value", [f64::NEG_INFINITY, f64::INFINITY]),
     ("value_per_prediction", [f64::NEG_INFINITY, f64::INFINITY]),
+    ("macro_precision", [0.0, 1.0]),
+    ("macro_recall", [0.0, 1.0]),
+    ("macro_f1", [0.0, 1.0]),
 ];
 
 /// How many bytes of memory each case takes while figures are made.
@@ -126,12 +145,18 @@ pub fn expected<'a>(
     });
     let mut limits = EXPECTED.iter().map(|(_, limits)| *limits);
     figures_of(&cases).map(|(value, deviation)| {
-        let [least, most] = limits.next().unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
-        let (low, high) = (value - NORMAL_975 * deviation, value + NORMAL_975 * deviation);
-        // What divides by zero is not defined.
-        value.is_finite().then(|| Expected { value, band: (low.max(least), high.min(most)) })
+        within_limits((value, deviation), limits.next().unwrap_or([f64::NEG_INFINITY, f64::INFINITY]))
     })
 }
+
+/// A figure with its band, which ends where the figure cannot be any more; `None`, where it divides by zero.
+fn within_limits((value, deviation): (f64, f64), [least, most]: [f64; 2]) -> Option<Expected> {
+    let (low, high) = (value - NORMAL_975 * deviation, value + NORMAL_975 * deviation);
+    value.is_finite().then(|| Expected { value, band: (low.max(least), high.min(most)) })
+}
+
+/// A figure that is not defined.
+const UNDEFINED: (f64, f64) = (f64::NAN, f64::NAN);
 
 /// Each figure of [`EXPECTED`] of cases in the order of their scores, and its standard deviation.
 fn figures_of(cases: &[Likely]) -> [(f64, f64); EXPECTED.len()] {
@@ -147,8 +172,11 @@ fn figures_of(cases: &[Likely]) -> [(f64, f64); EXPECTED.len()] {
         auc(cases),
         mean(cases, |case, real| (case.score - real) * (case.score - real)),
         mean(cases, |case, real| log_loss(case.score, real)),
-        if priced > 0.0 { value } else { (f64::NAN, f64::NAN) },
+        if priced > 0.0 { value } else { UNDEFINED },
         (value.0 / priced, value.1 / priced),
+        UNDEFINED,
+        UNDEFINED,
+        UNDEFINED,
     ]
 }
 
@@ -193,13 +221,22 @@ fn deviation(cases: &[Likely], slope: impl Fn(&Likely) -> f64) -> f64 {
 
 /// The area under the curve of the expected counts, and its standard deviation.
 fn auc(cases: &[Likely]) -> (f64, f64) {
-    let positives = cases.iter().map(|case| case.p).sum::<f64>();
-    let negatives = cases.iter().map(|case| 1.0 - case.p).sum::<f64>();
+    let cases: Vec<(f64, f64)> = cases.iter().map(|case| (case.score, case.p)).collect();
+    let (auc, slopes) = area(&cases);
+    let of_case = |((_, p), slope): (&(f64, f64), f64)| p * (1.0 - p) * slope * slope;
+    (auc, cases.iter().zip(slopes).map(of_case).sum::<f64>().sqrt())
+}
+
+/// The area under the curve of scores, in their order, each with the probability of the positive class; and by how much it changes with
+/// the truth of each.
+fn area(cases: &[(f64, f64)]) -> (f64, Vec<f64>) {
+    let positives = cases.iter().map(|(_, p)| p).sum::<f64>();
+    let negatives = cases.iter().map(|(_, p)| 1.0 - p).sum::<f64>();
     let (mut area, mut positives_below, mut negatives_below) = (0.0, 0.0, 0.0);
     // Of each prediction by how much the pairs that are in order change with its truth.
     let mut change = Vec::with_capacity(cases.len());
-    for tied in cases.chunk_by(|one, other| one.score == other.score) {
-        let tied_positives = tied.iter().map(|case| case.p).sum::<f64>();
+    for tied in cases.chunk_by(|one, other| one.0 == other.0) {
+        let tied_positives = tied.iter().map(|(_, p)| p).sum::<f64>();
         let tied_negatives = tied.len() as f64 - tied_positives;
         area += tied_positives * (negatives_below + tied_negatives / 2.0);
         let positives_above = positives - positives_below - tied_positives;
@@ -210,11 +247,8 @@ fn auc(cases: &[Likely]) -> (f64, f64) {
     }
     let pairs = positives * negatives;
     let auc = area / pairs;
-    let of_case = |(case, change): (&Likely, f64)| {
-        let slope = (change - auc * (negatives - positives)) / pairs;
-        case.p * (1.0 - case.p) * slope * slope
-    };
-    (auc, cases.iter().zip(change).map(of_case).sum::<f64>().sqrt())
+    change.iter_mut().for_each(|change| *change = (*change - auc * (negatives - positives)) / pairs);
+    (auc, change)
 }
 
 #[cfg(test)]

@@ -10,9 +10,13 @@ use catalog::Catalog;
 use event::{Error, Period, Result, Window, fields::FieldType};
 use fold::{
     Figure,
-    estimate::{BYTES_OF_EXPECTED, Calibration, EXPECTED, Expected, expected},
-    evaluation::{Bucket, By, ReleaseEvaluation, Value},
+    estimate::{
+        BYTES_OF_EXPECTED, Calibration, Case, ClassCalibration, ClassCases, EXPECTED, Expected, expected,
+        expected_of_classes,
+    },
+    evaluation::{Bucket, Buckets, By, ReleaseEvaluation, Value},
     figure,
+    metrics::MAX_CLASSES,
 };
 use polars::prelude::DataFrame;
 
@@ -46,9 +50,9 @@ struct Estimated<'a> {
 }
 
 /// A column: its name, what it holds, and what it says of a row.
-type Place = (&'static str, ColumnType, fn(&Estimated<'_>) -> Cell);
+type Column = (&'static str, ColumnType, fn(&Estimated<'_>) -> Cell);
 
-const PLACES: [Place; 3] = [
+const PLACES: [Column; 3] = [
     (breakdown::RELEASE, TEXT, |row| Cell::Text(Some(row.release.to_owned()))),
     ("n", ColumnType::Count, |row| Cell::Int(Some(row.n as u64))),
     ("labelled", ColumnType::Count, |row| Cell::Int(Some(row.judged as u64))),
@@ -128,9 +132,8 @@ pub(crate) async fn estimates(
     let prepared = prepared(reading, catalog, request).await?;
     let reference = periods(reading, &prepared, &of_reference).await?;
     let periods = periods(reading, &prepared, request).await?;
-    let sizes =
-        reference.iter().chain(&periods).flat_map(|period| period.buckets.cases.values().map(Vec::len));
-    reading.grow((sizes.max().unwrap_or(0) * BYTES_OF_EXPECTED) as u64).await?;
+    let sizes = reference.iter().chain(&periods).map(|period| bytes_of_expected(&period.buckets));
+    reading.grow(sizes.max().unwrap_or(0) as u64).await?;
     let (request, reading, by) = (request.clone(), Arc::clone(reading), prepared.grouping.by);
     let estimating = work::run(move || {
         reading.hold.check()?;
@@ -139,41 +142,103 @@ pub(crate) async fn estimates(
     estimating.await.map_err(|error| Error::unavailable("estimating was interrupted").because(error))?
 }
 
+/// How many bytes it takes at most to make the figures of a bucket.
+fn bytes_of_expected(buckets: &Buckets) -> usize {
+    let binary = buckets.cases.binary.values().map(|cases| cases.len() * BYTES_OF_EXPECTED);
+    binary.chain(buckets.cases.classes.values().map(ClassCases::bytes_of_expected)).max().unwrap_or(0)
+}
+
+/// What scores mean, by what they are of.
+#[derive(Default)]
+struct Meaning<'a> {
+    binary: BTreeMap<Place<'a>, Calibration>,
+    classes: BTreeMap<Place<'a>, ClassCalibration>,
+}
+
+impl<'a> Meaning<'a> {
+    /// As the predictions of the reference say that have the same values.
+    fn of(reference: &'a [PeriodBuckets]) -> Self {
+        let mut meaning = Self::default();
+        for period in reference {
+            let cases = &period.buckets.cases;
+            let binary = cases.binary.iter();
+            meaning
+                .binary
+                .extend(binary.filter_map(|(of, cases)| Some((place(of), Calibration::of(cases)?))));
+            let classes = cases.classes.iter();
+            let classes = classes.filter_map(|(of, cases)| Some((place(of), ClassCalibration::of(cases)?)));
+            meaning.classes.extend(classes);
+        }
+        meaning
+    }
+}
+
+/// The predictions of a bucket.
+#[derive(Clone, Copy)]
+enum Predicted<'a> {
+    Binary(&'a [Case]),
+    Classes(&'a ClassCases),
+}
+
+impl Predicted<'_> {
+    /// Of each bucket.
+    fn each(buckets: &Buckets) -> BTreeMap<&Bucket, Predicted<'_>> {
+        let binary = buckets.cases.binary.iter().map(|(of, cases)| (of, Predicted::Binary(cases)));
+        binary
+            .chain(buckets.cases.classes.iter().map(|(of, cases)| (of, Predicted::Classes(cases))))
+            .collect()
+    }
+
+    /// How many there are, and of how many the truth is known.
+    fn counts(self) -> (usize, usize) {
+        match self {
+            Self::Binary(cases) => {
+                (cases.len(), cases.iter().filter(|case| case.is_positive.is_some()).count())
+            }
+            Self::Classes(cases) => (cases.len(), cases.judged()),
+        }
+    }
+
+    /// What is expected of all of them, and of those with truth; `None`, when it is not known what their scores mean.
+    fn expected(self, meaning: &Meaning<'_>, of: Place<'_>) -> Option<Vec<[Option<Expected>; 2]>> {
+        let (all, judged) = match self {
+            Self::Binary(cases) => {
+                let calibration = meaning.binary.get(&of)?;
+                let judged = cases.iter().filter(|case| case.is_positive.is_some());
+                (expected(cases, calibration), expected(judged, calibration))
+            }
+            Self::Classes(cases) => {
+                let calibration = meaning.classes.get(&of).filter(|_| !cases.has_too_many())?;
+                let of = |is_judged| expected_of_classes(cases, calibration, is_judged);
+                (of(false), of(true))
+            }
+        };
+        Some(all.into_iter().zip(judged).map(|(all, judged)| [all, judged]).collect())
+    }
+}
+
 fn rows_of(
     (reference, periods): (&[PeriodBuckets], &[PeriodBuckets]),
     by: &[By],
     request: &Request,
     reading: &Reading,
 ) -> Result<DataFrame> {
-    let cases = reference.iter().flat_map(|period| &period.buckets.cases);
-    // What a score means is said by the predictions that have the same values.
-    let calibrations: BTreeMap<(&str, &[Value]), Calibration> =
-        cases.filter_map(|(bucket, cases)| Some((place(bucket), Calibration::of(cases)?))).collect();
+    let meaning = Meaning::of(reference);
     let mut lacking = BTreeSet::new();
     let mut rows = Vec::<Row>::new();
     for period in periods {
-        for (bucket, cases) in &period.buckets.cases {
+        for (bucket, predicted) in Predicted::each(&period.buckets) {
             reading.hold.check()?;
-            let Some(calibration) = calibrations.get(&place(bucket)) else {
+            let Some(expected) = predicted.expected(&meaning, place(bucket)) else {
                 lacking.insert(place(bucket));
                 continue;
             };
             let release = bucket.name.as_str();
             let values: Vec<String> =
                 by.iter().zip(&bucket.values).map(|(by, value)| breakdown::text_of(by, value)).collect();
-            let judged = || cases.iter().filter(|case| case.is_positive.is_some());
-            let of_judged = expected(judged(), calibration);
-            let both = expected(cases, calibration).into_iter().zip(of_judged);
+            let (n, judged) = predicted.counts();
             let of = period.buckets.buckets.iter().find(|(of, _)| of == bucket).map(|(_, of)| of);
-            let expected = both.map(|(of_all, of_judged)| [of_all, of_judged]).collect();
-            let row = Estimated {
-                release,
-                values: &values,
-                n: cases.len(),
-                judged: judged().count(),
-                of,
-                expected,
-            };
+            let row = Estimated { release, values: &values, n, judged, of, expected };
             rows.push((period.day, cells(&row)));
         }
     }
@@ -184,7 +249,7 @@ fn rows_of(
         let of = of.map(|(by, value)| format!(" with {}={}", by.column(), breakdown::text_of(by, value)));
         let of = of.collect::<Vec<_>>().join(" and");
         reading.warn(format!(
-            "nothing is expected of {release}{of}: in the reference it has no outcomes of both classes that judge scores from 0 to 1"
+            "nothing is expected of {release}{of}: in the reference it has no outcomes of two classes that judge scores from 0 to 1, or there are more classes than {MAX_CLASSES}"
         ));
     }
     if let more @ 1.. = lacking.len().saturating_sub(MAX_WARNINGS) {
@@ -197,7 +262,9 @@ fn rows_of(
 }
 
 /// Of what a bucket is, in any period.
-fn place(bucket: &Bucket) -> (&str, &[Value]) {
+type Place<'a> = (&'a str, &'a [Value]);
+
+fn place(bucket: &Bucket) -> Place<'_> {
     (&bucket.name, &bucket.values)
 }
 
@@ -207,7 +274,7 @@ fn cells(row: &Estimated<'_>) -> Vec<Cell> {
         let real = Figure::named(EXPECTED[*at].0).and_then(|figure| figure.number(&real, None));
         Cell::Float((part.2)(real, row.expected[*at]))
     };
-    let places = |places: &'static [Place]| places.iter().map(|(.., read)| read(row));
+    let places = |places: &'static [Column]| places.iter().map(|(.., read)| read(row));
     let values = row.values.iter().cloned().map(|value| Cell::Text(Some(value)));
     places(&PLACES[..1]).chain(values).chain(places(&PLACES[1..])).chain(FIGURES.iter().map(figure)).collect()
 }

@@ -1,10 +1,11 @@
 //! What figures are expected to be before there is truth, by what scores meant in other days.
 
-use event::Kind;
+use event::{Kind, Task};
 use query::{Request, What, Words};
 use serde_json::json;
 use tests::{
     on_both_engines,
+    register::release_of,
     scene::{NOW, Scene, csv},
     world::{World, at},
 };
@@ -15,6 +16,7 @@ on_both_engines!(
     what_was_expected_then_is_read_again,
     what_is_expected_of_a_value_of_a_tag_is_what_scores_meant_with_it,
     what_predictions_are_expected_to_be_worth,
+    what_is_expected_of_several_classes,
 );
 
 const REFERENCE: &str = "2026-05-01..2026-05-02";
@@ -188,4 +190,61 @@ async fn what_predictions_are_expected_to_be_worth(world: World) {
     );
     let (without, _) = asked(&scene, &words("value_expected,value_per_prediction_expected")).await;
     assert_eq!(without, [",", ","]);
+}
+
+/// Predictions of classes, with the scores of `a`, `b` and `c`, and the real class if it is known.
+async fn classified(scene: &Scene, day: &str, rows: &[([f64; 3], Option<&str>)]) {
+    let prediction = |(number, (scores, _)): (usize, &([f64; 3], Option<&str>))| {
+        json!({ "key": format!("c{number}"), "predicted_at": format!("{day}T01:00:00Z"), "release": "c1",
+                "scores": { "a": scores[0], "b": scores[1], "c": scores[2] } })
+    };
+    scene
+        .append(Kind::Predictions, rows.iter().enumerate().map(prediction).collect(), APPENDED)
+        .await
+        .unwrap();
+    let outcome = |(number, (_, real)): (usize, &([f64; 3], Option<&str>))| {
+        let label = (*real)?;
+        Some(
+            json!({ "key": format!("c{number}"), "predicted_on": day, "observed_at": format!("{day}T02:00:00Z"), "label": label }),
+        )
+    };
+    let outcomes: Vec<_> = rows.iter().enumerate().filter_map(outcome).collect();
+    if !outcomes.is_empty() {
+        scene.append(Kind::Outcomes, outcomes.into(), APPENDED).await.unwrap();
+    }
+}
+
+async fn what_is_expected_of_several_classes(world: World) {
+    let scene = Scene::new(world).await;
+    let (catalog, now) = (&scene.world.catalog, at("2026-05-01T00:00:00Z"));
+    catalog.ensure_model(scene.id(), "mc", &Task::Multiclass, now).await.unwrap();
+    catalog.ensure_release(scene.id(), &release_of("mc", "c1"), now).await.unwrap();
+    let (says_a, says_b) = ([0.8, 0.1, 0.1], [0.1, 0.8, 0.1]);
+    let of = |scores: [f64; 3], reals: &'static str| {
+        reals.split(' ').map(move |real| (scores, Some(real))).collect::<Vec<_>>()
+    };
+    // Of those that say `a` six of eight are of it, of those that say `b` four of eight; `c` is real of three of all sixteen.
+    let reference = [of(says_a, "a a a a a a b c"), of(says_b, "b b b b a a c c")].concat();
+    classified(&scene, "2026-05-01", &reference).await;
+    classified(&scene, "2026-06-01", &[(says_a, None), (says_b, None)]).await;
+    classified(&scene, "2026-06-02", &[(says_a, Some("a")), (says_b, Some("a"))]).await;
+    let columns =
+        "day,release,n,labelled,accuracy_expected,accuracy,accuracy_gap,macro_f1_expected,precision_expected";
+    let (rows, warnings) = asked(&scene, &words(columns)).await;
+    assert_eq!(warnings, [""; 0]);
+    // What the scores of a prediction say of all classes is divided by its sum.
+    let (right_a, right_b) = (0.75 / (0.75 + 0.125 + 0.1875), 0.5 / (0.25 + 0.5 + 0.1875));
+    let cells: Vec<Vec<&str>> = rows.iter().map(|row| row.split(',').collect()).collect();
+    assert_eq!(
+        (&cells[0][..4], &cells[1][..4]),
+        (&["2026-06-01", "c1", "2", "0"][..], &["2026-06-02", "c1", "2", "2"][..])
+    );
+    let number = |row: usize, column: usize| cells[row][column].parse::<f64>().unwrap();
+    for row in [0, 1] {
+        assert!((number(row, 4) - (right_a + right_b) / 2.0).abs() < 1e-12, "{rows:?}");
+        assert!((0.0..1.0).contains(&number(row, 7)), "{rows:?}");
+        assert_eq!(cells[row][8], "", "of one class against the other alone");
+    }
+    assert_eq!((cells[0][5], cells[1][5]), ("", "0.5"));
+    assert!((number(1, 6) - (0.5 - number(1, 4))).abs() < 1e-12);
 }

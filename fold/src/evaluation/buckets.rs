@@ -14,7 +14,7 @@ pub struct Buckets {
     /// The meetings of each pair of releases of which they are kept: see
     /// [`Evaluator::between`](super::Evaluator::between).
     pub duels: Vec<Duels>,
-    /// The binary predictions with scores, where these are kept.
+    /// The predictions of classes with scores, where these are kept.
     pub cases: Cases,
     /// The results by the buckets of each of the other ways in which predictions were dealt: see
     /// [`Evaluator::dealt_by`](super::Evaluator::dealt_by).
@@ -24,6 +24,6 @@ pub struct Buckets {
 impl Buckets {
     /// How many bytes the predictions and meetings take that are kept.
     pub fn kept_bytes(&self) -> usize {
-        self.duels.iter().map(bytes_of).sum::<usize>() + bytes_of(&self.cases)
+        self.duels.iter().map(bytes_of).sum::<usize>() + self.cases.bytes()
     }
 }

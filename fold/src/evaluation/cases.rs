@@ -1,14 +1,33 @@
-//! The binary predictions that have scores, kept while days are judged.
+//! The predictions of classes that have scores, kept while days are judged.
 
 use std::collections::BTreeMap;
 
-use event::{Task, fields::same_label};
+use event::{Definition, Task, fields::same_label};
 
-use super::{Bucket, evaluator::Rows, grouping::Dealt, judge::says_positive};
-use crate::estimate::Case;
+use super::{
+    Bucket,
+    evaluator::Rows,
+    fields::Fields,
+    grouping::Dealt,
+    judge::{Instead, says_positive},
+};
+use crate::estimate::{Case, ClassCases};
 
 /// The predictions of each bucket.
-pub type Cases = BTreeMap<Bucket, Vec<Case>>;
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cases {
+    /// Those of binary tasks.
+    pub binary: BTreeMap<Bucket, Vec<Case>>,
+    /// Those of several classes.
+    pub classes: BTreeMap<Bucket, ClassCases>,
+}
+
+impl Cases {
+    /// How many bytes they take.
+    pub(super) fn bytes(&self) -> usize {
+        bytes_of(&self.binary) + self.classes.values().map(ClassCases::bytes).sum::<usize>()
+    }
+}
 
 /// How many bytes the rows take that are kept of each bucket.
 pub(super) fn bytes_of<T>(kept: &BTreeMap<Bucket, Vec<T>>) -> usize {
@@ -17,25 +36,52 @@ pub(super) fn bytes_of<T>(kept: &BTreeMap<Bucket, Vec<T>>) -> usize {
 
 /// Adds those of a join.
 pub(super) fn add(cases: &mut Cases, rows: &Rows<'_>, dealt: &Dealt) {
-    let mut by_bucket = vec![Vec::new(); dealt.buckets.len()];
-    let instead = rows.options.instead;
+    let mut binary = vec![Vec::new(); dealt.buckets.len()];
+    let mut classes = vec![ClassCases::default(); dealt.buckets.len()];
     for (number, pair) in rows.joined.pairs.iter().enumerate() {
         let Some(bucket) = dealt.bucket(number, pair.release) else { continue };
         let Some(definition) = rows.definitions[pair.release as usize] else { continue };
-        let Task::Binary { positive_label } = &definition.task else { continue };
         let (prediction, outcome) = rows.fields(pair);
-        let score = prediction.score.filter(|score| (0.0..=1.0).contains(score));
-        let says = says_positive(&prediction, positive_label, instead.threshold, definition.threshold);
-        let (Some(score), Some(says_positive)) = (score, says) else { continue };
         let truth = outcome.and_then(|outcome| outcome.label);
-        let is_positive = truth.map(|label| same_label(label, positive_label));
-        let worth = instead.costs.or(definition.costs).map(|costs| match says_positive {
-            true => [-costs.fp, costs.tp],
-            false => [costs.tn, -costs.fn_],
-        });
-        by_bucket[bucket].push(Case { score, says_positive, is_positive, worth });
+        match &definition.task {
+            Task::Binary { positive_label } => {
+                let of = (definition, positive_label.as_str());
+                binary[bucket].extend(binary_case(of, rows.options.instead, &prediction, truth));
+            }
+            Task::Multiclass => add_class(&mut classes[bucket], &prediction, truth),
+            Task::Regression => {}
+        }
     }
-    for (bucket, found) in dealt.buckets.iter().zip(by_bucket).filter(|(_, found)| !found.is_empty()) {
-        cases.entry(bucket.clone()).or_default().extend(found);
+    for (bucket, found) in dealt.buckets.iter().zip(binary).filter(|(_, found)| !found.is_empty()) {
+        cases.binary.entry(bucket.clone()).or_default().extend(found);
+    }
+    let has_some = |(_, found): &(&Bucket, ClassCases)| !found.is_empty() || found.has_too_many();
+    for (bucket, found) in dealt.buckets.iter().zip(classes).filter(has_some) {
+        cases.classes.entry(bucket.clone()).or_default().extend(&found);
+    }
+}
+
+/// A prediction of a binary task, if it has a score and says a class.
+fn binary_case(
+    (definition, positive_label): (&Definition, &str),
+    instead: Instead,
+    prediction: &Fields<'_>,
+    truth: Option<&str>,
+) -> Option<Case> {
+    let score = prediction.score.filter(|score| (0.0..=1.0).contains(score))?;
+    let says_positive = says_positive(prediction, positive_label, instead.threshold, definition.threshold)?;
+    let is_positive = truth.map(|label| same_label(label, positive_label));
+    let worth = instead.costs.or(definition.costs).map(|costs| match says_positive {
+        true => [-costs.fp, costs.tp],
+        false => [costs.tn, -costs.fn_],
+    });
+    Some(Case { score, says_positive, is_positive, worth })
+}
+
+/// Adds a prediction of several classes, if it has scores from 0 to 1.
+fn add_class(cases: &mut ClassCases, prediction: &Fields<'_>, truth: Option<&str>) {
+    let (Some(scores), Some(says)) = (prediction.scores, prediction.class()) else { return };
+    if scores.iter().all(|(_, score)| (0.0..=1.0).contains(&score)) {
+        cases.add(scores.iter(), says, truth);
     }
 }

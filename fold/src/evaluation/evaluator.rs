@@ -7,7 +7,7 @@ use event::{Costs, Definition, Split};
 use super::{
     Bucket, Evaluation, Grouping, MAX_BUCKETS, ReleaseEvaluation, Splits, Survey,
     buckets::Buckets,
-    cases::{self, Cases, bytes_of},
+    cases::{self, Cases},
     custom::{self, CustomRows},
     duel::Duel,
     fields::{Fields, View},
@@ -38,7 +38,7 @@ pub struct Evaluator {
     options: Options,
     /// Pairs of releases whose meetings are kept.
     duels: Vec<Duel>,
-    /// The binary predictions with scores, where these are kept.
+    /// The predictions of classes with scores, where these are kept.
     cases: Option<Cases>,
 }
 
@@ -72,10 +72,10 @@ impl Evaluator {
         }
     }
 
-    /// The same, and binary predictions with a score from 0 to 1 are kept, with their truth if it is known.
+    /// The same, and predictions of classes with scores from 0 to 1 are kept, with their truth if it is known.
     #[must_use]
     pub fn keeping_cases(self) -> Self {
-        Self { cases: Some(Cases::new()), ..self }
+        Self { cases: Some(Cases::default()), ..self }
     }
 
     /// The same, and of each pair of releases what both predicted is kept, prediction by prediction, by the values by which
@@ -174,7 +174,7 @@ impl Evaluator {
     pub fn bytes(&self) -> usize {
         self.tables().map(Table::bytes).sum::<usize>()
             + self.duels.iter().map(Duel::bytes).sum::<usize>()
-            + self.cases.as_ref().map_or(0, bytes_of)
+            + self.cases.as_ref().map_or(0, Cases::bytes)
     }
 
     /// Adds all predictions and outcomes of some keys. Those keys must not be added again on the same day.

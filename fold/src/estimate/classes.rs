@@ -1,0 +1,356 @@
+//! What figures of several classes are to be expected: the scores of each class are calibrated by themselves, against all others, and what
+//! they say of a prediction is divided by its sum, so that it adds up to one (Zadrozny and Elkan 2002, 4), as NannyML does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use event::fields::plain_label;
+
+use super::{Calibration, EXPECTED, Expected, Judged, within_limits};
+use crate::metrics::MAX_CLASSES;
+
+/// Predictions of several classes, each with the scores of some.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClassCases {
+    /// The number of each class that is named.
+    numbers: BTreeMap<Box<str>, u32>,
+    rows: Vec<Row>,
+    /// The classes with scores of each row, one row after the other.
+    scores: Vec<(u32, f64)>,
+    /// Whether there are more than [`MAX_CLASSES`], so that nothing is kept.
+    has_too_many: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Row {
+    /// The class that it says.
+    says: u32,
+    /// The real one, where that is known.
+    real: Option<u32>,
+    /// Where its scores end.
+    end: usize,
+}
+
+/// What the scores of each class mean.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClassCalibration(BTreeMap<Box<str>, Calibration>);
+
+impl ClassCases {
+    /// Takes a prediction: its scores from 0 to 1, each class once, the class that it says, and the real one, if that is known.
+    pub fn add<'a>(&mut self, scores: impl Iterator<Item = (&'a str, f64)>, says: &str, real: Option<&str>) {
+        if self.has_too_many {
+            return;
+        }
+        for (class, score) in scores {
+            let number = self.number(class);
+            self.scores.push((number, score));
+        }
+        let (says, real) =
+            (self.number(&plain_label(says)), real.map(|real| self.number(&plain_label(real))));
+        self.rows.push(Row { says, real, end: self.scores.len() });
+        if self.numbers.len() > MAX_CLASSES {
+            *self = Self { has_too_many: true, ..Self::default() };
+        }
+    }
+
+    fn number(&mut self, class: &str) -> u32 {
+        if let Some(number) = self.numbers.get(class) {
+            return *number;
+        }
+        let number = self.numbers.len() as u32;
+        self.numbers.insert(class.into(), number);
+        number
+    }
+
+    /// Adds those of another join.
+    pub fn extend(&mut self, more: &Self) {
+        let names: BTreeMap<u32, &str> =
+            more.numbers.iter().map(|(name, number)| (*number, &**name)).collect();
+        let name = |number: u32| names.get(&number).copied().unwrap_or_default();
+        for (row, scores) in more.each() {
+            let scores = scores.iter().map(|(class, score)| (name(*class), *score));
+            self.add(scores, name(row.says), row.real.map(name));
+        }
+        if more.has_too_many {
+            *self = Self { has_too_many: true, ..Self::default() };
+        }
+    }
+
+    /// Each with its scores.
+    fn each(&self) -> impl Iterator<Item = (Row, &[(u32, f64)])> {
+        let mut begin = 0;
+        self.rows.iter().map(move |row| (*row, &self.scores[std::mem::replace(&mut begin, row.end)..row.end]))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Whether there are more classes than figures are expected of, [`MAX_CLASSES`].
+    pub fn has_too_many(&self) -> bool {
+        self.has_too_many
+    }
+
+    /// Of how many the real class is known.
+    pub fn judged(&self) -> usize {
+        self.rows.iter().filter(|row| row.real.is_some()).count()
+    }
+
+    /// How many bytes they take.
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.rows.as_slice()) + size_of_val(self.scores.as_slice())
+    }
+
+    /// How many more bytes they take while figures are expected of them.
+    pub fn bytes_of_expected(&self) -> usize {
+        self.rows.len() * self.numbers.len() * size_of::<[f64; 4]>()
+    }
+}
+
+impl ClassCalibration {
+    /// From the cases with truth; `None` unless there are two classes among the real ones. A class that a prediction has no score of has
+    /// the score 0.
+    pub fn of(cases: &ClassCases) -> Option<Self> {
+        let mut judged = vec![Vec::<Judged>::new(); cases.numbers.len()];
+        // Of each class, how many have no score of it, and of how many of these it is the real one.
+        let (mut scored, mut real_scored, mut real) =
+            (judged_counts(cases), judged_counts(cases), judged_counts(cases));
+        let mut n = 0;
+        for (row, scores) in cases.each() {
+            let Some(own) = row.real else { continue };
+            n += 1;
+            real[own as usize] += 1;
+            for (class, score) in scores {
+                let at = *class as usize;
+                judged[at].push((*score, f64::from(u8::from(*class == own)), 1.0));
+                scored[at] += 1;
+                real_scored[at] += u64::from(*class == own);
+            }
+        }
+        if real.iter().filter(|count| **count > 0).count() < 2 {
+            return None;
+        }
+        let calibrations = cases.numbers.iter().filter_map(|(name, number)| {
+            let at = *number as usize;
+            let mut judged = std::mem::take(&mut judged[at]);
+            if let without @ 1.. = n - scored[at] {
+                judged.push((0.0, (real[at] - real_scored[at]) as f64, without as f64));
+            }
+            Some((name.clone(), Calibration::fit(judged)?))
+        });
+        Some(Self(calibrations.collect()))
+    }
+}
+
+fn judged_counts(cases: &ClassCases) -> Vec<u64> {
+    vec![0; cases.numbers.len()]
+}
+
+/// What is expected of each figure of [`EXPECTED`]; `None` where it is not defined. With `is_judged` of those predictions alone whose real class
+/// is known.
+///
+/// It holds [`ClassCases::bytes_of_expected`].
+pub fn expected_of_classes(
+    cases: &ClassCases,
+    calibration: &ClassCalibration,
+    is_judged: bool,
+) -> [Option<Expected>; EXPECTED.len()] {
+    let likely = Likely::new(cases, calibration, is_judged);
+    let figures = if likely.n() > 0 { likely.figures() } else { Vec::new() };
+    let of = |(name, limits): (&str, [f64; 2])| {
+        let (_, value, deviation) = *figures.iter().find(|(known, ..)| *known == name)?;
+        within_limits((value, deviation), limits)
+    };
+    EXPECTED.map(of)
+}
+
+/// Predictions with what their scores say of each class.
+struct Likely {
+    /// How many classes there are.
+    classes: usize,
+    /// The number of the class that each says.
+    says: Vec<usize>,
+    /// Of each, one class after the other: its score, and how probable it is.
+    scores: Vec<f64>,
+    p: Vec<f64>,
+}
+
+impl Likely {
+    fn new(cases: &ClassCases, calibration: &ClassCalibration, is_judged: bool) -> Self {
+        let names: BTreeSet<&str> =
+            calibration.0.keys().chain(cases.numbers.keys()).map(|name| &**name).collect();
+        let places: BTreeMap<&str, usize> = names.into_iter().zip(0..).collect();
+        let classes = places.len();
+        let mut place_of = vec![0; cases.numbers.len()];
+        cases.numbers.iter().for_each(|(name, number)| place_of[*number as usize] = places[&**name]);
+        let mut rows = Vec::new();
+        for (row, some) in cases.each().filter(|(row, _)| !is_judged || row.real.is_some()) {
+            let mut scores = vec![0.0; classes];
+            some.iter().for_each(|(class, score)| scores[place_of[*class as usize]] = *score);
+            rows.push((place_of[row.says as usize], scores));
+        }
+        // Sums must not depend on the order in which predictions came.
+        rows.sort_unstable_by(|one, other| {
+            let by_score = one.1.iter().zip(&other.1).map(|(one, other)| one.total_cmp(other));
+            by_score.fold(one.0.cmp(&other.0), |found, by| found.then(by))
+        });
+        let calibrations: Vec<_> = places.keys().map(|name| calibration.0.get(*name)).collect();
+        let (mut says, mut all, mut p) = (Vec::new(), Vec::new(), Vec::new());
+        for (said, scores) in rows {
+            let of_class =
+                |(score, of): (&f64, &Option<&Calibration>)| of.map_or(0.0, |of| of.probability(*score));
+            let likely: Vec<f64> = scores.iter().zip(&calibrations).map(of_class).collect();
+            let sum: f64 = likely.iter().sum();
+            // What no score speaks of may be any class.
+            p.extend(likely.iter().map(|one| if sum > 0.0 { one / sum } else { 1.0 / classes as f64 }));
+            says.push(said);
+            all.extend(scores);
+        }
+        Self { classes, says, scores: all, p }
+    }
+
+    fn n(&self) -> usize {
+        self.says.len()
+    }
+
+    fn p(&self, row: usize, class: usize) -> f64 {
+        self.p[row * self.classes + class]
+    }
+
+    fn says(&self, row: usize, class: usize) -> f64 {
+        f64::from(u8::from(self.says[row] == class))
+    }
+
+    /// The figures that several classes have: the name, the figure of the expected counts, and its standard deviation.
+    fn figures(&self) -> Vec<(&'static str, f64, f64)> {
+        let n = self.n() as f64;
+        let rows = || 0..self.n();
+        let (mut real, mut said, mut hits) =
+            (vec![0.0; self.classes], vec![0.0; self.classes], vec![0.0; self.classes]);
+        for row in rows() {
+            for class in 0..self.classes {
+                real[class] += self.p(row, class);
+            }
+            said[self.says[row]] += 1.0;
+            hits[self.says[row]] += self.p(row, self.says[row]);
+        }
+        // The mean over the classes of `hits * times / of`, where that is defined, and by how much it changes with the truth: `own` times
+        // what a prediction that says the class adds, less `share` times the figure of the class.
+        let mean_of = |name, times: f64, of: &dyn Fn(usize) -> f64, share: f64| {
+            let defined: Vec<usize> = (0..self.classes).filter(|class| of(*class) > 0.0).collect();
+            let count = defined.len() as f64;
+            let figure = |class: usize| times * hits[class] / of(class);
+            let value = defined.iter().map(|class| figure(*class)).sum::<f64>() / count;
+            let slope = |row: usize, class: usize| match of(class) > 0.0 {
+                true => (times * self.says(row, class) - share * figure(class)) / of(class) / count,
+                false => 0.0,
+            };
+            (name, value, self.deviation(slope))
+        };
+        let loss = |row: usize, class: usize| {
+            let score = self.scores[row * self.classes + class];
+            -libm::log(score.clamp(f64::EPSILON, 1.0 - f64::EPSILON)) / n
+        };
+        let expected_loss = rows()
+            .map(|row| (0..self.classes).map(|class| self.p(row, class) * loss(row, class)).sum::<f64>());
+        let (auc, of_auc) = self.auc();
+        vec![
+            (
+                "accuracy",
+                hits.iter().sum::<f64>() / n,
+                self.deviation(|row, class| self.says(row, class) / n),
+            ),
+            ("auc", auc, self.deviation(|row, class| of_auc[row * self.classes + class])),
+            ("log_loss", expected_loss.sum(), self.deviation(loss)),
+            mean_of("macro_precision", 1.0, &|class| said[class], 0.0),
+            mean_of("macro_recall", 1.0, &|class| real[class], 1.0),
+            mean_of("macro_f1", 2.0, &|class| said[class] + real[class], 1.0),
+        ]
+    }
+
+    /// The standard deviation of a figure that changes by `slope` when the truth of a row is a class, by the delta method.
+    fn deviation(&self, slope: impl Fn(usize, usize) -> f64) -> f64 {
+        let of_row = |row: usize| {
+            let (mut mean, mut square) = (0.0, 0.0);
+            for class in 0..self.classes {
+                let (p, slope) = (self.p(row, class), slope(row, class));
+                mean += p * slope;
+                square += p * slope * slope;
+            }
+            (square - mean * mean).max(0.0)
+        };
+        (0..self.n()).map(of_row).sum::<f64>().sqrt()
+    }
+
+    /// The mean over the classes of the area under the curve of the expected counts of one against the rest, and by how much it changes when the
+    /// truth of a row is a class.
+    fn auc(&self) -> (f64, Vec<f64>) {
+        let mut slopes = vec![0.0; self.p.len()];
+        let (mut sum, mut defined) = (0.0, Vec::new());
+        for class in 0..self.classes {
+            let score = |row: &usize| self.scores[*row * self.classes + class];
+            let mut order: Vec<usize> = (0..self.n()).collect();
+            // Stable, so what ties stays in the order of the rows.
+            order.sort_by(|one, other| score(one).total_cmp(&score(other)));
+            let ordered: Vec<(f64, f64)> =
+                order.iter().map(|row| (score(row), self.p(*row, class))).collect();
+            let (area, changes) = super::area(&ordered);
+            if area.is_finite() {
+                sum += area;
+                defined.push(class);
+                order
+                    .iter()
+                    .zip(changes)
+                    .for_each(|(row, change)| slopes[*row * self.classes + class] = change);
+            }
+        }
+        let count = defined.len() as f64;
+        slopes.iter_mut().for_each(|slope| *slope /= count);
+        (sum / count, slopes)
+    }
+}
+
+#[cfg(test)]
+impl ClassCalibration {
+    /// The same calibration of each class.
+    pub(super) fn of_each<const N: usize>(names: [&str; N], of: &Calibration) -> Self {
+        Self(names.map(|name| (name.into(), of.clone())).into())
+    }
+}
+
+/// The figures of cases with truth: what is expected where each is certainly of its real class.
+#[cfg(test)]
+pub(super) fn realised_of(
+    cases: &ClassCases,
+    calibration: &ClassCalibration,
+) -> [Option<f64>; EXPECTED.len()] {
+    let mut likely = Likely::new(cases, calibration, true);
+    let names: BTreeSet<&str> =
+        calibration.0.keys().chain(cases.numbers.keys()).map(|name| &**name).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    // The rows of both are in the order of their scores, which no two share.
+    let mut rows: Vec<(Vec<f64>, usize)> = Vec::new();
+    for (row, some) in cases.each() {
+        let of = |number: u32| {
+            let (name, _) = cases.numbers.iter().find(|(_, known)| **known == number).expect("a class");
+            names.iter().position(|known| *known == &**name).expect("a class")
+        };
+        let mut scores = vec![0.0; names.len()];
+        some.iter().for_each(|(class, score)| scores[of(*class)] = *score);
+        rows.push((scores, of(row.real.expect("a truth"))));
+    }
+    for row in 0..likely.n() {
+        let scores = &likely.scores[row * likely.classes..(row + 1) * likely.classes];
+        let (_, real) = rows.iter().find(|(known, _)| known == scores).expect("the row");
+        for class in 0..likely.classes {
+            likely.p[row * likely.classes + class] = f64::from(u8::from(class == *real));
+        }
+    }
+    let figures = likely.figures();
+    EXPECTED.map(|(name, _)| figures.iter().find(|(known, ..)| *known == name).map(|(_, value, _)| *value))
+}
