@@ -1,10 +1,13 @@
-//! `almanac outcome`: outcomes without a date, and what became of each.
+//! `almanac outcome`: outcomes without a date, what became of each, settling one anew, and what was believed of a key when.
 
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
-use event::Clock;
-use query::{PendingOutcome, PendingPage, PendingRequest, PendingState, PendingWords, Query};
+use event::{Clock, Error, Timestamp};
+use ingest::{Ingest, PendingRow};
+use query::{
+    HistoryWords, PastOutcome, PendingOutcome, PendingPage, PendingRequest, PendingState, PendingWords, Query,
+};
 use serde_json::json;
 
 use crate::{
@@ -20,6 +23,51 @@ const MAIN: [&str; 6] = ["key", "observed_at", "arrived_at", "state", "expires_a
 pub(crate) enum OutcomeCommand {
     /// List and count outcomes without a date, and say why each waits.
     Pending(PendingArgs),
+    /// Settle outcomes without a date anew: what each was decided to judge is withdrawn, and it is appended again and judges what is found now.
+    Resettle(ResettleArgs),
+    /// Show what was believed of a key and when: its outcomes in the order in which they were appended, and how each stands today.
+    History(HistoryArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A decision about an outcome without a date is final. Where its prediction came later than that, settle it anew:\n\n  \
+  almanac outcome resettle -w credit/prod --key loan-1\n\n\
+Called again, it goes on where it ended. An outcome that waits already is left alone.")]
+pub(crate) struct ResettleArgs {
+    /// The workspace, as category/name or by id.
+    #[arg(long, short)]
+    workspace: String,
+    /// The key.
+    #[arg(long)]
+    key: String,
+    /// Only the outcome that was observed at this instant; all of the key by default.
+    #[arg(long, value_name = "INSTANT")]
+    observed_at: Option<String>,
+    /// The first day on which it came, as YYYY-MM-DD (UTC); the 100 days up to the last one by default.
+    #[arg(long)]
+    from: Option<String>,
+    /// The last day, which is included; today by default.
+    #[arg(long)]
+    to: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HistoryArgs {
+    /// The workspace, as category/name or by id.
+    #[arg(long, short)]
+    workspace: String,
+    /// The key.
+    #[arg(long)]
+    key: String,
+    /// The first day of its predictions, as YYYY-MM-DD (UTC); the 400 days up to the last one by default.
+    #[arg(long)]
+    from: Option<String>,
+    /// The last day, which is included; today by default.
+    #[arg(long)]
+    to: Option<String>,
+    #[command(flatten)]
+    shown: shown::Shown,
 }
 
 #[derive(Debug, Args)]
@@ -54,7 +102,85 @@ pub(crate) struct PendingArgs {
 }
 
 pub(crate) async fn command(config: &Config, command: OutcomeCommand) -> anyhow::Result<()> {
-    let OutcomeCommand::Pending(args) = command;
+    match command {
+        OutcomeCommand::Pending(args) => pending(config, args).await,
+        OutcomeCommand::Resettle(args) => resettle(config, args).await,
+        OutcomeCommand::History(args) => history(config, args).await,
+    }
+}
+
+async fn history(config: &Config, args: HistoryArgs) -> anyhow::Result<()> {
+    let query = Query::new(open::existing(config).await?, Clock::system());
+    let workspace = query.catalog().workspace(&args.workspace).await?;
+    let words = HistoryWords { key: &args.key, from: args.from.as_deref(), to: args.to.as_deref() };
+    let (past, warnings) = query.outcome_history(workspace.id(), &words).await?;
+    warnings.iter().for_each(|warning| eprintln!("almanac: {warning}"));
+    let rows: Vec<_> = past.iter().map(PastOutcome::to_json).collect();
+    let columns =
+        ["appended_at", "day", "predicted_at", "observed_at", "label", "value", "standing", "reason"];
+    shown::show(&columns, &rows, args.shown.format);
+    Ok(())
+}
+
+async fn resettle(config: &Config, args: ResettleArgs) -> anyhow::Result<()> {
+    let table = open::existing(config).await?;
+    let query = Query::new(table.clone(), Clock::system());
+    let observed_at = args.observed_at.as_deref().map(Timestamp::parse).transpose()?;
+    let words = PendingWords {
+        key: Some(&args.key),
+        from: args.from.as_deref(),
+        to: args.to.as_deref(),
+        limit: Some("1000"),
+        ..PendingWords::default()
+    };
+    let workspace = query.catalog().workspace(&args.workspace).await?;
+    let found = all(&query, workspace.id(), PendingRequest::parse(&words, query.now())?).await?;
+    if found.next.is_some() {
+        return Err(Error::too_large("the key has more than 1000 outcomes there; name fewer days").into());
+    }
+    let mut by_instant = BTreeMap::<Timestamp, Vec<PendingOutcome>>::new();
+    for one in found.outcomes.into_iter().filter(|one| observed_at.is_none_or(|at| at == one.observed_at)) {
+        by_instant.entry(one.observed_at).or_default().push(one);
+    }
+    if by_instant.is_empty() {
+        return Err(Error::not_found("no outcome without a date of this key came on these days").into());
+    }
+    let ingest = Ingest::new(table.clone(), Clock::system());
+    for (at, mut same) in by_instant {
+        same.sort_by_key(|one| (one.arrived_at, one.place));
+        match same.last().map(|last| last.state) {
+            Some(PendingState::Appended) => {}
+            Some(PendingState::Expired) => {
+                println!(
+                    "{} of {at} judges nothing: no prediction was found in time; post it again",
+                    args.key
+                );
+                continue;
+            }
+            _ => {
+                println!("{} of {at} waits already", args.key);
+                continue;
+            }
+        }
+        // Each that was ever decided is withdrawn, and the last is appended again.
+        let decided = same.iter().filter(|one| one.state == PendingState::Appended);
+        let row = |one: &PendingOutcome| PendingRow {
+            segment: one.place.segment(workspace.id()),
+            row: one.place.row,
+        };
+        let rows: Vec<PendingRow> = decided.map(row).collect();
+        let judged = ingest.resettle(&*table, &workspace, &rows).await?;
+        let judged: Vec<String> = judged.iter().map(Timestamp::to_string).collect();
+        println!(
+            "{} of {at} no longer judges the prediction of {}, and waits until it is found what it judges",
+            args.key,
+            judged.join(", ")
+        );
+    }
+    Ok(())
+}
+
+async fn pending(config: &Config, args: PendingArgs) -> anyhow::Result<()> {
     let query = Query::new(open::existing(config).await?, Clock::system());
     let words = PendingWords {
         key: args.key.as_deref(),

@@ -125,7 +125,7 @@ pub use follow::{DEFAULT_ROWS, Follow, FollowWords, Followed, MAX_ROWS, MAX_WAIT
 pub use lineage::{LineageFormat, LineageRequest, LineageWords};
 pub use narrow::Narrowed;
 pub use output::{Format, number_text, shorten};
-pub use pending::{PendingOutcome, PendingPage, PendingPlace, PendingRequest, PendingState, PendingWords};
+pub use pending::*;
 pub use request::{By, Last, LiveIn, Request, What, Words};
 pub use review::ArenaRanking;
 pub use scan::Scan;

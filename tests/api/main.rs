@@ -46,6 +46,7 @@ mod pending;
 mod pending_histories;
 mod pending_told;
 mod quality;
+mod resettling;
 mod retention;
 mod reviews;
 mod runs;

@@ -3,6 +3,7 @@
 //! What was decided of one is read of the decisions; why one waits follows from what was looked at last. Nothing is looked for here: that
 //! is done by a worker that sweeps.
 
+mod history;
 mod request;
 mod why;
 
@@ -20,6 +21,7 @@ use log::{
 use table::{KeyRange, Query as TableQuery};
 use tokio::time::Instant;
 
+pub use self::history::{HistoryWords, PastOutcome, PastStanding};
 pub(crate) use self::request::{DAYS, DEFAULT_ROWS, MAX_ROWS, PLACE_PATTERN};
 pub use self::request::{PendingPlace, PendingRequest, PendingState, PendingWords};
 pub use self::why::PendingOutcome;

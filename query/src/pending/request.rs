@@ -2,8 +2,11 @@
 
 use std::{fmt, str::FromStr};
 
-use event::{Day, Error, Result, Timestamp, Window};
-use log::{key::PendingSegment, pending::WAITS_DAYS};
+use event::{Day, Error, Id, Kind, Result, Timestamp, Window};
+use log::{
+    key::{LogId, PendingSegment},
+    pending::WAITS_DAYS,
+};
 
 use crate::window::days_until;
 
@@ -61,6 +64,12 @@ impl PendingPlace {
     /// The place before all that came on a day.
     pub(super) fn before(day: Day) -> Self {
         Self { day, lane: 0, seq: 0, row: 0 }
+    }
+
+    /// The segment of a workspace in which it is.
+    pub fn segment(&self, workspace: &Id) -> PendingSegment {
+        let Self { day, lane, seq, .. } = *self;
+        PendingSegment { log: LogId { workspace: workspace.clone(), day, kind: Kind::Pending, lane }, seq }
     }
 
     /// That of a row of a segment.
