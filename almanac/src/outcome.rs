@@ -1,4 +1,4 @@
-//! `almanac outcome`: outcomes without a date, what became of each, settling one anew, and what was believed of a key when.
+//! `almanac outcome`: outcomes without a date, what became of each, settling one again, and what was believed of a key when.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const MAIN: [&str; 6] = ["key", "observed_at", "arrived_at", "state", "expires_a
 pub(crate) enum OutcomeCommand {
     /// List and count outcomes without a date, and say why each waits.
     Pending(PendingArgs),
-    /// Settle outcomes without a date anew: what each was decided to judge is withdrawn, and it is appended again and judges what is found now.
+    /// Settle outcomes without a date again: what each was decided to judge is withdrawn, and it is appended again and judges what is found now.
     Resettle(ResettleArgs),
     /// Show what was believed of a key and when: its outcomes in the order in which they were appended, and how each stands today.
     History(HistoryArgs),
@@ -31,7 +31,7 @@ pub(crate) enum OutcomeCommand {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A decision about an outcome without a date is final. Where its prediction came later than that, settle it anew:\n\n  \
+A decision about an outcome without a date is final. Where its prediction came later than that, settle it again:\n\n  \
   almanac outcome resettle -w credit/prod --key loan-1\n\n\
 Called again, it goes on where it ended. An outcome that waits already is left alone.")]
 pub(crate) struct ResettleArgs {

@@ -1,4 +1,4 @@
-//! Settles outcomes without a date anew. A decision is final; so what was decided of one is taken back by a withdrawal, and the outcome is appended
+//! Settles outcomes without a date again. A decision is final; so what was decided of one is taken back by a withdrawal, and the outcome is appended
 //! again as it came, without a date. It then waits like any other, and judges what is found now.
 //!
 //! Both are ordinary batches under names made of where the outcome stands, which are remembered for good. First all is withdrawn, then it is appended
@@ -14,8 +14,8 @@ use table::Table;
 
 use crate::{Batch, Ingest, Remember, SubmitError};
 
-/// What the withdrawal of an outcome that is settled anew gives as its reason.
-const BECAUSE: &str = "it is settled anew";
+/// What the withdrawal of an outcome that is settled again gives as its reason.
+const BECAUSE: &str = "it is settled again";
 
 /// What of a pending outcome its withdrawal names.
 const NAMED: [&str; 2] = ["key", "observed_at"];

@@ -1,4 +1,4 @@
-//! An outcome without a date whose prediction came too late is settled anew: once, whatever dies, and its history says what was believed when.
+//! An outcome without a date whose prediction came too late is settled again: once, whatever dies, and its history says what was believed when.
 
 use std::sync::Arc;
 

@@ -188,6 +188,14 @@ async fn cross(catalog: &Catalog, table: &dyn Table, workspace: &event::Id) {
     challenge(table, workspace).await;
 }
 
+/// Where a digest is, and that it is to be posted.
+fn of_digest(workspace: &event::Id) -> [(&'static str, Key); 2] {
+    [
+        ("What a digest said", key::digest(workspace, now().day(), "oncall")),
+        ("That it is to be posted", key::digest_delivery(workspace, now().day(), "oncall")),
+    ]
+}
+
 /// A digest that was told.
 fn told() -> ToldDigest {
     let body = json!({ "type": "digest", "timestamp": now().to_string(), "data": {} }).to_string();
@@ -322,7 +330,7 @@ async fn the_page_shows_what_is_stored() {
     table.put(record.to_item(), Condition::Absent).await.unwrap();
     let (mut ids, mut page) = (Ids::default(), INTRODUCTION.to_owned());
     let [waits, taken_up, decision] = pend(&*table, workspace.id()).await;
-    for (title, key) in [
+    let places = [
         ("Category", category.key()),
         ("Workspace", workspace.key()),
         ("Model", model.key()),
@@ -350,8 +358,6 @@ async fn the_page_shows_what_is_stored() {
         ("Where an alert rule stands", key::standing(workspace.id(), "auc-low")),
         ("That an alert rule crossed", key::crossing(workspace.id(), now().day(), "auc-low", now())),
         ("That it is to be posted to a webhook", delivery(workspace.id())),
-        ("What a digest said", key::digest(workspace.id(), now().day(), "oncall")),
-        ("That it is to be posted", key::digest_delivery(workspace.id(), now().day(), "oncall")),
         ("How live releases stand against those beside them", key::challenges(workspace.id())),
         ("How far projections were behind", key::lags(workspace.id())),
         ("A free counter", key::free_counter(&model, "reviews")),
@@ -359,7 +365,8 @@ async fn the_page_shows_what_is_stored() {
         ("A run", key::run(workspace.id(), &run.id)),
         ("The latest values of the metrics of a run", key::latest(workspace.id(), &run.id)),
         ("A record of an audit trail", key::audit_record(&record.trail, record.seq)),
-    ] {
+    ];
+    for (title, key) in places.into_iter().chain(of_digest(workspace.id())) {
         page += &section(&table, &mut ids, title, key).await;
     }
     assert_eq!(EntityId::of_key(&model.key()), Some(model.clone()));

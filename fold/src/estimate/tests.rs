@@ -266,7 +266,7 @@ fn classes_without_a_score_or_a_truth_are_expected_of_nothing() {
         (named(&found, "precision"), named(&found, "brier"), named(&found, "value")),
         (None, None, None)
     );
-    // One class says nothing of the others.
+    // One class says nothing of another.
     let mut one = ClassCases::default();
     one.add([("a", 0.75)].into_iter(), "a", Some("a"));
     one.add([("a", 0.75)].into_iter(), "a", None);
