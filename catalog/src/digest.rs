@@ -228,7 +228,7 @@ impl Catalog {
         let Some(workspace) = self.workspace_if_there(id).await? else { return Ok(None) };
         let windows = Weeks::to(last)?;
         let (settings, alerts) = (self.settings(id).await?, self.alerts(id).await?);
-        let mut live = self.live_releases(id).await?;
+        let mut live = self.live_of_week(id).await?;
         self.measure(id, &windows, settings.primary_metric.as_ref(), &mut live).await?;
         for some in live.chunks_mut(READS_AT_ONCE) {
             try_join_all(some.iter_mut().map(async |one| {
@@ -262,7 +262,7 @@ impl Catalog {
     }
 
     /// What is live, by model and name, with nothing counted yet.
-    async fn live_releases(&self, workspace: &Id) -> Result<Vec<LiveRelease>> {
+    async fn live_of_week(&self, workspace: &Id) -> Result<Vec<LiveRelease>> {
         let mut places = BTreeMap::<String, BTreeSet<String>>::new();
         for (environment, state) in self.live_now(workspace).await? {
             for live in state.into_values() {
