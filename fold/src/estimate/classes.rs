@@ -233,9 +233,7 @@ impl Likely {
         let (mut real, mut said, mut hits) =
             (vec![0.0; self.classes], vec![0.0; self.classes], vec![0.0; self.classes]);
         for row in rows() {
-            for class in 0..self.classes {
-                real[class] += self.p(row, class);
-            }
+            real.iter_mut().enumerate().for_each(|(class, real)| *real += self.p(row, class));
             said[self.says[row]] += 1.0;
             hits[self.says[row]] += self.p(row, self.says[row]);
         }
