@@ -144,6 +144,21 @@ fn the_item_of_version_5_stays_readable() {
         .with("rule#behind", Value::M(fields.into()));
     let read = Stored::from_item(&stored).unwrap();
     assert_eq!(read.rules["behind"].watched, Watched::Lag(event::Kind::Predictions));
+    assert_eq!(read.to_item(&workspace).unwrap(), stored.with("v", ITEM_VERSION));
+}
+
+#[test]
+fn the_item_of_version_6_stays_readable() {
+    let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+    let mail = r#"{"name":"mail","url":"https://a.example/","format":"json","digest":"07:00"}"#;
+    // Without a rule as well: what is to be told stands in the index.
+    let stored = Item::new(key::alert_rules(&workspace))
+        .with("v", 6)
+        .with("GSI1PK", "alert-rules")
+        .with("GSI1SK", "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV")
+        .with("webhook#mail", mail);
+    let read = Stored::from_item(&stored).unwrap();
+    assert_eq!(read.webhooks["mail"].digest.as_deref(), Some("07:00"));
     assert_eq!(read.to_item(&workspace).unwrap(), stored);
 }
 
