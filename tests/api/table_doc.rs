@@ -188,9 +188,10 @@ async fn cross(catalog: &Catalog, table: &dyn Table, workspace: &event::Id) {
     challenge(table, workspace).await;
 }
 
-/// Where a digest is, and that it is to be posted.
-fn of_digest(workspace: &event::Id) -> [(&'static str, Key); 2] {
+/// How far projections were behind, where a digest is, and that it is to be posted.
+fn of_days(workspace: &event::Id) -> [(&'static str, Key); 3] {
     [
+        ("How far projections were behind", key::lags(workspace)),
         ("What a digest said", key::digest(workspace, now().day(), "oncall")),
         ("That it is to be posted", key::digest_delivery(workspace, now().day(), "oncall")),
     ]
@@ -359,14 +360,13 @@ async fn the_page_shows_what_is_stored() {
         ("That an alert rule crossed", key::crossing(workspace.id(), now().day(), "auc-low", now())),
         ("That it is to be posted to a webhook", delivery(workspace.id())),
         ("How live releases stand against those beside them", key::challenges(workspace.id())),
-        ("How far projections were behind", key::lags(workspace.id())),
         ("A free counter", key::free_counter(&model, "reviews")),
         ("An experiment", key::experiment(workspace.id(), &run.experiment_id())),
         ("A run", key::run(workspace.id(), &run.id)),
         ("The latest values of the metrics of a run", key::latest(workspace.id(), &run.id)),
         ("A record of an audit trail", key::audit_record(&record.trail, record.seq)),
     ];
-    for (title, key) in places.into_iter().chain(of_digest(workspace.id())) {
+    for (title, key) in places.into_iter().chain(of_days(workspace.id())) {
         page += &section(&table, &mut ids, title, key).await;
     }
     assert_eq!(EntityId::of_key(&model.key()), Some(model.clone()));
