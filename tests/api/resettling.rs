@@ -65,7 +65,7 @@ async fn an_outcome_is_settled_anew_and_its_history_says_so(new: Scene) {
     let (row, state) = rows(&scene).await.remove(0);
     assert_eq!(state, PendingState::Appended);
     let ingest = scene.ingest(at(NOW));
-    let judged = ingest.resettle(&*scene.table, &scene.workspace, &[row.clone()]).await.unwrap();
+    let judged = ingest.resettle(&*scene.table, &scene.workspace, std::slice::from_ref(&row)).await.unwrap();
     assert_eq!(judged, [at("2026-06-02T01:00:00Z")]);
     assert_eq!(history(&scene).await, SETTLED_ANEW[..2], "it waits");
     assert_eq!(rows(&scene).await[0].1, PendingState::Waiting);
@@ -86,7 +86,7 @@ async fn it_is_settled_anew_once_whatever_dies(new: Scene) {
         let dying: Arc<dyn Table> = Arc::new(Crashing::new(Arc::clone(&scene.table), deaths));
         let now = at(NOW).plus_seconds(i64::from(deaths));
         let ingest = Ingest::replaying(Arc::clone(&dying), Clock::from_fn(move || now));
-        match ingest.resettle(&*dying, &scene.workspace, &[row.clone()]).await {
+        match ingest.resettle(&*dying, &scene.workspace, std::slice::from_ref(&row)).await {
             Ok(judged) => {
                 assert_eq!(judged, [Timestamp::parse("2026-06-02T01:00:00Z").unwrap()]);
                 break;
