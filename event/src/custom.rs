@@ -40,6 +40,7 @@ pub static CUSTOM_FIGURES: Family = Family {
     is_telling: false,
     is_rolled_up: false,
     is_sketched: false,
+    is_erased: false,
 };
 
 /// The most bytes of the text of one.

@@ -81,6 +81,8 @@ pub struct Field {
     pub is_rolled_up: bool,
     /// Whether it is of an event that takes others back, so that no event that counts has it.
     pub is_of_withdrawal: bool,
+    /// Whether erasing the key of an event takes it away: it is written freely, and no figure is made of it.
+    pub is_erased: bool,
 }
 
 /// Columns of one type whose names the client chooses; an event may have several of them.
@@ -114,6 +116,8 @@ pub struct Family {
     pub is_rolled_up: bool,
     /// Whether the numbers of a day are kept as sketches, by member and release.
     pub is_sketched: bool,
+    /// Whether erasing the key of an event takes its members away.
+    pub is_erased: bool,
 }
 
 impl Family {
@@ -237,6 +241,19 @@ impl Kind {
     /// Whether a column of this name may exist: a field, or a member of a family.
     pub fn may_have(self, column: &str) -> bool {
         self.column_type(column).is_some()
+    }
+
+    /// Whether erasing the key of an event takes away what it has in the column called `name`.
+    pub fn is_erased(self, name: &str) -> bool {
+        match self.field(name) {
+            Some(field) => field.is_erased,
+            None => self.family(name).is_some_and(|family| family.is_erased),
+        }
+    }
+
+    /// Whether the column called `name` holds keys of events.
+    pub fn is_key(self, name: &str) -> bool {
+        self.field(name).is_some_and(|field| field.rule == Rule::Key)
     }
 
     /// Whether rollups count the column called `name` or sum it up.

@@ -32,6 +32,7 @@ mod right;
 mod row_problem;
 mod share;
 mod split;
+pub mod surrogate;
 pub mod task;
 pub mod time;
 mod zone;

@@ -48,6 +48,7 @@ pub mod batch;
 pub mod bell;
 pub mod counted;
 pub mod cut;
+pub mod erased;
 pub mod evaluated;
 pub mod expired;
 pub mod indexes;

@@ -1,5 +1,5 @@
 //! A segment as it stands in the table: the packed events with what must be known about them
-//! without unpacking.
+//! without unpacking. It never changes, but that keys in it may be erased ([`crate::erased`]).
 
 use std::collections::BTreeMap;
 
@@ -62,6 +62,10 @@ pub struct Segment {
     pub releases: BTreeMap<String, u64>,
     /// How many events take others back.
     pub withdrawn: u64,
+    /// How often it was written again, because keys of events in it were erased.
+    pub ver: i64,
+    /// How many of its events are of keys that were erased.
+    pub erased: u64,
     /// The events, as [`segment::encode`] packs them. Empty when the item was read without them.
     pub data: Vec<u8>,
 }
@@ -78,9 +82,26 @@ const INDEXES: &str = "indexes";
 /// The attribute that says who appended each part. Versions of Almanac that do not know it leave it out.
 pub const AUTHORS: &str = "authors";
 
+/// The attribute that says how often a segment was written again, and how many of its events are of keys that were erased; only there where
+/// some are.
+pub const VER: &str = "ver";
+pub(crate) const ERASED: &str = "erased";
+
 /// The attributes that say everything about a segment but its events and who appended them.
-pub const SUMMARY: &[&str] =
-    &["v", "n", LANES, "appended_at", "first_at", "last_at", "batches", INDEXES, "releases", WITHDRAWN];
+pub const SUMMARY: &[&str] = &[
+    "v",
+    "n",
+    LANES,
+    "appended_at",
+    "first_at",
+    "last_at",
+    "batches",
+    INDEXES,
+    "releases",
+    WITHDRAWN,
+    VER,
+    ERASED,
+];
 
 impl Segment {
     /// Packs events, which are placed by their keys, into a segment.
@@ -114,6 +135,8 @@ impl Segment {
             authors,
             releases,
             withdrawn,
+            ver: 0,
+            erased: 0,
             data,
         })
     }
@@ -166,6 +189,10 @@ impl Segment {
             0 => item,
             events => item.with(WITHDRAWN, events as i64),
         };
+        let item = match self.ver {
+            0 => item,
+            ver => item.with(VER, ver).with(ERASED, self.erased as i64),
+        };
         item.with("v", version)
             .with("n", self.rows as i64)
             .with("appended_at", self.appended_at.micros())
@@ -202,10 +229,11 @@ impl Segment {
             releases
                 .insert(name.clone(), whole(rows).ok_or_else(|| item.corrupt("`releases` is not counts"))?);
         }
-        let withdrawn = match item.attributes.get(WITHDRAWN) {
-            None => 0,
-            Some(count) => whole(count).ok_or_else(|| item.corrupt("`withdrawn` is not a count"))?,
+        let count = |name: &str| match item.attributes.get(name) {
+            None => Ok(0),
+            Some(count) => whole(count).ok_or_else(|| item.corrupt(format_args!("`{name}` is not a count"))),
         };
+        let (withdrawn, ver, erased) = (count(WITHDRAWN)?, count(VER)?, count(ERASED)?);
         let batches = batch::decode(item.bytes("batches")?)
             .map_err(|what| item.corrupt(format_args!("`batches`: {what}")))?;
         let indexes = match item.attributes.contains_key(INDEXES) {
@@ -226,6 +254,8 @@ impl Segment {
             authors,
             releases,
             withdrawn,
+            ver: ver as i64,
+            erased,
             data,
         })
     }

@@ -32,6 +32,7 @@ const fn field(name: &'static str, kind: FieldType, about: &'static str) -> Fiel
         needs: &[],
         is_rolled_up: false,
         is_of_withdrawal: false,
+        is_erased: false,
     }
 }
 
@@ -75,6 +76,10 @@ impl Field {
     const fn of_withdrawal(self) -> Self {
         Self { is_of_withdrawal: true, ..self }
     }
+
+    const fn erased(self) -> Self {
+        Self { is_erased: true, ..self }
+    }
 }
 
 /// That an event is taken back. It says something: nothing else need be told then.
@@ -83,7 +88,7 @@ const fn withdrawn(about: &'static str) -> Field {
 }
 
 const fn reason() -> Field {
-    text(REASON, Rule::Reason, "Why it is taken back.").needs(&[WITHDRAWN]).of_withdrawal()
+    text(REASON, Rule::Reason, "Why it is taken back.").needs(&[WITHDRAWN]).of_withdrawal().erased()
 }
 
 pub(super) const PREDICTIONS: &[Field] = &[
@@ -181,6 +186,7 @@ const TAGS: Family = Family {
     is_telling: false,
     is_rolled_up: true,
     is_sketched: false,
+    is_erased: true,
 };
 
 /// The probability of each class.
@@ -199,6 +205,7 @@ const SCORES: Family = Family {
     is_telling: true,
     is_rolled_up: false,
     is_sketched: false,
+    is_erased: false,
 };
 
 /// What a prediction was made from.
@@ -217,6 +224,7 @@ const FEATURES: Family = Family {
     is_telling: false,
     is_rolled_up: false,
     is_sketched: true,
+    is_erased: true,
 };
 
 pub(super) const PREDICTION_FAMILIES: &[Family] = &[TAGS, SCORES, FEATURES];

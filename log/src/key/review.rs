@@ -96,6 +96,16 @@ pub fn review_turn(workspace: &Id, review: &Id, reviewer: &str) -> Key {
     Key::new(review_partition(workspace, review), format!("turn#{reviewer}"))
 }
 
+/// What reviewers have of a review.
+pub fn review_turns(workspace: &Id, review: &Id) -> KeyRange {
+    KeyRange::prefix(review_partition(workspace, review), "turn#")
+}
+
+/// The reviewer of a key of [`review_turn`].
+pub fn parse_review_turn(key: &Key) -> Option<&str> {
+    key.sk.strip_prefix("turn#")
+}
+
 /// That the answer to an item is to be appended.
 pub fn owed_answer(id: &ReviewItemId) -> Key {
     Key::new(reviews_partition(&id.workspace), format!("owed#{id}"))
@@ -124,6 +134,11 @@ pub fn shown_to(workspace: &Id, reviewer: &str, digest: &[u8; 16]) -> Key {
 pub fn given_answer(id: &ReviewItemId, reviewer: &str, at: Timestamp) -> Key {
     let sk = format!("answer#{:016}/{id}", at.micros().max(0));
     Key::new(reviewer_partition(&id.workspace, reviewer), sk)
+}
+
+/// All answers that a reviewer gave in a workspace.
+pub fn all_given_answers(workspace: &Id, reviewer: &str) -> KeyRange {
+    KeyRange::prefix(reviewer_partition(workspace, reviewer), "answer#")
 }
 
 /// The answers that a reviewer gave from one instant on and before another.
@@ -163,6 +178,8 @@ mod tests {
         assert_eq!(parse_review(&review(&workspace, "june")), Some((workspace.clone(), "june")));
         assert_eq!(parse_review(&owed_answer(&id)), None);
         assert_eq!(parse_review_item(&review_item(&id)), Some(7));
+        assert_eq!(parse_review_turn(&review_turn(&workspace, &review_id, "user:ann")), Some("user:ann"));
+        assert_eq!(parse_review_turn(&review_item(&id)), None);
         assert_eq!(parse_owed_answer(&owed_answer(&id)), Some(id.clone()));
         assert_eq!(parse_owed_answer(&review(&workspace, "june")), None);
         let within = |range: &KeyRange, key: &Key| range.from <= key.sk && key.sk <= range.to;
@@ -181,5 +198,8 @@ mod tests {
         assert!(!within(&answers(at.plus_seconds(-1), at), &given_answer(&id, "user:ann", at)));
         assert!(within(&owed_answers(&workspace), &owed_answer(&id)));
         assert!(!within(&reviews(&workspace), &owed_answer(&id)));
+        let turns = review_turns(&workspace, &review_id);
+        assert!(within(&turns, &review_turn(&workspace, &review_id, "user:ann")));
+        assert!(!within(&turns, &review_item(&id)));
     }
 }

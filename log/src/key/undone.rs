@@ -30,11 +30,13 @@ pub enum OfWorkspace {
     Challenges,
     /// Digests are told.
     Digests,
+    /// Keys are erased.
+    Erasure,
 }
 
 impl OfWorkspace {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Sweep,
         Self::Counters,
         Self::Expiry,
@@ -46,6 +48,7 @@ impl OfWorkspace {
         Self::Answers,
         Self::Challenges,
         Self::Digests,
+        Self::Erasure,
     ];
 
     /// Its name in keys.
@@ -62,6 +65,7 @@ impl OfWorkspace {
             Self::Answers => "answers",
             Self::Challenges => "challenges",
             Self::Digests => "digests",
+            Self::Erasure => "erasure",
         }
     }
 

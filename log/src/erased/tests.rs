@@ -1,0 +1,161 @@
+use event::{Timestamp, columns::Coded, surrogate::surrogate_of};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    batch::{BatchId, BatchPart},
+    key::LogId,
+};
+
+fn log(kind: Kind) -> LogId {
+    let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+    LogId { workspace, day: "2013-06-01".parse().unwrap(), kind, lane: 3 }
+}
+
+fn surrogates(keys: &[&str]) -> Surrogates {
+    keys.iter().map(|key| ((*key).to_owned(), surrogate_of(key, &[4]))).collect()
+}
+
+/// A row of a prediction: key, score, a tag, a feature, a reason.
+type Row = (String, Option<f64>, Option<String>, Option<f64>, Option<String>);
+
+fn texts(texts: Vec<Option<&str>>, is_coded: bool) -> (Values, Option<Vec<bool>>) {
+    let valid = texts.iter().map(Option::is_some).collect();
+    let distinct: Vec<&str> = texts.iter().flatten().copied().collect::<BTreeSet<_>>().into_iter().collect();
+    let values = match is_coded && distinct.len() <= 256 {
+        true => {
+            let code = |text: &Option<&str>| {
+                text.map_or(0, |text| distinct.iter().position(|one| *one == text).unwrap() as u8)
+            };
+            Values::Coded(Coded {
+                codes: texts.iter().map(code).collect(),
+                dictionary: distinct.iter().copied().collect(),
+            })
+        }
+        false => Values::Text(texts.iter().map(|text| text.unwrap_or_default()).collect()),
+    };
+    (values, Some(valid))
+}
+
+fn floats(numbers: &[Option<f64>]) -> (Values, Option<Vec<bool>>) {
+    let values = numbers.iter().map(|number| number.unwrap_or_default()).collect();
+    (Values::Float(values), Some(numbers.iter().map(Option::is_some).collect()))
+}
+
+fn packed(rows: &[Row], is_coded: bool) -> Segment {
+    let column = |name: &str, (values, valid)| Column { name: name.into(), values, valid };
+    let keys = Values::Text(rows.iter().map(|row| row.0.as_str()).collect());
+    let columns = vec![
+        Column::new("key", keys),
+        Column::new(
+            "predicted_at",
+            Values::Time((0..rows.len() as i64).map(|n| 1_370_000_000_000_000 + n).collect()),
+        ),
+        column("score", floats(&rows.iter().map(|row| row.1).collect::<Vec<_>>())),
+        column("reason", texts(rows.iter().map(|row| row.4.as_deref()).collect(), is_coded)),
+        column("tag.branch", texts(rows.iter().map(|row| row.2.as_deref()).collect(), is_coded)),
+        column("feature.age", floats(&rows.iter().map(|row| row.3).collect::<Vec<_>>())),
+        column("score.late", floats(&rows.iter().map(|row| row.1).collect::<Vec<_>>())),
+    ];
+    let columns = Columns { rows: rows.len(), columns };
+    let parts = vec![BatchPart { batch: BatchId([7; 16]), first: 0, rows: rows.len() }];
+    let segment = Segment::pack(log(Kind::Predictions), 5, Timestamp::default(), parts, &columns).unwrap();
+    Segment { withdrawn: 1, ..segment }
+}
+
+fn row() -> impl Strategy<Value = Row> {
+    let number = || prop::option::of((0u32..1_000).prop_map(|n| f64::from(n) / 1_000.0));
+    let text = || prop::option::of("[A-Z]{12}");
+    ("[a-f]{1,2}", number(), text(), number(), text())
+}
+
+fn holds(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+proptest! {
+    #[test]
+    fn an_erased_row_keeps_what_figures_are_made_of_and_all_other_rows_are_as_they_were(
+        rows in prop::collection::vec(row(), 1..60),
+        keys in prop::collection::btree_set("[a-f]{1,2}", 1..4),
+        is_coded: bool,
+    ) {
+        let before = packed(&rows, is_coded);
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let surrogates = surrogates(&keys);
+        let of = rows.iter().filter(|row| surrogates.contains_key(&row.0)).count() as u64;
+        let after = erase(&before, &surrogates).unwrap();
+        prop_assert_eq!(has(&before, &surrogates).unwrap(), of > 0);
+        let Some((after, count)) = after else {
+            prop_assert_eq!(of, 0);
+            return Ok(());
+        };
+        prop_assert_eq!((count, after.erased, after.ver), (of, of, 1));
+        // All else of the item is what it was, and it is read as it is written.
+        let plain = Segment { ver: 0, erased: 0, data: before.data.clone(), ..after.clone() };
+        prop_assert_eq!(&plain, &before);
+        prop_assert_eq!(&Segment::from_item(after.to_item()).unwrap(), &after);
+        let (was, is) = (before.unpack(|_| true).unwrap(), after.unpack(|_| true).unwrap());
+        let names = |columns: &Columns| columns.columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
+        prop_assert_eq!(names(&was), names(&is));
+        for (was, is) in was.columns.iter().zip(&is.columns) {
+            for (at, row) in rows.iter().enumerate() {
+                let surrogate = surrogates.get(&row.0);
+                match was.name.as_str() {
+                    "key" => prop_assert_eq!(is.text(at).unwrap(), surrogate.unwrap_or(&row.0)),
+                    "tag.branch" | "feature.age" | "reason" if surrogate.is_some() => prop_assert!(!is.is_valid(at)),
+                    _ => prop_assert_eq!((was.text(at), was.float(at), was.time(at)), (is.text(at), is.float(at), is.time(at))),
+                }
+            }
+        }
+        // Erased again, nothing is left to erase.
+        prop_assert_eq!(erase(&after, &surrogates).unwrap(), None);
+    }
+
+    #[test]
+    fn no_text_of_an_erased_row_is_left_in_the_bytes(texts in prop::collection::vec("[A-Z]{40}", 3..6), is_coded: bool) {
+        let row = |(n, text): (usize, &String)| {
+            (format!("{text}-{n}"), Some(0.5), Some(format!("{text}tag")), Some(0.25), Some(format!("{text}why")))
+        };
+        let rows: Vec<Row> = texts.iter().enumerate().map(row).collect();
+        let keys: Vec<&str> = rows.iter().map(|row| row.0.as_str()).collect();
+        let (after, count) = erase(&packed(&rows, is_coded), &surrogates(&keys)).unwrap().unwrap();
+        prop_assert_eq!(count, rows.len() as u64);
+        for text in &texts {
+            prop_assert!(!holds(&after.data, text));
+        }
+    }
+}
+
+#[test]
+fn a_metric_that_names_a_prediction_by_its_key_loses_the_key_and_keeps_its_name() {
+    let text = |text: &[&str]| Values::Text(text.iter().copied().collect());
+    let columns = Columns {
+        rows: 2,
+        columns: vec![
+            Column::new("name", text(&["loan-1", "accepted"])),
+            Column::new("measured_at", Values::Time(vec![1, 2])),
+            Column::new("value", Values::Float(vec![1.0, 2.0])),
+            Column::new("key", text(&["loan-2", "loan-1"])),
+        ],
+    };
+    let segment = Segment::pack(log(Kind::Metrics), 1, Timestamp::default(), Vec::new(), &columns).unwrap();
+    let surrogates = surrogates(&["loan-1"]);
+    let (after, count) = erase(&segment, &surrogates).unwrap().unwrap();
+    let after = after.unpack(|_| true).unwrap();
+    assert_eq!(count, 1);
+    assert_eq!(after.column("name").unwrap().text(0), Some("loan-1"), "a name is no key");
+    assert_eq!(after.column("key").unwrap().text(0), Some("loan-2"));
+    assert_eq!(after.column("key").unwrap().text(1), Some(surrogates["loan-1"].as_str()));
+}
+
+#[test]
+fn what_cannot_be_read_is_not_erased_in_part() {
+    let row = |key: &str| (key.to_owned(), Some(0.5), Some("north".to_owned()), None, None);
+    let segment = packed(&[row("a"), row("b")], false);
+    let surrogates = surrogates(&["a"]);
+    let damaged = Segment { data: segment.data[..segment.data.len() - 1].to_vec(), ..segment.clone() };
+    assert_eq!(erase(&damaged, &surrogates).unwrap_err().kind(), ErrorKind::Corrupt);
+    let shorter = Segment { rows: 3, ..segment };
+    assert!(erase(&shorter, &surrogates).unwrap_err().to_string().contains("the item says 3 rows"));
+}
