@@ -29,6 +29,7 @@ use crate::{
     demo::{self, DemoArgs},
     dlq::{self, DlqCommand},
     doctor::{self, DoctorArgs},
+    erase::{self, EraseArgs},
     exit::{self, Exit},
     follow::{self, FollowCommand},
     import::{self, ImportArgs},
@@ -129,6 +130,8 @@ enum Command {
     Verify(VerifyArgs),
     /// Fold the log of a workspace again beside what is served, then serve the result.
     Rebuild(RebuildArgs),
+    /// Take keys out of all that is stored of a workspace, for good.
+    Erase(EraseArgs),
     /// Write again what is in the form of an older Almanac, while services go on.
     Upgrade(UpgradeArgs),
     /// List, show, retry or skip segments that the projector refused.
@@ -261,6 +264,9 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<Exit> {
         }
         Command::Projector(webhooks) => projector::command(config, &webhooks).await?,
         Command::Rebuild(args) => rebuild::command(config, &args).await?,
+        Command::Erase(args) => {
+            return Ok(Exit::of_check(erase::command(config, args).await?));
+        }
         Command::Upgrade(args) => upgrade::command(config, &args).await?,
         Command::Dlq(command) => dlq::command(config, command).await?,
         Command::Status { format } => status::command(config, format).await?,

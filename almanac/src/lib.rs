@@ -22,6 +22,7 @@ mod demo;
 mod dlq;
 mod doctor;
 mod embed;
+mod erase;
 mod exit;
 mod fetch;
 mod follow;

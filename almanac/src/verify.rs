@@ -61,6 +61,12 @@ pub(crate) async fn command(config: &Config, args: &VerifyArgs) -> anyhow::Resul
                 workspace.path, report.older
             );
         }
+        if report.erased > 0 {
+            println!(
+                "{}: the keys of {} events were erased; their tags, features and texts went with them",
+                workspace.path, report.erased
+            );
+        }
         for fault in &report.faults {
             println!("{}: FAULT {fault}", workspace.path);
         }

@@ -44,6 +44,7 @@ mod definition;
 mod delete;
 mod digest;
 mod entity;
+mod erasure;
 mod feed;
 mod first;
 mod follow;
@@ -109,6 +110,10 @@ pub use digest::{
     ToldDigest, WeekOf, WeekValue, Weeks, digest_json,
 };
 pub use entity::{AnyEntity, Category, Children, Configuration, Entity, Model, Workspace};
+pub use erasure::{
+    ERASURE_WAIT_SECONDS, ErasedKeys, Erasure, ErasurePhase, LeftOfErasure, MAX_ERASED_KEYS,
+    MAX_ERASURE_KEYS, MAX_ERASURES, MAX_UNREADABLE,
+};
 pub use feed::{
     ALERT, Alert, DECIDED, FEED_LOOK_BACK, FeedEntry, Happening, History, HistoryOf, MAX_ALERT_BYTES,
     MAX_ENTRIES, MAX_MARKS, SEEN_SECONDS, alert_item, decision_item,

@@ -6,7 +6,7 @@ use log::key::EntityKind;
 use super::Action;
 
 /// What else a path under a workspace names. A test of the service compares all routes with [`reserved_names`].
-const OTHERS: [&str; 34] = [
+const OTHERS: [&str; 35] = [
     "alert-rules",
     "alerts",
     "approvals",
@@ -18,6 +18,7 @@ const OTHERS: [&str; 34] = [
     "crossings",
     "deliveries",
     "drift",
+    "erasures",
     "estimates",
     "evaluations",
     "events",

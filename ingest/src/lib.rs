@@ -39,6 +39,7 @@ mod builder;
 mod decided;
 mod defining;
 pub mod definitions;
+mod erased;
 pub mod file;
 pub mod format;
 pub mod gate;

@@ -32,6 +32,19 @@ impl Ingest {
         batch: &Batch,
         gates: Gates,
     ) -> Result<BTreeMap<usize, RowProblem>, Error> {
+        let mut problems = self.problems_but_erased(workspace, batch, gates).await?;
+        let erased = self.erased_keys(workspace.id(), batch).await?;
+        problems.extend(erased.into_iter().map(|issue| problem_of(batch, issue)));
+        Ok(problems)
+    }
+
+    /// The same without those of erased keys.
+    pub(crate) async fn problems_but_erased(
+        &self,
+        workspace: &Workspace,
+        batch: &Batch,
+        gates: Gates,
+    ) -> Result<BTreeMap<usize, RowProblem>, Error> {
         let issues = match batch.kind {
             Kind::Releases => self.release_problems(workspace.id(), batch, gates).await?,
             _ => {
@@ -41,10 +54,7 @@ impl Ingest {
                 issues
             }
         };
-        let problem = |(row, field, message): RowIssue| {
-            (row, RowProblem { row: batch.numbers[row], field: Some(field.into()), message })
-        };
-        Ok(issues.into_iter().map(problem).collect())
+        Ok(issues.into_iter().map(|issue| problem_of(batch, issue)).collect())
     }
 
     /// What is wrong with release events: by row, the field and the message.
@@ -126,6 +136,10 @@ impl Ingest {
         };
         Ok(batch.days.iter().enumerate().filter_map(issue).collect())
     }
+}
+
+fn problem_of(batch: &Batch, (row, field, message): RowIssue) -> (usize, RowProblem) {
+    (row, RowProblem { row: batch.numbers[row], field: Some(field.into()), message })
 }
 
 /// What a release event says.

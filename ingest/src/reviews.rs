@@ -7,12 +7,14 @@ use catalog::{
     ARENA_METRIC, AnsweredBy, Review, ReviewAnswer, ReviewItem, ReviewLink, ReviewPolicy, ReviewStanding,
     Served, Verdict, Vote,
 };
-use event::{Day, Error, ErrorKind, Id, Kind, Result, Timestamp, Window};
+use event::{
+    Day, Error, ErrorKind, Id, Kind, Result, Timestamp, Values, Window, surrogate::is_surrogate,
+};
 use log::{
     audit::{Author, by, current},
     key::ReviewItemId,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use table::Policy;
 
 use crate::{Batch, Ingest, SubmitError, json::read_json_array};
@@ -34,7 +36,6 @@ fn events_of(at: &ReviewItemId, item: &ReviewItem, answer: &ReviewAnswer) -> Res
         return votes_of(at, item, (vote, answer.at));
     }
     let mut row = json!({
-        "key": item.key,
         "predicted_at": item.predicted_at.to_string(),
         "observed_at": answer.at.to_string(),
     });
@@ -43,7 +44,26 @@ fn events_of(at: &ReviewItemId, item: &ReviewItem, answer: &ReviewAnswer) -> Res
         Verdict::Value(value) => row["value"] = (*value).into(),
         Verdict::Vote(_) => {}
     }
-    Ok(read_json_array(Kind::Outcomes, json!([row]).to_string().as_bytes(), answer.at)?)
+    said_of(Kind::Outcomes, vec![row], item, answer.at)
+}
+
+/// The events of what was said of an item, whose key they have.
+fn said_of(
+    kind: Kind,
+    mut rows: Vec<Value>,
+    item: &ReviewItem,
+    at: Timestamp,
+) -> Result<Batch, SubmitError> {
+    // What stands for an erased key is taken from no client.
+    let is_erased = is_surrogate(&item.key);
+    let key = if is_erased { "-" } else { &item.key };
+    rows.iter_mut().for_each(|row| row["key"] = key.into());
+    let mut events = read_json_array(kind, Value::Array(rows).to_string().as_bytes(), at)?;
+    let all = events.columns.rows;
+    for column in events.columns.columns.iter_mut().filter(|column| is_erased && kind.is_key(&column.name)) {
+        column.values = Values::Text((0..all).map(|_| item.key.as_str()).collect());
+    }
+    Ok(events)
 }
 
 /// A vote as metrics: of each release what it got. They have one name, so they stand in one segment.
@@ -62,13 +82,12 @@ fn votes_of(
             "measured_at": voted_at.to_string(),
             "release": release,
             "value": points[own],
-            "key": item.key,
             "predicted_at": item.predicted_at.to_string(),
             "tags": { "against": against, "arena": at.review.as_str(), "item": at.number.to_string() },
         })
     };
-    let rows = json!([row(0, &left.release, &right.release), row(1, &right.release, &left.release)]);
-    Ok(read_json_array(Kind::Metrics, rows.to_string().as_bytes(), voted_at)?)
+    let rows = vec![row(0, &left.release, &right.release), row(1, &right.release, &left.release)];
+    said_of(Kind::Metrics, rows, item, voted_at)
 }
 
 /// Checks that a review takes what was said.

@@ -17,6 +17,7 @@ use crate::{
     append::{Appender, ChunkRows, Receipt, Remember},
     batch::{Batch, Refused, check_idempotency_key},
     defining,
+    erased::Erased,
     file::Origin,
     gate::{Bounds, Gate},
     limits::{BODY_WITHIN, MAX_LISTED_ERRORS},
@@ -177,7 +178,8 @@ impl Ingest {
         if let Some(key) = idempotency_key {
             check_idempotency_key(key)?;
         }
-        let (lanes, recorded) = self.prepare(workspace, &batch, gates).await?;
+        let is_repeat = self.repeats_erased(workspace, &batch, idempotency_key).await?;
+        let (lanes, recorded) = self.prepare(workspace, &batch, gates, is_repeat).await?;
         let id = workspace.id();
         let receipt = self.appender.append(id, &lanes, batch, idempotency_key, remember).await?;
         self.record(id, recorded).await;
@@ -208,7 +210,7 @@ impl Ingest {
         good: &[usize],
     ) -> Result<Receipt, SubmitError> {
         let (id, kind) = (workspace.id(), batch.kind);
-        let (lanes, recorded) = self.prepare(workspace, &batch.take(good), Gates::Ask).await?;
+        let (lanes, recorded) = self.prepare(workspace, &batch.take(good), Gates::Ask, false).await?;
         let none = BTreeSet::new();
         let chunk = ChunkRows { origin, batch, good, old: &none };
         let is_new =
@@ -236,10 +238,11 @@ impl Ingest {
         workspace: &Workspace,
         batch: &Batch,
         gates: Gates,
+        is_repeat: bool,
     ) -> Result<(Lanes, Recorded), SubmitError> {
         // By its id: the path that the caller resolved long ago may be another workspace's by now.
         self.workspace(workspace.id().as_str()).await?.check_open()?;
-        self.check(workspace, batch, gates).await?;
+        self.check(workspace, batch, gates, is_repeat).await?;
         if batch.kind != Kind::Releases {
             self.register_unknown(workspace, batch).await?;
         } else {
@@ -259,14 +262,45 @@ impl Ingest {
 
     /// Checks, without writing, that every release a batch names exists, or can be registered, and that
     /// no event belongs to a day that has expired or makes a release live that does not pass its gates.
-    async fn check(&self, workspace: &Workspace, batch: &Batch, gates: Gates) -> Result<(), SubmitError> {
-        let problems = self.problems_judged(workspace, batch, gates).await?;
+    /// Of a repeat events of erased keys are no problem: they are not stored again.
+    async fn check(
+        &self,
+        workspace: &Workspace,
+        batch: &Batch,
+        gates: Gates,
+        is_repeat: bool,
+    ) -> Result<(), SubmitError> {
+        let problems = match is_repeat {
+            true => self.problems_but_erased(workspace, batch, gates).await?,
+            false => self.problems_judged(workspace, batch, gates).await?,
+        };
         if problems.is_empty() {
             return Ok(());
         }
         let error_count = problems.len();
         let errors = problems.into_values().take(MAX_LISTED_ERRORS).collect();
         Err(Refused::Rows { errors, error_count }.into())
+    }
+
+    /// Whether a batch with events of erased keys is one that was claimed before they were erased.
+    async fn repeats_erased(
+        &self,
+        workspace: &Workspace,
+        batch: &Batch,
+        idempotency_key: Option<&str>,
+    ) -> Result<bool, Error> {
+        let id = workspace.id();
+        match idempotency_key {
+            Some(key) if !self.erased_keys(id, batch).await?.is_empty() => {
+                self.appender.is_claimed(id, batch.kind, key, &batch.digest()).await
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// The keys that were erased.
+    pub(crate) fn erased(&self) -> &Erased {
+        &self.appender.erased
     }
 
     /// The definitions of a workspace, as they were some seconds ago at most.

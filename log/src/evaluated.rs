@@ -21,6 +21,7 @@ use table::{
 };
 
 use crate::{
+    erased::Turn,
     key::{self, Generation, Projection},
     projection::{Applied, Projected},
 };
@@ -104,6 +105,8 @@ pub enum OfGone {
     /// No: it was computed of events. The write demands that the day is not marked, so whatever was deleted
     /// while it was computed, it is refused.
     Refused,
+    /// No, and the write demands as well that no events were written again without their keys since this turn was read.
+    RefusedAfter(Turn),
     /// Yes: it is a copy of one that covers the day.
     Allowed,
 }
@@ -339,11 +342,13 @@ pub async fn write(
     let head = Head { ver, applied, rows, place, splits };
     let condition = Condition::unchanged(before.ver);
     let item = head.to_item(at.key());
-    if of_gone == OfGone::Refused {
-        let is_kept = Write::Check(key::expired(at.workspace, at.day), Condition::Absent);
-        table.transact(vec![Write::Put(item, condition), is_kept]).await?;
-    } else {
-        table.put(item, condition).await?;
+    let is_kept = Write::Check(key::expired(at.workspace, at.day), Condition::Absent);
+    match of_gone {
+        OfGone::Allowed => table.put(item, condition).await?,
+        OfGone::Refused => table.transact(vec![Write::Put(item, condition), is_kept]).await?,
+        OfGone::RefusedAfter(turn) => {
+            table.transact(vec![Write::Put(item, condition), is_kept, turn.check(at.workspace)]).await?;
+        }
     }
     match before.has_parts() || head.has_parts() {
         true => tidy(table, at).await,

@@ -13,6 +13,7 @@ use segment::bytes::{Checked, Cursor, put_varint, unzigzag, zigzag};
 use table::{Condition, Item, Key, Query, Table, Write, item::Value, query_all, unless_overtaken};
 
 use crate::{
+    erased::Turn,
     indexes,
     key::{self, DecisionId, LogId, PendingSegment},
     segment_item::MAX_SEGMENT_ROWS,
@@ -355,13 +356,15 @@ pub async fn delete(table: &dyn Table, workspace: &Id, day: Day) -> Result<bool>
     Ok(true)
 }
 
-/// Puts a decision, which must be the next one about its segment; whether nobody else was quicker, and the day on which its outcomes
-/// came has its events.
+/// Puts a decision, which must be the next one about its segment; whether nobody else was quicker, the day on which its outcomes
+/// came has its events, and none were written again without their keys since the turn was read.
 ///
 /// # Errors
 /// Those of the table.
-pub async fn decide(table: &dyn Table, id: &DecisionId, decision: &Decision) -> Result<bool> {
-    let writes = vec![Write::Put(decision.to_item(id), Condition::Absent), is_kept(&id.segment.log)];
+pub async fn decide(table: &dyn Table, turn: Turn, id: &DecisionId, decision: &Decision) -> Result<bool> {
+    let log = &id.segment.log;
+    let put = Write::Put(decision.to_item(id), Condition::Absent);
+    let writes = vec![put, is_kept(log), turn.check(&log.workspace)];
     unless_overtaken(table.transact(writes).await).map(|written| written.is_some())
 }
 
@@ -462,8 +465,12 @@ mod tests {
         // Two workers know the same, and one of them decides.
         let (mut mine, mut others) = (both[0].1.clone(), both[0].1.clone());
         let id = |number| DecisionId { segment: segment(1), number };
-        assert!(decide(&table, &id(1), &decision()).await.unwrap());
-        assert!(!decide(&table, &id(1), &Decision { judges: [(0, 9)].into(), ..decision() }).await.unwrap());
+        assert!(decide(&table, Turn::default(), &id(1), &decision()).await.unwrap());
+        assert!(
+            !decide(&table, Turn::default(), &id(1), &Decision { judges: [(0, 9)].into(), ..decision() })
+                .await
+                .unwrap()
+        );
         let known = decisions(&table, &segment(1), 1).await.unwrap();
         assert_eq!(known, [(id(1), decision())]);
         mine = mine.after(&known[0].1);
@@ -474,7 +481,7 @@ mod tests {
         assert_eq!(here().await[0].1, mine);
         // When all is decided nothing is left but the decisions.
         let rest = Decision { judges: BTreeMap::new(), expired: mine.left.clone(), ..decision() };
-        assert!(decide(&table, &id(2), &rest).await.unwrap());
+        assert!(decide(&table, Turn::default(), &id(2), &rest).await.unwrap());
         mine = mine.after(&rest);
         assert!(write(&table, &segment(1), &mut mine).await.unwrap());
         assert_eq!(here().await.len(), 1);
@@ -491,7 +498,7 @@ mod tests {
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
         assert!(take_up(&table, &segment(1), (Timestamp::default(), 10)).await.unwrap());
         let id = DecisionId { segment: segment(1), number: 1 };
-        assert!(decide(&table, &id, &decision()).await.unwrap());
+        assert!(decide(&table, Turn::default(), &id, &decision()).await.unwrap());
         let workspace = log().workspace;
         assert!(!delete(&table, &workspace, log().day).await.unwrap());
         let (some, _) = waiting(&table, &workspace, None, 9).await.unwrap();
@@ -513,7 +520,7 @@ mod tests {
         table.put(gone.to_item(&log().workspace), Condition::Absent).await.unwrap();
         assert!(!take_up(&table, &segment(1), (Timestamp::default(), 1)).await.unwrap());
         let id = DecisionId { segment: segment(1), number: 1 };
-        assert!(!decide(&table, &id, &decision()).await.unwrap());
+        assert!(!decide(&table, Turn::default(), &id, &decision()).await.unwrap());
         assert_eq!(waiting(&table, &log().workspace, None, 9).await.unwrap(), (Vec::new(), None));
     }
 

@@ -12,6 +12,7 @@ use futures::future::try_join_all;
 use table::{Condition, Item, Query, Table, Write, item::Value, query_all, unless_overtaken};
 
 use crate::{
+    erased::Turn,
     evaluated::digest,
     key::{self, StagePart},
     projection::{Applied, Projected},
@@ -164,12 +165,18 @@ pub async fn ages(table: &dyn Table, workspace: &Id, day: Day) -> Result<BTreeSe
     Ok(items.iter().filter_map(age).collect())
 }
 
-/// Writes a stage, unless there is one or the events of its day are gone; whether it was written. What was read for it was
+/// Writes a stage, unless there is one, the events of its day are gone, or events were written again without their keys since the turn
+/// was read; whether it was written. What was read for it was
 /// there as a whole then: a day is marked before its first event is deleted.
 ///
 /// # Errors
 /// `TooLarge`, when it names too many segments; those of the table.
-pub async fn write(table: &dyn Table, workspace: &Id, day: Day, hours: u32, stage: &Stage) -> Result<bool> {
+pub async fn write(
+    table: &dyn Table,
+    turn: Turn,
+    (workspace, day, hours): (&Id, Day, u32),
+    stage: &Stage,
+) -> Result<bool> {
     if stage.left_out.len() > MAX_LEFT_OUT {
         return Err(Error::too_large(format!(
             "{} segments of {day} were skipped, and a stage names at most {MAX_LEFT_OUT}",
@@ -181,7 +188,8 @@ pub async fn write(table: &dyn Table, workspace: &Id, day: Day, hours: u32, stag
         try_join_all(some.iter().map(|part| table.put(part.clone(), Condition::None))).await?;
     }
     let is_kept = Write::Check(key::expired(workspace, day), Condition::Absent);
-    let written = table.transact(vec![Write::Put(head, Condition::Absent), is_kept]).await;
+    let written =
+        table.transact(vec![Write::Put(head, Condition::Absent), is_kept, turn.check(workspace)]).await;
     let is_written = unless_overtaken(written)?.is_some();
     if !parts.is_empty() {
         tidy(table, workspace, day, hours).await?;
@@ -302,9 +310,9 @@ mod tests {
         let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
         let (workspace, day): (_, Day) = (Id::parse(WORKSPACE).unwrap(), "2013-06-01".parse().unwrap());
         let first = stage(&["a", "b"]);
-        assert!(write(&table, &workspace, day, 24, &first).await.unwrap());
+        assert!(write(&table, Turn::default(), (&workspace, day, 24), &first).await.unwrap());
         for later in [stage(&["c", "d"]), stage(&["c"]), first.clone()] {
-            assert!(!write(&table, &workspace, day, 24, &later).await.unwrap());
+            assert!(!write(&table, Turn::default(), (&workspace, day, 24), &later).await.unwrap());
         }
         let stages = between(&table, &workspace, day, day).await.unwrap();
         assert_eq!(stages[&day], BTreeMap::from([(24, first)]));
@@ -315,13 +323,19 @@ mod tests {
         // Of a day whose events are gone there is none to be made.
         let gone = crate::expired::Expired { day, heads: Applied::new(), at: Timestamp::default() };
         table.put(gone.to_item(&workspace), Condition::Absent).await.unwrap();
-        assert!(!write(&table, &workspace, day, 72, &stage(&["a", "b"])).await.unwrap());
+        assert!(!write(&table, Turn::default(), (&workspace, day, 72), &stage(&["a", "b"])).await.unwrap());
         assert_eq!(ages(&table, &workspace, day).await.unwrap(), BTreeSet::from([24]));
         let parts = query_all(&table, Query::table(key::stage_parts(&workspace, day, 72))).await.unwrap();
         assert_eq!(parts, []);
 
         let many = (0..=MAX_LEFT_OUT as u64).map(|seq| ("p/00".to_owned(), seq)).collect();
-        let refused = write(&table, &workspace, day, 168, &Stage { left_out: many, ..stage(&["a"]) }).await;
+        let refused = write(
+            &table,
+            Turn::default(),
+            (&workspace, day, 168),
+            &Stage { left_out: many, ..stage(&["a"]) },
+        )
+        .await;
         assert_eq!(refused.unwrap_err().kind(), event::ErrorKind::TooLarge);
     }
 

@@ -12,6 +12,7 @@ use fold::{
     paired::Meeting,
 };
 use log::{
+    erased::Turn,
     evaluated::{self, At, Content, Head, OfGone},
     expired,
     projection::Applied,
@@ -72,7 +73,7 @@ pub struct Effort {
 /// evaluation that was made of all of them stays.
 ///
 /// # Errors
-/// Those of the table, `Incomplete` when segments are lost, and `Corrupt`.
+/// Those of the table, `Incomplete` when segments are lost, `Unavailable` while keys are being erased, and `Corrupt`.
 pub async fn evaluate(
     table: &dyn Table,
     version: u32,
@@ -90,6 +91,8 @@ pub async fn evaluate(
     loop {
         tries.next().await?;
         effort.retries = tries.retries();
+        // Before any event is read.
+        let turn = Turn::free(table, &day.workspace).await?;
         let stored = evaluated::head(table, at).await?;
         // Read after what is stored, so it knows at least what that knew.
         let definitions = adopt_definitions(table, &day.workspace).await?;
@@ -107,7 +110,8 @@ pub async fn evaluate(
         if let Some(states) = unchanged(table, at, &stored, &wanted, &definitions).await? {
             let (states, splits) = stored.apart(states);
             let new = Content { applied: wanted, rows: stored.rows, states, splits };
-            match unless_overtaken(evaluated::write(table, at, &stored, new, OfGone::Refused).await)? {
+            let written = evaluated::write(table, at, &stored, new, OfGone::RefusedAfter(turn)).await;
+            match unless_overtaken(written)? {
                 Some(()) => return Ok(effort),
                 None => continue,
             }
@@ -123,7 +127,7 @@ pub async fn evaluate(
         effort.rows += rows;
         let (states, splits) = evaluation.to_texts(evaluated::state_bytes(table.item_bytes()));
         let new = Content { applied: wanted.clone(), rows: Some(rows), states, splits };
-        let written = evaluated::write(table, at, &stored, new, OfGone::Refused).await;
+        let written = evaluated::write(table, at, &stored, new, OfGone::RefusedAfter(turn)).await;
         if unless_overtaken(written)?.is_some() {
             dlq::clear(table, version, day, Refused::Evaluation, &wanted).await?;
             return Ok(effort);

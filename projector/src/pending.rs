@@ -19,6 +19,7 @@ use catalog::Catalog;
 use event::{Columns, Day, ErrorKind, Id, Kind, Result, Timestamp};
 use log::{
     active,
+    erased::Turn,
     key::{DecisionId, LogId, PendingSegment},
     pending,
     projection::Applied,
@@ -86,6 +87,11 @@ pub async fn resolve(
     (first, older): (Option<Day>, &BTreeSet<Day>),
     now: Timestamp,
 ) -> Result<Resolved> {
+    // Who decides sees events as they were or as they are without their keys, with filters of the same keys, and no mixture.
+    let turn = Turn::load(table, workspace).await?;
+    if turn.is_open {
+        return Ok(Resolved::default());
+    }
     let version = active::load(table, workspace).await?.version;
     for (day, applied) in rolled_up(table, workspace, version, (first, older)).await? {
         take_up(table, workspace, day, &applied).await?;
@@ -95,7 +101,7 @@ pub async fn resolve(
     if some.is_empty() || !takes_events(catalog, workspace).await? {
         return Ok(resolved);
     }
-    let round = Round::begin(table, catalog, append, (workspace, version), now).await?;
+    let round = Round::begin(table, catalog, append, (workspace, version), turn, now).await?;
     let mut corrupt = None;
     loop {
         match round.resolve(some, &mut resolved).await {

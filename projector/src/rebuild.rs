@@ -133,6 +133,18 @@ pub async fn rebuild(
     Ok(rebuild.report)
 }
 
+/// Deletes what a rebuild that was broken off has left of the versions before the active one.
+///
+/// # Errors
+/// Those of the table.
+pub(crate) async fn delete_before_active(table: &dyn Table, workspace: &Id, pace: &Pace) -> Result<()> {
+    let found = active::load(table, workspace).await?;
+    match found.building.is_none() && found.oldest < found.version {
+        true => rebuild(table, workspace, pace, |_| ()).await.map(drop),
+        false => Ok(()),
+    }
+}
+
 struct Rebuild<'a> {
     table: &'a dyn Table,
     workspace: &'a Id,

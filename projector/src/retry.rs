@@ -127,6 +127,8 @@ pub async fn task(table: &dyn Table, catalog: &Catalog, letter: &Undone, now: Ti
             OfWorkspace::Pending => pending::check(table, workspace).await,
             OfWorkspace::Answers => catalog.owed_answers(workspace, now).await.map(|_| ()),
             OfWorkspace::Challenges => challenges::judge(table, catalog, workspace, now).await.map(|_| ()),
+            // Who looks for erasures goes on with it.
+            OfWorkspace::Erasure => catalog.open_erasures().await.map(|_| ()),
             OfWorkspace::Alerts => alert::judge(table, catalog, workspace, now).await.map(|_| ()),
             OfWorkspace::Digests => digest::tell_in(table, catalog, workspace, now).await.map(|_| ()),
         }

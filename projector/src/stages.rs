@@ -16,6 +16,7 @@ use fold::{
 };
 use log::{
     active,
+    erased::Turn,
     evaluated::{self, At},
     expired, key,
     projection::Applied,
@@ -142,15 +143,22 @@ pub async fn make_day(table: &dyn Table, day: &WorkspaceDay, now: Timestamp) -> 
         // Nothing was known at any of them.
         due.drain(..due.len() - 1);
     }
+    let turn = Turn::load(table, &day.workspace).await?;
+    if turn.is_rewriting {
+        return Ok(Made { waiting: 1, ..Made::default() });
+    }
     let version = active::load(table, &day.workspace).await?.version;
     let making = Making {
         table,
+        turn,
         version,
         day,
         skipped: dlq::skipped(table, version, day, SKIPPED).await?,
         definitions: adopt_definitions(table, &day.workspace).await?,
     };
     match making.all(&logs, &due).await {
+        // What was refused for that is made later.
+        Ok(made) if Turn::load(table, &day.workspace).await? != turn => Ok(Made { waiting: 1, ..made }),
         // Its events were deleted while they were read.
         Err(error)
             if error.kind() == ErrorKind::Incomplete
@@ -185,6 +193,7 @@ struct Due {
 /// The stages of a day while they are made.
 struct Making<'a> {
     table: &'a dyn Table,
+    turn: Turn,
     version: u32,
     day: &'a WorkspaceDay,
     skipped: Skipped,
@@ -230,7 +239,7 @@ impl Making<'_> {
 
     async fn write(&self, due: &Due, stage: &Stage) -> Result<u64> {
         let WorkspaceDay { workspace, day } = self.day;
-        staged::write(self.table, workspace, *day, due.age.hours, stage).await.map(u64::from)
+        staged::write(self.table, self.turn, (workspace, *day, due.age.hours), stage).await.map(u64::from)
     }
 
     fn covered(&self, heads: &Heads, known: &Definitions) -> Applied {

@@ -1,7 +1,7 @@
 //! One worker: it reads the shards that it has leases of, sweeps, and writes what is dirty.
 //!
-//! Five loops share a `Schedule`: the coordinator (`coordinator`) keeps the heartbeat and the
-//! leases and starts a reader for each shard, alert rules are judged (`alert`), what crossed is posted (`deliver`), the sweeper (`sweeper`) compares logs with
+//! Six loops share a `Schedule`: the coordinator (`coordinator`) keeps the heartbeat and the
+//! leases and starts a reader for each shard, alert rules are judged (`alert`), what crossed is posted (`deliver`), keys are erased (`erase`), the sweeper (`sweeper`) compares logs with
 //! rollups, and the workshop (`work`) folds and evaluates. Whatever they start ends with them, so
 //! dropping the future of [`Projector::run`] is a crash, and a crash at any point is harmless.
 
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 pub use crate::shared::Options;
 
 use crate::{
-    alert, coordinator::Coordinator, deliver, digest, executor, heartbeat, lease::SWEEP, lock::lock,
+    alert, coordinator::Coordinator, deliver, digest, erase, executor, heartbeat, lease::SWEEP, lock::lock,
     shared::Shared, sweeper,
 };
 
@@ -151,6 +151,7 @@ impl Projector {
                 alert::run(shared),
                 deliver::run(shared),
                 digest::run(shared),
+                erase::run::run(shared),
                 executor::run(shared),
             )
         };

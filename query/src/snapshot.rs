@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use catalog::{
     AnyEntity, New, NewEntity, SNAPSHOT_WORDS, SNAPSHOTS_OF, Snapshot, SnapshotContent, new::NewSnapshot,
 };
-use event::{Error, Id, Result};
+use event::{Error, Id, Result, Timestamp};
 use futures::{FutureExt, TryStreamExt};
 use log::{cut::Cut, key::EntityId};
 
@@ -104,8 +104,23 @@ impl Query {
             return Err(Error::not_found(format!("{at} is no snapshot")));
         };
         let request = request_of(&snapshot)?;
-        let Digested { digest, warnings, .. } = self.digest(&snapshot.workspace, &request).await?;
-        Ok(Verified { rows: digest.rows(), digest: digest.text(), snapshot, warnings })
+        let Digested { digest, mut warnings, .. } = self.digest(&snapshot.workspace, &request).await?;
+        let digest = (digest.rows(), digest.text());
+        if digest.1 != snapshot.content.digest {
+            warnings.extend(self.erased_since(&snapshot).await?);
+        }
+        Ok(Verified { rows: digest.0, digest: digest.1, snapshot, warnings })
+    }
+
+    /// Says that keys of events of the workspace were erased since a snapshot was made.
+    async fn erased_since(&self, snapshot: &Snapshot) -> Result<Option<String>> {
+        let erasures = self.catalog().erasures(&snapshot.workspace).await?;
+        let is_since = |at: Option<Timestamp>| at.is_none_or(|at| at >= snapshot.entity.created_at);
+        let since = erasures.iter().filter(|erasure| is_since(erasure.ended_at));
+        let rows: u64 = since.map(|erasure| erasure.rows).sum();
+        Ok((rows > 0).then(|| {
+            format!("the keys of {rows} events of the workspace were erased since the snapshot was made")
+        }))
     }
 
     /// Reads what is asked for in parts.

@@ -160,6 +160,10 @@ impl<L: Layer> Table for L {
         done(self, kept, self.below().transact(writes).await)
     }
 
+    async fn forget_deleted(&self) -> Result<()> {
+        self.below().forget_deleted().await
+    }
+
     fn engine_time(&self) -> Option<Timestamp> {
         self.below().engine_time()
     }

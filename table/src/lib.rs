@@ -319,6 +319,13 @@ pub trait Table: Debug + Send + Sync {
     /// [`MAX_TRANSACTION_WRITES`].
     async fn transact(&self, writes: Vec<Write>) -> Result<()>;
 
+    /// Leaves nothing, in what the engine keeps of the table on this machine, of what was deleted or written over before the
+    /// call: of a file also not in its log of writes. What other machines keep, such as backups, stays.
+    ///
+    /// # Errors
+    /// `Unavailable`, when others read what was there before, for longer than one waits; it may be called again.
+    async fn forget_deleted(&self) -> Result<()>;
+
     /// The time that the engine's own clock has reached for sure, without asking it; `None` while it
     /// has given none. Of DynamoDB it is the `Date` of an answer and what has passed since, so at most some
     /// seconds behind; of a file the clock that it was opened with. A caller whose own clock may be wrong

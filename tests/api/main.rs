@@ -21,6 +21,7 @@ mod deliveries;
 mod digest;
 mod drift;
 mod entities;
+mod erasure;
 mod estimates;
 mod explain;
 mod features;

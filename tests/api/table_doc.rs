@@ -18,6 +18,7 @@ use fold::{
 use ingest::json::read_ndjson;
 use log::{
     audit::{Author, Record},
+    erased::Turn,
     key::{self, DecisionId, EntityId, LogId, PendingSegment, Scope, Trail},
     key_filter::{self, At, Head},
     pending::{self, Decision, Looked},
@@ -246,7 +247,7 @@ async fn keep_stage(table: &Arc<dyn Table>, workspace: &event::Id) {
         left_out: [("o/00".to_owned(), 1)].into(),
         states: vec![fold::Evaluation::default().to_state()],
     };
-    staged::write(&**table, workspace, now().day(), 24, &stage).await.unwrap();
+    staged::write(&**table, Turn::default(), (workspace, now().day(), 24), &stage).await.unwrap();
     StagedUntil::write(&**table, workspace, None, now()).await.unwrap();
 }
 
@@ -277,7 +278,7 @@ async fn pend(table: &dyn Table, workspace: &event::Id) -> [Key; 3] {
     let id = DecisionId { segment: segment.clone(), number: 1 };
     let (judges, expired) = ([(1, now().micros())].into(), [].into());
     let decision = Decision { as_of: now(), judges, expired, after: [(judged, 17)].into() };
-    pending::decide(table, &id, &decision).await.unwrap();
+    pending::decide(table, Turn::default(), &id, &decision).await.unwrap();
     let mut waiting =
         pending::waiting(table, workspace, None, 1).await.unwrap().0.remove(0).1.after(&decision);
     waiting.looked = Some(Looked { at: now(), from: now().day(), of: 0xab, is_all: true });

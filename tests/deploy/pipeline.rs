@@ -22,7 +22,7 @@ use log::{
     key::{self, EntityId, Followed, Scope},
     layout, scan,
 };
-use projector::{Options, Projector, deliver::deliver, dlq, pending, rebuild, status, verify};
+use projector::{Options, Projector, deliver::deliver, dlq, erase, pending, rebuild, status, verify};
 use query::{Follow, FollowWords, PendingRequest, PendingWords, Request, What, Words};
 use table::{Condition, Item, Table, item::Value, sqlite::SqliteTable};
 use tests::{
@@ -258,6 +258,9 @@ async fn ingest(table: Arc<dyn Table>, clock: &Clock) -> Workspace {
         ingest.submit(&workspace, batch, None, Remember::Week).await.unwrap();
     }
     review(&ingest, &table, &workspace, clock).await;
+    let erased = ["a", "b", "c"].map(str::to_owned);
+    catalog.begin_erasure(workspace.id(), &erased, "a letter", now).await.unwrap();
+    assert_eq!(catalog.erasures(workspace.id()).await.unwrap().len(), 1);
     workspace
 }
 
@@ -335,6 +338,11 @@ async fn projector(
     let is_folded =
         || async { verify::verify(plain, workspace.id(), |_, _| {}).await.unwrap().faults.is_empty() };
     project(Arc::clone(&recorded), is_folded).await;
+    let open = catalog.open_erasures().await.unwrap();
+    let pace = erase::Pace { wait: Duration::ZERO, ..erase::Pace::new(Clock::system()) };
+    let (id, erasure) = &open[0];
+    let erased = erase::carry_out(&recorded, (id, erasure), &pace, &|_| ()).await.unwrap();
+    assert!(erased.rows > 0 && erased.items > 1, "{erased:?}");
 }
 
 /// Finds what pending outcomes judge, and appends them as the process of the projector does.

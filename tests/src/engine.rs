@@ -57,6 +57,19 @@ impl Fresh {
         Self { table: open(&folder, clock), folder: Some(Arc::new(folder)) }
     }
 
+    /// All bytes of the file and of what stands beside it; none, when the table is no file.
+    ///
+    /// # Panics
+    /// When they cannot be read.
+    pub fn file_bytes(&self) -> Vec<u8> {
+        let Some(folder) = &self.folder else { return Vec::new() };
+        let files = std::fs::read_dir(folder.path()).expect("the folder is there");
+        let bytes = |file: std::io::Result<std::fs::DirEntry>| {
+            std::fs::read(file.expect("a file").path()).expect("its bytes")
+        };
+        files.flat_map(bytes).collect()
+    }
+
     /// The same file, opened once more.
     ///
     /// # Panics

@@ -59,6 +59,10 @@ impl Table for ShortPages {
         self.inner.transact(writes).await
     }
 
+    async fn forget_deleted(&self) -> Result<()> {
+        self.inner.forget_deleted().await
+    }
+
     fn engine_time(&self) -> Option<Timestamp> {
         self.inner.engine_time()
     }

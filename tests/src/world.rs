@@ -22,7 +22,8 @@ pub struct World {
     pub counted: Arc<Counted>,
     /// The catalog in it.
     pub catalog: Catalog,
-    _fresh: Fresh,
+    /// The table itself.
+    pub fresh: Fresh,
 }
 
 impl World {
@@ -30,7 +31,7 @@ impl World {
     pub async fn on(engine: Engine) -> Self {
         let fresh = engine.fresh(Clock::system()).await;
         let counted = Arc::new(Counted::new(Arc::clone(&fresh.table)));
-        Self { catalog: Catalog::new(Arc::clone(&counted) as _), counted, _fresh: fresh }
+        Self { catalog: Catalog::new(Arc::clone(&counted) as _), counted, fresh }
     }
 
     /// The table, with the count.

@@ -78,6 +78,8 @@ const STEPS: [(&str, &str, &str); 64] = [
     ("PUT", "WORKSPACE/retention", r#"{"days":999N}"#),
     ("PUT", "WORKSPACE/settings", r#"{"primary_metric":"auc","board_days":N}"#),
     ("PUT", "WORKSPACE/quota", r#"{"rows_per_day":99999N}"#),
+    // One erasure goes on at a time, so one of the paths is called.
+    ("POST", "/v1/workspaces/credit/prod/erasures", r#"{"keys":["gone"],"reason":"a letter"}"#),
     ("POST", "WORKSPACE/definitions", r#"{"release":"v1","from":"2026-06-1N","threshold":0.N}"#),
     ("PUT", "WORKSPACE/promotion-gates", r#"{"model":"risk","environments":["liveN"],"min_n":9}"#),
     ("POST", "WORKSPACE/approvals", r#"{"release":"v1","environment":"liveN"}"#),

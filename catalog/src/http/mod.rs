@@ -19,6 +19,7 @@ mod consumer;
 mod demands;
 mod digest;
 mod entity;
+mod erasure;
 mod follow;
 mod judging;
 mod live;
@@ -40,6 +41,7 @@ pub use alert::{alert_rule_json, standing_json};
 pub use alert_test::{judged_day_json, test_window};
 pub use arena::{pair_json, rank_arena, refresh_arena, vote_schema};
 pub use entity::{created, instant, parent_kind};
+pub use erasure::erasure_json;
 pub use judging::{costs, judging};
 pub use promotion::{approval_json, gates_and_approvals, gates_json};
 pub use quota::{quota_json, quota_of, quota_schema};
@@ -108,6 +110,8 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
                     .add(retention::pin_operation(named), maintain(), retention::pin)
                     .add(quota::set_operation(named), Demand::workspace(Right::Admin), quota::set)
                     .add(quota::operation(named), read(), quota::show)
+                    .add(erasure::begin_operation(named), Demand::workspace(Right::Admin), erasure::begin)
+                    .add(erasure::list_operation(named), Demand::workspace(Right::Admin), erasure::list)
                     .add(settings::set_operation(named), maintain(), settings::set)
                     .add(settings::operation(named), read(), settings::show)
                     .add(settings::alert_operation(named), maintain(), settings::raise)
@@ -143,6 +147,7 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
         .schema("Delivery", webhook::delivery_schema())
         .schema("Digest", digest::told_schema())
         .schema("Consumer", consumer::consumer_schema())
+        .schema("Erasure", erasure::erasure_schema())
         .schema("Happening", live::happening_schema())
         .schema("Live", live::live_schema())
         .with_state(service)

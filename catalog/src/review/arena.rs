@@ -318,6 +318,12 @@ impl Catalog {
         (workspace, review): (&Id, &Id),
         items: impl IntoIterator<Item = (u32, &ReviewItem)>,
     ) -> Result<()> {
+        let items: Vec<_> = items.into_iter().collect();
+        // Before they are written: what is being erased is looked for in reviews later than that.
+        let erased = self.erased_keys(workspace, None).await?;
+        if items.iter().any(|(_, item)| erased.has(&item.key)) {
+            return Err(Error::conflict("a key of these predictions is being erased; make the review again"));
+        }
         let puts = items.into_iter().map(|(number, item)| {
             let at = ReviewItemId { workspace: workspace.clone(), review: review.clone(), number };
             async move { self.table.put(item.to_item(&at)?, Condition::Absent).await }

@@ -131,7 +131,7 @@ impl ReviewItem {
         digest
     }
 
-    pub(super) fn to_item(&self, at: &ReviewItemId) -> Result<Item> {
+    pub(crate) fn to_item(&self, at: &ReviewItemId) -> Result<Item> {
         let said = self.said.iter().map(said_value).collect::<Result<Vec<_>>>()?;
         let mut item = Item::new(key::review_item(at))
             .with("v", ITEM_VERSION)
@@ -163,7 +163,7 @@ impl ReviewItem {
         Ok(item)
     }
 
-    pub(super) fn from_item(item: &Item) -> Result<Self> {
+    pub(crate) fn from_item(item: &Item) -> Result<Self> {
         item.check_version(ITEM_VERSION)?;
         Ok(Self {
             ver: item.int("ver")?,

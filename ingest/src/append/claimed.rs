@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use event::{Error, Result};
+use event::{Error, Id, Kind, Result};
 
 use super::{
     Appender, Job, Remember,
@@ -14,6 +14,18 @@ use super::{
 use crate::batch::Parts;
 
 impl Appender {
+    /// Whether events with this digest were claimed under an idempotency key: what came of them was stored, or is completed by a retry.
+    pub(crate) async fn is_claimed(
+        &self,
+        workspace: &Id,
+        kind: Kind,
+        name: &str,
+        digest: &str,
+    ) -> Result<bool> {
+        let claims = Claims { table: &*self.table, workspace, kind, name };
+        Ok(claims.read().await?.is_some_and(|claim| claim.digest == digest))
+    }
+
     /// Appends a batch that has a claim; how many of its rows were missing.
     pub(super) async fn claimed(&self, mut job: Job<'_>, name: &str, parts: Parts) -> Result<usize> {
         let claims = Claims { table: &*self.table, workspace: job.workspace, kind: job.kind, name };

@@ -22,6 +22,7 @@ use super::{
     recent::Budget,
     times::{MAX_PUT, PUT_WITHIN, Times},
 };
+use crate::erased::{Erased, erased_rows, erased_since};
 
 /// How often an append may find its place taken before it gives up.
 const MAX_ATTEMPTS: u32 = 1_000;
@@ -42,6 +43,7 @@ const LINGER_WITHIN: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(super) struct Log {
     reader: LogReader,
+    erased: Arc<Erased>,
     times: Times,
     waiting: StdMutex<VecDeque<Waiting>>,
     arrived: Notify,
@@ -65,13 +67,14 @@ impl std::fmt::Debug for Waiting {
 impl Log {
     pub(super) fn new(
         id: LogId,
-        table: Arc<dyn Table>,
+        (table, erased): (Arc<dyn Table>, Arc<Erased>),
         times: Times,
         budget: Budget,
         meters: Arc<Meters>,
     ) -> Self {
         Self {
             reader: LogReader::new(id, table, budget),
+            erased,
             meters,
             times,
             waiting: StdMutex::default(),
@@ -195,11 +198,22 @@ impl Log {
                     Err(error) => return Err(error),
                 }
             }
+            let log = &self.reader.id;
+            let erased = self.erased.of(&log.workspace).await?;
+            missing.retain(|(at, entry, first)| {
+                let is_erased = erased_rows(&erased, log.kind, &entry.columns, *first).next().is_some();
+                turns[*at].end = is_erased.then(|| Err(erased_since()));
+                !is_erased
+            });
             if missing.is_empty() {
                 return Ok(());
             }
             let entries = missing.iter().map(|(_, entry, first)| (Arc::clone(entry), *first));
             let segments = pack(&self.reader.id, entries.collect()).await?;
+            // As late as can be: an erasure waits for what is put under what was known some seconds ago.
+            if !Arc::ptr_eq(&erased, &self.erased.of(&self.reader.id.workspace).await?) {
+                continue;
+            }
             let (written, result) = self.put(state, segments).await;
             for (at, entry, first) in missing {
                 let rows = written.get(&entry.batch).copied().unwrap_or_default();

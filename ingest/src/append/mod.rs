@@ -40,7 +40,7 @@ use std::{
     time::Duration,
 };
 
-use catalog::Lanes;
+use catalog::{Catalog, Lanes};
 use event::{Clock, Day, Error, Id, Kind, Result, Share, Timestamp};
 use log::{batch::BatchId, key::LogId};
 use table::Table;
@@ -54,7 +54,10 @@ use self::{
     recent::Budget,
     times::Times,
 };
-use crate::batch::{Batch, Part, Parts};
+use crate::{
+    batch::{Batch, Part, Parts},
+    erased::Erased,
+};
 
 pub use self::{chunk::ChunkRows, times::MAX_SKEW_SECONDS};
 
@@ -108,6 +111,7 @@ pub struct Appender {
     table: Arc<dyn Table>,
     times: Times,
     places: Places,
+    pub(crate) erased: Arc<Erased>,
     logs: Mutex<Logs>,
     most_logs: usize,
     budget: Budget,
@@ -159,10 +163,12 @@ impl Appender {
     fn with(table: Arc<dyn Table>, times: Times) -> Self {
         let meters = Arc::<Meters>::default();
         let places = Places::new(Arc::clone(&table), times.clone(), Arc::clone(&meters));
+        let erased = Arc::new(Erased::new(Catalog::new(Arc::clone(&table))));
         Self {
             table,
             times,
             places,
+            erased,
             logs: Mutex::default(),
             most_logs: MAX_KNOWN_LOGS,
             budget: Budget::default(),
@@ -323,7 +329,7 @@ impl Appender {
         let new = || {
             let (table, times) = (Arc::clone(&self.table), self.times.clone());
             let (budget, meters) = (self.budget.clone(), Arc::clone(&self.meters));
-            Arc::new(Log::new(id.clone(), table, times, budget, meters))
+            Arc::new(Log::new(id.clone(), (table, Arc::clone(&self.erased)), times, budget, meters))
         };
         Arc::clone(logs.known.entry(id.clone()).or_insert_with(new))
     }

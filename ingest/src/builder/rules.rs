@@ -7,6 +7,7 @@ use event::{
     Day, Id, Task,
     fields::{Rule, plain_label},
     id::check_name,
+    surrogate::{SURROGATE_PREFIX, is_surrogate},
 };
 
 use crate::limits::{MAX_EVENT_ID_BYTES, MAX_KEY_BYTES};
@@ -27,7 +28,7 @@ pub(crate) fn plain(rule: Rule, text: &str) -> Cow<'_, str> {
 #[inline]
 pub(crate) fn check(rule: Rule, text: &str) -> Result<(), String> {
     match rule {
-        Rule::Key if !text.is_empty() && text.len() <= MAX_KEY_BYTES => Ok(()),
+        Rule::Key if !text.is_empty() && text.len() <= MAX_KEY_BYTES && !is_surrogate(text) => Ok(()),
         _ => check_slowly(rule, text),
     }
 }
@@ -41,6 +42,9 @@ fn check_slowly(rule: Rule, text: &str) -> Result<(), String> {
         });
     }
     match rule {
+        Rule::Key if is_surrogate(text) => {
+            Err(format!("begins with `{SURROGATE_PREFIX}`, as only what stands for erased keys does"))
+        }
         Rule::Name => check_name(text).map_err(|error| error.to_string()),
         Rule::Action if Action::from_name(text).is_none() => {
             Err(format!("`{text}` is none of {}", Action::ALL.map(Action::name).join(", ")))

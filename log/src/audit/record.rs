@@ -20,7 +20,7 @@ const MAX_ATTRIBUTE_BYTES: usize = 2 * 1024;
 
 /// Attributes that say nothing of what people decide: the form of the item, its place in indexes, when it is used, and what
 /// is counted.
-const UNTOLD: [&str; 12] = [
+const UNTOLD: [&str; 18] = [
     "v",
     "ver",
     "updated_at",
@@ -33,6 +33,13 @@ const UNTOLD: [&str; 12] = [
     "spent_at",
     "followers",
     "expires_at",
+    // Of an erasure: keys that are erased, and how far it is.
+    "erases",
+    "phase",
+    "left",
+    "beats",
+    "progress",
+    "cleared_at",
 ];
 
 /// The SHA-256 of a record.

@@ -35,6 +35,8 @@ pub(super) enum Subject {
     Review(Id, String),
     /// Which version of the projections of a workspace is read.
     Projections(Id),
+    /// An erasure of keys of a workspace.
+    Erasure(Id, Id),
 }
 
 /// The key of a setting of a workspace.
@@ -88,6 +90,9 @@ impl Subject {
         if let Some((workspace, name)) = key::parse_review(key) {
             return Some(Self::Review(workspace, name.to_owned()));
         }
+        if let Some((workspace, id)) = key::parse_erasure(key) {
+            return Some(Self::Erasure(workspace, id));
+        }
         let workspace = key::parse_workspace_page(&key.pk)?;
         let name = SETTINGS.iter().find(|(of, _)| of(&workspace) == *key).map(|(_, name)| *name)?;
         Some(Self::Setting(workspace, name))
@@ -119,7 +124,8 @@ impl Subject {
             | Self::Review(id, _)
             | Self::Experiment(id, _)
             | Self::Run(id, _)
-            | Self::Projections(id) => Trail::Workspace(id.clone()),
+            | Self::Projections(id)
+            | Self::Erasure(id, _) => Trail::Workspace(id.clone()),
             Self::Grant(..) | Self::Member(..) | Self::Token | Self::Session | Self::Follow(..) => {
                 Trail::Server
             }
@@ -140,6 +146,7 @@ impl Subject {
             Self::Follow(..) => ["begin", "change", "end"],
             Self::Alert(..) => ["raise", "change", "delete"],
             Self::Letter(..) => ["stop", "skip", "retry"],
+            Self::Erasure(..) => ["begin", "end", "forget"],
             Self::Projections(_) => {
                 match after.is_some_and(|item| item.attributes.contains_key("building")) {
                     true => ["begin", "begin", "begin"],
@@ -172,6 +179,7 @@ impl Subject {
             Self::Letter(..) => "dlq",
             Self::Review(..) => "review",
             Self::Projections(_) => "rebuild",
+            Self::Erasure(..) => "erasure",
         }
     }
 
@@ -180,6 +188,7 @@ impl Subject {
         match self {
             Self::Entity(entity) => entity.to_string(),
             Self::Experiment(_, id) => id.clone(),
+            Self::Erasure(_, id) => id.to_string(),
             Self::Run(_, run) => run.to_string(),
             Self::Member(group, user) => {
                 format!("{} {}", EntityId::Group(group.clone()), EntityId::User(user.clone()))

@@ -247,6 +247,10 @@ where
         }
     }
 
+    async fn forget_deleted(&self) -> Result<()> {
+        self.below.forget_deleted().await
+    }
+
     fn engine_time(&self) -> Option<Timestamp> {
         self.below.engine_time()
     }

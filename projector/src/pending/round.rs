@@ -10,6 +10,7 @@ use evaluate::latest::{Answer, Looking, question};
 use event::{Columns, Day, Error, ErrorKind, Id, Result, Timestamp, Window};
 use fold::latest::Asked;
 use log::{
+    erased::Turn,
     expired,
     key::{DecisionId, PendingSegment},
     pending::{self, Decision, Looked, WAITS_DAYS, Waiting},
@@ -38,6 +39,7 @@ pub(super) struct Round<'a> {
     append: &'a dyn Append,
     workspace: &'a Id,
     version: u32,
+    turn: Turn,
     as_of: Timestamp,
     now: Timestamp,
     /// From this day on it was seen what predictions there are.
@@ -68,12 +70,14 @@ impl<'a> Round<'a> {
         catalog: &'a Catalog,
         append: &'a dyn Append,
         (workspace, version): (&'a Id, u32),
+        turn: Turn,
         now: Timestamp,
     ) -> Result<Self> {
         let as_of = closed(table, now);
         let first = now.plus_seconds(-SEEN_DAYS * DAY_SECONDS).day();
         let is_quiet = false;
-        let round = Self { table, catalog, append, workspace, version, as_of, now, first, of: 0, is_quiet };
+        let round =
+            Self { table, catalog, append, workspace, version, turn, as_of, now, first, of: 0, is_quiet };
         round.seen().await
     }
 
@@ -224,7 +228,7 @@ impl<'a> Round<'a> {
                 _ => self.append.bounds(self.workspace, outcomes).await?,
             };
             let decision = Decision { after, ..decision };
-            if !pending::decide(self.table, &id, &decision).await?
+            if !pending::decide(self.table, self.turn, &id, &decision).await?
                 || self.carry_out(&id, &decision, &columns, &mut waiting).await?.is_err()
             {
                 return Ok(Err(Overtaken));

@@ -118,6 +118,11 @@ impl Table for DynamoTable {
         self.transact_all(&writes).await
     }
 
+    async fn forget_deleted(&self) -> Result<()> {
+        // It keeps nothing here.
+        Ok(())
+    }
+
     fn engine_time(&self) -> Option<Timestamp> {
         self.client.dates.now()
     }

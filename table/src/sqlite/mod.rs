@@ -96,7 +96,7 @@ impl SqliteTable {
         check::check_writes(&writes)?;
         let bytes = writes.iter().map(check::write_bytes).sum();
         let writes = writes.into_iter().map(Prepared::new).collect::<Result<_>>()?;
-        self.writer.write(Request { writes, until }, bytes).await
+        self.writer.write(Request { writes, until, forgets: false }, bytes).await
     }
 
     async fn read_changes(&self, from: &Position) -> Result<Changes> {
@@ -146,6 +146,10 @@ impl Table for SqliteTable {
 
     async fn transact(&self, writes: Vec<Write>) -> Result<()> {
         self.write_all(writes, None).await
+    }
+
+    async fn forget_deleted(&self) -> Result<()> {
+        self.writer.write(Request { forgets: true, ..Request::default() }, 0).await
     }
 
     fn engine_time(&self) -> Option<Timestamp> {

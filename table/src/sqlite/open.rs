@@ -91,6 +91,8 @@ fn connect(path: &Path, create: Create, busy: Duration) -> Attempt<Connection> {
     connection.pragma_update(None, "page_size", PAGE_BYTES)?;
     // A commit returns when it is on the disk.
     connection.pragma_update(None, "synchronous", "FULL")?;
+    // What is deleted or written over is overwritten with zeros, so nothing is left of it in pages that nothing uses.
+    connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     connection.pragma_update(None, "journal_size_limit", CHECKPOINT_PAGES * PAGE_BYTES)?;
     // Another program may have changed the schema of the file, so functions in it are not trusted to run.
@@ -154,6 +156,19 @@ fn turn_on_wal(connection: &Connection, path: &Path) -> Attempt<()> {
             }
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+/// Writes the whole log of writes back into the file and empties it.
+///
+/// # Errors
+/// `Unavailable`, when readers of older states are in its way for too long.
+pub(super) fn empty_wal(connection: &Connection) -> Attempt<()> {
+    let is_blocked =
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0))?;
+    match is_blocked {
+        false => Ok(()),
+        true => Err(Error::unavailable("others still read what was deleted; try again").into()),
     }
 }
 

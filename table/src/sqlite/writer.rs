@@ -24,6 +24,7 @@ use tokio::{
 
 use super::{
     fault::{Attempt, Fault},
+    open,
     upkeep::Upkeep,
     write::{self, Prepared},
 };
@@ -47,11 +48,13 @@ pub(super) struct Request {
     pub(super) writes: Vec<Prepared>,
     /// After this nothing of it may be written.
     pub(super) until: Option<Instant>,
+    /// Whether it asks that the log of writes keeps nothing once it is answered.
+    pub(super) forgets: bool,
 }
 
 impl From<Vec<Prepared>> for Request {
     fn from(writes: Vec<Prepared>) -> Self {
-        Self { writes, until: None }
+        Self { writes, until: None, forgets: false }
     }
 }
 
@@ -201,10 +204,19 @@ impl Worker {
     }
 
     fn answer(&mut self, mut group: Vec<Job>) {
-        let requests = group.iter_mut().map(|job| mem::take(&mut job.request)).collect();
+        let requests: Vec<Request> = group.iter_mut().map(|job| mem::take(&mut job.request)).collect();
+        let forgets: Vec<bool> = requests.iter().map(|request| request.forgets).collect();
         let began = Instant::now();
-        let committed = self.commit(requests);
+        let mut committed = self.commit(requests);
         self.meters.seconds.record(began.elapsed());
+        if forgets.contains(&true)
+            && let Ok(results) = &mut committed
+        {
+            let emptied = open::empty_wal(&self.connection).map_err(|fault| fault.at(&self.path));
+            for (result, _) in results.iter_mut().zip(forgets).filter(|(_, forgets)| *forgets) {
+                *result = emptied.clone();
+            }
+        }
         match committed {
             Ok(results) => {
                 self.commits.send_modify(|commits| *commits += 1);
@@ -232,7 +244,7 @@ impl Worker {
         // It may have waited long for its turn.
         let begun = Instant::now();
         let mut results = Vec::with_capacity(requests.len());
-        for Request { writes, until } in requests {
+        for Request { writes, until, .. } in requests {
             if let Some(first) = writes.first().filter(|_| until.is_some_and(|until| begun >= until)) {
                 results.push(Err(too_late(first.key())));
                 continue;

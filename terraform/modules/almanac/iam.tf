@@ -47,6 +47,9 @@ locals {
   review_keys = ["${local.workspace}/review"]
   judged_keys = ["${local.workspace}/review/${local.id}", "${local.workspace}/reviewer/*"]
 
+  # Which keys are erased: digests of them, and how far each erasure is. What is decided of events demands that nobody is at it.
+  erased_keys = ["${local.workspace}/erased"]
+
   # The log, and the markers of its batches.
   log_keys = ["${local.workspace}/day", "${local.workspace}/batch", "${local.workspace}/batch/??"]
 
@@ -126,6 +129,19 @@ data "aws_iam_policy_document" "ingest" {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
       values   = concat(local.review_keys, ["${local.workspace}/audit"])
+    }
+  }
+
+  # An erasure is begun together with the digests of its keys and its record in the trail.
+  statement {
+    sid       = "BeginErasures"
+    actions   = ["dynamodb:PutItem"]
+    resources = [aws_dynamodb_table.this.arn]
+
+    condition {
+      test     = "ForAllValues:StringLike"
+      variable = "dynamodb:LeadingKeys"
+      values   = concat(local.erased_keys, ["${local.workspace}/audit"])
     }
   }
 
@@ -222,7 +238,7 @@ data "aws_iam_policy_document" "projector" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = concat(local.projection_keys, local.record_keys, ["${local.workspace}/audit", "${local.workspace}/expired", "sys/layout"])
+      values   = concat(local.projection_keys, local.record_keys, local.erased_keys, ["${local.workspace}/audit", "${local.workspace}/expired", "sys/layout"])
     }
   }
 
@@ -236,6 +252,20 @@ data "aws_iam_policy_document" "projector" {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
       values   = concat(local.judged_keys, ["${local.workspace}/day"])
+    }
+  }
+
+  # Keys are erased: segments are written again without them, together with how far the erasure is; so are answers of reviews, and it is
+  # shown that somebody is at it.
+  statement {
+    sid       = "Erase"
+    actions   = ["dynamodb:PutItem", "dynamodb:UpdateItem"]
+    resources = [aws_dynamodb_table.this.arn]
+
+    condition {
+      test     = "ForAllValues:StringLike"
+      variable = "dynamodb:LeadingKeys"
+      values   = concat(local.erased_keys, ["${local.workspace}/day", "${local.workspace}/reviewer/*", "${local.workspace}/audit"])
     }
   }
 

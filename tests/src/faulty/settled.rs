@@ -180,6 +180,10 @@ impl Table for Settled {
         if is_made { Ok(()) } else { Err(failed.error) }
     }
 
+    async fn forget_deleted(&self) -> Result<()> {
+        repeat(|| self.inner.forget_deleted()).await
+    }
+
     fn engine_time(&self) -> Option<Timestamp> {
         self.inner.engine_time()
     }

@@ -20,8 +20,9 @@ pub(super) const EXEMPT: [(&str, &str, &str); 8] = [
     ("POST", "/v1/workspaces/{workspace}/reviews/next", HAS_ITEM),
 ];
 
-/// What is tried by another test, since it ends what the steps are about, or needs a session or an item of a review.
-pub(super) const ELSEWHERE: [(&str, &str); 7] = [
+/// What is tried by another test, since it ends what the steps are about, needs a session or an item of a review, or may be done once at a time.
+pub(super) const ELSEWHERE: [(&str, &str); 8] = [
+    ("POST", "/v1/workspaces/{workspace}/erasures"),
     ("POST", "/v1/workspaces/{category}/{name}/reviews/answers"),
     ("POST", "/v1/workspaces/{workspace}/reviews/answers"),
     ("DELETE", "/v1/session"),

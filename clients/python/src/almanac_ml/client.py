@@ -1030,6 +1030,21 @@ class Workspace:
         """Deletes a review. Its items are served no more; outcomes that were appended stay."""
         self.client.transport.request("DELETE", self._url("reviews"), params={"review": name})
 
+    def erase(self, keys: Sequence[str], *, reason: str) -> Dict[str, Any]:
+        """Takes keys out of all that is stored of the workspace, for good, and has events of them refused from now on.
+
+        A projector carries it out; ``erasures`` tells how far it is. Scores, labels and values of the events stay, under
+        surrogates by chance; their tags, features and texts go. The reason stays, so it must not have a key in it.
+        """
+        begun: Dict[str, Any] = self._post(self._url("erasures"), {"keys": list(keys), "reason": reason}).json()
+        return begun
+
+    def erasures(self) -> List[Dict[str, Any]]:
+        """The latest erasures of the workspace, the last one first, with how far each is."""
+        answer = self.client.transport.request("GET", self._url("erasures"))
+        erasures: List[Dict[str, Any]] = answer.json()["erasures"]
+        return erasures
+
     def _ensure(self, path: str, body: Mapping[str, Any]) -> None:
         try:
             self._post(path, body)

@@ -1,0 +1,231 @@
+//! By what erased keys are known: digests with a secret of the workspace. Without the secret nobody can tell of a digest which key it is of, or
+//! try keys; and the secret stands in the table alone.
+
+use std::{collections::HashSet, sync::Arc};
+
+use event::{Error, Id, Result, id::random_letters};
+use hmac::{Hmac, KeyInit, Mac};
+use log::{
+    erased::{OPEN, REWRITING, Turn},
+    key,
+};
+use sha2::Sha256;
+use table::{Condition, Item, Query, Table, Write, query_all};
+
+/// Version of the item, and of a page of digests.
+const ITEM_VERSION: i64 = 1;
+
+/// How many bytes a digest has: so many that no two keys have one.
+const DIGEST_BYTES: usize = 16;
+
+/// How many digests a page has at most: 64 KiB.
+const PAGE_KEYS: usize = 4_096;
+
+/// The most keys that are erased in a workspace.
+pub const MAX_ERASED_KEYS: usize = 64 * PAGE_KEYS;
+
+/// How many letters the secret has: 256 bits.
+const SECRET_LETTERS: usize = 43;
+
+type Digest = [u8; DIGEST_BYTES];
+
+/// The keys that were erased in a workspace.
+#[derive(Debug, Default)]
+pub struct ErasedKeys {
+    /// How many there are.
+    count: u64,
+    /// Makes digests by the secret of the workspace.
+    mac: Option<Hmac<Sha256>>,
+    digests: HashSet<Digest>,
+}
+
+impl ErasedKeys {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.digests.is_empty()
+    }
+
+    /// Whether a key was erased.
+    pub fn has(&self, key: &str) -> bool {
+        self.mac.as_ref().is_some_and(|mac| self.digests.contains(&digest(mac, key)))
+    }
+
+    /// Those of a workspace: one read, and more where some were erased since `known` was read.
+    pub(super) async fn load(
+        table: &dyn Table,
+        workspace: &Id,
+        known: Option<Arc<Self>>,
+    ) -> Result<Arc<Self>> {
+        let head = Known::load(table, workspace).await?;
+        if let Some(known) = known.filter(|known| known.count == head.count) {
+            return Ok(known);
+        }
+        let mut digests = HashSet::new();
+        if head.count > 0 {
+            for page in query_all(table, Query::table(key::erased_pages(workspace))).await? {
+                digests.extend(digests_of(&page)?);
+            }
+        }
+        if (digests.len() as u64) < head.count {
+            return Err(Error::corrupt(format!("digests of erased keys of {workspace} are missing")));
+        }
+        let mac = (head.count > 0).then(|| mac(&head.secret)).transpose()?;
+        Ok(Arc::new(Self { count: head.count, mac, digests }))
+    }
+}
+
+fn mac(secret: &str) -> Result<Hmac<Sha256>> {
+    Hmac::new_from_slice(secret.as_bytes()).map_err(|_| Error::corrupt("the secret of erased keys is none"))
+}
+
+fn digest(mac: &Hmac<Sha256>, key: &str) -> Digest {
+    let mut mac = mac.clone();
+    mac.update(key.as_bytes());
+    let mut digest = Digest::default();
+    digest.copy_from_slice(&mac.finalize().into_bytes()[..DIGEST_BYTES]);
+    digest
+}
+
+fn digests_of(page: &Item) -> Result<Vec<Digest>> {
+    page.check_version(ITEM_VERSION)?;
+    let bytes = page.bytes("data")?;
+    let (digests, rest) = bytes.as_chunks::<DIGEST_BYTES>();
+    match rest.is_empty() {
+        true => Ok(digests.to_vec()),
+        false => Err(page.corrupt("`data` is not digests")),
+    }
+}
+
+/// The item of what was erased.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    turn: Turn,
+    /// How many keys were erased.
+    count: u64,
+    secret: String,
+    /// The erasure that goes on.
+    pub(super) open: Option<Id>,
+}
+
+impl Known {
+    pub(super) async fn load(table: &dyn Table, workspace: &Id) -> Result<Self> {
+        let Some(item) = table.get(&key::erased(workspace)).await? else { return Ok(Self::default()) };
+        item.check_version(ITEM_VERSION)?;
+        let open = item.optional_text(OPEN).map(Id::parse).transpose();
+        Ok(Self {
+            turn: Turn::of(&item)?,
+            count: u64::try_from(item.int("n")?).map_err(|_| item.corrupt("`n` is no count"))?,
+            secret: item.text("secret")?.to_owned(),
+            open: open.map_err(|_| item.corrupt("`open` is no id"))?,
+        })
+    }
+
+    /// The write that puts it in the place of what was read.
+    fn put(&self, workspace: &Id, is_rewriting: bool) -> Write {
+        let item = Item::new(key::erased(workspace))
+            .with("v", ITEM_VERSION)
+            .with("ver", self.turn.ver + 1)
+            .with("n", self.count as i64)
+            .with("secret", self.secret.as_str());
+        let item = match &self.open {
+            Some(id) => item.with(OPEN, id.as_str()),
+            None => item,
+        };
+        let item = if is_rewriting { item.with(REWRITING, 1) } else { item };
+        Write::Put(item, Condition::unchanged(self.turn.ver))
+    }
+
+    /// The same, while events are being written again or not, with its erasure or without.
+    pub(super) fn turned(mut self, workspace: &Id, is_rewriting: bool, is_open: bool) -> Write {
+        self.open = self.open.filter(|_| is_open);
+        self.put(workspace, is_rewriting)
+    }
+
+    /// The writes that note some keys as erased, and the erasure that goes on.
+    ///
+    /// # Errors
+    /// `TooLarge`, when too many were erased; those of the table, and `Corrupt`.
+    pub(super) async fn with(
+        mut self,
+        table: &dyn Table,
+        workspace: &Id,
+        keys: &[String],
+        open: &Id,
+    ) -> Result<Vec<Write>> {
+        if self.secret.is_empty() {
+            self.secret = random_letters(SECRET_LETTERS);
+        }
+        self.open = Some(open.clone());
+        let items = query_all(table, Query::table(key::erased_pages(workspace))).await?;
+        let pages = items.iter().map(digests_of).collect::<Result<Vec<_>>>()?;
+        let known: HashSet<&Digest> = pages.iter().flatten().collect();
+        let mac = mac(&self.secret)?;
+        let mut new: Vec<Digest> = keys.iter().map(|key| digest(&mac, key)).collect();
+        new.sort_unstable();
+        new.dedup();
+        new.retain(|digest| !known.contains(digest));
+        self.count += new.len() as u64;
+        if self.count > MAX_ERASED_KEYS as u64 {
+            return Err(Error::too_large(format!(
+                "at most {MAX_ERASED_KEYS} keys are erased in a workspace"
+            )));
+        }
+        let mut writes = Vec::new();
+        let mut at = pages.len().saturating_sub(1);
+        while !new.is_empty() {
+            let mut page = pages.get(at).cloned().unwrap_or_default();
+            let room = PAGE_KEYS.saturating_sub(page.len()).min(new.len());
+            page.extend(new.drain(..room));
+            if room > 0 {
+                let ver = items.get(at).map_or(Ok(0), |item| item.int("ver"))?;
+                let item = Item::new(key::erased_page(workspace, at as u32)).with("v", ITEM_VERSION);
+                let item = item.with("ver", ver + 1).with("data", page.concat());
+                writes.push(Write::Put(item, Condition::unchanged(ver)));
+            }
+            at += 1;
+        }
+        writes.push(self.put(workspace, false));
+        Ok(writes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::{Clock, Timestamp};
+    use table::sqlite::SqliteTable;
+
+    use super::*;
+
+    /// What is stored of an erased key: it is refused for good.
+    #[test]
+    fn golden_digest() {
+        let hex: String =
+            digest(&mac("secret").unwrap(), "loan-17").iter().map(|byte| format!("{byte:02x}")).collect();
+        insta::assert_snapshot!(hex);
+    }
+
+    #[tokio::test]
+    async fn keys_are_known_once_on_as_many_pages_as_they_take() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+        let workspace = Id::new(Timestamp::default());
+        let note = async |keys: &[String]| {
+            let known = Known::load(&table, &workspace).await.unwrap();
+            let writes = known.with(&table, &workspace, keys, &workspace).await.unwrap();
+            table.transact(writes).await.unwrap();
+        };
+        let known = ErasedKeys::load(&table, &workspace, None).await.unwrap();
+        assert!(known.is_empty() && !known.has("key-0"));
+        let keys: Vec<String> = (0..PAGE_KEYS + 10).map(|n| format!("key-{n}")).collect();
+        note(&keys[..3]).await;
+        note(&keys[1..]).await;
+        note(&keys[..5]).await;
+        let all = ErasedKeys::load(&table, &workspace, Some(known)).await.unwrap();
+        assert_eq!((all.count, all.digests.len()), (keys.len() as u64, keys.len()));
+        assert!(keys.iter().all(|key| all.has(key)) && !all.has("key"));
+        let again = ErasedKeys::load(&table, &workspace, Some(Arc::clone(&all))).await.unwrap();
+        assert!(Arc::ptr_eq(&again, &all), "nothing is read again");
+        let pages = query_all(&table, Query::table(key::erased_pages(&workspace))).await.unwrap();
+        assert_eq!(pages.len(), 2);
+    }
+}

@@ -1,0 +1,86 @@
+//! Erased keys in reviews: items name the prediction that is judged by its key, and so do the answers of reviewers.
+
+use std::collections::BTreeSet;
+
+use event::{Id, Result};
+use log::{
+    erased::Surrogates,
+    key::{self, EntityKind, ReviewItemId},
+};
+use table::{Condition, Query, Update, Write, query_all, unless_overtaken};
+
+use crate::{Catalog, create::BUSY, review::ReviewItem};
+
+/// The attribute of an item and of an answer that holds the key.
+const KEY: &str = "key";
+
+impl Catalog {
+    /// Puts surrogates in the place of keys in the reviews of a workspace, and takes the tags of their predictions away; how many items and
+    /// answers it wrote.
+    ///
+    /// # Errors
+    /// Those of the table, and `Corrupt`. It may be called again.
+    pub async fn erase_in_reviews(&self, workspace: &Id, surrogates: &Surrogates) -> Result<u64> {
+        let mut written = 0;
+        let mut reviewers = BTreeSet::new();
+        for review in self.reviews(workspace).await? {
+            for (number, item) in self.review_items(workspace, &review.id).await? {
+                let known = item.answer.iter().map(|answer| &answer.reviewer);
+                reviewers.extend(known.chain(item.lease.iter().map(|lease| &lease.reviewer)).cloned());
+                let at = ReviewItemId { workspace: workspace.clone(), review: review.id.clone(), number };
+                written += u64::from(self.erase_in_item(&at, item, surrogates).await?);
+            }
+            let turns = Query::table(key::review_turns(workspace, &review.id)).only(&["v"]);
+            for turn in query_all(&*self.table, turns).await? {
+                reviewers.extend(key::parse_review_turn(&turn.key).map(str::to_owned));
+            }
+        }
+        // Answers stay when their review is deleted.
+        for kind in [EntityKind::User, EntityKind::System] {
+            let names = self.every(kind, None).await?.into_iter().map(|any| any.entity().name.clone());
+            reviewers.extend(names.map(|name| format!("{kind}:{name}")));
+        }
+        for reviewer in reviewers {
+            written += self.erase_in_answers(workspace, &reviewer, surrogates).await?;
+        }
+        Ok(written)
+    }
+
+    async fn erase_in_item(
+        &self,
+        at: &ReviewItemId,
+        mut item: ReviewItem,
+        surrogates: &Surrogates,
+    ) -> Result<bool> {
+        let mut tries = BUSY.tries();
+        loop {
+            tries.next().await?;
+            let Some(surrogate) = surrogates.get(&item.key) else { return Ok(false) };
+            let before = Condition::Equals("ver", item.ver.into());
+            let sides = item.sides.as_ref().map(|_| Default::default());
+            let (ver, key) = (item.ver + 1, surrogate.clone());
+            let erased = ReviewItem { ver, key, tags: [].into(), sides, ..item };
+            if unless_overtaken(self.table.put(erased.to_item(at)?, before).await)?.is_some() {
+                return Ok(true);
+            }
+            match self.table.get(&key::review_item(at)).await? {
+                Some(now) => item = ReviewItem::from_item(&now)?,
+                None => return Ok(false),
+            }
+        }
+    }
+
+    async fn erase_in_answers(&self, workspace: &Id, reviewer: &str, surrogates: &Surrogates) -> Result<u64> {
+        let all = key::all_given_answers(workspace, reviewer);
+        let mut written = 0;
+        for answer in query_all(&*self.table, Query::table(all).only(&["v", KEY])).await? {
+            let Some(surrogate) = answer.optional_text(KEY).and_then(|key| surrogates.get(key)) else {
+                continue;
+            };
+            let update = Update::new(answer.key.clone(), Condition::Exists).set(KEY, surrogate.as_str());
+            let update = Write::Update(update);
+            written += u64::from(unless_overtaken(self.table.transact(vec![update]).await)?.is_some());
+        }
+        Ok(written)
+    }
+}

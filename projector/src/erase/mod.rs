@@ -1,0 +1,190 @@
+//! Carries out erasures ([`catalog::Erasure`]): takes keys out of a workspace, so that nothing has them any more.
+//!
+//! An erasure goes from phase to phase, each of which is written down under the condition that nobody else was quicker. So it may be broken
+//! off anywhere and carried out further by anybody:
+//! 1. *Waiting*: no service stores events of the keys any more ([`catalog::ERASURE_WAIT_SECONDS`]).
+//! 2. *Looking*: all segments are read, and the days are noted that have one of the keys ([`look`]). Now the lanes are known, and
+//!    surrogates are drawn.
+//! 3. *Rewriting*: the segments of these days are written again, and items of reviews ([`rewrite`]). A transaction holds segments and how far the
+//!    erasure is, so each segment is written again once. Meanwhile nothing is decided of the events of the workspace ([`log::erased::Turn`]).
+//! 4. *Folding*: all that is folded of the events is folded again into the next version of the projections ([`mod@crate::rebuild`]), where
+//!    nothing has seen the keys, or the tags and features that went with them; the version before is deleted.
+//! 5. *Clearing*: the erasure itself forgets the keys, and the engine what was deleted.
+
+mod look;
+mod rewrite;
+pub(crate) mod run;
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use catalog::{Catalog, ERASURE_WAIT_SECONDS, Erasure, ErasurePhase};
+use event::{Clock, Error, ErrorKind, Id, Result, surrogate::surrogate_of};
+use log::active;
+use table::{Policy, Table};
+use tokio::time::{interval, sleep};
+
+use crate::rebuild::{self, rebuild};
+
+/// How often somebody who carries out an erasure shows that.
+const BEAT_EVERY: Duration = Duration::from_secs(15);
+
+/// How long to wait before the engine is asked again to forget what was deleted, and how often in a row.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+const MAX_RETRIES: usize = 60;
+
+/// How an erasure is carried out.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    /// How long to wait until no service stores events of the keys; less than [`ERASURE_WAIT_SECONDS`] is right only where nothing is appended.
+    pub wait: Duration,
+    /// The share of the time in which it folds, above 0 and at most 1.
+    pub share: f64,
+    /// Tells the time.
+    pub clock: Clock,
+}
+
+impl Pace {
+    /// The usual one.
+    pub fn new(clock: Clock) -> Self {
+        Self { wait: Duration::from_secs(ERASURE_WAIT_SECONDS), share: 1.0, clock }
+    }
+}
+
+/// Carries out an erasure, or goes on with it, to its end; `tell` gets it after each step.
+///
+/// # Errors
+/// `NotFound`, when there is none of this id; `Corrupt`, when the events cannot be folded again ([`rebuild`]); those of the table. It may be
+/// called again at any time.
+pub async fn carry_out(
+    table: &Arc<dyn Table>,
+    (workspace, id): (&Id, &Id),
+    pace: &Pace,
+    tell: &(dyn Fn(&Erasure) + Sync),
+) -> Result<Erasure> {
+    let catalog = Catalog::new(Arc::clone(table));
+    let carrying = Carrying { table: &**table, catalog: &catalog, pace };
+    let mut tries = Policy::of(&"an erasure").tries();
+    let mut before = None;
+    loop {
+        let erasure = catalog.erasure(workspace, id).await?;
+        // Who is overtaken again and again gives up; who moves on does not.
+        if before.replace(erasure.ver) == Some(erasure.ver) {
+            tries.next().await?;
+        } else {
+            tries = Policy::of(&"an erasure").tries();
+        }
+        tell(&erasure);
+        if erasure.phase == ErasurePhase::Done {
+            return Ok(erasure);
+        }
+        match carrying.beating(&erasure, carrying.step(erasure.clone())).await {
+            Err(error) if error.is_conflict() => tries.next().await?,
+            done => done?,
+        }
+    }
+}
+
+struct Carrying<'a> {
+    table: &'a dyn Table,
+    catalog: &'a Catalog,
+    pace: &'a Pace,
+}
+
+impl Carrying<'_> {
+    /// Does some work, and shows meanwhile that the erasure is worked on.
+    async fn beating<T>(&self, erasure: &Erasure, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let beats = async {
+            let mut beats = interval(BEAT_EVERY);
+            loop {
+                beats.tick().await;
+                // Who does not see it begins the same work, which is wasted and does no harm.
+                if let Err(error) = self.catalog.touch_erasure(erasure).await {
+                    tracing::debug!(workspace = %erasure.workspace, %error, "an erasure cannot show that it is worked on");
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            done = work => done,
+            () = beats => Err(Error::unavailable("an erasure was broken off")),
+        }
+    }
+
+    /// One step of an erasure. When somebody else was quicker, that is all.
+    async fn step(&self, mut erasure: Erasure) -> Result<()> {
+        match erasure.phase {
+            ErasurePhase::Waiting => {
+                sleep(self.pace.wait).await;
+                erasure.phase = ErasurePhase::Looking;
+                self.catalog.move_erasure(&mut erasure, Vec::new()).await.map(drop)
+            }
+            ErasurePhase::Looking => {
+                let found = look::look(self.table, &erasure).await?;
+                for (key, surrogate) in &mut erasure.keys {
+                    *surrogate = surrogate_of(key, &found.lanes);
+                }
+                erasure.days = found.days();
+                erasure.left = found.left;
+                erasure.unreadable = found.unreadable;
+                erasure.phase = ErasurePhase::Rewriting;
+                self.catalog.turn_erasure(&mut erasure, true).await.map(drop)
+            }
+            ErasurePhase::Rewriting => self.rewrite(erasure).await,
+            ErasurePhase::Folding => self.fold(erasure).await,
+            ErasurePhase::Clearing => self.clear(erasure).await,
+            ErasurePhase::Done => Ok(()),
+        }
+    }
+
+    async fn rewrite(&self, mut erasure: Erasure) -> Result<()> {
+        // Pending outcomes first, then what they may judge.
+        let next = erasure.left.iter().max_by_key(|left| (left.is_pending, left.day)).copied();
+        if let Some(left) = next {
+            return rewrite::rewrite(self.table, self.catalog, &mut erasure, left).await;
+        }
+        erasure.items += self.catalog.erase_in_reviews(&erasure.workspace, &erasure.keys).await?;
+        erasure.phase = ErasurePhase::Folding;
+        if erasure.rows > 0 {
+            // What is being built may have been folded of events with their keys.
+            let active = active::load(self.table, &erasure.workspace).await?;
+            erasure.version = Some(active.version.max(active.building.unwrap_or(0)) + 1);
+        }
+        self.catalog.turn_erasure(&mut erasure, false).await.map(drop)
+    }
+
+    async fn fold(&self, mut erasure: Erasure) -> Result<()> {
+        let pace = rebuild::Pace { share: self.pace.share, clock: self.pace.clock.clone() };
+        while let Some(version) = erasure.version
+            && active::load(self.table, &erasure.workspace).await?.version < version
+        {
+            rebuild(self.table, &erasure.workspace, &pace, |_| ()).await?;
+        }
+        if erasure.version.is_some() {
+            rebuild::delete_before_active(self.table, &erasure.workspace, &pace).await?;
+        }
+        erasure.surrogates = std::mem::take(&mut erasure.keys).into_values().collect();
+        erasure.phase = ErasurePhase::Clearing;
+        self.catalog.turn_erasure(&mut erasure, false).await.map(drop)
+    }
+
+    async fn clear(&self, mut erasure: Erasure) -> Result<()> {
+        let mut retries = 0;
+        loop {
+            match self.table.forget_deleted().await {
+                Err(error) if error.may_pass() && retries < MAX_RETRIES => {
+                    retries += 1;
+                    sleep(RETRY_AFTER).await;
+                }
+                forgotten => break forgotten?,
+            }
+        }
+        erasure.phase = ErasurePhase::Done;
+        erasure.ended_at = Some(self.pace.clock.now());
+        self.catalog.move_erasure(&mut erasure, Vec::new()).await.map(drop)
+    }
+}
+
+/// Whether an error says that a segment itself cannot be read, and not that the table cannot be asked.
+fn is_unreadable(error: &Error) -> bool {
+    error.kind() == ErrorKind::Corrupt
+}

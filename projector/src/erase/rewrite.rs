@@ -1,0 +1,106 @@
+//! Writes segments again with surrogates in the place of keys.
+
+use std::mem::take;
+
+use catalog::{Catalog, Erasure, LeftOfErasure};
+use event::{Error, Result};
+use log::{
+    erased,
+    key::{self, LogId},
+    scan,
+    segment_item::Segment,
+};
+use table::{Item, MAX_TRANSACTION_BYTES, MAX_TRANSACTION_WRITES, Query, Table, Write};
+
+use super::look::{Found, kinds, left_of};
+use crate::caught;
+
+/// How many segments are written in a transaction at most, beside the erasure itself.
+const MAX_WRITES: usize = MAX_TRANSACTION_WRITES / 2;
+
+/// How many bytes of segments are: with the erasure and its record they stay below the bound of a transaction.
+const MAX_BYTES: usize = MAX_TRANSACTION_BYTES / 2;
+
+/// Segments that are to be written again in one transaction.
+#[derive(Default)]
+struct Group {
+    writes: Vec<Write>,
+    bytes: usize,
+    rows: u64,
+}
+
+/// Writes the segments of a day again, as many at once as a transaction may hold, each with how far the erasure is.
+///
+/// # Errors
+/// `Conflict`, when somebody else was quicker, or a segment is being deleted; `TooLarge`, when a segment without the keys fits no item; those of
+/// the table. It may be called again: what was written has none of the keys any more.
+pub(super) async fn rewrite(
+    table: &dyn Table,
+    catalog: &Catalog,
+    erasure: &mut Erasure,
+    left: LeftOfErasure,
+) -> Result<()> {
+    let mut group = Group::default();
+    for kind in kinds() {
+        for head in scan::heads_of_kind(table, &erasure.workspace, left.day, kind).await? {
+            if left_of(&head.log) == left {
+                rewrite_log(table, catalog, erasure, &head.log, &mut group).await?;
+            }
+        }
+    }
+    erasure.left.remove(&left);
+    write(catalog, erasure, &mut group).await
+}
+
+async fn rewrite_log(
+    table: &dyn Table,
+    catalog: &Catalog,
+    erasure: &mut Erasure,
+    log: &LogId,
+    group: &mut Group,
+) -> Result<()> {
+    let mut query = Query::table(key::segments_from(log, 0));
+    loop {
+        let page = table.query(&query).await?;
+        for item in page.items {
+            let Some((_, seq)) = key::parse_segment(&item.key) else { continue };
+            let Ok(erased) = caught::text(|| erased_of(item, erasure)) else {
+                Found::note_unreadable(&mut erasure.unreadable, log, seq);
+                continue;
+            };
+            // One that fits no item stops the erasure, and does not go on with its key.
+            let Some((segment, rows)) = erased? else { continue };
+            let bytes = segment.item_bytes();
+            if group.writes.len() == MAX_WRITES || group.bytes + bytes > MAX_BYTES {
+                write(catalog, erasure, group).await?;
+            }
+            group.writes.push(erased::write(&segment));
+            group.bytes += bytes;
+            group.rows += rows;
+        }
+        match page.next {
+            Some(after) => query.after = Some(after),
+            None => return Ok(()),
+        }
+    }
+}
+
+type Erased = Result<Option<(Segment, u64)>>;
+
+/// The segment of an item without the keys; an error, when it cannot be read.
+fn erased_of(item: Item, erasure: &Erasure) -> Result<Erased> {
+    match erased::erase(&Segment::from_item(item)?, &erasure.keys) {
+        Err(error) if super::is_unreadable(&error) => Err(error),
+        erased => Ok(erased),
+    }
+}
+
+async fn write(catalog: &Catalog, erasure: &mut Erasure, group: &mut Group) -> Result<()> {
+    let Group { writes, rows, .. } = take(group);
+    erasure.segments += writes.len() as u64;
+    erasure.rows += rows;
+    match catalog.move_erasure(erasure, writes).await? {
+        true => Ok(()),
+        false => Err(Error::conflict("somebody else was quicker to write segments again")),
+    }
+}

@@ -1,0 +1,513 @@
+//! Keys that are erased: what stays, what goes, who is refused, and what is left when a process dies. Each on a SQLite file and on DynamoDB
+//! Local.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use catalog::{
+    AnsweredBy, Catalog, DEFAULT_LEASE_SECONDS, Erasure, ErasurePhase, ReviewPolicy, ReviewSpec, Verdict,
+};
+use event::{Clock, ErrorKind, Kind, NewDefinition, Window, surrogate::is_surrogate};
+use ingest::{Refused, Remember, SubmitError, json::read_json_array};
+use log::{
+    active,
+    erased::Turn,
+    key::{self, Trail},
+    scan,
+};
+use projector::{
+    erase::{Pace, carry_out},
+    key_filters,
+    verify::verify,
+};
+use query::{AuditRequest, AuditWords, Request, What, Words};
+use serde_json::{Value, json};
+use table::{Condition, Query, Table, query_all};
+use tests::{
+    hooked::{Asked, Hooked, Turn as Call},
+    on_both_engines,
+    scene::{NOW, Scene, csv},
+    world::at,
+};
+
+use crate::pending::{observe, outcome, resolved};
+
+on_both_engines!(
+    Scene::on:
+    a_key_is_gone_everywhere_and_figures_that_no_tag_cuts_keep_every_bit,
+    what_was_made_of_tags_and_features_is_made_again_without_them,
+    an_erased_key_is_refused_and_a_repeat_stores_nothing,
+    an_erasure_goes_on_wherever_a_process_dies,
+    reviews_and_answers_lose_the_key,
+    a_pending_outcome_judges_its_prediction_under_the_surrogate,
+    the_trail_says_that_keys_were_erased_and_not_which,
+    a_key_that_nobody_has_is_refused_all_the_same,
+    what_cannot_be_read_is_told,
+    nothing_is_decided_while_events_are_written_again,
+);
+
+const DAYS: [&str; 3] = ["2026-06-01", "2026-06-02", "2026-06-03"];
+const SENT: &str = "2026-06-04T12:00:00Z";
+/// The key of a person, and what is only said of that person.
+const KEY: &str = "person-0017-smith";
+const TAG: &str = "tag-of-smith";
+const FEATURE: &str = "feature.income";
+
+fn pace() -> Pace {
+    Pace { wait: Duration::ZERO, ..Pace::new(Clock::from_fn(|| at(NOW))) }
+}
+
+async fn begin(scene: &Scene, keys: &[&str]) -> event::Result<Erasure> {
+    let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+    scene.world.catalog.begin_erasure(scene.id(), &keys, "asked for by letter 9", at(NOW)).await
+}
+
+async fn carry(table: &Arc<dyn Table>, erasure: &Erasure) -> event::Result<Erasure> {
+    carry_out(table, (&erasure.workspace, &erasure.id), &pace(), &|_| ()).await
+}
+
+async fn erase(scene: &Scene, keys: &[&str]) -> Erasure {
+    let begun = begin(scene, keys).await.unwrap();
+    assert!(scene.world.fresh.file_bytes().is_empty() || keys.iter().all(|key| is_in_file(scene, key)));
+    carry(&scene.table, &begun).await.unwrap()
+}
+
+/// Predictions of twelve keys by two releases on three days over four lanes, one of the keys a person's, with tags and features; their
+/// outcomes; a metric that names one.
+async fn filled(scene: &Scene) {
+    scene.world.catalog.set_lanes(scene.id(), 4).await.unwrap();
+    let new = NewDefinition {
+        splits: Some(vec!["tag.branch".into()]),
+        figures: Some(
+            [("north".to_owned(), Some("avg(case when tag.branch = 'north' then 1 else 0 end)".to_owned()))]
+                .into(),
+        ),
+        from: Some(DAYS[0].parse().unwrap()),
+        ..NewDefinition::default()
+    };
+    scene.ingest(at("2026-06-01T00:00:00Z")).define_model(&scene.workspace, "m", &new).await.unwrap();
+    let key = |n: usize| if n == 7 { KEY.to_owned() } else { format!("person-{n:04}") };
+    for (number, day) in DAYS.into_iter().enumerate() {
+        for release in ["v1", "v2"] {
+            let prediction = |n: usize| {
+                let branch = if n == 7 { TAG } else { ["north", "south"][n % 2] };
+                json!({
+                    "key": key(n), "predicted_at": format!("{day}T01:{n:02}:00Z"), "release": release,
+                    "score": ((n * 7 + number * 3 + release.len()) % 10) as f64 / 10.0,
+                    "tags": { "branch": branch }, "features": { "income": if n == 7 { 987_654.25 } else { n as f64 } },
+                })
+            };
+            scene.append(Kind::Predictions, (0..12).map(prediction).collect(), SENT).await.unwrap();
+        }
+        let outcome = |n: usize| {
+            let label = if (n + number).is_multiple_of(3) { "1" } else { "0" };
+            json!({ "key": key(n), "predicted_on": day, "observed_at": format!("{day}T20:00:00Z"), "label": label })
+        };
+        scene.append(Kind::Outcomes, (0..12).map(outcome).collect(), SENT).await.unwrap();
+    }
+    let withdrawn = json!([{ "key": KEY, "predicted_at": format!("{}T01:07:00Z", DAYS[2]), "release": "v2",
+        "withdrawn": "true", "reason": "smith asked for it" }]);
+    scene.append(Kind::Predictions, withdrawn, SENT).await.unwrap();
+    let metric = json!([{ "name": "satisfaction", "measured_at": format!("{}T09:00:00Z", DAYS[0]), "value": 4.5,
+        "key": KEY, "predicted_on": DAYS[0], "tags": { "asked_by": TAG } }]);
+    scene.append(Kind::Metrics, metric, SENT).await.unwrap();
+    scene.project().await;
+}
+
+async fn rows(scene: &Scene, what: What, words: Words<'_>) -> String {
+    let request = Request::parse(what, &Words { from: DAYS[0], to: DAYS[2], ..words }).unwrap();
+    csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap())
+}
+
+/// What is stored of figures that no tag cuts, which must be what the events say.
+async fn unsegmented(scene: &Scene) -> Vec<String> {
+    let columns = Some(
+        "day,release,predictions,repeated,labelled,positives,unmatched,accuracy,auc,brier,log_loss,precision,recall,f1,mcc",
+    );
+    let mut all = Vec::new();
+    for as_of in [None, Some(NOW)] {
+        all.push(rows(scene, What::Evaluations, Words { columns, as_of, ..Words::default() }).await);
+    }
+    assert_eq!(all[0], all[1], "stored, and computed of the events as of now");
+    all.push(rows(scene, What::Rollups, Words::default()).await);
+    all.push(rows(scene, What::Rollups, Words { by: Some("release"), ..Words::default() }).await);
+    all.push(rows(scene, What::Rollups, Words { by: Some("metric"), ..Words::default() }).await);
+    all.push(
+        rows(
+            scene,
+            What::HeadToHead,
+            Words {
+                release: Some("v1"),
+                against: Some("v2"),
+                columns: Some("day,n,wins,losses,ties"),
+                ..Words::default()
+            },
+        )
+        .await,
+    );
+    all
+}
+
+/// All that the table has of a workspace, and of the server, as text.
+async fn everything(scene: &Scene) -> String {
+    let id = scene.id();
+    let mut text = String::new();
+    let version = active::load(&*scene.table, id).await.unwrap().version;
+    let reviewers = ["user:ann", "user:bob"].map(|who| format!("w#{id}/reviewer/{who}"));
+    let mut partitions: Vec<String> = [
+        "", "/day", "/erased", "/pending", "/stage", "/review", "/audit", "/proj", "/expired", "/feed",
+        "/latest", "/count", "/alert", "/def", "/run",
+    ]
+    .iter()
+    .map(|part| format!("w#{id}{part}"))
+    .chain(reviewers)
+    .collect();
+    for version in 1..=version {
+        let parts = ["rollup", "feature", "keys", "dlq"].map(|part| format!("w#{id}/{part}/v{version}"));
+        partitions.extend(parts);
+    }
+    for review in scene.world.catalog.reviews(id).await.unwrap() {
+        partitions.push(format!("w#{id}/review/{}", review.id));
+    }
+    for partition in partitions {
+        for item in query_all(&*scene.table, Query::index(table::Index::Table, partition)).await.unwrap() {
+            // The bytes of segments may be compressed: their events stand for them.
+            if let Ok(segment) = log::segment_item::Segment::from_item(item.clone())
+                && let Ok(columns) = segment.unpack(|_| true)
+            {
+                text.push_str(&format!("{columns:?}\n"));
+            }
+            text.push_str(&format!("{item:?}\n"));
+        }
+    }
+    text
+}
+
+/// That nothing in the table tells of the person, and all of it fits together.
+async fn assert_gone(scene: &Scene) {
+    scene.assert_verified().await;
+    let all = everything(scene).await;
+    for secret in [KEY, TAG, "987654.25", "smith"] {
+        assert!(!all.contains(secret), "{secret} is in {:?}", all.lines().find(|line| line.contains(secret)));
+        assert!(!is_in_file(scene, secret), "{secret} is in the file");
+    }
+}
+
+/// Whether the file of the table, or what stands beside it, has a text; a table of DynamoDB has none.
+fn is_in_file(scene: &Scene, text: &str) -> bool {
+    scene.world.fresh.file_bytes().windows(text.len()).any(|bytes| bytes == text.as_bytes())
+}
+
+async fn a_key_is_gone_everywhere_and_figures_that_no_tag_cuts_keep_every_bit(scene: Scene) {
+    filled(&scene).await;
+    assert!(everything(&scene).await.contains(KEY));
+    let before = unsegmented(&scene).await;
+    let heads = scan::heads(&*scene.table, scene.id()).await.unwrap();
+    let done = erase(&scene, &[KEY]).await;
+    assert_eq!(done.phase, ErasurePhase::Done);
+    // Two releases and an outcome a day, a withdrawal and a metric.
+    assert_eq!((done.rows, done.days, done.count, done.unreadable.len()), (11, 3, 1, 0));
+    assert!(done.surrogates.len() == 1 && is_surrogate(&done.surrogates[0]));
+    assert_gone(&scene).await;
+    assert_eq!(unsegmented(&scene).await, before);
+    // No segment has come or gone, and events say by which key they are found.
+    assert_eq!(scan::heads(&*scene.table, scene.id()).await.unwrap(), heads);
+    let surrogate = done.surrogates[0].as_str();
+    let of = async |what, columns| {
+        rows(&scene, what, Words { key: Some(surrogate), columns: Some(columns), ..Words::default() }).await
+    };
+    let joined = of(What::Joined, "day,release,key,score,outcome_label").await;
+    assert_eq!(joined.lines().count(), 1 + 5, "{joined}");
+    let predictions = of(What::Events(Kind::Predictions), "key,tag.branch,reason,withdrawn").await;
+    assert!(
+        predictions.lines().skip(1).all(|line| line.starts_with(&format!("{surrogate},,,"))),
+        "{predictions}"
+    );
+    // The same key again is the same as nothing.
+    let again = erase(&scene, &[KEY]).await;
+    assert_eq!((again.rows, again.version), (0, None));
+}
+
+async fn what_was_made_of_tags_and_features_is_made_again_without_them(scene: Scene) {
+    filled(&scene).await;
+    let by = async |what, by| rows(&scene, what, Words { by: Some(by), ..Words::default() }).await;
+    assert!(by(What::Evaluations, "tag.branch").await.contains(TAG));
+    assert!(by(What::Rollups, "tag.branch").await.contains(TAG));
+    let features = by(What::Rollups, FEATURE).await;
+    key_filters::make(&*scene.table, scene.id(), (None, &[].into()), at(NOW)).await.unwrap();
+    erase(&scene, &[KEY]).await;
+    for what in [What::Evaluations, What::Rollups] {
+        let now = by(what, "tag.branch").await;
+        assert!(!now.contains(TAG) && now.contains("north"), "{now}");
+    }
+    assert_ne!(by(What::Rollups, FEATURE).await, features);
+    let report = verify(&scene.table, scene.id(), |_, _| ()).await.unwrap();
+    assert_eq!((report.erased, report.behind, report.filters), (11, 0, 6));
+    assert_gone(&scene).await;
+}
+
+async fn submit(scene: &Scene, events: &Value, key: Option<&str>) -> Result<ingest::Receipt, SubmitError> {
+    let batch = read_json_array(Kind::Predictions, events.to_string().as_bytes(), at(SENT))?;
+    scene.ingest(at(SENT)).submit(&scene.workspace, batch, key, Remember::Forever).await
+}
+
+async fn an_erased_key_is_refused_and_a_repeat_stores_nothing(scene: Scene) {
+    let row = |key: &str| json!({ "key": key, "predicted_at": format!("{}T01:00:00Z", DAYS[0]), "release": "v1", "score": 0.5 });
+    let events = json!([row("person-0001"), row(KEY)]);
+    assert_eq!(submit(&scene, &events, Some("first")).await.unwrap().appended, 2);
+    // A service that knew of no erased key takes the next batch a moment before it hears of one.
+    let late = scene.ingest(at(SENT));
+    let batch =
+        |events: &Value| read_json_array(Kind::Predictions, events.to_string().as_bytes(), at(SENT)).unwrap();
+    late.submit(&scene.workspace, batch(&json!([row("person-0002")])), None, Remember::Week).await.unwrap();
+    let done = erase(&scene, &[KEY]).await;
+    assert_eq!(done.rows, 1);
+    let again = submit(&scene, &events, Some("first")).await.unwrap();
+    assert!(again.replayed && again.appended == 0, "{again:?}");
+    // New events of the key are refused by their rows, whatever kind they are of, and so is what looks like a surrogate.
+    for (key, says) in
+        [(KEY, "was erased in this workspace"), (done.surrogates[0].as_str(), "stands for erased keys")]
+    {
+        let refused =
+            submit(&scene, &json!([row("person-0003"), row(key)]), Some("second")).await.unwrap_err();
+        let SubmitError::Refused(Refused::Rows { errors, error_count: 1 }) = &refused else {
+            panic!("{refused:?}")
+        };
+        assert_eq!((errors[0].row, errors[0].field.as_deref()), (2, Some("key")), "{errors:?}");
+        assert!(errors[0].message.contains(says), "{errors:?}");
+    }
+    let judged = json!([{ "key": KEY, "predicted_on": DAYS[0], "observed_at": SENT, "label": "1" }]);
+    let refused = scene.append(Kind::Outcomes, judged, SENT).await.unwrap_err();
+    assert!(matches!(refused, SubmitError::Refused(Refused::Rows { .. })), "{refused:?}");
+    let measured =
+        json!([{ "name": "x", "measured_at": SENT, "value": 1.0, "key": KEY, "predicted_on": DAYS[0] }]);
+    let refused = scene.append(Kind::Metrics, measured, SENT).await.unwrap_err();
+    assert!(matches!(refused, SubmitError::Refused(Refused::Rows { .. })), "{refused:?}");
+    // The other rows go in without it.
+    assert_eq!(submit(&scene, &json!([row("person-0003")]), Some("third")).await.unwrap().appended, 1);
+    scene.project().await;
+    assert_gone(&scene).await;
+}
+
+/// Dies at each write in turn, and goes on in another process: the same comes of it.
+async fn an_erasure_goes_on_wherever_a_process_dies(scene: Scene) {
+    filled(&scene).await;
+    let before = unsegmented(&scene).await;
+    let erasure = begin(&scene, &[KEY]).await.unwrap();
+    let mut deaths = 0;
+    let done = loop {
+        let left = Arc::new(AtomicUsize::new(1 + deaths % 3));
+        let (died, mut dies) = tokio::sync::mpsc::unbounded_channel();
+        // Beats are written at times of their own.
+        let hooked: Arc<dyn Table> = Hooked::new(Arc::clone(&scene.table), move |asked| match asked {
+            Asked::Write(_) if left.load(Ordering::SeqCst) == 0 => {
+                died.send(()).unwrap();
+                Call::Hang
+            }
+            Asked::Write(_) => {
+                left.fetch_sub(1, Ordering::SeqCst);
+                Call::Pass
+            }
+            _ => Call::Pass,
+        });
+        tokio::select! {
+            biased;
+            done = carry(&hooked, &erasure) => break done.unwrap(),
+            _ = dies.recv() => deaths += 1,
+        }
+        assert!(deaths < 5_000, "it comes to an end");
+    };
+    assert!(deaths > 10, "{deaths}");
+    assert_eq!((done.rows, done.days), (11, 3), "each row was counted once");
+    assert_gone(&scene).await;
+    assert_eq!(unsegmented(&scene).await, before);
+}
+
+async fn reviews_and_answers_lose_the_key(scene: Scene) {
+    filled(&scene).await;
+    let spec = ReviewSpec {
+        model: Some("m".into()),
+        release: None,
+        window: Window::of(DAYS[0].parse().unwrap()),
+        policy: ReviewPolicy::Random,
+        by: None,
+        n: 100,
+        seed: 7,
+        labels: Vec::new(),
+        with_outcomes: true,
+    };
+    let review = scene.query(at(NOW)).create_review(&scene.workspace, "june", spec.clone()).await.unwrap().0;
+    let ingest = scene.ingest(at(NOW));
+    let ann = AnsweredBy::Reviewer("user:ann".into());
+    while let Some(served) =
+        ingest.next_of((scene.id(), &review), ("user:ann", DEFAULT_LEASE_SECONDS)).await.unwrap()
+    {
+        let answered = ingest.answer(served.link.item(), &ann, Verdict::Label("1".into())).await.unwrap();
+        assert!(answered.is_appended);
+    }
+    scene.project().await;
+    let done = erase(&scene, &[KEY]).await;
+    assert_eq!((done.rows, done.items), (12, 2), "the outcome of the answer; the item and the answer");
+    assert_gone(&scene).await;
+    // Whoever judges the same predictions again judges them under the surrogate.
+    let again = ReviewSpec { seed: 8, ..spec };
+    let review = scene.query(at(NOW)).create_review(&scene.workspace, "again", again).await.unwrap().0;
+    let bob = AnsweredBy::Reviewer("user:bob".into());
+    let mut judged = 0;
+    while let Some(served) =
+        ingest.next_of((scene.id(), &review), ("user:bob", DEFAULT_LEASE_SECONDS)).await.unwrap()
+    {
+        judged += usize::from(is_surrogate(&served.item.key));
+        let answered = ingest.answer(served.link.item(), &bob, Verdict::Label("0".into())).await.unwrap();
+        assert!(answered.is_appended, "{served:?}");
+    }
+    assert_eq!(judged, 1);
+    scene.project().await;
+    assert_gone(&scene).await;
+}
+
+async fn a_pending_outcome_judges_its_prediction_under_the_surrogate(scene: Scene) {
+    filled(&scene).await;
+    let now = "2026-06-10T00:00:00Z";
+    // One was decided before, one waits meanwhile, and of one the prediction comes later.
+    observe(&scene, vec![outcome(KEY, "2026-06-02T06:00:00Z", "1")], Some("early"), "2026-06-05T00:00:00Z")
+        .await
+        .unwrap();
+    assert_eq!(resolved(&scene, now).await.found, 1);
+    let waits =
+        vec![outcome(KEY, "2026-06-03T06:00:00Z", "0"), outcome("person-0099", "2026-06-03T06:00:00Z", "0")];
+    observe(&scene, waits, Some("late"), "2026-06-06T00:00:00Z").await.unwrap();
+    key_filters::make(&*scene.table, scene.id(), (None, &[].into()), at(NOW)).await.unwrap();
+    let erasure = begin(&scene, &[KEY]).await.unwrap();
+    let paused = resolved(&scene, now).await;
+    assert_eq!((paused.found, paused.waiting), (0, 0), "nothing is looked for while keys are being erased");
+    let done = carry(&scene.table, &erasure).await.unwrap();
+    assert_eq!(done.rows, 11 + 3, "two pending outcomes, and what one of them became");
+    scene.project().await;
+    let active = active::load(&*scene.table, scene.id()).await.unwrap();
+    assert_eq!(active.version, 2);
+    let append = crate::pending::append(&scene, now);
+    let days = (None, &[].into());
+    let found =
+        projector::pending::resolve(&*scene.table, &scene.world.catalog, &append, scene.id(), days, at(now));
+    let found = found.await.unwrap();
+    assert_eq!((found.found, found.waiting), (1, 1), "that of the surrogate judges its prediction");
+    let surrogate = done.surrogates[0].as_str();
+    let columns = Some("key,predicted_at,label");
+    let outcomes = rows(
+        &scene,
+        What::Events(Kind::Outcomes),
+        Words { key: Some(surrogate), columns, ..Words::default() },
+    )
+    .await;
+    assert!(outcomes.contains("2026-06-03T01:07:00"), "{outcomes}");
+    let all = everything(&scene).await;
+    assert!(!all.contains(KEY) && !all.contains("smith"));
+}
+
+async fn the_trail_says_that_keys_were_erased_and_not_which(scene: Scene) {
+    filled(&scene).await;
+    let done = erase(&scene, &[KEY]).await;
+    let request = AuditRequest::parse(&AuditWords::default(), at("2027-01-01T00:00:00Z")).unwrap();
+    let trail = Trail::Workspace(scene.id().clone());
+    let text = csv(scene.query(at(NOW)).audit(&trail, &request).await.unwrap().0);
+    let of = |action: &str| text.lines().filter(|line| line.contains(action)).collect::<Vec<_>>();
+    assert_eq!((of("erasure.begin").len(), of("erasure.end").len()), (1, 1), "{text}");
+    assert!(of("erasure.begin")[0].contains("asked for by letter 9"), "{text}");
+    assert!(of("erasure.end")[0].contains(&done.surrogates[0]), "{text}");
+    assert!(!text.contains(KEY) && !text.contains("smith"), "{text}");
+    let latest = scene.world.catalog.erasures(scene.id()).await.unwrap();
+    assert_eq!(latest, [done]);
+}
+
+async fn a_key_that_nobody_has_is_refused_all_the_same(scene: Scene) {
+    filled(&scene).await;
+    let done = erase(&scene, &["person-9999", "person-9998"]).await;
+    assert_eq!((done.rows, done.count, done.version, done.phase), (0, 2, None, ErasurePhase::Done));
+    let events = json!([{ "key": "person-9998", "predicted_at": SENT, "release": "v1", "score": 0.5 }]);
+    assert!(submit(&scene, &events, None).await.is_err());
+    // One at a time.
+    let first = begin(&scene, &[KEY]).await.unwrap();
+    assert_eq!(begin(&scene, &[KEY]).await.unwrap().id, first.id);
+    let other = begin(&scene, &["person-0001"]).await.unwrap_err();
+    assert_eq!(other.kind(), ErrorKind::Conflict, "{other}");
+    assert!(begin(&scene, &["person-0001", KEY]).await.is_err());
+    for (keys, reason) in
+        [(&[][..], "why"), (&[KEY], ""), (&[KEY], "of person-0017-smith"), (&["erased~x"], "why")]
+    {
+        let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+        let refused =
+            scene.world.catalog.begin_erasure(scene.id(), &keys, reason, at(NOW)).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    }
+}
+
+async fn what_cannot_be_read_is_told(scene: Scene) {
+    filled(&scene).await;
+    let heads = scan::heads(&*scene.table, scene.id()).await.unwrap();
+    let head = heads.iter().find(|head| head.log.kind == Kind::Outcomes && head.seq > 1).unwrap();
+    let segment = key::segment(&head.log, head.seq);
+    let whole = scene.table.get(&segment).await.unwrap().unwrap();
+    let damaged = whole.clone().with("data", vec![1, 2, 3]);
+    scene.table.put(damaged, Condition::Exists).await.unwrap();
+    // What cannot be folded again is not put in the place of what was.
+    let erasure = begin(&scene, &[KEY]).await.unwrap();
+    let error = carry(&scene.table, &erasure).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    let stuck = scene.world.catalog.erasure(scene.id(), &erasure.id).await.unwrap();
+    assert_eq!(stuck.phase, ErasurePhase::Folding);
+    assert_eq!(stuck.unreadable, [format!("{}/{:010}", head.log, head.seq)]);
+    // Put right, it goes on; what was in that segment takes another one.
+    scene.table.put(whole, Condition::Exists).await.unwrap();
+    let done = carry(&scene.table, &erasure).await.unwrap();
+    assert_eq!((done.phase, done.unreadable.len()), (ErasurePhase::Done, 1));
+    let again = erase(&scene, &[KEY]).await;
+    assert_eq!((done.rows + again.rows, again.unreadable.len()), (11, 0));
+    assert_gone(&scene).await;
+}
+
+async fn nothing_is_decided_while_events_are_written_again(scene: Scene) {
+    filled(&scene).await;
+    let erasure = begin(&scene, &[KEY]).await.unwrap();
+    let rewriting = Arc::new(AtomicUsize::new(0));
+    let (reached, mut reaches) = tokio::sync::mpsc::unbounded_channel();
+    let hooked: Arc<dyn Table> = Hooked::new(Arc::clone(&scene.table), {
+        let rewriting = Arc::clone(&rewriting);
+        move |asked| match asked {
+            Asked::Write(key) if log::key::parse_segment(key).is_some() => {
+                rewriting.fetch_add(1, Ordering::SeqCst);
+                reached.send(()).unwrap();
+                Call::Hang
+            }
+            _ => Call::Pass,
+        }
+    });
+    tokio::select! {
+        done = carry(&hooked, &erasure) => panic!("{done:?}"),
+        _ = reaches.recv() => {}
+    }
+    let turn = Turn::load(&*scene.table, scene.id()).await.unwrap();
+    assert!(turn.is_rewriting && turn.is_open);
+    // A day that has grown is not evaluated, and no stage of it is made.
+    scene.predict_many(DAYS[0], "v1", 2, "2026-06-05T00:00:00Z").await;
+    let day = projector::WorkspaceDay { workspace: scene.id().clone(), day: DAYS[0].parse().unwrap() };
+    let dirty = scan::heads(&*scene.table, scene.id()).await.unwrap().into_iter().map(|head| head.log);
+    let dirty = dirty.filter(|log| log.day == day.day).collect();
+    let grown = projector::project::project(&*scene.table, 1, &day, &dirty).await.unwrap();
+    let refused = projector::evaluate::evaluate(&*scene.table, 1, &day, &grown.applied).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+    let made = scene.keep_stages(at(NOW)).await;
+    assert!(made.stages == 0 && made.waiting > 0, "{made:?}");
+    let done = carry(&scene.table, &erasure).await.unwrap();
+    assert_eq!(done.rows, 11);
+    let turn = Turn::load(&*scene.table, scene.id()).await.unwrap();
+    assert!(!turn.is_rewriting && !turn.is_open);
+    assert!(scene.keep_stages(at(NOW)).await.stages > 0);
+    assert_gone(&scene).await;
+    drop(Catalog::new(Arc::clone(&scene.table)));
+}
