@@ -340,16 +340,14 @@ pub async fn write(
         }
     };
     let head = Head { ver, applied, rows, place, splits };
-    let condition = Condition::unchanged(before.ver);
-    let item = head.to_item(at.key());
-    let is_kept = Write::Check(key::expired(at.workspace, at.day), Condition::Absent);
-    match of_gone {
-        OfGone::Allowed => table.put(item, condition).await?,
-        OfGone::Refused => table.transact(vec![Write::Put(item, condition), is_kept]).await?,
-        OfGone::RefusedAfter(turn) => {
-            table.transact(vec![Write::Put(item, condition), is_kept, turn.check(at.workspace)]).await?;
-        }
+    let mut writes = vec![Write::Put(head.to_item(at.key()), Condition::unchanged(before.ver))];
+    if of_gone != OfGone::Allowed {
+        writes.push(Write::Check(key::expired(at.workspace, at.day), Condition::Absent));
     }
+    if let OfGone::RefusedAfter(turn) = of_gone {
+        writes.push(turn.check(at.workspace));
+    }
+    table.transact(writes).await?;
     match before.has_parts() || head.has_parts() {
         true => tidy(table, at).await,
         false => Ok(()),
@@ -357,9 +355,8 @@ pub async fn write(
 }
 
 async fn write_parts(table: &dyn Table, states: Vec<String>, key: impl Fn(u32) -> Key) -> Result<()> {
-    let parts = (0..).zip(states);
-    let parts = parts.map(|(part, state)| Item::new(key(part)).with("v", WHOLE).with("state", state));
-    let parts: Vec<Item> = parts.collect();
+    let item = |(part, state): (u32, String)| Item::new(key(part)).with("v", WHOLE).with("state", state);
+    let parts: Vec<Item> = (0..).zip(states).map(item).collect();
     for some in parts.chunks(AT_ONCE) {
         // All writers of one generation write the same parts.
         try_join_all(some.iter().map(|part| table.put(part.clone(), Condition::None))).await?;

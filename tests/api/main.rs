@@ -21,6 +21,7 @@ mod deliveries;
 mod digest;
 mod drift;
 mod entities;
+mod erasing;
 mod erasure;
 mod estimates;
 mod explain;

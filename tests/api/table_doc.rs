@@ -1,6 +1,7 @@
 //! docs/table.md shows each entity as it is stored, with a real item. This test makes the items and compares;
 //! with `INSTA_UPDATE=always` it writes the page.
 
+mod erasure;
 mod review;
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
@@ -371,7 +372,18 @@ async fn the_page_shows_what_is_stored() {
         page += &section(&table, &mut ids, title, key).await;
     }
     assert_eq!(EntityId::of_key(&model.key()), Some(model.clone()));
-    compare(&(page + &review::page(&table, &mut ids, &catalog, workspace.id()).await));
+    compare(&(page + &last_pages(&table, &mut ids, &catalog, workspace.id()).await));
+}
+
+/// What stands in modules of its own.
+async fn last_pages(
+    table: &Arc<dyn Table>,
+    ids: &mut Ids,
+    catalog: &Catalog,
+    workspace: &event::Id,
+) -> String {
+    let reviews = review::page(table, ids, catalog, workspace).await;
+    reviews + &erasure::page(table, ids, catalog, workspace).await
 }
 
 /// Compares the page with what is stored, or writes it.

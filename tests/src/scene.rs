@@ -9,6 +9,7 @@ use catalog::{Patch, Workspace};
 use event::{Clock, Day, Id, Kind, Timestamp};
 use ingest::{Ingest, Remember, SubmitError, definitions::NewDefinition, json::read_json_array};
 use log::{
+    active,
     counted::{self, CountedTime},
     key::EntityId,
     scan,
@@ -120,16 +121,17 @@ impl Scene {
 
     /// Folds, evaluates and ranks what is behind, as a worker does.
     pub async fn project(&self) {
+        let version = active::load(&*self.table, self.id()).await.unwrap().version;
         let behind = sweep(&*self.table, self.id()).await.unwrap();
         for log in behind.logs.keys() {
             let day = WorkspaceDay { workspace: self.id().clone(), day: log.day };
-            let projection = project(&*self.table, 1, &day, &[log.clone()].into()).await.unwrap();
-            evaluate(&*self.table, 1, &day, &projection.applied).await.unwrap();
-            sketch(&*self.table, 1, &day, &projection.applied).await.unwrap();
+            let projection = project(&*self.table, version, &day, &[log.clone()].into()).await.unwrap();
+            evaluate(&*self.table, version, &day, &projection.applied).await.unwrap();
+            sketch(&*self.table, version, &day, &projection.applied).await.unwrap();
         }
         for day in sweep(&*self.table, self.id()).await.unwrap().evaluations {
-            let (stored, _) = project::read(&*self.table, 1, &day).await.unwrap();
-            evaluate(&*self.table, 1, &day, &stored.applied).await.unwrap();
+            let (stored, _) = project::read(&*self.table, version, &day).await.unwrap();
+            evaluate(&*self.table, version, &day, &stored.applied).await.unwrap();
         }
         board::refresh(&*self.table, &self.world.catalog, self.id()).await.unwrap();
     }

@@ -74,8 +74,8 @@ impl ErasedKeys {
     }
 }
 
-fn mac(secret: &str) -> Result<Hmac<Sha256>> {
-    Hmac::new_from_slice(secret.as_bytes()).map_err(|_| Error::corrupt("the secret of erased keys is none"))
+fn mac(secret: &[u8]) -> Result<Hmac<Sha256>> {
+    Hmac::new_from_slice(secret).map_err(|_| Error::corrupt("the secret of erased keys is none"))
 }
 
 fn digest(mac: &Hmac<Sha256>, key: &str) -> Digest {
@@ -102,7 +102,7 @@ pub(super) struct Known {
     turn: Turn,
     /// How many keys were erased.
     count: u64,
-    secret: String,
+    secret: Vec<u8>,
     /// The erasure that goes on.
     pub(super) open: Option<Id>,
 }
@@ -115,7 +115,7 @@ impl Known {
         Ok(Self {
             turn: Turn::of(&item)?,
             count: u64::try_from(item.int("n")?).map_err(|_| item.corrupt("`n` is no count"))?,
-            secret: item.text("secret")?.to_owned(),
+            secret: item.bytes("secret")?.to_vec(),
             open: open.map_err(|_| item.corrupt("`open` is no id"))?,
         })
     }
@@ -126,7 +126,7 @@ impl Known {
             .with("v", ITEM_VERSION)
             .with("ver", self.turn.ver + 1)
             .with("n", self.count as i64)
-            .with("secret", self.secret.as_str());
+            .with("secret", self.secret.clone());
         let item = match &self.open {
             Some(id) => item.with(OPEN, id.as_str()),
             None => item,
@@ -153,7 +153,7 @@ impl Known {
         open: &Id,
     ) -> Result<Vec<Write>> {
         if self.secret.is_empty() {
-            self.secret = random_letters(SECRET_LETTERS);
+            self.secret = random_letters(SECRET_LETTERS).into_bytes();
         }
         self.open = Some(open.clone());
         let items = query_all(table, Query::table(key::erased_pages(workspace))).await?;
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn golden_digest() {
         let hex: String =
-            digest(&mac("secret").unwrap(), "loan-17").iter().map(|byte| format!("{byte:02x}")).collect();
+            digest(&mac(b"secret").unwrap(), "loan-17").iter().map(|byte| format!("{byte:02x}")).collect();
         insta::assert_snapshot!(hex);
     }
 

@@ -1,0 +1,214 @@
+//! Erasures that are broken off, and what goes on beside them: evaluations, stages, pending outcomes, reviews. Each on a SQLite file and on
+//! DynamoDB Local.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use catalog::{AnsweredBy, DEFAULT_LEASE_SECONDS, ErasurePhase, ReviewPolicy, ReviewSpec, Verdict};
+use event::{ErrorKind, Kind, Window, surrogate::is_surrogate};
+use log::{active, erased::Turn, key, scan};
+use projector::key_filters;
+use query::{What, Words};
+use table::{Condition, Table};
+use tests::{
+    hooked::{Asked, Hooked, Turn as Call},
+    on_both_engines,
+    scene::{NOW, Scene},
+    world::at,
+};
+
+use crate::{
+    erasure::{DAYS, KEY, assert_gone, begin, carry, erase, everything, filled, rows, unsegmented},
+    pending::{observe, outcome, resolved},
+};
+
+on_both_engines!(
+    Scene::on:
+    an_erasure_goes_on_wherever_a_process_dies,
+    nothing_is_decided_while_events_are_written_again,
+    reviews_and_answers_lose_the_key,
+    a_pending_outcome_judges_its_prediction_under_the_surrogate,
+    what_cannot_be_read_is_told,
+);
+
+/// Dies at each write in turn, and goes on in another process: the same comes of it.
+async fn an_erasure_goes_on_wherever_a_process_dies(scene: Scene) {
+    filled(&scene).await;
+    let before = unsegmented(&scene).await;
+    let erasure = begin(&scene, &[KEY]).await.unwrap();
+    let mut deaths = 0;
+    let done = loop {
+        let left = Arc::new(AtomicUsize::new(2 + deaths % 5));
+        let (died, mut dies) = tokio::sync::mpsc::unbounded_channel();
+        // Beats are written at times of their own.
+        let hooked: Arc<dyn Table> = Hooked::new(Arc::clone(&scene.table), move |asked| match asked {
+            Asked::Write(_) if left.load(Ordering::SeqCst) == 0 => {
+                died.send(()).unwrap();
+                Call::Hang
+            }
+            Asked::Write(_) => {
+                left.fetch_sub(1, Ordering::SeqCst);
+                Call::Pass
+            }
+            _ => Call::Pass,
+        });
+        tokio::select! {
+            biased;
+            done = carry(&hooked, &erasure) => break done.unwrap(),
+            _ = dies.recv() => deaths += 1,
+        }
+        assert!(deaths < 5_000, "it comes to an end");
+    };
+    assert!(deaths > 10, "{deaths}");
+    assert_eq!((done.rows, done.days), (11, 3), "each row was counted once");
+    assert_gone(&scene).await;
+    assert_eq!(unsegmented(&scene).await, before);
+}
+
+async fn nothing_is_decided_while_events_are_written_again(scene: Scene) {
+    filled(&scene).await;
+    let erasure = begin(&scene, &[KEY]).await.unwrap();
+    let rewriting = Arc::new(AtomicUsize::new(0));
+    let (reached, mut reaches) = tokio::sync::mpsc::unbounded_channel();
+    let hooked: Arc<dyn Table> = Hooked::new(Arc::clone(&scene.table), {
+        let rewriting = Arc::clone(&rewriting);
+        move |asked| match asked {
+            Asked::Write(key) if key::parse_segment(key).is_some() => {
+                rewriting.fetch_add(1, Ordering::SeqCst);
+                reached.send(()).unwrap();
+                Call::Hang
+            }
+            _ => Call::Pass,
+        }
+    });
+    tokio::select! {
+        done = carry(&hooked, &erasure) => panic!("{done:?}"),
+        _ = reaches.recv() => {}
+    }
+    let turn = Turn::load(&*scene.table, scene.id()).await.unwrap();
+    assert!(turn.is_rewriting && turn.is_open);
+    // A day that has grown is not evaluated, and no stage of it is made.
+    scene.predict_many(DAYS[0], "v1", 2, "2026-06-05T00:00:00Z").await;
+    let day = projector::WorkspaceDay { workspace: scene.id().clone(), day: DAYS[0].parse().unwrap() };
+    let dirty = scan::heads(&*scene.table, scene.id()).await.unwrap().into_iter().map(|head| head.log);
+    let dirty = dirty.filter(|log| log.day == day.day).collect();
+    let grown = projector::project::project(&*scene.table, 1, &day, &dirty).await.unwrap();
+    let refused = projector::evaluate::evaluate(&*scene.table, 1, &day, &grown.applied).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+    let made = scene.keep_stages(at(NOW)).await;
+    assert!(made.stages == 0 && made.waiting > 0, "{made:?}");
+    let done = carry(&scene.table, &erasure).await.unwrap();
+    assert_eq!(done.rows, 11);
+    let turn = Turn::load(&*scene.table, scene.id()).await.unwrap();
+    assert!(!turn.is_rewriting && !turn.is_open);
+    assert!(scene.keep_stages(at(NOW)).await.stages > 0);
+    assert_gone(&scene).await;
+}
+
+async fn reviews_and_answers_lose_the_key(scene: Scene) {
+    filled(&scene).await;
+    let spec = ReviewSpec {
+        model: Some("m".into()),
+        release: None,
+        window: Window::of(DAYS[0].parse().unwrap()),
+        policy: ReviewPolicy::Random,
+        by: None,
+        n: 100,
+        seed: 7,
+        labels: Vec::new(),
+        with_outcomes: true,
+    };
+    let review = scene.query(at(NOW)).create_review(&scene.workspace, "june", spec.clone()).await.unwrap().0;
+    let ingest = scene.ingest(at(NOW));
+    let ann = AnsweredBy::Reviewer("user:ann".into());
+    while let Some(served) =
+        ingest.next_of((scene.id(), &review), ("user:ann", DEFAULT_LEASE_SECONDS)).await.unwrap()
+    {
+        let answered = ingest.answer(served.link.item(), &ann, Verdict::Label("1".into())).await.unwrap();
+        assert!(answered.is_appended);
+    }
+    scene.project().await;
+    let done = erase(&scene, &[KEY]).await;
+    assert_eq!((done.rows, done.items), (12, 2), "the outcome of the answer; the item and the answer");
+    assert_gone(&scene).await;
+    // Whoever judges the same predictions again judges them under the surrogate.
+    let again = ReviewSpec { seed: 8, ..spec };
+    let review = scene.query(at(NOW)).create_review(&scene.workspace, "again", again).await.unwrap().0;
+    let bob = AnsweredBy::Reviewer("user:bob".into());
+    let mut judged = 0;
+    while let Some(served) =
+        ingest.next_of((scene.id(), &review), ("user:bob", DEFAULT_LEASE_SECONDS)).await.unwrap()
+    {
+        judged += usize::from(is_surrogate(&served.item.key));
+        let answered = ingest.answer(served.link.item(), &bob, Verdict::Label("0".into())).await.unwrap();
+        assert!(answered.is_appended, "{served:?}");
+    }
+    assert_eq!(judged, 1);
+    scene.project().await;
+    assert_gone(&scene).await;
+}
+
+async fn a_pending_outcome_judges_its_prediction_under_the_surrogate(scene: Scene) {
+    filled(&scene).await;
+    let now = "2026-06-10T00:00:00Z";
+    // One was decided before, one waits meanwhile, and of one the prediction comes later.
+    observe(&scene, vec![outcome(KEY, "2026-06-02T06:00:00Z", "1")], Some("early"), "2026-06-05T00:00:00Z")
+        .await
+        .unwrap();
+    assert_eq!(resolved(&scene, now).await.found, 1);
+    let waits =
+        vec![outcome(KEY, "2026-06-03T06:00:00Z", "0"), outcome("person-0099", "2026-06-03T06:00:00Z", "0")];
+    observe(&scene, waits, Some("late"), "2026-06-06T00:00:00Z").await.unwrap();
+    key_filters::make(&*scene.table, scene.id(), (None, &[].into()), at(NOW)).await.unwrap();
+    let erasure = begin(&scene, &[KEY]).await.unwrap();
+    let paused = resolved(&scene, now).await;
+    assert_eq!((paused.found, paused.waiting), (0, 0), "nothing is looked for while keys are being erased");
+    let done = carry(&scene.table, &erasure).await.unwrap();
+    assert_eq!(done.rows, 11 + 3, "two pending outcomes, and what one of them became");
+    scene.project().await;
+    let active = active::load(&*scene.table, scene.id()).await.unwrap();
+    assert_eq!(active.version, 2);
+    let append = crate::pending::append(&scene, now);
+    let days = (None, &[].into());
+    let found =
+        projector::pending::resolve(&*scene.table, &scene.world.catalog, &append, scene.id(), days, at(now));
+    let found = found.await.unwrap();
+    assert_eq!((found.found, found.waiting), (1, 1), "that of the surrogate judges its prediction");
+    let surrogate = done.surrogates[0].as_str();
+    let columns = Some("key,predicted_at,label");
+    let outcomes = rows(
+        &scene,
+        What::Events(Kind::Outcomes),
+        Words { key: Some(surrogate), columns, ..Words::default() },
+    )
+    .await;
+    assert!(outcomes.contains("2026-06-03T01:07:00"), "{outcomes}");
+    let all = everything(&scene).await;
+    assert!(!all.contains(KEY) && !all.contains("smith"));
+}
+
+async fn what_cannot_be_read_is_told(scene: Scene) {
+    filled(&scene).await;
+    let heads = scan::heads(&*scene.table, scene.id()).await.unwrap();
+    let head = heads.iter().find(|head| head.log.kind == Kind::Outcomes && head.seq > 1).unwrap();
+    let segment = key::segment(&head.log, head.seq);
+    let whole = scene.table.get(&segment).await.unwrap().unwrap();
+    let damaged = whole.clone().with("data", vec![1, 2, 3]);
+    scene.table.put(damaged, Condition::Exists).await.unwrap();
+    // What cannot be folded again is not put in the place of what was.
+    let erasure = begin(&scene, &[KEY]).await.unwrap();
+    let error = carry(&scene.table, &erasure).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    let stuck = scene.world.catalog.erasure(scene.id(), &erasure.id).await.unwrap();
+    assert_eq!(stuck.phase, ErasurePhase::Folding);
+    assert_eq!(stuck.unreadable, [format!("{}/{:010}", head.log, head.seq)]);
+    // Put right, it goes on; what was in that segment takes another one.
+    scene.table.put(whole, Condition::Exists).await.unwrap();
+    let done = carry(&scene.table, &erasure).await.unwrap();
+    assert_eq!((done.phase, done.unreadable.len()), (ErasurePhase::Done, 1));
+    let again = erase(&scene, &[KEY]).await;
+    assert_eq!((done.rows + again.rows, again.unreadable.len()), (11, 0));
+    assert_gone(&scene).await;
+}
