@@ -258,9 +258,6 @@ async fn ingest(table: Arc<dyn Table>, clock: &Clock) -> Workspace {
         ingest.submit(&workspace, batch, None, Remember::Week).await.unwrap();
     }
     review(&ingest, &table, &workspace, clock).await;
-    let erased = ["a", "b", "c"].map(str::to_owned);
-    catalog.begin_erasure(workspace.id(), &erased, "a letter", now).await.unwrap();
-    assert_eq!(catalog.erasures(workspace.id()).await.unwrap().len(), 1);
     workspace
 }
 
@@ -338,11 +335,6 @@ async fn projector(
     let is_folded =
         || async { verify::verify(plain, workspace.id(), |_, _| {}).await.unwrap().faults.is_empty() };
     project(Arc::clone(&recorded), is_folded).await;
-    let open = catalog.open_erasures().await.unwrap();
-    let pace = erase::Pace { wait: Duration::ZERO, ..erase::Pace::new(Clock::system()) };
-    let (id, erasure) = &open[0];
-    let erased = erase::carry_out(&recorded, (id, erasure), &pace, &|_| ()).await.unwrap();
-    assert!(erased.rows > 0 && erased.items > 1, "{erased:?}");
 }
 
 /// Finds what pending outcomes judge, and appends them as the process of the projector does.
@@ -353,6 +345,19 @@ async fn resolve(recorded: Arc<dyn Table>, clock: &Clock, workspace: &Workspace)
     let resolving = pending::resolve(&*recorded, &catalog, &append, workspace.id(), days, clock.now());
     let resolved = resolving.await.unwrap();
     assert_eq!((resolved.found, resolved.waiting), (2, 0));
+}
+
+/// Erases keys: a service of ingest begins, and a projector carries it out.
+async fn erase(ingests: Arc<dyn Table>, projects: Arc<dyn Table>, workspace: &Workspace) {
+    let catalog = Catalog::new(ingests);
+    let keys = ["a", "b", "c"].map(str::to_owned);
+    catalog.begin_erasure(workspace.id(), &keys, "a letter", now()).await.unwrap();
+    assert_eq!(catalog.erasures(workspace.id()).await.unwrap().len(), 1);
+    let open = Catalog::new(Arc::clone(&projects)).open_erasures().await.unwrap();
+    let pace = erase::Pace { wait: Duration::ZERO, ..erase::Pace::new(Clock::system()) };
+    let (id, erasure) = &open[0];
+    let erased = erase::carry_out(&projects, (id, erasure), &pace, &|_| ()).await.unwrap();
+    assert!(erased.rows > 0 && erased.items > 1, "{erased:?}");
 }
 
 async fn query(table: Arc<dyn Table>) {
@@ -403,6 +408,9 @@ pub(crate) async fn pipeline() -> Calls {
     }
     let workspace = ingest(Arc::clone(ingests) as Arc<dyn Table>, &clock).await;
     projector(Arc::clone(projects) as Arc<dyn Table>, &plain, &workspace, (&clock, &later)).await;
+    let (ingesting, projecting) =
+        (Arc::clone(ingests) as Arc<dyn Table>, Arc::clone(projects) as Arc<dyn Table>);
+    erase(ingesting, projecting, &workspace).await;
     query(Arc::clone(queries) as Arc<dyn Table>).await;
     expire(Arc::clone(projects) as Arc<dyn Table>, &plain, &workspace).await;
     let transactions =
