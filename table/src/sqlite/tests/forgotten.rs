@@ -31,11 +31,9 @@ async fn nothing_is_left_of_what_was_deleted_or_written_over_once_it_is_forgotte
         }
     }
     // Others write and read meanwhile.
-    let (forgotten, written, read) = tokio::join!(
-        table.forget_deleted(),
-        table.put(item("other"), Condition::None),
-        table.get(&item("2").key),
-    );
+    let second = item("2").key;
+    let (forgotten, written, read) =
+        tokio::join!(table.forget_deleted(), table.put(item("other"), Condition::None), table.get(&second),);
     forgotten.unwrap();
     written.unwrap();
     assert!(read.unwrap().is_some());
