@@ -7,9 +7,7 @@ use catalog::{
     ARENA_METRIC, AnsweredBy, Review, ReviewAnswer, ReviewItem, ReviewLink, ReviewPolicy, ReviewStanding,
     Served, Verdict, Vote,
 };
-use event::{
-    Day, Error, ErrorKind, Id, Kind, Result, Timestamp, Values, Window, surrogate::is_surrogate,
-};
+use event::{Day, Error, ErrorKind, Id, Kind, Result, Timestamp, Values, Window, surrogate::is_surrogate};
 use log::{
     audit::{Author, by, current},
     key::ReviewItemId,
@@ -48,12 +46,7 @@ fn events_of(at: &ReviewItemId, item: &ReviewItem, answer: &ReviewAnswer) -> Res
 }
 
 /// The events of what was said of an item, whose key they have.
-fn said_of(
-    kind: Kind,
-    mut rows: Vec<Value>,
-    item: &ReviewItem,
-    at: Timestamp,
-) -> Result<Batch, SubmitError> {
+fn said_of(kind: Kind, mut rows: Vec<Value>, item: &ReviewItem, at: Timestamp) -> Result<Batch, SubmitError> {
     // What stands for an erased key is taken from no client.
     let is_erased = is_surrogate(&item.key);
     let key = if is_erased { "-" } else { &item.key };

@@ -6,11 +6,14 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use catalog::{AnsweredBy, DEFAULT_LEASE_SECONDS, ErasurePhase, ReviewPolicy, ReviewSpec, Verdict};
+use catalog::{
+    AnsweredBy, ArenaSpec, DEFAULT_LEASE_SECONDS, ErasurePhase, ReviewPolicy, ReviewSpec, Verdict, Vote,
+};
 use event::{ErrorKind, Kind, Window, surrogate::is_surrogate};
 use log::{active, erased::Turn, key, scan};
 use projector::key_filters;
 use query::{What, Words};
+use serde_json::json;
 use table::{Condition, Table};
 use tests::{
     hooked::{Asked, Hooked, Turn as Call},
@@ -20,7 +23,7 @@ use tests::{
 };
 
 use crate::{
-    erasure::{DAYS, KEY, assert_gone, begin, carry, erase, everything, filled, rows, unsegmented},
+    erasure::{DAYS, KEY, SENT, assert_gone, begin, carry, erase, everything, filled, rows, unsegmented},
     pending::{observe, outcome, resolved},
 };
 
@@ -29,6 +32,7 @@ on_both_engines!(
     an_erasure_goes_on_wherever_a_process_dies,
     nothing_is_decided_while_events_are_written_again,
     reviews_and_answers_lose_the_key,
+    votes_of_an_arena_stay_and_what_was_shown_goes,
     a_pending_outcome_judges_its_prediction_under_the_surrogate,
     what_cannot_be_read_is_told,
 );
@@ -119,6 +123,7 @@ async fn reviews_and_answers_lose_the_key(scene: Scene) {
         seed: 7,
         labels: Vec::new(),
         with_outcomes: true,
+        arena: None,
     };
     let review = scene.query(at(NOW)).create_review(&scene.workspace, "june", spec.clone()).await.unwrap().0;
     let ingest = scene.ingest(at(NOW));
@@ -148,6 +153,45 @@ async fn reviews_and_answers_lose_the_key(scene: Scene) {
     assert_eq!(judged, 1);
     scene.project().await;
     assert_gone(&scene).await;
+}
+
+async fn votes_of_an_arena_stay_and_what_was_shown_goes(scene: Scene) {
+    filled(&scene).await;
+    let shown = |release: &str| {
+        json!({ "key": KEY, "predicted_at": format!("{}T02:00:00Z", DAYS[0]), "release": release, "score": 0.5,
+            "tags": { "text": format!("smith by {release}") } })
+    };
+    scene.append(Kind::Predictions, json!([shown("v1"), shown("v2")]), SENT).await.unwrap();
+    let releases = ["v1", "v2"].map(str::to_owned).into();
+    let spec = ReviewSpec {
+        model: None,
+        release: None,
+        window: Window::of(DAYS[0].parse().unwrap()),
+        policy: ReviewPolicy::Pairs,
+        by: None,
+        n: 100,
+        seed: 7,
+        labels: Vec::new(),
+        with_outcomes: true,
+        arena: Some(ArenaSpec { releases, judges: 1, tags: Vec::new() }),
+    };
+    let query = scene.query(at(NOW));
+    let review = query.create_review(&scene.workspace, "duel", spec).await.unwrap().0;
+    let (ingest, ann) = (scene.ingest(at(NOW)), AnsweredBy::Reviewer("user:ann".into()));
+    let mut votes = 0;
+    while let Some(served) =
+        ingest.next_of((scene.id(), &review), ("user:ann", DEFAULT_LEASE_SECONDS)).await.unwrap()
+    {
+        ingest.answer(served.link.item(), &ann, Verdict::Vote(Vote::Left)).await.unwrap();
+        votes += 1;
+    }
+    assert_eq!(votes, 13, "one of each key, and another of the one that is erased");
+    scene.project().await;
+    let before = query.rank_arena(scene.id(), "duel", None).await.unwrap();
+    assert!(everything(&scene).await.contains("smith by v2"));
+    erase(&scene, &[KEY]).await;
+    assert_gone(&scene).await;
+    assert_eq!(query.rank_arena(scene.id(), "duel", None).await.unwrap(), before);
 }
 
 async fn a_pending_outcome_judges_its_prediction_under_the_surrogate(scene: Scene) {

@@ -31,7 +31,7 @@ on_both_engines!(
 );
 
 pub(crate) const DAYS: [&str; 3] = ["2026-06-01", "2026-06-02", "2026-06-03"];
-const SENT: &str = "2026-06-04T12:00:00Z";
+pub(crate) const SENT: &str = "2026-06-04T12:00:00Z";
 /// The key of a person, and what is only said of that person.
 pub(crate) const KEY: &str = "person-0017-smith";
 const TAG: &str = "tag-of-smith";
