@@ -245,7 +245,9 @@ fn expected_figures_of_classes_are_those_of_the_reference() {
 #[test]
 fn classes_without_a_score_or_a_truth_are_expected_of_nothing() {
     let mut reference = ClassCases::default();
-    let rows: [(&[(&str, f64)], &str, &str); 4] = [
+    // The scores, what is said, and the truth.
+    type Case = (&'static [(&'static str, f64)], &'static str, &'static str);
+    let rows: [Case; 4] = [
         (&[("a", 0.75), ("b", 0.25)], "a", "a"),
         (&[("a", 0.75), ("b", 0.25)], "a", "b"),
         (&[("b", 1.0)], "b", "b"),
