@@ -1034,7 +1034,7 @@ class Workspace:
         """Takes keys out of all that is stored of the workspace, for good, and has events of them refused from now on.
 
         A projector carries it out; ``erasures`` tells how far it is. Scores, labels and values of the events stay,
-        under surrogates by chance; their tags, features and texts go. The reason stays, so it must not have a key in it.
+        under surrogates by chance; their tags, features and texts go. The reason stays: it must not have a key in it.
         """
         begun: Dict[str, Any] = self._post(self._url("erasures"), {"keys": list(keys), "reason": reason}).json()
         return begun
