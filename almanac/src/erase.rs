@@ -92,7 +92,7 @@ fn doing(phase: ErasurePhase) -> &'static str {
 
 fn show(workspace: &Workspace, done: &Erasure) {
     println!(
-        "{}: {} keys erased; {} events in {} segments of {} days, {} items of reviews",
+        "{}: erased keys: {}; events: {}, in segments: {}, of days: {}; items of reviews: {}",
         workspace.path, done.count, done.rows, done.segments, done.days, done.items
     );
     for surrogate in &done.surrogates {

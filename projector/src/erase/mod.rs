@@ -3,9 +3,9 @@
 //! An erasure goes from phase to phase, each of which is written down under the condition that nobody else was quicker. So it may be broken
 //! off anywhere and carried out further by anybody:
 //! 1. *Waiting*: no service stores events of the keys any more ([`catalog::ERASURE_WAIT_SECONDS`]).
-//! 2. *Looking*: all segments are read, and the days are noted that have one of the keys ([`look`]). Now the lanes are known, and
+//! 2. *Looking*: all segments are read, and the days are noted that have one of the keys (`look.rs`). Now the lanes are known, and
 //!    surrogates are drawn.
-//! 3. *Rewriting*: the segments of these days are written again, and items of reviews ([`rewrite`]). A transaction holds segments and how far the
+//! 3. *Rewriting*: the segments of these days are written again, and items of reviews (`rewrite.rs`). A transaction holds segments and how far the
 //!    erasure is, so each segment is written again once. Meanwhile nothing is decided of the events of the workspace ([`log::erased::Turn`]).
 //! 4. *Folding*: all that is folded of the events is folded again into the next version of the projections ([`mod@crate::rebuild`]), where
 //!    nothing has seen the keys, or the tags and features that went with them; the version before is deleted.
@@ -53,7 +53,7 @@ impl Pace {
 /// Carries out an erasure, or goes on with it, to its end; `tell` gets it after each step.
 ///
 /// # Errors
-/// `NotFound`, when there is none of this id; `Corrupt`, when the events cannot be folded again ([`rebuild`]); those of the table. It may be
+/// `NotFound`, when there is none of this id; `Corrupt`, when the events cannot be folded again ([`fn@rebuild`]); those of the table. It may be
 /// called again at any time.
 pub async fn carry_out(
     table: &Arc<dyn Table>,
