@@ -87,7 +87,7 @@ pub struct Subject {
 impl Subject {
     /// An empty table of an engine.
     pub async fn on(engine: Engine) -> Self {
-        let clock = TestClock::new(Timestamp::parse("2026-01-15T12:00:00.5Z").expect("a time"));
+        let clock = TestClock::new(Timestamp::parse("2096-01-15T12:00:00.5Z").expect("a time"));
         let fresh = engine.fresh(clock.clock()).await;
         let lost = match engine {
             // After more changes than there ever were: the file is another one than the reader knew.

@@ -25,7 +25,7 @@ fn item(at: usize) -> Item {
 
 /// A sound table, the same one with faults, and their files.
 fn tables(seed: u64, faults: Faults) -> (Arc<dyn Table>, FaultyTable, [Fresh; 2]) {
-    let clock = || Clock::from_fn(|| world::at("2026-01-15T12:00:00.5Z"));
+    let clock = || Clock::from_fn(|| world::at("2096-01-15T12:00:00.5Z"));
     let [sound, copy] = [(); 2].map(|()| Fresh::sqlite(clock()));
     let faulty = FaultyTable::new(Arc::clone(&sound.table), seed, faults);
     (Arc::clone(&sound.table), faulty.indexes_on(Arc::clone(&copy.table)), [sound, copy])
