@@ -83,6 +83,9 @@ def before_load_schema(context, raw_schema):
     # No release is live, so none is challenged; and news come for as long as they are asked for.
     for path in [path for path in raw_schema["paths"] if path.endswith(("/challengers", "/news"))]:
         del raw_schema["paths"][path]
+    # A key that is erased is refused in all that follows.
+    for path in [path for path in raw_schema["paths"] if path.endswith("/erasures")]:
+        del raw_schema["paths"][path]
     # A review is of predictions that are there, an item of it is had by one, and a link is a secret.
     for path in [path for path in raw_schema["paths"] if "/reviews" in path or path.endswith("/judgements")]:
         del raw_schema["paths"][path]

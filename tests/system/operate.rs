@@ -1,6 +1,6 @@
 //! What an operator does: looks at the status, deals with a segment that cannot be read, rebuilds.
 
-use crate::support::{Located, Place, Service, block_on, ndjson, register, run, run_ok};
+use crate::support::{Located, Place, Running, Service, block_on, ndjson, register, run, run_ok};
 use catalog::Catalog;
 use log::{key, scan};
 use serde_json::Value;
@@ -170,4 +170,45 @@ fn a_rebuild_runs_beside_the_service_and_deletes_the_old_version() {
     let figures = status(&place);
     assert_eq!(figures["leases"].as_array().unwrap().len(), 1, "{figures:#}");
     assert_eq!(figures["leases"][0]["owner"], figures["workers"][0]["worker"], "{figures:#}");
+}
+
+/// Asked over HTTP, the projector of the process carries an erasure out, in the loops that it has.
+#[test]
+fn a_key_is_erased_by_the_service_that_is_asked() {
+    let place = Place::sqlite();
+    run_ok(&place, &["workspace", "create", "credit/prod"]);
+    run_ok(
+        &place,
+        &["model", "create", "m", "-w", "credit/prod", "--task", "binary", "--positive-label", "1"],
+    );
+    run_ok(&place, &["release", "create", "v1", "-w", "credit/prod", "--model", "m"]);
+    let service = Running::start(&place, &[], &[]);
+    let row = |key: &str| {
+        format!(r#"{{"key":"{key}","predicted_at":"2026-06-01T04:30:00Z","release":"v1","score":0.9}}"#)
+    };
+    let rows = [row("loan-1"), row("loan-2")].join("\n");
+    let post = |path: &str, media: &str, body: &str| {
+        service.send(
+            "post",
+            &format!("{WORKSPACE}/{path}"),
+            &[("Content-Type", media)],
+            Some(body.as_bytes()),
+        )
+    };
+    assert_eq!(post("predictions", NDJSON, &rows).status, 201);
+    let rollups = format!("{WORKSPACE}/rollups?from=2026-06-01&to=2026-06-01");
+    service.get_until(&rollups, |answer| counts(answer.text()) == [2]);
+    let body = r#"{"keys":["loan-1"],"reason":"asked for by letter 9"}"#;
+    let begun = post("erasures", "application/json", body);
+    assert_eq!(begun.status, 202, "{}", begun.text());
+    let erasures = format!("{WORKSPACE}/erasures");
+    let done = service.get_until(&erasures, |answer| answer.text().contains(r#""phase":"done""#));
+    assert!(done.text().contains(r#""rows":1"#), "{}", done.text());
+    let left = service.get(&format!("{WORKSPACE}/predictions?from=2026-06-01&to=2026-06-01&format=ndjson"));
+    assert!(left.text().contains("loan-2") && left.text().contains("erased~"), "{}", left.text());
+    assert!(!left.text().contains("loan-1"), "{}", left.text());
+    service.get_until(&rollups, |answer| counts(answer.text()) == [2]);
+    let refused = post("predictions", NDJSON, &row("loan-1"));
+    assert_eq!(refused.status, 422, "{}", refused.text());
+    assert!(run_ok(&place, &["verify"]).contains("all as the log says"));
 }

@@ -77,7 +77,7 @@ pub async fn carry_out(
         if erasure.phase == ErasurePhase::Done {
             return Ok(erasure);
         }
-        match carrying.beating(&erasure, carrying.step(erasure.clone())).await {
+        match carrying.beating(&erasure, Box::pin(carrying.step(erasure.clone()))).await {
             Err(error) if error.is_conflict() => tries.next().await?,
             done => done?,
         }
@@ -140,7 +140,7 @@ impl Carrying<'_> {
         // Pending outcomes first, then what they may judge.
         let next = erasure.left.iter().max_by_key(|left| (left.is_pending, left.day)).copied();
         if let Some(left) = next {
-            return rewrite::rewrite(self.table, self.catalog, &mut erasure, left).await;
+            return Box::pin(rewrite::rewrite(self.table, self.catalog, &mut erasure, left)).await;
         }
         erasure.items += self.catalog.erase_in_reviews(&erasure.workspace, &erasure.keys).await?;
         erasure.phase = ErasurePhase::Folding;
@@ -157,7 +157,7 @@ impl Carrying<'_> {
         while let Some(version) = erasure.version
             && active::load(self.table, &erasure.workspace).await?.version < version
         {
-            rebuild(self.table, &erasure.workspace, &pace, |_| ()).await?;
+            Box::pin(rebuild(self.table, &erasure.workspace, &pace, |_| ())).await?;
         }
         if erasure.version.is_some() {
             rebuild::delete_before_active(self.table, &erasure.workspace, &pace).await?;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use catalog::{Erasure, ErasurePhase};
-use event::{Id, Result};
+use event::{ErrorKind, Id, Result};
 use log::key::OfWorkspace;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -42,9 +42,14 @@ async fn once(shared: &Arc<Shared>, seen: &mut Seen) -> Result<()> {
     let open = shared.catalog.open_erasures().await?;
     seen.retain(|known, _| open.contains(known));
     for (workspace, id) in open {
-        let erasure = shared.catalog.erasure(&workspace, &id).await?;
+        let erasure = match shared.catalog.erasure(&workspace, &id).await {
+            // It went with its workspace while it was looked for.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            found => found?,
+        };
         if is_idle(&erasure, seen) {
-            let erasing = shared.erase(&workspace, &id);
+            // On the heap: a rebuild inside the loops of a worker is more than its stack may hold.
+            let erasing = Box::pin(shared.erase(&workspace, &id));
             shared.noted(&workspace, OfWorkspace::Erasure, erasing).await?;
         }
     }
