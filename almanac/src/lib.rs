@@ -68,6 +68,7 @@ pub mod up;
 mod upgrade;
 mod verify;
 mod webhook;
+mod workers;
 
 pub use ::query::Words;
 pub use ::table::Table;

@@ -8,7 +8,13 @@ use projector::{
 };
 use serde_json::{Value, json};
 
-use crate::{config::Config, lines::Lines, open, shown::ShowFormat};
+use crate::{
+    config::Config,
+    lines::Lines,
+    open,
+    shown::ShowFormat,
+    workers::{self, seconds},
+};
 
 pub(crate) async fn command(config: &Config, format: ShowFormat) -> anyhow::Result<()> {
     let table = open::existing(config).await?;
@@ -19,10 +25,6 @@ pub(crate) async fn command(config: &Config, format: ShowFormat) -> anyhow::Resu
         ShowFormat::Json => println!("{:#}", document(&status, now)),
     }
     Ok(())
-}
-
-fn seconds(now: Timestamp, at: Timestamp) -> f64 {
-    ((now.micros() - at.micros()) as f64 / 1e6).max(0.0)
 }
 
 fn ago(now: Timestamp, at: Timestamp) -> String {
@@ -138,16 +140,7 @@ fn document(status: &Status, now: Timestamp) -> Value {
             "warnings": of_workspace(one).map(warning_document).collect::<Vec<_>>(),
         })
     });
-    let workers = status.workers.iter().map(|one| {
-        json!({
-            "worker": one.worker,
-            "heartbeat_seconds_ago": seconds(now, one.at),
-            "shards": one.shards,
-            "dirty_days": one.dirty,
-            "oldest_dirty_seconds": one.oldest_ms as f64 / 1e3,
-            "cas_retries": one.retries,
-        })
-    });
+    let workers = status.workers.iter().map(|one| workers::document(one, now));
     let leases = status.leases.iter().map(|one| {
         json!({
             "shard": one.shard,

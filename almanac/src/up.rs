@@ -42,6 +42,7 @@ use crate::{
         requests::Requests,
     },
     webhook::WebhookArgs,
+    workers,
 };
 
 pub use crate::{listening::Times, proxies::Proxies, role::Role, tls::Tls};
@@ -383,6 +384,7 @@ impl Services {
         }
         if let Some(query) = &self.query {
             routes = routes.merge(query::http::routes(Arc::clone(query))).merge(dashboard::http::routes());
+            routes = routes.merge(workers::routes(Arc::clone(&self.table), options.clock.clone()));
         }
         in_the_name_of_callers(routes)
     }

@@ -1,6 +1,6 @@
 // How the service fares: how far behind the projector is, what cannot be read or written, and what comes over HTTP.
 
-import { Problem, text } from './api.js';
+import { Problem, json, text } from './api.js';
 import { badge, card, stat } from './common.js';
 import { h, name } from './dom.js';
 import { waysOfGet } from './share.js';
@@ -20,6 +20,9 @@ function samples(exposition) {
   return all;
 }
 
+/** For how long something has been, in seconds. */
+const ago = (seconds) => `${seconds.toFixed(1)} s`;
+
 async function ready(signal) {
   try {
     return { good: true, says: (await text('/readyz', {}, { signal })).trim() };
@@ -33,11 +36,11 @@ async function ready(signal) {
 
 /** The page, looked at again every five seconds while it is shown. */
 export async function page({ signal, again }) {
-  const [exposition, state] = await Promise.all([text('/metrics', {}, { signal }), ready(signal)]);
+  const [exposition, state, { workers }] = await Promise.all([text('/metrics', {}, { signal }), ready(signal), json('/v1/workers', {}, { signal })]);
   const all = samples(exposition);
   const one = (wanted) => all.find((sample) => sample.name === wanted)?.value;
   const total = (wanted) => all.filter((sample) => sample.name === wanted).reduce((sum, sample) => sum + sample.value, 0);
-  const seconds = (wanted) => (one(wanted) === undefined ? '–' : `${one(wanted).toFixed(1)} s`);
+  const seconds = (wanted) => (one(wanted) === undefined ? '–' : ago(one(wanted)));
   const letters = one('projector_dead_letters') ?? 0;
   again(EVERY);
   return [
@@ -54,6 +57,12 @@ export async function page({ signal, again }) {
       note: 'For how long what must move has not moved',
       side: table({ caption: 'The projector', rows: [['Heartbeat', 'projector_heartbeat_age_seconds'], ['Checkpoint', 'projector_checkpoint_age_seconds'], ['Feed of changes', 'projector_feed_age_seconds'], ['Sweep', 'projector_sweep_age_seconds']].map(([what, key]) => ({ what, age: seconds(key) })), columns: [{ key: 'what', text: 'What' }, { key: 'age', text: 'Age', number: true, shows: (row) => row.age }] }),
       ways: waysOfGet('almanac status', '/metrics'),
+    }),
+    card({
+      title: 'Workers',
+      note: 'Of all processes, those that showed within an hour that they are alive',
+      side: table({ caption: 'Workers', rows: workers, empty: 'No worker projects.', columns: [{ key: 'worker', text: 'Worker' }, ...[['heartbeat_seconds_ago', 'Heartbeat', ago], ['shards', 'Shards', count], ['dirty_days', 'Days to write', count], ['oldest_dirty_seconds', 'Oldest', ago], ['cas_retries', 'Folded again', count]].map(([key, says, shows]) => ({ key, text: says, number: true, shows: (row) => shows(row[key]) }))] }),
+      ways: waysOfGet('almanac status', '/v1/workers'),
     }),
     card({
       title: 'All figures of this process',

@@ -12,6 +12,7 @@ use crate::{
 mod arena;
 mod expected;
 mod hostile;
+mod operate;
 mod review;
 mod session;
 mod slices;

@@ -1,0 +1,26 @@
+//! How the service fares.
+
+use super::{scene, shown};
+use crate::{
+    browser::Browser,
+    support::{Running, alone},
+};
+
+#[test]
+fn workers_are_those_of_the_api() {
+    let _alone = alone();
+    let service = Running::start(scene(), &[], &[]);
+    service.get_until("/readyz", |answer| answer.status == 200);
+    let answer: serde_json::Value = serde_json::from_str(service.get("/v1/workers").text()).unwrap();
+    let workers = answer["workers"].as_array().unwrap();
+    // The one that is at work here; those of the demo have said farewell.
+    assert_eq!(workers.len(), 1, "{answer}");
+    assert!(workers[0]["heartbeat_seconds_ago"].as_f64().unwrap() >= 0.0, "{answer}");
+    assert_eq!(workers[0]["shards"], 1, "{answer}");
+    let browser = Browser::start();
+    browser.open(&format!("http://{}/#/operate", service.address()));
+    shown(&browser, "Operate");
+    let names = "return [...document.querySelectorAll('[aria-label=\"Workers\"] tbody td:first-child')].map((cell) => cell.innerText)";
+    assert_eq!(browser.run(names, &[]), serde_json::json!([workers[0]["worker"]]));
+    assert_eq!(browser.console(), [""; 0]);
+}
