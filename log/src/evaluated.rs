@@ -340,14 +340,17 @@ pub async fn write(
         }
     };
     let head = Head { ver, applied, rows, place, splits };
-    let mut writes = vec![Write::Put(head.to_item(at.key()), Condition::unchanged(before.ver))];
-    if of_gone != OfGone::Allowed {
-        writes.push(Write::Check(key::expired(at.workspace, at.day), Condition::Absent));
+    let (item, unchanged) = (head.to_item(at.key()), Condition::unchanged(before.ver));
+    let is_kept = || Write::Check(key::expired(at.workspace, at.day), Condition::Absent);
+    match of_gone {
+        // One write alone: a transaction costs twice as many write units.
+        OfGone::Allowed => table.put(item, unchanged).await?,
+        OfGone::Refused => table.transact(vec![Write::Put(item, unchanged), is_kept()]).await?,
+        OfGone::RefusedAfter(turn) => {
+            let writes = vec![Write::Put(item, unchanged), is_kept(), turn.check(at.workspace)];
+            table.transact(writes).await?;
+        }
     }
-    if let OfGone::RefusedAfter(turn) = of_gone {
-        writes.push(turn.check(at.workspace));
-    }
-    table.transact(writes).await?;
     match before.has_parts() || head.has_parts() {
         true => tidy(table, at).await,
         false => Ok(()),

@@ -195,9 +195,7 @@ async fn exact_of_days(
     window: Window,
     release: Option<&str>,
 ) -> Result<(Exact, usize, u64)> {
-    for day in window.days().filter(|day| !reading.is_kept(*day, Kind::Predictions)) {
-        reading.warn(format!("the events of {day} have expired, so they are not compared"));
-    }
+    reading.warn_of_expired(window);
     let release = release.map(str::to_owned);
     let bounds = RowBounds { days: Some(Arc::new(window.days().collect())), ..RowBounds::default() };
     let filter = Filter { kind: Kind::Predictions, columns: None, release: release.clone(), bounds };

@@ -142,7 +142,7 @@ pub(crate) async fn prepared(
     request: &Request,
 ) -> Result<Prepared> {
     if request.cut.is_none() {
-        reading.warn_of_expired();
+        reading.warn_of_expired(reading.window);
     }
     prepared_of_kept(reading, catalog, request).await
 }

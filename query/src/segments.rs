@@ -239,7 +239,7 @@ pub(crate) async fn computed(
     let definitions = catalog.definitions(&reading.workspace).await?;
     let definitions = &definitions.known(|one| request.is_of_now() || one.appended_at <= reading.closed);
     if request.cut.is_none() {
-        reading.warn_of_expired();
+        reading.warn_of_expired(reading.window);
     }
     let has_pairs = request.slicing.as_ref().is_some_and(|slicing| slicing.has_pairs);
     let cuts = cuts(&declared(definitions, request), has_pairs);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use catalog::{Catalog, Kept};
-use event::{Day, Error, Id, Result, Timestamp};
+use event::{Day, Error, Id, Result, Timestamp, Window};
 use fold::{
     Evaluation,
     maturity::{AGES, Age},
@@ -224,9 +224,9 @@ fn known_at(day: Day, stages: Option<&BTreeMap<u32, Stage>>, at: Timestamp) -> R
 }
 
 impl Reading {
-    /// Warns when events of the window have expired, so that they are not in what is made of the logs.
-    pub(crate) fn warn_of_expired(&self) {
-        let expired: Vec<Day> = self.window.days().filter(|day| !self.kept.keeps(*day)).collect();
+    /// Warns when events of a window have expired, so that they are not in what is made of the logs.
+    pub(crate) fn warn_of_expired(&self, window: Window) {
+        let expired: Vec<Day> = window.days().filter(|day| !self.kept.keeps(*day)).collect();
         if let (Some(last), count) = (expired.last(), expired.len()) {
             self.warn(format!(
                 "the events of {count} of the days, up to {last}, have expired and are not in the answer"
