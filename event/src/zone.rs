@@ -34,21 +34,28 @@ impl Zone {
         self.0 == Tz::UTC
     }
 
-    /// The instant at which a day of the place begins, in microseconds: its midnight, or the first instant after it where clocks
-    /// are put forward at midnight.
-    fn start(self, midnight: NaiveDateTime) -> i64 {
-        let steps = (0..).map(|step| midnight + TimeDelta::minutes(step * STEP_MINUTES));
+    /// The instant at which clocks of the place show a time, in microseconds: the first one, where they show it twice, and the first one
+    /// after it where they are put forward over it.
+    fn instant(self, shown: NaiveDateTime) -> i64 {
+        let steps = (0..).map(|step| shown + TimeDelta::minutes(step * STEP_MINUTES));
         // Nowhere were two days left out.
         let mut steps = steps.take(2 * 24 * 60 / STEP_MINUTES as usize);
         let first = steps.find_map(|local| self.0.from_local_datetime(&local).earliest());
-        first.map_or_else(|| midnight.and_utc().timestamp_micros(), |time| time.timestamp_micros())
+        first.map_or_else(|| shown.and_utc().timestamp_micros(), |time| time.timestamp_micros())
+    }
+
+    /// The instant at which clocks of the place show a time of a day, in seconds after midnight: the first one, where they show it twice,
+    /// and the first one after it where they are put forward over it.
+    pub fn at(self, day: Day, seconds: i64) -> Timestamp {
+        let shown = day.date().and_time(NaiveTime::MIN) + TimeDelta::seconds(seconds);
+        Timestamp::from_micros(self.instant(shown)).unwrap_or_else(|| day.start())
     }
 
     /// From which instant to which, which is the first one after it, these days of the place last; in microseconds.
     pub fn span(self, days: Window) -> (i64, i64) {
         let midnight = |day: Day| day.date().and_time(NaiveTime::MIN);
         let end = midnight(days.to()) + TimeDelta::days(1);
-        (self.start(midnight(days.from())), self.start(end))
+        (self.instant(midnight(days.from())), self.instant(end))
     }
 
     /// The instants at which the hours of a day of the place begin, and the one at which the last one ends; in microseconds.
@@ -139,6 +146,23 @@ mod tests {
         assert_eq!(span("Pacific/Apia", "2011-12-30"), ["2011-12-30T10:00:00Z", "2011-12-30T10:00:00Z"]);
         let error = Zone::parse("Berlin").unwrap_err().to_string();
         assert_eq!(error, "`Berlin` is no time zone; they are called as `Europe/Berlin` is");
+    }
+
+    #[test]
+    fn a_time_of_a_day_is_that_of_its_clocks() {
+        let at = |zone: &str, of: &str, minutes: i64| {
+            Zone::parse(zone).unwrap().at(day(of), minutes * 60).to_string()
+        };
+        assert_eq!(at("UTC", "2026-06-01", 7 * 60), "2026-06-01T07:00:00Z");
+        assert_eq!(at("Europe/Berlin", "2026-06-01", 7 * 60), "2026-06-01T05:00:00Z");
+        assert_eq!(at("Europe/Berlin", "2026-01-01", 7 * 60), "2026-01-01T06:00:00Z");
+        assert_eq!(at("Pacific/Auckland", "2026-06-01", 7 * 60), "2026-05-31T19:00:00Z");
+        assert_eq!(
+            at("Europe/Berlin", "2026-03-29", 150),
+            "2026-03-29T01:00:00Z",
+            "half past two is left out"
+        );
+        assert_eq!(at("Europe/Berlin", "2026-10-25", 150), "2026-10-25T00:30:00Z", "and comes twice");
     }
 
     #[test]

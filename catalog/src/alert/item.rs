@@ -9,8 +9,9 @@ use table::{Item, item::Value};
 use super::{AlertRule, Webhook};
 
 /// Version of the item, and of the text of a rule in it. Version 1 had no webhooks, and no rule that notifies some; version 2
-/// no rule on drift, on what has a tag, or on what is mature; version 3 no rule on a column; version 4 none on lag; version 5 no digest.
-pub(crate) const ITEM_VERSION: i64 = 6;
+/// no rule on drift, on what has a tag, or on what is mature; version 3 no rule on a column; version 4 none on lag; version 5 no digest;
+/// version 6 no time zone of one.
+pub(crate) const ITEM_VERSION: i64 = 7;
 
 /// What the attributes of rules begin with; the name follows.
 const RULE: &str = "rule#";

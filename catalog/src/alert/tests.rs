@@ -159,6 +159,20 @@ fn the_item_of_version_6_stays_readable() {
         .with("webhook#mail", mail);
     let read = Stored::from_item(&stored).unwrap();
     assert_eq!(read.webhooks["mail"].digest.as_deref(), Some("07:00"));
+    assert_eq!(read.to_item(&workspace).unwrap(), stored.with("v", ITEM_VERSION));
+}
+
+#[test]
+fn the_item_of_version_7_stays_readable() {
+    let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+    let mail = r#"{"name":"mail","url":"https://a.example/","format":"json","digest":"07:00","time_zone":"Europe/Berlin"}"#;
+    let stored = Item::new(key::alert_rules(&workspace))
+        .with("v", 7)
+        .with("GSI1PK", "alert-rules")
+        .with("GSI1SK", "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV")
+        .with("webhook#mail", mail);
+    let read = Stored::from_item(&stored).unwrap();
+    assert_eq!(read.webhooks["mail"].time_zone.as_deref(), Some("Europe/Berlin"));
     assert_eq!(read.to_item(&workspace).unwrap(), stored);
 }
 

@@ -1,6 +1,6 @@
 //! Webhooks: where what crossed and digests are posted, and what the body says.
 
-use event::{Error, Id, Result, id::check_name};
+use event::{Error, Id, Result, Zone, id::check_name};
 use fold::alert::Crossing;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -87,9 +87,12 @@ pub struct Webhook {
     /// The secret by which deliveries are signed, by name. Without one they are not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
-    /// At which time (UTC) of each day a digest of the workspace is posted, such as `07:00`. Without one none is.
+    /// At which time of each day a digest of the workspace is posted, such as `07:00`. Without one none is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// The time zone of that time, such as `Europe/Berlin`; UTC unless it is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<String>,
 }
 
 impl Webhook {
@@ -108,9 +111,13 @@ impl Webhook {
             _ => return Err(wrong("say where it is by one of `url` and `url_from`".to_owned())),
         }
         if let Some(time) = self.digest.as_ref().filter(|_| self.digest_seconds().is_none()) {
-            return Err(wrong(format!(
-                "`digest` is a time of the day (UTC) from 00:00 to 23:59, not `{time}`"
-            )));
+            return Err(wrong(format!("`digest` is a time of the day from 00:00 to 23:59, not `{time}`")));
+        }
+        if let Some(name) = &self.time_zone {
+            Zone::parse(name).map_err(|error| wrong(format!("`time_zone`: {error}")))?;
+            if self.digest.is_none() {
+                return Err(wrong("`time_zone` is that of `digest`, which is missing".to_owned()));
+            }
         }
         for (field, secret) in [("url_from", &self.url_from), ("secret", &self.secret)] {
             if secret.as_ref().is_some_and(|name| !is_secret_name(name)) {
@@ -123,7 +130,12 @@ impl Webhook {
         Ok(())
     }
 
-    /// How many seconds after the beginning of each day its digest is due; `None`, when it is told none.
+    /// The time zone of its digest. One that this program does not know is taken for UTC.
+    pub(crate) fn zone(&self) -> Zone {
+        self.time_zone.as_deref().and_then(|name| Zone::parse(name).ok()).unwrap_or(Zone::UTC)
+    }
+
+    /// How many seconds after midnight by clocks of its time zone its digest is due; `None`, when it is told none.
     pub(crate) fn digest_seconds(&self) -> Option<i64> {
         let minutes = minutes_of(self.digest.as_deref()?)?;
         (minutes < 24 * 60).then_some(minutes * 60)
@@ -237,6 +249,11 @@ mod tests {
             (Webhook { digest: text("24:00"), ..good.clone() }, "from 00:00 to 23:59, not `24:00`"),
             (Webhook { digest: text("7:00"), ..good.clone() }, "from 00:00 to 23:59"),
             (Webhook { digest: text("07:60"), ..good.clone() }, "from 00:00 to 23:59"),
+            (Webhook { time_zone: text("UTC"), ..good.clone() }, "that of `digest`, which is missing"),
+            (
+                Webhook { digest: text("07:00"), time_zone: text("Berlin"), ..good.clone() },
+                "webhook `oncall`: `time_zone`: `Berlin` is no time zone",
+            ),
         ] {
             let said = webhook.check().unwrap_err().to_string();
             assert!(said.contains(why), "{webhook:?}: {said}");

@@ -20,7 +20,7 @@ const LATE_SECONDS: i64 = 6 * 60 * 60;
 pub struct DueDigest {
     /// To which webhook.
     pub webhook: Webhook,
-    /// The last day that it tells of.
+    /// The last day that it tells of: the last one (UTC) that was over when it was due.
     pub day: Day,
 }
 
@@ -40,10 +40,12 @@ pub struct ToldDigest {
 impl DueDigest {
     /// The digest of a webhook that is due by an instant; `None`, when it is told none, or it was due too long ago.
     pub fn of(webhook: &Webhook, now: Timestamp) -> Option<Self> {
-        let seconds = webhook.digest_seconds()?;
-        let day = now.plus_seconds(-seconds).day().before()?;
-        let due = day.next()?.start().plus_seconds(seconds);
-        (now < due.plus_seconds(LATE_SECONDS)).then(|| Self { webhook: webhook.clone(), day })
+        let (seconds, zone) = (webhook.digest_seconds()?, webhook.zone());
+        let today = zone.day(now);
+        let mut times = [Some(today), today.before()].into_iter().flatten().map(|day| zone.at(day, seconds));
+        let due = times.find(|due| *due <= now)?;
+        (now < due.plus_seconds(LATE_SECONDS))
+            .then_some(Self { webhook: webhook.clone(), day: due.day().before()? })
     }
 }
 
@@ -136,5 +138,29 @@ mod tests {
         assert_eq!(due("23:30", "2013-06-03T02:00:00Z"), of("2013-06-01"), "begun before midnight");
         assert_eq!(due("23:30", "2013-06-02T23:30:00Z"), of("2013-06-01"));
         assert_eq!(DueDigest::of(&webhook(None), at("2013-06-02T07:00:00Z")), None);
+    }
+
+    #[test]
+    fn a_digest_is_due_by_the_clocks_of_its_time_zone() {
+        let due = |zone: &str, digest: &str, now: &str| {
+            let text = |text: &str| Some(text.to_owned());
+            let webhook = Webhook { digest: text(digest), time_zone: text(zone), ..Webhook::default() };
+            DueDigest::of(&webhook, at(now)).map(|due| due.day.to_string())
+        };
+        let of = |day: &str| Some(day.to_owned());
+        // Summer begins on 31 March in Berlin: seven is at six by UTC before, and at five after.
+        assert_eq!(due("Europe/Berlin", "07:00", "2013-03-30T05:59:59Z"), None);
+        assert_eq!(due("Europe/Berlin", "07:00", "2013-03-30T06:00:00Z"), of("2013-03-29"));
+        assert_eq!(due("Europe/Berlin", "07:00", "2013-03-31T04:59:59Z"), None);
+        assert_eq!(due("Europe/Berlin", "07:00", "2013-03-31T05:00:00Z"), of("2013-03-30"));
+        // In Auckland it is the morning of the second while the first is not over by UTC.
+        assert_eq!(due("Pacific/Auckland", "07:00", "2013-06-01T19:00:00Z"), of("2013-05-31"));
+        assert_eq!(
+            due("Pacific/Auckland", "07:00", "2013-06-02T00:59:59Z"),
+            of("2013-05-31"),
+            "begun before midnight"
+        );
+        assert_eq!(due("America/New_York", "21:00", "2013-06-02T01:00:00Z"), of("2013-06-01"));
+        assert_eq!(due("America/New_York", "21:00", "2013-06-02T00:59:00Z"), None);
     }
 }

@@ -49,13 +49,18 @@ pub(super) fn new_webhook() -> ObjectBuilder {
         .description(Some("How the body is written; json unless it is given."));
     let digest = schema::nullable(schema::string())
         .pattern(Some("^([01][0-9]|2[0-3]):[0-5][0-9]$"))
-        .description(Some("At which time (UTC) of each day a digest of the workspace is posted; none is unless it is given."));
+        .description(Some(
+            "At which time of each day a digest of the workspace is posted; none is unless it is given.",
+        ));
+    let zone = schema::nullable(schema::string())
+        .description(Some("The time zone of that time, such as `Europe/Berlin`; UTC unless it is given."));
     schema::object([("name", schema::name().into())])
         .property("url", url)
         .property("url_from", secret("Or the name of the projector's secret that says where it is."))
         .property("format", format)
         .property("secret", secret("The name of the projector's secret by which deliveries are signed."))
         .property("digest", digest)
+        .property("time_zone", zone)
 }
 
 /// A webhook as it is answered.
