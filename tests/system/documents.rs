@@ -295,7 +295,7 @@ fn the_readme_is_short_and_names_one_command_that_tests() {
 }
 
 /// The pages of this repository that link to one another.
-const LINKED: [&str; 19] = [
+const LINKED: [&str; 20] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
@@ -312,6 +312,7 @@ const LINKED: [&str; 19] = [
     "docs/posting.md",
     "docs/querying.md",
     "docs/reviewing.md",
+    "docs/scale.md",
     "docs/security.md",
     "clients/python/README.md",
     "terraform/README.md",

@@ -1,6 +1,8 @@
 //! The simulation of several projectors: many seeds, and bugs that it must find.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod heat;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tests::sim::{Planted, REGRESSIONS, run, run_ops};

@@ -10,11 +10,13 @@
 //! - [`writers`] lets the clocks of ingest services disagree and jump while lanes change and they die.
 //! - [`resolving`] lets projectors that die decide what outcomes without a date judge.
 //! - [`crossings`] has alert rules judged, and what crosses posted to receivers that fail.
+//! - [`mod@heat`] has partitions throttle as those of DynamoDB do.
 //! - [`retained`] lets a day expire while it is evaluated and rebuilt, in items that are small.
 //! - [`run`] runs a list of operations, lets everything settle, and says what went wrong. [`shrink`] makes a list that
 //!   finds something shorter, and [`REGRESSIONS`] keeps it under a name.
 
 mod clocks;
+pub mod heat;
 mod ops;
 pub mod process;
 mod random;

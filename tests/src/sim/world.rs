@@ -68,6 +68,8 @@ pub(super) struct State {
     pub(super) said: Said,
     /// What is wrong.
     pub(super) violations: Vec<String>,
+    /// Whether writes are not judged, where too much is appended for that.
+    pub(super) is_unjudged: bool,
 }
 
 impl World {
@@ -180,12 +182,18 @@ impl State {
     }
 
     fn put(&mut self, item: Item) {
-        let before = self.items.get(&item.key).map(|stored| stored.item.clone());
-        let violation = self.check(before.as_ref(), &item).err();
-        let violations = violation.into_iter().chain(self.note_definition(before.as_ref(), &item));
-        let violations: Vec<String> = violations.map(|what| format!("{}: {what}", item.key)).collect();
-        self.violations.extend(violations);
+        if !self.is_unjudged {
+            self.judge(&item);
+        }
         let created = self.items.get(&item.key).map_or(self.writes, |stored| stored.created);
         self.items.insert(item.key.clone(), Stored { item, created });
+    }
+
+    fn judge(&mut self, item: &Item) {
+        let before = self.items.get(&item.key).map(|stored| stored.item.clone());
+        let violation = self.check(before.as_ref(), item).err();
+        let violations = violation.into_iter().chain(self.note_definition(before.as_ref(), item));
+        let violations: Vec<String> = violations.map(|what| format!("{}: {what}", item.key)).collect();
+        self.violations.extend(violations);
     }
 }

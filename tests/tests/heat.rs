@@ -1,0 +1,90 @@
+//! How much a table takes whose partitions throttle as those of DynamoDB do.
+
+use std::time::Duration;
+
+use tests::sim::heat::{Heated, Limits, Load, SPAN, heat};
+
+/// The load and what a partition takes are both this part of what they are: so few rows are looked at.
+const PART: u64 = 20;
+
+const LIMITS: Limits =
+    Limits { writes: 50.0, reads: 150.0, partitions: 4, split_after: Duration::from_secs(60) };
+
+const LOAD: Load = Load {
+    lanes: 4,
+    rows_per_second: 10_000_000 / 60 / PART,
+    batch: 500,
+    clients: 64,
+    services: 2,
+    seconds: 60,
+    midnight: u64::MAX,
+    limits: LIMITS,
+};
+
+fn rate(heated: &Heated, spans: std::ops::Range<usize>) -> u64 {
+    let count = spans.len() as u64;
+    heated.spans[spans].iter().map(|span| span.stored).sum::<u64>() / (count * SPAN)
+}
+
+/// Whatever is throttled, refused and sent again: each batch that is acknowledged is there once, and is folded.
+#[test]
+fn what_partitions_throttle_is_sent_again_and_stored_once() {
+    let load = Load { seconds: 40, ..LOAD };
+    let heated = heat(1, load);
+    assert_eq!(heated.violations, Vec::<String>::new());
+    assert!(heated.throttled.get("day").is_some_and(|throttled| *throttled > 0), "{:?}", heated.throttled);
+    assert!(rate(&heated, 0..4) < LOAD.rows_per_second * 2 / 3, "{heated:?}");
+    assert!(heated.caught_up.is_some());
+}
+
+/// Prints the tables of docs/scale.md: `ALMANAC_HEAT=1` asks for it, which takes some minutes.
+#[test]
+fn the_page_of_scale_is_measured() {
+    if std::env::var_os("ALMANAC_HEAT").is_none() {
+        println!("skipped: ALMANAC_HEAT=1 measures it");
+        return;
+    }
+    println!(
+        "| lanes | stored in the first minute, of 10 million | batches that took (p50, p99) | refused | throttled | write units a second by partition key |"
+    );
+    println!("| --- | --- | --- | --- | --- | --- |");
+    for lanes in [1, 4, 16] {
+        let heated = heat(1, Load { lanes, ..LOAD });
+        assert_eq!(heated.violations, Vec::<String>::new());
+        let stored: u64 = heated.spans.iter().map(|span| span.stored).sum();
+        let refused: u64 = heated.spans.iter().map(|span| span.refused).sum();
+        let [half, most] = heated.millis;
+        let units: Vec<String> = heated
+            .written
+            .iter()
+            .filter(|(_, units)| **units >= 60.0)
+            .map(|(key, units)| format!("`{key}` {:.0}", units / 60.0 * PART as f64))
+            .collect();
+        println!(
+            "| {lanes} | {:.1} million | {half} ms, {most} ms | {refused} | {:?} | {} | folded {:?} s later |",
+            (stored * PART) as f64 / 1e6,
+            heated.throttled,
+            units.join(", "),
+            heated.caught_up
+        );
+    }
+    println!(
+        "\n| seconds | stored a second | throttled | refused | partitions |\n| --- | --- | --- | --- | --- |"
+    );
+    let heated = heat(2, Load { lanes: 16, seconds: 600, midnight: 360, ..LOAD });
+    assert_eq!(heated.violations, Vec::<String>::new());
+    for (at, spans) in heated.spans.chunks(6).enumerate() {
+        let stored: u64 = spans.iter().map(|span| span.stored).sum();
+        let sum = |of: fn(&tests::sim::heat::Span) -> u64| spans.iter().map(of).sum::<u64>();
+        println!(
+            "| {}..{} | {} | {} | {} | {} |",
+            at * 60,
+            at * 60 + 60,
+            stored * PART / 60,
+            sum(|span| span.throttled),
+            sum(|span| span.refused),
+            spans.last().map_or(0, |span| span.partitions)
+        );
+    }
+    println!("throttled: {:?}; folded {:?} s later", heated.throttled, heated.caught_up);
+}
