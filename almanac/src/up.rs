@@ -15,6 +15,7 @@ use event::{Clock, Share};
 use ingest::Ingest;
 use log::{
     bell::{Bell, Belled},
+    handover::{self, Handover},
     news::{News, Telling},
 };
 use projector::{Projector, deliver::Courier};
@@ -95,7 +96,9 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
     let options =
         Options { roles, file, queries, features, access, tls, proxies, ..Options::new(Clock::system()) };
     let courier = Some(args.webhooks.courier());
-    let options = Options { mlflow: args.mlflow, times: args.listening.times(), courier, ..options };
+    let handover = config.handover_memory.value.0;
+    let options =
+        Options { mlflow: args.mlflow, times: args.listening.times(), courier, handover, ..options };
     run_as(listener, table, options, stop).await
 }
 
@@ -128,6 +131,8 @@ pub struct Options {
     pub file: Option<PathBuf>,
     /// Posts what crossed to webhooks; without one it waits.
     pub courier: Option<Arc<dyn Courier>>,
+    /// How many bytes of events ingest hands over to the projector at most; with 0 it reads all of them.
+    pub handover: u64,
 }
 
 impl Options {
@@ -147,6 +152,7 @@ impl Options {
             proxies: Proxies::default(),
             file: None,
             courier: None,
+            handover: handover::DEFAULT_BYTES,
         }
     }
 }
@@ -268,11 +274,13 @@ impl Services {
         let news = News::default();
         let table = Telling::over(table, news.clone());
         let has = |role: Role| options.roles.contains(&role);
+        let is_handed = has(Role::Ingest) && has(Role::Projector);
+        let handover = Handover::of(if is_handed { options.handover } else { 0 });
         let worker = |ingest: Option<&Arc<Ingest>>| {
             let append = ingest
                 .map_or_else(|| ByIngest::new(Arc::clone(&table)), |ingest| ByIngest(Arc::clone(ingest)));
             let own = projector::Options::new(Clock::system()).posting_by(options.courier.clone());
-            Projector::new(Arc::clone(&table), own.appending_by(Arc::new(append)))
+            Projector::new(Arc::clone(&table), own.appending_by(Arc::new(append)).taking(handover.clone()))
         };
         let clock = || options.clock.clone();
         // Who follows a log hears what is appended by this process.
@@ -286,7 +294,8 @@ impl Services {
         let snapshots = has(Role::Ingest).then(|| query.clone().unwrap_or_else(reader));
         let ingest = snapshots.clone().map(|reader| {
             let ingest = Ingest::new(belled(), clock()).measuring_by(Arc::new(ByQuery(reader)));
-            Arc::new(ingest.sampling_features(options.features).taking_bodies_within(options.times.body))
+            let ingest = ingest.sampling_features(options.features).handing_over(handover.clone());
+            Arc::new(ingest.taking_bodies_within(options.times.body))
         });
         Self {
             catalog: (has(Role::Ingest) || has(Role::Query))

@@ -10,6 +10,7 @@ use catalog::{
     Action, CACHED_SECONDS, Cached, Catalog, Definitions, Keeping, Lanes, Noted, ReleaseChange, Workspace,
 };
 use event::{Clock, Day, Error, Id, Kind, Share};
+use log::handover::Handover;
 use meter::Counter;
 use table::Table;
 
@@ -101,6 +102,12 @@ impl Ingest {
     /// The same, which keeps the features of a share of all keys only.
     pub fn sampling_features(self, share: Share) -> Self {
         Self { appender: self.appender.sampling_features(share), ..self }
+    }
+
+    /// The same, which hands over what it has put to the projector of this process.
+    #[must_use]
+    pub fn handing_over(self, handover: Handover) -> Self {
+        Self { appender: self.appender.handing_over(handover), ..self }
     }
 
     /// The same, in which the body of a request may take so long to come.

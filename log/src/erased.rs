@@ -125,6 +125,15 @@ fn nulled(column: Column, all: usize, rows: &BTreeSet<usize>) -> Column {
     Column { name: column.name, values, valid: Some(valid) }
 }
 
+/// How many keys were erased in a workspace so far: one read.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn count(table: &dyn Table, workspace: &Id) -> Result<u64> {
+    let Some(item) = table.get(&key::erased(workspace)).await? else { return Ok(0) };
+    u64::try_from(item.int("n")?).map_err(|_| item.corrupt("`n` is no count"))
+}
+
 /// Whether events of a workspace are being written again, and since when nobody has begun to or ended it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {

@@ -3,7 +3,7 @@
 //! In reading order: every [`key`]; a [`segment_item`] with the [`batch`]es that it holds; [`scan`], which finds
 //! logs and reads one, [`known`], which looks again whether they have grown, the [`bell`] that rings when they may have, and [`walk`], which reads those of a day; the [`projection`] of a day and what is [`evaluated`] as items, and which version of them is [`active`]; the evaluations of days when they had some ages, which are [`staged`]; of
 //! which days the events have [`expired`], by the minutes that the table has [`counted`]; which keys days
-//! do not have, by a [`key_filter`]; which segments were [`skipped`]; which predictions outcomes without a date
+//! do not have, by a [`key_filter`]; the [`handover`] of segments within a process; which segments were [`skipped`]; which predictions outcomes without a date
 //! were decided to judge, and which are [`pending`]; and the [`cut`] that an answer was read at; and in which [`layout`]
 //! the table is.
 //!
@@ -51,6 +51,7 @@ pub mod cut;
 pub mod erased;
 pub mod evaluated;
 pub mod expired;
+pub mod handover;
 pub mod indexes;
 pub mod key;
 pub mod key_filter;

@@ -90,6 +90,7 @@ impl Coordinator {
 
     async fn tick(&mut self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
+        shared.options.handover.forget_old();
         self.show_that_it_is_there().await?;
         if Instant::now() >= self.discover_at {
             self.shards = shared.table.shards().await?;

@@ -18,11 +18,10 @@ use futures::future::try_join_all;
 use log::{
     key::{self, Breakdown, LogId, Projection},
     projection::{Applied, Projected},
-    segment_item::Segment,
 };
 use table::{Item, KeyRange, Query, Table, query_all};
 
-use crate::WorkspaceDay;
+use crate::{WorkspaceDay, events::Found};
 
 /// How many parts are read or written at once.
 const PARTS_AT_ONCE: usize = 16;
@@ -92,14 +91,14 @@ pub(crate) struct DayFold<'a> {
 pub struct Taken {
     /// Events, by kind.
     pub rows: BTreeMap<Kind, u64>,
-    /// Bytes of packed events.
+    /// Bytes of packed events that were unpacked.
     pub bytes: u64,
 }
 
 impl Taken {
-    pub(crate) fn note(&mut self, segment: &Segment) {
-        *self.rows.entry(segment.log.kind).or_default() += segment.rows as u64;
-        self.bytes += segment.data.len() as u64;
+    pub(crate) fn note(&mut self, segment: &Found) {
+        *self.rows.entry(segment.kind()).or_default() += segment.rows() as u64;
+        self.bytes += segment.packed_bytes() as u64;
     }
 }
 

@@ -136,7 +136,8 @@ impl Shared {
         let table = &*self.table;
         // Read each time: after a rebuild, what comes from now on belongs to the new version.
         let version = active::load(table, &day.workspace).await?.version;
-        let projection = project::project(table, version, day, &dirty.logs).await?;
+        let handover = &self.options.handover;
+        let projection = project::project_handed(table, handover, version, day, &dirty.logs).await?;
         for stopped in &projection.stopped {
             self.note(version, stopped, Refused::Rollup).await?;
         }

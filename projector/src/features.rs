@@ -18,6 +18,7 @@ use crate::{
     day::DayFold,
     dlq::{self, LeftOut, Refused, Stopped},
     evaluate::{Effort, covers},
+    events::Events,
     project::fold_from,
 };
 
@@ -127,7 +128,8 @@ async fn fold_up_to(
         if before >= *last {
             continue;
         }
-        let (folded, stopped) = fold_from(table, &log, before, *last, left_out, fold).await?;
+        let (folded, stopped) =
+            fold_from(&Events::stored(table), &log, before, *last, left_out, fold).await?;
         if stopped.is_none() && folded < *last {
             let message = format!("{log} ends at {folded}, the rollup covers it up to {last}");
             return Err(Error::new(ErrorKind::Incomplete, message));

@@ -52,6 +52,7 @@ pub mod digest;
 pub mod dlq;
 pub mod erase;
 pub mod evaluate;
+mod events;
 mod executor;
 pub mod expire;
 pub mod features;

@@ -9,10 +9,10 @@ use fold::{
     rollup::{Folding, is_current},
 };
 use log::{
+    handover::Handover,
     key::{self, LogId, OfDay},
     projection::{Applied, Projected},
     scan,
-    segment_item::Segment,
 };
 use table::{Policy, Table, unless_overtaken};
 
@@ -20,6 +20,7 @@ use crate::{
     WorkspaceDay, caught, counters,
     day::{DayFold, Taken},
     dlq::{LeftOut, Skipped, Stopped, is_skipped},
+    events::{Events, Found},
     features,
     unwritten::{self, Unwritten},
 };
@@ -90,6 +91,20 @@ pub async fn project(
     day: &WorkspaceDay,
     dirty: &BTreeSet<LogId>,
 ) -> Result<Projection> {
+    project_handed(table, &Handover::default(), version, day, dirty).await
+}
+
+/// The same, which takes what was handed over in this process instead of reading it.
+///
+/// # Errors
+/// As [`project`].
+pub async fn project_handed(
+    table: &dyn Table,
+    handover: &Handover,
+    version: u32,
+    day: &WorkspaceDay,
+    dirty: &BTreeSet<LogId>,
+) -> Result<Projection> {
     let mut rewriting_failed = false;
     let key = key::rollup(&day.workspace, version, day.day);
     let mut tries = Policy::of(&key).tries();
@@ -104,12 +119,16 @@ pub async fn project(
         let mut applied = stored.applied.clone();
         let known = applied.keys().filter_map(|name| scan::log_named(&day.workspace, day.day, name));
         let logs: BTreeSet<LogId> = known.chain(dirty.iter().cloned()).collect();
+        let events = match is_rewritten {
+            true => Events::stored(table),
+            false => Events::handed(table, handover, day, &logs).await?,
+        };
         let (mut segments, mut stopped) = (0, Vec::new());
         for log in logs {
             let known = applied.get(&log.name()).copied().unwrap_or(0);
             let before = if is_rewritten { 0 } else { known };
             fold.segments = 0;
-            let (last, stop) = fold_from(table, &log, before, u64::MAX, &left_out, &mut fold).await?;
+            let (last, stop) = fold_from(&events, &log, before, u64::MAX, &left_out, &mut fold).await?;
             // Events that are gone cannot be folded again: what is stored goes on as it is.
             let is_before = |(name, seq): &&(String, u64)| *name == log.name() && *seq <= last;
             let skipped = left_out.always.iter().filter(is_before).count() as u64;
@@ -131,6 +150,11 @@ pub async fn project(
                 None => continue,
             },
         };
+        for (name, last) in &applied {
+            scan::log_named(&day.workspace, day.day, name)
+                .into_iter()
+                .for_each(|log| handover.settle(&log, *last));
+        }
         let has_features = fold.has_features || features::is_begun(table, version, day).await?;
         let (rollup, taken) = (fold.rollup, fold.taken);
         let retries = tries.retries();
@@ -238,22 +262,21 @@ async fn record_runs(table: &dyn Table, workspace: &Id, noted: Noted) -> Result<
 /// it is to be.
 fn folded(
     folding: Folding,
-    segment: &Segment,
+    log: &LogId,
+    segment: &Found,
     noted: Option<&mut Noted>,
 ) -> (std::result::Result<Delta, String>, bool) {
-    let (kind, has_features) = (segment.log.kind, Cell::new(false));
+    let (kind, place, has_features) = (log.kind, segment.place(), Cell::new(false));
     let is_of_run = |name: &str| noted.is_some() && kind == Kind::Metrics && ["run", "step"].contains(&name);
     let wants = |name: &str| {
         has_features.set(has_features.get() || kind.sketched(name).is_some());
         folding.wants(kind, name) || is_of_run(name)
     };
-    let columns = caught::text(|| segment.unpack(wants));
+    let columns = caught::text(|| segment.columns(wants));
     let folded = columns.and_then(|columns| {
-        let delta = caught::text(|| {
-            Delta::folded(folding, kind, LogSegment { place: segment.place(), columns: &columns })
-        })?;
+        let delta = caught::text(|| Delta::folded(folding, kind, LogSegment { place, columns: &columns }))?;
         if let Some(noted) = noted.filter(|_| kind == Kind::Metrics) {
-            noted.add(&columns, Some((&segment.log, segment.seq)));
+            noted.add(&columns, Some((log, place.seq)));
         }
         Ok(delta)
     });
@@ -263,7 +286,7 @@ fn folded(
 /// Folds the segments of a log after `applied` up to `last`, without those that are `left_out`;
 /// returns the last one that was folded, and the one that could not be.
 pub(crate) async fn fold_from(
-    table: &dyn Table,
+    events: &Events<'_>,
     log: &LogId,
     applied: u64,
     last: u64,
@@ -275,7 +298,7 @@ pub(crate) async fn fold_from(
     loop {
         let until = last.min(applied.saturating_add(at_once)).min(key::MAX_SEQ);
         let stop = |seq, reason: String| Ok((seq - 1, Some(Stopped { log: log.clone(), seq, reason })));
-        let segments = match caught::whole(scan::grown(table, log, applied + 1, until)).await {
+        let run = match caught::whole(events.grown(log, applied + 1, until)).await {
             // One item of several cannot be read: one by one, the rest can.
             Err(error) if error.kind() == ErrorKind::Corrupt && at_once > 1 => {
                 at_once = 1;
@@ -288,29 +311,30 @@ pub(crate) async fn fold_from(
                 }
                 continue;
             }
-            segments => segments?,
+            run => run?,
         };
-        for segment in &segments {
-            if !is_skipped(&left_out.always, log, segment.seq) {
+        for segment in &run.segments {
+            let seq = segment.place().seq;
+            if !is_skipped(&left_out.always, log, seq) {
                 let is_noted = into.is_written() && into.folding == Folding::Rollup;
                 let noted = is_noted.then_some(&mut into.runs);
-                let (folded, has_features) = folded(into.folding, segment, noted);
+                let (folded, has_features) = folded(into.folding, log, segment, noted);
                 if into.runs.len() > MAX_NOTED {
-                    record_runs(table, &log.workspace, std::mem::take(&mut into.runs)).await?;
+                    record_runs(events.table(), &log.workspace, std::mem::take(&mut into.runs)).await?;
                 }
                 into.has_features |= has_features;
                 match folded {
                     Ok(delta) => {
-                        into.add(log, segment.seq, &delta).await?;
+                        into.add(log, seq, &delta).await?;
                         into.taken.note(segment);
                     }
-                    Err(_) if left_out.is_unreadable(log, segment.seq) => {}
-                    Err(reason) => return stop(segment.seq, reason),
+                    Err(_) if left_out.is_unreadable(log, seq) => {}
+                    Err(reason) => return stop(seq, reason),
                 }
             }
-            applied = segment.seq;
+            applied = seq;
         }
-        if segments.is_empty() || applied == last || (segments.len() as u64) < at_once {
+        if applied == last || !run.has_more {
             return Ok((applied, None));
         }
     }

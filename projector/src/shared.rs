@@ -12,7 +12,10 @@ use std::{
 
 use catalog::Catalog;
 use event::{Clock, Error, Id};
-use log::key::{OfDay, OfWorkspace};
+use log::{
+    handover::Handover,
+    key::{OfDay, OfWorkspace},
+};
 use table::Table;
 use tokio::{sync::Notify, time::Instant};
 
@@ -37,6 +40,8 @@ pub struct Options {
     pub courier: Option<Arc<dyn Courier>>,
     /// Appends outcomes whose predictions were found; without one they wait.
     pub append: Option<Arc<dyn Append>>,
+    /// What ingest hands over in this process.
+    pub handover: Handover,
 }
 
 impl Options {
@@ -49,6 +54,7 @@ impl Options {
             sweep_every: Duration::from_secs(15 * 60),
             courier: None,
             append: None,
+            handover: Handover::default(),
         }
     }
 
@@ -56,6 +62,12 @@ impl Options {
     #[must_use]
     pub fn appending_by(self, append: Arc<dyn Append>) -> Self {
         Self { append: Some(append), ..self }
+    }
+
+    /// The same, and what ingest hands over is not read.
+    #[must_use]
+    pub fn taking(self, handover: Handover) -> Self {
+        Self { handover, ..self }
     }
 
     /// The same, and what crossed is posted to webhooks.

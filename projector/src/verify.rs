@@ -33,6 +33,7 @@ use crate::{
     day::{DayFold, PartFold, stored_parts},
     dlq::{self, LeftOut, Refused},
     evaluate::{self, compute, covers, judged, wanted},
+    events::Events,
     features,
     project::{fold_from, read},
     sweep::applied,
@@ -257,7 +258,8 @@ impl DayCheck<'_> {
         for (name, last) in applied {
             let wrong = || Error::corrupt(format!("`applied` names `{name}`, which is no log"));
             let log = scan::log_named(&self.day.workspace, self.day.day, name).ok_or_else(wrong)?;
-            let (folded, stopped) = fold_from(self.table, &log, 0, *last, &left_out, &mut fresh).await?;
+            let (folded, stopped) =
+                fold_from(&Events::stored(self.table), &log, 0, *last, &left_out, &mut fresh).await?;
             if let Some(stopped) = stopped {
                 self.fault(format_args!("{} cannot be folded at {}: {}", log, stopped.seq, stopped.reason));
             } else if folded != *last {

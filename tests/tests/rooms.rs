@@ -17,7 +17,7 @@ const ROOMS: [(&str, &[&str]); 20] = [
     ("fold", &["event"]),
     ("plot", &["event"]),
     ("table", &["event", "meter"]),
-    ("log", &["event", "segment", "table"]),
+    ("log", &["event", "meter", "segment", "table"]),
     ("web", &["event"]),
     ("dashboard", &["web"]),
     ("catalog", &["event", "fold", "log", "table", "web"]),

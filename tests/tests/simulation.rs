@@ -24,7 +24,7 @@ fn seeds() -> u64 {
 #[test]
 fn no_seed_violates_an_invariant() {
     let (next, seeds) = (AtomicU64::new(0), seeds());
-    let happened: [AtomicU64; 6] = Default::default();
+    let happened: [AtomicU64; 7] = Default::default();
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
@@ -42,6 +42,7 @@ fn no_seed_violates_an_invariant() {
                         outcome.defined as u64,
                         outcome.rebuilt,
                         outcome.taken,
+                        outcome.handed,
                     ];
                     for (sum, count) in happened.iter().zip(counts) {
                         sum.fetch_add(count, Ordering::Relaxed);
@@ -52,10 +53,13 @@ fn no_seed_violates_an_invariant() {
     });
     // What never happens proves nothing.
     let happened = happened.map(|sum| sum.into_inner());
-    println!("{seeds} seeds: segments, writes, skipped, defined, rebuilt, leases taken: {happened:?}");
-    let [segments, writes, skipped, defined, rebuilt, taken] = happened;
+    println!(
+        "{seeds} seeds: segments, writes, skipped, defined, rebuilt, leases taken, handed over: {happened:?}"
+    );
+    let [segments, writes, skipped, defined, rebuilt, taken, handed] = happened;
     assert!(segments > 10 * seeds && writes > 50 * seeds, "{happened:?}");
     assert!(rebuilt > seeds / 10 && taken > seeds / 2 && defined > seeds / 10, "{happened:?}");
+    assert!(handed > seeds && handed < segments, "{happened:?}");
     // It takes a broken segment and an operator after it, so among few seeds it may not happen.
     assert!(seeds < 1_000 || skipped > seeds / 100, "{happened:?}");
 }
@@ -78,7 +82,7 @@ fn clocks_that_jump_delete_nothing_before_its_time() {
 #[test]
 fn the_last_event_of_a_key_counts_whatever_clocks_and_lanes_do() {
     let (mut lanes, mut refused, mut died, mut misplaced) = (std::collections::BTreeSet::new(), 0, 0, 0);
-    let mut withdrawn = 0;
+    let (mut withdrawn, mut handed) = (0, 0);
     for seed in 0..(seeds() / 20).max(4) {
         let written = tests::sim::writers(seed);
         assert_eq!(written.violations, Vec::<String>::new(), "seed {seed}");
@@ -87,10 +91,11 @@ fn the_last_event_of_a_key_counts_whatever_clocks_and_lanes_do() {
         died += written.died;
         misplaced += written.misplaced_by_batch;
         withdrawn += written.withdrawn;
+        handed += written.handed;
     }
     // What never happens proves nothing.
     assert!(lanes.len() > 1 && refused > 0 && died > 0, "{lanes:?} lanes, {refused} refused, {died} died");
-    assert!(withdrawn > 0, "nothing was taken back");
+    assert!(withdrawn > 0 && handed > 0, "{withdrawn} taken back, {handed} handed over");
     assert!(misplaced > 0, "lanes by batch, as 0.1 had them, are not found");
     println!("{lanes:?} lanes, {refused} refused, {died} died, {misplaced} misplaced by batch");
 }

@@ -24,6 +24,7 @@ struct Text {
     listen: Option<Spanned<String>>,
     log_format: Option<Spanned<String>>,
     query_memory: Option<Spanned<String>>,
+    handover_memory: Option<Spanned<String>>,
     feature_sample: Option<Spanned<String>>,
     #[serde(default)]
     oidc: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
@@ -39,6 +40,7 @@ pub(super) struct Keys {
     pub(super) listen: Option<Setting<OsString>>,
     pub(super) log_format: Option<Setting<OsString>>,
     pub(super) query_memory: Option<Setting<OsString>>,
+    pub(super) handover_memory: Option<Setting<OsString>>,
     pub(super) feature_sample: Option<Setting<OsString>>,
     pub(super) oidc: oidc::Values,
 }
@@ -103,6 +105,7 @@ fn parse(path: &Path, text: &str) -> Result<Keys> {
         listen: setting(found.listen),
         log_format: setting(found.log_format),
         query_memory: setting(found.query_memory),
+        handover_memory: setting(found.handover_memory),
         feature_sample: setting(found.feature_sample),
         oidc: of_oidc,
     })

@@ -20,7 +20,7 @@ pub(crate) use self::{
     origin::Origin,
     place::Store,
     show::{ConfigCommand, show},
-    size::Size,
+    size::{Size, SizeOrNone},
 };
 
 mod file;
@@ -56,6 +56,8 @@ const LISTEN: Name = Name { key: "listen", flag: "--listen", variable: "ALMANAC_
 const LOG_FORMAT: Name = Name { key: "log_format", flag: "--log-format", variable: "ALMANAC_LOG_FORMAT" };
 const FEATURE_SAMPLE: Name =
     Name { key: "feature_sample", flag: "--feature-sample", variable: "ALMANAC_FEATURE_SAMPLE" };
+const HANDOVER_MEMORY: Name =
+    Name { key: "handover_memory", flag: "--handover-memory", variable: "ALMANAC_HANDOVER_MEMORY" };
 const QUERY_MEMORY: Name =
     Name { key: "query_memory", flag: "--query-memory", variable: "ALMANAC_QUERY_MEMORY" };
 
@@ -86,6 +88,9 @@ pub(crate) struct Flags {
     /// How much memory the queries of `up` may hold together, such as 512MiB or 2GiB [default: 512MiB].
     #[arg(long, global = true, env = QUERY_MEMORY.variable, value_name = "SIZE")]
     query_memory: Option<OsString>,
+    /// How much of what it appended `up` may hold for its projector, such as 64MiB, or 0 to have it read all [default: 64MiB].
+    #[arg(long, global = true, env = HANDOVER_MEMORY.variable, value_name = "SIZE")]
+    handover_memory: Option<OsString>,
     /// The share of keys whose features are kept when events are appended, from 0 to 1 [default: 1].
     #[arg(long, global = true, env = FEATURE_SAMPLE.variable, value_name = "SHARE")]
     feature_sample: Option<OsString>,
@@ -111,6 +116,7 @@ struct Given {
     listen: Option<Setting<OsString>>,
     log_format: Option<Setting<OsString>>,
     query_memory: Option<Setting<OsString>>,
+    handover_memory: Option<Setting<OsString>>,
     feature_sample: Option<Setting<OsString>>,
     oidc: oidc::Values,
 }
@@ -134,6 +140,8 @@ pub(crate) struct Config {
     pub(crate) log_format: Setting<LogFormat>,
     /// How many bytes the queries of a service may hold together.
     pub(crate) query_memory: Setting<Size>,
+    /// How many bytes of what ingest appended are held for the projector; 0 when none are.
+    pub(crate) handover_memory: Setting<SizeOrNone>,
     /// Of which keys the features are kept.
     pub(crate) feature_sample: Setting<Share>,
     /// Which issuer of bearers is believed.
@@ -155,6 +163,7 @@ impl Flags {
             listen: given(&LISTEN, self.listen.as_ref(), matches),
             log_format: given(&LOG_FORMAT, self.log_format.as_ref(), matches),
             query_memory: given(&QUERY_MEMORY, self.query_memory.as_ref(), matches),
+            handover_memory: given(&HANDOVER_MEMORY, self.handover_memory.as_ref(), matches),
             feature_sample: given(&FEATURE_SAMPLE, self.feature_sample.as_ref(), matches),
             oidc: oidc::in_environment(),
         };
@@ -205,6 +214,10 @@ impl Config {
             Some(setting) => parse(&QUERY_MEMORY, setting, |text, _| text.parse())?,
             None => Setting { value: Size::default(), origin: Origin::Default },
         };
+        let handover_memory = match given.handover_memory.or(keys.handover_memory) {
+            Some(setting) => parse(&HANDOVER_MEMORY, setting, |text, _| text.parse())?,
+            None => Setting { value: SizeOrNone::default(), origin: Origin::Default },
+        };
         let feature_sample = match given.feature_sample.or(keys.feature_sample) {
             Some(setting) => parse(&FEATURE_SAMPLE, setting, |text, _| {
                 text.parse().map_err(|error: Error| error.to_string())
@@ -221,6 +234,7 @@ impl Config {
             listen,
             log_format,
             query_memory,
+            handover_memory,
             feature_sample,
             oidc,
         })

@@ -4,7 +4,8 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use super::{
-    CONFIG, Config, DATA, ENDPOINT, FEATURE_SAMPLE, LISTEN, LOG_FORMAT, Origin, QUERY_MEMORY, REGION, STORE,
+    CONFIG, Config, DATA, ENDPOINT, FEATURE_SAMPLE, HANDOVER_MEMORY, LISTEN, LOG_FORMAT, Origin,
+    QUERY_MEMORY, REGION, STORE,
 };
 use crate::shown::{ShowFormat, aligned, print};
 
@@ -59,6 +60,11 @@ fn rows(config: &Config) -> Vec<Row> {
         row(LISTEN.key, Some(config.listen.value.to_string()), &config.listen.origin),
         row(LOG_FORMAT.key, Some(config.log_format.value.to_string()), &config.log_format.origin),
         row(QUERY_MEMORY.key, Some(config.query_memory.value.to_string()), &config.query_memory.origin),
+        row(
+            HANDOVER_MEMORY.key,
+            Some(config.handover_memory.value.to_string()),
+            &config.handover_memory.origin,
+        ),
         row(FEATURE_SAMPLE.key, Some(config.feature_sample.value.to_string()), &config.feature_sample.origin),
     ];
     rows.extend(

@@ -43,6 +43,33 @@ impl fmt::Display for Size {
     }
 }
 
+/// A number of bytes, or `0`: none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SizeOrNone(pub(crate) u64);
+
+impl Default for SizeOrNone {
+    fn default() -> Self {
+        Self(log::handover::DEFAULT_BYTES)
+    }
+}
+
+impl FromStr for SizeOrNone {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "0" => Ok(Self(0)),
+            _ => text.parse().map(|Size(bytes)| Self(bytes)).map_err(|why: String| format!("{why}, or 0")),
+        }
+    }
+}
+
+impl fmt::Display for SizeOrNone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 0 { f.write_str("0") } else { Size(self.0).fmt(f) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,6 +80,11 @@ mod tests {
             assert_eq!(text.parse::<Size>().unwrap().to_string(), text);
         }
         assert_eq!("1048576".parse::<Size>().unwrap().to_string(), "1MiB");
+        for text in ["0", "64MiB"] {
+            assert_eq!(text.parse::<SizeOrNone>().unwrap().to_string(), text);
+        }
+        let error = "64".parse::<SizeOrNone>().unwrap_err();
+        assert_eq!(error, "`64` is not a size such as 512MiB or 2GiB, of at least 1MiB, or 0");
         for wrong in ["", "MiB", "1 TB", "1GB", "-1MiB", "1KiB", "0", "99999999999GiB", "0.5GiB"] {
             assert!(wrong.parse::<Size>().is_err(), "{wrong}");
         }

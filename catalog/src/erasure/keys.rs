@@ -45,6 +45,11 @@ impl ErasedKeys {
         self.digests.is_empty()
     }
 
+    /// How many there are; it only grows.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
     /// Whether a key was erased.
     pub fn has(&self, key: &str) -> bool {
         self.mac.as_ref().is_some_and(|mac| self.digests.contains(&digest(mac, key)))

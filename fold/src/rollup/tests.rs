@@ -55,3 +55,34 @@ fn texts_of(day: &Delta) -> Vec<String> {
     }
     texts
 }
+
+/// What is handed over has columns that no fold wants, which what is read has not.
+#[test]
+fn a_fold_looks_at_no_column_that_it_does_not_want() {
+    use event::fields::FieldType;
+    let column = |name: &str, kind: FieldType| match kind {
+        FieldType::Time => testing::times(name, &[Some(1), Some(2), Some(3)]),
+        FieldType::Float => testing::floats(name, &[Some(0.25), Some(0.5), None]),
+        FieldType::Text => testing::texts(name, &[Some("a"), Some("b"), Some("a")], true),
+    };
+    for kind in Kind::STORED {
+        let fields = kind.fields().iter().map(|field| column(field.name, field.kind));
+        let members = kind.families().iter().map(|family| column(&family.column("x"), family.kind));
+        let mut all: Vec<_> = fields.chain(members).collect();
+        // Of these no row is null.
+        for required in
+            all.iter_mut().filter(|column| kind.field(&column.name).is_some_and(|field| field.is_required))
+        {
+            required.valid = None;
+        }
+        for folding in [Folding::Rollup, Folding::Features] {
+            let fold = |columns: Vec<Column>| {
+                let columns = testing::columns(columns);
+                Delta::folded(folding, kind, LogSegment { place: Place::of(0, 1), columns: &columns })
+                    .unwrap()
+            };
+            let wanted = all.iter().filter(|column| folding.wants(kind, &column.name)).cloned().collect();
+            assert_eq!(fold(all.clone()), fold(wanted), "{kind:?} {folding:?}");
+        }
+    }
+}

@@ -7,7 +7,7 @@ use std::{
 };
 
 use event::{Error, ErrorKind, Result};
-use log::{batch::BatchId, key::LogId, segment_item::Segment};
+use log::{batch::BatchId, handover::Handover, key::LogId};
 use meter::InFlight;
 use table::Table;
 use tokio::{
@@ -18,7 +18,7 @@ use tokio::{
 use super::{
     look::{LogReader, LogState, Missing},
     meters::Meters,
-    pack::{Entry, pack},
+    pack::{Entry, Packed, pack},
     recent::Budget,
     times::{MAX_PUT, PUT_WITHIN, Times},
 };
@@ -44,6 +44,7 @@ const LINGER_WITHIN: Duration = Duration::from_millis(20);
 pub(super) struct Log {
     reader: LogReader,
     erased: Arc<Erased>,
+    handover: Handover,
     times: Times,
     waiting: StdMutex<VecDeque<Waiting>>,
     arrived: Notify,
@@ -67,7 +68,7 @@ impl std::fmt::Debug for Waiting {
 impl Log {
     pub(super) fn new(
         id: LogId,
-        (table, erased): (Arc<dyn Table>, Arc<Erased>),
+        (table, erased, handover): (Arc<dyn Table>, Arc<Erased>, Handover),
         times: Times,
         budget: Budget,
         meters: Arc<Meters>,
@@ -75,6 +76,7 @@ impl Log {
         Self {
             reader: LogReader::new(id, table, budget),
             erased,
+            handover,
             meters,
             times,
             waiting: StdMutex::default(),
@@ -214,7 +216,7 @@ impl Log {
             if !Arc::ptr_eq(&erased, &self.erased.of(&self.reader.id.workspace).await?) {
                 continue;
             }
-            let (written, result) = self.put(state, segments).await;
+            let (written, result) = self.put(state, segments, erased.count()).await;
             for (at, entry, first) in missing {
                 let rows = written.get(&entry.batch).copied().unwrap_or_default();
                 turns[at].wrote(rows, entry.columns.rows - first);
@@ -238,22 +240,24 @@ impl Log {
         Err(Error::new(ErrorKind::Throttled, message))
     }
 
-    /// Puts segments at the end of the log, as many as can be; returns how many rows got in of each batch.
+    /// Puts segments at the end of the log, as many as can be; returns how many rows got in of each batch. Their keys were looked up among
+    /// so many that are `erased`.
     async fn put(
         &self,
         state: &mut LogState,
-        mut segments: Vec<Segment>,
+        mut segments: Vec<Packed>,
+        erased: u64,
     ) -> (HashMap<BatchId, usize>, Result<()>) {
         let now = match self.times.for_put(&*self.reader.table).await {
             Ok(now) => state.time(now),
             Err(error) => return (HashMap::new(), Err(error)),
         };
-        for (segment, seq) in segments.iter_mut().zip(state.head + 1..) {
-            (segment.seq, segment.appended_at) = (seq, now);
+        for (packed, seq) in segments.iter_mut().zip(state.head + 1..) {
+            (packed.segment.seq, packed.segment.appended_at) = (seq, now);
         }
         // Until the answer is here, and for good when it never comes.
         state.is_doubtful = true;
-        let items = segments.iter().map(Segment::to_item).collect();
+        let items = segments.iter().map(|packed| packed.segment.to_item()).collect();
         let sent = Instant::now();
         let (written, result) = self.reader.table.put_new(items, PUT_WITHIN).await;
         if written > 0 && sent.elapsed() > MAX_PUT {
@@ -261,7 +265,11 @@ impl Log {
                 "a segment was stored so late that what was read of that time may lack it");
         }
         let mut rows = HashMap::new();
-        for segment in &segments[..written] {
+        // What may have been written although nobody said so is read.
+        for Packed { segment, columns } in &segments[..written] {
+            if let Some(columns) = columns {
+                self.handover.give(segment, columns, erased);
+            }
             state.note(segment);
             self.meters.appended(segment);
             for part in &segment.batches {

@@ -41,8 +41,8 @@ use std::{
 };
 
 use catalog::{Catalog, Lanes};
-use event::{Clock, Day, Error, Id, Kind, Result, Share, Timestamp};
-use log::{batch::BatchId, key::LogId};
+use event::{Clock, Columns, Day, Error, Id, Kind, Result, Share, Timestamp};
+use log::{batch::BatchId, handover::Handover, key::LogId};
 use table::Table;
 use tokio::time::Instant;
 
@@ -112,6 +112,7 @@ pub struct Appender {
     times: Times,
     places: Places,
     pub(crate) erased: Arc<Erased>,
+    handover: Handover,
     logs: Mutex<Logs>,
     most_logs: usize,
     budget: Budget,
@@ -169,6 +170,7 @@ impl Appender {
             times,
             places,
             erased,
+            handover: Handover::default(),
             logs: Mutex::default(),
             most_logs: MAX_KNOWN_LOGS,
             budget: Budget::default(),
@@ -181,6 +183,11 @@ impl Appender {
     /// batch that is sent again is the same one whatever the share is by then.
     pub fn sampling_features(self, share: Share) -> Self {
         Self { features: share, ..self }
+    }
+
+    /// The same, which hands over what it has put.
+    pub fn handing_over(self, handover: Handover) -> Self {
+        Self { handover, ..self }
     }
 
     /// Appends a batch under an idempotency key; without one the digest of its events is its name for some
@@ -293,7 +300,7 @@ impl Appender {
                 };
                 let entry = Arc::new(entry.packed(&log).await?);
                 let stored = self.log(&log).append(Arc::clone(&entry)).await?;
-                let part = || Part { columns: entry.columns.clone(), numbers };
+                let part = || Part { columns: Columns::clone(&entry.columns), numbers };
                 let day = (log.kind != Kind::Pending).then_some(log.day);
                 Ok::<_, Error>((stored.appended, stored.is_elsewhere.then(|| (day, part()))))
             });
@@ -327,9 +334,9 @@ impl Appender {
             logs.swept = Some(Instant::now());
         }
         let new = || {
-            let (table, times) = (Arc::clone(&self.table), self.times.clone());
-            let (budget, meters) = (self.budget.clone(), Arc::clone(&self.meters));
-            Arc::new(Log::new(id.clone(), (table, Arc::clone(&self.erased)), times, budget, meters))
+            let of = (Arc::clone(&self.table), Arc::clone(&self.erased), self.handover.clone());
+            let (times, budget, meters) = (self.times.clone(), self.budget.clone(), Arc::clone(&self.meters));
+            Arc::new(Log::new(id.clone(), of, times, budget, meters))
         };
         Arc::clone(logs.known.entry(id.clone()).or_insert_with(new))
     }

@@ -22,6 +22,9 @@ pub(super) const GROUPED_ROWS: usize = 2_000;
 /// fewer when they do not fit.
 const MAX_PACKED: usize = 8;
 
+/// Of a batch of more bytes the columns of its segments are not kept beside it.
+const MAX_KEPT_BYTES: usize = 16 << 20;
+
 /// Where in a log a batch may be already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
@@ -38,7 +41,7 @@ pub(super) struct Entry {
     /// The batch.
     pub(super) batch: BatchId,
     /// Its rows.
-    pub(super) columns: Columns,
+    pub(super) columns: Arc<Columns>,
     /// Where it may be already.
     pub(super) look: Look,
     /// Of a chunk of a file, the index of each row in it, ascending.
@@ -50,7 +53,7 @@ pub(super) struct Entry {
     /// Whether it belongs into this log only if the log begins with it: see [`Dealt::is_assumed`].
     pub(super) is_assumed: bool,
     /// Its segments, made before it was its turn. They have no number yet.
-    ready: Mutex<Vec<Segment>>,
+    ready: Mutex<Vec<Packed>>,
 }
 
 impl Entry {
@@ -58,7 +61,7 @@ impl Entry {
     /// that of this task.
     pub(super) fn new(batch: BatchId, dealt: Dealt, look: Look) -> (Self, Vec<u64>) {
         let Dealt { part: Part { columns, numbers }, placed, is_assumed, .. } = dealt;
-        let (author, ready) = (current(), Mutex::default());
+        let (author, ready, columns) = (current(), Mutex::default(), Arc::new(columns));
         (Self { batch, columns, look, indexes: None, author, placed, is_assumed, ready }, numbers)
     }
 
@@ -72,7 +75,7 @@ impl Entry {
         let indexes = self.indexes.as_ref();
         Self {
             batch: self.batch,
-            columns: self.columns.take(rows),
+            columns: Arc::new(self.columns.take(rows)),
             look: self.look,
             indexes: indexes.map(|indexes| rows.iter().map(|row| indexes[*row]).collect()),
             author: Arc::clone(&self.author),
@@ -103,9 +106,17 @@ impl Entry {
         .await?
     }
 
-    fn take_ready(&self) -> Vec<Segment> {
+    fn take_ready(&self) -> Vec<Packed> {
         std::mem::take(&mut *self.ready.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// A segment with the columns that it packs.
+pub(super) struct Packed {
+    /// The segment.
+    pub(super) segment: Segment,
+    /// Its columns, to be handed over; `None` of a part of a very large batch, whose columns would be held twice.
+    pub(super) columns: Option<Arc<Columns>>,
 }
 
 /// What a segment says of one of its parts.
@@ -118,13 +129,13 @@ struct Listed {
 
 /// The segments of several entries, each from a row of its own on. Their numbers and times are still
 /// to be set.
-pub(super) async fn pack(log: &LogId, entries: Vec<(Arc<Entry>, usize)>) -> Result<Vec<Segment>> {
+pub(super) async fn pack(log: &LogId, entries: Vec<(Arc<Entry>, usize)>) -> Result<Vec<Packed>> {
     let rows = entries.iter().map(|(entry, first)| entry.columns.rows - first).sum();
     let log = log.clone();
     off_thread(rows, move || pack_entries(&log, &entries)).await?
 }
 
-fn pack_entries(log: &LogId, entries: &[(Arc<Entry>, usize)]) -> Result<Vec<Segment>> {
+fn pack_entries(log: &LogId, entries: &[(Arc<Entry>, usize)]) -> Result<Vec<Packed>> {
     let mut segments = Vec::new();
     let mut groups: Vec<Group<'_>> = Vec::new();
     for (entry, first) in entries {
@@ -164,16 +175,17 @@ fn have_equal_columns(one: &Entry, other: &Entry) -> bool {
 }
 
 /// The segments of small entries: one, unless it would be too large.
-fn pack_group(log: &LogId, entries: &[&Entry], segments: &mut Vec<Segment>) -> Result<()> {
+fn pack_group(log: &LogId, entries: &[&Entry], segments: &mut Vec<Packed>) -> Result<()> {
     match entries {
         [] => {}
         [alone] => segments.extend(pack_alone(log, alone, 0)?),
         several => {
-            let columns: Vec<&Columns> = several.iter().map(|entry| &entry.columns).collect();
+            let columns: Vec<&Columns> = several.iter().map(|entry| &*entry.columns).collect();
             let parts = several.iter().map(|entry| entry.part(0, entry.columns.rows));
-            let segment = segment(log, parts.collect(), &Columns::concat(&columns), Placed::ByKey)?;
-            if fits(&segment) {
-                segments.push(segment);
+            let columns = Arc::new(Columns::concat(&columns));
+            let packed = packed(log, parts.collect(), columns, Placed::ByKey)?;
+            if fits(&packed.segment) {
+                segments.push(packed);
             } else {
                 let (left, right) = several.split_at(several.len() / 2);
                 pack_group(log, left, segments)?;
@@ -185,23 +197,27 @@ fn pack_group(log: &LogId, entries: &[&Entry], segments: &mut Vec<Segment>) -> R
 }
 
 /// The segments of the rows of one entry from `first` on.
-fn pack_alone(log: &LogId, entry: &Entry, mut first: usize) -> Result<Vec<Segment>> {
+fn pack_alone(log: &LogId, entry: &Entry, mut first: usize) -> Result<Vec<Packed>> {
     let mut segments = Vec::new();
     let mut most = MAX_SEGMENT_ROWS.min(likely_rows(&entry.columns));
+    let is_kept = entry.columns.bytes() <= MAX_KEPT_BYTES;
     while first < entry.columns.rows {
         let rows = (entry.columns.rows - first).min(most);
         let parts = vec![entry.part(first, rows)];
-        let packed = if rows == entry.columns.rows {
-            segment(log, parts, &entry.columns, entry.placed)?
+        let columns = if rows == entry.columns.rows {
+            Arc::clone(&entry.columns)
         } else {
             let rows: Vec<usize> = (first..first + rows).collect();
-            segment(log, parts, &entry.columns.take(&rows), entry.placed)?
+            Arc::new(entry.columns.take(&rows))
         };
-        if fits(&packed) || rows == 1 {
+        let mut packed = packed(log, parts, columns, entry.placed)?;
+        packed.columns.take_if(|_| !is_kept);
+        if fits(&packed.segment) || rows == 1 {
             segments.push(packed);
             first += rows;
         } else {
-            let share = rows as f64 * MAX_SEGMENT_BYTES as f64 / packed.data.len().max(1) as f64;
+            let bytes = packed.segment.data.len().max(1);
+            let share = rows as f64 * MAX_SEGMENT_BYTES as f64 / bytes as f64;
             most = (share as usize).clamp(1, rows / 2);
         }
     }
@@ -215,15 +231,18 @@ fn likely_rows(columns: &Columns) -> usize {
     (((MAX_PACKED * MAX_SEGMENT_BYTES) as f64 / bytes) as usize).max(1)
 }
 
-fn segment(log: &LogId, directory: Vec<Listed>, columns: &Columns, placed: Placed) -> Result<Segment> {
+fn packed(log: &LogId, directory: Vec<Listed>, columns: Arc<Columns>, placed: Placed) -> Result<Packed> {
     let authors: Vec<_> = directory.iter().map(|entry| Arc::clone(&entry.author)).collect();
     let (parts, mut indexes): (Vec<_>, Vec<_>) =
         directory.into_iter().map(|entry| (entry.part, entry.indexes)).unzip();
     if indexes.iter().all(Vec::is_empty) {
         indexes.clear();
     }
-    let segment = Segment::pack(log.clone(), 0, Timestamp::default(), parts, columns)?;
-    Ok(Segment { placed, indexes, authors: Authors::of(&authors), ..segment })
+    let segment = Segment::pack(log.clone(), 0, Timestamp::default(), parts, &columns)?;
+    // Who folds what was handed over folds what a reader finds.
+    debug_assert_eq!(segment.unpack(|_| true).ok().as_ref(), Some(&*columns), "{log}");
+    let segment = Segment { placed, indexes, authors: Authors::of(&authors), ..segment };
+    Ok(Packed { segment, columns: Some(columns) })
 }
 
 fn fits(segment: &Segment) -> bool {

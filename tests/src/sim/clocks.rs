@@ -12,6 +12,7 @@ use catalog::{Catalog, ReleaseSpec};
 use event::{Clock, Day, Definition, Id, Kind, Task, Timestamp};
 use log::{
     batch::{BatchId, BatchPart},
+    handover::Handover,
     key::{self, LogId},
     segment_item::Segment,
 };
@@ -174,6 +175,7 @@ impl Clocks {
             sweep_every: SWEEP_EVERY,
             courier: None,
             append: None,
+            handover: Handover::default(),
         };
         tokio::spawn(async move {
             let running = Projector::new(table, options);

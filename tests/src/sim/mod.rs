@@ -50,6 +50,8 @@ pub enum Planted {
     LeaseWithoutEpoch,
     /// How releases are judged is not read from release events.
     OldDefinitions,
+    /// What is handed over is not what was appended.
+    WrongHandover,
     /// Of a day that expires meanwhile, what is left of it is taken for all, whether it is marked or not.
     /// [`retained`] finds it.
     ShortRead,
@@ -65,11 +67,12 @@ pub enum Planted {
 
 impl Planted {
     /// All of them that [`run`] finds.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::CheckpointBeforeCommit,
         Self::BlindIncrement,
         Self::NoHoleCheck,
         Self::LeaseWithoutEpoch,
         Self::OldDefinitions,
+        Self::WrongHandover,
     ];
 }

@@ -56,6 +56,8 @@ pub struct RunReport {
     pub rebuilt: u64,
     /// How often a lease changed its owner.
     pub taken: u64,
+    /// How many segments projectors took that were handed over, and did not read.
+    pub handed: u64,
 }
 
 /// Runs the operations of a seed.
@@ -115,6 +117,10 @@ fn runtime() -> tokio::runtime::Runtime {
 struct Scene {
     seed: u64,
     random: Random,
+    /// Draws who is handed what, apart from all else.
+    handing: Random,
+    /// How many segments projectors that are gone took.
+    handed: u64,
     planted: Option<Planted>,
     world: Arc<World>,
     clock: Clock,
@@ -144,6 +150,8 @@ impl Scene {
         let mut scene = Self {
             seed,
             random: Random::new(seed.wrapping_add(1 << 32)),
+            handing: Random::new(seed.wrapping_add(1 << 33)),
+            handed: 0,
             planted,
             world,
             clock,

@@ -16,6 +16,7 @@ use event::{Clock, Column, Columns, Day, Kind, Result, Task, Timestamp, fields::
 use fold::LogSegment;
 use ingest::{Ingest, Remember, SubmitError, json::read_ndjson};
 use log::{
+    handover::Handover,
     key,
     segment_item::{CLOSED_AFTER_SECONDS, Segment},
 };
@@ -27,6 +28,9 @@ use super::{
     random::Random,
     world::World,
 };
+
+/// How much each service hands over at most: all that it appends.
+const HANDOVER_BYTES: u64 = 1 << 20;
 
 /// How many services there are, and how many batches each of them is sent.
 const WRITERS: u64 = 4;
@@ -63,6 +67,8 @@ pub struct Written {
     pub refused: u64,
     /// How often a service died with a batch in its hands.
     pub died: u64,
+    /// How many segments were handed over, and found to be what the table has.
+    pub handed: u64,
     /// How many events that had been sent count no more, because they were taken back.
     pub withdrawn: usize,
     /// How many keys got another event than their last one, had each batch a lane of its own as in 0.1.
@@ -75,6 +81,7 @@ struct Scene {
     workspace: Workspace,
     refused: AtomicI64,
     died: AtomicI64,
+    handed: AtomicI64,
 }
 
 /// Runs a seed.
@@ -102,6 +109,7 @@ async fn run(seed: u64) -> Result<Written> {
         workspace,
         refused: AtomicI64::new(0),
         died: AtomicI64::new(0),
+        handed: AtomicI64::new(0),
     });
     world.faults.store(FAULTS, Ordering::Relaxed);
     let tasks: Vec<_> =
@@ -128,6 +136,7 @@ async fn run(seed: u64) -> Result<Written> {
     }
     written.segments = segments.len();
     written.refused = scene.refused.load(Ordering::Relaxed) as u64;
+    written.handed = scene.handed.load(Ordering::Relaxed) as u64;
     written.died = scene.died.load(Ordering::Relaxed) as u64;
     judge(&segments, &mut written)?;
     Ok(written)
@@ -145,9 +154,10 @@ async fn write(scene: Arc<Scene>, seed: u64, writer: u64) {
     let start = || {
         let (clock, off) = (scene.world.clock.clone(), Arc::clone(&off));
         let clock = Clock::from_fn(move || clock.now().plus_seconds(off.load(Ordering::Relaxed)));
-        Ingest::new(Arc::clone(&table), clock)
+        let handover = Handover::of(HANDOVER_BYTES);
+        (Ingest::new(Arc::clone(&table), clock).handing_over(handover.clone()), handover)
     };
-    let mut ingest = start();
+    let (mut ingest, mut handover) = start();
     for number in 0..BATCHES {
         sleep(Duration::from_millis(scene.random.below(1_500))).await;
         let (kind, body) = scene.batch(writer, number);
@@ -165,6 +175,7 @@ async fn write(scene: Arc<Scene>, seed: u64, writer: u64) {
             };
             match timeout(patience, sent).await {
                 Ok(Ok(_)) => {
+                    scene.check_handed(&handover);
                     is_done = true;
                     break;
                 }
@@ -178,7 +189,7 @@ async fn write(scene: Arc<Scene>, seed: u64, writer: u64) {
                 Ok(Err(error)) => panic!("{error}"),
                 Err(_) => {
                     scene.died.fetch_add(1, Ordering::Relaxed);
-                    ingest = start();
+                    (ingest, handover) = start();
                 }
             }
         }
@@ -187,6 +198,23 @@ async fn write(scene: Arc<Scene>, seed: u64, writer: u64) {
 }
 
 impl Scene {
+    /// What was handed over is in the table, and is what it packs.
+    fn check_handed(&self, handover: &Handover) {
+        let mut heads = BTreeMap::new();
+        for segment in segments(&self.world).expect("segments that can be read") {
+            heads.insert(segment.log.clone(), segment.seq);
+            for handed in handover.take(&segment.log, (segment.seq, segment.seq), 0) {
+                assert_eq!(handed.place, segment.place());
+                assert_eq!(*handed.columns, segment.unpack(|_| true).expect("columns"));
+                self.handed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        for (log, head) in heads {
+            let beyond = handover.take(&log, (head + 1, u64::MAX), 0);
+            assert!(beyond.is_empty(), "{log} was handed over beyond its end");
+        }
+    }
+
     /// One to three events of a kind; each has a value of its own. One in five takes back what came before of its key.
     fn batch(&self, writer: u64, number: u64) -> (Kind, String) {
         let kind = if self.random.hits(3) { Kind::Outcomes } else { Kind::Predictions };

@@ -271,6 +271,7 @@ async fn run(seed: u64, load: Load) -> Result<Heated> {
         sweep_every: Duration::from_secs(300),
         courier: None,
         append: None,
+        handover: log::handover::Handover::default(),
     };
     let (projector, projects) = (Projector::new(table(1), options), std::future::pending());
     let projector = tokio::spawn(async move { projector.run(projects).await });

@@ -1,5 +1,7 @@
 //! What is appended, and what an operator makes of segments that are refused.
 
+use std::sync::Arc;
+
 use event::{
     Column, Columns, Kind, Values,
     fields::{REASON, WITHDRAWN},
@@ -12,7 +14,7 @@ use log::{
 use projector::dlq;
 use table::{Condition, Item, Write};
 
-use super::Scene;
+use super::{Planted, Scene};
 
 impl Scene {
     pub(super) fn append(&mut self, log: usize, is_broken: bool) {
@@ -24,15 +26,32 @@ impl Scene {
         let columns = events_of(&log, at, 1 + self.random.below(3) as usize, self.releases);
         let part = BatchPart { batch: BatchId([at as u8; 16]), first: 0, rows: columns.rows };
         let segment = Segment::pack(log.clone(), at as u64 + 1, self.clock.now(), vec![part], &columns);
-        let mut item = segment.expect("a segment").to_item();
+        let segment = segment.expect("a segment");
+        let mut item = segment.to_item();
         if is_broken {
             item = item.with("data", vec![7, 7, 7]);
         }
         // First into the list: a projector may see it at once.
-        let known = (!is_broken).then_some(columns);
+        let known = (!is_broken).then(|| columns.clone());
         self.world.lock().logs.entry(log).or_default().push(known);
         if let Err(error) = self.world.write(vec![Write::Put(item, Condition::Absent)]) {
             self.violated(format!("an append was refused: {error}"));
+        } else if !is_broken {
+            self.hand_over(&segment, columns, at);
+        }
+    }
+
+    /// Hands what was appended over to most of the projectors that take it.
+    fn hand_over(&self, segment: &Segment, columns: Columns, at: usize) {
+        let columns = match self.planted {
+            Some(Planted::WrongHandover) => events_of(&segment.log, at + 1, columns.rows, self.releases),
+            _ => columns,
+        };
+        let columns = Arc::new(columns);
+        for running in self.processes.iter().flatten() {
+            if !self.handing.hits(4) {
+                running.handover.give(segment, &columns, 0);
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use event::Result;
-use log::key;
+use log::{handover::Handover, key};
 use projector::{Options, Projector, rebuild};
 use table::{Condition, Item, Write, item::Value};
 use tokio::{sync::oneshot, task::JoinHandle, time::sleep};
@@ -15,6 +15,9 @@ use crate::sim::process::Gate;
 const PERIOD: Duration = Duration::from_secs(1);
 const SWEEP_EVERY: Duration = Duration::from_secs(300);
 
+/// How much is handed over to a projector at most: some twenty segments, so that now and then there is no room.
+const HANDOVER_BYTES: u64 = 32 * 1024;
+
 /// A projector that was started.
 pub(super) struct Running {
     pub(super) name: String,
@@ -22,6 +25,7 @@ pub(super) struct Running {
     pub(super) gate: Arc<Gate>,
     pub(super) stop: Option<oneshot::Sender<()>>,
     pub(super) task: JoinHandle<Result<()>>,
+    pub(super) handover: Handover,
 }
 
 impl Scene {
@@ -32,6 +36,8 @@ impl Scene {
         self.crash(process);
         let name = format!("p{process}-{}", self.started);
         let (gate, table) = self.table(&name);
+        // Half of them take what is handed over in their process, as if the writers were in it.
+        let handover = if self.handing.hits(2) { Handover::of(HANDOVER_BYTES) } else { Handover::default() };
         let options = Options {
             worker: name.clone(),
             clock: self.clock.clone(),
@@ -39,16 +45,18 @@ impl Scene {
             sweep_every: SWEEP_EVERY,
             courier: self.courier.clone(),
             append: None,
+            handover: handover.clone(),
         };
         let (stop, stopped) = oneshot::channel();
         let projector = Projector::new(table, options);
         let runs = projector.clone();
         let task = tokio::spawn(async move { runs.run(async move { _ = stopped.await }).await });
-        self.processes[process] = Some(Running { name, projector, gate, stop: Some(stop), task });
+        self.processes[process] = Some(Running { name, projector, gate, stop: Some(stop), task, handover });
     }
 
     pub(super) fn crash(&mut self, process: usize) {
         if let Some(running) = self.processes[process].take() {
+            self.handed += running.handover.taken();
             running.task.abort();
         }
     }

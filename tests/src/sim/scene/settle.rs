@@ -36,7 +36,8 @@ impl Scene {
             self.look_at_processes().await;
             let left = self.left_to_rebuild();
             if let Some(outcome) = self.world.lock().settled(left, begin.elapsed() > patience) {
-                return outcome;
+                let running = self.processes.iter().flatten().map(|running| running.handover.taken());
+                return RunReport { handed: self.handed + running.sum::<u64>(), ..outcome };
             }
             sleep(LOOK).await;
         }
@@ -80,6 +81,7 @@ impl State {
             defined: self.said.recorded(),
             rebuilt: active.map(|item| number(item, "version") - 1).sum(),
             taken: leases.map(|item| number(item, "epoch") - 1).sum(),
+            handed: 0,
         }
     }
 }

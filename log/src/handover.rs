@@ -1,0 +1,332 @@
+//! The hand-over: the columns of segments that ingest has put, for the projector of the same process, which then neither reads nor
+//! unpacks them.
+//!
+//! The log stays the truth. A segment is handed over after its put has succeeded, with the columns that it packs, so what is folded of them
+//! is to the byte what a reader would fold. What is not here is read: it was put by another process, or there was no room, or it has been
+//! here for too long. So nothing waits for the hand-over, and losing all of it costs reads alone.
+//!
+//! **Erased keys.** Only an erasure changes a segment. What is handed over says how many keys were erased in its workspace when ingest looked
+//! its keys up ([`ErasedKeys`](crate::erased)), and it is taken only while there are as many: so it has no key that was erased since, and its segment was not
+//! written again. An erasure waits longer before it looks at segments than anything stays here.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use event::{Columns, lane::Place};
+use meter::{
+    Counter, Gauge,
+    catalogue::{HANDOVER_BYTES, HANDOVER_SEGMENTS},
+};
+use tokio::time::Instant;
+
+use crate::{key::LogId, segment_item::Segment};
+
+/// How many bytes are held at most, unless it is set.
+pub const DEFAULT_BYTES: u64 = 64 << 20;
+
+/// How long a segment is held: who has not folded it by then is far behind, or another process folds it.
+pub const MAX_AGE: Duration = Duration::from_secs(10);
+
+/// What a segment takes beside its columns, and each column beside its values, in bytes: about.
+const SEGMENT_BYTES: u64 = 512;
+const COLUMN_BYTES: u64 = 128;
+
+/// While there is no room, old segments are looked for so often at most.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The columns of segments from ingest to the projector of one process. The default holds nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Handover {
+    shared: Option<Arc<Shared>>,
+}
+
+/// A segment that was handed over.
+#[derive(Debug)]
+pub struct Handed {
+    /// Where it stands among the segments of its day and kind.
+    pub place: Place,
+    /// All its columns, as they were packed.
+    pub columns: Arc<Columns>,
+    /// How many keys were erased in its workspace when its keys were looked up.
+    erased: u64,
+    since: Instant,
+    _room: Room,
+}
+
+#[derive(Debug)]
+struct Shared {
+    most: u64,
+    bytes: Arc<Bytes>,
+    held: Mutex<Held>,
+    /// How many segments were taken, which the metric says as well.
+    counted: AtomicU64,
+    taken: Counter,
+    missed: Counter,
+    no_room: Counter,
+    too_old: Counter,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    logs: HashMap<LogId, BTreeMap<u64, Arc<Handed>>>,
+    looked: Option<Instant>,
+}
+
+/// The bytes of all that is held, by the hand-over or by who took it.
+#[derive(Debug)]
+struct Bytes {
+    held: AtomicU64,
+    gauge: Gauge,
+}
+
+impl Bytes {
+    fn set(&self, change: impl Fn(u64) -> Option<u64>) -> bool {
+        let changed = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+        if changed.is_ok() {
+            self.gauge.set(self.held.load(Ordering::Relaxed) as f64);
+        }
+        changed.is_ok()
+    }
+}
+
+/// The room of one segment, which it has until nobody holds it any more.
+#[derive(Debug)]
+struct Room {
+    bytes: u64,
+    of: Arc<Bytes>,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.of.set(|held| Some(held.saturating_sub(self.bytes)));
+    }
+}
+
+impl Handover {
+    /// One that holds at most so many bytes; with 0 it is switched off.
+    pub fn of(most: u64) -> Self {
+        let shared = || Shared {
+            most,
+            bytes: Arc::new(Bytes { held: AtomicU64::new(0), gauge: HANDOVER_BYTES.gauge([]) }),
+            held: Mutex::default(),
+            counted: AtomicU64::new(0),
+            taken: HANDOVER_SEGMENTS.counter(["taken"]),
+            missed: HANDOVER_SEGMENTS.counter(["missed"]),
+            no_room: HANDOVER_SEGMENTS.counter(["no_room"]),
+            too_old: HANDOVER_SEGMENTS.counter(["too_old"]),
+        };
+        Self { shared: (most > 0).then(|| Arc::new(shared())) }
+    }
+
+    /// Whether it holds anything at all.
+    pub fn is_on(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// Hands a segment over that was put, with the columns that it packs; `erased` keys were erased in its workspace when its keys were
+    /// looked up. Where there is no room it is left to be read.
+    pub fn give(&self, segment: &Segment, columns: &Arc<Columns>, erased: u64) {
+        let Some(shared) = &self.shared else { return };
+        debug_assert_eq!(segment.ver, 0, "a segment that was written again is not handed over");
+        let bytes = columns.bytes() as u64 + columns.columns.len() as u64 * COLUMN_BYTES + SEGMENT_BYTES;
+        let room = shared.room(bytes).or_else(|| {
+            shared.forget_old(LOOK_EVERY);
+            shared.room(bytes)
+        });
+        let Some(room) = room else { return shared.no_room.increment(1) };
+        let (place, columns) = (segment.place(), Arc::clone(columns));
+        let handed = Handed { place, columns, erased, since: Instant::now(), _room: room };
+        let mut held = shared.lock();
+        let of_log = held.logs.entry(segment.log.clone()).or_default();
+        of_log.insert(segment.seq, Arc::new(handed));
+    }
+
+    /// Whether a log has segments here. Where none has, nothing need be known to take them.
+    pub fn has(&self, log: &LogId) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.lock().logs.contains_key(log))
+    }
+
+    /// The segments of a log from `first` on, up to `last` and without holes, that are here; none where keys were erased since, of which there
+    /// are `erased` by now. They stay until [`Handover::settle`].
+    pub fn take(&self, log: &LogId, (first, last): (u64, u64), erased: u64) -> Vec<Arc<Handed>> {
+        let Some(shared) = &self.shared else { return Vec::new() };
+        let held = shared.lock();
+        let found = held.logs.get(log).into_iter().flat_map(|of_log| of_log.range(first..=last.max(first)));
+        let is_good = |handed: &Handed| handed.erased == erased && handed.since.elapsed() < MAX_AGE;
+        let found = found.zip(first..).take_while(|((seq, handed), next)| *seq == next && is_good(handed));
+        let taken: Vec<_> = found.map(|((_, handed), _)| Arc::clone(handed)).collect();
+        shared.taken.increment(taken.len() as u64);
+        shared.counted.fetch_add(taken.len() as u64, Ordering::Relaxed);
+        taken
+    }
+
+    /// Counts segments that were read because they were not here.
+    pub fn missed(&self, segments: usize) {
+        if let Some(shared) = &self.shared {
+            shared.missed.increment(segments as u64);
+        }
+    }
+
+    /// Forgets the segments of a log up to `last`, which are folded.
+    pub fn settle(&self, log: &LogId, last: u64) {
+        let Some(shared) = &self.shared else { return };
+        let mut held = shared.lock();
+        let Some(of_log) = held.logs.get_mut(log) else { return };
+        let left = of_log.split_off(&last.saturating_add(1));
+        let folded = std::mem::replace(of_log, left);
+        if of_log.is_empty() {
+            held.logs.remove(log);
+        }
+        // They are let go after the lock.
+        drop(held);
+        drop(folded);
+    }
+
+    /// Forgets what has been here for too long; to be called every few seconds.
+    pub fn forget_old(&self) {
+        if let Some(shared) = &self.shared {
+            shared.forget_old(Duration::ZERO);
+        }
+    }
+
+    /// How many segments were taken.
+    pub fn taken(&self) -> u64 {
+        self.shared.as_ref().map_or(0, |shared| shared.counted.load(Ordering::Relaxed))
+    }
+
+    /// How many bytes are held, by it and by who took something.
+    pub fn bytes(&self) -> u64 {
+        self.shared.as_ref().map_or(0, |shared| shared.bytes.held.load(Ordering::Relaxed))
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn room(&self, bytes: u64) -> Option<Room> {
+        let fits = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= self.most);
+        self.bytes.set(fits).then(|| Room { bytes, of: Arc::clone(&self.bytes) })
+    }
+
+    /// Forgets what is too old, unless somebody did so a moment ago.
+    fn forget_old(&self, every: Duration) {
+        let mut held = self.lock();
+        if held.looked.is_some_and(|looked| looked.elapsed() < every) {
+            return;
+        }
+        held.looked = Some(Instant::now());
+        let mut old = Vec::new();
+        held.logs.retain(|_, of_log| {
+            while let Some(first) =
+                of_log.first_entry().filter(|first| first.get().since.elapsed() >= MAX_AGE)
+            {
+                old.push(first.remove());
+            }
+            !of_log.is_empty()
+        });
+        // They are let go after the lock.
+        drop(held);
+        self.too_old.increment(old.len() as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::{Column, Id, Kind, Timestamp, Values};
+    use tokio::time::advance;
+
+    use super::*;
+
+    fn log(lane: u8) -> LogId {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        LogId { workspace, day: "2013-06-01".parse().unwrap(), kind: Kind::Predictions, lane }
+    }
+
+    /// A segment of a row, and its columns.
+    fn segment(lane: u8, seq: u64) -> (Segment, Arc<Columns>) {
+        let columns = vec![Column::new("predicted_at", Values::Time(vec![seq as i64]))];
+        let columns = Columns { rows: 1, columns };
+        let segment = Segment::pack(log(lane), seq, Timestamp::default(), Vec::new(), &columns).unwrap();
+        (segment, Arc::new(columns))
+    }
+
+    fn give(handover: &Handover, lane: u8, seqs: impl IntoIterator<Item = u64>, erased: u64) {
+        for seq in seqs {
+            let (segment, columns) = segment(lane, seq);
+            handover.give(&segment, &columns, erased);
+        }
+    }
+
+    fn taken(handover: &Handover, within: (u64, u64), erased: u64) -> Vec<u64> {
+        handover.take(&log(0), within, erased).iter().map(|handed| handed.place.seq).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn segments_are_taken_up_to_the_first_that_is_not_here() {
+        let handover = Handover::of(1 << 20);
+        give(&handover, 0, [3, 4, 6], 0);
+        give(&handover, 1, [1], 0);
+        assert_eq!(taken(&handover, (3, 64), 0), [3, 4]);
+        assert_eq!(taken(&handover, (3, 3), 0), [3]);
+        assert_eq!(taken(&handover, (1, 64), 0), [0; 0], "the first two are to be read");
+        assert_eq!(taken(&handover, (7, u64::MAX), 0), [0; 0]);
+        handover.settle(&log(0), 4);
+        assert_eq!((taken(&handover, (3, 64), 0), taken(&handover, (6, 64), 0)), (vec![], vec![6]));
+        handover.settle(&log(0), u64::MAX);
+        assert!(!handover.has(&log(0)) && handover.has(&log(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_taken_after_keys_were_erased_or_too_late() {
+        let handover = Handover::of(1 << 20);
+        give(&handover, 0, [1, 2], 7);
+        assert_eq!(taken(&handover, (1, 64), 7), [1, 2]);
+        assert_eq!(taken(&handover, (1, 64), 8), [0; 0]);
+        advance(MAX_AGE - Duration::from_millis(1)).await;
+        give(&handover, 0, [3], 7);
+        assert_eq!(taken(&handover, (1, 64), 7), [1, 2, 3]);
+        advance(Duration::from_millis(1)).await;
+        assert_eq!((taken(&handover, (1, 64), 7), taken(&handover, (3, 64), 7)), (vec![], vec![3]));
+        let before = handover.bytes();
+        handover.forget_old();
+        assert_eq!(handover.bytes(), before / 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_holds_no_more_bytes_than_it_may_and_counts_what_others_hold_of_it() {
+        let one = segment(0, 1);
+        let each = one.1.bytes() as u64 + COLUMN_BYTES + SEGMENT_BYTES;
+        let handover = Handover::of(3 * each);
+        give(&handover, 0, 1..=5, 0);
+        assert_eq!((taken(&handover, (1, 64), 0), handover.bytes()), (vec![1, 2, 3], 3 * each));
+        let held = handover.take(&log(0), (1, 1), 0);
+        handover.settle(&log(0), 2);
+        assert_eq!(handover.bytes(), 2 * each, "the first is held by who took it");
+        give(&handover, 0, 4..=5, 0);
+        assert_eq!(taken(&handover, (3, 64), 0), [3, 4]);
+        drop(held);
+        give(&handover, 0, 5..=5, 0);
+        assert_eq!(taken(&handover, (3, 64), 0), [3, 4, 5]);
+        // What nobody takes makes room in the end.
+        advance(MAX_AGE).await;
+        give(&handover, 1, 1..=3, 0);
+        assert!(handover.has(&log(1)) && !handover.has(&log(0)));
+        assert_eq!(handover.bytes(), 3 * each);
+    }
+
+    #[test]
+    fn switched_off_it_holds_nothing() {
+        let handover = Handover::of(0);
+        give(&handover, 0, [1], 0);
+        assert!(!handover.is_on() && !handover.has(&log(0)) && handover.bytes() == 0);
+        assert_eq!(taken(&handover, (1, 1), 0), [0; 0]);
+    }
+}
