@@ -59,7 +59,10 @@ fn texts_of(day: &Delta) -> Vec<String> {
 /// What is handed over has columns that no fold wants, which what is read has not.
 #[test]
 fn a_fold_looks_at_no_column_that_it_does_not_want() {
-    use event::fields::FieldType;
+    use event::{Column, fields::FieldType};
+
+    use crate::testing;
+
     let column = |name: &str, kind: FieldType| match kind {
         FieldType::Time => testing::times(name, &[Some(1), Some(2), Some(3)]),
         FieldType::Float => testing::floats(name, &[Some(0.25), Some(0.5), None]),
