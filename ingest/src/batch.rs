@@ -1,12 +1,9 @@
 //! A batch: the events of one request, checked and in columns.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use event::{Column, Columns, Day, Kind, RowProblem, Values, columns::Coded};
-use sha2::{Digest, Sha256};
+use event::{Columns, Day, Kind, RowProblem};
+use log::content;
 
 use crate::limits::{MAX_BATCH_DAYS, MAX_IDEMPOTENCY_KEY_BYTES};
 
@@ -177,20 +174,10 @@ impl Batch {
 
     /// A digest of the events: equal for equal events, whatever format they came in.
     pub fn digest(&self) -> String {
-        let mut hasher = Sha256::new();
-        hasher.update(self.kind.letter());
-        hasher.update((self.rows() as u64).to_le_bytes());
         // What waits is the same on whichever day it comes.
         let day = |row: usize| if self.is_waiting(row) { NO_DAY } else { self.days[row].number() };
         let days: Vec<i32> = (0..self.days.len()).map(day).collect();
-        digest_fixed(&mut hasher, &days, |day| day.to_le_bytes());
-        for column in &self.columns.columns {
-            digest_column(&mut hasher, column);
-        }
-        hasher.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
-            _ = write!(text, "{byte:02x}");
-            text
-        })
+        content::digest(self.kind, &self.columns, &days)
     }
 }
 
@@ -206,53 +193,6 @@ pub(crate) fn check_idempotency_key(key: &str) -> Result<(), Refused> {
         return Err(Refused::Whole(message));
     }
     Ok(())
-}
-
-/// How many bytes are given to the hash at once: so many stay in the cache.
-const STEP_BYTES: usize = 8 * 1024;
-
-fn digest_column(hasher: &mut Sha256, column: &Column) {
-    hasher.update((column.name.len() as u64).to_le_bytes());
-    hasher.update(&column.name);
-    match &column.valid {
-        Some(valid) => digest_fixed(hasher, valid, |valid| [u8::from(*valid)]),
-        None => digest_fixed(hasher, &vec![(); column.values.len()], |()| [1]),
-    }
-    match &column.values {
-        Values::Time(values) => digest_fixed(hasher, values, |value| value.to_le_bytes()),
-        Values::Float(values) => digest_fixed(hasher, values, |value| value.to_le_bytes()),
-        Values::Text(strings) => digest_texts(hasher, column, strings.iter().map(str::as_bytes)),
-        Values::Coded(Coded { codes, dictionary }) => {
-            let texts: Vec<&[u8]> = dictionary.iter().map(str::as_bytes).collect();
-            // A null row has the code 0, also where the dictionary is empty.
-            let text = |code: &u8| texts.get(usize::from(*code)).copied().unwrap_or_default();
-            digest_texts(hasher, column, codes.iter().map(text));
-        }
-    }
-}
-
-/// Entries that all have the same length.
-fn digest_fixed<T, const N: usize>(hasher: &mut Sha256, values: &[T], bytes: impl Fn(&T) -> [u8; N]) {
-    let mut step = [0; STEP_BYTES];
-    for values in values.chunks(STEP_BYTES / N) {
-        step.chunks_exact_mut(N).zip(values).for_each(|(place, value)| place.copy_from_slice(&bytes(value)));
-        hasher.update(&step[..values.len() * N]);
-    }
-}
-
-/// Strings, each after its length; nothing where a row is null.
-fn digest_texts<'a>(hasher: &mut Sha256, column: &Column, texts: impl Iterator<Item = &'a [u8]>) {
-    let mut step = Vec::with_capacity(2 * STEP_BYTES);
-    for (row, text) in texts.enumerate() {
-        let text = if column.is_valid(row) { text } else { &[] };
-        step.extend_from_slice(&(text.len() as u32).to_le_bytes());
-        step.extend_from_slice(text);
-        if step.len() > STEP_BYTES {
-            hasher.update(&step);
-            step.clear();
-        }
-    }
-    hasher.update(&step);
 }
 
 #[cfg(test)]

@@ -126,6 +126,11 @@ fn day_partition(workspace: &Id) -> String {
     format!("w#{workspace}/day")
 }
 
+/// Whether a partition is one of segments.
+pub fn is_of_logs(pk: &str) -> bool {
+    pk.strip_suffix("/day").and_then(|pk| pk.strip_prefix("w#")).is_some_and(|id| Id::parse(id).is_ok())
+}
+
 /// The greatest number of a segment: ten digits.
 pub const MAX_SEQ: u64 = 9_999_999_999;
 

@@ -42,10 +42,13 @@
 
 pub mod active;
 pub mod after;
+pub mod apart;
 pub mod audit;
 pub mod authors;
 pub mod batch;
 pub mod bell;
+pub mod compacted;
+pub mod content;
 pub mod counted;
 pub mod cut;
 pub mod erased;
@@ -57,6 +60,7 @@ pub mod key;
 pub mod key_filter;
 pub mod known;
 pub mod layout;
+pub mod merged;
 pub mod news;
 pub mod pending;
 pub mod projection;

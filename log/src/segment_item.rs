@@ -15,6 +15,7 @@ use crate::{
     batch,
     batch::BatchPart,
     key::{self, LogId},
+    merged::MERGED_VERSION,
 };
 
 /// Version of the item around the packed events. Version 1 is that of segments whose events were placed by
@@ -115,14 +116,25 @@ impl Segment {
         batches: Vec<BatchPart>,
         columns: &Columns,
     ) -> Result<Self> {
+        let data = segment::encode(columns)?;
+        Ok(Self { data, ..Self::about(log, seq, appended_at, batches, columns) })
+    }
+
+    /// What is known of a segment of these events, which it does not hold itself.
+    pub(crate) fn about(
+        log: LogId,
+        seq: u64,
+        appended_at: Timestamp,
+        batches: Vec<BatchPart>,
+        columns: &Columns,
+    ) -> Self {
         let times = time_bounds(log.kind.time_field(), columns);
         let releases = columns.column("release").map(Column::counts).unwrap_or_default();
         let releases = releases.into_iter().map(|(name, rows)| (name.to_owned(), rows)).collect();
         let withdrawn = columns.column(WITHDRAWN).map_or(0, |column| columns.rows - column.nulls()) as u64;
-        let data = segment::encode(columns)?;
-        let (placed, rows) = (Placed::ByKey, columns.rows);
+        let (placed, rows, data) = (Placed::ByKey, columns.rows, Vec::new());
         let (indexes, lanes, authors) = (Vec::new(), None, Authors::default());
-        Ok(Self {
+        Self {
             log,
             seq,
             placed,
@@ -138,7 +150,7 @@ impl Segment {
             ver: 0,
             erased: 0,
             data,
-        })
+        }
     }
 
     /// The first segment of a lane 0, without events: its day and kind has `lanes` lanes.
@@ -212,6 +224,7 @@ impl Segment {
             key::parse_segment(&item.key).ok_or_else(|| item.corrupt("its key is not one of a segment"))?;
         let placed = match item.int("v")? {
             BY_BATCH_VERSION => Placed::ByBatch,
+            MERGED_VERSION => return Err(item.corrupt("it is in a merged item, which cannot be read")),
             _ => item.check_version(ITEM_VERSION).map(|()| Placed::ByKey)?,
         };
         let lanes = match item.attributes.get(LANES) {

@@ -107,6 +107,16 @@ pub trait Layer: Debug + Send + Sync {
         Cow::Borrowed(query)
     }
 
+    /// How [`Table::get`] is answered: by the table below.
+    fn find<'a>(&'a self, key: &'a Key) -> impl Future<Output = Result<Option<Item>>> + Send + 'a {
+        self.below().get(key)
+    }
+
+    /// How [`Table::query`] is answered: by the table below.
+    fn read<'a>(&'a self, query: &'a Query) -> impl Future<Output = Result<Page>> + Send + 'a {
+        self.below().query(query)
+    }
+
     /// The most bytes of an item that it takes.
     fn item_bytes(&self) -> usize {
         self.below().item_bytes()
@@ -117,14 +127,14 @@ pub trait Layer: Debug + Send + Sync {
 impl<L: Layer> Table for L {
     async fn get(&self, key: &Key) -> Result<Option<Item>> {
         let kept = self.before(Call::Get(key)).await?;
-        let found = self.below().get(key).await;
+        let found = self.find(key).await;
         self.after(kept, found.as_ref().map(|item| item.as_ref().map_or(Answer::Done, Answer::Item)));
         found
     }
 
     async fn query(&self, query: &Query) -> Result<Page> {
         let kept = self.before(Call::Query(query)).await?;
-        let page = self.below().query(&self.instead(query)).await;
+        let page = self.read(&self.instead(query)).await;
         self.after(kept, page.as_ref().map(Answer::Page));
         page
     }

@@ -95,6 +95,8 @@ pub struct Query {
     pub after: Option<Cursor>,
     /// Only these attributes; all when `None`.
     pub attributes: Option<Vec<String>>,
+    /// Whether items are wanted as they are stored, where a layer shows them otherwise. Engines know no other way.
+    pub as_stored: bool,
 }
 
 impl Query {
@@ -107,6 +109,7 @@ impl Query {
             limit: None,
             after: None,
             attributes: None,
+            as_stored: false,
         }
     }
 
@@ -130,13 +133,28 @@ impl Query {
     pub fn only(self, attributes: &[&str]) -> Self {
         Self { attributes: Some(attributes.iter().map(|name| (*name).to_owned()).collect()), ..self }
     }
+
+    /// The same, of items as they are stored.
+    pub fn as_stored(self) -> Self {
+        Self { as_stored: true, ..self }
+    }
 }
 
-/// Where a page ended. Only the engine that made it can read it.
+/// Where a page ended. Only the engine or the layer that made it can read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor(pub(crate) Vec<String>);
 
 impl Cursor {
+    /// The cursor of a layer, which says in its own words where a page ended. None of them has a line break.
+    pub fn of_layer(parts: Vec<String>) -> Self {
+        Self(parts)
+    }
+
+    /// What it says.
+    pub fn parts(&self) -> &[String] {
+        &self.0
+    }
+
     /// The cursor as text that fits into a URL.
     pub fn to_text(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.0.join("\n"))

@@ -4,6 +4,7 @@
 use event::{Id, Timestamp};
 use log::{
     batch::BatchId,
+    content,
     key::{DecisionId, ReviewItemId},
 };
 use sha2::{Digest, Sha256};
@@ -66,12 +67,12 @@ pub(super) fn of_answer(id: &ReviewItemId) -> BatchId {
 
 /// The name of a batch without a key: its digest stands for its content.
 pub(super) fn of_content(digest: &str) -> BatchId {
-    of_parts(&[content_key(digest).as_bytes()])
+    content::batch(digest)
 }
 
 /// The name in answers of a batch without a key.
 pub(super) fn content_key(digest: &str) -> String {
-    format!("sha256-{digest}")
+    content::key(digest)
 }
 
 /// A name that no other batch has.

@@ -61,6 +61,11 @@ pub fn staged_until(workspace: &Id) -> Key {
     Key::new(stage_partition(workspace), "until")
 }
 
+/// Up to which day the logs of a workspace were looked at for what can be merged.
+pub fn compacted(workspace: &Id) -> Key {
+    Key::new(stage_partition(workspace), "compacted")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,260 @@
+//! A table that shows each merged item as the segments that it holds, so whoever reads logs knows of none
+//! ([`crate::merged`]). Who asks for items as they are stored ([`Query::as_stored`]) gets these.
+//!
+//! A merged item stands under the key of its last segment. So a read that begins in the middle of it finds it, and one that ends there
+//! looks once more behind its end. Until the segments' own items are deleted both are there: the one that comes first in the order of the read
+//! is shown, and no segment twice.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use event::Result;
+use table::{Call, Cursor, Direction, Index, Item, Key, KeyRange, Layer, Page, Query, Table};
+
+use crate::{
+    key::{self, LogId},
+    merged::{self, EVENTS, FROM, PARTS},
+    segment_item::DATA,
+};
+
+/// The version that the items of segments have which are shown.
+const SHOWN_VERSION: i64 = 2;
+
+/// What cursors of this layer begin with.
+const MARK: &str = "apart";
+
+/// A table without merged items.
+#[derive(Debug)]
+pub struct Apart {
+    below: Arc<dyn Table>,
+}
+
+impl Apart {
+    /// The table, without its merged items.
+    pub fn over(below: Arc<dyn Table>) -> Arc<dyn Table> {
+        Arc::new(Self { below })
+    }
+}
+
+impl Layer for Apart {
+    type Kept = ();
+
+    const ONE_BY_ONE: bool = false;
+
+    fn below(&self) -> &dyn Table {
+        &*self.below
+    }
+
+    async fn before(&self, _: Call<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    async fn find(&self, key: &Key) -> Result<Option<Item>> {
+        let found = self.below.get(key).await?;
+        let Some((log, seq)) = key::parse_segment(key) else { return Ok(found) };
+        let found = match found {
+            Some(item) if merged::span(&item).is_none() => return Ok(Some(item)),
+            Some(item) => Some(item),
+            None => self.behind(&log, seq + 1, None).await?,
+        };
+        let shown = found.as_ref().map(|item| shown(item, None)).unwrap_or_default();
+        Ok(shown.into_iter().find(|item| item.key == *key))
+    }
+
+    async fn read(&self, query: &Query) -> Result<Page> {
+        let is_of_logs = query.index == Index::Table && key::is_of_logs(&query.range.pk);
+        if !is_of_logs || query.as_stored {
+            return self.below.query(query).await;
+        }
+        let mut reading = Reading::of(query);
+        if reading.range.from > reading.range.to {
+            return Ok(Page::default());
+        }
+        match query.direction {
+            Direction::Forward => self.forward(&mut reading).await,
+            Direction::Backward => self.backward(&mut reading).await,
+        }
+    }
+}
+
+impl Apart {
+    /// The first item of a log from a segment on, if it is a merged one.
+    async fn behind(&self, log: &LogId, seq: u64, attributes: Option<&[String]>) -> Result<Option<Item>> {
+        let mut query = Query::table(key::segments_from(log, seq)).limit(1).as_stored();
+        query.attributes = attributes.map(<[String]>::to_vec);
+        loop {
+            let page = self.below.query(&query).await?;
+            match (page.items.into_iter().next(), page.next) {
+                (Some(item), _) => return Ok(Some(item).filter(|item| merged::span(item).is_some())),
+                // A page may be empty and yet not be the last.
+                (None, Some(next)) => query.after = Some(next),
+                (None, None) => return Ok(None),
+            }
+        }
+    }
+
+    async fn forward(&self, reading: &mut Reading) -> Result<Page> {
+        let page = self.below.query(&reading.below()).await?;
+        let last = page.items.last().map(|item| item.key.sk.clone());
+        let mut is_full = reading.take(page.items);
+        // What stands behind the end may hold segments before it.
+        if let (None, false, Some((log, seq))) = (&page.next, is_full, reading.ends_in())
+            && last.is_none_or(|last| last < reading.range.to)
+            && let Some(item) = self.behind(&log, seq + 1, reading.attributes.as_deref()).await?
+        {
+            is_full = reading.take(vec![item]);
+        }
+        Ok(reading.page(is_full, page.next, page.read_units))
+    }
+
+    async fn backward(&self, reading: &mut Reading) -> Result<Page> {
+        if let (None, Some((log, seq))) = (&reading.after, reading.ends_in())
+            && let Some(item) = self.behind(&log, seq + 1, reading.attributes.as_deref()).await?
+        {
+            reading.take(vec![item]);
+            if !reading.shown.is_empty() {
+                return Ok(reading.page(true, None, None));
+            }
+        }
+        self.rest(reading).await
+    }
+
+    async fn rest(&self, reading: &mut Reading) -> Result<Page> {
+        let page = self.below.query(&reading.below()).await?;
+        let is_full = reading.take(page.items);
+        Ok(reading.page(is_full, page.next, page.read_units))
+    }
+}
+
+/// A page that is being read.
+struct Reading {
+    query: Query,
+    /// What is left of the range.
+    range: KeyRange,
+    /// Where the table below goes on within that.
+    after: Option<Cursor>,
+    /// What is asked for of merged items and others.
+    attributes: Option<Vec<String>>,
+    /// The last segment that was shown, on this page or one before.
+    last: Option<String>,
+    shown: Vec<Item>,
+}
+
+impl Reading {
+    fn of(query: &Query) -> Self {
+        let mut range = query.range.clone();
+        let (mut after, mut last) = (query.after.clone(), None);
+        if let Some([mark, place, below @ ..]) = query.after.as_ref().map(Cursor::parts)
+            && mark == MARK
+        {
+            last = Some(place.clone()).filter(|place| !place.is_empty());
+            after = (!below.is_empty()).then(|| Cursor::of_layer(below.to_vec()));
+        }
+        if let Some(last) = &last {
+            match query.direction {
+                Direction::Forward => range.from = next_to(&range.pk, last, 1),
+                Direction::Backward => range.to = next_to(&range.pk, last, -1),
+            }
+        }
+        let attributes = query.attributes.clone().map(|mut names| {
+            let more: &[&str] = if is_of_keys(&names) { &[FROM] } else { &[FROM, PARTS, EVENTS] };
+            names.extend(more.iter().map(|name| (*name).to_owned()));
+            names
+        });
+        Self { query: query.clone(), range, after, attributes, last, shown: Vec::new() }
+    }
+
+    /// What the table below is asked for.
+    fn below(&self) -> Query {
+        Query {
+            range: self.range.clone(),
+            after: self.after.clone(),
+            attributes: self.attributes.clone(),
+            as_stored: true,
+            ..self.query.clone()
+        }
+    }
+
+    /// The segment with which the range ends, if it ends within a log.
+    fn ends_in(&self) -> Option<(LogId, u64)> {
+        key::parse_segment(&Key::new(self.range.pk.clone(), self.range.to.clone()))
+    }
+
+    /// Shows items as far as they are wanted; whether the page is full.
+    fn take(&mut self, items: Vec<Item>) -> bool {
+        let is_forward = self.query.direction == Direction::Forward;
+        for item in items {
+            let mut segments = match merged::span(&item) {
+                None => vec![item],
+                Some(_) => shown(&item, self.query.attributes.as_deref()),
+            };
+            if !is_forward {
+                segments.reverse();
+            }
+            for segment in segments {
+                let sk = &segment.key.sk;
+                let is_new =
+                    self.last.as_ref().is_none_or(|last| if is_forward { sk > last } else { sk < last });
+                if !is_new || *sk < self.range.from || *sk > self.range.to {
+                    continue;
+                }
+                if self.query.limit.is_some_and(|limit| self.shown.len() >= limit) {
+                    return true;
+                }
+                self.last = Some(sk.clone());
+                self.shown.push(segment);
+            }
+        }
+        false
+    }
+
+    /// The page; it goes on when it is full, or the table below goes on.
+    fn page(&mut self, is_full: bool, next: Option<Cursor>, read_units: Option<f64>) -> Page {
+        let goes_on = is_full || next.is_some();
+        let is_moved = !self.shown.is_empty();
+        let next = goes_on.then(|| {
+            let below = next.filter(|_| !is_moved).map(|next| next.parts().to_vec()).unwrap_or_default();
+            let place = self.last.clone().unwrap_or_default();
+            Cursor::of_layer([MARK.to_owned(), place].into_iter().chain(below).collect())
+        });
+        Page { items: std::mem::take(&mut self.shown), next, read_units }
+    }
+}
+
+/// Whether attributes say no more of an item than that it is there.
+fn is_of_keys(names: &[String]) -> bool {
+    names.iter().all(|name| name == "v")
+}
+
+/// The sort key right behind one, or right before it.
+fn next_to(pk: &str, sk: &str, by: i64) -> String {
+    match key::parse_segment(&Key::new(pk, sk)) {
+        Some((log, seq)) => key::segment(&log, seq.saturating_add_signed(by)).sk,
+        None if by > 0 => format!("{sk}\u{1}"),
+        // Nothing stands between it and this but what is no segment.
+        None => sk.strip_suffix(|_: char| true).unwrap_or_default().to_owned(),
+    }
+}
+
+/// The items of the segments that a merged item holds, of these attributes. When it cannot be read, items that say so.
+fn shown(item: &Item, names: Option<&[String]>) -> Vec<Item> {
+    let Some((log, from, last)) = merged::span(item) else { return Vec::new() };
+    if names.is_some_and(is_of_keys) {
+        let key = |seq| Item::new(key::segment(&log, seq)).with("v", SHOWN_VERSION);
+        return (from..=last).map(key).collect();
+    }
+    let wants = |name: &str| names.is_none_or(|names| names.iter().any(|wanted| wanted == name));
+    let segments = if wants(DATA) { merged::split(item) } else { merged::split_bare(item) };
+    let Ok(segments) = segments else {
+        let key = |seq| Item::new(key::segment(&log, seq)).with("v", merged::MERGED_VERSION);
+        return (from..=last).map(key).collect();
+    };
+    let shown = segments.iter().map(|segment| {
+        let item = segment.to_item();
+        let attributes = item.attributes.into_iter().filter(|(name, _)| wants(name));
+        Item { key: item.key, attributes: attributes.collect::<BTreeMap<_, _>>() }
+    });
+    shown.collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,228 @@
+//! Merged items: one item in the place of many small segments of a log.
+//!
+//! It stands under the key of the last segment that it holds and says in `from` which is the first. Of each segment it keeps all that the
+//! segment's own item says ([`split`] makes the same segments of it again), but once for all of them what they have in common: the
+//! names of columns, releases, authors. [`crate::apart`] shows it to readers as the segments that it holds.
+
+use std::time::Duration;
+
+use event::{
+    Column, Columns, Error, ErrorKind, Kind, Result, Timestamp, Values, columns::Strings, lane::Placed,
+};
+use segment::ColumnKind;
+use table::{Condition, Item, Write};
+
+use crate::{
+    erased::{self, Surrogates},
+    key::{self, LogId},
+    segment_item::{MAX_SEGMENT_ROWS, Segment, VER},
+};
+
+mod facts;
+
+use facts::Facts;
+
+/// Version of the item: segments have versions 1 and 2 of the same keys.
+pub(crate) const MERGED_VERSION: i64 = 3;
+
+/// The attribute that says which segment is the first that is held; no segment's own item has it.
+pub const FROM: &str = "from";
+
+/// The attribute with what is known of the segments,
+pub(crate) const PARTS: &str = "parts";
+
+/// and that with their events, one after the other.
+pub(crate) const EVENTS: &str = "events";
+
+/// The most segments that are held by one item: so many are made at once where one of them is wanted.
+pub const MAX_MERGED_SEGMENTS: usize = 1_000;
+
+/// For how long a writer may put a segment behind the head that it has seen, by its monotonic clock. Then it looks again.
+pub const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// For how long a segment must have been seen not to be the head of its log, by the monotonic clock of who deletes it because a merged item
+/// holds it. It is longer than a writer may go by what it saw, and a put may take after that: so nobody who took its number for free is
+/// still at it, and nobody takes it for free again.
+pub const QUIET: Duration = Duration::from_secs(120);
+
+/// Which segments of which log an item holds, from the first to the last. `None`, when it is not a merged item.
+pub fn span(item: &Item) -> Option<(LogId, u64, u64)> {
+    let from = item.attributes.contains_key(FROM).then(|| item.int(FROM).ok())??;
+    let (log, last) = key::parse_segment(&item.key)?;
+    let from = u64::try_from(from).ok().filter(|from| (1..=last).contains(from))?;
+    Some((log, from, last))
+}
+
+/// One item that holds segments which follow each other in a log. `None`, when there is none of which exactly these segments are made
+/// again: so nothing is lost by it, whatever wrote them.
+pub fn merge(segments: &[Segment]) -> Option<Item> {
+    let (first, last) = (segments.first()?, segments.last()?);
+    let rows: usize = segments.iter().map(|segment| segment.rows).sum();
+    let follow = segments.iter().zip(first.seq..).all(|(segment, seq)| {
+        segment.seq == seq && segment.log == first.log && segment.placed == Placed::ByKey
+    });
+    if !follow || segments.len() > MAX_MERGED_SEGMENTS || rows > MAX_SEGMENT_ROWS {
+        return None;
+    }
+    let columns: Vec<Columns> = segments.iter().map(events_of).collect::<Option<_>>()?;
+    let all = Columns::concat(&columns.iter().collect::<Vec<_>>());
+    let parts = facts::encode(segments, &columns, &all)?;
+    let item = Item::new(key::segment(&last.log, last.seq))
+        .with("v", MERGED_VERSION)
+        .with(FROM, first.seq as i64)
+        .with("n", rows as i64)
+        .with(PARTS, parts)
+        .with(EVENTS, segment::encode(&all).ok()?);
+    let again = split(&item).ok()?;
+    let is_same = |((one, events), other): ((&Segment, &Columns), &Segment)| {
+        let bare = |segment: &Segment| Segment { data: Vec::new(), ..segment.clone() };
+        bare(one) == bare(other) && other.unpack(|_| true).is_ok_and(|again| again == *events)
+    };
+    let is_whole = again.len() == segments.len();
+    (is_whole && segments.iter().zip(&columns).zip(&again).all(is_same)).then_some(item)
+}
+
+/// All events of a segment; `None`, when some of it cannot be read by this Almanac.
+fn events_of(segment: &Segment) -> Option<Columns> {
+    let header = segment::header(&segment.data).ok()?;
+    let is_known = |kind| !matches!(kind, ColumnKind::Unknown(_));
+    header.columns.iter().all(|column| is_known(column.kind)).then_some(())?;
+    segment.unpack(|_| true).ok()
+}
+
+/// The segments that a merged item holds.
+///
+/// # Errors
+/// `Corrupt`, when it holds none, or cannot be read.
+pub fn split(item: &Item) -> Result<Vec<Segment>> {
+    segments(item, true)
+}
+
+/// The same without their events, as items are read without [`crate::segment_item::DATA`].
+///
+/// # Errors
+/// As [`split`].
+pub(crate) fn split_bare(item: &Item) -> Result<Vec<Segment>> {
+    segments(item, false)
+}
+
+fn segments(item: &Item, with_events: bool) -> Result<Vec<Segment>> {
+    let (log, from, last) = span(item).ok_or_else(|| item.corrupt("it is no merged item"))?;
+    item.check_version(MERGED_VERSION)?;
+    let named = |flaw: &dyn std::fmt::Display| item.corrupt(format_args!("`{PARTS}`: {flaw}"));
+    let all = segment::decode(item.bytes(EVENTS)?).map_err(|error| item.corrupt(error))?;
+    let facts = facts::decode(item.bytes(PARTS)?, all.columns.len()).map_err(|flaw| named(&flaw))?;
+    if facts.len() as u64 != last - from + 1 {
+        return Err(named(&"they are of another number of segments"));
+    }
+    let mut first = 0;
+    let mut segments = Vec::with_capacity(facts.len());
+    for (seq, facts) in (from..).zip(facts) {
+        if facts.rows > all.rows - first {
+            return Err(named(&"there are fewer events"));
+        }
+        segments
+            .push(segment_of((&log, seq), facts, (&all, first), with_events).map_err(|flaw| named(&flaw))?);
+        first += segments.last().map_or(0, |segment| segment.rows);
+    }
+    if first == all.rows { Ok(segments) } else { Err(named(&"there are more events")) }
+}
+
+fn segment_of(
+    (log, seq): (&LogId, u64),
+    facts: Facts,
+    (all, first): (&Columns, usize),
+    with_events: bool,
+) -> std::result::Result<Segment, String> {
+    let columns = facts.columns.iter().map(|at| slice(&all.columns[*at], first, facts.rows));
+    let columns = Columns { rows: facts.rows, columns: columns.collect() };
+    let at = Timestamp::from_micros(facts.appended_at).ok_or("a time is none")?;
+    let batches = facts.batches_of(log, &columns);
+    let data = match with_events {
+        true => segment::encode(&columns).map_err(|error| error.to_string())?,
+        false => Vec::new(),
+    };
+    Ok(Segment {
+        lanes: facts.lanes,
+        indexes: facts.indexes,
+        authors: facts.authors,
+        ver: facts.ver,
+        erased: facts.erased,
+        data,
+        ..Segment::about(log.clone(), seq, at, batches, &columns)
+    })
+}
+
+/// Some rows of a column, which follow each other.
+fn slice(column: &Column, first: usize, rows: usize) -> Column {
+    let range = first..first + rows;
+    let valid = column.valid.as_ref().map(|valid| valid[range.clone()].to_vec());
+    let values = match &column.values {
+        Values::Time(values) => Values::Time(values[range].to_vec()),
+        Values::Float(values) => Values::Float(values[range].to_vec()),
+        Values::Text(_) | Values::Coded(_) => {
+            Values::Text(range.map(|row| column.text(row).unwrap_or_default()).collect::<Strings>())
+        }
+    };
+    Column { name: column.name.clone(), values, valid: valid.filter(|valid| valid.contains(&false)) }
+}
+
+/// What a batch without a key of these events would be called in a log.
+pub(crate) fn name_of_content(log: &LogId, columns: &Columns) -> Option<crate::batch::BatchId> {
+    let is_dated = log.kind != Kind::Pending;
+    let days = vec![log.day.number(); columns.rows];
+    is_dated.then(|| crate::content::batch(&crate::content::digest(log.kind, columns, &days)))
+}
+
+/// A merged item that is written again without some keys.
+#[derive(Debug)]
+pub struct Erased {
+    /// The write, which demands that nobody else has written the item since it was read.
+    pub write: Write,
+    /// How many bytes the item has.
+    pub bytes: usize,
+    /// How many events had one of the keys, of segments behind the one that was named.
+    pub rows: u64,
+}
+
+/// The same merged item without some keys; `None`, when none of its events had one. Rows are counted of the segments behind `counted`: others
+/// have items of their own still, in which they are counted.
+///
+/// # Errors
+/// `Corrupt`, when it cannot be read; `TooLarge`, when no item can hold it.
+pub fn erase(item: &Item, surrogates: &Surrogates, counted: u64) -> Result<Option<Erased>> {
+    let (mut rows, mut is_changed) = (0, false);
+    let mut segments = split(item)?;
+    for segment in &mut segments {
+        if let Some((erased, count)) = erased::erase(segment, surrogates)? {
+            rows += if segment.seq > counted { count } else { 0 };
+            *segment = erased;
+            is_changed = true;
+        }
+    }
+    if !is_changed {
+        return Ok(None);
+    }
+    let ver = item.attributes.get(VER).map_or(Ok(0), |_| item.int(VER))?;
+    let merged = merge(&segments).map(|merged| merged.with(VER, ver + 1));
+    let merged = merged.filter(|merged| merged.size() <= table::item::MAX_ITEM_BYTES).ok_or_else(|| {
+        Error::new(
+            ErrorKind::TooLarge,
+            format!("merged item {}: without the keys no item can hold it", item.key),
+        )
+    })?;
+    let bytes = merged.size();
+    Ok(Some(Erased { write: Write::Put(merged, unchanged(item)), bytes, rows }))
+}
+
+/// The condition that an item of a log, merged or a segment's own, is there as it was read.
+pub fn unchanged(item: &Item) -> Condition {
+    let is = |name| match item.attributes.get(name) {
+        Some(value) => Condition::Equals(name, value.clone()),
+        None => Condition::Without(name),
+    };
+    Condition::All(vec![is(FROM), is(VER)])
+}
+
+#[cfg(test)]
+mod tests;
