@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use catalog::Catalog;
 use event::{Clock, Error, Result, Timestamp};
-use log::layout;
+use log::{apart::Apart, layout};
 use table::{Measured, Table};
 
 use crate::config::{Config, Origin};
@@ -48,5 +48,5 @@ async fn open(config: &Config, may_create: bool) -> Result<Arc<dyn Table>> {
     let table = store.engine.open(&store.place, &config.surroundings(), may_create).await?;
     // What a newer Almanac wrote into is refused before anything is read or written.
     layout::load(&*table).await?;
-    Ok(Measured::over(table, store.engine.scheme()))
+    Ok(Apart::over(Measured::over(table, store.engine.scheme())))
 }

@@ -153,7 +153,7 @@ async fn applied(table: &dyn Table, key: &table::Key) -> Result<Applied> {
 
 /// Deletes the segments of a log up to its head; returns how many.
 async fn delete(table: &dyn Table, head: &LogHead) -> Result<u64> {
-    let mut query = Query::table(key::segments_between(&head.log, 1, head.seq)).only(&["v"]);
+    let mut query = Query::table(key::segments_between(&head.log, 1, head.seq)).only(&["v"]).as_stored();
     let mut deleted = 0;
     loop {
         let page = table.query(&query).await?;

@@ -124,7 +124,7 @@ pub(crate) async fn query(config: &Config, args: QueryArgs) -> anyhow::Result<()
         Some(prefix) => KeyRange { pk: args.pk, to: format!("{prefix}{end}"), from: prefix },
         None => KeyRange { pk: args.pk, from: args.from.unwrap_or_default(), to: args.to.unwrap_or(end) },
     };
-    let query = Query { index, ..Query::table(range) };
+    let query = Query { index, ..Query::table(range).as_stored() };
     let mut query = if args.backward { query.backward() } else { query };
     let mut items = Vec::new();
     let is_more = loop {

@@ -176,7 +176,7 @@ impl Log {
     }
 
     async fn try_commit(&self, state: &mut LogState, turns: &mut [Turn<'_>]) -> Result<()> {
-        if state.is_doubtful || state.recent.is_none() {
+        if state.is_doubtful || state.recent.is_none() || !state.is_fresh() {
             self.reader.catch_up(state).await?;
         }
         for attempt in 0..MAX_ATTEMPTS {
@@ -252,6 +252,10 @@ impl Log {
             Ok(now) => state.time(now),
             Err(error) => return (HashMap::new(), Err(error)),
         };
+        if !state.is_fresh() {
+            // As if somebody else had put behind it meanwhile: the log is looked at again.
+            return (HashMap::new(), Err(Error::conflict("the end of the log was not looked at lately")));
+        }
         for (packed, seq) in segments.iter_mut().zip(state.head + 1..) {
             (packed.segment.seq, packed.segment.appended_at) = (seq, now);
         }
@@ -277,6 +281,10 @@ impl Log {
             }
         }
         self.reader.set_bound(state.head);
+        if result.is_ok() {
+            // What was put behind the head has seen that nothing stood there.
+            state.looked = Some(sent);
+        }
         state.is_doubtful = result.as_ref().is_err_and(|error| !error.is_conflict());
         (rows, result)
     }

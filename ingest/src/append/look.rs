@@ -28,6 +28,10 @@ const MAX_CATCH_UP_ROWS: usize = 500_000;
 /// How long the end of a log is taken to be where it was seen.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// How long a writer may put behind the head that it has seen before it looks again. What is merged meanwhile
+/// was not the head for longer than that ([`log::merged::QUIET`]), so no number of it is ever taken for a free one.
+pub(super) const LOOK_AGAIN: Duration = log::merged::LOOK_AGAIN;
+
 /// How many segments are read back at once.
 const BACK_SEGMENTS: usize = 100;
 
@@ -52,6 +56,8 @@ pub(super) struct LogState {
     last_at: Timestamp,
     /// Whether there may be more segments than `head` says, by this process itself.
     pub(super) is_doubtful: bool,
+    /// When nothing stood behind `head` for sure.
+    pub(super) looked: Option<Instant>,
     /// How many were appended together the last time, and when.
     pub(super) last: Option<(usize, Instant)>,
 }
@@ -60,6 +66,11 @@ impl LogState {
     /// The time of the log when the clock says `now`: it never goes back.
     pub(super) fn time(&self, now: Timestamp) -> Timestamp {
         now.max(self.last_at)
+    }
+
+    /// Whether the head was looked at so lately that a segment may be put behind it.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.looked.is_some_and(|looked| looked.elapsed() < LOOK_AGAIN)
     }
 
     /// Notes the segment behind the last one. A read that came too early may see a later one first:
@@ -136,9 +147,10 @@ impl LogReader {
 
     /// Reads what stands in the log behind the last segment that is known.
     pub(super) async fn catch_up(&self, state: &mut LogState) -> Result<()> {
+        let looked = Instant::now();
         if state.recent.is_none() {
             self.start(state).await?;
-            state.is_doubtful = false;
+            (state.is_doubtful, state.looked) = (false, Some(looked));
             self.set_bound(state.head);
             return Ok(());
         }
@@ -162,7 +174,7 @@ impl LogReader {
                 Some(next) => query.after = Some(next),
             }
         }
-        state.is_doubtful = false;
+        (state.is_doubtful, state.looked) = (false, Some(looked));
         self.set_bound(state.head);
         Ok(())
     }

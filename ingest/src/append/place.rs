@@ -11,9 +11,11 @@ use event::{
 };
 use log::{key::LogId, scan, segment_item::Segment};
 use table::Table;
+use tokio::time::Instant;
 
 use super::{
     claim::Claim,
+    look::LOOK_AGAIN,
     meters::Meters,
     off_thread,
     times::{PUT_WITHIN, Times},
@@ -87,9 +89,10 @@ impl Places {
         if known.is_some() {
             return Ok(known);
         }
+        let looked = Instant::now();
         let first = match scan::first_of(&*self.table, log).await? {
             None if wanted == 1 => return Ok(None),
-            None => self.open(log, wanted).await?,
+            None => self.open(log, wanted, looked).await?,
             Some(first) => first,
         };
         let lanes = first.lanes.unwrap_or(1);
@@ -101,9 +104,12 @@ impl Places {
         Ok(Some(lanes))
     }
 
-    /// The first segment of a log, put if it is not there.
-    async fn open(&self, log: &LogId, lanes: u8) -> Result<Segment> {
+    /// The first segment of a log, put if it is not there; it was not when it was `looked` for.
+    async fn open(&self, log: &LogId, lanes: u8, looked: Instant) -> Result<Segment> {
         let now = self.times.for_put(&*self.table).await?;
+        if looked.elapsed() >= LOOK_AGAIN {
+            return Err(Error::unavailable(format!("{log} was not looked at lately; try again")));
+        }
         let segment = Segment::opening(log.clone(), lanes, now)?;
         match self.table.put_new(vec![segment.to_item()], PUT_WITHIN).await.1 {
             Ok(()) => {

@@ -7,6 +7,7 @@ use event::{Error, Result};
 use log::{
     erased,
     key::{self, LogId},
+    merged::{self, Erased},
     scan,
     segment_item::Segment,
 };
@@ -59,22 +60,25 @@ async fn rewrite_log(
     log: &LogId,
     group: &mut Group,
 ) -> Result<()> {
-    let mut query = Query::table(key::segments_from(log, 0));
+    let mut query = Query::table(key::segments_from(log, 0)).as_stored();
+    // The last one that has an item of its own still.
+    let mut own = 0;
     loop {
         let page = table.query(&query).await?;
         for item in page.items {
             let Some((_, seq)) = key::parse_segment(&item.key) else { continue };
-            let Ok(erased) = caught::text(|| erased_of(item, erasure)) else {
-                Found::note_unreadable(&mut erasure.unreadable, log, seq);
+            let from = merged::span(&item).map_or(seq, |(_, from, _)| from);
+            let Ok(erased) = caught::text(|| erased_of(item, erasure, own)) else {
+                (from..=seq).for_each(|seq| Found::note_unreadable(&mut erasure.unreadable, log, seq));
                 continue;
             };
+            own = seq;
             // One that fits no item stops the erasure, and does not go on with its key.
-            let Some((segment, rows)) = erased? else { continue };
-            let bytes = segment.item_bytes();
+            let Some(Erased { write: rewritten, bytes, rows }) = erased? else { continue };
             if group.writes.len() == MAX_WRITES || group.bytes + bytes > MAX_BYTES {
                 write(catalog, erasure, group).await?;
             }
-            group.writes.push(erased::write(&segment));
+            group.writes.push(rewritten);
             group.bytes += bytes;
             group.rows += rows;
         }
@@ -85,11 +89,19 @@ async fn rewrite_log(
     }
 }
 
-type Erased = Result<Option<(Segment, u64)>>;
-
-/// The segment of an item without the keys; an error, when it cannot be read.
-fn erased_of(item: Item, erasure: &Erasure) -> Result<Erased> {
-    match erased::erase(&Segment::from_item(item)?, &erasure.keys) {
+/// The item without the keys, which holds one segment or several, of which those up to `counted` are counted; an error, when it cannot be read.
+fn erased_of(item: Item, erasure: &Erasure, counted: u64) -> Result<Result<Option<Erased>>> {
+    let erased = match merged::span(&item) {
+        Some(_) => merged::erase(&item, &erasure.keys, counted),
+        None => erased::erase(&Segment::from_item(item)?, &erasure.keys).map(|erased| {
+            erased.map(|(segment, rows)| Erased {
+                write: erased::write(&segment),
+                bytes: segment.item_bytes(),
+                rows,
+            })
+        }),
+    };
+    match erased {
         Err(error) if super::is_unreadable(&error) => Err(error),
         erased => Ok(erased),
     }
