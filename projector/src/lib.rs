@@ -43,6 +43,7 @@ pub mod board;
 mod carry;
 mod caught;
 pub mod challenges;
+pub mod compact;
 mod coordinator;
 pub mod counters;
 mod counting;

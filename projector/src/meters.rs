@@ -8,7 +8,7 @@ use meter::{
     Counter, Histogram,
     catalogue::{
         PROJECTOR_DECODED_BYTES, PROJECTOR_DELIVERIES, PROJECTOR_EVALUATION_SECONDS, PROJECTOR_FOLD_SECONDS,
-        PROJECTOR_ROWS, PROJECTOR_UNRECORDED,
+        PROJECTOR_MERGED, PROJECTOR_ROWS, PROJECTOR_UNRECORDED,
     },
 };
 
@@ -23,6 +23,8 @@ pub(crate) struct Meters {
     rows: [Counter; Kind::ALL.len()],
     bytes: Counter,
     pub(crate) unrecorded: Counter,
+    /// Merged items that were written.
+    pub(crate) merged: Counter,
     /// Delivered, failed, given up.
     deliveries: [Counter; 3],
     /// Counted where they are caught; held here so that it is exposed from the start.
@@ -37,6 +39,7 @@ impl Default for Meters {
             rows: Kind::ALL.map(|kind| PROJECTOR_ROWS.counter([kind.name()])),
             bytes: PROJECTOR_DECODED_BYTES.counter([]),
             unrecorded: PROJECTOR_UNRECORDED.counter([]),
+            merged: PROJECTOR_MERGED.counter([]),
             deliveries: ["delivered", "failed", "given_up"]
                 .map(|outcome| PROJECTOR_DELIVERIES.counter([outcome])),
             _panics: caught::count(),

@@ -6,6 +6,7 @@ use catalog::Catalog;
 use event::{Error, Result, Timestamp};
 use log::{
     audit::Audited,
+    compacted::Compacted,
     key::{OfDay, OfWorkspace},
     projection::Applied,
 };
@@ -129,6 +130,8 @@ pub async fn task(table: &dyn Table, catalog: &Catalog, letter: &Undone, now: Ti
             OfWorkspace::Challenges => challenges::judge(table, catalog, workspace, now).await.map(|_| ()),
             // Who looks for erasures goes on with it.
             OfWorkspace::Erasure => catalog.open_erasures().await.map(|_| ()),
+            // The next sweep goes on with it.
+            OfWorkspace::Compaction => Compacted::load(table, workspace).await.map(|_| ()),
             OfWorkspace::Alerts => alert::judge(table, catalog, workspace, now).await.map(|_| ()),
             OfWorkspace::Digests => digest::tell_in(table, catalog, workspace, now).await.map(|_| ()),
         }

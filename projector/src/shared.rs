@@ -13,6 +13,7 @@ use std::{
 use catalog::Catalog;
 use event::{Clock, Error, Id};
 use log::{
+    apart::Apart,
     handover::Handover,
     key::{OfDay, OfWorkspace},
 };
@@ -20,8 +21,8 @@ use table::Table;
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
-    WorkspaceDay, deliver::Courier, following::Following, lease::SWEEP, lock::lock, meters::Meters,
-    pending::Append, schedule::Schedule,
+    WorkspaceDay, compact::Compactor, deliver::Courier, following::Following, lease::SWEEP, lock::lock,
+    meters::Meters, pending::Append, schedule::Schedule,
 };
 
 /// How a worker works.
@@ -42,6 +43,8 @@ pub struct Options {
     pub append: Option<Arc<dyn Append>>,
     /// What ingest hands over in this process.
     pub handover: Handover,
+    /// Whether small segments of days that are over are merged.
+    pub compacts: bool,
 }
 
 impl Options {
@@ -55,6 +58,7 @@ impl Options {
             courier: None,
             append: None,
             handover: Handover::default(),
+            compacts: true,
         }
     }
 
@@ -157,11 +161,14 @@ pub(crate) struct Shared {
     pub(crate) discover: Notify,
     pub(crate) following: Mutex<BTreeMap<String, Arc<Following>>>,
     pub(crate) stats: Stats,
+    pub(crate) compactor: Compactor,
 }
 
 impl Shared {
     /// Of a worker that has done nothing yet.
     pub(crate) fn new(table: Arc<dyn Table>, options: Options) -> Self {
+        // Whoever opened it: what this worker merges is read as the segments that it holds.
+        let table = Apart::over(table);
         Self {
             catalog: Catalog::new(Arc::clone(&table)),
             table,
@@ -183,6 +190,7 @@ impl Shared {
             discover: Notify::new(),
             following: Mutex::default(),
             stats: Stats::default(),
+            compactor: Compactor::default(),
         }
     }
 

@@ -133,6 +133,7 @@ impl Shared {
             self.compare_challengers(workspace).await?;
             self.expire(workspace).await?;
             self.rank(workspace).await?;
+            self.compact(workspace).await?;
             Ok(behind)
         };
         match caught::whole(tending).await {

@@ -12,6 +12,7 @@ mod breakdown;
 mod catalog;
 mod challengers;
 mod closing;
+mod compaction;
 mod counters;
 mod crossings;
 mod custom;

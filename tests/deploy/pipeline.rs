@@ -16,12 +16,15 @@ use catalog::{
 use event::{Clock, Definition, Id, Kind, Task, Timestamp};
 use ingest::{Ingest, Remember, json::read_ndjson};
 use log::{
+    apart::Apart,
     counted,
     cut::Cut,
     key::{self, EntityId, Followed, Scope},
     layout, scan,
 };
-use projector::{Options, Projector, deliver::deliver, dlq, erase, pending, rebuild, status, verify};
+use projector::{
+    Options, Projector, compact::Compactor, deliver::deliver, dlq, erase, pending, rebuild, status, verify,
+};
 use query::{Follow, FollowWords, PendingRequest, PendingWords, Request, What, Words};
 use table::{Condition, Item, Table, item::Value, sqlite::SqliteTable};
 use tests::{
@@ -335,6 +338,24 @@ async fn expire(recorded: Arc<dyn Table>, plain: &Arc<dyn Table>, workspace: &Wo
     assert!(deleted.segments > 0, "{deleted:?}");
 }
 
+/// Merges the small segments of a trickle, as a sweep of the projector does.
+async fn compact(recorded: Arc<dyn Table>, plain: &Arc<dyn Table>, workspace: &Workspace, clock: &Clock) {
+    let ingest = Ingest::new(Arc::clone(plain), clock.clone());
+    for number in 0..40 {
+        let row = format!(
+            r#"{{"release":"v1","key":"trickle-{number}","predicted_at":"2026-06-02T04:30:00Z","score":0.9}}"#
+        );
+        let batch = read_ndjson(Kind::Predictions, row.as_bytes(), now()).unwrap();
+        ingest.submit(workspace, batch, None, Remember::Week).await.unwrap();
+    }
+    // As if no sweep had been at that day before.
+    plain.delete(&key::compacted(workspace.id()), Condition::None).await.unwrap();
+    let table = Apart::over(recorded);
+    let compacting = Compactor::default();
+    let done = compacting.compact(&*table, workspace.id(), Clock::system().now()).await.unwrap();
+    assert!(done.merged > 0, "{done:?}");
+}
+
 /// The whole pipeline, each service on its own way to one table.
 pub(crate) async fn pipeline() -> Calls {
     let folder = tempfile::tempdir().unwrap();
@@ -352,6 +373,7 @@ pub(crate) async fn pipeline() -> Calls {
         (Arc::clone(ingests) as Arc<dyn Table>, Arc::clone(projects) as Arc<dyn Table>);
     erase(ingesting, projecting, &workspace).await;
     query(Arc::clone(queries) as Arc<dyn Table>).await;
+    compact(Arc::clone(projects) as Arc<dyn Table>, &plain, &workspace, &clock).await;
     expire(Arc::clone(projects) as Arc<dyn Table>, &plain, &workspace).await;
     let transactions =
         [("ingest", wholes(ingests)), ("projector", wholes(projects)), ("query", wholes(queries))];

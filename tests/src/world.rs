@@ -29,7 +29,12 @@ pub struct World {
 impl World {
     /// On a new table of an engine.
     pub async fn on(engine: Engine) -> Self {
-        let fresh = engine.fresh(Clock::system()).await;
+        Self::with(engine, Clock::system()).await
+    }
+
+    /// On a new table of an engine, whose time is that of `clock`.
+    pub async fn with(engine: Engine, clock: Clock) -> Self {
+        let fresh = engine.fresh(clock).await;
         let counted = Arc::new(Counted::new(Arc::clone(&fresh.table)));
         Self { catalog: Catalog::new(Arc::clone(&counted) as _), counted, fresh }
     }

@@ -32,11 +32,13 @@ pub enum OfWorkspace {
     Digests,
     /// Keys are erased.
     Erasure,
+    /// Small segments are merged.
+    Compaction,
 }
 
 impl OfWorkspace {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Sweep,
         Self::Counters,
         Self::Expiry,
@@ -49,6 +51,7 @@ impl OfWorkspace {
         Self::Challenges,
         Self::Digests,
         Self::Erasure,
+        Self::Compaction,
     ];
 
     /// Its name in keys.
@@ -66,6 +69,7 @@ impl OfWorkspace {
             Self::Challenges => "challenges",
             Self::Digests => "digests",
             Self::Erasure => "erasure",
+            Self::Compaction => "compaction",
         }
     }
 

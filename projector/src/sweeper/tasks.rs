@@ -8,6 +8,7 @@ use log::key::OfWorkspace;
 
 use crate::{
     challenges,
+    compact::Done,
     counters::move_old,
     expire::expire,
     key_filters,
@@ -96,6 +97,21 @@ impl Shared {
     pub(super) async fn compare_challengers(&self, workspace: &Id) -> Result<()> {
         let judging = challenges::judge(&*self.table, &self.catalog, workspace, self.now());
         self.noted(workspace, OfWorkspace::Challenges, judging).await.map(drop)
+    }
+
+    /// Merges small segments of days that are over.
+    pub(super) async fn compact(&self, workspace: &Id) -> Result<()> {
+        if !self.options.compacts {
+            return Ok(());
+        }
+        let compacting = self.compactor.compact(&*self.table, workspace, self.now());
+        let done = self.noted(workspace, OfWorkspace::Compaction, compacting).await?.unwrap_or_default();
+        let Done { merged, deleted, .. } = done;
+        self.stats.meters.merged.increment(merged);
+        if merged > 0 || deleted > 0 {
+            tracing::debug!(%workspace, merged, deleted, "merged small segments");
+        }
+        Ok(())
     }
 
     /// The first of the latest days.

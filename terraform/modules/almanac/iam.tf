@@ -269,6 +269,19 @@ data "aws_iam_policy_document" "projector" {
     }
   }
 
+  # Small segments are merged, unless keys are being erased meanwhile.
+  statement {
+    sid       = "Merge"
+    actions   = ["dynamodb:PutItem", "dynamodb:ConditionCheckItem"]
+    resources = [aws_dynamodb_table.this.arn]
+
+    condition {
+      test     = "ForAllValues:StringLike"
+      variable = "dynamodb:LeadingKeys"
+      values   = concat(local.erased_keys, ["${local.workspace}/day"])
+    }
+  }
+
   # The leaderboard: two attributes of a release.
   statement {
     sid       = "Rank"

@@ -176,6 +176,7 @@ impl Clocks {
             courier: None,
             append: None,
             handover: Handover::default(),
+            compacts: true,
         };
         tokio::spawn(async move {
             let running = Projector::new(table, options);

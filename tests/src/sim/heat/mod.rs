@@ -272,6 +272,7 @@ async fn run(seed: u64, load: Load) -> Result<Heated> {
         courier: None,
         append: None,
         handover: log::handover::Handover::default(),
+        compacts: true,
     };
     let (projector, projects) = (Projector::new(table(1), options), std::future::pending());
     let projector = tokio::spawn(async move { projector.run(projects).await });

@@ -46,6 +46,7 @@ impl Scene {
             courier: self.courier.clone(),
             append: None,
             handover: handover.clone(),
+            compacts: true,
         };
         let (stop, stopped) = oneshot::channel();
         let projector = Projector::new(table, options);
