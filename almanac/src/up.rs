@@ -91,14 +91,11 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
         config.store.value,
         args.asking.says(access.is_some()),
     );
-    let queries = query::Bounds { memory: config.query_memory.value.0, ..query::Bounds::default() };
-    let features = config.feature_sample.value;
-    let options =
-        Options { roles, file, queries, features, access, tls, proxies, ..Options::new(Clock::system()) };
-    let courier = Some(args.webhooks.courier());
-    let handover = config.handover_memory.value.0;
-    let options =
-        Options { mlflow: args.mlflow, times: args.listening.times(), courier, handover, ..options };
+    let mut options = Options { roles, file, access, tls, proxies, ..Options::new(Clock::system()) };
+    options.queries.memory = config.query_memory.value.0;
+    (options.features, options.handover) = (config.feature_sample.value, config.handover_memory.value.0);
+    (options.mlflow, options.times) = (args.mlflow, args.listening.times());
+    options.courier = Some(args.webhooks.courier());
     run_as(listener, table, options, stop).await
 }
 
@@ -277,15 +274,14 @@ impl Services {
         let is_handed = has(Role::Ingest) && has(Role::Projector);
         let handover = Handover::of(if is_handed { options.handover } else { 0 });
         let worker = |ingest: Option<&Arc<Ingest>>| {
-            let append = ingest
-                .map_or_else(|| ByIngest::new(Arc::clone(&table)), |ingest| ByIngest(Arc::clone(ingest)));
+            let alone = || ByIngest::new(Arc::clone(&table));
+            let append = ingest.map_or_else(alone, |ingest| ByIngest(Arc::clone(ingest)));
             let own = projector::Options::new(Clock::system()).posting_by(options.courier.clone());
             Projector::new(Arc::clone(&table), own.appending_by(Arc::new(append)).taking(handover.clone()))
         };
         let clock = || options.clock.clone();
         // Who follows a log hears what is appended by this process.
         let bell = Bell::default();
-        let belled = || Belled::over(Arc::clone(&table), bell.clone());
         let reader = || {
             let query = Query::new(Arc::clone(&table), clock()).hearing(bell.clone());
             Arc::new(query.telling(news.clone()).within(options.queries))
@@ -293,9 +289,9 @@ impl Services {
         let query = has(Role::Query).then(reader);
         let snapshots = has(Role::Ingest).then(|| query.clone().unwrap_or_else(reader));
         let ingest = snapshots.clone().map(|reader| {
-            let ingest = Ingest::new(belled(), clock()).measuring_by(Arc::new(ByQuery(reader)));
-            let ingest = ingest.sampling_features(options.features).handing_over(handover.clone());
-            Arc::new(ingest.taking_bodies_within(options.times.body))
+            let ingest = Ingest::new(Belled::over(Arc::clone(&table), bell.clone()), clock());
+            let ingest = ingest.measuring_by(Arc::new(ByQuery(reader))).handing_over(handover.clone());
+            Arc::new(ingest.sampling_features(options.features).taking_bodies_within(options.times.body))
         });
         Self {
             catalog: (has(Role::Ingest) || has(Role::Query))

@@ -24,7 +24,7 @@ pub(crate) struct Events<'a> {
 /// A segment that is to be folded.
 pub(crate) enum Found {
     /// It was read.
-    Stored(Segment),
+    Stored(Box<Segment>),
     /// It was handed over.
     Handed(Kind, Arc<Handed>),
 }
@@ -84,7 +84,7 @@ impl<'a> Events<'a> {
             handover.missed(segments.len());
         }
         let has_more = segments.len() as u64 == (last + 1).saturating_sub(first);
-        Ok(Run { segments: segments.into_iter().map(Found::Stored).collect(), has_more })
+        Ok(Run { segments: segments.into_iter().map(Box::new).map(Found::Stored).collect(), has_more })
     }
 }
 

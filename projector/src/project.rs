@@ -119,10 +119,9 @@ pub async fn project_handed(
         let mut applied = stored.applied.clone();
         let known = applied.keys().filter_map(|name| scan::log_named(&day.workspace, day.day, name));
         let logs: BTreeSet<LogId> = known.chain(dirty.iter().cloned()).collect();
-        let events = match is_rewritten {
-            true => Events::stored(table),
-            false => Events::handed(table, handover, day, &logs).await?,
-        };
+        // What is folded from nothing is read.
+        let handed = if is_rewritten { &Handover::default() } else { handover };
+        let events = Events::handed(table, handed, day, &logs).await?;
         let (mut segments, mut stopped) = (0, Vec::new());
         for log in logs {
             let known = applied.get(&log.name()).copied().unwrap_or(0);
@@ -150,11 +149,7 @@ pub async fn project_handed(
                 None => continue,
             },
         };
-        for (name, last) in &applied {
-            scan::log_named(&day.workspace, day.day, name)
-                .into_iter()
-                .for_each(|log| handover.settle(&log, *last));
-        }
+        settle(handover, day, &applied);
         let has_features = fold.has_features || features::is_begun(table, version, day).await?;
         let (rollup, taken) = (fold.rollup, fold.taken);
         let retries = tries.retries();
@@ -169,6 +164,15 @@ pub async fn project_handed(
             stopped,
             unrecorded,
         });
+    }
+}
+
+/// Forgets what was handed over of a day and is folded.
+fn settle(handover: &Handover, day: &WorkspaceDay, applied: &Applied) {
+    for (name, last) in applied {
+        if let Some(log) = scan::log_named(&day.workspace, day.day, name) {
+            handover.settle(&log, *last);
+        }
     }
 }
 
