@@ -47,13 +47,38 @@ fn holds_text(holds: Option<bool>) -> &'static str {
     }
 }
 
-/// The goals that are missed by more than the tolerance, or whose line could not be measured.
-pub fn missed(lines: &[Line]) -> Vec<String> {
-    let missed = lines.iter().flat_map(|line| {
-        let goals = line.goals(TOLERANCE).into_iter().filter(|(_, holds)| *holds != Some(true));
-        goals.map(|(goal, holds)| format!("{}: {goal}: {}", line.id, holds_text(holds)))
-    });
-    missed.collect()
+/// What a check says of a goal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// Whether it is met, within the tolerance.
+    pub is_met: bool,
+    /// In words: the line, what was found, and the goal.
+    pub text: String,
+}
+
+/// All goals of some lines, each with whether it is met. One whose line could not be measured is missed.
+pub fn judged(lines: &[Line]) -> Vec<Judged> {
+    let of = |line: &Line| {
+        let goals = line.goals(TOLERANCE).into_iter().zip(line.goals(0.0));
+        let judged = goals.map(|((goal, nearly), (_, reached))| {
+            let word = match (nearly, reached) {
+                (_, Some(true)) => "met",
+                (Some(true), _) => "nearly met",
+                (Some(false), _) => "MISSED",
+                (None, _) => "NOT RUN",
+            };
+            let found = match &line.figures {
+                Err(why) => why.clone(),
+                Ok(figures) => {
+                    let ratio = figures.ratio().map(|ratio| format!(", {}", ratio_text(ratio)));
+                    figure(figures.almanac.median(), line.unit) + &ratio.unwrap_or_default()
+                }
+            };
+            Judged { is_met: nearly == Some(true), text: format!("{word}: {}: {found}; {goal}", line.id) }
+        });
+        judged.collect::<Vec<_>>()
+    };
+    lines.iter().flat_map(of).collect()
 }
 
 /// The table in Markdown.
@@ -143,4 +168,36 @@ fn versions(root: &Path) -> anyhow::Result<String> {
     let commit = said("git", &["rev-parse", "--short", "HEAD"]);
     let own = [format!("Almanac {commit}"), said("rustc", &["--version"]), said("python3", &["--version"])];
     Ok(own.into_iter().chain(pins).filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::Samples;
+
+    #[test]
+    fn each_goal_is_said_to_be_met_or_missed() {
+        let line = |rows: f64| Line {
+            id: "ndjson/sqlite",
+            work: "NDJSON".into(),
+            unit: "rows/s",
+            peer: Some("SQLite".into()),
+            figures: Ok(crate::line::Figures {
+                almanac: Samples::new(vec![rows]),
+                peer: Some(Samples::new(vec![100.0])),
+            }),
+        };
+        let absent = Line::alone("memory", "memory", "MB", Err("it did not start".into()));
+        let judged = judged(&[line(610.0), line(560.0), line(433.0), absent]);
+        let told: Vec<(bool, &str)> = judged.iter().map(|one| (one.is_met, &*one.text)).collect();
+        assert_eq!(
+            told,
+            [
+                (true, "met: ndjson/sqlite: 610 rows/s, 6.10x; at least 6.00x"),
+                (true, "nearly met: ndjson/sqlite: 560 rows/s, 5.60x; at least 6.00x"),
+                (false, "MISSED: ndjson/sqlite: 433 rows/s, 4.33x; at least 6.00x"),
+                (false, "NOT RUN: memory: it did not start; at most 400 MB"),
+            ]
+        );
+    }
 }

@@ -1,6 +1,6 @@
-//! The other formats over HTTP, beside NDJSON: the same rows in batches of the same size.
+//! The other formats over HTTP, beside NDJSON and rows of SQLite: the same rows in batches of the same size.
 
-use super::ndjson::{MAX_ROWS, send};
+use super::ndjson::{MAX_ROWS, SQLITE, send, sqlite};
 use crate::{
     context::{CONNECTIONS, Context},
     line::Line,
@@ -13,12 +13,22 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
     let requests = |form| uploads::predictions(&context.data, form, rows);
     let (lines, columns, arrow) = (requests(Form::Lines)?, requests(Form::Columns)?, requests(Form::Arrow)?);
     let side = |name, requests| Side::new(name, move || send(context, requests, CONNECTIONS));
-    let sides = vec![side("NDJSON", &lines), side("columnar JSON", &columns), side("Arrow", &arrow)];
+    let rows = lines.iter().map(|request| request.rows).sum();
+    let sides = vec![
+        side("NDJSON", &lines),
+        side("columnar JSON", &columns),
+        side("Arrow", &arrow),
+        Side::new("SQLite", || sqlite(context, rows)),
+    ];
     let found = interleave(context.rounds, sides);
     let rate = ("rows/s", "rows_per_s");
-    let line = |id, work, at: usize| Line::of(id, work, rate, &found[at], ("Almanac: NDJSON", &found[0]));
+    let peers = [("Almanac: NDJSON", &found[0]), (SQLITE, &found[3])];
+    let line = |id, work, at: usize, peer: usize| Line::of(id, work, rate, &found[at], peers[peer]);
+    let works = ["columnar JSON over HTTP to durable", "Arrow IPC stream over HTTP to durable"];
     Ok(vec![
-        line("columns/ndjson", "columnar JSON over HTTP to durable", 1),
-        line("arrow/ndjson", "Arrow IPC stream over HTTP to durable", 2),
+        line("columns/ndjson", works[0], 1, 0),
+        line("columns/sqlite", works[0], 1, 1),
+        line("arrow/ndjson", works[1], 2, 0),
+        line("arrow/sqlite", works[1], 2, 1),
     ])
 }

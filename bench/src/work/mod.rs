@@ -14,6 +14,8 @@ mod follow;
 mod formats;
 mod frames;
 mod growth;
+mod handover;
+mod idle;
 mod memory;
 mod ndjson;
 mod python;
@@ -44,7 +46,8 @@ const fn benchmark(
 /// All benchmarks, in the order of the report.
 pub const ALL: &[Benchmark] = &[
     benchmark("ndjson", "NDJSON over HTTP to durable, beside SQLite rows and MLflow log_batch", ndjson::run),
-    benchmark("formats", "columnar JSON and Arrow over HTTP, beside NDJSON", formats::run),
+    benchmark("formats", "columnar JSON and Arrow over HTTP, beside NDJSON and SQLite rows", formats::run),
+    benchmark("handover", "NDJSON until projected, beside a projector that reads the log", handover::run),
     benchmark("single", "single events on 64 connections, beside MLflow log_metric", single::run),
     benchmark("door", "MLflow's client through Almanac's door, beside MLflow's own server", door::run),
     benchmark("python", "the Python client, beside the load generator and MLflow's client", python::run),
@@ -57,6 +60,11 @@ pub const ALL: &[Benchmark] = &[
     benchmark("follow", "from the acknowledgement of an event until one who follows has it", follow::run),
     benchmark("fold", "folding a backlog of segments, beside only unpacking them", fold::run),
     benchmark("memory", "the memory of ingest, projector and query while all events pass", memory::run),
+    benchmark(
+        "idle",
+        "the start of a service on all events, and what it costs with nothing to do",
+        idle::run,
+    ),
     benchmark("growth", "rates and windows as the store grows", growth::run),
     benchmark("units", "write units on DynamoDB, beside one item per event", units::run),
     benchmark(

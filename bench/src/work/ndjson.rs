@@ -53,16 +53,11 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
     let rows = context.data.rows().min(MAX_ROWS);
     let requests = uploads::predictions(&context.data, Form::Lines, rows)?;
     let sent: usize = requests.iter().map(|request| request.rows).sum();
-    let inputs = context.inputs()?.to_string_lossy().into_owned();
     let found = interleave(
         context.rounds,
         vec![
             Side::new("Almanac", || send(context, &requests, CONNECTIONS)),
-            Side::new("SQLite", || {
-                let folder = context.place.fresh("sqlite")?;
-                let args = [&inputs, &*folder.to_string_lossy(), &sent.to_string()];
-                peer::run(&context.place, "sqlite_insert.py", &args)
-            }),
+            Side::new("SQLite", || sqlite(context, sent)),
             Side::new("MLflow log_batch", || mlflow(context, "batch", rows.min(MLFLOW_ROWS))),
         ],
     );
@@ -72,7 +67,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
     let work = format!("NDJSON over HTTP to durable, batches of {batch}, {CONNECTIONS} connections");
     let rate = ("rows/s", "rows_per_s");
     Ok(vec![
-        Line::of("ndjson/sqlite", &work, rate, almanac, ("SQLite rows, FULL, index on day", sqlite)),
+        Line::of("ndjson/sqlite", &work, rate, almanac, (SQLITE, sqlite)),
         Line::of("ndjson/mlflow", &work, rate, almanac, ("MLflow log_batch of 1,000", mlflow)),
         Line::alone("ndjson/p99", "the same: p99 of a batch", "ms", almanac.samples("p99_ms")),
         Line::alone(
@@ -88,6 +83,17 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
             almanac.samples("load_cpu_us"),
         ),
     ])
+}
+
+/// What rows of SQLite are called.
+pub(super) const SQLITE: &str = "SQLite rows, FULL, index on day";
+
+/// Inserts rows into a new SQLite file.
+pub(super) fn sqlite(context: &Context, rows: usize) -> anyhow::Result<Readings> {
+    let inputs = context.inputs()?.to_string_lossy().into_owned();
+    let folder = context.place.fresh("sqlite")?;
+    let args = [&inputs, &*folder.to_string_lossy(), &rows.to_string()];
+    peer::run(&context.place, "sqlite_insert.py", &args)
 }
 
 /// MLflow: a new server and database, and a client of its own in `mode` logging `rows` metrics.
