@@ -1,4 +1,4 @@
-//! A table that shows each merged item as the segments that it holds, so whoever reads logs knows of none
+//! A table that shows each merged item as the segments that it holds, so those who read logs know of none
 //! ([`crate::merged`]). Who asks for items as they are stored ([`Query::as_stored`]) gets these.
 //!
 //! A merged item stands under the key of its last segment. So a read that begins in the middle of it finds it, and one that ends there

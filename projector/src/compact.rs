@@ -222,11 +222,11 @@ impl Compactor {
         let left: Vec<Stored> = stored.iter().filter(is_gone).copied().collect();
         let mut is_done = true;
         for run in runs(&left, head) {
-            for last in merge(table, log, run, turn).await? {
-                done.merged += 1;
-                lock(&self.seen).insert((log.clone(), last), read_at);
-                is_done = false;
-            }
+            let merged = merge(table, log, run, turn).await?;
+            // Also where somebody else was quicker something is left to do.
+            is_done &= merged.lasts.is_empty() && !merged.is_overtaken;
+            done.merged += merged.lasts.len() as u64;
+            lock(&self.seen).extend(merged.lasts.into_iter().map(|last| ((log.clone(), last), read_at)));
         }
         Ok(is_done)
     }
@@ -277,9 +277,18 @@ fn runs(stored: &[Stored], head: u64) -> Vec<&[Stored]> {
     runs
 }
 
-/// Merges items of a log, in halves where they do not become one. Returns the last segments of the merged items.
-async fn merge(table: &dyn Table, log: &LogId, run: &[Stored], turn: Turn) -> Result<Vec<u64>> {
-    let mut lasts = Vec::new();
+/// What became of items that can be merged.
+#[derive(Debug, Default)]
+struct Merged {
+    /// The last segments of the merged items.
+    lasts: Vec<u64>,
+    /// Whether somebody else merges them, or a key is being erased.
+    is_overtaken: bool,
+}
+
+/// Merges items of a log, in halves where they do not become one.
+async fn merge(table: &dyn Table, log: &LogId, run: &[Stored], turn: Turn) -> Result<Merged> {
+    let mut done = Merged::default();
     let mut todo = vec![run];
     while let Some(run) = todo.pop() {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
@@ -300,13 +309,12 @@ async fn merge(table: &dyn Table, log: &LogId, run: &[Stored], turn: Turn) -> Re
             continue;
         };
         match table.transact(vec![Write::Put(item, condition), turn.check(&log.workspace)]).await {
-            Ok(()) => lasts.push(last.last),
-            // Somebody else merges it, or a key is being erased.
-            Err(error) if error.is_conflict() => {}
+            Ok(()) => done.lasts.push(last.last),
+            Err(error) if error.is_conflict() => done.is_overtaken = true,
             Err(error) => return Err(error),
         }
     }
-    Ok(lasts)
+    Ok(done)
 }
 
 /// One item in the place of some, if it has at most so many bytes and fewer than they, and the condition under which it is written.

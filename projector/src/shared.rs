@@ -167,7 +167,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// Of a worker that has done nothing yet.
     pub(crate) fn new(table: Arc<dyn Table>, options: Options) -> Self {
-        // Whoever opened it: what this worker merges is read as the segments that it holds.
+        // However it was opened, what this worker merges is read as the segments that it holds.
         let table = Apart::over(table);
         Self {
             catalog: Catalog::new(Arc::clone(&table)),
