@@ -395,8 +395,8 @@ mod tests {
         assert_eq!((segment.rows, segment.lanes), (2, None));
         assert_eq!(segment.unpack(|_| true).unwrap(), columns);
         assert_eq!(segment.to_item(), item, "and is written as it was");
-        let error = Segment::from_item(item.with("v", 3)).unwrap_err().to_string();
-        assert!(error.contains("version 3, this Almanac knows 2"), "{error}");
+        let error = Segment::from_item(item.with("v", 4)).unwrap_err().to_string();
+        assert!(error.contains("version 4, this Almanac knows 2"), "{error}");
     }
 
     #[test]
