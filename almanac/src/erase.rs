@@ -17,7 +17,7 @@ use crate::{config::Config, open, rebuild::Share, shown::ShowFormat};
 /// Takes keys out of all that is stored of a workspace, for good.
 ///
 /// Of the events of a key stay their times, releases, scores, labels and values, under a surrogate by chance; their tags, features and
-/// texts go. From then on events of the key are refused. What is folded of the events is folded again. Broken off, the same command
+/// texts go. With --values scores, labels, values and other numbers go too, and figures are made again without them. From then on events of the key are refused. What is folded of the events is folded again. Broken off, the same command
 /// goes on. docs/security.md says which copies there are, and when each is gone.
 #[derive(Debug, Args)]
 pub(crate) struct EraseArgs {
@@ -27,6 +27,9 @@ pub(crate) struct EraseArgs {
     /// A file with a key a line, or `-` for the standard input: so that no key stands in the history of a shell.
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
+    /// Erase scores, labels, values and other numbers too: figures change. Later nothing is found by these keys, so it is now or never.
+    #[arg(long)]
+    values: bool,
     /// The workspace, as category/name or by id.
     #[arg(long, short)]
     workspace: String,
@@ -51,7 +54,8 @@ pub(crate) async fn command(config: &Config, args: EraseArgs) -> anyhow::Result<
     let catalog = Catalog::new(table.clone());
     let workspace = catalog.workspace(&args.workspace).await?;
     let clock = Clock::system();
-    let begun = catalog.begin_erasure(workspace.id(), &keys, &args.reason, clock.now()).await?;
+    let begun =
+        catalog.begin_erasure(workspace.id(), (&keys, args.values), &args.reason, clock.now()).await?;
     let pace = Pace { share: args.share.share, ..Pace::new(clock) };
     let last = Mutex::new(None);
     let tell = |erasure: &Erasure| {
@@ -92,8 +96,14 @@ fn doing(phase: ErasurePhase) -> &'static str {
 
 fn show(workspace: &Workspace, done: &Erasure) {
     println!(
-        "{}: erased keys: {}; events: {}, in segments: {}, of days: {}; items of reviews: {}",
-        workspace.path, done.count, done.rows, done.segments, done.days, done.items
+        "{}: erased keys{}: {}; events: {}, in segments: {}, of days: {}; items of reviews: {}",
+        workspace.path,
+        if done.with_values { " with their values" } else { "" },
+        done.count,
+        done.rows,
+        done.segments,
+        done.days,
+        done.items
     );
     for surrogate in &done.surrogates {
         println!("{}: in the place of one stands {surrogate}", workspace.path);

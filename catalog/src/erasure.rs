@@ -32,7 +32,8 @@ pub const MAX_ERASURES: usize = 100;
 pub const ERASURE_WAIT_SECONDS: u64 = super::CACHED_SECONDS as u64 + 11;
 
 impl Catalog {
-    /// Begins to erase keys of a workspace: from now on events of them are refused. Where such an erasure is going on already, that one.
+    /// Begins to erase keys of a workspace, `with_values` or without: from now on events of them are refused. Where such an erasure is going on
+    /// already, that one.
     ///
     /// # Errors
     /// `Invalid`, when there are no keys, or too many, or one that no event can have, or the reason is none or has a key in it; `Conflict`, while
@@ -40,7 +41,7 @@ impl Catalog {
     pub async fn begin_erasure(
         &self,
         workspace: &Id,
-        keys: &[String],
+        (keys, with_values): (&[String], bool),
         reason: &str,
         now: Timestamp,
     ) -> Result<Erasure> {
@@ -53,13 +54,17 @@ impl Catalog {
             if let Some(open) = &known.open {
                 let going = self.erasure(workspace, open).await?;
                 return match keys.iter().all(|key| going.keys.contains_key(key)) {
-                    true => Ok(going),
+                    true if going.with_values == with_values => Ok(going),
+                    true => Err(Error::conflict(format!(
+                        "these keys are being erased {} their values ({open}), and after that nothing is found by them: carry it out as it was begun",
+                        if with_values { "without" } else { "with" }
+                    ))),
                     false => Err(Error::conflict(format!(
                         "other keys are being erased in this workspace ({open}); begin when that is done"
                     ))),
                 };
             }
-            let erasure = Erasure::new(workspace, keys, reason, now);
+            let erasure = Erasure::new(workspace, (keys, with_values), reason, now);
             let mut writes = vec![erasure.put()];
             writes.extend(known.with(&*self.table, workspace, keys, &erasure.id).await?);
             if unless_overtaken(self.table.transact(writes).await)?.is_some() {

@@ -17,7 +17,7 @@ pub use functions::{AggregateOf, aggregates, scalars};
 
 use crate::{
     Error, Kind, Result,
-    fields::{Family, FieldType, MAX_WORDS_BYTES, Rule},
+    fields::{Erased, Family, FieldType, MAX_WORDS_BYTES, Rule},
     id::check_name,
 };
 
@@ -40,7 +40,7 @@ pub static CUSTOM_FIGURES: Family = Family {
     is_telling: false,
     is_rolled_up: false,
     is_sketched: false,
-    is_erased: false,
+    erased: Erased::Never,
 };
 
 /// The most bytes of the text of one.

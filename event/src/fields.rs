@@ -81,8 +81,19 @@ pub struct Field {
     pub is_rolled_up: bool,
     /// Whether it is of an event that takes others back, so that no event that counts has it.
     pub is_of_withdrawal: bool,
-    /// Whether erasing the key of an event takes it away: it is written freely, and no figure is made of it.
-    pub is_erased: bool,
+    /// Whether erasing the key of an event takes it away.
+    pub erased: Erased,
+}
+
+/// When an erasure of its key takes away what an event has in a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Erased {
+    /// Never: figures count the event by it.
+    Never,
+    /// Always: it is written freely, or tells of one alone.
+    WithKey,
+    /// When it takes the values as well: a number or a class of which figures are made.
+    WithValues,
 }
 
 /// Columns of one type whose names the client chooses; an event may have several of them.
@@ -117,7 +128,7 @@ pub struct Family {
     /// Whether the numbers of a day are kept as sketches, by member and release.
     pub is_sketched: bool,
     /// Whether erasing the key of an event takes its members away.
-    pub is_erased: bool,
+    pub erased: Erased,
 }
 
 impl Family {
@@ -243,12 +254,19 @@ impl Kind {
         self.column_type(column).is_some()
     }
 
-    /// Whether erasing the key of an event takes away what it has in the column called `name`.
-    pub fn is_erased(self, name: &str) -> bool {
-        match self.field(name) {
-            Some(field) => field.is_erased,
-            None => self.family(name).is_some_and(|family| family.is_erased),
+    /// Whether erasing the key of an event takes away what it has in the column called `name`, `with_values` or without.
+    pub fn is_erased(self, name: &str, with_values: bool) -> bool {
+        let field = self.field(name).map(|field| field.erased);
+        match field.or_else(|| self.family(name).map(|family| family.erased)) {
+            Some(Erased::WithKey) => true,
+            Some(Erased::WithValues) => with_values,
+            Some(Erased::Never) | None => false,
         }
+    }
+
+    /// Whether every event has something in the column called `name`.
+    pub fn requires(self, name: &str) -> bool {
+        self.field(name).is_some_and(|field| field.is_required)
     }
 
     /// Whether the column called `name` holds keys of events.

@@ -1,8 +1,8 @@
 //! Erasing keys: a segment with surrogates in the place of keys, and when events are being written again.
 //!
 //! Of an event whose key is erased stay its times, its release and what figures are made of: score, label, value. Its key becomes a
-//! surrogate, the same one everywhere, and its tags, its features and its texts go. The segment keeps its place, its rows, its
-//! time and its batches.
+//! surrogate, the same one everywhere, and its tags, its features and its texts go. With its values, score, label and value go as well: it is
+//! counted, and says nothing. The segment keeps its place, its rows, its time and its batches.
 //!
 //! **Nobody writes down a mixture.** What is decided once of the events of a workspace (an evaluation, a stage, which prediction a
 //! pending outcome judges) is read from many segments, of which some may be written again meanwhile. So the item of what was
@@ -29,11 +29,16 @@ pub const OPEN: &str = "open";
 /// The surrogate of each key that is erased.
 pub type Surrogates = BTreeMap<String, String>;
 
-/// The same segment without some keys, and how many of its events had one of them; `None`, when none had.
+/// The same segment without some keys, `with_values` also without what was predicted, observed or measured of them, and how many of its events
+/// had one of them; `None`, when none had.
 ///
 /// # Errors
 /// `Corrupt`, when it cannot be unpacked, or has columns that this Almanac does not know; `TooLarge`, when no item can hold it.
-pub fn erase(segment: &Segment, surrogates: &Surrogates) -> Result<Option<(Segment, u64)>> {
+pub fn erase(
+    segment: &Segment,
+    surrogates: &Surrogates,
+    with_values: bool,
+) -> Result<Option<(Segment, u64)>> {
     let kind = segment.log.kind;
     let rows = rows_of(&segment.unpack(|name| kind.is_key(name))?, kind, surrogates);
     if rows.is_empty() {
@@ -49,7 +54,7 @@ pub fn erase(segment: &Segment, surrogates: &Surrogates) -> Result<Option<(Segme
         return Err(Error::corrupt(named(&message)));
     }
     let columns = segment.unpack(|_| true)?;
-    let data = segment::encode(&without(columns, kind, &rows, surrogates))?;
+    let data = segment::encode(&without(columns, kind, (&rows, with_values), surrogates))?;
     let count = rows.len() as u64;
     let erased = Segment { ver: segment.ver + 1, erased: segment.erased + count, data, ..segment.clone() };
     match erased.item_bytes() {
@@ -92,7 +97,12 @@ fn rows_of(columns: &Columns, kind: Kind, surrogates: &Surrogates) -> BTreeSet<u
 }
 
 /// The columns with surrogates in some rows, which lose what goes with their keys.
-fn without(columns: Columns, kind: Kind, rows: &BTreeSet<usize>, surrogates: &Surrogates) -> Columns {
+fn without(
+    columns: Columns,
+    kind: Kind,
+    (rows, with_values): (&BTreeSet<usize>, bool),
+    surrogates: &Surrogates,
+) -> Columns {
     let all = columns.rows;
     let column = |column: Column| match () {
         () if kind.is_key(&column.name) => {
@@ -100,10 +110,20 @@ fn without(columns: Columns, kind: Kind, rows: &BTreeSet<usize>, surrogates: &Su
                 |row| column.text(row).map_or("", |key| surrogates.get(key).map_or(key, String::as_str));
             Column { values: Values::Text((0..all).map(key).collect()), ..column }
         }
-        () if kind.is_erased(&column.name) => nulled(column, all, rows),
-        () => column,
+        () if !kind.is_erased(&column.name, with_values) => column,
+        // No event is without it: a metric is then not a number, which counts as an event and is no part of sums.
+        () if kind.requires(&column.name) => no_numbers(column, rows),
+        () => nulled(column, all, rows),
     };
     Columns { rows: all, columns: columns.columns.into_iter().map(column).collect() }
+}
+
+/// A column that is not a number in some rows.
+fn no_numbers(mut column: Column, rows: &BTreeSet<usize>) -> Column {
+    if let Values::Float(numbers) = &mut column.values {
+        rows.iter().for_each(|row| numbers[*row] = f64::NAN);
+    }
+    column
 }
 
 /// A column that is null in some rows, where nothing is left of what was there.

@@ -185,16 +185,20 @@ pub struct Erased {
     pub rows: u64,
 }
 
-/// The same merged item without some keys; `None`, when none of its events had one. Rows are counted of the segments behind `counted`: others
+/// The same merged item without some keys, and `true` beside them also without what was predicted, observed or measured of them; `None`, when none of its events had one. Rows are counted of the segments behind `counted`: others
 /// have items of their own still, in which they are counted.
 ///
 /// # Errors
 /// `Corrupt`, when it cannot be read; `TooLarge`, when no item can hold it.
-pub fn erase(item: &Item, surrogates: &Surrogates, counted: u64) -> Result<Option<Erased>> {
+pub fn erase(
+    item: &Item,
+    (surrogates, with_values): (&Surrogates, bool),
+    counted: u64,
+) -> Result<Option<Erased>> {
     let (mut rows, mut is_changed) = (0, false);
     let mut segments = split(item)?;
     for segment in &mut segments {
-        if let Some((erased, count)) = erased::erase(segment, surrogates)? {
+        if let Some((erased, count)) = erased::erase(segment, surrogates, with_values)? {
             rows += if segment.seq > counted { count } else { 0 };
             *segment = erased;
             is_changed = true;

@@ -86,7 +86,8 @@ pub const AUTHORS: &str = "authors";
 /// The attribute that says how often a segment was written again, and how many of its events are of keys that were erased; only there where
 /// some are.
 pub const VER: &str = "ver";
-pub(crate) const ERASED: &str = "erased";
+/// How many of its events are of keys that were erased.
+pub const ERASED: &str = "erased";
 
 /// The attributes that say everything about a segment but its events and who appended them.
 pub const SUMMARY: &[&str] = &[

@@ -1,7 +1,7 @@
 //! Stages as they stand in the table: the evaluation of a day as it stood when the day had an age.
 //!
 //! A stage is decided once: it is put under the condition that there is none, and never written again or deleted, whatever
-//! is folded again later. Parts of a large one are written before it, under keys with the digest of all of them, so two
+//! is folded again later; but an erasure that takes values writes it again, of the same events without these. Parts of a large one are written before it, under keys with the digest of all of them, so two
 //! writers cannot mix theirs. Stages of a day are written in the order of their ages; one that is missing before a later
 //! one is empty: nothing of the day was known then.
 
@@ -183,15 +183,34 @@ pub async fn write(
             stage.left_out.len()
         )));
     }
+    put(table, turn, (workspace, day, hours), (stage, Condition::Absent)).await
+}
+
+/// Writes a stage again, of the same events without values that were erased, unless the events of its day are gone, or another erasure was begun
+/// since the turn was read; whether it was written.
+///
+/// # Errors
+/// Those of the table.
+pub async fn write_again(table: &dyn Table, turn: Turn, at: (&Id, Day, u32), stage: &Stage) -> Result<bool> {
+    put(table, turn, at, (stage, Condition::Exists)).await
+}
+
+async fn put(
+    table: &dyn Table,
+    turn: Turn,
+    (workspace, day, hours): (&Id, Day, u32),
+    (stage, condition): (&Stage, Condition),
+) -> Result<bool> {
+    let is_again = condition == Condition::Exists;
     let (head, parts) = stage.to_items(workspace, day, hours);
     for some in parts.chunks(AT_ONCE) {
         try_join_all(some.iter().map(|part| table.put(part.clone(), Condition::None))).await?;
     }
     let is_kept = Write::Check(key::expired(workspace, day), Condition::Absent);
-    let written =
-        table.transact(vec![Write::Put(head, Condition::Absent), is_kept, turn.check(workspace)]).await;
+    let written = table.transact(vec![Write::Put(head, condition), is_kept, turn.check(workspace)]).await;
     let is_written = unless_overtaken(written)?.is_some();
-    if !parts.is_empty() {
+    // One that is written again may have had parts.
+    if !parts.is_empty() || is_again {
         tidy(table, workspace, day, hours).await?;
     }
     Ok(is_written)

@@ -42,8 +42,14 @@ fn pace() -> Pace {
 }
 
 pub(crate) async fn begin(scene: &Scene, keys: &[&str]) -> event::Result<Erasure> {
+    begin_of(scene, keys, false).await
+}
+
+/// Begins an erasure, with values or without.
+pub(crate) async fn begin_of(scene: &Scene, keys: &[&str], with_values: bool) -> event::Result<Erasure> {
     let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
-    scene.world.catalog.begin_erasure(scene.id(), &keys, "asked for by letter 9", at(NOW)).await
+    let of = (&keys[..], with_values);
+    scene.world.catalog.begin_erasure(scene.id(), of, "asked for by letter 9", at(NOW)).await
 }
 
 pub(crate) async fn carry(table: &Arc<dyn Table>, erasure: &Erasure) -> event::Result<Erasure> {
@@ -311,7 +317,7 @@ async fn a_key_that_nobody_has_is_refused_all_the_same(scene: Scene) {
     {
         let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
         let refused =
-            scene.world.catalog.begin_erasure(scene.id(), &keys, reason, at(NOW)).await.unwrap_err();
+            scene.world.catalog.begin_erasure(scene.id(), (&keys, false), reason, at(NOW)).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
     }
 }

@@ -22,6 +22,7 @@ mod deliveries;
 mod digest;
 mod drift;
 mod entities;
+mod erased_values;
 mod erasing;
 mod erasure;
 mod estimates;

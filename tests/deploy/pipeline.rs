@@ -294,7 +294,7 @@ async fn resolve(recorded: Arc<dyn Table>, clock: &Clock, workspace: &Workspace)
 async fn erase(ingests: Arc<dyn Table>, projects: Arc<dyn Table>, workspace: &Workspace) {
     let catalog = Catalog::new(ingests);
     let keys = ["a", "b", "c"].map(str::to_owned);
-    catalog.begin_erasure(workspace.id(), &keys, "a letter", now()).await.unwrap();
+    catalog.begin_erasure(workspace.id(), (&keys, false), "a letter", now()).await.unwrap();
     assert_eq!(catalog.erasures(workspace.id()).await.unwrap().len(), 1);
     let open = Catalog::new(Arc::clone(&projects)).open_erasures().await.unwrap();
     let pace = erase::Pace { wait: Duration::ZERO, ..erase::Pace::new(Clock::system()) };

@@ -93,6 +93,11 @@ pub fn count() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0))
 }
 
+/// True or false.
+pub fn boolean() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Boolean)
+}
+
 /// An object of the given properties, all of them there, and of no others.
 pub fn object<'a>(properties: impl IntoIterator<Item = (&'a str, RefOr<Schema>)>) -> ObjectBuilder {
     properties

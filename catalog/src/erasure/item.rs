@@ -9,8 +9,9 @@ use event::{Day, Id, Result, Timestamp};
 use log::{erased::Surrogates, key};
 use table::{Condition, Item, Write, item::Value};
 
-/// Version of the item.
+/// Version of the item, and of one that takes values as well, which an older Almanac must not carry out.
 const ITEM_VERSION: i64 = 1;
+const WITH_VALUES_VERSION: i64 = 2;
 
 /// The most names of segments that an erasure tells which it could not read.
 pub const MAX_UNREADABLE: usize = 100;
@@ -87,6 +88,8 @@ pub struct Erasure {
     pub phase: ErasurePhase,
     /// The keys, each with its surrogate once that is drawn, else an empty text. None, when nothing else has the keys any more.
     pub keys: Surrogates,
+    /// Whether it takes scores, labels and values as well.
+    pub with_values: bool,
     /// How many keys it is of.
     pub count: u64,
     /// The surrogates, once nothing has the keys any more.
@@ -111,7 +114,12 @@ pub struct Erasure {
 
 impl Erasure {
     /// One that was not begun.
-    pub(super) fn new(workspace: &Id, keys: &[String], reason: &str, now: Timestamp) -> Self {
+    pub(super) fn new(
+        workspace: &Id,
+        (keys, with_values): (&[String], bool),
+        reason: &str,
+        now: Timestamp,
+    ) -> Self {
         let keys: Surrogates = keys.iter().map(|key| (key.clone(), String::new())).collect();
         Self {
             ver: 0,
@@ -121,6 +129,7 @@ impl Erasure {
             reason: reason.to_owned(),
             begun_at: now,
             phase: ErasurePhase::Waiting,
+            with_values,
             count: keys.len() as u64,
             keys,
             surrogates: Vec::new(),
@@ -148,7 +157,7 @@ impl Erasure {
     fn to_item(&self, ver: i64) -> Item {
         let texts = |texts: &[String]| Value::L(texts.iter().map(|text| text.as_str().into()).collect());
         let item = Item::new(key::erasure(&self.workspace, &self.id))
-            .with("v", ITEM_VERSION)
+            .with("v", if self.with_values { WITH_VALUES_VERSION } else { ITEM_VERSION })
             .with("ver", ver)
             .with("beats", self.beats)
             .with("reason", self.reason.as_str())
@@ -191,7 +200,10 @@ impl Erasure {
     /// # Errors
     /// `Corrupt`.
     pub fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
+        let with_values = item.int("v")? == WITH_VALUES_VERSION;
+        if !with_values {
+            item.check_version(ITEM_VERSION)?;
+        }
         let (workspace, id) =
             key::parse_erasure(&item.key).ok_or_else(|| item.corrupt("its key is not one of an erasure"))?;
         let wrong = |name: &str| item.corrupt(format_args!("`{name}` is not what an erasure has"));
@@ -240,6 +252,7 @@ impl Erasure {
             begun_at: time(item, "begun_at")?,
             phase,
             keys,
+            with_values,
             count: u64::try_from(item.int("keys")?).map_err(|_| wrong("keys"))?,
             surrogates: texts("surrogates", item.attributes.get("surrogates"))?,
             left,
@@ -295,8 +308,12 @@ mod tests {
     #[test]
     fn it_is_read_as_it_was_written_and_keeps_no_key_when_nothing_else_does() {
         let workspace = Id::new(Timestamp::default());
-        let mut erasure =
-            Erasure::new(&workspace, &["loan-17".into(), "b".into()], "letter 9", Timestamp::default());
+        let mut erasure = Erasure::new(
+            &workspace,
+            (&["loan-17".into(), "b".into()], false),
+            "letter 9",
+            Timestamp::default(),
+        );
         let day = "2013-06-01".parse().unwrap();
         let read = |erasure: &Erasure| Erasure::from_item(&erasure.to_item(erasure.ver)).unwrap();
         for phase in ErasurePhase::ALL {
@@ -314,6 +331,7 @@ mod tests {
             erasure.unreadable = vec!["day#2013-06-01/p/00/0000000007".into()];
             erasure.version = Some(2);
             erasure.ended_at = (phase == ErasurePhase::Done).then(Timestamp::default);
+            erasure.with_values = !erasure.with_values;
             assert_eq!(read(&erasure), erasure, "{phase:?}");
             let told = format!("{:?}", erasure.to_item(1));
             assert_eq!(told.contains("loan-17"), phase.is_open(), "{told}");
@@ -321,7 +339,7 @@ mod tests {
         }
         let item = erasure.to_item(1);
         for (name, value) in
-            [("phase", Value::from("x")), ("rows", "x".into()), ("surrogates", 1.into()), ("v", 2.into())]
+            [("phase", Value::from("x")), ("rows", "x".into()), ("surrogates", 1.into()), ("v", 3.into())]
         {
             assert!(Erasure::from_item(&item.clone().with(name, value)).is_err(), "{name}");
         }

@@ -9,18 +9,27 @@ use log::{
 };
 use table::{Condition, Query, Update, Write, query_all, unless_overtaken};
 
-use crate::{Catalog, create::BUSY, review::ReviewItem};
+use crate::{
+    Catalog,
+    create::BUSY,
+    review::{PredictionSaid, ReviewItem},
+};
 
 /// The attribute of an item and of an answer that holds the key.
 const KEY: &str = "key";
 
 impl Catalog {
-    /// Puts surrogates in the place of keys in the reviews of a workspace, and takes the tags of their predictions away; how many items and
-    /// answers it wrote.
+    /// Puts surrogates in the place of keys in the reviews of a workspace, and takes the tags of their predictions away, `with_values` also what
+    /// releases said of them; how many items and answers it wrote.
     ///
     /// # Errors
     /// Those of the table, and `Corrupt`. It may be called again.
-    pub async fn erase_in_reviews(&self, workspace: &Id, surrogates: &Surrogates) -> Result<u64> {
+    pub async fn erase_in_reviews(
+        &self,
+        workspace: &Id,
+        surrogates: &Surrogates,
+        with_values: bool,
+    ) -> Result<u64> {
         let mut written = 0;
         let mut reviewers = BTreeSet::new();
         for review in self.reviews(workspace).await? {
@@ -28,7 +37,7 @@ impl Catalog {
                 let known = item.answer.iter().map(|answer| &answer.reviewer);
                 reviewers.extend(known.chain(item.lease.iter().map(|lease| &lease.reviewer)).cloned());
                 let at = ReviewItemId { workspace: workspace.clone(), review: review.id.clone(), number };
-                written += u64::from(self.erase_in_item(&at, item, surrogates).await?);
+                written += u64::from(self.erase_in_item(&at, item, (surrogates, with_values)).await?);
             }
             let turns = Query::table(key::review_turns(workspace, &review.id)).only(&["v"]);
             for turn in query_all(&*self.table, turns).await? {
@@ -50,7 +59,7 @@ impl Catalog {
         &self,
         at: &ReviewItemId,
         mut item: ReviewItem,
-        surrogates: &Surrogates,
+        (surrogates, with_values): (&Surrogates, bool),
     ) -> Result<bool> {
         let mut tries = BUSY.tries();
         loop {
@@ -59,7 +68,11 @@ impl Catalog {
             let before = Condition::Equals("ver", item.ver.into());
             let sides = item.sides.as_ref().map(|_| Default::default());
             let (ver, key) = (item.ver + 1, surrogate.clone());
-            let erased = ReviewItem { ver, key, tags: [].into(), sides, ..item };
+            let mut said = item.said;
+            if with_values {
+                said.iter_mut().for_each(PredictionSaid::forget);
+            }
+            let erased = ReviewItem { ver, key, said, tags: [].into(), sides, ..item };
             if unless_overtaken(self.table.put(erased.to_item(at)?, before).await)?.is_some() {
                 return Ok(true);
             }

@@ -25,6 +25,8 @@ use crate::{Erasure, ErasurePhase, MAX_ERASURE_KEYS, MAX_ERASURES, Service};
 struct NewErasure {
     keys: Vec<String>,
     reason: String,
+    #[serde(default)]
+    values: bool,
 }
 
 pub(super) fn begin_operation(named: Named) -> Operation {
@@ -33,13 +35,15 @@ pub(super) fn begin_operation(named: Named) -> Operation {
     let reason = schema::string().min_length(Some(1)).max_length(Some(MAX_REASON_BYTES));
     let reason =
         reason.description(Some("Why. It stays, in the audit trail too, so it must not have a key in it."));
-    let body = schema::object([("keys", keys.into()), ("reason", reason.into())]);
+    let values = schema::boolean().default(Some(json!(false)));
+    let values = values.description(Some("Whether scores, labels, values and other numbers of their events go as well; figures are made again without them."));
+    let body = schema::object([("keys", keys.into()), ("reason", reason.into())]).property("values", values);
     let example = json!({ "keys": ["loan-0000017"], "reason": "asked for by letter 9 of 2026" });
     named
         .operation(Operation::post, "/erasures", "erase")
         .tag("catalog")
         .summary("Take keys out of all that is stored of a workspace, for good")
-        .description("From now on events of these keys are refused. A projector puts a surrogate by chance in the place of each key, takes the tags, features and texts of its events away, and folds again what was folded of them; scores, labels and values stay. The same keys again are the same erasure, while it goes on.")
+        .description("From now on events of these keys are refused. A projector puts a surrogate by chance in the place of each key, takes the tags, features and texts of its events away, and folds again what was folded of them; scores, labels and values stay, unless `values` says that they go too. The same keys again are the same erasure, while it goes on.")
         .body("Which keys, and why.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::ACCEPTED, answer("The erasure.", JSON, schema::component("Erasure")))
         .fails(&ALWAYS)
@@ -77,6 +81,7 @@ pub(super) fn erasure_schema() -> RefOr<Schema> {
     ])
     .property("ended_at", ended.description(Some("When it was done; null before.")))
     .property("keys", count("How many keys it is of."))
+    .property("values", schema::boolean().description(Some("Whether scores, labels and values go as well.")))
     .property("days", count("Days of which events were written again."))
     .property("segments", count("Segments that were."))
     .property("rows", count("Events whose keys were erased."))
@@ -98,6 +103,7 @@ pub fn erasure_json(erasure: &Erasure) -> Value {
         "begun_at": erasure.begun_at.to_string(),
         "ended_at": erasure.ended_at.map(|at| at.to_string()),
         "keys": erasure.count,
+        "values": erasure.with_values,
         "days": erasure.days,
         "segments": erasure.segments,
         "rows": erasure.rows,
@@ -113,10 +119,10 @@ pub(super) async fn begin(
     headers: HeaderMap,
     body: Whole,
 ) -> Result<Response, Problem> {
-    let NewErasure { keys, reason } = json_object(&headers, body)?;
+    let NewErasure { keys, reason, values } = json_object(&headers, body)?;
     let (catalog, now) = (service.catalog(), service.clock().now());
     let workspace = catalog.workspace(&workspace).await?;
-    let erasure = catalog.begin_erasure(workspace.id(), &keys, &reason, now).await?;
+    let erasure = catalog.begin_erasure(workspace.id(), (&keys, values), &reason, now).await?;
     Ok((StatusCode::ACCEPTED, Json(erasure_json(&erasure))).into_response())
 }
 

@@ -25,6 +25,13 @@ pub struct PredictionSaid {
     pub value: Option<f64>,
 }
 
+impl PredictionSaid {
+    /// Forgets all but who said it.
+    pub(crate) fn forget(&mut self) {
+        (self.label, self.score, self.value) = (None, None, None);
+    }
+}
+
 /// What a reviewer says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {

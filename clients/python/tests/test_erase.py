@@ -15,6 +15,8 @@ def test_an_erasure_is_begun_and_listed(workspace: al.Workspace) -> None:
     assert again["id"] == begun["id"], "the same, while it goes on"
     (listed,) = workspace.erasures()
     assert (listed["id"], listed["reason"]) == (begun["id"], "asked for by letter 9")
-    assert "loan-1" not in str(listed)
+    assert "loan-1" not in str(listed) and not listed["values"]
+    with pytest.raises(al.RefusedError):
+        workspace.erase(["loan-1"], reason="asked for by letter 9", values=True)
     with pytest.raises(al.RefusedError):
         workspace.erase(["loan-2"], reason="of loan-2")

@@ -1,6 +1,6 @@
 //! The table of event fields. A field is declared here and nowhere else.
 
-use super::{Family, Field, FieldType, Rule};
+use super::{Erased, Family, Field, FieldType, Rule};
 
 /// Before the name of a tag, in the name of its column: `tag.carrier`.
 pub const TAG_PREFIX: &str = "tag.";
@@ -32,7 +32,7 @@ const fn field(name: &'static str, kind: FieldType, about: &'static str) -> Fiel
         needs: &[],
         is_rolled_up: false,
         is_of_withdrawal: false,
-        is_erased: false,
+        erased: Erased::Never,
     }
 }
 
@@ -78,7 +78,12 @@ impl Field {
     }
 
     const fn erased(self) -> Self {
-        Self { is_erased: true, ..self }
+        Self { erased: Erased::WithKey, ..self }
+    }
+
+    /// What was predicted, observed or measured.
+    const fn of_values(self) -> Self {
+        Self { erased: Erased::WithValues, ..self }
     }
 }
 
@@ -95,12 +100,14 @@ pub(super) const PREDICTIONS: &[Field] = &[
     text("key", Rule::Key, "Names what was predicted.").required(),
     time("predicted_at", "When it was predicted.").required(),
     text("release", Rule::Name, "The release that predicted it.").required().rolled_up(),
-    number("score", "A probability.").rule(Rule::Probability).telling().rolled_up(),
-    text("label", Rule::Label, "The class that was predicted.").telling().rolled_up(),
-    number("value", "The number that was predicted.").telling().rolled_up(),
-    number("lower", "The lower end of the predicted interval; `value` may lie outside.").at_most("upper"),
-    number("upper", "The upper end of the predicted interval; `value` may lie outside."),
-    number("latency_ms", "How long it took.").rule(Rule::Duration).rolled_up(),
+    number("score", "A probability.").rule(Rule::Probability).telling().rolled_up().of_values(),
+    text("label", Rule::Label, "The class that was predicted.").telling().rolled_up().of_values(),
+    number("value", "The number that was predicted.").telling().rolled_up().of_values(),
+    number("lower", "The lower end of the predicted interval; `value` may lie outside.")
+        .at_most("upper")
+        .of_values(),
+    number("upper", "The upper end of the predicted interval; `value` may lie outside.").of_values(),
+    number("latency_ms", "How long it took.").rule(Rule::Duration).rolled_up().of_values(),
     withdrawn("`true` takes back what was sent of this release, key and instant."),
     reason(),
 ];
@@ -111,8 +118,8 @@ pub(super) const SENT_OUTCOMES: &[Field] = &[
     text("key", Rule::Key, "The key of the prediction.").required(),
     time("predicted_at", "The instant of the prediction.").rolled_up(),
     time("observed_at", "When it was observed.").required(),
-    text("label", Rule::Label, "The class that was observed.").telling().rolled_up(),
-    number("value", "The number that was observed.").telling().rolled_up(),
+    text("label", Rule::Label, "The class that was observed.").telling().rolled_up().of_values(),
+    number("value", "The number that was observed.").telling().rolled_up().of_values(),
     withdrawn("`true` takes back what was sent of this key, prediction and time of observation."),
     reason(),
     time(PREDICTED_SINCE, "Of an outcome without a date: the earliest prediction that it may judge."),
@@ -134,7 +141,7 @@ pub(super) const PENDING: &[Field] = &[
 pub(super) const METRICS: &[Field] = &[
     text("name", Rule::Plain, "The name of the metric.").required().rolled_up(),
     time("measured_at", "When it was measured.").required().rolled_up(),
-    number("value", "What was measured.").rule(Rule::Measured).required().rolled_up(),
+    number("value", "What was measured.").rule(Rule::Measured).required().rolled_up().of_values(),
     text("release", Rule::Name, "The release that it was measured of.").rolled_up(),
     text("key", Rule::Key, "The key of the prediction that it was measured of.")
         .needs(&["predicted_at", "predicted_on"]),
@@ -186,7 +193,7 @@ const TAGS: Family = Family {
     is_telling: false,
     is_rolled_up: true,
     is_sketched: false,
-    is_erased: true,
+    erased: Erased::WithKey,
 };
 
 /// The probability of each class.
@@ -205,7 +212,7 @@ const SCORES: Family = Family {
     is_telling: true,
     is_rolled_up: false,
     is_sketched: false,
-    is_erased: false,
+    erased: Erased::WithValues,
 };
 
 /// What a prediction was made from.
@@ -224,7 +231,7 @@ const FEATURES: Family = Family {
     is_telling: false,
     is_rolled_up: false,
     is_sketched: true,
-    is_erased: true,
+    erased: Erased::WithKey,
 };
 
 pub(super) const PREDICTION_FAMILIES: &[Family] = &[TAGS, SCORES, FEATURES];

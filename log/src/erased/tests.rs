@@ -84,7 +84,7 @@ proptest! {
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let surrogates = surrogates(&keys);
         let of = rows.iter().filter(|row| surrogates.contains_key(&row.0)).count() as u64;
-        let after = erase(&before, &surrogates).unwrap();
+        let after = erase(&before, &surrogates, false).unwrap();
         prop_assert_eq!(has(&before, &surrogates).unwrap(), of > 0);
         let Some((after, count)) = after else {
             prop_assert_eq!(of, 0);
@@ -109,7 +109,7 @@ proptest! {
             }
         }
         // Erased again, nothing is left to erase.
-        prop_assert_eq!(erase(&after, &surrogates).unwrap(), None);
+        prop_assert_eq!(erase(&after, &surrogates, false).unwrap(), None);
     }
 
     #[test]
@@ -119,7 +119,7 @@ proptest! {
         };
         let rows: Vec<Row> = texts.iter().enumerate().map(row).collect();
         let keys: Vec<&str> = rows.iter().map(|row| row.0.as_str()).collect();
-        let (after, count) = erase(&packed(&rows, is_coded), &surrogates(&keys)).unwrap().unwrap();
+        let (after, count) = erase(&packed(&rows, is_coded), &surrogates(&keys), false).unwrap().unwrap();
         prop_assert_eq!(count, rows.len() as u64);
         for text in &texts {
             prop_assert!(!holds(&after.data, text));
@@ -141,7 +141,7 @@ fn a_metric_that_names_a_prediction_by_its_key_loses_the_key_and_keeps_its_name(
     };
     let segment = Segment::pack(log(Kind::Metrics), 1, Timestamp::default(), Vec::new(), &columns).unwrap();
     let surrogates = surrogates(&["loan-1"]);
-    let (after, count) = erase(&segment, &surrogates).unwrap().unwrap();
+    let (after, count) = erase(&segment, &surrogates, false).unwrap().unwrap();
     let after = after.unpack(|_| true).unwrap();
     assert_eq!(count, 1);
     assert_eq!(after.column("name").unwrap().text(0), Some("loan-1"), "a name is no key");
@@ -155,7 +155,36 @@ fn what_cannot_be_read_is_not_erased_in_part() {
     let segment = packed(&[row("a"), row("b")], false);
     let surrogates = surrogates(&["a"]);
     let damaged = Segment { data: segment.data[..segment.data.len() - 1].to_vec(), ..segment.clone() };
-    assert_eq!(erase(&damaged, &surrogates).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(erase(&damaged, &surrogates, false).unwrap_err().kind(), ErrorKind::Corrupt);
     let shorter = Segment { rows: 3, ..segment };
-    assert!(erase(&shorter, &surrogates).unwrap_err().to_string().contains("the item says 3 rows"));
+    assert!(erase(&shorter, &surrogates, false).unwrap_err().to_string().contains("the item says 3 rows"));
+}
+
+/// With its values, an event says nothing; where a value is required, it is not a number.
+#[test]
+fn values_go_with_a_key_where_they_are_asked_for() {
+    let some = |key: &str| (key.to_owned(), Some(0.25), None, None, None);
+    let before = packed(&[some("a"), some("b")], false);
+    let (after, count) = erase(&before, &surrogates(&["a"]), true).unwrap().unwrap();
+    assert_eq!((count, after.erased, after.rows), (1, 1, 2));
+    let columns = after.unpack(|_| true).unwrap();
+    for name in ["score", "score.late"] {
+        let column = columns.column(name).unwrap();
+        assert_eq!((column.float(0), column.float(1)), (None, Some(0.25)), "{name}");
+    }
+    assert!(columns.column("predicted_at").unwrap().time(0).is_some());
+    let texts = |texts: [&str; 2]| Values::Text(texts.into_iter().collect());
+    let metrics = vec![
+        Column::new("name", texts(["size", "size"])),
+        Column::new("measured_at", Values::Time(vec![1_370_000_000_000_000; 2])),
+        Column::new("value", Values::Float(vec![4.5, 5.5])),
+        Column::new("key", texts(["a", "b"])),
+    ];
+    let columns = Columns { rows: 2, columns: metrics };
+    let parts = vec![BatchPart { batch: BatchId([7; 16]), first: 0, rows: 2 }];
+    let before = Segment::pack(log(Kind::Metrics), 5, Timestamp::default(), parts, &columns).unwrap();
+    let (after, _) = erase(&before, &surrogates(&["a"]), true).unwrap().unwrap();
+    let columns = after.unpack(|_| true).unwrap();
+    let values = columns.column("value").unwrap();
+    assert!(values.float(0).is_some_and(f64::is_nan) && values.float(1) == Some(5.5));
 }

@@ -8,12 +8,14 @@
 //! 3. *Rewriting*: the segments of these days are written again, and items of reviews (`rewrite.rs`). A transaction holds segments and how far the
 //!    erasure is, so each segment is written again once. Meanwhile nothing is decided of the events of the workspace ([`log::erased::Turn`]).
 //! 4. *Folding*: all that is folded of the events is folded again into the next version of the projections ([`mod@crate::rebuild`]), where
-//!    nothing has seen the keys, or the tags and features that went with them; the version before is deleted.
+//!    nothing has seen the keys, or the tags and features that went with them; the version before is deleted. Where values went as well,
+//!    evaluations at ages of their days are made again (`staged.rs`).
 //! 5. *Clearing*: the erasure itself forgets the keys, and the engine what was deleted.
 
 mod look;
 mod rewrite;
 pub(crate) mod run;
+mod staged;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -142,7 +144,8 @@ impl Carrying<'_> {
         if let Some(left) = next {
             return Box::pin(rewrite::rewrite(self.table, self.catalog, &mut erasure, left)).await;
         }
-        erasure.items += self.catalog.erase_in_reviews(&erasure.workspace, &erasure.keys).await?;
+        erasure.items +=
+            self.catalog.erase_in_reviews(&erasure.workspace, &erasure.keys, erasure.with_values).await?;
         erasure.phase = ErasurePhase::Folding;
         if erasure.rows > 0 {
             // What is being built may have been folded of events with their keys.
@@ -161,6 +164,9 @@ impl Carrying<'_> {
         }
         if erasure.version.is_some() {
             rebuild::delete_before_active(self.table, &erasure.workspace, &pace).await?;
+            if erasure.with_values {
+                Box::pin(staged::again(self.table, &erasure.workspace)).await?;
+            }
         }
         erasure.surrogates = std::mem::take(&mut erasure.keys).into_values().collect();
         erasure.phase = ErasurePhase::Clearing;

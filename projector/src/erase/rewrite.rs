@@ -92,8 +92,8 @@ async fn rewrite_log(
 /// The item without the keys, which holds one segment or several, of which those up to `counted` are counted; an error, when it cannot be read.
 fn erased_of(item: Item, erasure: &Erasure, counted: u64) -> Result<Result<Option<Erased>>> {
     let erased = match merged::span(&item) {
-        Some(_) => merged::erase(&item, &erasure.keys, counted),
-        None => erased::erase(&Segment::from_item(item)?, &erasure.keys).map(|erased| {
+        Some(_) => merged::erase(&item, (&erasure.keys, erasure.with_values), counted),
+        None => erased::erase(&Segment::from_item(item)?, &erasure.keys, erasure.with_values).map(|erased| {
             erased.map(|(segment, rows)| Erased {
                 write: erased::write(&segment),
                 bytes: segment.item_bytes(),

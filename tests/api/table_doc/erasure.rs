@@ -12,12 +12,12 @@ use super::{Ids, now, section};
 /// What the page says of it.
 pub(super) async fn page(table: &Arc<dyn Table>, ids: &mut Ids, catalog: &Catalog, workspace: &Id) -> String {
     let keys = ["loan-17".to_owned()];
-    let erasure = catalog.begin_erasure(workspace, &keys, "letter 9 of 2026", now()).await.unwrap();
+    let erasure = catalog.begin_erasure(workspace, (&keys, true), "letter 9 of 2026", now()).await.unwrap();
     let mut page = String::new();
     for (title, key) in [
         ("How many keys were erased, and by what they are known", key::erased(workspace)),
         ("A page of their digests", key::erased_page(workspace, 0)),
-        ("An erasure that goes on", key::erasure(workspace, &erasure.id)),
+        ("An erasure, with values, that goes on", key::erasure(workspace, &erasure.id)),
     ] {
         page += &section(table, ids, title, key).await;
     }

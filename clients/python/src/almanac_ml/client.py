@@ -1030,13 +1030,15 @@ class Workspace:
         """Deletes a review. Its items are served no more; outcomes that were appended stay."""
         self.client.transport.request("DELETE", self._url("reviews"), params={"review": name})
 
-    def erase(self, keys: Sequence[str], *, reason: str) -> Dict[str, Any]:
+    def erase(self, keys: Sequence[str], *, reason: str, values: bool = False) -> Dict[str, Any]:
         """Takes keys out of all that is stored of the workspace, for good, and has events of them refused from now on.
 
         A projector carries it out; ``erasures`` tells how far it is. Scores, labels and values of the events stay,
-        under surrogates by chance; their tags, features and texts go. The reason stays: it must not have a key in it.
+        under surrogates by chance; their tags, features and texts go. With ``values`` scores, labels and values go too, and
+        figures are made again without them. The reason stays: it must not have a key in it.
         """
-        begun: Dict[str, Any] = self._post(self._url("erasures"), {"keys": list(keys), "reason": reason}).json()
+        body = {"keys": list(keys), "reason": reason, "values": values or None}
+        begun: Dict[str, Any] = self._post(self._url("erasures"), body).json()
         return begun
 
     def erasures(self) -> List[Dict[str, Any]]:

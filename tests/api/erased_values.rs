@@ -1,0 +1,122 @@
+//! Keys that are erased with what was predicted, observed and measured of them: events stay and say nothing, and figures are made again. Each
+//! on a SQLite file and on DynamoDB Local.
+
+use event::Kind;
+use fold::Evaluation;
+use log::{
+    active,
+    evaluated::{self, At},
+    staged,
+};
+use query::{What, Words};
+use serde_json::json;
+use tests::{
+    on_both_engines,
+    scene::{NOW, Scene},
+    world::at,
+};
+
+use crate::erasure::{DAYS, KEY, SENT, assert_gone, begin_of, carry, erase, filled, rows};
+
+on_both_engines!(
+    Scene::on:
+    events_stay_and_say_nothing_and_figures_are_made_again,
+    stages_are_made_again_of_the_events_as_they_are,
+    an_erasure_of_values_is_not_one_without,
+);
+
+async fn erased_with_values(scene: &Scene) -> catalog::Erasure {
+    let begun = begin_of(scene, &[KEY], true).await.unwrap();
+    carry(&scene.table, &begun).await.unwrap()
+}
+
+async fn column(scene: &Scene, what: What, columns: &str) -> Vec<String> {
+    let answer = rows(scene, what, Words { columns: Some(columns), ..Words::default() }).await;
+    answer.lines().skip(1).map(str::to_owned).collect()
+}
+
+async fn events_stay_and_say_nothing_and_figures_are_made_again(scene: Scene) {
+    filled(&scene).await;
+    let counts = "day,release,predictions,unmatched,repeated";
+    let before = column(&scene, What::Evaluations, counts).await;
+    let (judged, rolled) = ("day,release,labelled", "day,predictions,metrics,outcomes,score_null_rate");
+    assert_eq!(column(&scene, What::Evaluations, judged).await[0], "2026-06-01,v1,12");
+    let was = column(&scene, What::Rollups, rolled).await;
+    let done = erased_with_values(&scene).await;
+    assert!(done.with_values && done.rows == 11, "{done:?}");
+    assert_gone(&scene).await;
+    // All events are counted as before; of each release and day one says nothing.
+    assert_eq!(column(&scene, What::Evaluations, counts).await, before);
+    assert_eq!(column(&scene, What::Evaluations, judged).await[0], "2026-06-01,v1,11");
+    let is = column(&scene, What::Rollups, rolled).await;
+    let numbers = |line: &String| -> Vec<f64> {
+        line.split(',').skip(1).map(|number| number.parse().unwrap_or_default()).collect()
+    };
+    for (was, is) in was.iter().map(numbers).zip(is.iter().map(numbers)) {
+        assert_eq!(was[..3], is[..3], "counts of events stay");
+        assert!(was[3] < is[3], "scores of the key are gone: {was:?} {is:?}");
+    }
+    let surrogate = done.surrogates[0].as_str();
+    let of = async |kind, columns| {
+        let words = Words { key: Some(surrogate), columns: Some(columns), ..Words::default() };
+        rows(&scene, What::Events(kind), words).await
+    };
+    for (kind, columns, left) in
+        [(Kind::Predictions, "key,score,label,value", ",,,"), (Kind::Outcomes, "key,label,value", ",,")]
+    {
+        let events = of(kind, columns).await;
+        assert!(events.lines().count() > 3, "{events}");
+        assert!(events.lines().skip(1).all(|line| line == format!("{surrogate}{left}")), "{events}");
+    }
+    let metrics = of(Kind::Metrics, "name,value").await;
+    assert_eq!(metrics.lines().nth(1), Some("satisfaction,NaN"), "{metrics}");
+    // What is stored is what the events say.
+    for what in [What::Evaluations, What::Classes] {
+        let of = async |as_of| rows(&scene, what, Words { as_of, ..Words::default() }).await;
+        assert_eq!(of(None).await, of(Some(NOW)).await);
+    }
+}
+
+async fn stages_are_made_again_of_the_events_as_they_are(scene: Scene) {
+    filled(&scene).await;
+    assert!(scene.keep_stages(at(NOW)).await.stages > 0);
+    let day = DAYS[0].parse().unwrap();
+    let last = async || {
+        let stages = staged::between(&*scene.table, scene.id(), day, day).await.unwrap();
+        let version = active::load(&*scene.table, scene.id()).await.unwrap().version;
+        let of = At { workspace: scene.id(), version, day };
+        let (_, stored) = evaluated::load_plain(&*scene.table, of).await.unwrap().unwrap();
+        let (_, stage) = stages[&day].last_key_value().unwrap();
+        (stage.states.clone(), stored)
+    };
+    let (before, stored) = last().await;
+    assert_eq!(before, stored, "nothing has come since");
+    let judged = |states: &[String]| -> Vec<u64> {
+        let Ok(evaluation) = Evaluation::from_states(states) else { return Vec::new() };
+        evaluation.releases.values().map(|release| release.judged()).collect()
+    };
+    erased_with_values(&scene).await;
+    let (after, stored) = last().await;
+    assert_eq!(after, stored, "it is of the events as they are now");
+    assert_ne!(after, before);
+    assert_eq!((judged(&before), judged(&after)), (vec![12, 12], vec![11, 11]));
+    scene.assert_verified().await;
+}
+
+async fn an_erasure_of_values_is_not_one_without(scene: Scene) {
+    filled(&scene).await;
+    let begun = begin_of(&scene, &[KEY], true).await.unwrap();
+    let refused = begin_of(&scene, &[KEY], false).await.unwrap_err();
+    assert!(refused.is_conflict() && refused.to_string().contains("with their values"), "{refused}");
+    assert_eq!(begin_of(&scene, &[KEY], true).await.unwrap().id, begun.id);
+    carry(&scene.table, &begun).await.unwrap();
+    // A metric of no key keeps its value, and a key that is erased without values keeps its own.
+    let metric = json!([{ "name": "size", "measured_at": SENT, "value": 4.5 }]);
+    scene.append(Kind::Metrics, metric, SENT).await.unwrap();
+    scene.project().await;
+    let done = erase(&scene, &["person-0001"]).await;
+    assert!(!done.with_values && done.rows > 0);
+    let words = Words { key: Some(&done.surrogates[0]), columns: Some("score"), ..Words::default() };
+    let scores = rows(&scene, What::Events(Kind::Predictions), words).await;
+    assert!(scores.lines().skip(1).all(|score| score.parse::<f64>().is_ok()), "{scores}");
+}
