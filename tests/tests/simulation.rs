@@ -119,6 +119,29 @@ fn an_outcome_without_a_date_is_decided_and_appended_once() {
     assert!(judged * 3 > came && judged < came && died > seeds, "{judged} of {came}, {died} died");
 }
 
+/// Keys are erased while events of them come, projectors work and die, and so do those who erase: what is left is what was appended without what
+/// was erased, in the table and in all answers, as of now and as of then.
+#[test]
+fn what_is_erased_is_erased_of_all_of_the_past_and_nothing_else_changes() {
+    let (mut events, mut erased, mut refused, mut replayed, mut died) = (0, 0, 0, 0, 0);
+    let seeds = (seeds() / 200).max(4);
+    for seed in 0..seeds {
+        let erasing = tests::sim::erasing(seed);
+        assert_eq!(erasing.violations, Vec::<String>::new(), "seed {seed}");
+        events += erasing.events;
+        erased += erasing.erased;
+        refused += erasing.refused;
+        replayed += erasing.replayed;
+        died += erasing.died;
+    }
+    println!(
+        "{seeds} seeds: {events} events, {erased} of them erased, {refused} batches refused, {replayed} sent again, {died} died"
+    );
+    let seeds = seeds as usize;
+    assert!(events > 20 * seeds && erased > 5 * seeds, "{erased} of {events}");
+    assert!(refused > 0 && replayed > 0 && died > seeds as u64, "{refused} {replayed} {died}");
+}
+
 /// The planted bug: a decision is written over another one.
 #[test]
 fn a_blind_decision_is_found() {

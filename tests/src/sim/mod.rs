@@ -9,6 +9,7 @@
 //! - [`clocks`] lets the clocks of workers disagree and jump while events expire.
 //! - [`writers`] lets the clocks of ingest services disagree and jump while lanes change and they die.
 //! - [`resolving`] lets projectors that die decide what outcomes without a date judge.
+//! - [`erasing`] lets keys be erased beside all of that, and compares what is left with a naive oracle.
 //! - [`crossings`] has alert rules judged, and what crosses posted to receivers that fail.
 //! - [`mod@heat`] has partitions throttle as those of DynamoDB do.
 //! - [`retained`] lets a day expire while it is evaluated and rebuilt, in items that are small.
@@ -16,6 +17,7 @@
 //!   finds something shorter, and [`REGRESSIONS`] keeps it under a name.
 
 mod clocks;
+mod erasing;
 pub mod heat;
 mod ops;
 pub mod process;
@@ -28,6 +30,7 @@ pub mod world;
 mod writers;
 
 pub use clocks::{Expired, clocks};
+pub use erasing::{Erasing, erasing};
 pub use ops::{Change, Op, ops};
 pub use random::Random;
 pub use regressions::{REGRESSIONS, Regression};

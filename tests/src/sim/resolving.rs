@@ -52,6 +52,9 @@ const MAX_MILLIS: u64 = 900;
 /// How often something is tried before the simulation gives up.
 const MAX_TRIES: usize = 500;
 
+/// How the labels of outcomes without a date begin.
+pub(super) const UNDATED: char = 'o';
+
 /// What came of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judging {
@@ -130,7 +133,7 @@ async fn run(seed: u64, planted: Option<Planted>) -> Result<Judging> {
         round(&scene, &setup).await?;
     }
     judging.died = scene.died.load(Ordering::Relaxed);
-    judge(&scene, &setup, &mut judging).await?;
+    judge(&scene.world, &setup, &mut judging).await?;
     Ok(judging)
 }
 
@@ -179,7 +182,7 @@ impl Scene {
         }
         let row = |row: u64| {
             format!(
-                r#"{{"key":"{}","observed_at":"{}","label":"o{writer}-{number}-{row}"}}"#,
+                r#"{{"key":"{}","observed_at":"{}","label":"{UNDATED}{writer}-{number}-{row}"}}"#,
                 key(),
                 instant()
             )
@@ -219,15 +222,18 @@ async fn round(scene: &Scene, table: &Arc<dyn Table>) -> Result<()> {
     resolve(&**table, &catalog, &append, workspace, (None, &BTreeSet::new()), now).await.map(drop)
 }
 
-/// A prediction: its key, its instant, when it was appended, and whether it takes back what came before.
-type Predicted = (String, i64, Timestamp, bool);
+/// A prediction: its key, its instant, when it was appended, whether it takes back what came before, and its release.
+type Predicted = (String, i64, Timestamp, bool, String);
 
 /// The latest prediction of a key up to an instant, of those that had been appended by another one.
 fn naive(predicted: &[Predicted], (key, observed_at): (&str, i64), as_of: Timestamp) -> Option<i64> {
     let known: Vec<&Predicted> = predicted.iter().filter(|one| one.2 <= as_of).collect();
     let counts = |(number, one): &(usize, &&Predicted)| {
-        let is_taken_back =
-            || known[*number..].iter().any(|later| (&later.0, later.1) == (&one.0, one.1) && later.3);
+        let is_taken_back = || {
+            known[*number..]
+                .iter()
+                .any(|later| (&later.0, later.1, &later.4) == (&one.0, one.1, &one.4) && later.3)
+        };
         one.0 == key && one.1 <= observed_at && !one.3 && !is_taken_back()
     };
     known.iter().enumerate().filter(counts).map(|(_, one)| one.1).max()
@@ -257,9 +263,10 @@ fn time(columns: &Columns, name: &str, row: usize) -> i64 {
     columns.column(name).and_then(|column| column.time(row)).unwrap_or_default()
 }
 
-/// Compares what was appended with what going through all events says.
-async fn judge(scene: &Scene, table: &Arc<dyn Table>, judging: &mut Judging) -> Result<()> {
-    let segments = segments(&scene.world)?;
+/// Compares what was appended with what going through all events says. The label of an outcome without a date begins with [`UNDATED`], and
+/// is one of its own; one that was erased is not looked at.
+pub(super) async fn judge(world: &World, table: &Arc<dyn Table>, judging: &mut Judging) -> Result<()> {
+    let segments = segments(world)?;
     let rows = |kind| {
         let of_kind = segments.iter().filter(move |(segment, _)| segment.log.kind == kind);
         of_kind.flat_map(|(segment, columns)| (0..columns.rows).map(move |row| (segment, columns, row)))
@@ -267,7 +274,8 @@ async fn judge(scene: &Scene, table: &Arc<dyn Table>, judging: &mut Judging) -> 
     let predicted: Vec<Predicted> = rows(Kind::Predictions)
         .map(|(segment, columns, row)| {
             let is_withdrawn = columns.column(WITHDRAWN).is_some_and(|column| column.text(row).is_some());
-            (text(columns, "key", row), time(columns, "predicted_at", row), segment.appended_at, is_withdrawn)
+            let (key, at) = (text(columns, "key", row), time(columns, "predicted_at", row));
+            (key, at, segment.appended_at, is_withdrawn, text(columns, "release", row))
         })
         .collect();
     // What was appended, by its label, in the order in which it was.
@@ -288,12 +296,16 @@ async fn judge(scene: &Scene, table: &Arc<dyn Table>, judging: &mut Judging) -> 
             decided.extend(judges.into_iter().map(|(row, at)| ((segment.clone(), row), (at, as_of))));
         }
     }
-    let end = scene.world.clock.now();
+    let end = world.clock.now();
     let mut last = BTreeMap::<(String, i64, i64), usize>::new();
     for (segment, columns, row) in rows(Kind::Pending) {
         judging.came += 1;
         let (key, observed_at) = (text(columns, "key", row), time(columns, "observed_at", row));
         let label = text(columns, "label", row);
+        if label.is_empty() {
+            // It was erased, with its key and what was made of it.
+            continue;
+        }
         let of = (PendingSegment { log: segment.log.clone(), seq: segment.seq }, row as u32);
         let found = appended.remove(&label).unwrap_or_default();
         let Some((judged, as_of)) = decided.get(&of).copied() else {
@@ -318,6 +330,7 @@ async fn judge(scene: &Scene, table: &Arc<dyn Table>, judging: &mut Judging) -> 
             judging.violations.push(format!("{label} was appended before what came before it"));
         }
     }
+    appended.retain(|label, _| label.starts_with(UNDATED));
     if !appended.is_empty() {
         judging.violations.push(format!("nobody sent {appended:?}"));
     }

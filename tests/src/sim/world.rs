@@ -58,6 +58,8 @@ pub(super) struct State {
     /// Changes that the feed does not tell yet.
     pub(super) held: Vec<Key>,
     pub(super) is_holding: bool,
+    /// Segments as they were appended, and the number of the write that did it; an erasure writes them again.
+    pub(super) appended: BTreeMap<Key, (u64, Item)>,
     /// What was appended: `None` for what cannot be decoded.
     pub(super) logs: BTreeMap<LogId, Vec<Option<Columns>>>,
     /// Segments that an operator left out.
@@ -186,6 +188,9 @@ impl State {
             self.judge(&item);
         }
         let created = self.items.get(&item.key).map_or(self.writes, |stored| stored.created);
+        if before.is_none() && key::parse_segment(&item.key).is_some() {
+            self.appended.entry(item.key.clone()).or_insert_with(|| (created, item.clone()));
+        }
         self.items.insert(item.key.clone(), Stored { item, created });
     }
 

@@ -1,0 +1,166 @@
+//! The oracle: every segment as it was appended, with the erasures applied to all of the past, and which outcome judges which prediction,
+//! found by going through all events one after the other.
+
+use std::collections::BTreeMap;
+
+use event::{Columns, Day, Kind, Result, Timestamp, Values};
+use log::segment_item::Segment;
+use table::Item;
+
+use super::Surrogates;
+use crate::sim::world::World;
+
+/// An event: its fields by name, as text that no two values share.
+pub(super) type Cells = BTreeMap<String, String>;
+
+/// An event, of which kind and day it is, and when it was appended.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) kind: Kind,
+    pub(super) day: Day,
+    pub(super) appended_at: Timestamp,
+    pub(super) cells: Cells,
+}
+
+/// A segment as it was appended, and as it is stored.
+pub(super) struct Both {
+    pub(super) appended: Segment,
+    pub(super) stored: Option<Segment>,
+}
+
+/// All segments, in the order in which the table made them.
+pub(super) fn segments(world: &World) -> Result<Vec<Both>> {
+    let mut found: Vec<(u64, Item, Option<Item>)> = {
+        let state = world.lock();
+        let all = state.appended.iter();
+        let stored = |key| state.items.get(key).map(|stored| stored.item.clone());
+        all.map(|(key, (created, item))| (*created, item.clone(), stored(key))).collect()
+    };
+    found.sort_by_key(|(created, ..)| *created);
+    let both = |(_, appended, stored): (u64, Item, Option<Item>)| {
+        let stored = stored.map(Segment::from_item).transpose()?;
+        Ok(Both { appended: Segment::from_item(appended)?, stored })
+    };
+    found.into_iter().map(both).collect()
+}
+
+/// The events of a segment.
+pub(super) fn rows(segment: &Segment) -> Result<Vec<Row>> {
+    let columns = segment.unpack(|_| true)?;
+    let row = |row| Row {
+        kind: segment.log.kind,
+        day: segment.log.day,
+        appended_at: segment.appended_at,
+        cells: cells(&columns, row),
+    };
+    Ok((0..columns.rows).map(row).collect())
+}
+
+fn cells(columns: &Columns, row: usize) -> Cells {
+    let cell = |column: &event::Column| {
+        let text = || column.text(row).map(str::to_owned);
+        let number = || column.float(row).map(|number| format!("{:016x}", number.to_bits()));
+        let time = || column.time(row).map(|time| time.to_string());
+        let cell = text().or_else(number).or_else(time)?;
+        Some((column.name.clone(), cell))
+    };
+    columns.columns.iter().filter_map(cell).collect()
+}
+
+/// What is left of an event.
+pub(super) fn erased(mut row: Row, surrogates: &Surrogates) -> (Row, bool) {
+    let Some((surrogate, with_values)) = row.cells.get("key").and_then(|key| surrogates.get(key)) else {
+        return (row, false);
+    };
+    row.cells.insert("key".to_owned(), surrogate.clone());
+    row.cells
+        .retain(|name, _| name != "reason" && !name.starts_with("tag.") && !name.starts_with("feature."));
+    if *with_values {
+        row.cells.retain(|name, _| !VALUES.contains(&name.as_str()));
+        if row.kind == Kind::Metrics {
+            row.cells.insert("value".to_owned(), format!("{:016x}", f64::NAN.to_bits()));
+        }
+    }
+    (row, true)
+}
+
+/// What was predicted, observed and measured.
+const VALUES: [&str; 3] = ["score", "label", "value"];
+
+/// Predictions or outcomes as if nothing had been erased but values: what was appended under a surrogate, since it had waited, is of its key.
+pub(super) fn under_their_keys(mut columns: Columns, surrogates: &Surrogates) -> Columns {
+    let Some(keys) = columns.column("key") else { return columns };
+    let of_surrogate = |text: &str| surrogates.iter().find(|(_, known)| known.0 == text);
+    let key = |row| {
+        let text = keys.text(row).unwrap_or_default();
+        of_surrogate(text).map_or_else(|| text.to_owned(), |(key, _)| key.clone())
+    };
+    let keys: Vec<String> = (0..columns.rows).map(key).collect();
+    let stays: Vec<bool> = keys.iter().map(|key| surrogates.get(key).is_none_or(|known| !known.1)).collect();
+    for column in &mut columns.columns {
+        if column.name == "key" {
+            column.values = Values::Text(keys.iter().map(String::as_str).collect());
+        } else if VALUES.contains(&column.name.as_str()) {
+            let valid = stays.iter().enumerate().map(|(row, stays)| *stays && column.is_valid(row));
+            column.valid = Some(valid.collect());
+        }
+    }
+    columns
+}
+
+fn cell<'a>(row: &'a Row, name: &str) -> &'a str {
+    row.cells.get(name).map_or("", String::as_str)
+}
+
+fn time(row: &Row, name: &str) -> i64 {
+    cell(row, name).parse().unwrap_or(i64::MIN)
+}
+
+/// Of each prediction that counts, its key, its score, and the value of the outcome that judges it, in order.
+pub(super) fn joined(rows: &[&Row]) -> Vec<(String, String, String)> {
+    let mut joined = Vec::new();
+    for prediction in standing(rows, Kind::Predictions, &["release", "key", "predicted_at"], true) {
+        let judges = |outcome: &&&Row| {
+            let at = cell(outcome, "predicted_at");
+            outcome.day == prediction.day
+                && cell(outcome, "key") == cell(prediction, "key")
+                && (at.is_empty() || at == cell(prediction, "predicted_at"))
+        };
+        let outcomes = standing(rows, Kind::Outcomes, &["key", "predicted_at", "observed_at", "day"], false);
+        // Of equal ones the last.
+        let judge = outcomes.iter().filter(judges).max_by_key(|outcome| time(outcome, "observed_at"));
+        let value = judge.map_or("", |outcome| cell(outcome, "value"));
+        let of = |name| cell(prediction, name).to_owned();
+        joined.push((of("key"), of("score"), value.to_owned()));
+    }
+    joined.sort();
+    joined
+}
+
+/// The key and the score of each prediction of a key, also of those that were taken back.
+pub(super) fn of_key(rows: &[Row], key: &str) -> Vec<(String, String, String)> {
+    let of_key = rows.iter().filter(|row| row.kind == Kind::Predictions && cell(row, "key") == key);
+    of_key.map(|row| (key.to_owned(), cell(row, "score").to_owned(), String::new())).collect()
+}
+
+/// The events of a kind that were not taken back; of those that are the same the last one alone, if repeats do not count.
+fn standing<'a>(rows: &[&'a Row], kind: Kind, identity: &[&str], only_last: bool) -> Vec<&'a Row> {
+    let of = |row: &Row| -> Vec<String> {
+        let name = |name: &&str| match *name {
+            "day" => row.day.to_string(),
+            name => cell(row, name).to_owned(),
+        };
+        identity.iter().map(name).collect()
+    };
+    let mut standing: Vec<&Row> = Vec::new();
+    for row in rows.iter().filter(|row| row.kind == kind) {
+        let is_withdrawn = row.cells.contains_key("withdrawn");
+        if is_withdrawn || only_last {
+            standing.retain(|before| of(before) != of(row));
+        }
+        if !is_withdrawn {
+            standing.push(row);
+        }
+    }
+    standing
+}
