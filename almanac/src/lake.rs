@@ -18,7 +18,15 @@ use std::{
 use catalog::Kept;
 use clap::{Args, Subcommand};
 use event::{Clock, Day, Error, Id, Kind, Result, Window};
-use log::{active, expired, key::LogId, scan, skipped};
+use log::{
+    active,
+    erased::Turn,
+    expired,
+    key::{self, LogId},
+    scan,
+    segment_item::ERASED,
+    skipped,
+};
 use query::{Covered, DayRows, Query};
 use table::Table;
 
@@ -89,6 +97,8 @@ struct Lake {
     heads: BTreeMap<(Day, Kind), BTreeMap<LogId, u64>>,
     /// What queries leave out.
     skipped: Segments,
+    /// How many events of erased keys the logs had before any of them was read. An erasure writes segments again, and no head moves.
+    erased: BTreeMap<(Day, Kind), u64>,
     kept: Kept,
     is_dry: bool,
 }
@@ -135,6 +145,7 @@ impl Lake {
                 heads.entry((head.log.day, head.log.kind)).or_default().insert(head.log, head.seq);
             }
         }
+        let erased = erased_of(&*table, &workspace).await?;
         let (mut kept, mut left_out) = (Kept::default(), Segments::new());
         let days = heads.first_key_value().zip(heads.last_key_value());
         if let Some(((&(from, _), _), (&(to, _), _))) = days {
@@ -143,7 +154,7 @@ impl Lake {
             let counts = |refused: &str| refused == skipped::BY_ROLLUP;
             left_out = skipped::between(&*table, &workspace, version, (from, to), counts).await?;
         }
-        Ok(Self { table, query, workspace, store, since, heads, skipped: left_out, kept, is_dry })
+        Ok(Self { table, query, workspace, store, since, heads, skipped: left_out, erased, kept, is_dry })
     }
 
     /// Exports the days of a table that lack something.
@@ -182,7 +193,8 @@ impl Lake {
         let lacks = |day: Day, heads: &BTreeMap<LogId, u64>| match delta.days().get(&day) {
             Some(Covered::Cut(cut)) => {
                 let is_of = |(log, _): &&(LogId, u64)| log.day == day && log.kind == kind;
-                cut.heads != *heads || !cut.left_out.iter().eq(self.skipped.iter().filter(is_of))
+                let is_erased = delta.erased(day) != self.erased_on(of, day);
+                is_erased || cut.heads != *heads || !cut.left_out.iter().eq(self.skipped.iter().filter(is_of))
             }
             _ => true,
         };
@@ -193,14 +205,25 @@ impl Lake {
         Ok(due.map(|((day, _), _)| *day).collect())
     }
 
+    /// How many events of a day have keys that were erased. What is stored of it is told apart by its digest.
+    fn erased_on(&self, of: Of, day: Day) -> u64 {
+        match of {
+            Of::Events(kind) => self.erased.get(&(day, kind)).copied().unwrap_or_default(),
+            Of::Evaluations => 0,
+        }
+    }
+
     /// Exports a day, unless the table has its rows; `false`, when another program added a commit meanwhile.
     async fn day(&self, of: Of, day: Day, delta: &mut Delta, synced: &mut Synced) -> Result<bool> {
         let before = delta.days().get(&day).cloned();
+        let is_erased = before.is_some() && delta.erased(day) != self.erased_on(of, day);
+        let is_known =
+            |covered: &Covered| !is_erased && before.as_ref().is_some_and(|before| is_same(before, covered));
         let rows = match of {
             Of::Events(kind) => self.query.events_of(&self.workspace, kind, day).await?,
             Of::Evaluations => self.query.evaluation_of(&self.workspace, day).await?,
         };
-        if is_gone(&rows) || before.as_ref().is_some_and(|before| is_same(before, &rows.covered())) {
+        if is_gone(&rows) || is_known(&rows.covered()) {
             return Ok(true);
         }
         if self.is_dry {
@@ -208,9 +231,8 @@ impl Lake {
             return Ok(true);
         }
         let (exported, count) = self.written(of, day, delta, rows).await?;
-        let has_same = before.as_ref().is_some_and(|before| is_same(before, &exported.covered));
         // Of what has no rows and never had any, the table says nothing.
-        if has_same || before.is_none() && exported.file.is_none() {
+        if is_known(&exported.covered) || before.is_none() && exported.file.is_none() {
             return Ok(true);
         }
         if !delta.commit(&self.store, &exported, self.query.now()).await? {
@@ -236,7 +258,29 @@ impl Lake {
             self.store.put_draft(&format!("{}/{path}", of.name())).await?;
             file = Some(DataFile { path, bytes, rows: written.rows });
         }
-        Ok((Exported { day, covered: written.covered, schema, file }, written.rows))
+        let erased = self.erased_on(of, day);
+        Ok((Exported { day, covered: written.covered, erased, schema, file }, written.rows))
+    }
+}
+
+/// How many events of erased keys there are by day and kind; where no key was ever erased, nothing is read.
+async fn erased_of(table: &dyn Table, workspace: &Id) -> Result<BTreeMap<(Day, Kind), u64>> {
+    let mut erased = BTreeMap::new();
+    if Turn::load(table, workspace).await? == Turn::default() {
+        return Ok(erased);
+    }
+    let mut query = table::Query::table(key::segments(workspace)).only(&["v", ERASED]);
+    loop {
+        let page = table.query(&query).await?;
+        for item in page.items.iter().filter(|item| item.attributes.contains_key(ERASED)) {
+            if let Some((log, _)) = key::parse_segment(&item.key) {
+                *erased.entry((log.day, log.kind)).or_default() += item.int(ERASED)?.unsigned_abs();
+            }
+        }
+        match page.next {
+            Some(after) => query.after = Some(after),
+            None => return Ok(erased),
+        }
     }
 }
 
@@ -254,3 +298,6 @@ fn is_same(one: &Covered, other: &Covered) -> bool {
         (one, other) => one == other,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -44,6 +44,8 @@ pub(super) struct Delta {
     commits: u64,
     /// What was exported of each day.
     days: BTreeMap<Day, Covered>,
+    /// How many events of erased keys it had then, where there were any.
+    erased: BTreeMap<Day, u64>,
 }
 
 /// A day that is exported.
@@ -51,6 +53,8 @@ pub(super) struct Delta {
 pub(super) struct Exported {
     pub(super) day: Day,
     pub(super) covered: Covered,
+    /// How many events of erased keys it has.
+    pub(super) erased: u64,
     pub(super) schema: Schema,
     /// Its file; `None`, of a day without rows.
     pub(super) file: Option<DataFile>,
@@ -87,6 +91,7 @@ impl Delta {
             files: BTreeMap::new(),
             commits: 0,
             days: BTreeMap::new(),
+            erased: BTreeMap::new(),
         }
     }
 
@@ -179,6 +184,7 @@ impl Delta {
                 None => Covered::Digest(text(&said["digest"])?),
             };
             self.days.insert(day, covered);
+            self.erased.insert(day, said["erased"].as_u64().unwrap_or_default());
         }
         Ok(())
     }
@@ -201,6 +207,11 @@ impl Delta {
     /// What was exported of each day.
     pub(super) fn days(&self) -> &BTreeMap<Day, Covered> {
         &self.days
+    }
+
+    /// How many events of a day had keys that were erased when it was exported.
+    pub(super) fn erased(&self, day: Day) -> u64 {
+        self.erased.get(&day).copied().unwrap_or_default()
     }
 
     /// Where the file of a day goes, whose bytes have this SHA-256. No two files have the same name: one that is in the table
@@ -237,6 +248,10 @@ impl Delta {
             Covered::Cut(cut) => ("cut", cut.to_string()),
             Covered::Digest(digest) => ("digest", digest.clone()),
         };
+        let mut said = json!({ "v": VERSION, DAY: day, what: covered });
+        if of.erased > 0 {
+            said["erased"] = of.erased.into();
+        }
         let mode = if removed.is_empty() { "Append" } else { "Overwrite" };
         let mut actions = vec![json!({ "commitInfo": {
             "timestamp": millis,
@@ -244,7 +259,7 @@ impl Delta {
             "operationParameters": { "mode": mode, "partitionBy": json!([DAY]).to_string() },
             "isBlindAppend": removed.is_empty(),
             "engineInfo": concat!("almanac/", env!("CARGO_PKG_VERSION")),
-            SAID: { "v": VERSION, DAY: day, what: covered },
+            SAID: said,
         } })];
         if self.metadata.is_none() {
             actions.push(json!({ "protocol": { "minReaderVersion": READER, "minWriterVersion": WRITER } }));

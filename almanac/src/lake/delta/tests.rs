@@ -69,7 +69,7 @@ fn exported(delta: &Delta, of: &str, seq: u64, columns: &[&str]) -> Exported {
     let columns: Vec<_> = columns.iter().map(|name| (name.to_string(), DataType::String)).collect();
     schema.names(&columns).unwrap();
     let file = DataFile { path: delta.path(day(of), &hex(&[seq as u8; 32])), bytes: 1_000, rows: 10 * seq };
-    Exported { day: day(of), covered: cut(of, seq), schema, file: Some(file) }
+    Exported { day: day(of), covered: cut(of, seq), erased: 0, schema, file: Some(file) }
 }
 
 /// A table with two days, the first of which was exported again.
