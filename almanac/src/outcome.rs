@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
 use event::{Clock, Error, Timestamp};
-use ingest::{Ingest, PendingRow};
+use ingest::{Became, Ingest, Resettled, Resettling};
 use query::{
     HistoryWords, PastOutcome, PendingOutcome, PendingPage, PendingRequest, PendingState, PendingWords, Query,
 };
@@ -123,59 +123,33 @@ async fn history(config: &Config, args: HistoryArgs) -> anyhow::Result<()> {
 }
 
 async fn resettle(config: &Config, args: ResettleArgs) -> anyhow::Result<()> {
-    let table = open::existing(config).await?;
-    let query = Query::new(table.clone(), Clock::system());
-    let observed_at = args.observed_at.as_deref().map(Timestamp::parse).transpose()?;
-    let words = PendingWords {
-        key: Some(&args.key),
-        from: args.from.as_deref(),
-        to: args.to.as_deref(),
-        limit: Some("1000"),
-        ..PendingWords::default()
-    };
-    let workspace = query.catalog().workspace(&args.workspace).await?;
-    let found = all(&query, workspace.id(), PendingRequest::parse(&words, query.now())?).await?;
-    if found.next.is_some() {
-        return Err(Error::too_large("the key has more than 1000 outcomes there; name fewer days").into());
-    }
-    let mut by_instant = BTreeMap::<Timestamp, Vec<PendingOutcome>>::new();
-    for one in found.outcomes.into_iter().filter(|one| observed_at.is_none_or(|at| at == one.observed_at)) {
-        by_instant.entry(one.observed_at).or_default().push(one);
-    }
-    if by_instant.is_empty() {
+    let ingest = Ingest::new(open::existing(config).await?, Clock::system());
+    let workspace = ingest.catalog().workspace(&args.workspace).await?;
+    let of = (args.key.as_str(), args.observed_at.as_deref());
+    let days = (args.from.as_deref(), args.to.as_deref());
+    let resettling = Resettling::parse(of, days, ingest.clock().now())?;
+    let all = ingest.resettle_key(&workspace, &resettling).await?;
+    if all.is_empty() {
         return Err(Error::not_found("no outcome without a date of this key came on these days").into());
     }
-    let ingest = Ingest::new(table.clone(), Clock::system());
-    for (at, mut same) in by_instant {
-        same.sort_by_key(|one| (one.arrived_at, one.place));
-        match same.last().map(|last| last.state) {
-            Some(PendingState::Appended) => {}
-            Some(PendingState::Expired) => {
+    for Resettled { observed_at: at, became } in all {
+        match became {
+            Became::Again(judged) => {
+                let judged: Vec<String> = judged.iter().map(Timestamp::to_string).collect();
+                println!(
+                    "{} of {at} no longer judges the prediction of {}, and waits until it is found what it judges",
+                    args.key,
+                    judged.join(", ")
+                );
+            }
+            Became::Waiting => println!("{} of {at} waits already", args.key),
+            Became::Expired => {
                 println!(
                     "{} of {at} judges nothing: no prediction was found in time; post it again",
                     args.key
                 );
-                continue;
-            }
-            _ => {
-                println!("{} of {at} waits already", args.key);
-                continue;
             }
         }
-        // Each that was ever decided is withdrawn, and the last is appended again.
-        let decided = same.iter().filter(|one| one.state == PendingState::Appended);
-        let row = |one: &PendingOutcome| PendingRow {
-            segment: one.place.segment(workspace.id()),
-            row: one.place.row,
-        };
-        let rows: Vec<PendingRow> = decided.map(row).collect();
-        let judged = ingest.resettle(&*table, &workspace, &rows).await?;
-        let judged: Vec<String> = judged.iter().map(Timestamp::to_string).collect();
-        println!(
-            "{} of {at} no longer judges the prediction of {}, and waits until it is found what it judges",
-            args.key,
-            judged.join(", ")
-        );
     }
     Ok(())
 }

@@ -59,6 +59,6 @@ pub use append::{Receipt, Remember};
 pub use batch::{Batch, Refused};
 pub use limits::BODY_WITHIN;
 pub use promotion::Measure;
-pub use resettle::PendingRow;
+pub use resettle::{Became, PendingRow, Resettled, Resettling};
 pub use reviews::Answered;
 pub use service::{Ingest, SubmitError};

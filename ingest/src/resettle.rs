@@ -4,12 +4,20 @@
 //! Both are ordinary batches under names made of where the outcome stands, which are remembered for good. First all is withdrawn, then it is appended
 //! again: who dies in between, or comes twice, goes on where that ended, and never withdraws what was appended again.
 
+use std::collections::BTreeMap;
+
 use catalog::Workspace;
 use event::{
-    Column, Columns, Error, Kind, Result, Timestamp, Values,
+    Column, Columns, Day, Error, ErrorKind, Id, Kind, Result, Timestamp, Values, Window,
     fields::{REASON, WITHDRAWN},
+    lane::lane_of,
 };
-use log::{key::PendingSegment, pending, scan};
+use log::{
+    key::PendingSegment,
+    pending::{self, WAITS_DAYS},
+    scan::{self, LogHead},
+    segment_item::Segment,
+};
 use table::Table;
 
 use crate::{Batch, Ingest, Remember, SubmitError};
@@ -20,8 +28,81 @@ const BECAUSE: &str = "it is settled again";
 /// What of a pending outcome its withdrawal names.
 const NAMED: [&str; 2] = ["key", "observed_at"];
 
-/// Where a pending outcome stands.
+/// The most outcomes without a date that are settled again by one call.
+const MAX_ROWS: usize = 1_000;
+
+/// How many days are gone through that nobody named, and how many segments are read at once.
+const DAYS: i64 = WAITS_DAYS + 10;
+const SEGMENTS_AT_ONCE: u64 = 16;
+
+/// Which outcomes without a date are to be settled again.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resettling {
+    /// Those of this key.
+    pub key: String,
+    /// Only those that were observed at this instant.
+    pub observed_at: Option<Timestamp>,
+    /// Those that came on these days.
+    pub window: Window,
+}
+
+impl Resettling {
+    /// Reads it from words; of no day named, the latest in which something may wait.
+    ///
+    /// # Errors
+    /// `Invalid`, when a word is wrong.
+    pub fn parse(
+        (key, observed_at): (&str, Option<&str>),
+        (from, to): (Option<&str>, Option<&str>),
+        now: Timestamp,
+    ) -> Result<Self> {
+        let day = |name: &str, text: &str| {
+            text.parse::<Day>().map_err(|error| Error::invalid(format!("{name}: {error}")))
+        };
+        let to = to.map_or(Ok(now.day()), |to| day("to", to))?;
+        let first = || to.start().plus_seconds(-(DAYS - 1) * 24 * 60 * 60).day();
+        let from = from.map_or_else(|| Ok(first()), |from| day("from", from))?;
+        let observed_at = observed_at.map(Timestamp::parse).transpose()?;
+        Ok(Self { key: key.to_owned(), observed_at, window: Window::new(from, to)? })
+    }
+}
+
+/// What became of the outcomes of a key that were observed at one instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resettled {
+    /// The instant.
+    pub observed_at: Timestamp,
+    /// What became of them.
+    pub became: Became,
+}
+
+/// What became of outcomes that were to be settled again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Became {
+    /// They were taken back from the predictions of these instants, and the last waits again.
+    Again(Vec<Timestamp>),
+    /// The last of them waits already, and was left alone.
+    Waiting,
+    /// The last of them waited for too long and judges nothing; nothing is to be taken back.
+    Expired,
+}
+
+impl Became {
+    /// Its name in answers.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Again(_) => Self::NAMES[0],
+            Self::Waiting => Self::NAMES[1],
+            Self::Expired => Self::NAMES[2],
+        }
+    }
+
+    /// The names of all of them.
+    pub const NAMES: [&'static str; 3] = ["again", "waiting", "expired"];
+}
+
+/// Where a pending outcome stands.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PendingRow {
     /// Its segment.
     pub segment: PendingSegment,
@@ -37,7 +118,48 @@ impl PendingRow {
     }
 }
 
+/// How far a pending outcome has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Waiting,
+    Appended,
+    Expired,
+}
+
+/// Pending outcomes by when they were observed: of each when it came, where it stands and how far it has come.
+type Found = BTreeMap<Timestamp, Vec<(Timestamp, PendingRow, State)>>;
+
 impl Ingest {
+    /// Settles the outcomes without a date of a key again: what each was decided to judge is withdrawn, and the last of those that were observed at
+    /// one instant is appended again without a date. What waits already is left alone. Nothing, when none came on these days.
+    ///
+    /// # Errors
+    /// `TooLarge`, when there are too many; as [`Ingest::resettle`].
+    pub async fn resettle_key(
+        &self,
+        workspace: &Workspace,
+        resettling: &Resettling,
+    ) -> std::result::Result<Vec<Resettled>, SubmitError> {
+        let table = &*self.appender.table;
+        let found = find(table, workspace.id(), resettling).await?;
+        let mut all = Vec::with_capacity(found.len());
+        for (observed_at, mut same) in found {
+            same.sort_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
+            let became = match same.last().map(|(.., state)| *state) {
+                Some(State::Appended) => {
+                    // Each that was ever decided is withdrawn, and the last is appended again.
+                    let decided = same.into_iter().filter(|(.., state)| *state == State::Appended);
+                    let rows: Vec<PendingRow> = decided.map(|(_, row, _)| row).collect();
+                    Became::Again(self.resettle(table, workspace, &rows).await?)
+                }
+                Some(State::Expired) => Became::Expired,
+                Some(State::Waiting) | None => Became::Waiting,
+            };
+            all.push(Resettled { observed_at, became });
+        }
+        Ok(all)
+    }
+
     /// Takes back what was decided of pending outcomes of one key and one `observed_at`, and appends the last of them again without a date.
     /// Returns the instants of the predictions that they judged.
     ///
@@ -67,6 +189,73 @@ impl Ingest {
         self.submit(workspace, batch, Some(&name), Remember::Forever).await?;
         Ok(judged)
     }
+}
+
+/// Looks for the pending outcomes of a key.
+async fn find(table: &dyn Table, workspace: &Id, resettling: &Resettling) -> Result<Found> {
+    let (mut found, mut rows) = (Found::new(), 0);
+    for day in resettling.window.days() {
+        let heads = scan::heads_of_kind(table, workspace, day, Kind::Pending).await?;
+        let Some(first) = heads.first() else { continue };
+        let first = scan::first_of(table, &log::key::LogId { lane: 0, ..first.log.clone() }).await?;
+        let lanes = first.and_then(|first| first.lanes).unwrap_or(1);
+        let lane = lane_of(&resettling.key, lanes);
+        for LogHead { log, seq } in heads.into_iter().filter(|head| head.log.lane == lane) {
+            for first in (1..=seq).step_by(SEGMENTS_AT_ONCE as usize) {
+                let last = seq.min(first + SEGMENTS_AT_ONCE - 1);
+                for segment in scan::segments(table, &log, first, last).await? {
+                    rows += find_in(table, segment, resettling, &mut found).await?;
+                }
+            }
+        }
+        if rows > MAX_ROWS {
+            let message =
+                format!("the key has more than {MAX_ROWS} outcomes without a date there; name fewer days");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+    }
+    Ok(found)
+}
+
+/// Looks for them in a segment; how many there are.
+async fn find_in(
+    table: &dyn Table,
+    segment: Segment,
+    resettling: &Resettling,
+    found: &mut Found,
+) -> Result<usize> {
+    let columns = segment.unpack(|name| NAMED.contains(&name))?;
+    let [keys, times] = NAMED.map(|name| columns.column(name));
+    let (Some(keys), Some(times)) = (keys, times) else { return Ok(0) };
+    let of = |row: usize| {
+        let at = times.time(row).and_then(Timestamp::from_micros)?;
+        let is_wanted = keys.text(row) == Some(&*resettling.key)
+            && resettling.observed_at.is_none_or(|wanted| wanted == at);
+        is_wanted.then_some((row as u32, at))
+    };
+    let rows: Vec<(u32, Timestamp)> = (0..columns.rows).filter_map(of).collect();
+    if rows.is_empty() {
+        return Ok(0);
+    }
+    let place = PendingSegment { log: segment.log.clone(), seq: segment.seq };
+    // Decisions first: what is said of how many were carried out is no older then.
+    let decisions = pending::decisions(table, &place, 1).await?;
+    let waiting = pending::of_segment(table, &place).await?;
+    let state = |row: u32| {
+        let about = decisions.iter().find(|(_, decision)| decision.rows().any(|one| one == row));
+        match about {
+            Some((_, decision)) if decision.expired.contains(&row) => State::Expired,
+            Some((id, _)) if waiting.as_ref().is_none_or(|waiting| id.number <= waiting.decided) => {
+                State::Appended
+            }
+            _ => State::Waiting,
+        }
+    };
+    for (row, at) in &rows {
+        let stands = PendingRow { segment: place.clone(), row: *row };
+        found.entry(*at).or_default().push((segment.appended_at, stands, state(*row)));
+    }
+    Ok(rows.len())
 }
 
 /// The instant of the prediction that a pending outcome judges.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use event::{Clock, Timestamp};
-use ingest::{Ingest, PendingRow};
+use ingest::{Became, Ingest, PendingRow, Resettling};
 use query::{HistoryWords, PendingRequest, PendingState, PendingWords};
 use table::Table;
 use tests::{crashing::Crashing, on_both_engines, scene::Scene, world::at};
@@ -15,6 +15,7 @@ on_both_engines!(
     an_outcome_is_settled_anew_and_its_history_says_so,
     it_is_settled_anew_once_whatever_dies,
     what_is_not_settled_is_not_settled_anew,
+    the_outcomes_of_a_key_are_settled_anew,
 );
 
 const OBSERVED: &str = "2026-06-05T00:00:00Z";
@@ -115,4 +116,27 @@ async fn what_is_not_settled_is_not_settled_anew(new: Scene) {
     let nowhere = PendingRow { row: 7, ..rows(&scene).await.remove(1).0 };
     assert!(scene.ingest(at(NOW)).resettle(&*scene.table, &scene.workspace, &[nowhere]).await.is_err());
     assert_eq!(history(&scene).await, ["2026-06-02 counts"]);
+}
+
+/// Of a key: what is decided is settled again, what waits is left alone, and what has no outcome gives nothing.
+async fn the_outcomes_of_a_key_are_settled_anew(new: Scene) {
+    new.world.catalog.set_lanes(new.id(), 4).await.unwrap();
+    let scene = scene(new).await;
+    observe(&scene, vec![outcome("k0", "2026-05-30T00:00:00Z", "1")], None, NOW).await.unwrap();
+    assert_eq!(resolved(&scene, "2026-06-07T11:00:00Z").await, counts(0, 0, 1));
+    let resettle = async |key: &str, observed_at: Option<&str>| {
+        let of = Resettling::parse((key, observed_at), (None, None), at(NOW)).unwrap();
+        let all = scene.ingest(at(NOW)).resettle_key(&scene.workspace, &of).await.unwrap();
+        all.into_iter().map(|one| (one.observed_at.to_string(), one.became)).collect::<Vec<_>>()
+    };
+    let again = Became::Again(vec![at("2026-06-02T01:00:00Z")]);
+    let all = [("2026-05-30T00:00:00Z".to_owned(), Became::Waiting), (OBSERVED.to_owned(), again)];
+    assert_eq!(resettle("k0", None).await, all);
+    assert_eq!(resettle("k1", None).await, []);
+    // It waits by now.
+    assert_eq!(resettle("k0", Some(OBSERVED)).await, [(OBSERVED.to_owned(), Became::Waiting)]);
+    assert_eq!(resolved(&scene, "2026-06-07T12:00:00Z").await, counts(1, 0, 1));
+    assert_eq!(history(&scene).await, SETTLED_ANEW);
+    assert!(Resettling::parse(("k0", None), (Some("June"), None), at(NOW)).is_err());
+    scene.assert_verified().await;
 }

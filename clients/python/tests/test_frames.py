@@ -96,6 +96,17 @@ def test_outcomes_without_a_date_wait_for_their_predictions(workspace: al.Worksp
     assert workspace.pending(key="loan-0", state="expired", limit=0)["counts"]["waiting"] == 2
     assert workspace.pending(key="loan-0", state="expired")["outcomes"] == []
     assert len(workspace.pending(limit=2)["outcomes"]) == 2 and workspace.pending(limit=2)["counts"]["waiting"] == 5
+    left_alone = workspace.resettle_outcomes("loan-0", observed_at=AT)
+    assert left_alone == [{"observed_at": "2026-06-01T02:00:00Z", "became": "waiting", "judged": []}]
+    assert workspace.resettle_outcomes("loan-7") == []
+
+
+def test_what_was_believed_of_a_key_is_told(workspace: al.Workspace) -> None:
+    for label, observed_at in (("1", "2026-06-02T02:00:00Z"), ("0", "2026-06-03T02:00:00Z")):
+        outcome = {"key": "loan-1", "predicted_at": AT, "observed_at": observed_at, "label": label}
+        workspace.log_outcomes([outcome])
+    told = workspace.outcome_history("loan-1", since="2026-06-01", until="2026-06-01")
+    assert [(one["label"], one["standing"]) for one in told] == [("1", "corrected"), ("0", "counts")]
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

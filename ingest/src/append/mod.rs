@@ -108,7 +108,7 @@ pub struct Receipt {
 /// Appends batches to the log.
 #[derive(Debug)]
 pub struct Appender {
-    table: Arc<dyn Table>,
+    pub(crate) table: Arc<dyn Table>,
     times: Times,
     places: Places,
     pub(crate) erased: Arc<Erased>,

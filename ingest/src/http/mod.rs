@@ -34,6 +34,7 @@ mod body;
 mod event_schema;
 mod meters;
 mod releases;
+mod resettling;
 mod reviews;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -64,7 +65,7 @@ pub fn routes(ingest: Arc<Ingest>) -> Routes {
         }
     }
     let maintain = || Demand::workspace(Right::Maintain).of_kinds(&[Kind::Releases]);
-    let mut changes = reviews::routes(Routes::new());
+    let mut changes = resettling::routes(reviews::routes(Routes::new()));
     for named in Named::BOTH {
         changes = changes
             .add(approvals::operation(named), maintain(), approvals::approve)

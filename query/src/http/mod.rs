@@ -20,6 +20,7 @@ mod body;
 mod compared;
 mod explained;
 mod follow;
+mod history;
 mod lineage;
 mod news;
 mod pending;
@@ -61,7 +62,7 @@ pub fn routes(query: Arc<Query>) -> Routes {
     }
     let routes =
         news::routes(lineage::routes(snapshots::verification(follow::routes(audit::routes(routes)))));
-    let routes = reviews::routes(pending::routes(routes));
+    let routes = reviews::routes(history::routes(pending::routes(routes)));
     let routes = routes.map_router(|router| router.layer(DefaultBodyLimit::max(sql::MAX_BODY_BYTES)));
     let routes =
         api::schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema));

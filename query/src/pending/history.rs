@@ -37,6 +37,9 @@ pub enum PastStanding {
 }
 
 impl PastStanding {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Counts, Self::Corrected, Self::Withdrawn, Self::Withdraws];
+
     /// Its name in answers.
     pub fn name(self) -> &'static str {
         match self {

@@ -20,9 +20,11 @@ pub(super) const EXEMPT: [(&str, &str, &str); 8] = [
     ("POST", "/v1/workspaces/{workspace}/reviews/next", HAS_ITEM),
 ];
 
-/// What is tried by another test, since it ends what the steps are about, needs a session or an item of a review, or may be done once at a time.
-pub(super) const ELSEWHERE: [(&str, &str); 8] = [
+/// What is tried by another test, since it ends what the steps are about, needs a session, an item of a review or an outcome that was decided, or may be done once at a time.
+pub(super) const ELSEWHERE: [(&str, &str); 10] = [
     ("POST", "/v1/workspaces/{workspace}/erasures"),
+    ("POST", "/v1/workspaces/{category}/{name}/outcomes/resettle"),
+    ("POST", "/v1/workspaces/{workspace}/outcomes/resettle"),
     ("POST", "/v1/workspaces/{category}/{name}/reviews/answers"),
     ("POST", "/v1/workspaces/{workspace}/reviews/answers"),
     ("DELETE", "/v1/session"),

@@ -301,6 +301,36 @@ class Workspace:
                 return {"counts": counts, "outcomes": outcomes}
             asked["after"] = page["next"]
 
+    def resettle_outcomes(
+        self,
+        key: str,
+        *,
+        observed_at: Optional[Instant] = None,
+        since: Optional[Day] = None,
+        until: Optional[Day] = None,
+    ) -> List[Dict[str, Any]]:
+        """Settles outcomes of a key that do not say which prediction they judge again, and tells what became of each.
+
+        What each was decided to judge is withdrawn, and it judges what is found now (``again``). One that waits already
+        is left alone (``waiting``); ``expired`` says that no prediction was found in time.
+        """
+        body = {"key": key, "observed_at": observed_at and _instant(observed_at)}
+        body.update({"from": since and _day(since), "to": until and _day(until)})
+        outcomes: List[Dict[str, Any]] = self._post(self._url("outcomes/resettle"), body).json()["outcomes"]
+        return outcomes
+
+    def outcome_history(
+        self, key: str, since: Optional[Day] = None, until: Optional[Day] = None
+    ) -> List[Dict[str, Any]]:
+        """What was believed of a key and when: its outcomes in the order in which they were appended, and how each stands today."""
+        params = {"key": key, "from": since and _day(since), "to": until and _day(until)}
+        asked = {name: str(value) for name, value in params.items() if value is not None}
+        answer = self.client.transport.request("GET", self._url("outcomes/history"), params=asked).json()
+        for text in answer["warnings"]:
+            warnings.warn(text, AlmanacWarning, stacklevel=2)
+        outcomes: List[Dict[str, Any]] = answer["outcomes"]
+        return outcomes
+
     def log_metrics(
         self,
         data: Any,

@@ -1,0 +1,118 @@
+//! What was believed of a key and when, over HTTP.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{State, rejection::QueryRejection},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use event::{Kind, Right};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use web::{
+    Demand, InPath, Named, Operation, Problem, RequestContext, Routes, answer,
+    openapi::{RefOr, Required, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
+    parameter, schema,
+};
+
+use super::api::ALWAYS;
+use crate::{HistoryWords, PastOutcome, PastStanding, Query, pending::HISTORY_DAYS};
+
+const JSON: &str = "application/json";
+
+/// The routes of the histories of keys.
+pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
+    Named::BOTH.into_iter().fold(routes, |routes, named| {
+        let demand = Demand::workspace(Right::Read).of_kinds(&[Kind::Outcomes]);
+        routes.add(operation(named), demand, history)
+    })
+}
+
+fn operation(named: Named) -> Operation {
+    let says_from =
+        format!("The first UTC day of predictions; the {HISTORY_DAYS} days up to the last one by default.");
+    let operation = named
+        .operation(Operation::get, "/outcomes/history", "outcome_history")
+        .tag("query")
+        .summary("Tell what was believed of a key, and when")
+        .description(
+            "Its outcomes in the order in which they were appended, also those that were taken back or corrected, and how each stands today. \
+             Outcomes without a date are among them once it is decided what they judge.",
+        )
+        .takes(
+            parameter(
+                ParameterIn::Query,
+                "key",
+                schema::string().min_length(Some(1)),
+                "The key.",
+            )
+            .required(Required::True)
+            .example(Some(json!("loan-0000017"))),
+        )
+        .takes(parameter(ParameterIn::Query, "from", schema::day(), &says_from))
+        .takes(parameter(
+            ParameterIn::Query,
+            "to",
+            schema::day(),
+            "The last UTC day of predictions; today by default.",
+        ));
+    operation
+        .answers(StatusCode::OK, answer("Its outcomes.", JSON, history_schema()))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+fn history_schema() -> RefOr<Schema> {
+    let text = || schema::nullable(schema::string());
+    let number = ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true));
+    let says_predicted = "The instant of the prediction that it judges; null, when it judges all of the day.";
+    let outcome = schema::object([
+        ("appended_at", schema::time().into()),
+        ("day", schema::day().into()),
+        ("predicted_at", schema::nullable(schema::time()).description(Some(says_predicted)).into()),
+        ("observed_at", schema::time().into()),
+        ("label", text().into()),
+        ("value", number.into()),
+        ("reason", text().description(Some("Why others are taken back.")).into()),
+        ("standing", schema::one_of(PastStanding::ALL.map(PastStanding::name)).into()),
+    ]);
+    schema::object([
+        ("outcomes", schema::array(outcome).into()),
+        ("warnings", schema::array(schema::string().description(Some("What could not be read."))).into()),
+    ])
+    .into()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parameters {
+    key: String,
+    from: Option<String>,
+    to: Option<String>,
+}
+
+type Asked = Result<axum::extract::Query<Parameters>, QueryRejection>;
+
+async fn history(State(query): State<Arc<Query>>, InPath(workspace): InPath, parameters: Asked) -> Response {
+    let mut context = RequestContext::kind(crate::pending::NAME);
+    let answer = read(&query, &workspace, parameters, &mut context).await;
+    context.with(answer)
+}
+
+async fn read(
+    query: &Query,
+    workspace: &str,
+    parameters: Asked,
+    context: &mut RequestContext,
+) -> Result<Response, Problem> {
+    let asked =
+        parameters.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?.0;
+    let words = HistoryWords { key: &asked.key, from: asked.from.as_deref(), to: asked.to.as_deref() };
+    let workspace = query.catalog().workspace(workspace).await?;
+    context.workspace = Some(workspace.id().clone());
+    let (past, warnings) = query.outcome_history(workspace.id(), &words).await?;
+    let outcomes: Vec<Value> = past.iter().map(PastOutcome::to_json).collect();
+    Ok(Json(json!({ "outcomes": outcomes, "warnings": warnings })).into_response())
+}
