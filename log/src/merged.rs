@@ -136,7 +136,8 @@ fn segment_of(
 ) -> std::result::Result<Segment, String> {
     let columns = facts.columns.iter().map(|at| slice(&all.columns[*at], first, facts.rows));
     let columns = Columns { rows: facts.rows, columns: columns.collect() };
-    let at = Timestamp::from_micros(facts.appended_at).ok_or("a time is none")?;
+    let at = facts::time_of_last(log, &columns).wrapping_add(facts.lag);
+    let at = Timestamp::from_micros(at).ok_or("a time is none")?;
     let batches = facts.batches_of(log, &columns);
     let data = match with_events {
         true => segment::encode(&columns).map_err(|error| error.to_string())?,

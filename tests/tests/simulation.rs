@@ -241,3 +241,17 @@ fn no_regression_violates_an_invariant() {
         assert_eq!(outcome.violations, Vec::<String>::new(), "{}", one.name);
     }
 }
+
+/// Small segments are merged, by workers that die, while events arrive, projectors die and versions are rebuilt: what was appended is what is
+/// read, and what is folded.
+#[test]
+fn merging_small_segments_changes_nothing_that_is_read() {
+    let (mut merged, mut gone) = (0, 0);
+    for seed in 0..(seeds() / 500).max(4) {
+        let compacted = tests::sim::compacting(seed);
+        assert_eq!(compacted.report.violations, Vec::<String>::new(), "seed {seed}");
+        merged += compacted.merged;
+        gone += compacted.gone;
+    }
+    assert!(merged > 4 && gone > 50, "{merged} items hold several segments, {gone} have none of their own");
+}

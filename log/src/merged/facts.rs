@@ -38,7 +38,8 @@ const BY_CONTENT: u64 = 1;
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     pub(super) rows: usize,
-    pub(super) appended_at: i64,
+    /// How long after the time of its last event it was appended ([`time_of_last`]), in microseconds.
+    pub(super) lag: i64,
     /// Which of all columns it has, in its order.
     pub(super) columns: Vec<usize>,
     pub(super) lanes: Option<u8>,
@@ -61,6 +62,13 @@ impl Facts {
     }
 }
 
+/// The time of the last of some events, in microseconds since 1970; 0, when they have none.
+pub(super) fn time_of_last(log: &LogId, events: &Columns) -> i64 {
+    let last = events.rows.checked_sub(1);
+    let time = |row| events.column(log.kind.time_field())?.time(row);
+    last.and_then(time).unwrap_or_default()
+}
+
 /// What is known of segments, whose events these are, and stand one after the other in `all`. `None`, when it cannot be said.
 pub(super) fn encode(segments: &[Segment], events: &[Columns], all: &Columns) -> Option<Vec<u8>> {
     let (mut plain, mut names) = (Vec::new(), Vec::new());
@@ -68,10 +76,12 @@ pub(super) fn encode(segments: &[Segment], events: &[Columns], all: &Columns) ->
     put_varint(out, segments.len() as u64);
     put_columns(out, events, all);
     segments.iter().for_each(|segment| put_varint(out, segment.rows as u64));
-    let mut before = 0;
-    for segment in segments {
-        put_varint(out, zigzag(segment.appended_at.micros().wrapping_sub(before)));
-        before = segment.appended_at.micros();
+    // Events mostly come soon: how late they are takes fewer bytes than when they came.
+    let mut before = 0i64;
+    for (segment, events) in segments.iter().zip(events) {
+        let lag = segment.appended_at.micros().wrapping_sub(time_of_last(&segment.log, events));
+        put_varint(out, zigzag(lag.wrapping_sub(before)));
+        before = lag;
     }
     segments.iter().for_each(|segment| put_varint(out, segment.lanes.map_or(0, u64::from)));
     segments.iter().for_each(|segment| put_varint(out, segment.ver as u64));
@@ -161,7 +171,7 @@ pub(super) fn decode(bytes: &[u8], columns: usize) -> Checked<Vec<Facts>> {
     let mut before = 0i64;
     for facts in &mut all {
         before = before.wrapping_add(unzigzag(from.varint()?));
-        facts.appended_at = before;
+        facts.lag = before;
     }
     for facts in &mut all {
         let lanes = from.varint_at_most(usize::from(u8::MAX), "the number of lanes")?;

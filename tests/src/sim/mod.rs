@@ -10,6 +10,7 @@
 //! - [`writers`] lets the clocks of ingest services disagree and jump while lanes change and they die.
 //! - [`resolving`] lets projectors that die decide what outcomes without a date judge.
 //! - [`erasing`] lets keys be erased beside all of that, and compares what is left with a naive oracle.
+//! - [`compacting`] has small segments merged while everything else happens.
 //! - [`crossings`] has alert rules judged, and what crosses posted to receivers that fail.
 //! - [`mod@heat`] has partitions throttle as those of DynamoDB do.
 //! - [`retained`] lets a day expire while it is evaluated and rebuilt, in items that are small.
@@ -35,7 +36,7 @@ pub use ops::{Change, Op, ops};
 pub use random::Random;
 pub use regressions::{REGRESSIONS, Regression};
 pub use resolving::{Judging, resolving};
-pub use scene::{Crossed, Gone, RunReport, crossings, grow, retained, run, run_ops};
+pub use scene::{Compacted, Crossed, Gone, RunReport, compacting, crossings, grow, retained, run, run_ops};
 pub use shrink::shrink;
 pub use writers::{Written, writers};
 

@@ -15,6 +15,7 @@ use tokio::{task::JoinHandle, time::sleep};
 
 mod appends;
 mod changes;
+mod compacting;
 mod crossings;
 mod gone;
 mod projectors;
@@ -24,6 +25,7 @@ mod settle;
 pub(super) use appends::events;
 pub(super) use changes::ENVIRONMENT;
 use changes::Names;
+pub use compacting::{Compacted, compacting};
 pub use crossings::{Crossed, crossings};
 pub use gone::{Gone, retained};
 use projectors::Running;
@@ -136,6 +138,8 @@ struct Scene {
     names: Names,
     /// A day that expires, to which nothing is appended any more.
     closed: Option<Day>,
+    /// Whether small segments are merged.
+    compacts: bool,
     /// Who posts what crosses.
     courier: Option<Arc<dyn Courier>>,
     /// What readers saw, by version, day and log.
@@ -163,6 +167,7 @@ impl Scene {
             releases,
             names: Names::default(),
             closed: None,
+            compacts: false,
             courier: None,
             seen: BTreeMap::new(),
         };
@@ -211,7 +216,7 @@ impl Scene {
         let seed = self.seed.wrapping_mul(1_000).wrapping_add(self.started);
         let world = Arc::clone(&self.world);
         let table = Process::new(world, seed, name, Arc::clone(&gate), self.planted);
-        (gate, Arc::new(table))
+        (gate, compacting::seen(table, self.compacts))
     }
 
     fn violated(&self, what: String) {

@@ -188,7 +188,8 @@ impl State {
             self.judge(&item);
         }
         let created = self.items.get(&item.key).map_or(self.writes, |stored| stored.created);
-        if before.is_none() && key::parse_segment(&item.key).is_some() {
+        let is_new = !self.items.contains_key(&item.key);
+        if is_new && !self.is_unjudged && key::parse_segment(&item.key).is_some() {
             self.appended.entry(item.key.clone()).or_insert_with(|| (created, item.clone()));
         }
         self.items.insert(item.key.clone(), Stored { item, created });

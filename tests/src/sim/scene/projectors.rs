@@ -46,7 +46,7 @@ impl Scene {
             courier: self.courier.clone(),
             append: None,
             handover: handover.clone(),
-            compacts: true,
+            compacts: self.compacts,
         };
         let (stop, stopped) = oneshot::channel();
         let projector = Projector::new(table, options);
