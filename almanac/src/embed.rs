@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use catalog::{Catalog, ReleaseSpec, Workspace};
 use event::{Clock, Error, Id, Kind, Result, Task};
 use ingest::{Batch, Ingest, Receipt, Remember, SubmitError, json::read_ndjson};
-use log::audit::by;
+use log::{apart::Apart, audit::by};
 use polars::prelude::DataFrame;
 use query::{Query, Request, What, Words};
 use table::{Table, sqlite::SqliteTable};
@@ -59,6 +59,7 @@ impl Embedded {
 
     /// On a table of any engine. `clock` says at what time events are appended; it must be near the engine's.
     pub fn on(table: Arc<dyn Table>, clock: Clock) -> Self {
+        let table = Apart::over(table);
         let ingest = promotion::ingest(Arc::clone(&table), clock.clone());
         let query = Query::new(Arc::clone(&table), clock.clone());
         Self { table, clock, ingest, query }

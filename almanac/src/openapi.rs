@@ -6,7 +6,7 @@ use axum::{
 };
 use web::{
     Demand, Operation, Routes, answer,
-    openapi::{Components, Info, License, OpenApi, OpenApiBuilder, Tag, Type},
+    openapi::{Components, Info, License, ObjectBuilder, OpenApi, OpenApiBuilder, Tag, Type},
     problem_responses, problem_schemas, schema,
 };
 
@@ -52,6 +52,29 @@ pub(crate) fn metrics() -> Operation {
         .tag("service")
         .summary("Tell the figures by which to watch the services")
         .answers(StatusCode::OK, text)
+}
+
+/// The operation of the workers.
+pub(crate) fn workers() -> Operation {
+    let says = |says: &'static str| {
+        ObjectBuilder::new().schema_type(Type::Number).minimum(Some(0)).description(Some(says))
+    };
+    let counts = |says: &'static str| schema::count().description(Some(says));
+    let worker = [
+        ("worker", schema::string().description(Some("What the worker is called.")).into()),
+        ("heartbeat_seconds_ago", says("When it last showed that it is alive, by its own clock.").into()),
+        ("shards", counts("How many shards of the change feed it reads.").into()),
+        ("dirty_days", counts("How many days it has to write.").into()),
+        ("oldest_dirty_seconds", says("For how long the oldest of them has waited.").into()),
+        ("cas_retries", counts("How often it folded again, since somebody else wrote in between.").into()),
+        ("layout", counts("The layout that it writes.").into()),
+    ];
+    let list = schema::object([("workers", schema::array(schema::object(worker)).into())]);
+    Operation::get("/v1/workers", "workers")
+        .tag("service")
+        .summary("List the workers of the projector that were there in the last hour")
+        .answers(StatusCode::OK, answer("By name.", JSON, list))
+        .fails(&[StatusCode::SERVICE_UNAVAILABLE])
 }
 
 /// The routes and, as one more, the document that describes all of them.

@@ -43,7 +43,6 @@ use crate::{
         requests::Requests,
     },
     webhook::WebhookArgs,
-    workers,
 };
 
 pub use crate::{listening::Times, proxies::Proxies, role::Role, tls::Tls};
@@ -266,7 +265,7 @@ pub(crate) struct Services {
 impl Services {
     /// Those of the roles in `options`.
     pub(crate) fn new(table: Arc<dyn Table>, options: &Options) -> Self {
-        let (table, denials) = Denials::over(table);
+        let (table, denials) = Denials::over(log::apart::Apart::over(table));
         // Who shows a workspace hears what this process writes and what it reads of the change feed.
         let news = News::default();
         let table = Telling::over(table, news.clone());
@@ -366,16 +365,15 @@ impl Services {
         };
         let mut routes = Routes::new().merge(health::routes(readiness, exposition));
         if let Some(catalog) = &self.catalog {
-            let catalog = Arc::clone(catalog);
             let tokens = Tokens::new(Arc::clone(&self.table));
             // Who only queries changes nothing.
             routes = routes.merge(match self.ingest {
-                Some(_) => ::catalog::http::routes(Arc::clone(&catalog)),
-                None => ::catalog::http::reads(Arc::clone(&catalog)),
+                Some(_) => ::catalog::http::routes(Arc::clone(catalog)),
+                None => ::catalog::http::reads(Arc::clone(catalog)),
             });
             routes = routes.merge(match self.ingest {
-                Some(_) => ::access::http::routes(catalog, tokens),
-                None => ::access::http::reads(catalog, tokens),
+                Some(_) => ::access::http::routes(Arc::clone(catalog), tokens),
+                None => ::access::http::reads(Arc::clone(catalog), tokens),
             });
         }
         if let Some(ingest) = &self.ingest {
@@ -389,7 +387,7 @@ impl Services {
         }
         if let Some(query) = &self.query {
             routes = routes.merge(query::http::routes(Arc::clone(query))).merge(dashboard::http::routes());
-            routes = routes.merge(workers::routes(Arc::clone(&self.table), options.clock.clone()));
+            routes = routes.merge(crate::workers::routes(Arc::clone(&self.table), options.clock.clone()));
         }
         in_the_name_of_callers(routes)
     }

@@ -197,6 +197,9 @@ pub(crate) fn check_idempotency_key(key: &str) -> Result<(), Refused> {
 
 #[cfg(test)]
 mod tests {
+    use event::{Column, Values, columns::Coded};
+    use sha2::{Digest, Sha256};
+
     use super::*;
 
     /// What a digest is, an entry at a time.

@@ -56,6 +56,9 @@ impl Resettling {
         (from, to): (Option<&str>, Option<&str>),
         now: Timestamp,
     ) -> Result<Self> {
+        if key.is_empty() {
+            return Err(Error::invalid("key: it is empty; name the key of the outcomes"));
+        }
         let day = |name: &str, text: &str| {
             text.parse::<Day>().map_err(|error| Error::invalid(format!("{name}: {error}")))
         };

@@ -45,3 +45,29 @@ impl Compacted {
             .with("until", until.collect::<BTreeMap<_, _>>())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use table::{Condition, sqlite::SqliteTable};
+
+    use super::*;
+
+    /// What a program stored, a later one must read.
+    #[tokio::test]
+    async fn the_item_of_version_1_stays_readable() {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let until =
+            [("2".to_owned(), Value::from("2026-06-08")), ("33".to_owned(), Value::from("2026-05-08"))];
+        let stored = Item::new(key::compacted(&workspace)).with("v", 1).with("until", BTreeMap::from(until));
+        let days = [(2, "2026-06-08"), (33, "2026-05-08")];
+        let compacted = Compacted { until: days.map(|(age, day)| (age, day.parse().unwrap())).into() };
+        assert_eq!(compacted.to_item(&workspace), stored);
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("t.db"), event::Clock::system()).unwrap();
+        assert_eq!(Compacted::load(&table, &workspace).await.unwrap(), Compacted::default());
+        table.put(stored.clone(), Condition::None).await.unwrap();
+        assert_eq!(Compacted::load(&table, &workspace).await.unwrap(), compacted);
+        table.put(stored.with("v", 2), Condition::None).await.unwrap();
+        assert!(Compacted::load(&table, &workspace).await.is_err());
+    }
+}

@@ -102,8 +102,7 @@ pub struct Content {
 /// Whether an evaluation may be written of a day whose events are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfGone {
-    /// No: it was computed of events. The write demands that the day is not marked, so whatever was deleted
-    /// while it was computed, it is refused.
+    /// No: it was computed of events. The write demands that the day is not marked, so whatever was deleted while it was computed, it is refused.
     Refused,
     /// No, and the write demands as well that no events were written again without their keys since this turn was read.
     RefusedAfter(Turn),
@@ -341,14 +340,13 @@ pub async fn write(
     };
     let head = Head { ver, applied, rows, place, splits };
     let (item, unchanged) = (head.to_item(at.key()), Condition::unchanged(before.ver));
-    let is_kept = || Write::Check(key::expired(at.workspace, at.day), Condition::Absent);
-    match of_gone {
+    let is_kept = Write::Check(key::expired(at.workspace, at.day), Condition::Absent);
+    let turn = if let OfGone::RefusedAfter(turn) = of_gone { Some(turn.check(at.workspace)) } else { None };
+    match of_gone == OfGone::Allowed {
         // One write alone: a transaction costs twice as many write units.
-        OfGone::Allowed => table.put(item, unchanged).await?,
-        OfGone::Refused => table.transact(vec![Write::Put(item, unchanged), is_kept()]).await?,
-        OfGone::RefusedAfter(turn) => {
-            let writes = vec![Write::Put(item, unchanged), is_kept(), turn.check(at.workspace)];
-            table.transact(writes).await?;
+        true => table.put(item, unchanged).await?,
+        false => {
+            table.transact([Write::Put(item, unchanged), is_kept].into_iter().chain(turn).collect()).await?
         }
     }
     match before.has_parts() || head.has_parts() {
@@ -367,8 +365,7 @@ async fn write_parts(table: &dyn Table, states: Vec<String>, key: impl Fn(u32) -
     Ok(())
 }
 
-/// Deletes the parts that no head names any more, and those whose writer came too late. Parts of a `ver`
-/// that is still to come stay: somebody is about to write the head that names them.
+/// Deletes the parts that no head names any more, and those whose writer came too late. Parts of a `ver` that is still to come stay: somebody is about to write the head that names them.
 ///
 /// # Errors
 /// Those of the table.

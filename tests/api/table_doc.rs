@@ -3,6 +3,7 @@
 
 mod erasure;
 mod review;
+mod stage;
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
@@ -23,7 +24,6 @@ use log::{
     key::{self, DecisionId, EntityId, LogId, PendingSegment, Scope, Trail},
     key_filter::{self, At, Head},
     pending::{self, Decision, Looked},
-    staged::{self, Stage, StagedUntil},
 };
 use serde_json::{Value as Json, json};
 use table::{
@@ -191,8 +191,9 @@ async fn cross(catalog: &Catalog, table: &dyn Table, workspace: &event::Id) {
 }
 
 /// How far projections were behind, where a digest is, and that it is to be posted.
-fn of_days(workspace: &event::Id) -> [(&'static str, Key); 3] {
+fn of_days(workspace: &event::Id) -> [(&'static str, Key); 4] {
     [
+        ("Up to which days small segments were merged, by the age of days", key::compacted(workspace)),
         ("How far projections were behind", key::lags(workspace)),
         ("What a digest said", key::digest(workspace, now().day(), "oncall")),
         ("That it is to be posted", key::digest_delivery(workspace, now().day(), "oncall")),
@@ -238,18 +239,6 @@ async fn measured_run(catalog: &Catalog, workspace: &event::Id) -> Run {
     noted.add(&metric.columns, Some((&log, 17)));
     catalog.record_metrics(workspace, noted).await.unwrap();
     run
-}
-
-/// The evaluation of a day at an age, and up to when such evaluations are kept.
-async fn keep_stage(table: &Arc<dyn Table>, workspace: &event::Id) {
-    let stage = Stage {
-        applied: [("p/00".to_owned(), 3), ("o/00".to_owned(), 2)].into(),
-        rows: Some(0),
-        left_out: [("o/00".to_owned(), 1)].into(),
-        states: vec![fold::Evaluation::default().to_state()],
-    };
-    staged::write(&**table, Turn::default(), (workspace, now().day(), 24), &stage).await.unwrap();
-    StagedUntil::write(&**table, workspace, None, now()).await.unwrap();
 }
 
 /// A filter of the keys of a day, and the key of its part.
@@ -326,7 +315,7 @@ async fn the_page_shows_what_is_stored() {
     let scope = grant(&catalog, &workspace, (&group, &user)).await;
     catalog.count(&model, "reviews", 3, Some("review-17")).await.unwrap();
     gate(&catalog, &model, &release).await;
-    keep_stage(&table, workspace.id()).await;
+    stage::keep(&table, workspace.id()).await;
     cross(&catalog, &*table, workspace.id()).await;
     let run = measured_run(&catalog, workspace.id()).await;
     let record = record();

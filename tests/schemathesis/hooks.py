@@ -209,6 +209,10 @@ def narrow_catalog(path, method, operation):
             for name in ("name", "from", "to"):
                 del properties[name]
             schema["required"] = ["rule"]
+        if path.endswith("/outcomes/resettle"):
+            # Days must be in their order.
+            for name in ("from", "to"):
+                del properties[name]
         if path.endswith("/promotion-gates") and method == "put":
             # JSON Schema cannot say that days, environments, a direction and a margin are of a gate.
             for name in [name for name in properties if name not in OF_GATES]:

@@ -1,5 +1,5 @@
 //! Keys are erased while events of them come: dated, without a date, corrected, taken back, over lanes that change, beside projectors that fold,
-//! evaluate, decide and build again, and die. Whoever carries an erasure out dies as well, and two do it at once.
+//! evaluate, decide and build again, and die. A worker that carries an erasure out dies as well, and two do it at once.
 //!
 //! The oracle (`naive`) knows every segment as it was appended, and applies the erasures to all of the past: the key becomes its surrogate,
 //! tags, features and texts go, and values where they are erased too. What is stored must be that, and so must every answer, as of now and as of any instant before.

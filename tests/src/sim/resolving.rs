@@ -296,7 +296,6 @@ pub(super) async fn judge(world: &World, table: &Arc<dyn Table>, judging: &mut J
             decided.extend(judges.into_iter().map(|(row, at)| ((segment.clone(), row), (at, as_of))));
         }
     }
-    let end = world.clock.now();
     let mut last = BTreeMap::<(String, i64, i64), usize>::new();
     for (segment, columns, row) in rows(Kind::Pending) {
         judging.came += 1;
@@ -309,7 +308,7 @@ pub(super) async fn judge(world: &World, table: &Arc<dyn Table>, judging: &mut J
         let of = (PendingSegment { log: segment.log.clone(), seq: segment.seq }, row as u32);
         let found = appended.remove(&label).unwrap_or_default();
         let Some((judged, as_of)) = decided.get(&of).copied() else {
-            let known = naive(&predicted, (&key, observed_at), end);
+            let known = naive(&predicted, (&key, observed_at), world.clock.now());
             if known.is_some() || !found.is_empty() {
                 judging.violations.push(format!("{label} waits, and is {found:?}; there is {known:?}"));
             }

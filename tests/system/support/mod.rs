@@ -13,6 +13,7 @@ use std::{
 
 use almanac::up;
 use event::Clock;
+use log::apart::Apart;
 use serde_json::Value;
 use table::{
     Table,
@@ -42,15 +43,16 @@ pub(crate) enum Store {
 }
 
 impl Store {
+    /// The table, as services see it.
     pub(crate) async fn open(&self) -> Arc<dyn Table> {
-        match self {
+        Apart::over(match self {
             Store::Sqlite(folder) => Arc::new(
                 SqliteTable::open(&folder.join("almanac.db"), Clock::system()).expect("the table opens"),
             ),
             Store::Dynamodb(config) => {
                 Arc::new(DynamoTable::connect(config.clone()).await.expect("the table is there"))
             }
-        }
+        })
     }
 
     fn args(&self) -> Vec<String> {

@@ -109,12 +109,14 @@ fn figures_are_right(service: &Service, requests: &Family) {
         r#"almanac_append_segment_bytes_total{kind="predictions"}"#,
         "almanac_http_request_bytes_total",
         "almanac_http_response_bytes_total",
-        "almanac_projector_decoded_bytes_total",
         "almanac_query_decoded_bytes_total",
         "process_start_time_seconds",
     ] {
         assert!(figure(series) > 0.0, "{series}");
     }
+    // What was handed over is not unpacked.
+    let handed = figure(r#"almanac_handover_segments_total{outcome="taken"}"#);
+    assert!(handed + figure("almanac_projector_decoded_bytes_total") > 0.0, "{handed}");
     assert_eq!(figure(r#"almanac_gate_requests_in_flight{size="small"}"#), 0.0);
     assert!(requests.labels["route"].contains("/v1/workspaces/{category}/{name}/predictions"));
     assert_eq!(requests.labels["status"], ["2xx", "4xx"].map(String::from).into());

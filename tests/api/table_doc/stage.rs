@@ -1,0 +1,27 @@
+//! What is kept of days when they had some ages.
+
+use std::sync::Arc;
+
+use event::Id;
+use log::{
+    compacted::Compacted,
+    erased::Turn,
+    staged::{self, Stage, StagedUntil},
+};
+use table::{Condition, Table};
+
+use super::now;
+
+/// The evaluation of a day at an age, and up to when such evaluations are kept and small segments were merged.
+pub(super) async fn keep(table: &Arc<dyn Table>, workspace: &Id) {
+    let stage = Stage {
+        applied: [("p/00".to_owned(), 3), ("o/00".to_owned(), 2)].into(),
+        rows: Some(0),
+        left_out: [("o/00".to_owned(), 1)].into(),
+        states: vec![fold::Evaluation::default().to_state()],
+    };
+    staged::write(&**table, Turn::default(), (workspace, now().day(), 24), &stage).await.unwrap();
+    StagedUntil::write(&**table, workspace, None, now()).await.unwrap();
+    let compacted = Compacted { until: [(2, now().day())].into() };
+    table.put(compacted.to_item(workspace), Condition::Absent).await.unwrap();
+}
