@@ -13,7 +13,6 @@ use std::{
 
 use almanac::up;
 use event::Clock;
-use log::apart::Apart;
 use serde_json::Value;
 use table::{
     Table,
@@ -43,9 +42,8 @@ pub(crate) enum Store {
 }
 
 impl Store {
-    /// The table, as services see it.
     pub(crate) async fn open(&self) -> Arc<dyn Table> {
-        Apart::over(match self {
+        log::apart::Apart::over(match self {
             Store::Sqlite(folder) => Arc::new(
                 SqliteTable::open(&folder.join("almanac.db"), Clock::system()).expect("the table opens"),
             ),
