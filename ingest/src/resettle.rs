@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use catalog::Workspace;
 use event::{
     Column, Columns, Day, Error, ErrorKind, Id, Kind, Result, Timestamp, Values, Window,
-    fields::{REASON, WITHDRAWN},
+    fields::{MAX_KEY_BYTES, REASON, WITHDRAWN},
     lane::lane_of,
 };
 use log::{
@@ -56,8 +56,9 @@ impl Resettling {
         (from, to): (Option<&str>, Option<&str>),
         now: Timestamp,
     ) -> Result<Self> {
-        if key.is_empty() {
-            return Err(Error::invalid("key: it is empty; name the key of the outcomes"));
+        if !(1..=MAX_KEY_BYTES).contains(&key.len()) {
+            let what = format!("key: it has {} bytes; a key of outcomes has 1 to {MAX_KEY_BYTES}", key.len());
+            return Err(Error::invalid(what));
         }
         let day = |name: &str, text: &str| {
             text.parse::<Day>().map_err(|error| Error::invalid(format!("{name}: {error}")))

@@ -39,7 +39,7 @@ struct Tables {
 }
 
 /// Lanes with some segments, of which some are merged and have own items yet up to some number.
-async fn tables(lanes: &[(u8, u64, Vec<(u64, u64, u64)>)]) -> Tables {
+async fn tables(lanes: &[Lane]) -> Tables {
     let folder = tempfile::tempdir().unwrap();
     let open = |name: &str| SqliteTable::open(&folder.path().join(name), Clock::system()).unwrap();
     let (merged, plain) = (Arc::new(open("merged")), open("plain"));

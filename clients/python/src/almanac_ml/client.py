@@ -322,7 +322,7 @@ class Workspace:
     def outcome_history(
         self, key: str, since: Optional[Day] = None, until: Optional[Day] = None
     ) -> List[Dict[str, Any]]:
-        """What was believed of a key and when: its outcomes in the order in which they were appended, and how each stands today."""
+        """What was believed of a key and when: its outcomes in the order of the log, and how each stands today."""
         params = {"key": key, "from": since and _day(since), "to": until and _day(until)}
         asked = {name: str(value) for name, value in params.items() if value is not None}
         answer = self.client.transport.request("GET", self._url("outcomes/history"), params=asked).json()
@@ -1064,8 +1064,8 @@ class Workspace:
         """Takes keys out of all that is stored of the workspace, for good, and has events of them refused from now on.
 
         A projector carries it out; ``erasures`` tells how far it is. Scores, labels and values of the events stay,
-        under surrogates by chance; their tags, features and texts go. With ``values`` scores, labels and values go too, and
-        figures are made again without them. The reason stays: it must not have a key in it.
+        under surrogates by chance; their tags, features and texts go. With ``values`` scores, labels and values go
+        too, and figures are made again without them. The reason stays: it must not have a key in it.
         """
         body = {"keys": list(keys), "reason": reason, "values": values or None}
         begun: Dict[str, Any] = self._post(self._url("erasures"), body).json()

@@ -1,6 +1,6 @@
 //! Ingest services and a projector on a table whose partitions throttle as those of DynamoDB do, in virtual time.
 //!
-//! Everything above the table is the real code; [`partitions`] is the model. Clients send batches at a pace, each the next one when the
+//! Everything above the table is the real code; `partitions` is the model. Clients send batches at a pace, each the next one when the
 //! last one is stored or given up, so what is stored a second is what the table lets through.
 
 mod partitions;
