@@ -140,6 +140,38 @@ mod tests {
         assert_eq!(DueDigest::of(&webhook(None), at("2013-06-02T07:00:00Z")), None);
     }
 
+    /// Somebody looks every few minutes while clocks change: each day is told of once and in order, and none is left out but where
+    /// clocks move over midnight by UTC.
+    #[test]
+    fn no_day_is_told_of_twice_whatever_clocks_do() {
+        let text = |text: &str| Some(text.to_owned());
+        for (zone, digest, most_left_out) in [
+            ("Europe/Berlin", "07:00", 0),
+            ("Europe/Berlin", "02:30", 0),
+            ("Europe/London", "00:30", 1),
+            ("Pacific/Auckland", "23:59", 0),
+            ("America/New_York", "20:00", 1),
+            ("Pacific/Apia", "12:00", 1),
+        ] {
+            let webhook = Webhook { digest: text(digest), time_zone: text(zone), ..Webhook::default() };
+            let (mut now, end) = (at("2013-01-01T00:00:00Z"), at("2014-01-01T00:00:00Z"));
+            let mut told = Vec::new();
+            while now < end {
+                told.extend(DueDigest::of(&webhook, now).map(|due| due.day));
+                now = now.plus_seconds(7 * 60);
+            }
+            assert!(told.is_sorted(), "{zone} {digest}");
+            told.dedup();
+            let (first, last) = (told[0].number(), told[told.len() - 1].number());
+            let left_out = (last - first + 1) as usize - told.len();
+            assert!(
+                left_out <= most_left_out && told.len() > 360,
+                "{zone} {digest}: {left_out} of {}",
+                told.len()
+            );
+        }
+    }
+
     #[test]
     fn a_digest_is_due_by_the_clocks_of_its_time_zone() {
         let due = |zone: &str, digest: &str, now: &str| {
