@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     body::Body,
-    extract::{State, rejection::QueryRejection},
+    extract::State,
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -18,7 +18,12 @@ use web::{
     parameter, schema,
 };
 
-use super::{api, body::HeldBody, content_type, said};
+use super::{
+    api,
+    asked::{Asked, asked},
+    body::HeldBody,
+    content_type, said,
+};
 use crate::{
     Query,
     audit::{AuditRequest, AuditWords, MAX_ROWS, NAME, columns, request::DEFAULT_ROWS},
@@ -79,12 +84,10 @@ struct Parameters {
     format: Option<String>,
 }
 
-type Asked = Result<axum::extract::Query<Parameters>, QueryRejection>;
-
 async fn of_workspace(
     State(query): State<Arc<Query>>,
     InPath(workspace): InPath,
-    parameters: Asked,
+    parameters: Asked<Parameters>,
 ) -> Response {
     let mut context = RequestContext::kind(NAME);
     let answer = async {
@@ -97,14 +100,9 @@ async fn of_workspace(
     context.with(answer)
 }
 
-async fn of_server(State(query): State<Arc<Query>>, parameters: Asked) -> Response {
+async fn of_server(State(query): State<Arc<Query>>, parameters: Asked<Parameters>) -> Response {
     let answer = async { page(&query, &Trail::Server, &asked(parameters)?).await };
     RequestContext::kind(NAME).with(answer.await)
-}
-
-fn asked(parameters: Asked) -> Result<Parameters, Problem> {
-    let asked = parameters.map(|axum::extract::Query(parameters)| parameters);
-    asked.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))
 }
 
 async fn page(query: &Query, trail: &Trail, asked: &Parameters) -> Result<Response, Problem> {

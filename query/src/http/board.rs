@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{State, rejection::QueryRejection},
+    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -19,7 +19,10 @@ use web::{
     parameter, schema,
 };
 
-use super::api::ALWAYS;
+use super::{
+    api::ALWAYS,
+    asked::{Asked, asked},
+};
 use crate::{BoardWords, Place, Query};
 
 const JSON: &str = "application/json";
@@ -64,8 +67,6 @@ impl Words {
         }
     }
 }
-
-pub(super) type Asked = Result<axum::extract::Query<Words>, QueryRejection>;
 
 /// The figures by which releases can be ranked.
 pub(super) fn figures() -> RefOr<Schema> {
@@ -132,10 +133,9 @@ pub(super) fn operation(named: Named) -> Operation {
 pub(super) async fn leaderboard(
     State(query): State<Arc<Query>>,
     InPath(workspace): InPath,
-    words: Asked,
+    words: Asked<Words>,
 ) -> Result<Response, Problem> {
-    let axum::extract::Query(words) =
-        words.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
+    let words = asked(words)?;
     let day = words.day.as_deref().map(str::parse::<Day>).transpose()?;
     let limit = words.limit.unwrap_or(PLACES);
     let window = words.window()?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     body::Body,
-    extract::{State, rejection::QueryRejection},
+    extract::State,
     http::{HeaderName, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -20,7 +20,12 @@ use web::{
     parameter, schema,
 };
 
-use super::{api, body::HeldBody, content_type, said};
+use super::{
+    api,
+    asked::{Asked, asked},
+    body::HeldBody,
+    content_type, said,
+};
 use crate::{
     Query, Words,
     follow::{DEFAULT_ROWS, Follow, FollowWords, MAX_ROWS, MAX_WAIT_SECONDS, NAME},
@@ -150,14 +155,12 @@ impl Parameters {
     }
 }
 
-type Asked = Result<axum::extract::Query<Parameters>, QueryRejection>;
-
 async fn answer(
     kind: Kind,
     method: Method,
     State(query): State<Arc<Query>>,
     workspace: String,
-    parameters: Asked,
+    parameters: Asked<Parameters>,
 ) -> Response {
     let mut context = RequestContext::kind(NAME);
     let answer = read(kind, method, &query, &workspace, parameters, &mut context).await;
@@ -169,11 +172,10 @@ async fn read(
     method: Method,
     query: &Query,
     workspace: &str,
-    parameters: Asked,
+    parameters: Asked<Parameters>,
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
-    let axum::extract::Query(parameters) =
-        parameters.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
+    let parameters = asked(parameters)?;
     let format = Format::parse(parameters.format.as_deref().unwrap_or(Format::Ndjson.name()))?;
     let mut follow = Follow::parse(kind, &parameters.words())?;
     if parameters.after.is_some() && parameters.consumer.is_some() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{State, rejection::QueryRejection},
+    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -17,7 +17,10 @@ use web::{
     parameter, schema,
 };
 
-use super::api::ALWAYS;
+use super::{
+    api::ALWAYS,
+    asked::{Asked, asked},
+};
 use crate::{HistoryWords, PastOutcome, PastStanding, Query, pending::HISTORY_DAYS};
 
 const JSON: &str = "application/json";
@@ -93,9 +96,11 @@ struct Parameters {
     to: Option<String>,
 }
 
-type Asked = Result<axum::extract::Query<Parameters>, QueryRejection>;
-
-async fn history(State(query): State<Arc<Query>>, InPath(workspace): InPath, parameters: Asked) -> Response {
+async fn history(
+    State(query): State<Arc<Query>>,
+    InPath(workspace): InPath,
+    parameters: Asked<Parameters>,
+) -> Response {
     let mut context = RequestContext::kind(crate::pending::NAME);
     let answer = read(&query, &workspace, parameters, &mut context).await;
     context.with(answer)
@@ -104,11 +109,10 @@ async fn history(State(query): State<Arc<Query>>, InPath(workspace): InPath, par
 async fn read(
     query: &Query,
     workspace: &str,
-    parameters: Asked,
+    parameters: Asked<Parameters>,
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
-    let asked =
-        parameters.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?.0;
+    let asked = asked(parameters)?;
     let words = HistoryWords { key: &asked.key, from: asked.from.as_deref(), to: asked.to.as_deref() };
     let workspace = query.catalog().workspace(workspace).await?;
     context.workspace = Some(workspace.id().clone());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     body::Body,
-    extract::{State, rejection::QueryRejection},
+    extract::State,
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -17,7 +17,12 @@ use web::{
     parameter, schema,
 };
 
-use super::{api, body::HeldBody, content_type};
+use super::{
+    api,
+    asked::{Asked, asked},
+    body::HeldBody,
+    content_type,
+};
 use crate::{
     Query,
     lineage::{DEFAULT_NAMESPACE, LineageFormat, LineageRequest, LineageWords, NAME, columns},
@@ -93,9 +98,11 @@ struct Parameters {
     namespace: Option<String>,
 }
 
-type Asked = Result<axum::extract::Query<Parameters>, QueryRejection>;
-
-async fn answer(State(query): State<Arc<Query>>, InPath(workspace): InPath, parameters: Asked) -> Response {
+async fn answer(
+    State(query): State<Arc<Query>>,
+    InPath(workspace): InPath,
+    parameters: Asked<Parameters>,
+) -> Response {
     let mut context = RequestContext::kind(NAME);
     let answer = read(&query, &workspace, parameters, &mut context).await;
     context.with(answer)
@@ -104,11 +111,10 @@ async fn answer(State(query): State<Arc<Query>>, InPath(workspace): InPath, para
 async fn read(
     query: &Query,
     workspace: &str,
-    parameters: Asked,
+    parameters: Asked<Parameters>,
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
-    let asked =
-        parameters.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?.0;
+    let asked = asked(parameters)?;
     let words = LineageWords {
         source: asked.source.as_deref(),
         release: asked.release.as_deref(),

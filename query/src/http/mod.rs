@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     body::Body,
-    extract::{DefaultBodyLimit, State, rejection::QueryRejection},
+    extract::{DefaultBodyLimit, State},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -14,6 +14,7 @@ use serde::Deserialize;
 use web::{Demand, InPath, Named, Problem, RequestContext, Routes};
 
 mod api;
+mod asked;
 mod audit;
 mod board;
 mod body;
@@ -36,6 +37,7 @@ use crate::{
     output::{self, Format},
     request::{Last, Request, What, Words},
 };
+use asked::{Asked, asked};
 
 /// The routes of the query service. A workspace is named by its path in two segments, or by its id.
 pub fn routes(query: Arc<Query>) -> Routes {
@@ -152,14 +154,12 @@ impl Parameters {
     }
 }
 
-type Asked = Result<axum::extract::Query<Parameters>, QueryRejection>;
-
 async fn answer(
     what: What,
     method: Method,
     State(query): State<Arc<Query>>,
     workspace: String,
-    parameters: Asked,
+    parameters: Asked<Parameters>,
 ) -> Response {
     let mut context = RequestContext::kind(what.name());
     let answer = read_or_explain(what, method, &query, &workspace, parameters, &mut context).await;
@@ -171,11 +171,10 @@ async fn read_or_explain(
     method: Method,
     query: &Query,
     workspace: &str,
-    parameters: Asked,
+    parameters: Asked<Parameters>,
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
-    let axum::extract::Query(parameters) =
-        parameters.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
+    let parameters = asked(parameters)?;
     if parameters.explain != Some(true) {
         return read(what, &method, query, workspace, &parameters, context).await;
     }

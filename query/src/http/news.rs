@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use axum::{
     body::Body,
-    extract::{State, rejection::QueryRejection},
+    extract::State,
     http::{HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -25,7 +25,10 @@ use web::{
     parameter, schema,
 };
 
-use super::api::ALWAYS;
+use super::{
+    api::ALWAYS,
+    asked::{Asked, asked},
+};
 use crate::Query;
 
 /// What it is called in paths and metrics.
@@ -82,7 +85,7 @@ async fn tell(
     method: Method,
     State(query): State<Arc<Query>>,
     InPath(workspace): InPath,
-    parameters: Result<axum::extract::Query<Parameters>, QueryRejection>,
+    parameters: Asked<Parameters>,
 ) -> Response {
     let mut context = RequestContext::kind(NAME);
     let told = begin(&method, query, &workspace, parameters, &mut context).await;
@@ -93,11 +96,10 @@ async fn begin(
     method: &Method,
     query: Arc<Query>,
     workspace: &str,
-    parameters: Result<axum::extract::Query<Parameters>, QueryRejection>,
+    parameters: Asked<Parameters>,
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
-    let axum::extract::Query(parameters) =
-        parameters.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
+    let parameters = asked(parameters)?;
     let seconds = parameters.seconds.unwrap_or(SECONDS);
     if !(1..=SECONDS).contains(&seconds) {
         let detail = format!("seconds: from 1 to {SECONDS}, not {seconds}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{State, rejection::QueryRejection},
+    extract::State,
     http::StatusCode,
     response::{IntoResponse, Response},
 };
@@ -17,7 +17,10 @@ use web::{
     parameter, schema,
 };
 
-use super::api::ALWAYS;
+use super::{
+    api::ALWAYS,
+    asked::{Asked, asked},
+};
 use crate::{
     PendingOutcome, PendingRequest, PendingState, PendingWords, Query,
     pending::{DAYS, DEFAULT_ROWS, MAX_ROWS, NAME, PLACE_PATTERN},
@@ -122,9 +125,11 @@ struct Parameters {
     after: Option<String>,
 }
 
-type Asked = Result<axum::extract::Query<Parameters>, QueryRejection>;
-
-async fn page(State(query): State<Arc<Query>>, InPath(workspace): InPath, parameters: Asked) -> Response {
+async fn page(
+    State(query): State<Arc<Query>>,
+    InPath(workspace): InPath,
+    parameters: Asked<Parameters>,
+) -> Response {
     let mut context = RequestContext::kind(NAME);
     let answer = read(&query, &workspace, parameters, &mut context).await;
     context.with(answer)
@@ -133,11 +138,10 @@ async fn page(State(query): State<Arc<Query>>, InPath(workspace): InPath, parame
 async fn read(
     query: &Query,
     workspace: &str,
-    parameters: Asked,
+    parameters: Asked<Parameters>,
     context: &mut RequestContext,
 ) -> Result<Response, Problem> {
-    let asked =
-        parameters.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?.0;
+    let asked = asked(parameters)?;
     let words = PendingWords {
         key: asked.key.as_deref(),
         state: asked.state.as_deref(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{State, rejection::QueryRejection},
+    extract::State,
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
@@ -21,7 +21,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{Demand, InPath, Named, Problem, Routes, Whole, json_object};
 
-use super::said;
+use super::{
+    asked::{Asked, asked},
+    said,
+};
 use crate::Query;
 
 /// How many predictions are picked, unless it is said.
@@ -176,13 +179,6 @@ struct One {
 struct Days {
     from: Option<String>,
     to: Option<String>,
-}
-
-type Asked<T> = Result<axum::extract::Query<T>, QueryRejection>;
-
-fn asked<T>(asked: Asked<T>) -> Result<T, Problem> {
-    let asked = asked.map(|axum::extract::Query(asked)| asked);
-    asked.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))
 }
 
 async fn list(
