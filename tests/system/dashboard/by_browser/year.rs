@@ -52,10 +52,11 @@ fn a_year_of_twenty_releases_is_shown() {
     let service = Running::start(&place, &[], &[]);
     let browser = Browser::start();
     browser.resize(1360, 1000);
-    browser.open(&format!(
+    let url = format!(
         "http://{}/#/w/credit/prod/figures?from=2025-01-01&to=2025-12-31&figure=accuracy",
         service.address()
-    ));
+    );
+    browser.open(&url);
     shown(&browser, "Figures");
     let lines =
         "return new Set([...document.querySelectorAll('.legend bdi')].map((one) => one.textContent)).size";
@@ -65,4 +66,30 @@ fn a_year_of_twenty_releases_is_shown() {
     let more = "return document.querySelector('.more')?.textContent";
     assert_eq!(browser.run(more, &[]), format!("Show all {} rows", DAYS * RELEASES));
     assert_eq!(browser.console(), [""; 0]);
+    if std::env::var_os("ALMANAC_FIRST_PAINT").is_some() {
+        tell_paints(&browser, &url);
+    }
+}
+
+/// Prints after how many milliseconds the page was painted with all its lines, from the beginning of its navigation on.
+/// A figure says something of a release build (`ALMANAC_BINARY`) on a machine that does nothing else.
+fn tell_paints(browser: &Browser, url: &str) {
+    // What a frame shows is painted before a task that the frame itself asked for.
+    let painted = "const done = arguments[0]; const look = () => {
+        const whole = !document.getElementById('main').hasAttribute('aria-busy') && document.querySelector('.stage path.line');
+        requestAnimationFrame(whole ? () => setTimeout(() => done(performance.now())) : look);
+    }; look();";
+    let mut times: Vec<f64> = (0..11)
+        .map(|_| {
+            browser.open("about:blank");
+            browser.open(url);
+            browser.run_until_done(painted, &[]).as_f64().unwrap()
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    let [least, median, most] = [times[0], times[times.len() / 2], times[times.len() - 1]];
+    println!(
+        "first paint of {DAYS} days of {RELEASES} releases: {median:.0} ms ({least:.0} to {most:.0}, {} times)",
+        times.len()
+    );
 }
