@@ -29,9 +29,11 @@ const fn goal(line: &'static str, bound: Bound) -> Goal {
 /// All goals.
 pub const GOALS: &[Goal] = &[
     goal("ndjson/sqlite", Bound::RatioAtLeast(6.0)),
+    goal("ndjson/chdb", Bound::RatioAtLeast(2.0)),
     goal("ndjson/mlflow", Bound::RatioAtLeast(300.0)),
     goal("columns/sqlite", Bound::RatioAtLeast(6.5)),
     goal("arrow/sqlite", Bound::RatioAtLeast(8.0)),
+    goal("arrow/chdb", Bound::RatioAtLeast(1.5)),
     goal("single/mlflow", Bound::RatioAtLeast(200.0)),
     goal("single/mlflow", Bound::AtLeast(25_000.0)),
     goal("single/p99", Bound::AtMost(15.0)),

@@ -1,6 +1,6 @@
-//! The other formats over HTTP, beside NDJSON and rows of SQLite: the same rows in batches of the same size.
+//! The other formats over HTTP, beside NDJSON, rows of SQLite and embedded ClickHouse: the same rows in batches of the same size.
 
-use super::ndjson::{MAX_ROWS, SQLITE, send, sqlite};
+use super::ndjson::{MAX_ROWS, SQLITE, chdb, send, sqlite};
 use crate::{
     context::{CONNECTIONS, Context},
     line::Line,
@@ -19,10 +19,12 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
         side("columnar JSON", &columns),
         side("Arrow", &arrow),
         Side::new("SQLite", || sqlite(context, rows)),
+        Side::new("chDB", || chdb(context, rows, "arrow")),
     ];
     let found = interleave(context.rounds, sides);
     let rate = ("rows/s", "rows_per_s");
-    let peers = [("Almanac: NDJSON", &found[0]), (SQLITE, &found[3])];
+    let peers =
+        [("Almanac: NDJSON", &found[0]), (SQLITE, &found[3]), ("chDB, MergeTree, Arrow, fsync", &found[4])];
     let line = |id, work, at: usize, peer: usize| Line::of(id, work, rate, &found[at], peers[peer]);
     let works = ["columnar JSON over HTTP to durable", "Arrow IPC stream over HTTP to durable"];
     Ok(vec![
@@ -30,5 +32,6 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
         line("columns/sqlite", works[0], 1, 1),
         line("arrow/ndjson", works[1], 2, 0),
         line("arrow/sqlite", works[1], 2, 1),
+        line("arrow/chdb", works[1], 2, 2),
     ])
 }

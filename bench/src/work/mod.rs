@@ -45,8 +45,16 @@ const fn benchmark(
 
 /// All benchmarks, in the order of the report.
 pub const ALL: &[Benchmark] = &[
-    benchmark("ndjson", "NDJSON over HTTP to durable, beside SQLite rows and MLflow log_batch", ndjson::run),
-    benchmark("formats", "columnar JSON and Arrow over HTTP, beside NDJSON and SQLite rows", formats::run),
+    benchmark(
+        "ndjson",
+        "NDJSON over HTTP to durable, beside SQLite rows, chDB and MLflow log_batch",
+        ndjson::run,
+    ),
+    benchmark(
+        "formats",
+        "columnar JSON and Arrow over HTTP, beside NDJSON, SQLite rows and chDB",
+        formats::run,
+    ),
     benchmark("handover", "NDJSON until projected, beside a projector that reads the log", handover::run),
     benchmark("single", "single events on 64 connections, beside MLflow log_metric", single::run),
     benchmark("door", "MLflow's client through Almanac's door, beside MLflow's own server", door::run),

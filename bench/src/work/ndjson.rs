@@ -58,16 +58,18 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
         vec![
             Side::new("Almanac", || send(context, &requests, CONNECTIONS)),
             Side::new("SQLite", || sqlite(context, sent)),
+            Side::new("chDB", || chdb(context, sent, "ndjson")),
             Side::new("MLflow log_batch", || mlflow(context, "batch", rows.min(MLFLOW_ROWS))),
         ],
     );
-    let [almanac, sqlite, mlflow] = &found[..] else { return Ok(Vec::new()) };
+    let [almanac, sqlite, chdb, mlflow] = &found[..] else { return Ok(Vec::new()) };
     // A day of few rows fills no batch.
     let batch = context.data.rows_of(0).min(BATCH_ROWS);
     let work = format!("NDJSON over HTTP to durable, batches of {batch}, {CONNECTIONS} connections");
     let rate = ("rows/s", "rows_per_s");
     Ok(vec![
         Line::of("ndjson/sqlite", &work, rate, almanac, (SQLITE, sqlite)),
+        Line::of("ndjson/chdb", &work, rate, almanac, ("chDB, MergeTree, NDJSON, fsync", chdb)),
         Line::of("ndjson/mlflow", &work, rate, almanac, ("MLflow log_batch of 1,000", mlflow)),
         Line::alone("ndjson/p99", "the same: p99 of a batch", "ms", almanac.samples("p99_ms")),
         Line::alone(
@@ -94,6 +96,14 @@ pub(super) fn sqlite(context: &Context, rows: usize) -> anyhow::Result<Readings>
     let folder = context.place.fresh("sqlite")?;
     let args = [&inputs, &*folder.to_string_lossy(), &rows.to_string()];
     peer::run(&context.place, "sqlite_insert.py", &args)
+}
+
+/// Inserts rows of a form into a new database of embedded ClickHouse.
+pub(super) fn chdb(context: &Context, rows: usize, form: &str) -> anyhow::Result<Readings> {
+    let inputs = context.inputs()?.to_string_lossy().into_owned();
+    let folder = context.place.fresh("chdb")?;
+    let args = [&inputs, &*folder.to_string_lossy(), &rows.to_string(), form];
+    peer::run(&context.place, "chdb_insert.py", &args)
 }
 
 /// MLflow: a new server and database, and a client of its own in `mode` logging `rows` metrics.
