@@ -44,6 +44,17 @@ function dayTicks(low, high, most) {
 
 const line = (points) => points.map(([x, y], at) => `${at ? 'L' : 'M'}${x.toFixed(1)} ${y.toFixed(1)}`).join('');
 
+/** The most pixels along a line by which its dashes are placed. */
+const DASHED = 3000;
+
+/** The length by which dashes are placed along a line; `null`, when it is its own. Dashes of a longer line are longer: a browser takes
+ *  a second to paint many thousands of them. */
+function dashedAs(places) {
+  let length = 0;
+  for (let at = 1; at < places.length; at += 1) length += Math.hypot(places[at][0] - places[at - 1][0], places[at][1] - places[at - 1][1]);
+  return length > DASHED ? DASHED : null;
+}
+
 /** The pieces of a series between its gaps. */
 function pieces(points) {
   const all = [[]];
@@ -118,7 +129,7 @@ function drawn(options, scale, size) {
     const kind = colour(one.colour ?? at);
     for (const piece of pieces(one.points)) {
       const places = piece.map((point) => [scale.x(point.x), scale.y(point.y)]);
-      if (places.length > 1) parts.push(s('path', { class: `line ${one.dashed ? 'dashed' : ''} ${kind}`, d: line(places) }));
+      if (places.length > 1) parts.push(s('path', { class: `line ${one.dashed ? 'dashed' : ''} ${kind}`, d: line(places), pathLength: dashedAs(places) }));
       const dots = (options.dots && !one.dashed) || places.length === 1;
       piece.forEach((point, n) => {
         if (dots || point.hollow) parts.push(s('circle', { class: `dot ${point.hollow ? 'hollow' : ''} ${kind}`, cx: places[n][0], cy: places[n][1], r: 3 }));

@@ -63,6 +63,9 @@ fn a_year_of_twenty_releases_is_shown() {
     assert_eq!(browser.run(lines, &[]), RELEASES);
     let points = "return [...document.querySelectorAll('.stage path.line')].map((one) => one.getAttribute('d').split(/[ML]/).length - 1).reduce((a, b) => a + b, 0)";
     assert_eq!(browser.run(points, &[]), DAYS * RELEASES, "every day of every release");
+    // A browser paints thousands of dashes in seconds.
+    let dashed = "return Math.max(...[...document.querySelectorAll('.stage path.line')].map((one) => one.pathLength.baseVal || one.getTotalLength()))";
+    assert!(browser.run(dashed, &[]).as_f64().unwrap() <= 3_000.0);
     let more = "return document.querySelector('.more')?.textContent";
     assert_eq!(browser.run(more, &[]), format!("Show all {} rows", DAYS * RELEASES));
     assert_eq!(browser.console(), [""; 0]);
