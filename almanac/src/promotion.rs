@@ -1,13 +1,13 @@
-//! Promotion gates where ingest and query meet: ingest asks them, query reads the figures that they judge by; and
-//! `almanac release approve`.
+//! Where ingest and query meet: ingest asks promotion gates and serves arenas, query reads the figures and the predictions that they
+//! need; and `almanac release approve`.
 
 use std::sync::Arc;
 
-use catalog::{Measured, ToMeasure, http::approval_json};
+use catalog::{Measured, ToMeasure, Workspace, http::approval_json};
 use clap::Args;
 use event::{Clock, Id, Result};
 use futures::future::BoxFuture;
-use ingest::{Ingest, Measure};
+use ingest::{Ingest, Reader};
 use log::key::EntityKind;
 use query::Query;
 use table::Table;
@@ -19,20 +19,24 @@ use crate::{
     shown::{Shown, show},
 };
 
-/// Reads figures for promotion gates by queries.
+/// Reads the log for ingest by queries.
 #[derive(Debug)]
 pub(crate) struct ByQuery(pub(crate) Arc<Query>);
 
-impl Measure for ByQuery {
+impl Reader for ByQuery {
     fn measure<'a>(&'a self, workspace: &'a Id, of: &'a ToMeasure) -> BoxFuture<'a, Result<Measured>> {
         Box::pin(self.0.measure_promotion(workspace, of))
     }
+
+    fn pick_pairs<'a>(&'a self, workspace: &'a Workspace, arena: &'a str) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move { self.0.refresh_arena(workspace, arena, None).await.map(drop) })
+    }
 }
 
-/// The append service of a command, which can judge promotions.
+/// The append service of a command, which reads the log where it has to.
 pub(crate) fn ingest(table: Arc<dyn Table>, clock: Clock) -> Ingest {
     let query = Query::new(Arc::clone(&table), clock.clone());
-    Ingest::new(table, clock).measuring_by(Arc::new(ByQuery(Arc::new(query))))
+    Ingest::new(table, clock).reading_by(Arc::new(ByQuery(Arc::new(query))))
 }
 
 /// An approval.

@@ -17,7 +17,7 @@ use table::Table;
 use crate::{
     config::Config,
     named::InWorkspace,
-    open,
+    open, promotion,
     shown::{ShowFormat, show, show_one},
 };
 
@@ -288,7 +288,7 @@ pub(crate) async fn next(
     reviewer: &str,
     shows_link: bool,
 ) -> anyhow::Result<()> {
-    let ingest = Ingest::new(table, Clock::system());
+    let ingest = promotion::ingest(table, Clock::system());
     let (workspace, review) = args.one.of(ingest.catalog()).await?;
     let Some(served) = ingest.next_of((&workspace, &review), (reviewer, args.lease)).await? else {
         println!("nothing is left of the review {} for {reviewer}", review.name);

@@ -289,7 +289,7 @@ impl Services {
         let snapshots = has(Role::Ingest).then(|| query.clone().unwrap_or_else(reader));
         let ingest = snapshots.clone().map(|reader| {
             let ingest = Ingest::new(Belled::over(Arc::clone(&table), bell.clone()), clock());
-            let ingest = ingest.measuring_by(Arc::new(ByQuery(reader))).handing_over(handover.clone());
+            let ingest = ingest.reading_by(Arc::new(ByQuery(reader))).handing_over(handover.clone());
             Arc::new(ingest.sampling_features(options.features).taking_bodies_within(options.times.body))
         });
         Self {

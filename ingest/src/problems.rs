@@ -9,6 +9,7 @@ use crate::{
     batch::{Batch, RowIssue},
     defining,
     promotion::Gates,
+    reviews::forged_votes,
     service::Ingest,
 };
 
@@ -51,6 +52,7 @@ impl Ingest {
                 let mut issues = self.expired_days(workspace.id(), batch).await?;
                 issues.extend(self.unknown_releases(workspace.id(), batch).await?);
                 issues.extend(self.unknown_runs(workspace.id(), batch).await?);
+                issues.extend(forged_votes(batch));
                 issues
             }
         };

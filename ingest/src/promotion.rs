@@ -4,29 +4,19 @@
 //! events that are posted or imported. A gate is not asked where it has nothing to decide: the release is live already, the
 //! event is one that is recorded, or it puts back a release that was live in the environment before.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Debug,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::{
     Action, Effect, Evidence, FailedGate, Measured, PromotionGates, ReleaseChange, ToMeasure, Workspace,
     WorkspacePage,
 };
 use event::{Error, Id, Kind, Result, Timestamp};
-use futures::future::BoxFuture;
 
 use crate::{
     Ingest, SubmitError,
     batch::{Batch, RowIssue},
     limits::{MAX_GATED, MAX_NOTE_BYTES},
 };
-
-/// What reads the figures by which gates judge a release: a service that knows evaluations, as this room does not.
-pub trait Measure: Debug + Send + Sync {
-    /// Reads them.
-    fn measure<'a>(&'a self, workspace: &'a Id, of: &'a ToMeasure) -> BoxFuture<'a, Result<Measured>>;
-}
 
 /// Whether promotion gates are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,7 +161,7 @@ impl Ingest {
         if !gates.need_figures() {
             return Ok(Measured::default());
         }
-        let measure = self.measure.as_ref().ok_or_else(|| {
+        let reader = self.reader.as_ref().ok_or_else(|| {
             Error::conflict(format!(
                 "`{release}` may not be live: this service reads no figures, which its gates ask for"
             ))
@@ -183,7 +173,7 @@ impl Ingest {
             figure: gates.champion.as_ref().map(|of| of.metric.metric.clone()),
             is_of_completeness: gates.completeness.is_some(),
         };
-        measure.measure(workspace, &of).await
+        reader.measure(workspace, &of).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use catalog::{
     ARENA_METRIC, AnsweredBy, Review, ReviewAnswer, ReviewItem, ReviewLink, ReviewPolicy, ReviewStanding,
-    Served, Verdict, Vote,
+    Served, Verdict, Vote, Workspace,
 };
 use event::{Day, Error, ErrorKind, Id, Kind, Result, Timestamp, Values, Window, surrogate::is_surrogate};
 use log::{
@@ -15,7 +15,10 @@ use log::{
 use serde_json::{Value, json};
 use table::Policy;
 
-use crate::{Batch, Ingest, SubmitError, json::read_json_array};
+use crate::{Batch, Ingest, SubmitError, batch::RowIssue, json::read_json_array};
+
+/// For how many seconds an arena is not looked at again for pairs that it lacks.
+pub(crate) const PAIRS_SECONDS: i64 = 300;
 
 /// An answer that was decided.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,6 +111,18 @@ fn check_said(review: &Review, verdict: &Verdict) -> Result<()> {
     }
 }
 
+/// The rows of a batch of somebody else that would be votes.
+pub(crate) fn forged_votes(batch: &Batch) -> Vec<RowIssue> {
+    let names = batch.columns.column("name").filter(|_| batch.kind == Kind::Metrics);
+    let issue = |row| {
+        let name = names?.text(row).filter(|name| name.starts_with(ARENA_METRIC))?;
+        let why =
+            format!("`{name}` begins with `{ARENA_METRIC}`, as votes in arenas do; choose another name");
+        Some((row, "name", why))
+    };
+    (0..batch.rows()).filter_map(issue).collect()
+}
+
 impl Ingest {
     /// The review that an item belongs to.
     ///
@@ -123,7 +138,8 @@ impl Ingest {
         }
     }
 
-    /// The item that a reviewer is to judge next, for so many seconds; see [`catalog::Catalog::serve`].
+    /// The item that a reviewer is to judge next, for so many seconds; see [`catalog::Catalog::serve`]. An arena that lacks a pair of live
+    /// releases gets it first.
     ///
     /// # Errors
     /// `Conflict`, when the workspace is being deleted; those of [`catalog::Catalog::serve`].
@@ -132,8 +148,10 @@ impl Ingest {
         (workspace, review): (&Id, &Review),
         (reviewer, seconds): (&str, i64),
     ) -> Result<Option<Served>> {
-        self.workspace(workspace.as_str()).await?.check_open()?;
+        let at = self.workspace(workspace.as_str()).await?;
+        at.check_open()?;
         let now = self.clock().now();
+        self.pick_pairs(&at, review, now).await;
         // An arena that was refreshed has items of later days too.
         let last = review
             .spec
@@ -143,6 +161,26 @@ impl Ingest {
         let kept = self.catalog().kept(workspace, Window::new(review.spec.window.from(), last)?, now).await?;
         let keeps = |day| kept.keeps(day);
         self.catalog().serve((workspace, review), (reviewer, seconds), &keeps, now).await
+    }
+
+    /// Picks items of pairs that an arena lacks since a release went live. What fails there keeps nobody from judging what is there.
+    async fn pick_pairs(&self, workspace: &Workspace, review: &Review, now: Timestamp) {
+        let Some(reader) = self.reader.as_ref().filter(|_| review.spec.arena.is_some()) else { return };
+        let picking = async {
+            let picked = match self.catalog().lacks_pairs(workspace.id(), review).await {
+                Ok(true) => reader.pick_pairs(workspace, &review.name).await,
+                other => other.map(|_| ()),
+            };
+            // Whoever picks for the same arena at this time picks the same.
+            if let Err(error) = picked
+                && !error.is_conflict()
+            {
+                tracing::warn!(workspace = %workspace.id(), arena = review.name, %error, "an arena lacks pairs of live releases");
+            }
+            Ok(())
+        };
+        // It has no failures.
+        _ = self.arenas.get(review.id.clone(), now, picking).await;
     }
 
     /// The item that may be judged by a link, with its review.

@@ -23,8 +23,10 @@ use crate::{
     gate::{Bounds, Gate},
     limits::{BODY_WITHIN, MAX_LISTED_ERRORS},
     problems::specs,
-    promotion::{Gates, Measure},
+    promotion::Gates,
     quota::Quotas,
+    reader::Reader,
+    reviews::PAIRS_SECONDS,
     runs,
 };
 
@@ -56,8 +58,10 @@ pub struct Ingest {
     runs: Cached<(Id, Id), ()>,
     gate: Arc<Gate>,
     pub(crate) quotas: Quotas,
-    /// What reads the figures that promotion gates ask for.
-    pub(crate) measure: Option<Arc<dyn Measure>>,
+    /// What reads the figures that promotion gates ask for, and the predictions that arenas are made of.
+    pub(crate) reader: Option<Arc<dyn Reader>>,
+    /// Arenas that were looked at for pairs that they lack.
+    pub(crate) arenas: Cached<Id, ()>,
     unrecorded: Counter,
     body_within: Duration,
 }
@@ -93,7 +97,8 @@ impl Ingest {
             runs: Cached::new(CACHED_SECONDS),
             gate: Gate::new(Bounds::default()),
             quotas: Quotas::new(table, clock),
-            measure: None,
+            reader: None,
+            arenas: Cached::new(PAIRS_SECONDS),
             unrecorded: meter::catalogue::INGEST_UNRECORDED.counter([]),
             body_within: BODY_WITHIN,
         }
@@ -115,11 +120,11 @@ impl Ingest {
         Self { body_within, ..self }
     }
 
-    /// The same, in which `measure` reads the figures by which promotion gates judge. Without it a release whose gates
-    /// need figures is not made live.
+    /// The same, for which `reader` reads the log. Without it a release whose gates need figures is not made live, and arenas
+    /// get more pairs only when they are refreshed.
     #[must_use]
-    pub fn measuring_by(self, measure: Arc<dyn Measure>) -> Self {
-        Self { measure: Some(measure), ..self }
+    pub fn reading_by(self, reader: Arc<dyn Reader>) -> Self {
+        Self { reader: Some(reader), ..self }
     }
 
     /// How long the body of a request may take to come.

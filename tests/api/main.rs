@@ -50,6 +50,7 @@ mod pending;
 mod pending_histories;
 mod pending_told;
 mod quality;
+mod reading;
 mod resettling;
 mod retention;
 mod reviews;

@@ -2,7 +2,7 @@
 //!
 //! Each pair of releases has numbers of items of its own, and an item that counts its votes. A vote is counted by the transaction that
 //! decides it, so the counts are those of the votes that are appended. Who asks is served of the pair with the fewest votes
-//! first, of those whose releases are live; items are picked when the arena is made, and when it is refreshed.
+//! first, of those whose releases are live; items are picked when the arena is made, when it is refreshed, and when somebody asks while a pair of live releases is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -256,6 +256,20 @@ impl Catalog {
         let of = |(name, _): &(String, _)| model.is_none_or(|model| model == name);
         let live = self.live_now(workspace).await?.into_values().flatten();
         Ok(live.filter(of).map(|(_, live)| live.release).collect())
+    }
+
+    /// Whether two releases that are live have no pair in an arena of those that are. Two queries; none for any other review.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn lacks_pairs(&self, workspace: &Id, review: &Review) -> Result<bool> {
+        if review.spec.arena.as_ref().is_none_or(|arena| !arena.releases.is_empty()) {
+            return Ok(false);
+        }
+        let live = self.live_releases(workspace, review.spec.model.as_deref()).await?;
+        let mut pairs = self.arena_pairs(workspace, &review.id).await?;
+        pairs.retain(|pair| pair.releases.iter().all(|release| live.contains(release)));
+        Ok(pairs.len() < live.len() * live.len().saturating_sub(1) / 2)
     }
 
     /// The pairs that may be served now: those whose releases are live or named, and of them the one with the fewest votes first, then by
