@@ -82,7 +82,7 @@ pub(crate) struct PendingArgs {
     /// Only outcomes of this key.
     #[arg(long)]
     key: Option<String>,
-    /// List only those that are waiting, decided, appended or expired, or any; all are counted.
+    /// List only those that are waiting, decided, appended, expired or refused, or any; all are counted.
     #[arg(long, default_value = "waiting")]
     state: String,
     /// The first day on which they came, as YYYY-MM-DD (UTC); the 100 days up to the last one by default.
@@ -137,8 +137,9 @@ async fn resettle(config: &Config, args: ResettleArgs) -> anyhow::Result<()> {
             Became::Again(judged) => {
                 let judged: Vec<String> = judged.iter().map(Timestamp::to_string).collect();
                 println!(
-                    "{} of {at} no longer judges the prediction of {}, and waits until it is found what it judges",
+                    "{} of {at} no longer judges the {} of {}, and waits until it is found what it judges",
                     args.key,
+                    if judged.len() == 1 { "prediction" } else { "predictions" },
                     judged.join(", ")
                 );
             }
@@ -146,6 +147,12 @@ async fn resettle(config: &Config, args: ResettleArgs) -> anyhow::Result<()> {
             Became::Expired => {
                 println!(
                     "{} of {at} judges nothing: no prediction was found in time; post it again",
+                    args.key
+                );
+            }
+            Became::Refused => {
+                println!(
+                    "{} of {at} judges nothing: there are too many predictions; post it again with a later `predicted_since`",
                     args.key
                 );
             }

@@ -1,15 +1,18 @@
-//! Looks for the predictions that outcomes judge which name none: the latest of a key within a span of time ([`fold::latest`]).
+//! Looks for the predictions that outcomes judge which name none: the latest of a key within a span of time, or all of them ([`fold::latest`]).
 //!
-//! Days are looked at from the latest back, each as of one closed instant, and a key is done with the first day on which it is found. So
+//! Days are looked at from the latest back, each as of one closed instant. Who asks for the latest is done with the first day on which it is found. So
 //! what is found depends on what had been appended by then and on what had been skipped, and on nothing else. Of a day that has
 //! a filter of its keys, only what may hold one of them is read.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, mem, sync::Arc};
 
-use event::{Columns, Day, Error, ErrorKind, Id, Kind, Result, Timestamp, fields::PREDICTED_SINCE};
+use event::{
+    Columns, Day, Error, ErrorKind, Id, Kind, Result, Timestamp,
+    fields::{JUDGES, Judges, PREDICTED_SINCE},
+};
 use fold::{
     LogSegment,
-    latest::{Asked, COLUMNS, Latest},
+    latest::{Asked, COLUMNS, Latest, MAX_JUDGED},
 };
 use log::{
     key,
@@ -45,10 +48,12 @@ pub struct Looking<'a> {
 /// What came of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The instant of the prediction.
-    Found(Timestamp),
+    /// The instants of the predictions, in their order.
+    Found(Vec<Timestamp>),
     /// There is none.
     Nothing,
+    /// There are more than [`MAX_JUDGED`].
+    TooMany,
     /// It cannot be said: it may have been on a day that is gone.
     Gone(Day),
     /// It cannot be said: a segment of a day cannot be read, or is missing.
@@ -58,7 +63,7 @@ pub enum Answer {
 /// What a row of pending outcomes asks for.
 ///
 /// # Errors
-/// `Corrupt`, when it lacks its key or time.
+/// `Corrupt`, when it lacks its key or time, or asks for what this Almanac does not know.
 pub fn question(columns: &Columns, row: usize) -> Result<Asked> {
     let time = |name| columns.column(name).and_then(|column| column.time(row));
     let key = columns.column("key").and_then(|column| column.text(row));
@@ -69,7 +74,13 @@ pub fn question(columns: &Columns, row: usize) -> Result<Asked> {
     };
     let earliest = || (until - LOOK_BACK_DAYS * DAY_MICROS).max(Day::FIRST.start().micros());
     let from = time(PREDICTED_SINCE).unwrap_or_else(earliest);
-    Ok(Asked { key: key.to_owned(), from, until })
+    let judges = match columns.column(JUDGES).and_then(|column| column.text(row)) {
+        Some(name) => Judges::from_name(name).ok_or_else(|| {
+            Error::corrupt(format!("row {row} of a segment of pending outcomes judges `{name}`"))
+        })?,
+        None => Judges::default(),
+    };
+    Ok(Asked { key: key.to_owned(), from, until, judges })
 }
 
 impl Looking<'_> {
@@ -117,15 +128,12 @@ impl Looking<'_> {
             } else {
                 Found { failed: Some(Answer::Gone(day)), ..Found::default() }
             };
-            open.retain(|&number| {
-                let answer = match (&found.failed, found.instants.get(number).copied().flatten()) {
-                    (Some(failed), _) => failed.clone(),
-                    (None, Some(at)) => Answer::Found(Timestamp::from_micros(at).unwrap_or_default()),
-                    (None, None) => return true,
-                };
-                answers[number] = answer;
-                false
-            });
+            open.retain(|&number| found.goes_on(number, asked[number].judges, &mut answers[number]));
+        }
+        for answer in &mut answers {
+            if let Answer::Found(instants) = answer {
+                instants.sort_unstable();
+            }
         }
         Ok(answers)
     }
@@ -198,8 +206,40 @@ impl Looking<'_> {
 /// What was found on a day: by the number of the question, unless it cannot be said.
 #[derive(Default)]
 struct Found {
-    instants: Vec<Option<i64>>,
+    instants: Vec<BTreeSet<i64>>,
     failed: Option<Answer>,
+}
+
+impl Found {
+    /// Adds what was found of a question to its answer; whether days before this one belong to it as well.
+    fn goes_on(&self, number: usize, judges: Judges, answer: &mut Answer) -> bool {
+        match (&self.failed, judges) {
+            // What was predicted on a day that is gone can be judged no more. All else can.
+            (Some(gone @ Answer::Gone(_)), Judges::All) => {
+                if *answer == Answer::Nothing {
+                    *answer = gone.clone();
+                }
+                true
+            }
+            (Some(failed), _) => {
+                *answer = failed.clone();
+                false
+            }
+            (None, _) => {
+                let Some(instants) = self.instants.get(number).filter(|instants| !instants.is_empty()) else {
+                    return true;
+                };
+                let mut all = match mem::replace(answer, Answer::Nothing) {
+                    Answer::Found(all) => all,
+                    _ => Vec::new(),
+                };
+                all.extend(instants.iter().map(|at| Timestamp::from_micros(*at).unwrap_or_default()));
+                let is_too_many = all.len() > MAX_JUDGED;
+                *answer = if is_too_many { Answer::TooMany } else { Answer::Found(all) };
+                judges == Judges::All && !is_too_many
+            }
+        }
+    }
 }
 
 /// Takes a segment; why it cannot, if that is so.
@@ -272,12 +312,22 @@ mod tests {
         }
 
         async fn look(&self, asked: &[(&str, &str, &str)], as_of: &str, gone: Option<&str>) -> Vec<Answer> {
+            self.look_for(Judges::Latest, asked, (as_of, gone)).await
+        }
+
+        async fn look_for(
+            &self,
+            judges: Judges,
+            asked: &[(&str, &str, &str)],
+            (as_of, gone): (&str, Option<&str>),
+        ) -> Vec<Answer> {
             let asked: Vec<Asked> = asked
                 .iter()
                 .map(|(key, from, until)| Asked {
                     key: (*key).to_owned(),
                     from: at(from).micros(),
                     until: at(until).micros(),
+                    judges,
                 })
                 .collect();
             let (version, as_of, left_out) = (1, at(as_of), Arc::default());
@@ -303,7 +353,11 @@ mod tests {
     }
 
     fn found(text: &str) -> Answer {
-        Answer::Found(at(text))
+        all_of(&[text])
+    }
+
+    fn all_of(texts: &[&str]) -> Answer {
+        Answer::Found(texts.iter().map(|text| at(text)).collect())
     }
 
     const LATER: &str = "2026-07-01T00:00:00Z";
@@ -383,6 +437,42 @@ mod tests {
             [("a", all, late), ("a", all, "2026-06-04T00:00:00Z"), ("a", all, "2026-06-02T00:00:00Z")];
         let expected = [found("2026-06-05T10:00:00Z"), Answer::Gone(day), found("2026-06-01T10:00:00Z")];
         assert_eq!(scene.look(&asked, LATER, Some("2026-06-03")).await, expected);
+    }
+
+    #[tokio::test]
+    async fn all_are_found_that_are_not_gone_and_none_where_one_cannot_be_read() {
+        let scene = Scene::new();
+        let days = ["2026-06-01T10:00:00Z", "2026-06-03T10:00:00Z", "2026-06-05T10:00:00Z"];
+        scene.predict("a", &["2026-06-01T10:00:00Z", "2026-06-01T12:00:00Z"], 0).await;
+        let second = scene.predict("a", &days[1..2], 0).await;
+        scene.predict("a", &days[2..], 0).await;
+        let (early, late) = ("2026-05-01T00:00:00Z", "2026-06-30T00:00:00Z");
+        let asked = [
+            ("a", early, late),
+            ("a", early, "2026-06-04T00:00:00Z"),
+            ("a", "2026-06-02T00:00:00Z", "2026-06-02T23:00:00Z"),
+        ];
+        let look = async |gone| scene.look_for(Judges::All, &asked, (LATER, gone)).await;
+        let two = ["2026-06-01T10:00:00Z", "2026-06-01T12:00:00Z"];
+        let expected = [
+            all_of(&[two[0], two[1], days[1], days[2]]),
+            all_of(&[two[0], two[1], days[1]]),
+            Answer::Nothing,
+        ];
+        assert_eq!(look(None).await, expected);
+        scene.filter("2026-06-01", &["a"], 1).await;
+        assert_eq!(look(None).await, expected, "filters change no answer");
+        // Those of a day that is gone are not among them.
+        let without = [all_of(&[two[0], two[1], days[2]]), all_of(&two), Answer::Nothing];
+        assert_eq!(look(Some("2026-06-03")).await, without);
+        let gone = Answer::Gone("2026-06-02".parse().unwrap());
+        assert_eq!(look(Some("2026-06-02")).await[1..], [expected[1].clone(), gone]);
+        // Where one cannot be read, none is told.
+        let mut item = scene.table.get(&second).await.unwrap().unwrap();
+        item.attributes.insert("data".into(), vec![1_u8, 2, 3].into());
+        scene.table.put(item, Condition::None).await.unwrap();
+        let answers = look(None).await;
+        assert!(matches!(&answers[..2], [Answer::Unreadable(..), Answer::Unreadable(..)]), "{answers:?}");
     }
 
     #[tokio::test]

@@ -3,6 +3,7 @@
 //! The table (`event/src/fields/table.rs`) declares each field once: its name, type, rule and description, and what else matters of it.
 //! Columns, checks, bounds, body formats, JSON Schemas and dataframes derive from it.
 
+mod judges;
 mod label;
 mod rule;
 mod table;
@@ -13,11 +14,12 @@ mod tests;
 use std::fmt;
 
 pub use self::{
+    judges::Judges,
     label::{plain_label, same_label},
     rule::{
         MAX_KEY_BYTES, MAX_NOTE_BYTES, MAX_REASON_BYTES, MAX_STEP, MAX_TEXT_BYTES, MAX_WORDS_BYTES, Rule,
     },
-    table::{FEATURE_PREFIX, PREDICTED_SINCE, REASON, SCORE_PREFIX, TAG_PREFIX, WITHDRAWN},
+    table::{FEATURE_PREFIX, JUDGES, PREDICTED_SINCE, REASON, SCORE_PREFIX, TAG_PREFIX, UNDATED, WITHDRAWN},
 };
 
 /// What an event tells.

@@ -1,4 +1,4 @@
-//! Which prediction an outcome judges that names none: the latest of its key within a span of time.
+//! Which predictions an outcome judges that names none: the latest of its key within a span of time, or all of them.
 //!
 //! A prediction counts here as it does in the [join](mod@crate::join): one that is withdrawn takes back itself and all of its identity
 //! (release, key, `predicted_at`) that stand before it. An instant is found while the prediction of any release counts there, for an
@@ -8,9 +8,12 @@
 //! ([`Latest::again`]), they are handed in a second time, and then it is known what was taken back. So what is held grows with what
 //! is asked and with what is withdrawn of it, and not with the day.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use event::{fields::WITHDRAWN, lane::Place};
+use event::{
+    fields::{Judges, WITHDRAWN},
+    lane::Place,
+};
 
 use crate::{
     FoldError, LogSegment, Result,
@@ -23,7 +26,10 @@ pub const COLUMNS: &[&str] = &["key", "predicted_at", "release", WITHDRAWN];
 /// The most withdrawn predictions of the keys of one question and day that are held.
 pub const MAX_WITHDRAWN: usize = 1_000_000;
 
-/// What is asked: the latest prediction of a key in a span of time, in microseconds, both ends included.
+/// The most predictions that one outcome judges. Of one that asks for more no more than one above that are held.
+pub const MAX_JUDGED: usize = 1_000;
+
+/// What is asked: the latest prediction of a key in a span of time, in microseconds, both ends included, or all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The key.
@@ -32,18 +38,20 @@ pub struct Asked {
     pub from: i64,
     /// No later than this.
     pub until: i64,
+    /// Which of them.
+    pub judges: Judges,
 }
 
 /// A release, a key and an instant: what a prediction is known by.
 type Identity = (String, String, i64);
 
-/// The latest predictions of a day that were asked for.
+/// The predictions of a day that were asked for.
 #[derive(Debug)]
 pub struct Latest<'a> {
     asked: &'a [Asked],
     /// The questions of each key.
     of_key: HashMap<&'a str, Vec<usize>>,
-    found: Vec<Option<i64>>,
+    found: Vec<BTreeSet<i64>>,
     /// Where each identity was taken back for the last time: segment and row.
     withdrawn: BTreeMap<Identity, (Place, usize)>,
     /// Whether it is known by now what was taken back.
@@ -57,7 +65,7 @@ impl<'a> Latest<'a> {
         for number in numbers {
             of_key.entry(&asked[number].key).or_default().push(number);
         }
-        let (found, withdrawn) = (vec![None; asked.len()], BTreeMap::new());
+        let (found, withdrawn) = (vec![BTreeSet::new(); asked.len()], BTreeMap::new());
         Self { asked, of_key, found, withdrawn, is_second: false }
     }
 
@@ -105,8 +113,7 @@ impl<'a> Latest<'a> {
                 }
             }
             for number in [first].into_iter().chain(fits) {
-                let found = &mut self.found[*number];
-                *found = (*found).max(Some(at));
+                note(&mut self.found[*number], asked[*number].judges, at);
             }
         }
         Ok(())
@@ -115,19 +122,34 @@ impl<'a> Latest<'a> {
     /// Whether the segments must be handed in a second time, and begins that.
     pub fn again(&mut self) -> bool {
         let is_doubted = |(_, key, at): &Identity| {
-            self.of_key[key.as_str()].iter().any(|number| self.found[*number] == Some(*at))
+            let found = |number: &usize| &self.found[*number];
+            // Of too many those are not known that were passed over.
+            let doubts = |found: &BTreeSet<i64>| found.contains(at) || found.len() > MAX_JUDGED;
+            self.of_key[key.as_str()].iter().map(found).any(doubts)
         };
         if self.is_second || !self.withdrawn.keys().any(is_doubted) {
             return false;
         }
         self.is_second = true;
-        self.found.fill(None);
+        self.found.fill(BTreeSet::new());
         true
     }
 
-    /// What was found, by the number of the question.
-    pub fn finish(self) -> Vec<Option<i64>> {
+    /// What was found, by the number of the question; of too many more than [`MAX_JUDGED`].
+    pub fn finish(self) -> Vec<BTreeSet<i64>> {
         self.found
+    }
+}
+
+/// Notes the instant of a prediction that fits a question.
+fn note(found: &mut BTreeSet<i64>, judges: Judges, at: i64) {
+    match judges {
+        Judges::Latest if found.last().is_none_or(|last| *last < at) => {
+            found.clear();
+            found.insert(at);
+        }
+        Judges::All if found.len() <= MAX_JUDGED => _ = found.insert(at),
+        Judges::Latest | Judges::All => {}
     }
 }
 
@@ -154,10 +176,14 @@ mod tests {
     }
 
     fn asked(key: &str, from: i64, until: i64) -> Asked {
-        Asked { key: key.to_owned(), from, until }
+        Asked { key: key.to_owned(), from, until, judges: Judges::Latest }
     }
 
-    fn latest(segments: &[Vec<Row>], asked: &[Asked]) -> Vec<Option<i64>> {
+    fn all(key: &str, from: i64, until: i64) -> Asked {
+        Asked { judges: Judges::All, ..asked(key, from, until) }
+    }
+
+    fn latest(segments: &[Vec<Row>], asked: &[Asked]) -> Vec<Vec<i64>> {
         let segments: Vec<event::Columns> = segments.iter().map(|rows| segment(rows)).collect();
         let mut latest = Latest::new(asked, 0..asked.len());
         loop {
@@ -165,7 +191,7 @@ mod tests {
                 latest.add(LogSegment { place: Place::of(0, seq), columns }).unwrap();
             }
             if !latest.again() {
-                return latest.finish();
+                return latest.finish().into_iter().map(|found| found.into_iter().collect()).collect();
             }
         }
     }
@@ -184,21 +210,44 @@ mod tests {
             asked("b", 21, 99),
             asked("c", 0, 99),
         ];
-        assert_eq!(latest(&segments, &questions), [Some(20), Some(30), None, Some(20), None, None]);
+        assert_eq!(latest(&segments, &questions), [vec![20], vec![30], vec![], vec![20], vec![], vec![]]);
+        let questions = questions.map(|asked| Asked { judges: Judges::All, ..asked });
+        assert_eq!(
+            latest(&segments, &questions),
+            [vec![10, 20], vec![10, 20, 30], vec![], vec![20], vec![], vec![]]
+        );
         let mut some = Latest::new(&questions, [3]);
         assert_eq!(some.keys().collect::<Vec<_>>(), ["b"]);
         some.add(LogSegment { place: Place::of(0, 1), columns: &segment(&segments[0]) }).unwrap();
-        assert_eq!(some.finish(), [None, None, None, Some(20), None, None]);
+        let found: Vec<usize> = some.finish().iter().map(BTreeSet::len).collect();
+        assert_eq!(found, [0, 0, 0, 1, 0, 0]);
     }
 
     #[test]
     fn what_is_taken_back_is_passed_over_unless_it_was_sent_again_or_by_another_release() {
-        let question = [asked("a", 0, 99)];
+        let question = [asked("a", 0, 99), all("a", 0, 99)];
         let taken = vec![("v1", "a", 30, false), ("v1", "a", 20, false), ("v1", "a", 30, true)];
-        assert_eq!(latest(std::slice::from_ref(&taken), &question), [Some(20)]);
-        assert_eq!(latest(&[taken.clone(), vec![("v1", "a", 30, false)]], &question), [Some(30)]);
-        assert_eq!(latest(&[taken.clone(), vec![("v2", "a", 30, false)]], &question), [Some(30)]);
-        assert_eq!(latest(&[vec![("v2", "a", 40, true)], taken], &question), [Some(20)]);
+        assert_eq!(latest(std::slice::from_ref(&taken), &question), [[20], [20]]);
+        let again = [vec![30], vec![20, 30]];
+        assert_eq!(latest(&[taken.clone(), vec![("v1", "a", 30, false)]], &question), again);
+        assert_eq!(latest(&[taken.clone(), vec![("v2", "a", 30, false)]], &question), again);
+        assert_eq!(latest(&[vec![("v2", "a", 40, true)], taken], &question), [[20], [20]]);
+    }
+
+    /// It is known that there are too many, also where some of those that were held first are taken back.
+    #[test]
+    fn of_too_many_no_more_are_held_and_what_is_taken_back_does_not_count() {
+        let most = MAX_JUDGED as i64;
+        let rows = |from: i64, to: i64, is_withdrawn: bool| -> Vec<Row> {
+            (from..to).map(|at| ("v1", "a", at, is_withdrawn)).collect()
+        };
+        let question = [all("a", 0, 10 * most)];
+        let found = |segments: &[Vec<Row>]| latest(segments, &question).remove(0);
+        assert_eq!(found(&[rows(0, most, false)]).len(), MAX_JUDGED);
+        assert_eq!(found(&[rows(0, 5 * most, false)]).len(), MAX_JUDGED + 1);
+        let some = found(&[rows(0, most + 7, false), rows(0, 7, true)]);
+        assert_eq!((some.len(), some[0], some[MAX_JUDGED - 1]), (MAX_JUDGED, 7, most + 6));
+        assert_eq!(found(&[rows(0, most + 7, false), rows(0, 6, true)]).len(), MAX_JUDGED + 1);
     }
 
     #[test]
@@ -211,7 +260,7 @@ mod tests {
     }
 
     /// By going through all events for each question.
-    fn naive(segments: &[Vec<Row>], asked: &Asked) -> Option<i64> {
+    fn naive(segments: &[Vec<Row>], asked: &Asked) -> Vec<i64> {
         let rows: Vec<Row> = segments.iter().flatten().copied().collect();
         let counts = |(number, row): &(usize, &Row)| {
             let is_same = |later: &Row| (later.0, later.1, later.2) == (row.0, row.1, row.2) && later.3;
@@ -220,14 +269,18 @@ mod tests {
                 && !row.3
                 && !rows[*number..].iter().any(is_same)
         };
-        rows.iter().enumerate().filter(counts).map(|(_, row)| row.2).max()
+        let all: BTreeSet<i64> = rows.iter().enumerate().filter(counts).map(|(_, row)| row.2).collect();
+        match asked.judges {
+            Judges::Latest => all.last().copied().into_iter().collect(),
+            Judges::All => all.into_iter().collect(),
+        }
     }
 
     proptest! {
         #[test]
         fn it_is_what_going_through_all_events_finds(
             rows in vec(vec((0usize..2, 0usize..3, 0i64..6, 0u8..4), 0..8), 0..4),
-            questions in vec((0usize..3, 0i64..6, 0i64..6), 1..6),
+            questions in vec((0usize..3, 0i64..6, 0i64..6, any::<bool>()), 1..6),
         ) {
             let (releases, keys) = (["v1", "v2"], ["a", "b", "c"]);
             let row = |(release, key, at, withdrawn): (usize, usize, i64, u8)| {
@@ -235,9 +288,12 @@ mod tests {
             };
             let segments: Vec<Vec<Row>> =
                 rows.into_iter().map(|rows| rows.into_iter().map(row).collect()).collect();
-            let questions: Vec<Asked> =
-                questions.into_iter().map(|(key, from, until)| asked(keys[key], from, until)).collect();
-            let expected: Vec<Option<i64>> = questions.iter().map(|asked| naive(&segments, asked)).collect();
+            let question = |(key, from, until, is_all): (usize, i64, i64, bool)| match is_all {
+                true => all(keys[key], from, until),
+                false => asked(keys[key], from, until),
+            };
+            let questions: Vec<Asked> = questions.into_iter().map(question).collect();
+            let expected: Vec<Vec<i64>> = questions.iter().map(|asked| naive(&segments, asked)).collect();
             prop_assert_eq!(latest(&segments, &questions), expected);
         }
     }

@@ -1,7 +1,7 @@
 //! Settles outcomes without a date again. A decision is final; so what was decided of one is taken back by a withdrawal, and the outcome is appended
 //! again as it came, without a date. It then waits like any other, and judges what is found now.
 //!
-//! Both are ordinary batches under names made of where the outcome stands, which are remembered for good. First all is withdrawn, then it is appended
+//! All are ordinary batches under names made of where the outcome stands, which are remembered for good. First all is withdrawn, day by day, then it is appended
 //! again: who dies in between, or comes twice, goes on where that ended, and never withdraws what was appended again.
 
 use std::collections::BTreeMap;
@@ -89,6 +89,8 @@ pub enum Became {
     Waiting,
     /// The last of them waited for too long and judges nothing; nothing is to be taken back.
     Expired,
+    /// The last of them would judge too many predictions and judges none; nothing is to be taken back.
+    Refused,
 }
 
 impl Became {
@@ -98,11 +100,12 @@ impl Became {
             Self::Again(_) => Self::NAMES[0],
             Self::Waiting => Self::NAMES[1],
             Self::Expired => Self::NAMES[2],
+            Self::Refused => Self::NAMES[3],
         }
     }
 
     /// The names of all of them.
-    pub const NAMES: [&'static str; 3] = ["again", "waiting", "expired"];
+    pub const NAMES: [&'static str; 4] = ["again", "waiting", "expired", "refused"];
 }
 
 /// Where a pending outcome stands.
@@ -128,6 +131,7 @@ enum State {
     Waiting,
     Appended,
     Expired,
+    Refused,
 }
 
 /// Pending outcomes by when they were observed: of each when it came, where it stands and how far it has come.
@@ -157,6 +161,7 @@ impl Ingest {
                     Became::Again(self.resettle(table, workspace, &rows).await?)
                 }
                 Some(State::Expired) => Became::Expired,
+                Some(State::Refused) => Became::Refused,
                 Some(State::Waiting) | None => Became::Waiting,
             };
             all.push(Resettled { observed_at, became });
@@ -182,16 +187,40 @@ impl Ingest {
         }
         let again = events_of(table, last).await?;
         for (row, judged) in rows.iter().zip(&judged) {
-            let columns = withdrawal(&events_of(table, row).await?, *judged);
-            let batch = Batch { days: vec![judged.day()], ..batch(columns) };
-            let name = format!("resettle-{}-withdraw-{}", last.name(), row.name());
-            self.submit(workspace, batch, Some(&name), Remember::Forever).await?;
+            self.withdraw(workspace, &events_of(table, row).await?, (judged, last, row)).await?;
         }
         let today = self.clock().now().day();
         let batch = Batch { days: vec![today], waits: vec![true], ..batch(again) };
         let name = format!("resettle-{}-again", last.name());
         self.submit(workspace, batch, Some(&name), Remember::Forever).await?;
-        Ok(judged)
+        Ok(judged.concat())
+    }
+
+    /// Withdraws a pending outcome from the predictions that it judges, in a batch for each day. Of several days those are left out that
+    /// are gone.
+    async fn withdraw(
+        &self,
+        workspace: &Workspace,
+        outcome: &Columns,
+        (judged, last, row): (&[Timestamp], &PendingRow, &PendingRow),
+    ) -> std::result::Result<(), SubmitError> {
+        let (Some(first), Some(until)) = (judged.first(), judged.last()) else { return Ok(()) };
+        let window = Window::new(first.day(), until.day())?;
+        let kept = self.catalog().kept(workspace.id(), window, self.clock().now()).await?;
+        let is_of_one = first.day() == until.day();
+        for of_day in judged.chunk_by(|one, other| one.day() == other.day()) {
+            let day = of_day[0].day();
+            if !is_of_one && !kept.keeps(day) {
+                continue;
+            }
+            let mut name = format!("resettle-{}-withdraw-{}", last.name(), row.name());
+            if !is_of_one {
+                name = format!("{name}-{day}");
+            }
+            let batch = Batch { days: vec![day; of_day.len()], ..batch(withdrawal(outcome, of_day)) };
+            self.submit(workspace, batch, Some(&name), Remember::Forever).await?;
+        }
+        Ok(())
     }
 }
 
@@ -249,6 +278,7 @@ async fn find_in(
         let about = decisions.iter().find(|(_, decision)| decision.rows().any(|one| one == row));
         match about {
             Some((_, decision)) if decision.expired.contains(&row) => State::Expired,
+            Some((_, decision)) if decision.refused.contains(&row) => State::Refused,
             Some((id, _)) if waiting.as_ref().is_none_or(|waiting| id.number <= waiting.decided) => {
                 State::Appended
             }
@@ -262,18 +292,18 @@ async fn find_in(
     Ok(rows.len())
 }
 
-/// The instant of the prediction that a pending outcome judges.
-async fn judged_by(table: &dyn Table, PendingRow { segment, row }: &PendingRow) -> Result<Timestamp> {
+/// The instants of the predictions that a pending outcome judges.
+async fn judged_by(table: &dyn Table, PendingRow { segment, row }: &PendingRow) -> Result<Vec<Timestamp>> {
     let decisions = pending::decisions(table, segment, 1).await?;
-    let found = decisions.iter().find_map(|(id, decision)| Some((id.number, *decision.judges.get(row)?)));
-    let (number, micros) =
+    let found = decisions.iter().find_map(|(id, decision)| Some((id.number, decision.judges.get(row)?)));
+    let (number, judged) =
         found.ok_or_else(|| Error::conflict("it is not decided that the outcome judges a prediction"))?;
     let waiting = pending::of_segment(table, segment).await?;
     if waiting.is_some_and(|waiting| waiting.decided < number) {
         return Err(Error::conflict("what was decided of the outcome is not appended yet; try again"));
     }
     let missing = || Error::corrupt(format!("a decision about {segment} has no time"));
-    Timestamp::from_micros(micros).ok_or_else(missing)
+    judged.iter().map(|at| Timestamp::from_micros(*at).ok_or_else(missing)).collect()
 }
 
 /// A pending outcome as it came.
@@ -285,24 +315,25 @@ async fn events_of(table: &dyn Table, PendingRow { segment, row }: &PendingRow) 
     Ok(columns.ok_or_else(missing)?.take(&[*row as usize]))
 }
 
-/// A batch of one outcome.
+/// A batch of outcomes.
 fn batch(columns: Columns) -> Batch {
     Batch {
         kind: Kind::Outcomes,
-        columns,
         days: Vec::new(),
         waits: Vec::new(),
-        numbers: vec![1],
+        numbers: (1..=columns.rows as u64).collect(),
         event_id: None,
+        columns,
     }
 }
 
-/// What withdraws a pending outcome that judges a prediction.
-fn withdrawal(columns: &Columns, judged: Timestamp) -> Columns {
-    let text = |text: &str| Values::Text([text].into_iter().collect());
+/// What withdraws a pending outcome from the predictions that it judges: a row for each.
+fn withdrawal(columns: &Columns, judged: &[Timestamp]) -> Columns {
+    let text = |text: &str| Values::Text(judged.iter().map(|_| text).collect());
+    let columns = columns.take(&vec![0; judged.len()]);
     let named = columns.columns.iter().filter(|column| NAMED.contains(&column.name.as_str())).cloned();
     let mut by_name: Vec<Column> = named.collect();
-    by_name.push(Column::new("predicted_at", Values::Time(vec![judged.micros()])));
+    by_name.push(Column::new("predicted_at", Values::Time(judged.iter().map(|at| at.micros()).collect())));
     by_name.push(Column::new(WITHDRAWN, text("true")));
     by_name.push(Column::new(REASON, text(BECAUSE)));
     // In the order of the fields.

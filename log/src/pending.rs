@@ -22,6 +22,8 @@ use crate::{
 /// Version of the item of a segment that waits, and of a decision.
 const WAITING_VERSION: i64 = 1;
 const DECISION_VERSION: i64 = 1;
+/// That of a decision of which an outcome judges several predictions, or none since they are too many.
+const OF_SEVERAL_VERSION: i64 = 2;
 const TAKEN_VERSION: i64 = 1;
 
 /// How far before it was observed the prediction of an outcome may be that does not say so, in days.
@@ -33,9 +35,9 @@ pub const WAITS_DAYS: i64 = 90;
 /// How many items are deleted at once.
 const DELETES_AT_ONCE: usize = 16;
 
-/// The most outcomes that one decision is about, so that it fits an item and an append.
+/// The most predictions that outcomes of one decision judge (one that judges none counts as one), so that it fits an item and an append.
 pub const MAX_DECIDED: usize = 5_000;
-/// The most days that outcomes of one decision judge.
+/// The most days that outcomes of one decision judge, unless it is about one outcome.
 pub const MAX_DECIDED_DAYS: usize = 64;
 
 /// A segment of which some outcomes wait, or of which a decision is not known to be carried out.
@@ -139,10 +141,12 @@ fn time(item: &Item, name: &str) -> Result<Timestamp> {
 pub struct Decision {
     /// What was looked at: all that had been appended by this closed instant.
     pub as_of: Timestamp,
-    /// The rows that judge a prediction, with its instant in microseconds. A row is there once.
-    pub judges: BTreeMap<u32, i64>,
+    /// The rows that judge predictions, each with their instants in microseconds, of which there is one at least. A row is there once.
+    pub judges: BTreeMap<u32, Vec<i64>>,
     /// The rows that have waited for too long, and judge nothing.
     pub expired: BTreeSet<u32>,
+    /// The rows that would judge too many predictions, and judge none.
+    pub refused: BTreeSet<u32>,
     /// For each log that outcomes of it go to, a segment that stands before any of them.
     pub after: BTreeMap<LogId, u64>,
 }
@@ -150,24 +154,34 @@ pub struct Decision {
 impl Decision {
     /// The rows that it is about.
     pub fn rows(&self) -> impl Iterator<Item = u32> {
-        self.judges.keys().chain(&self.expired).copied()
+        self.judges.keys().chain(&self.expired).chain(&self.refused).copied()
     }
 
     fn to_item(&self, id: &DecisionId) -> Item {
         let after = self.after.iter().map(|(log, seq)| (log.to_string(), Value::from(*seq as i64)));
-        let expired: Vec<u32> = self.expired.iter().copied().collect();
-        Item::new(key::decision(id))
-            .with("v", DECISION_VERSION)
+        let set = |rows: &BTreeSet<u32>| indexes::encode(&rows.iter().copied().collect::<Vec<_>>());
+        let is_of_one = self.refused.is_empty() && self.judges.values().all(|judged| judged.len() == 1);
+        let version = if is_of_one { DECISION_VERSION } else { OF_SEVERAL_VERSION };
+        let item = Item::new(key::decision(id))
+            .with("v", version)
             .with("as_of", self.as_of.micros())
-            .with("judges", encode(&self.judges))
-            .with("expired", indexes::encode(&expired))
-            .with("after", after.collect::<BTreeMap<_, _>>())
+            .with("judges", encode(&self.judges, version))
+            .with("expired", set(&self.expired))
+            .with("after", after.collect::<BTreeMap<_, _>>());
+        if is_of_one { item } else { item.with("refused", set(&self.refused)) }
     }
 
     fn from_item(item: &Item, workspace: &Id) -> Result<Self> {
-        item.check_version(DECISION_VERSION)?;
-        let judges = decode(item.bytes("judges")?);
-        let expired = indexes::decode(item.bytes("expired")?);
+        let version = item.int("v")?;
+        if version != DECISION_VERSION {
+            item.check_version(OF_SEVERAL_VERSION)?;
+        }
+        let judges = decode(item.bytes("judges")?, version);
+        let set = |name: &str| -> Result<BTreeSet<u32>> {
+            let rows = indexes::decode(item.bytes(name)?);
+            let rows = rows.map_err(|flaw| item.corrupt(format_args!("`{name}`: {flaw}")))?;
+            Ok(rows.into_iter().collect())
+        };
         let mut after = BTreeMap::new();
         for (log, seq) in item.map("after")? {
             let seq = match seq {
@@ -182,40 +196,56 @@ impl Decision {
         Ok(Self {
             as_of: time(item, "as_of")?,
             judges: judges.map_err(|flaw| item.corrupt(format_args!("`judges`: {flaw}")))?,
-            expired: expired
-                .map_err(|flaw| item.corrupt(format_args!("`expired`: {flaw}")))?
-                .into_iter()
-                .collect(),
+            expired: set("expired")?,
+            refused: if version == DECISION_VERSION { BTreeSet::new() } else { set("refused")? },
             after,
         })
     }
 }
 
-/// Rows with instants as bytes: how many, then of each the rows between it and the one before and the step of the instant.
-fn encode(judges: &BTreeMap<u32, i64>) -> Vec<u8> {
+/// Rows with instants as bytes: how many rows, then of each the rows between it and the one before, in version 2 how many instants it
+/// has, and the step of each.
+fn encode(judges: &BTreeMap<u32, Vec<i64>>, version: i64) -> Vec<u8> {
     let mut out = Vec::new();
     put_varint(&mut out, judges.len() as u64);
     let (mut next, mut last) = (0, 0i64);
-    for (row, at) in judges {
+    for (row, judged) in judges {
         put_varint(&mut out, u64::from(row - next));
-        put_varint(&mut out, zigzag(at.wrapping_sub(last)));
-        (next, last) = (row + 1, *at);
+        if version != DECISION_VERSION {
+            put_varint(&mut out, judged.len() as u64);
+        }
+        for at in judged {
+            put_varint(&mut out, zigzag(at.wrapping_sub(last)));
+            last = *at;
+        }
+        next = row + 1;
     }
     out
 }
 
 /// The inverse of [`encode`].
-fn decode(bytes: &[u8]) -> Checked<BTreeMap<u32, i64>> {
+fn decode(bytes: &[u8], version: i64) -> Checked<BTreeMap<u32, Vec<i64>>> {
     let mut cursor = Cursor::new(bytes);
     let count = cursor.varint_at_most(MAX_SEGMENT_ROWS, "the number of rows")?;
     let (mut judges, mut next, mut last) = (BTreeMap::new(), 0usize, 0i64);
     for _ in 0..count {
         let row = next + cursor.varint_at_most(MAX_SEGMENT_ROWS, "the rows in between")?;
-        last = last.wrapping_add(unzigzag(cursor.varint()?));
         if row >= MAX_SEGMENT_ROWS {
             return Err(format!("there is no row {row}").into());
         }
-        judges.insert(row as u32, last);
+        let several = match version {
+            DECISION_VERSION => 1,
+            _ => cursor.varint_at_most(MAX_DECIDED, "the number of instants")?,
+        };
+        let mut judged = Vec::new();
+        for _ in 0..several {
+            last = last.wrapping_add(unzigzag(cursor.varint()?));
+            judged.push(last);
+        }
+        if judged.is_empty() {
+            return Err(format!("row {row} judges nothing").into());
+        }
+        judges.insert(row as u32, judged);
         next = row + 1;
     }
     if cursor.remaining() > 0 { Err("bytes are left over".into()) } else { Ok(judges) }
@@ -395,8 +425,10 @@ mod tests {
         let judged = LogId { day, kind: Kind::Outcomes, ..log() };
         Decision {
             as_of: at("2013-06-01T12:00:00Z"),
-            judges: [(0, 1_370_000_000_000_000), (2, 1_370_000_000_000_001), (9, -5)].into(),
+            judges: [(0, vec![1_370_000_000_000_000]), (2, vec![1_370_000_000_000_001]), (9, vec![-5])]
+                .into(),
             expired: [1, 4].into(),
+            refused: BTreeSet::new(),
             after: [(judged, 7)].into(),
         }
     }
@@ -414,16 +446,23 @@ mod tests {
         waiting.looked = Some(Looked { at: at("2013-06-01T12:00:00Z"), from, of: 0xab, is_all: true });
         let looked = waiting.to_item(key::waiting(&segment(2)));
         assert_eq!(Waiting::from_item(&looked).unwrap(), waiting);
-        let lines = [&decided, &waits, &looked].map(|item| format!("{}: {:?}", item.key, item.attributes));
+        let mut of_several = decision();
+        of_several.judges.insert(5, vec![-7, 1_370_000_000_000_002, 1_370_000_000_000_003]);
+        of_several.refused = [3, 6].into();
+        let several = of_several.to_item(&id);
+        assert_eq!(Decision::from_item(&several, &log().workspace).unwrap(), of_several);
+        assert_eq!((decided.int("v").unwrap(), several.int("v").unwrap()), (1, 2));
+        let lines =
+            [&decided, &waits, &looked, &several].map(|item| format!("{}: {:?}", item.key, item.attributes));
         insta::assert_snapshot!(lines.join("\n"));
-        assert!(Decision::from_item(&decided.with("v", 2), &log().workspace).is_err());
+        assert!(Decision::from_item(&several.with("v", 3), &log().workspace).is_err());
         assert!(Waiting::from_item(&waits.with("v", 2)).is_err());
     }
 
     #[test]
     fn the_greatest_decision_and_the_longest_wait_fit_an_item() {
         let judges =
-            (0..MAX_DECIDED as u32).map(|row| (2 * row, if row % 2 == 0 { i64::MAX / 4 } else { 0 }));
+            (0..MAX_DECIDED as u32).map(|row| (2 * row, vec![if row % 2 == 0 { i64::MAX / 4 } else { 0 }]));
         let lane = |day: i32, lane| LogId {
             day: Timestamp::default().plus_seconds(i64::from(day) * 86_400).day(),
             lane,
@@ -435,6 +474,12 @@ mod tests {
         let expired = (0..MAX_DECIDED as u32).map(|row| 2 * row + 1).collect();
         let greatest = Decision { judges: judges.collect(), expired, after, ..decision() };
         let item = greatest.to_item(&DecisionId { segment: segment(1), number: 1 });
+        assert!(item.size() < 200 * 1024, "{} bytes", item.size());
+        let all = (0..MAX_DECIDED as i64).map(|n| if n % 2 == 0 { i64::MAX / 4 } else { 0 });
+        let refused = (0..MAX_DECIDED as u32).map(|row| 2 * row).collect();
+        let several =
+            Decision { judges: [(1, all.collect())].into(), expired: BTreeSet::new(), refused, ..greatest };
+        let item = several.to_item(&DecisionId { segment: segment(1), number: 1 });
         assert!(item.size() < 200 * 1024, "{} bytes", item.size());
         let mut waits = Waiting::new(at("2013-06-01T10:00:00Z"), MAX_SEGMENT_ROWS);
         waits.left.retain(|row| row % 3 != 0 || row % 7 == 0);
@@ -467,9 +512,14 @@ mod tests {
         let id = |number| DecisionId { segment: segment(1), number };
         assert!(decide(&table, Turn::default(), &id(1), &decision()).await.unwrap());
         assert!(
-            !decide(&table, Turn::default(), &id(1), &Decision { judges: [(0, 9)].into(), ..decision() })
-                .await
-                .unwrap()
+            !decide(
+                &table,
+                Turn::default(),
+                &id(1),
+                &Decision { judges: [(0, vec![9])].into(), ..decision() }
+            )
+            .await
+            .unwrap()
         );
         let known = decisions(&table, &segment(1), 1).await.unwrap();
         assert_eq!(known, [(id(1), decision())]);
@@ -526,13 +576,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_with_instants_round_trip(judges in collection::btree_map(0u32..MAX_SEGMENT_ROWS as u32, any::<i64>(), 0..50)) {
-            prop_assert_eq!(decode(&encode(&judges)).unwrap(), judges);
+        fn rows_with_instants_round_trip(
+            judges in collection::btree_map(0u32..MAX_SEGMENT_ROWS as u32, collection::vec(any::<i64>(), 1..4), 0..50)
+        ) {
+            let of_one: BTreeMap<u32, Vec<i64>> =
+                judges.iter().map(|(row, judged)| (*row, judged[..1].to_vec())).collect();
+            prop_assert_eq!(decode(&encode(&of_one, DECISION_VERSION), DECISION_VERSION).unwrap(), of_one);
+            prop_assert_eq!(decode(&encode(&judges, OF_SEVERAL_VERSION), OF_SEVERAL_VERSION).unwrap(), judges);
         }
 
         #[test]
         fn any_bytes_are_decoded_or_refused(bytes in collection::vec(any::<u8>(), 0..60)) {
-            let _ = decode(&bytes);
+            let _ = (decode(&bytes, DECISION_VERSION), decode(&bytes, OF_SEVERAL_VERSION));
         }
     }
 }

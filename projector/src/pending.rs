@@ -3,7 +3,7 @@
 //! What is decided about an outcome is written before it is appended ([`log::pending`]), and is what is appended, under the name of the
 //! decision. So a worker that dies in between leaves a decision that the next one carries out, and two workers at one time decide and append the same.
 //!
-//! An outcome judges the latest prediction of its key up to its `observed_at`, as far back as it says, of all that had been
+//! An outcome judges the latest prediction of its key up to its `observed_at`, or all of them, as far back as it says, of all that had been
 //! appended by one closed instant for all outcomes of a round. What finds none waits, and is looked for again when predictions have come.
 
 mod decide;
@@ -70,6 +70,8 @@ pub struct Resolved {
     pub found: u64,
     /// Outcomes that have waited for too long.
     pub expired: u64,
+    /// Outcomes that would judge too many predictions.
+    pub refused: u64,
     /// Outcomes that wait.
     pub waiting: u64,
 }

@@ -34,6 +34,7 @@ mod following;
 mod gates;
 mod head_to_head;
 mod identity;
+mod judging_all;
 mod key_filters;
 mod keys;
 mod leaderboard;

@@ -91,7 +91,7 @@ async fn outcomes(scene: &Scene) -> String {
 }
 
 pub(crate) fn counts(found: u64, expired: u64, waiting: u64) -> Resolved {
-    Resolved { found, expired, waiting }
+    Resolved { found, expired, waiting, ..Resolved::default() }
 }
 
 async fn an_outcome_without_a_date_judges_the_latest_prediction_before_it(scene: Scene) {
@@ -267,7 +267,7 @@ async fn a_decision_is_final(scene: Scene) {
     };
     let decisions = kept::decisions(&*scene.table, &PendingSegment { log, seq: 1 }, 1).await.unwrap();
     let [(_, decision)] = &decisions[..] else { panic!("{decisions:?}") };
-    assert_eq!(decision.judges, [(0, at("2026-06-03T01:00:00Z").micros())].into());
+    assert_eq!(decision.judges, [(0, vec![at("2026-06-03T01:00:00Z").micros()])].into());
     assert_eq!(decision.as_of, at("2026-06-05T10:00:30Z"));
 }
 

@@ -1,6 +1,6 @@
 //! Random histories of outcomes without a date end as going through all events says. Each on a SQLite file and on DynamoDB Local.
 
-use std::sync::atomic::Ordering;
+use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 use event::{Kind, Timestamp};
 use log::{key::PendingSegment, pending as kept, scan};
@@ -19,22 +19,26 @@ on_both_engines!(Scene::on: histories_end_as_going_through_all_events_says,);
 /// What was predicted: key, instant, when it was appended, and whether that takes it back.
 type Predicted = (String, Timestamp, Timestamp, bool);
 
-/// What was observed: key, instant, when it was appended, and the label that says which one it is.
-type Observed = (String, Timestamp, Timestamp, String);
+/// What was observed: key, instant, when it was appended, the label that says which one it is, and whether it judges all.
+type Observed = (String, Timestamp, Timestamp, String, bool);
 
 /// Going through all predictions that had been appended by an instant.
 fn naive(
     predicted: &[Predicted],
-    (key, observed_at): (&str, Timestamp),
+    (key, observed_at, is_all): (&str, Timestamp, bool),
     as_of: Timestamp,
-) -> Option<Timestamp> {
+) -> Vec<Timestamp> {
     let known: Vec<&Predicted> = predicted.iter().filter(|one| one.2 <= as_of).collect();
     let counts = |(number, one): &(usize, &&Predicted)| {
         let is_taken_back =
             known[*number..].iter().any(|later| later.0 == one.0 && later.1 == one.1 && later.3);
         one.0 == key && one.1 <= observed_at && !one.3 && !is_taken_back
     };
-    known.iter().enumerate().filter(counts).map(|(_, one)| one.1).max()
+    let found: BTreeSet<Timestamp> = known.iter().enumerate().filter(counts).map(|(_, one)| one.1).collect();
+    match is_all {
+        true => found.into_iter().collect(),
+        false => found.last().copied().into_iter().collect(),
+    }
 }
 
 /// Random histories of predictions, some of them taken back, and outcomes without a date, with rounds that die at some steps. Each
@@ -65,13 +69,17 @@ async fn histories_end_as_going_through_all_events_says(scene: Scene) {
             4..7 => {
                 // The label says which one it is.
                 let label = format!("o{step}");
-                let event = outcome(&key, &instant.to_string(), &label);
+                let mut event = outcome(&key, &instant.to_string(), &label);
+                let is_all = random.bool();
+                if is_all {
+                    event["judges"] = "all".into();
+                }
                 observe(&scene, vec![event.clone()], Some(&label), &text).await.unwrap();
                 let again = observe(&scene, vec![event], Some(&label), &now.plus_seconds(1).to_string())
                     .await
                     .unwrap();
                 assert!(again.replayed);
-                observed.push((key, instant, now, label));
+                observed.push((key, instant, now, label, is_all));
             }
             dies => {
                 let append = append(&scene, &text);
@@ -101,7 +109,8 @@ async fn histories_end_as_going_through_all_events_says(scene: Scene) {
     let mut all: Vec<String> = text.lines().skip(1).map(line).collect();
     all.sort_unstable();
     assert_eq!(all, expected);
-    assert!(all.len() > 5 && all.len() < observed.len(), "{} of {}", all.len(), observed.len());
+    let labels: BTreeSet<&str> = all.iter().filter_map(|line| line.split(',').nth(3)).collect();
+    assert!((6..observed.len()).contains(&labels.len()) && all.len() > labels.len(), "{all:?}");
     scene.assert_verified().await;
 }
 
@@ -113,34 +122,37 @@ async fn expected(
     whole: &[Timestamp],
 ) -> Vec<String> {
     let mut expected = Vec::new();
-    for (key, observed_at, appended, label) in observed {
+    for (key, observed_at, appended, label, is_all) in observed {
+        let question = (key.as_str(), *observed_at, *is_all);
         let found = whole
             .iter()
             .filter(|now| *now >= appended)
-            .find_map(|now| naive(predicted, (key, *observed_at), now.plus_seconds(-30)));
+            .map(|now| naive(predicted, question, now.plus_seconds(-30)))
+            .find(|found| !found.is_empty());
         // A round that died may have decided before it did; what it found was found as of then.
         let by_dead = decided(scene, label).await;
         let judged = match by_dead {
             Some((judged, as_of)) => {
-                assert_eq!(naive(predicted, (key, *observed_at), as_of), Some(judged), "{label}");
+                assert_eq!(naive(predicted, question, as_of), judged, "{label}");
                 let earlier = whole.iter().filter(|now| *now >= appended && now.plus_seconds(-30) < as_of);
                 for now in earlier {
-                    assert_eq!(naive(predicted, (key, *observed_at), now.plus_seconds(-30)), None, "{label}");
+                    assert_eq!(naive(predicted, question, now.plus_seconds(-30)), [], "{label}");
                 }
-                Some(judged)
+                judged
             }
             None => {
                 assert_eq!(found, None, "{label}");
-                None
+                Vec::new()
             }
         };
-        expected.extend(judged.map(|judged| format!("{},{key},{},{label}", judged.day(), judged.micros())));
+        let line = |at: Timestamp| format!("{},{key},{},{label}", at.day(), at.micros());
+        expected.extend(judged.into_iter().map(line));
     }
     expected
 }
 
 /// What was decided about the outcome with a label, and as of when.
-async fn decided(scene: &Scene, label: &str) -> Option<(Timestamp, Timestamp)> {
+async fn decided(scene: &Scene, label: &str) -> Option<(Vec<Timestamp>, Timestamp)> {
     for head in scan::heads(&*scene.table, scene.id()).await.unwrap() {
         if head.log.kind != Kind::Pending {
             continue;
@@ -155,7 +167,8 @@ async fn decided(scene: &Scene, label: &str) -> Option<(Timestamp, Timestamp)> {
             for (_, decision) in kept::decisions(&*scene.table, &segment, 1).await.unwrap() {
                 if let Some(judged) = decision.judges.get(&(row as u32)) {
                     assert_eq!(found, None, "{label} is decided twice");
-                    found = Some((Timestamp::from_micros(*judged).unwrap(), decision.as_of));
+                    let judged = judged.iter().map(|at| Timestamp::from_micros(*at).unwrap()).collect();
+                    found = Some((judged, decision.as_of));
                 }
             }
             return found;

@@ -30,8 +30,8 @@ async fn listed(scene: &Scene, words: PendingWords<'_>, now: &str) -> PendingPag
     scene.query(at(now)).pending(scene.id(), &request).await.unwrap()
 }
 
-/// How many there are waiting, decided, appended and expired.
-fn by_state(page: &PendingPage) -> [u64; 4] {
+/// How many there are waiting, decided, appended, expired and refused.
+fn by_state(page: &PendingPage) -> [u64; 5] {
     PendingState::ALL.map(|state| page.counts.get(&state).copied().unwrap_or_default())
 }
 
@@ -49,7 +49,7 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
     observe(&scene, events, None, "2026-06-05T10:00:00Z").await.unwrap();
     let now = "2026-06-05T10:00:10Z";
     let page = listed(&scene, PendingWords::default(), now).await;
-    assert_eq!((by_state(&page), page.next, page.warnings.len()), ([4, 0, 0, 0], None, 0));
+    assert_eq!((by_state(&page), page.next, page.warnings.len()), ([4, 0, 0, 0, 0], None, 0));
     assert!(page.outcomes.iter().all(|one| one.why.starts_with("no worker has looked")), "{page:?}");
     // It is decided, and the worker that did it dies.
     let dying = append(&scene, "2026-06-05T10:01:00Z");
@@ -57,20 +57,20 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
     assert!(round(&scene, &dying, "2026-06-05T10:01:00Z").await.is_err());
     let now = "2026-06-05T10:02:00Z";
     let page = listed(&scene, PendingWords { state: Some("decided"), ..PendingWords::default() }, now).await;
-    assert_eq!((by_state(&page), page.outcomes.len()), ([2, 2, 0, 0], 2));
+    assert_eq!((by_state(&page), page.outcomes.len()), ([2, 2, 0, 0, 0], 2));
     let judged = "it judges the prediction of 2026-06-03T01:00:00Z";
     assert_eq!(page.outcomes[0].why, format!("{judged}, and is to be appended"));
     assert_eq!(resolved(&scene, "2026-06-05T10:03:00Z").await.waiting, 2);
     let page = listed(&scene, PendingWords { key: Some("k2"), ..PendingWords::default() }, now).await;
     let [one] = &page.outcomes[..] else { panic!("{page:?}") };
-    assert_eq!((by_state(&page), one.state, &*one.why), ([0, 0, 1, 0], PendingState::Appended, judged));
+    assert_eq!((by_state(&page), one.state, &*one.why), ([0, 0, 1, 0, 0], PendingState::Appended, judged));
     assert_eq!(one.predicted_at, Some(at("2026-06-03T01:00:00Z")));
     assert_eq!(one.decided_as_of, Some(at("2026-06-05T10:00:30Z")));
     // What waits says what was looked at, and until when it waits.
     let now = "2026-06-05T10:20:00Z";
     assert_eq!(resolved(&scene, now).await.waiting, 2);
     let page = listed(&scene, PendingWords { state: Some("waiting"), ..PendingWords::default() }, now).await;
-    assert_eq!(by_state(&page), [2, 0, 2, 0]);
+    assert_eq!(by_state(&page), [2, 0, 2, 0, 0]);
     let waits = |key: &str| page.outcomes.iter().find(|one| one.key == key).unwrap();
     let said = "no prediction of its key from 2026-03-07 to 2026-06-05 was found at 2026-06-05T10:03:00Z; it is looked for again when more has come";
     assert_eq!((&*waits("never").why, waits("never").looked_at), (said, Some(at("2026-06-05T10:03:00Z"))));
@@ -87,11 +87,11 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
     scene.world.catalog.set_retention(scene.id(), None, at("2026-06-05T11:00:00Z")).await.unwrap();
     assert_eq!(resolved(&scene, "2026-09-03T11:00:00Z").await, counts(0, 2, 0));
     let page = listed(&scene, PendingWords::default(), "2026-09-03T12:00:00Z").await;
-    assert_eq!(by_state(&page), [0, 0, 2, 2]);
+    assert_eq!(by_state(&page), [0, 0, 2, 2, 0]);
     assert!(page.outcomes[3].why.contains("was found for 90 days"), "{page:?}");
     // On other days nothing came.
     let june = PendingWords { from: Some("2026-06-06"), to: Some("2026-06-30"), ..PendingWords::default() };
-    assert_eq!(by_state(&listed(&scene, june, "2026-09-03T12:00:00Z").await), [0; 4]);
+    assert_eq!(by_state(&listed(&scene, june, "2026-09-03T12:00:00Z").await), [0; 5]);
 }
 
 async fn what_is_listed_page_by_page_is_what_all_at_once_are(scene: Scene) {
@@ -107,12 +107,12 @@ async fn what_is_listed_page_by_page_is_what_all_at_once_are(scene: Scene) {
     }
     let now = "2026-06-08T11:00:00Z";
     let all = listed(&scene, PendingWords::default(), now).await;
-    assert_eq!((all.outcomes.len(), all.next, by_state(&all)), (28, None, [18, 0, 10, 0]));
+    assert_eq!((all.outcomes.len(), all.next, by_state(&all)), (28, None, [18, 0, 10, 0, 0]));
     assert!(all.outcomes.is_sorted_by_key(|one| one.place));
     for (limit, state) in [(1, None), (3, Some("waiting")), (5, Some("appended")), (1000, None)] {
         let text = limit.to_string();
         let words = PendingWords { limit: Some(&text), state, ..PendingWords::default() };
-        let (mut rows, mut sums, mut after) = (Vec::new(), [0; 4], None::<String>);
+        let (mut rows, mut sums, mut after) = (Vec::new(), [0; 5], None::<String>);
         loop {
             let page = listed(&scene, PendingWords { after: after.as_deref(), ..words }, now).await;
             assert!(page.outcomes.len() <= limit);
@@ -144,7 +144,7 @@ async fn what_is_listed_page_by_page_is_what_all_at_once_are(scene: Scene) {
 }
 
 /// Imports a file of outcomes as the command line does; how many rows were stored.
-async fn import(scene: &Scene, text: &str, now: &str) -> usize {
+pub(crate) async fn import(scene: &Scene, text: &str, now: &str) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("outcomes.csv");
     fs::write(&path, text).unwrap();

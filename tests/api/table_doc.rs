@@ -266,8 +266,8 @@ async fn pend(table: &dyn Table, workspace: &event::Id) -> [Key; 3] {
     let segment = PendingSegment { log: log.clone(), seq: 1 };
     pending::take_up(table, &segment, (now(), 2)).await.unwrap();
     let id = DecisionId { segment: segment.clone(), number: 1 };
-    let (judges, expired) = ([(1, now().micros())].into(), [].into());
-    let decision = Decision { as_of: now(), judges, expired, after: [(judged, 17)].into() };
+    let (judges, expired, refused) = ([(1, vec![now().micros()])].into(), [].into(), [].into());
+    let decision = Decision { as_of: now(), judges, expired, refused, after: [(judged, 17)].into() };
     pending::decide(table, Turn::default(), &id, &decision).await.unwrap();
     let mut waiting =
         pending::waiting(table, workspace, None, 1).await.unwrap().0.remove(0).1.after(&decision);

@@ -103,20 +103,22 @@ fn the_last_event_of_a_key_counts_whatever_clocks_and_lanes_do() {
 /// Projectors that fail, die and get into each other's way decide once what each outcome without a date judges, and append it once.
 #[test]
 fn an_outcome_without_a_date_is_decided_and_appended_once() {
-    let (mut came, mut judged, mut decisions, mut died) = (0, 0, 0, 0);
+    let (mut came, mut judged, mut several, mut decisions, mut died) = (0, 0, 0, 0, 0);
     let seeds = (seeds() / 40).max(8);
     for seed in 0..seeds {
         let judging = tests::sim::resolving(seed, None);
         assert_eq!(judging.violations, Vec::<String>::new(), "seed {seed}");
         came += judging.came;
         judged += judging.judged;
+        several += judging.several;
         decisions += judging.decisions;
         died += judging.died;
     }
     println!(
-        "{seeds} seeds: {came} outcomes without a date, {judged} judge something, {decisions} decisions, {died} died"
+        "{seeds} seeds: {came} outcomes without a date, {judged} judge something, {several} several, {decisions} decisions, {died} died"
     );
     assert!(judged * 3 > came && judged < came && died > seeds, "{judged} of {came}, {died} died");
+    assert!(several as u64 > seeds, "{several} of {judged}");
 }
 
 /// Keys are erased while events of them come, projectors work and die, and so do those who erase: what is left is what was appended without what

@@ -89,7 +89,8 @@ def test_outcomes_without_a_date_wait_for_their_predictions(workspace: al.Worksp
     receipt = workspace.log_outcomes(as_library(library, mixed), observed_at="closed", **named)
     assert (receipt.rows, receipt.pending) == (2, 1)
     told = workspace.pending()
-    assert told["counts"] == {"waiting": 5, "decided": 0, "appended": 0, "expired": 0}
+    assert told["counts"] == {"waiting": 5, "decided": 0, "appended": 0, "expired": 0, "refused": 0}
+    assert {one["judges"] for one in told["outcomes"]} == {"latest"}
     assert all(one["state"] == "waiting" and one["why"] for one in told["outcomes"])
     since = {one["predicted_since"] for one in told["outcomes"] if one["observed_at"].startswith("2026-06-02")}
     assert since == {"2026-06-01T02:00:00Z", "2025-11-13T02:00:00Z"}
@@ -99,6 +100,14 @@ def test_outcomes_without_a_date_wait_for_their_predictions(workspace: al.Worksp
     left_alone = workspace.resettle_outcomes("loan-0", observed_at=AT)
     assert left_alone == [{"observed_at": "2026-06-01T02:00:00Z", "became": "waiting", "judged": []}]
     assert workspace.resettle_outcomes("loan-7") == []
+    # Some judge all predictions of their key, as an argument or a column says.
+    later = {**truth, "closed": [AT + timedelta(days=3)] * 2}
+    assert workspace.log_outcomes(as_library(library, later), observed_at="closed", judges="all", **named).pending == 2
+    mixed = {**truth, "closed": [AT + timedelta(days=4)] * 2, "judges": ["all", None]}
+    assert workspace.log_outcomes(as_library(library, mixed), observed_at="closed", **named).pending == 2
+    outcomes = workspace.pending()["outcomes"]
+    judges = [one["judges"] for one in outcomes if one["observed_at"] >= "2026-06-04"]
+    assert sorted(judges) == ["all", "all", "all", "latest"]
 
 
 def test_what_was_believed_of_a_key_is_told(workspace: al.Workspace) -> None:

@@ -55,6 +55,8 @@ pub enum Rule {
     Step,
     /// The id of a run.
     Run,
+    /// Which predictions an outcome [judges](super::Judges).
+    Judges,
 }
 
 impl Rule {

@@ -17,6 +17,12 @@ pub const REASON: &str = "reason";
 /// The field by which an outcome without a date says how far back its prediction may be.
 pub const PREDICTED_SINCE: &str = "predicted_since";
 
+/// The field by which an outcome without a date says which predictions of its key it judges.
+pub const JUDGES: &str = "judges";
+
+/// The fields of outcomes without a date alone, which are gone once it is found what they judge.
+pub const UNDATED: [&str; 2] = [PREDICTED_SINCE, JUDGES];
+
 /// Before the name of a feature, in the name of its column: `feature.distance`.
 pub const FEATURE_PREFIX: &str = "feature.";
 
@@ -112,8 +118,8 @@ pub(super) const PREDICTIONS: &[Field] = &[
     reason(),
 ];
 
-/// What may be sent of an outcome. The last one is of an outcome alone that does not say which prediction it judges, and is
-/// gone once that is found.
+/// What may be sent of an outcome. The last ones are of an outcome alone that does not say which prediction it judges
+/// ([`UNDATED`]).
 pub(super) const SENT_OUTCOMES: &[Field] = &[
     text("key", Rule::Key, "The key of the prediction.").required(),
     time("predicted_at", "The instant of the prediction.").rolled_up(),
@@ -123,9 +129,14 @@ pub(super) const SENT_OUTCOMES: &[Field] = &[
     withdrawn("`true` takes back what was sent of this key, prediction and time of observation."),
     reason(),
     time(PREDICTED_SINCE, "Of an outcome without a date: the earliest prediction that it may judge."),
+    text(
+        JUDGES,
+        Rule::Judges,
+        "Of an outcome without a date: whether it judges the `latest` prediction of its key, as it does by default, or `all`.",
+    ),
 ];
 
-pub(super) const OUTCOMES: &[Field] = SENT_OUTCOMES.split_at(SENT_OUTCOMES.len() - 1).0;
+pub(super) const OUTCOMES: &[Field] = SENT_OUTCOMES.split_at(SENT_OUTCOMES.len() - UNDATED.len()).0;
 
 /// Those of an outcome that does not say which prediction it judges: all but `predicted_at`.
 pub(super) const PENDING: &[Field] = &[
@@ -136,6 +147,7 @@ pub(super) const PENDING: &[Field] = &[
     SENT_OUTCOMES[5],
     SENT_OUTCOMES[6],
     SENT_OUTCOMES[7],
+    SENT_OUTCOMES[8],
 ];
 
 pub(super) const METRICS: &[Field] = &[

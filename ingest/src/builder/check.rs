@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use event::{
     Column, Columns, Day, Kind, RowProblem, Timestamp,
-    fields::{PREDICTED_SINCE, Rule, WITHDRAWN},
+    fields::{PREDICTED_SINCE, Rule, UNDATED, WITHDRAWN},
     time::DAY_MICROS,
 };
 
@@ -242,17 +242,18 @@ impl BatchBuilder {
         predicted_at: Option<Day>,
         given: Option<Day>,
     ) -> Result<Day, FieldError> {
-        let since = self.fields[self.index_of(PREDICTED_SINCE)].time(at);
+        let is_said = |name: &&&str| self.fields[self.index_of(name)].is_valid(at);
         match (predicted_at, given) {
             (Some(at), Some(on)) if at != on => Err(other_day(on, at)),
-            (Some(day), _) | (None, Some(day)) => match since {
+            (Some(day), _) | (None, Some(day)) => match UNDATED.iter().find(is_said) {
                 None => Ok(day),
-                Some(_) => Err(FieldError::new(
-                    PREDICTED_SINCE,
+                Some(name) => Err(FieldError::new(
+                    name,
                     "is of an outcome that has neither `predicted_at` nor `predicted_on`",
                 )),
             },
             (None, None) => {
+                let since = self.fields[self.index_of(PREDICTED_SINCE)].time(at);
                 let observed = self.fields[self.index_of("observed_at")].time(at).unwrap_or_default();
                 check_waiting(self.fields[self.index_of(WITHDRAWN)].is_valid(at), since, observed)?;
                 self.waits.resize(self.numbers.len(), false);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use catalog::Action;
 use event::{
     Day, Id, Task,
-    fields::{Rule, plain_label},
+    fields::{Judges, Rule, plain_label},
     id::check_name,
     surrogate::{SURROGATE_PREFIX, is_surrogate},
 };
@@ -51,6 +51,9 @@ fn check_slowly(rule: Rule, text: &str) -> Result<(), String> {
         }
         Rule::Task if !Task::NAMES.contains(&text) => {
             Err(format!("`{text}` is none of {}", Task::NAMES.join(", ")))
+        }
+        Rule::Judges if Judges::from_name(text).is_none() => {
+            Err(format!("`{text}` is none of {}", Judges::NAMES.join(", ")))
         }
         Rule::Run => Id::parse(text).map(|_| ()).map_err(|error| error.to_string()),
         Rule::True if text != "true" => {

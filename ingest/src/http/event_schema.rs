@@ -3,7 +3,7 @@
 use catalog::Action;
 use event::{
     Kind, Task,
-    fields::{Family, Field, FieldType, MAX_STEP, PREDICTED_SINCE, Rule, WITHDRAWN},
+    fields::{Family, Field, FieldType, Judges, MAX_STEP, Rule, UNDATED, WITHDRAWN},
 };
 use serde_json::{Map, Value, json};
 use web::{
@@ -76,7 +76,7 @@ pub(super) fn event(kind: Kind) -> RefOr<Schema> {
             instant.into_iter().chain([with("predicted_on", schema::day())])
         };
         all.push(schema::any_of([lacking(&[WITHDRAWN])].into_iter().chain(dates())));
-        all.push(schema::any_of([lacking(&[PREDICTED_SINCE]), lacking(&["predicted_at", "predicted_on"])]));
+        all.push(schema::any_of([lacking(&UNDATED), lacking(&["predicted_at", "predicted_on"])]));
     }
     match all.len() {
         1 => all.remove(0),
@@ -175,11 +175,8 @@ fn of_rule((kind, rule): (FieldType, Rule), nullable: bool) -> ObjectBuilder {
             number.minimum(rule.min()).maximum(rule.max())
         }
         (FieldType::Text, Rule::Action) => schema::one_of(Action::ALL.map(Action::name)),
-        (FieldType::Text, Rule::Task) => {
-            let names = Task::NAMES.map(Value::from).into_iter().chain(nullable.then_some(Value::Null));
-            let task = ObjectBuilder::new().schema_type(schema::types(&[Type::String], nullable));
-            task.enum_values(Some(names))
-        }
+        (FieldType::Text, Rule::Task) => one_of_names(&Task::NAMES, nullable),
+        (FieldType::Text, Rule::Judges) => one_of_names(&Judges::NAMES, nullable),
         (FieldType::Text, Rule::True) => {
             let values = [Value::from(true), Value::from("true")];
             let truth = schema::types(&[Type::Boolean, Type::String], nullable);
@@ -201,6 +198,13 @@ fn of_rule((kind, rule): (FieldType, Rule), nullable: bool) -> ObjectBuilder {
             }
         }
     }
+}
+
+/// One of some texts.
+fn one_of_names(names: &[&str], nullable: bool) -> ObjectBuilder {
+    let names = names.iter().map(|name| Value::from(*name)).chain(nullable.then_some(Value::Null));
+    let text = ObjectBuilder::new().schema_type(schema::types(&[Type::String], nullable));
+    text.enum_values(Some(names))
 }
 
 /// A string, or what is taken as its text.
@@ -331,6 +335,9 @@ mod tests {
         if kind.field(name).is_some_and(|field| field.is_of_withdrawal) {
             event.insert(WITHDRAWN.to_owned(), json!(true));
             event.insert(REASON.to_owned(), json!("wrong"));
+        }
+        if UNDATED.contains(&name) {
+            event.remove("predicted_on");
         }
         match value {
             Some(value) => _ = event.insert(name.to_owned(), value),

@@ -56,7 +56,7 @@ fn operation(named: Named) -> Operation {
         .operation(Operation::post, "/outcomes/resettle", "resettle_outcomes")
         .tag("ingest")
         .summary("Settle outcomes without a date again")
-        .description("Of a key: what each was decided to judge is withdrawn, and it is appended again without a date and judges what is found now (`again`). One that waits already is left alone (`waiting`); one of which no prediction was found in time judges nothing and is to be posted again (`expired`). Called again, it goes on where it ended. None, when no outcome without a date of the key came on these days.")
+        .description("Of a key: what each was decided to judge is withdrawn, and it is appended again without a date and judges what is found now (`again`). One that waits already is left alone (`waiting`); one of which no prediction was found in time judges nothing and is to be posted again (`expired`), and so is one that would judge more predictions than one may (`refused`). Called again, it goes on where it ended. None, when no outcome without a date of the key came on these days.")
         .body("Which outcomes.", [(JSON, content(body, Some(json!({ "key": "loan-0000017" }))))])
         .answers(StatusCode::OK, answer("What became of them, by when they were observed.", JSON, outcomes))
         .fails(&ALWAYS)
@@ -84,7 +84,7 @@ async fn resettle(
 fn told(Resettled { observed_at, became }: &Resettled) -> Value {
     let judged: Vec<String> = match became {
         Became::Again(judged) => judged.iter().map(Timestamp::to_string).collect(),
-        Became::Waiting | Became::Expired => Vec::new(),
+        Became::Waiting | Became::Expired | Became::Refused => Vec::new(),
     };
     json!({ "observed_at": observed_at.to_string(), "became": became.name(), "judged": judged })
 }

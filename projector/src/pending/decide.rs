@@ -1,9 +1,13 @@
 //! What was found as decisions, and decisions as outcomes: pure functions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    iter::repeat_n,
+};
 
 use evaluate::latest::Answer;
-use event::{Column, Columns, Day, Error, Kind, Result, Timestamp, Values};
+use event::{Column, Columns, Day, Error, Kind, Result, Timestamp, Values, fields::Judges};
+use fold::latest::{Asked, MAX_JUDGED};
 use log::{
     key::LogId,
     key_filter,
@@ -24,45 +28,84 @@ pub(super) fn digest(covered: &BTreeMap<Day, Applied>, left_out: &BTreeSet<(LogI
     key_filter::digest(&all)
 }
 
+/// What a question weighs among those that are looked for together: about as many instants as are held for it, by tens.
+pub(super) fn weight(asked: &Asked) -> usize {
+    match asked.judges {
+        Judges::Latest => 1,
+        Judges::All => MAX_JUDGED / 10,
+    }
+}
+
+/// Questions with their weights, in parts of no more than `most`, unless one alone is heavier.
+pub(super) fn parted<T>(questions: impl IntoIterator<Item = (T, usize)>, most: usize) -> Vec<Vec<T>> {
+    let (mut parts, mut sum) = (Vec::<Vec<T>>::new(), 0);
+    for (question, weight) in questions {
+        sum += weight;
+        match parts.last_mut() {
+            Some(part) if sum <= most => part.push(question),
+            _ => {
+                parts.push(vec![question]);
+                sum = weight;
+            }
+        }
+    }
+    parts
+}
+
 /// The decisions about rows of which it is known what they judge, or that have waited for too long, when that is so of the segment.
 pub(super) fn decisions(answers: &[(u32, Answer)], is_due: bool, as_of: Timestamp) -> Vec<Decision> {
-    let empty =
-        || Decision { as_of, judges: BTreeMap::new(), expired: BTreeSet::new(), after: BTreeMap::new() };
-    let (mut all, mut this, mut days) = (Vec::new(), empty(), BTreeSet::new());
+    let empty = || Decision {
+        as_of,
+        judges: BTreeMap::new(),
+        expired: BTreeSet::new(),
+        refused: BTreeSet::new(),
+        after: BTreeMap::new(),
+    };
+    let (mut all, mut this, mut days, mut size) = (Vec::new(), empty(), BTreeSet::new(), 0);
     for (row, answer) in answers {
-        let day = match answer {
-            Answer::Found(at) => Some(at.day()),
-            _ if is_due => None,
+        let judged: &[Timestamp] = match answer {
+            Answer::Found(judged) => judged,
+            Answer::TooMany => &[],
+            _ if is_due => &[],
             _ => continue,
         };
-        let is_full = this.rows().count() >= MAX_DECIDED
-            || day.is_some_and(|day| !days.contains(&day) && days.len() >= MAX_DECIDED_DAYS);
-        if is_full {
+        let more: BTreeSet<Day> = judged.iter().map(|at| at.day()).collect();
+        let weight = judged.len().max(1);
+        // What is larger than that for itself is decided alone.
+        let is_full = size + weight > MAX_DECIDED
+            || days.len() + more.iter().filter(|day| !days.contains(*day)).count() > MAX_DECIDED_DAYS;
+        if is_full && size > 0 {
             all.push(std::mem::replace(&mut this, empty()));
             days.clear();
+            size = 0;
         }
-        days.extend(day);
+        days.extend(more);
+        size += weight;
         match answer {
-            Answer::Found(at) => _ = this.judges.insert(*row, at.micros()),
+            Answer::Found(judged) => {
+                _ = this.judges.insert(*row, judged.iter().map(|at| at.micros()).collect());
+            }
+            Answer::TooMany => _ = this.refused.insert(*row),
             _ => _ = this.expired.insert(*row),
         }
     }
-    if this.rows().next().is_some() {
+    if size > 0 {
         all.push(this);
     }
     all
 }
 
-/// The outcomes of a decision: the rows that judge something, with what they judge.
+/// The outcomes of a decision: the rows that judge something, once for each prediction that they judge.
 pub(super) fn outcomes_of(decision: &Decision, columns: &Columns) -> Result<Columns> {
-    let rows: Vec<usize> = decision.judges.keys().map(|row| *row as usize).collect();
+    let rows = decision.judges.iter();
+    let rows: Vec<usize> = rows.flat_map(|(row, judged)| repeat_n(*row as usize, judged.len())).collect();
     if rows.iter().any(|row| *row >= columns.rows) {
         return Err(Error::corrupt("a decision is about more outcomes than its segment has"));
     }
     let taken = columns.take(&rows);
     let mut by_name: BTreeMap<String, Column> =
         taken.columns.into_iter().map(|column| (column.name.clone(), column)).collect();
-    let judged = Values::Time(decision.judges.values().copied().collect());
+    let judged = Values::Time(decision.judges.values().flatten().copied().collect());
     by_name.insert("predicted_at".to_owned(), Column::new("predicted_at", judged));
     // In the order of the fields, and without what is of pending outcomes alone.
     let columns = Kind::Outcomes.fields().iter().filter_map(|field| by_name.remove(field.name)).collect();
@@ -72,8 +115,10 @@ pub(super) fn outcomes_of(decision: &Decision, columns: &Columns) -> Result<Colu
 #[cfg(test)]
 mod tests {
     use evaluate::latest::question;
-    use event::{Id, fields::PREDICTED_SINCE};
-    use fold::latest::Asked;
+    use event::{
+        Id,
+        fields::{JUDGES, PREDICTED_SINCE},
+    };
     use log::{pending::LOOK_BACK_DAYS, scan};
 
     use super::*;
@@ -81,19 +126,53 @@ mod tests {
     const HOUR: i64 = 3_600_000_000;
 
     fn found(micros: i64) -> Answer {
-        Answer::Found(Timestamp::from_micros(micros).unwrap())
+        all_of(&[micros])
+    }
+
+    fn all_of(micros: &[i64]) -> Answer {
+        Answer::Found(micros.iter().map(|at| Timestamp::from_micros(*at).unwrap()).collect())
     }
 
     #[test]
     fn what_is_found_is_decided_and_the_rest_once_it_has_waited_long() {
         let as_of = Timestamp::default();
         let answers = [(0, found(5)), (2, Answer::Nothing), (3, found(7)), (9, Answer::Gone(as_of.day()))];
-        let judges = BTreeMap::from([(0, 5), (3, 7)]);
-        let expected = Decision { as_of, judges, expired: BTreeSet::new(), after: BTreeMap::new() };
+        let judges = BTreeMap::from([(0, vec![5]), (3, vec![7])]);
+        let (refused, after) = (BTreeSet::new(), BTreeMap::new());
+        let expected = Decision { as_of, judges, expired: BTreeSet::new(), refused, after };
         assert_eq!(decisions(&answers, false, as_of), std::slice::from_ref(&expected));
         assert_eq!(decisions(&answers, true, as_of), [Decision { expired: [2, 9].into(), ..expected }]);
         assert_eq!(decisions(&answers[1..2], false, as_of), []);
         assert_eq!(decisions(&[], true, as_of), []);
+    }
+
+    #[test]
+    fn too_many_are_refused_at_once_and_what_judges_all_is_decided_with_others_or_alone() {
+        let as_of = Timestamp::default();
+        let answers = [(0, all_of(&[5, 7])), (1, Answer::TooMany), (2, found(9))];
+        let decided = decisions(&answers, false, as_of);
+        let [one] = &decided[..] else { panic!("{decided:?}") };
+        assert_eq!(one.judges, BTreeMap::from([(0, vec![5, 7]), (2, vec![9])]));
+        assert_eq!((&one.refused, one.expired.len()), (&BTreeSet::from([1]), 0));
+        let of = |count: i64, every: i64| all_of(&(0..count).map(|n| n * every).collect::<Vec<_>>());
+        let sizes = |answers: &[(u32, Answer)]| {
+            let cut = decisions(answers, false, as_of);
+            cut.iter().map(|one| one.judges.len()).collect::<Vec<_>>()
+        };
+        let thousands: Vec<_> = (0..12).map(|row| (row, of(1_000, 1))).collect();
+        assert_eq!(sizes(&thousands), [5, 5, 2]);
+        // Of more days than others have together.
+        let far = [(0, found(1)), (1, of(401, 24 * HOUR)), (2, of(401, 24 * HOUR)), (3, found(1))];
+        assert_eq!(sizes(&far), [1, 1, 1, 1]);
+    }
+
+    #[test]
+    fn questions_are_looked_for_in_parts_by_their_weight() {
+        let parts = |weights: &[usize]| parted(weights.iter().map(|weight| (*weight, *weight)), 10);
+        assert_eq!(parts(&[4, 6, 1, 30, 9, 1, 1]), [vec![4, 6], vec![1], vec![30], vec![9, 1], vec![1]]);
+        assert_eq!(parts(&[]), Vec::<Vec<usize>>::new());
+        let asked = |judges| weight(&Asked { key: "a".into(), from: 0, until: 0, judges });
+        assert_eq!((asked(Judges::Latest), asked(Judges::All)), (1, 100));
     }
 
     #[test]
@@ -120,22 +199,26 @@ mod tests {
                 Column::new("observed_at", Values::Time(vec![10, 20, 30])),
                 Column::new("label", text(["x", "y", "z"])),
                 Column::new(PREDICTED_SINCE, Values::Time(vec![1, 2, 3])),
+                Column::new(JUDGES, text(["latest", "latest", "all"])),
             ],
         };
         let asked = question(&columns, 1).unwrap();
-        assert_eq!(asked, Asked { key: "b".into(), from: 2, until: 20 });
+        assert_eq!(asked, Asked { key: "b".into(), from: 2, until: 20, judges: Judges::Latest });
+        assert_eq!(question(&columns, 2).unwrap().judges, Judges::All);
         let without = Columns { columns: columns.columns[..3].to_vec(), ..columns.clone() };
-        assert_eq!(question(&without, 1).unwrap().from, 20 - LOOK_BACK_DAYS * 24 * HOUR);
+        let asked = question(&without, 1).unwrap();
+        assert_eq!((asked.from, asked.judges), (20 - LOOK_BACK_DAYS * 24 * HOUR, Judges::Latest));
         assert!(question(&Columns { columns: Vec::new(), rows: 3 }, 1).is_err());
         let (as_of, after) = (Timestamp::default(), BTreeMap::new());
-        let decision = Decision { as_of, judges: [(0, 5), (2, 6)].into(), expired: [1].into(), after };
+        let judges = BTreeMap::from([(0, vec![5]), (2, vec![6, 8])]);
+        let decision = Decision { as_of, judges, expired: [1].into(), refused: BTreeSet::new(), after };
         let outcomes = outcomes_of(&decision, &columns).unwrap();
         let names: Vec<&str> = outcomes.columns.iter().map(|column| column.name.as_str()).collect();
-        assert_eq!((outcomes.rows, names), (2, vec!["key", "predicted_at", "observed_at", "label"]));
+        assert_eq!((outcomes.rows, names), (3, vec!["key", "predicted_at", "observed_at", "label"]));
         let at = |row| outcomes.column("predicted_at").unwrap().time(row);
-        assert_eq!((at(0), at(1)), (Some(5), Some(6)));
-        assert_eq!(outcomes.column("key").unwrap().text(1), Some("c"));
-        assert!(outcomes_of(&Decision { judges: [(3, 5)].into(), ..decision }, &columns).is_err());
+        assert_eq!((at(0), at(1), at(2)), (Some(5), Some(6), Some(8)));
+        assert_eq!([1, 2].map(|row| outcomes.column("key").unwrap().text(row)), [Some("c"), Some("c")]);
+        assert!(outcomes_of(&Decision { judges: [(3, vec![5])].into(), ..decision }, &columns).is_err());
     }
 
     #[test]

@@ -21,7 +21,7 @@ use table::Table;
 
 use super::{
     Append, DAY_SECONDS, Resolved, SEGMENTS_AT_ONCE,
-    decide::{decisions, digest, outcomes_of},
+    decide::{decisions, digest, outcomes_of, parted, weight},
 };
 use crate::{key_filters::rolled_up, stages::closed};
 
@@ -29,8 +29,8 @@ use crate::{key_filters::rolled_up, stages::closed};
 /// is seen further.
 const SEEN_DAYS: i64 = 400 + WAITS_DAYS;
 
-/// The most outcomes that are looked for together, unless one segment has more.
-const ROWS_AT_ONCE: usize = 100_000;
+/// The most outcomes that are looked for together, by their [`weight`].
+const WEIGHT_AT_ONCE: usize = 100_000;
 
 /// What is the same for all that is looked for in a round.
 pub(super) struct Round<'a> {
@@ -57,6 +57,8 @@ struct Held {
     waiting: Waiting,
     columns: Columns,
     asked: Vec<(u32, Asked)>,
+    /// Whether all that was asked for so far could be read.
+    is_told: bool,
 }
 
 /// That another worker is at what waits: it is left to that one. Who went on could append a later outcome before an earlier one of its key.
@@ -125,18 +127,20 @@ impl<'a> Round<'a> {
         some: Vec<(PendingSegment, Waiting)>,
         resolved: &mut Resolved,
     ) -> Result<bool> {
-        let (mut held, mut rows, mut corrupt) = (Vec::new(), 0, None);
+        let (mut held, mut sum, mut corrupt) = (Vec::new(), 0, None);
         for (segment, waiting) in some {
-            rows += waiting.left.len();
             match self.hold(segment, waiting, resolved).await {
                 Err(error) if error.kind() == ErrorKind::Corrupt => corrupt = Some(error),
                 one => match one? {
-                    Ok(one) => held.extend(one),
+                    Ok(one) => {
+                        sum += one.as_ref().map_or(0, Held::weight);
+                        held.extend(one);
+                    }
                     Err(Overtaken) => return Ok(false),
                 },
             }
-            if rows >= ROWS_AT_ONCE {
-                rows = 0;
+            if sum >= WEIGHT_AT_ONCE {
+                sum = 0;
                 if !self.look(std::mem::take(&mut held), resolved).await? {
                     return Ok(false);
                 }
@@ -146,23 +150,33 @@ impl<'a> Round<'a> {
         corrupt.map_or(Ok(goes_on), Err)
     }
 
-    /// Looks for the predictions of what is held, and settles it; whether to go on.
-    async fn look(&self, held: Vec<Held>, resolved: &mut Resolved) -> Result<bool> {
-        let asked: Vec<Asked> =
-            held.iter().flat_map(|held| &held.asked).map(|(_, asked)| asked.clone()).collect();
+    /// Looks for the predictions of what is held, and settles it; whether to go on. What is found as of one instant is the same in
+    /// however many parts it is looked for.
+    async fn look(&self, mut held: Vec<Held>, resolved: &mut Resolved) -> Result<bool> {
         let Some(first) = held.iter().map(Held::first).min() else { return Ok(true) };
         let left_out = Arc::new(self.left_out(first).await?);
         let days = Window::new(first, self.last().max(first))?;
         let kept: Kept = self.catalog.kept(self.workspace, days, self.now).await?;
         let Self { workspace, version, as_of, .. } = *self;
         let looking = Looking { workspace, version, as_of, left_out };
-        let mut answers = looking.look(self.table, &asked, &|day| kept.keeps(day)).await?.into_iter();
-        for held in held {
-            let of_rows: Vec<(u32, Answer)> =
-                held.asked.iter().map(|(row, _)| *row).zip(answers.by_ref()).collect();
-            if self.settle(held, of_rows, resolved).await?.is_err() {
-                return Ok(false);
+        let questions = held.iter().enumerate().flat_map(|(of, held)| {
+            held.asked.iter().enumerate().map(move |(at, (_, asked))| ((of, at), weight(asked)))
+        });
+        for part in parted(questions.collect::<Vec<_>>(), WEIGHT_AT_ONCE) {
+            let asked: Vec<Asked> = part.iter().map(|(of, at)| held[*of].asked[*at].1.clone()).collect();
+            let answers = looking.look(self.table, &asked, &|day| kept.keeps(day)).await?;
+            let mut answers = answers.into_iter();
+            for same in part.chunk_by(|one, other| one.0 == other.0) {
+                let held = &mut held[same[0].0];
+                let rows = same.iter().map(|(_, at)| held.asked[*at].0);
+                let of_rows: Vec<(u32, Answer)> = rows.zip(answers.by_ref()).collect();
+                if self.settle(held, &of_rows, resolved).await?.is_err() {
+                    return Ok(false);
+                }
             }
+        }
+        for held in held {
+            self.note(held, resolved).await?;
         }
         Ok(true)
     }
@@ -203,7 +217,7 @@ impl<'a> Round<'a> {
         }
         let asked = waiting.left.iter().map(|row| Ok((*row, question(&columns, *row as usize)?)));
         let asked = asked.collect::<Result<_>>()?;
-        Ok(Ok(Some(Held { segment, waiting, columns, asked })))
+        Ok(Ok(Some(Held { segment, waiting, columns, asked, is_told: true })))
     }
 
     /// Whether what is left of a segment has waited for long enough.
@@ -211,41 +225,48 @@ impl<'a> Round<'a> {
         waiting.arrived_at.plus_seconds(WAITS_DAYS * DAY_SECONDS) <= self.as_of
     }
 
-    /// Decides what was found of a segment, and what has waited for too long.
+    /// Decides what was found of rows of a segment, and what has waited for too long.
     async fn settle(
         &self,
-        held: Held,
-        answers: Vec<(u32, Answer)>,
+        held: &mut Held,
+        answers: &[(u32, Answer)],
         resolved: &mut Resolved,
     ) -> Result<Step<()>> {
-        let from = held.first();
-        let Held { segment, mut waiting, columns, .. } = held;
-        for decision in decisions(&answers, self.is_due(&waiting), self.as_of) {
+        held.is_told &= !answers.iter().any(|(_, answer)| matches!(answer, Answer::Unreadable(..)));
+        let Held { segment, waiting, columns, .. } = held;
+        for decision in decisions(answers, self.is_due(waiting), self.as_of) {
             let id = DecisionId { segment: segment.clone(), number: waiting.decided + 1 };
-            let outcomes = outcomes_of(&decision, &columns)?;
+            let outcomes = outcomes_of(&decision, columns)?;
             let after = match outcomes.rows {
                 0 => BTreeMap::new(),
                 _ => self.append.bounds(self.workspace, outcomes).await?,
             };
             let decision = Decision { after, ..decision };
             if !pending::decide(self.table, self.turn, &id, &decision).await?
-                || self.carry_out(&id, &decision, &columns, &mut waiting).await?.is_err()
+                || self.carry_out(&id, &decision, columns, waiting).await?.is_err()
             {
                 return Ok(Err(Overtaken));
             }
             resolved.found += decision.judges.len() as u64;
             resolved.expired += decision.expired.len() as u64;
+            resolved.refused += decision.refused.len() as u64;
         }
+        Ok(Ok(()))
+    }
+
+    /// Notes how a segment was looked for of which some outcomes still wait.
+    async fn note(&self, held: Held, resolved: &mut Resolved) -> Result<()> {
+        let from = held.first();
+        let Held { segment, mut waiting, is_told, .. } = held;
         if waiting.left.is_empty() {
-            return Ok(Ok(()));
+            return Ok(());
         }
         resolved.waiting += waiting.left.len() as u64;
         let at = waiting.looked.filter(|looked| looked.of == self.of).map_or(self.now, |looked| looked.at);
         // What could not be read, or is further back than was seen, is looked for again.
-        let is_told = !answers.iter().any(|(_, answer)| matches!(answer, Answer::Unreadable(..)));
         let is_all = is_told && from >= self.first && at.plus_seconds(CLOSED_AFTER_SECONDS) <= self.as_of;
         waiting.looked = Some(Looked { at, from, of: self.of, is_all });
-        pending::write(self.table, &segment, &mut waiting).await.map(|_| Ok(()))
+        pending::write(self.table, &segment, &mut waiting).await.map(drop)
     }
 
     /// Has the outcomes of a decision appended, and notes that they are.
@@ -267,6 +288,11 @@ impl<'a> Round<'a> {
 }
 
 impl Held {
+    /// What it weighs among what is looked for together.
+    fn weight(&self) -> usize {
+        self.asked.iter().map(|(_, asked)| weight(asked)).sum()
+    }
+
     /// The first day of which something is asked.
     fn first(&self) -> Day {
         let first = self.asked.iter().map(|(_, asked)| asked.from).min();

@@ -84,10 +84,10 @@ impl Shared {
         let (table, days) = (&*self.table, (first, older));
         let resolving = pending::resolve(table, &self.catalog, &**append, workspace, days, self.now());
         if let Some(resolved) = self.noted(workspace, OfWorkspace::Pending, resolving).await? {
-            let Resolved { found, expired, waiting } = resolved;
+            let Resolved { found, expired, refused, waiting } = resolved;
             lock(&self.stats.pending).insert(workspace.clone(), waiting);
-            if found > 0 || expired > 0 {
-                tracing::info!(%workspace, found, expired, waiting, "looked for the predictions of pending outcomes");
+            if found + expired + refused > 0 {
+                tracing::info!(%workspace, found, expired, refused, waiting, "looked for the predictions of pending outcomes");
             }
         }
         Ok(())

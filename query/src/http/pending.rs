@@ -8,7 +8,8 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use event::{Kind, Right};
+use event::{Kind, Right, fields::Judges};
+use fold::latest::MAX_JUDGED;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use web::{
@@ -61,7 +62,7 @@ fn operation(named: Named) -> Operation {
         .description(
             "Outcomes that do not say which prediction they judge, in the order of the days on which they came, page by page. \
              An outcome is `waiting` until its prediction is found, `decided` until it is appended, `appended` then, and \
-             `expired` when none was found for too long.",
+             `expired` when none was found for too long. One that judges `all` predictions of its key is `refused` when they are too many.",
         );
     let operation = parameters.into_iter().fold(operation, |operation, (name, schema, says)| {
         operation.takes(parameter(ParameterIn::Query, name, schema, says))
@@ -80,12 +81,21 @@ fn page_schema() -> RefOr<Schema> {
         ("key", schema::string().into()),
         ("observed_at", time("Its prediction is of no later instant.")),
         ("predicted_since", time("Its prediction is of no earlier instant.")),
+        (
+            "judges",
+            schema::one_of(Judges::NAMES).description(Some("Which predictions of its key it judges.")).into(),
+        ),
         ("arrived_at", time("When it was appended.")),
         ("why", schema::string().description(Some("Why it is in that state, in a sentence.")).into()),
     ])
     .property(
         "predicted_at",
-        schema::time().description(Some("The instant of the prediction that it judges.")),
+        schema::time()
+            .description(Some("The instant of the prediction that it judges, of several of the last one.")),
+    )
+    .property(
+        "judged",
+        schema::integer(1..=MAX_JUDGED).description(Some("How many instants of predictions it judges.")),
     )
     .property(
         "decided_as_of",

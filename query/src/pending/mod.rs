@@ -10,7 +10,10 @@ mod why;
 use std::collections::BTreeMap;
 
 use evaluate::latest::question;
-use event::{Columns, ErrorKind, Id, Kind, Result, Timestamp, fields::PREDICTED_SINCE};
+use event::{
+    Columns, ErrorKind, Id, Kind, Result,
+    fields::{JUDGES, PREDICTED_SINCE},
+};
 use futures::future::try_join_all;
 use log::{
     key::{self, LogId, PendingSegment},
@@ -26,7 +29,7 @@ pub use self::history::{HistoryWords, PastOutcome, PastStanding};
 pub(crate) use self::request::{DAYS, DEFAULT_ROWS, MAX_ROWS, PLACE_PATTERN};
 pub use self::request::{PendingPlace, PendingRequest, PendingState, PendingWords};
 pub use self::why::PendingOutcome;
-use self::why::Told;
+use self::why::{Judged, Told};
 use crate::Query;
 
 /// What it is called in paths and metrics.
@@ -40,7 +43,7 @@ const MAX_SEGMENTS: usize = 320;
 const MAX_LOOKS: usize = 400;
 
 /// The columns that are read.
-const COLUMNS: [&str; 3] = ["key", "observed_at", PREDICTED_SINCE];
+const COLUMNS: [&str; 4] = ["key", "observed_at", PREDICTED_SINCE, JUDGES];
 
 /// Some pending outcomes, in their order.
 #[derive(Clone, Debug, Default)]
@@ -66,16 +69,20 @@ struct Known {
 impl Known {
     /// How far a row has come, and the decision that says so.
     fn state(&self, row: u32) -> (PendingState, Option<&Decision>) {
-        let about =
-            |decision: &Decision| decision.judges.contains_key(&row) || decision.expired.contains(&row);
+        let about = |decision: &Decision| {
+            decision.judges.contains_key(&row)
+                || decision.expired.contains(&row)
+                || decision.refused.contains(&row)
+        };
         let Some((number, decision)) = self.decisions.iter().find(|(_, decision)| about(decision)) else {
             return (PendingState::Waiting, None);
         };
         let is_carried_out = self.waiting.as_ref().is_none_or(|waiting| *number <= waiting.decided);
-        let state = match (decision.expired.contains(&row), is_carried_out) {
-            (true, _) => PendingState::Expired,
-            (false, true) => PendingState::Appended,
-            (false, false) => PendingState::Decided,
+        let state = match is_carried_out {
+            _ if decision.expired.contains(&row) => PendingState::Expired,
+            _ if decision.refused.contains(&row) => PendingState::Refused,
+            true => PendingState::Appended,
+            false => PendingState::Decided,
         };
         (state, Some(decision))
     }
@@ -214,7 +221,7 @@ impl Growing<'_> {
                 place,
                 state,
                 arrived_at: known.segment.appended_at,
-                judges: judges.and_then(|at| Timestamp::from_micros(*at)),
+                judged: judges.and_then(|judged| Judged::of(judged)),
                 as_of: decision.map(|decision| decision.as_of),
                 looked: known.waiting.as_ref().and_then(|waiting| waiting.looked).filter(|_| known.is_taken),
                 asked,

@@ -30,11 +30,13 @@ pub enum PendingState {
     Appended,
     /// It has waited for too long, and judges nothing.
     Expired,
+    /// It would judge too many predictions, and judges none.
+    Refused,
 }
 
 impl PendingState {
     /// All of them, in the order in which an outcome may have them.
-    pub const ALL: [Self; 4] = [Self::Waiting, Self::Decided, Self::Appended, Self::Expired];
+    pub const ALL: [Self; 5] = [Self::Waiting, Self::Decided, Self::Appended, Self::Expired, Self::Refused];
 
     /// Its name in requests and answers.
     pub fn name(self) -> &'static str {
@@ -43,6 +45,7 @@ impl PendingState {
             Self::Decided => "decided",
             Self::Appended => "appended",
             Self::Expired => "expired",
+            Self::Refused => "refused",
         }
     }
 }

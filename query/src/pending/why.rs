@@ -1,8 +1,8 @@
 //! A pending outcome in an answer, and why it waits.
 
 use catalog::Kept;
-use event::{Day, Id, Result, Timestamp, Window};
-use fold::latest::Asked;
+use event::{Day, Id, Result, Timestamp, Window, fields::Judges};
+use fold::latest::{Asked, MAX_JUDGED};
 use log::pending::{Looked, WAITS_DAYS};
 use serde_json::{Value, json};
 
@@ -24,10 +24,14 @@ pub struct PendingOutcome {
     pub observed_at: Timestamp,
     /// Its prediction is of no earlier instant.
     pub predicted_since: Timestamp,
+    /// Which predictions of its key it judges.
+    pub judges: Judges,
     /// When it was appended.
     pub arrived_at: Timestamp,
-    /// The instant of the prediction that it judges.
+    /// The instant of the prediction that it judges, of several of the last one.
     pub predicted_at: Option<Timestamp>,
+    /// How many instants of predictions it judges.
+    pub judged: Option<usize>,
     /// What had been appended by this instant was looked at when it was decided.
     pub decided_as_of: Option<Timestamp>,
     /// When its prediction was first looked for among what there was the last time.
@@ -44,8 +48,11 @@ impl PendingOutcome {
         let mut json = json!({
             "place": self.place.to_string(), "state": self.state.name(), "key": self.key,
             "observed_at": self.observed_at.to_string(), "predicted_since": self.predicted_since.to_string(),
-            "arrived_at": self.arrived_at.to_string(), "why": self.why,
+            "judges": self.judges.name(), "arrived_at": self.arrived_at.to_string(), "why": self.why,
         });
+        if let Some(judged) = self.judged {
+            json["judged"] = judged.into();
+        }
         for (name, at) in [
             ("predicted_at", self.predicted_at),
             ("decided_as_of", self.decided_as_of),
@@ -60,12 +67,36 @@ impl PendingOutcome {
     }
 }
 
+/// The instants of the predictions that one judges: how many, the first and the last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judged {
+    count: usize,
+    first: Timestamp,
+    last: Timestamp,
+}
+
+impl Judged {
+    /// Of instants in their order; `None` where there is none.
+    pub(super) fn of(instants: &[i64]) -> Option<Self> {
+        let [first, last] = [instants.first()?, instants.last()?].map(|at| Timestamp::from_micros(*at));
+        Some(Self { count: instants.len(), first: first?, last: last? })
+    }
+
+    fn told(self) -> String {
+        let Self { count, first, last } = self;
+        match count {
+            1 => format!("it judges the prediction of {last}"),
+            _ => format!("it judges the predictions of {count} instants from {first} to {last}"),
+        }
+    }
+}
+
 /// What is known of one.
 pub(super) struct Told {
     pub(super) place: PendingPlace,
     pub(super) state: PendingState,
     pub(super) arrived_at: Timestamp,
-    pub(super) judges: Option<Timestamp>,
+    pub(super) judged: Option<Judged>,
     pub(super) as_of: Option<Timestamp>,
     pub(super) looked: Option<Looked>,
     pub(super) asked: Asked,
@@ -88,7 +119,9 @@ impl Told {
             predicted_since: instant(self.asked.from),
             key: self.asked.key,
             arrived_at: self.arrived_at,
-            predicted_at: self.judges,
+            judges: self.asked.judges,
+            predicted_at: self.judged.map(|judged| judged.last),
+            judged: self.judged.map(|judged| judged.count),
             decided_as_of: self.as_of,
             looked_at: self.looked.map(|looked| looked.at).filter(|_| waits),
             expires_at: waits.then(|| self.arrived_at.plus_seconds(WAITS_DAYS * DAY_SECONDS)),
@@ -97,15 +130,21 @@ impl Told {
     }
 
     fn why(&self, kept: &Kept) -> String {
-        let judged = || self.judges.map_or_else(String::new, |at| at.to_string());
+        let judged = || self.judged.map_or_else(String::new, Judged::told);
         match self.state {
             PendingState::Waiting => self.why_it_waits(kept),
             PendingState::Decided => {
-                format!("it judges the prediction of {}, and is to be appended", judged())
+                format!("{}, and is to be appended", judged())
             }
-            PendingState::Appended => format!("it judges the prediction of {}", judged()),
+            PendingState::Appended => judged(),
             PendingState::Expired => {
                 format!("no prediction of its key was found for {WAITS_DAYS} days; it judges none")
+            }
+            PendingState::Refused => {
+                let (first, last) = self.days();
+                format!(
+                    "there are predictions of its key of more than {MAX_JUDGED} instants from {first} to {last}; it judges none, and is to be posted again with a later `predicted_since`"
+                )
             }
         }
     }
@@ -119,6 +158,10 @@ impl Told {
         let days = std::iter::successors(Some(last), |day| day.before()).take_while(|day| *day >= first);
         if let Some(gone) = days.into_iter().find(|day| !kept.keeps(*day)) {
             return match gone == last {
+                // Of one that judges all those days are looked at as well.
+                _ if self.asked.judges == Judges::All => format!(
+                    "no prediction of its key from {first} to {last} was found at {at}; the events of {gone} are gone, and it may have been there"
+                ),
                 true => format!("the events of {gone} are gone, and its prediction may have been there"),
                 false => format!(
                     "no prediction of its key from {} to {last} was found at {at}; the events of {gone} are gone, and it may have been there",

@@ -12,7 +12,10 @@ use std::{
 };
 
 use catalog::{Catalog, ReleaseSpec, Workspace};
-use event::{Columns, Kind, Result, Task, Timestamp, fields::WITHDRAWN};
+use event::{
+    Columns, Kind, Result, Task, Timestamp,
+    fields::{JUDGES, Judges, WITHDRAWN},
+};
 use ingest::{Ingest, Remember, SubmitError, json::read_ndjson};
 use log::{
     key::{self, PendingSegment},
@@ -64,6 +67,8 @@ pub struct Judging {
     pub came: usize,
     /// How many of them judge something.
     pub judged: usize,
+    /// How many of them judge several predictions.
+    pub several: usize,
     /// How many decisions there are.
     pub decisions: usize,
     /// How often a projector died in a round.
@@ -170,7 +175,7 @@ async fn write(scene: Arc<Scene>, seed: u64, writer: u64) {
 }
 
 impl Scene {
-    /// A prediction, one in six taken back, or one to three outcomes that do not say which one they judge.
+    /// A prediction, one in six taken back, or one to three outcomes that do not say which one they judge, or that judge all.
     fn batch(&self, writer: u64, number: u64) -> (Kind, String) {
         let instant = || format!("2026-06-0{}T0{}:00:00Z", 1 + self.random.below(7), self.random.below(10));
         let key = || format!("k{}", self.random.below(KEYS));
@@ -182,13 +187,23 @@ impl Scene {
         }
         let row = |row: u64| {
             format!(
-                r#"{{"key":"{}","observed_at":"{}","label":"{UNDATED}{writer}-{number}-{row}"}}"#,
+                r#"{{"key":"{}","observed_at":"{}","label":"{UNDATED}{writer}-{number}-{row}"{}}}"#,
                 key(),
-                instant()
+                instant(),
+                judges(&self.random)
             )
         };
         let rows: Vec<String> = (0..1 + self.random.below(3)).map(row).collect();
         (Kind::Outcomes, rows.join("\n"))
+    }
+}
+
+/// What an outcome without a date says of which predictions it judges: nothing, or that it is the latest, or all.
+pub(super) fn judges(random: &Random) -> String {
+    match random.below(4) {
+        0 => format!(r#","{JUDGES}":"{}""#, Judges::Latest.name()),
+        1 => format!(r#","{JUDGES}":"{}""#, Judges::All.name()),
+        _ => String::new(),
     }
 }
 
@@ -225,8 +240,11 @@ async fn round(scene: &Scene, table: &Arc<dyn Table>) -> Result<()> {
 /// A prediction: its key, its instant, when it was appended, whether it takes back what came before, and its release.
 type Predicted = (String, i64, Timestamp, bool, String);
 
-/// The latest prediction of a key up to an instant, of those that had been appended by another one.
-fn naive(predicted: &[Predicted], (key, observed_at): (&str, i64), as_of: Timestamp) -> Option<i64> {
+/// What an outcome asks for: the key, when it was observed, and whether it judges all predictions.
+type Question<'a> = (&'a str, i64, bool);
+
+/// The latest prediction of a key up to an instant, of those that had been appended by another one, or all of them.
+fn naive(predicted: &[Predicted], (key, observed_at, is_all): Question<'_>, as_of: Timestamp) -> Vec<i64> {
     let known: Vec<&Predicted> = predicted.iter().filter(|one| one.2 <= as_of).collect();
     let counts = |(number, one): &(usize, &&Predicted)| {
         let is_taken_back = || {
@@ -236,7 +254,11 @@ fn naive(predicted: &[Predicted], (key, observed_at): (&str, i64), as_of: Timest
         };
         one.0 == key && one.1 <= observed_at && !one.3 && !is_taken_back()
     };
-    known.iter().enumerate().filter(counts).map(|(_, one)| one.1).max()
+    let found: BTreeSet<i64> = known.iter().enumerate().filter(counts).map(|(_, one)| one.1).collect();
+    match is_all {
+        true => found.into_iter().collect(),
+        false => found.last().copied().into_iter().collect(),
+    }
 }
 
 /// All segments, in the order in which the table made them.
@@ -263,6 +285,25 @@ fn time(columns: &Columns, name: &str, row: usize) -> i64 {
     columns.column(name).and_then(|column| column.time(row)).unwrap_or_default()
 }
 
+/// Of rows of segments the instants that they judge, and as of when that was decided.
+type Decided = BTreeMap<(PendingSegment, u32), (Vec<i64>, Timestamp)>;
+
+/// What was decided of some segments.
+async fn decided(
+    table: &dyn Table,
+    segments: BTreeSet<PendingSegment>,
+    judging: &mut Judging,
+) -> Result<Decided> {
+    let mut decided = Decided::new();
+    for segment in segments {
+        for (_, Decision { judges, as_of, .. }) in pending::decisions(table, &segment, 1).await? {
+            judging.decisions += 1;
+            decided.extend(judges.into_iter().map(|(row, judged)| ((segment.clone(), row), (judged, as_of))));
+        }
+    }
+    Ok(decided)
+}
+
 /// Compares what was appended with what going through all events says. The label of an outcome without a date begins with [`UNDATED`], and
 /// is one of its own; one that was erased is not looked at.
 pub(super) async fn judge(world: &World, table: &Arc<dyn Table>, judging: &mut Judging) -> Result<()> {
@@ -286,16 +327,10 @@ pub(super) async fn judge(world: &World, table: &Arc<dyn Table>, judging: &mut J
             .or_default()
             .push((number, time(columns, "predicted_at", row)));
     }
-    let mut decided = BTreeMap::<(PendingSegment, u32), (i64, Timestamp)>::new();
     let all: BTreeSet<PendingSegment> = rows(Kind::Pending)
         .map(|(segment, ..)| PendingSegment { log: segment.log.clone(), seq: segment.seq })
         .collect();
-    for segment in all {
-        for (_, Decision { judges, as_of, .. }) in pending::decisions(&**table, &segment, 1).await? {
-            judging.decisions += 1;
-            decided.extend(judges.into_iter().map(|(row, at)| ((segment.clone(), row), (at, as_of))));
-        }
-    }
+    let decided = decided(&**table, all, judging).await?;
     let mut last = BTreeMap::<(String, i64, i64), usize>::new();
     for (segment, columns, row) in rows(Kind::Pending) {
         judging.came += 1;
@@ -305,28 +340,33 @@ pub(super) async fn judge(world: &World, table: &Arc<dyn Table>, judging: &mut J
             // It was erased, with its key and what was made of it.
             continue;
         }
+        let is_all = text(columns, JUDGES, row) == Judges::All.name();
         let of = (PendingSegment { log: segment.log.clone(), seq: segment.seq }, row as u32);
-        let found = appended.remove(&label).unwrap_or_default();
-        let Some((judged, as_of)) = decided.get(&of).copied() else {
-            let known = naive(&predicted, (&key, observed_at), world.clock.now());
-            if known.is_some() || !found.is_empty() {
+        let mut found = appended.remove(&label).unwrap_or_default();
+        found.sort_unstable_by_key(|(_, judged)| *judged);
+        let Some((judged, as_of)) = decided.get(&of) else {
+            let known = naive(&predicted, (&key, observed_at, is_all), world.clock.now());
+            if !known.is_empty() || !found.is_empty() {
                 judging.violations.push(format!("{label} waits, and is {found:?}; there is {known:?}"));
             }
             continue;
         };
         judging.judged += 1;
-        let known = naive(&predicted, (&key, observed_at), as_of);
-        if known != Some(judged) || found.len() != 1 || found[0].1 != judged {
+        judging.several += usize::from(judged.len() > 1);
+        let known = naive(&predicted, (&key, observed_at, is_all), *as_of);
+        if known != *judged || !found.iter().map(|(_, judged)| judged).eq(judged) {
             judging
                 .violations
-                .push(format!("{label} is {found:?}, decided {judged}; as of {as_of} there is {known:?}"));
+                .push(format!("{label} is {found:?}, decided {judged:?}; as of {as_of} there is {known:?}"));
             continue;
         }
         // Of two that judge the same and were observed at once, the later one must be the later one in the log.
-        if let Some(before) = last.insert((key, observed_at, judged), found[0].0)
-            && before > found[0].0
-        {
-            judging.violations.push(format!("{label} was appended before what came before it"));
+        for (number, judged) in found {
+            if let Some(before) = last.insert((key.clone(), observed_at, judged), number)
+                && before > number
+            {
+                judging.violations.push(format!("{label} was appended before what came before it"));
+            }
         }
     }
     appended.retain(|label, _| label.starts_with(UNDATED));

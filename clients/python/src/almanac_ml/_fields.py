@@ -60,6 +60,7 @@ KINDS: Dict[str, Tuple[Field, ...]] = {
         Field("predicted_at", TIME),
         Field("predicted_on", TEXT),
         Field("predicted_since", TIME),
+        Field("judges", TEXT),
         Field("label", TEXT),
         Field("value", NUMBER),
         Field("withdrawn", TEXT),

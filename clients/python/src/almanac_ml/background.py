@@ -205,11 +205,13 @@ class Logger:
         predicted_on: Union[None, str, datetime] = None,
         observed_at: Union[None, str, datetime] = None,
         predicted_since: Union[None, str, datetime] = None,
+        judges: Optional[str] = None,
     ) -> bool:
         """Logs what really happened, observed now unless ``observed_at`` says when.
 
         Without ``predicted_at`` and ``predicted_on`` it judges the latest prediction of its key up to then that is no
-        earlier than ``predicted_since``, or than 90 days before, and waits until that is found.
+        earlier than ``predicted_since``, or than 90 days before, and waits until that is found; with ``judges="all"`` it
+        judges all of these predictions.
         """
         row = {
             "key": key,
@@ -217,6 +219,7 @@ class Logger:
             "predicted_at": predicted_at,
             "predicted_on": predicted_on,
             "predicted_since": predicted_since,
+            "judges": judges,
             "label": label,
             "value": value,
         }

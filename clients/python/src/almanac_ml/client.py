@@ -238,6 +238,7 @@ class Workspace:
         predicted_at: Optional[Instant] = None,
         predicted_on: Optional[Day] = None,
         predicted_since: Optional[Instant] = None,
+        judges: Optional[str] = None,
         label: Optional[str] = None,
         value: Optional[str] = None,
         withdrawn_because: Optional[str] = None,
@@ -249,6 +250,7 @@ class Workspace:
         the UTC day ``predicted_on``. Each is a column or one value for all rows; without both, the column of
         that name. One that has neither waits until its prediction is found: the latest of its key up to
         ``observed_at`` and no earlier than ``predicted_since``, or than 90 days before (see :meth:`pending`).
+        With ``judges="all"``, or a column that says so, it judges all of these predictions.
         ``observed_at`` is a column or an instant; without it, the column ``observed_at``, or now.
         ``withdrawn_because`` is a reason for which the outcomes of these keys and times are taken back.
         """
@@ -259,12 +261,15 @@ class Workspace:
             predicted_at, predicted_on = (found, None) if found == "predicted_at" else (None, found)
         if predicted_since is None and _frames.is_column(data, "predicted_since"):
             predicted_since = "predicted_since"
+        if judges is None and _frames.is_column(data, "judges"):
+            judges = "judges"
         sources = {
             "key": Column(key),
             "observed_at": _time_of(data, "observed_at", observed_at, idempotency_key),
             "predicted_at": _dated(data, "predicted_at", predicted_at),
             "predicted_on": _dated(data, "predicted_on", predicted_on),
             "predicted_since": _dated(data, "predicted_since", predicted_since),
+            "judges": _column_or_value(data, judges),
             **_optional(data, label=label, value=value),
             **_withdrawal(withdrawn_because),
         }
@@ -282,7 +287,7 @@ class Workspace:
         """What became of outcomes that do not say which prediction they judge.
 
         ``counts`` says how many of those that came on these days (the last 100 by default) are ``waiting`` for their
-        prediction, ``decided`` and to be appended, ``appended`` and ``expired``; ``outcomes`` lists the first ``limit``
+        prediction, ``decided`` and to be appended, ``appended``, ``expired`` and ``refused``; ``outcomes`` lists the first ``limit``
         of them, or of those in a ``state``, with ``why`` each is in its state.
         """
         params = {"key": key, "state": state, "from": since and _day(since), "to": until and _day(until)}

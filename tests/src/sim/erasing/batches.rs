@@ -3,7 +3,10 @@
 use event::Kind;
 
 use super::KEYS;
-use crate::sim::{random::Random, resolving::UNDATED};
+use crate::sim::{
+    random::Random,
+    resolving::{UNDATED, judges},
+};
 
 /// On how many days of June events happened.
 const DAYS: u64 = 4;
@@ -99,8 +102,11 @@ fn outcome(random: &Random, key: &str, mark: Mark) -> String {
 fn undated(random: &Random, key: &str, mark: Mark) -> String {
     let (observed, value) = (instant(random), of_its_own(mark));
     format!(
-        r#"{{"key":"{key}","observed_at":"{observed}","label":"{UNDATED}{}-{}-{}","value":{value}}}"#,
-        mark.0, mark.1, mark.2
+        r#"{{"key":"{key}","observed_at":"{observed}","label":"{UNDATED}{}-{}-{}","value":{value}{}}}"#,
+        mark.0,
+        mark.1,
+        mark.2,
+        judges(random)
     )
 }
 
