@@ -97,6 +97,9 @@ pub struct ReleaseEvaluation {
     /// later. Rollups count them. Version 1 did not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeated: Option<u64>,
+    /// Those whose keys were erased. Version 5 did not tell them from others.
+    #[serde(default, skip_serializing_if = "state::is_zero")]
+    pub erased: u64,
     /// Those with an outcome, of whatever content; see [`ReleaseEvaluation::judged`].
     pub labelled: u64,
     /// The mean score of the distinct predictions that have one, with or without an outcome.

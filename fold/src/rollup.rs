@@ -30,7 +30,7 @@ use event::{
 use serde::{Deserialize, Serialize};
 
 use self::versions::{FEATURE, METRIC, RELEASE, ROLLUP, TAG};
-use crate::{LogSegment, Result};
+use crate::{LogSegment, Result, state::is_zero};
 
 pub use bounded::{Bounded, Merge};
 pub use feature::{Feature, FeatureNumbers, FeaturePart};
@@ -79,6 +79,9 @@ pub struct Rollup {
     pub metrics: MetricRollup,
     /// All release changes.
     pub releases: ReleaseRollup,
+    /// How many of these events had keys that were erased.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub erased: u64,
 }
 
 impl Rollup {
@@ -119,6 +122,7 @@ impl Merge for Rollup {
         self.outcomes.merge(&other.outcomes);
         self.metrics.merge(&other.metrics);
         self.releases.merge(&other.releases);
+        self.erased += other.erased;
     }
 }
 

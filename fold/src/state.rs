@@ -92,6 +92,11 @@ pub(crate) fn is_nothing<T: Default + PartialEq>(field: &Option<T>) -> bool {
     *field == nothing()
 }
 
+/// Whether a count is of nothing, and is left out.
+pub(crate) fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// A day as text, where there is one.
 pub(crate) mod day {
     use event::Day;

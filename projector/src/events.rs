@@ -113,6 +113,14 @@ impl Found {
         }
     }
 
+    /// How many of its events had keys that were erased. What is handed over has none.
+    pub(crate) fn erased(&self) -> u64 {
+        match self {
+            Self::Stored(segment) => segment.erased,
+            Self::Handed(..) => 0,
+        }
+    }
+
     /// How many bytes are unpacked to fold it.
     pub(crate) fn packed_bytes(&self) -> usize {
         match self {

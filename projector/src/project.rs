@@ -278,7 +278,12 @@ fn folded(
     };
     let columns = caught::text(|| segment.columns(wants));
     let folded = columns.and_then(|columns| {
-        let delta = caught::text(|| Delta::folded(folding, kind, LogSegment { place, columns: &columns }))?;
+        let mut delta =
+            caught::text(|| Delta::folded(folding, kind, LogSegment { place, columns: &columns }))?;
+        // Pending outcomes are counted on the days that they judge.
+        if folding == Folding::Rollup && kind != Kind::Pending {
+            delta.rollup.erased = segment.erased();
+        }
         if let Some(noted) = noted.filter(|_| kind == Kind::Metrics) {
             noted.add(&columns, Some((log, place.seq)));
         }

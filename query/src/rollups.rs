@@ -215,6 +215,7 @@ fn by_release((rollup, parts): &DayParts) -> Vec<Figures> {
     for kind in Kind::ALL {
         whole = whole.count(kind.name(), rollup.events(kind));
     }
+    whole = whole.count("erased", rollup.erased);
     let rest = (rest_names > 0)
         .then(|| Figures::default().detail(&rest).text("release", OTHERS).count("names", rest_names));
     [whole].into_iter().chain(rows.into_values()).chain(rest).collect()

@@ -119,8 +119,8 @@ pub(crate) async fn unsegmented(scene: &Scene) -> Vec<String> {
         all.push(rows(scene, What::Evaluations, Words { columns, as_of, ..Words::default() }).await);
     }
     assert_eq!(all[0], all[1], "stored, and computed of the events as of now");
-    all.push(rows(scene, What::Rollups, Words::default()).await);
-    all.push(rows(scene, What::Rollups, Words { by: Some("release"), ..Words::default() }).await);
+    all.push(unmarked(&rows(scene, What::Rollups, Words::default()).await));
+    all.push(unmarked(&rows(scene, What::Rollups, Words { by: Some("release"), ..Words::default() }).await));
     all.push(rows(scene, What::Rollups, Words { by: Some("metric"), ..Words::default() }).await);
     all.push(
         rows(
@@ -136,6 +136,28 @@ pub(crate) async fn unsegmented(scene: &Scene) -> Vec<String> {
         .await,
     );
     all
+}
+
+/// Rollups without how many of their events were erased.
+fn unmarked(csv: &str) -> String {
+    let mark = csv.lines().next().and_then(|header| header.split(',').position(|name| name == "erased"));
+    let mark = mark.expect("a column of marks");
+    let cells = |line: &str| {
+        let cells = line.split(',').enumerate().filter(|(at, _)| *at != mark);
+        cells.map(|(_, cell)| cell).collect::<Vec<_>>().join(",")
+    };
+    csv.lines().map(cells).collect::<Vec<_>>().join("\n")
+}
+
+/// How many events of each day, and predictions of each release, are said to be erased.
+async fn marks(scene: &Scene) -> [Vec<String>; 2] {
+    let of = async |what| {
+        let words = Words { columns: Some("day,release,erased"), ..Words::default() };
+        let text = rows(scene, what, words).await;
+        let lines = text.lines().skip(1).filter(|line| !line.ends_with(','));
+        lines.map(|line| line.trim_start_matches("2026-06-").to_owned()).collect()
+    };
+    [of(What::Rollups).await, of(What::Evaluations).await]
 }
 
 /// All that the table has of a workspace, and of the server, as text.
@@ -192,9 +214,13 @@ async fn a_key_is_gone_everywhere_and_figures_that_no_tag_cuts_keep_every_bit(sc
     filled(&scene).await;
     assert!(everything(&scene).await.contains(KEY));
     let before = unsegmented(&scene).await;
+    assert_eq!(marks(&scene).await[0], ["01,,0", "02,,0", "03,,0"]);
     let heads = scan::heads(&*scene.table, scene.id()).await.unwrap();
     let done = erase(&scene, &[KEY]).await;
     assert_eq!(done.phase, ErasurePhase::Done);
+    // It says so of each day, and of each release whose prediction counts.
+    let of_releases = ["01,v1,1", "01,v2,1", "02,v1,1", "02,v2,1", "03,v1,1", "03,v2,0"];
+    assert_eq!(marks(&scene).await, [vec!["01,,4", "02,,3", "03,,4"], of_releases.to_vec()]);
     // Two releases and an outcome a day, a withdrawal and a metric.
     assert_eq!((done.rows, done.days, done.count, done.unreadable.len()), (11, 3, 1, 0));
     assert!(done.surrogates.len() == 1 && is_surrogate(&done.surrogates[0]));

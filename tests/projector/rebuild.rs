@@ -105,8 +105,8 @@ async fn a_rebuild_writes_in_the_current_version_what_an_older_one_stored_of_an_
     }
     let head = evaluated::head(&*bench.table, bench.at(1)).await.unwrap();
     let older = |state: &String| {
-        assert!(state.starts_with("{\"v\":5,") && state.contains("\"threshold\":0.5,"), "{state}");
-        state.replacen("{\"v\":5,", "{\"v\":1,", 1).replace("\"threshold\":0.5,", "")
+        assert!(state.starts_with("{\"v\":6,") && state.contains("\"threshold\":0.5,"), "{state}");
+        state.replacen("{\"v\":6,", "{\"v\":1,", 1).replace("\"threshold\":0.5,", "")
     };
     let content = Content {
         applied: head.applied.clone(),

@@ -682,6 +682,7 @@ def counted(task, release, last, rows):
         "mean_score": math.fsum(scores) / len(scores) if scores else None,
         **record,
         "repeated": sum(one["release"] == release for one in rows) - len(mine),
+        "erased": sum(one["key"].startswith("erased~") for one in mine),
         "unmatched": sum(one["release"] == "" for one in rows),
         "outcomes": outcomes,
     }

@@ -275,6 +275,11 @@ impl Rows<'_> {
     fn key(&self, pair: &Pair) -> &str {
         self.predictions.1[pair.prediction.segment as usize].key(pair.prediction)
     }
+
+    #[inline(always)]
+    fn is_erased(&self, pair: &Pair) -> bool {
+        self.predictions.1[pair.prediction.segment as usize].is_erased(pair.prediction)
+    }
 }
 
 impl Table {
@@ -317,6 +322,7 @@ impl Table {
                 return Err(FoldError::OtherTasks { pool: dealt.buckets[bucket].name.clone() });
             }
             release.add(&prediction, outcome.as_ref());
+            release.erased += u64::from(rows.is_erased(pair));
             if let Some(customs) = rows.customs.as_ref().filter(|_| release.is_judged()) {
                 release.customs.add(customs, pair, || rows.key(pair));
             }

@@ -2,7 +2,10 @@
 
 use std::{cmp::Ordering, sync::Arc};
 
-use event::fields::{SCORE_PREFIX, plain_label};
+use event::{
+    fields::{SCORE_PREFIX, plain_label},
+    surrogate::is_surrogate,
+};
 
 use crate::{
     LogSegment, Result, RowRef,
@@ -64,6 +67,8 @@ impl<'a> Scores<'a> {
 /// What is judged of a segment.
 pub(super) struct View<'a> {
     key: Option<Texts<'a>>,
+    /// Whether the key of one of its rows was erased.
+    has_erased: bool,
     score: Option<Numbers<'a, f64>>,
     label: Option<Texts<'a>>,
     value: Option<Numbers<'a, f64>>,
@@ -89,8 +94,11 @@ impl<'a> View<'a> {
         }
         scores.sort_by(|one: &(Box<str>, _), other| one.0.cmp(&other.0));
         let (classes, scores): (Vec<_>, Vec<_>) = scores.into_iter().unzip();
+        let key = text("key")?;
+        let is_erased = |row: usize| key.and_then(|key| key.get(row)).is_some_and(is_surrogate);
         Ok(Self {
-            key: text("key")?,
+            key,
+            has_erased: (0..columns.rows).any(is_erased),
             score: number("score")?,
             label: text("label")?,
             value: number("value")?,
@@ -104,6 +112,12 @@ impl<'a> View<'a> {
     /// The join has seen that there is one.
     pub(super) fn key(&self, at: RowRef) -> &'a str {
         self.key.and_then(|key| key.get(at.row as usize)).unwrap_or_default()
+    }
+
+    /// Whether the key of a row was erased.
+    #[inline(always)]
+    pub(super) fn is_erased(&self, at: RowRef) -> bool {
+        self.has_erased && is_surrogate(self.key(at))
     }
 
     #[inline(always)]

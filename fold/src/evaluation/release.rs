@@ -17,6 +17,7 @@ use crate::{ExactSum, Result, metrics::mean};
 pub(super) struct Release {
     pub(super) predictions: u64,
     pub(super) repeated: u64,
+    pub(super) erased: u64,
     labelled: u64,
     scores: (u64, ExactSum),
     pub(super) record: Record,
@@ -40,6 +41,7 @@ impl Release {
         Self {
             predictions: 0,
             repeated: 0,
+            erased: 0,
             labelled: 0,
             scores: (0, ExactSum::new()),
             record: Record::default(),
@@ -120,6 +122,7 @@ impl Release {
         let mut evaluation = ReleaseEvaluation {
             predictions: self.predictions,
             repeated: Some(self.repeated),
+            erased: self.erased,
             labelled: self.labelled,
             mean_score: mean(&self.scores.1, self.scores.0),
             record: self.record,

@@ -161,7 +161,7 @@ fn the_state_is_golden() {
     ];
     let evaluation =
         judge(&rows, &[observed("a", Some("late"), Some(0.1)), observed("b", Some("late"), None)]);
-    insta::assert_snapshot!(evaluation.to_state(), @r#"{"v":5,"releases":{"binary":{"predictions":2,"repeated":0,"labelled":2,"mean_score":0.39999999999999997,"measures":{"binary":{"positive":"late","threshold":0.5,"judged":2,"positives":2,"confusion":{"tp":1,"fp":0,"tn":0,"fn":1},"accuracy":0.5,"precision":1.0,"recall":0.5,"f1":0.6666666666666666,"scored":2,"auc":null,"log_loss":1.329630018466389,"brier":0.45000000000000007,"ece":0.6000000000000001,"calibration":[{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.1,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.7,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0}],"ranks":{"average_precision":1.0,"ks":null,"lift_at_10":1.0,"ece_sklearn":0.6000000000000001,"ece_guo":0.6000000000000001}}}},"classes":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":{"multiclass":{"judged":1,"correct":0,"accuracy":0.0,"classes":{"names":{"late":{"real":1,"predicted":0,"correct":0},"on time":{"real":0,"predicted":1,"correct":0}},"confused":[[0,1,1]]}}}},"number":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":{"regression":{"judged":1,"mae":0.19999999999999998,"rmse":0.19999999999999998,"bias":0.19999999999999998,"detail":{"mse":0.039999999999999994,"mape":1.9999999999999998,"smape":0.9999999999999999,"msle":0.027907067202648295,"r2":null,"median_absolute_error":0.19999999999999998,"error_p10":0.19999999999999998,"error_p50":0.19999999999999998,"error_p90":0.19999999999999998}}}},"unknown":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":null}},"outcomes":2,"unmatched":0}"#);
+    insta::assert_snapshot!(evaluation.to_state(), @r#"{"v":6,"releases":{"binary":{"predictions":2,"repeated":0,"labelled":2,"mean_score":0.39999999999999997,"measures":{"binary":{"positive":"late","threshold":0.5,"judged":2,"positives":2,"confusion":{"tp":1,"fp":0,"tn":0,"fn":1},"accuracy":0.5,"precision":1.0,"recall":0.5,"f1":0.6666666666666666,"scored":2,"auc":null,"log_loss":1.329630018466389,"brier":0.45000000000000007,"ece":0.6000000000000001,"calibration":[{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.1,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0},{"n":1,"sum":0.7,"positives":1},{"n":0,"sum":0.0,"positives":0},{"n":0,"sum":0.0,"positives":0}],"ranks":{"average_precision":1.0,"ks":null,"lift_at_10":1.0,"ece_sklearn":0.6000000000000001,"ece_guo":0.6000000000000001}}}},"classes":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":{"multiclass":{"judged":1,"correct":0,"accuracy":0.0,"classes":{"names":{"late":{"real":1,"predicted":0,"correct":0},"on time":{"real":0,"predicted":1,"correct":0}},"confused":[[0,1,1]]}}}},"number":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":{"regression":{"judged":1,"mae":0.19999999999999998,"rmse":0.19999999999999998,"bias":0.19999999999999998,"detail":{"mse":0.039999999999999994,"mape":1.9999999999999998,"smape":0.9999999999999999,"msle":0.027907067202648295,"r2":null,"median_absolute_error":0.19999999999999998,"error_p10":0.19999999999999998,"error_p50":0.19999999999999998,"error_p90":0.19999999999999998}}}},"unknown":{"predictions":1,"repeated":0,"labelled":1,"mean_score":null,"measures":null}},"outcomes":2,"unmatched":0}"#);
     assert_eq!(Evaluation::from_state(&evaluation.to_state()).unwrap(), evaluation);
     assert!(Evaluation::from_state("{\"v\":6,\"releases\":{}}").unwrap_err().to_string().contains("newer"));
     assert!(Evaluation::from_state("{\"v\":1}").is_err());
@@ -286,6 +286,20 @@ proptest! {
         };
         prop_assert_eq!(run(&rows.0), run(&rows.1));
     }
+}
+
+#[test]
+fn predictions_of_erased_keys_are_counted() {
+    let rows = [
+        Prediction { score: Some(0.1), ..predicted("binary", "a") },
+        Prediction { score: Some(0.7), ..predicted("binary", "erased~b") },
+    ];
+    let evaluation = judge(&rows, &[observed("erased~b", Some("late"), None)]);
+    let of = &evaluation.releases["binary"];
+    assert_eq!((of.predictions, of.erased, of.labelled), (2, 1, 1));
+    let state = evaluation.to_state();
+    assert!(state.contains("\"erased\":1,"), "{state}");
+    assert_eq!(Evaluation::from_state(&state).unwrap(), evaluation);
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! The versions of stored evaluations. The current one is 5; each older one has a module with what it stored and
+//! The versions of stored evaluations. The current one is 6; each older one has a module with what it stored and
 //! how that becomes the next.
 
 mod v1;
 mod v3;
 mod v4;
+mod v5;
 
 use crate::state::{self, Versions};
 
@@ -11,7 +12,7 @@ use crate::state::{self, Versions};
 pub(super) static EVALUATION: Versions = Versions {
     what: "an evaluation",
     oldest: 1,
-    upgrades: &[v1::evaluation, state::as_it_is, v3::evaluation, v4::evaluation],
+    upgrades: &[v1::evaluation, state::as_it_is, v3::evaluation, v4::evaluation, v5::evaluation],
 };
 
 #[cfg(test)]

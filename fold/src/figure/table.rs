@@ -72,6 +72,7 @@ pub static FIGURES: &[Figure] = &[
     count("losses", |row| Some(row.release?.record.losses)),
     count("ties", |row| Some(row.release?.record.ties)),
     count("repeated", |row| row.release?.repeated),
+    count("erased", |row| Some(row.release?.erased)),
     count("unmatched", |row| row.unmatched).main(),
     text("definition_from", |row| row.release?.defined_from.map(|day| day.to_string())),
     text("positive_label", |row| Some(row.binary()?.positive.clone())),

@@ -40,6 +40,7 @@ pub(super) static OF_RELEASES: LazyLock<Vec<Column>> = LazyLock::new(|| {
         Count("outcomes"),
         Count("metrics"),
         Count("releases"),
+        Count("erased"),
         Numbers("score"),
         Number("score_null_rate"),
         Number("label_null_rate"),

@@ -9,11 +9,12 @@ use crate::{
 };
 
 /// A text of every version before the current one, of which `the_state_is_golden` has one.
-const GOLDENS: [&str; 4] = [
+const GOLDENS: [&str; 5] = [
     include_str!("golden/v1.json"),
     include_str!("golden/v2.json"),
     include_str!("golden/v3.json"),
     include_str!("golden/v4.json"),
+    include_str!("golden/v5.json"),
 ];
 
 #[test]

@@ -34,6 +34,16 @@ fn the_states_are_golden() {
 }
 
 #[test]
+fn what_was_erased_is_added_up_and_stored() {
+    let of = |erased| Rollup { erased, ..Rollup::default() };
+    let mut all = of(3);
+    all.merge(&of(4));
+    let state = all.to_state();
+    assert!(state.ends_with(",\"erased\":7}"), "{state}");
+    assert_eq!(Rollup::from_state(&state).unwrap(), of(7));
+}
+
+#[test]
 fn other_states_are_refused() {
     let now = format!("\"v\":{}", ROLLUP.current());
     let newer = Rollup::default().to_state().replace(&now, &format!("\"v\":{}", ROLLUP.current() + 1));

@@ -38,12 +38,13 @@ pub(super) async fn judge(
     let mut judging = Judging::default();
     resolving::judge(&scene.world, table, &mut judging).await?;
     erasing.violations.append(&mut judging.violations);
-    let first = answers(scene, table, &rows, asked, erasing).await?;
+    let marks = naive::marks(&segments);
+    let first = answers(scene, table, (&rows, &marks), asked, erasing).await?;
     is_verified(scene, table, ("at first", erasing)).await?;
     replay(scene, table, sent, erasing).await;
     build_again(scene, table).await?;
     is_verified(scene, table, ("built again", erasing)).await?;
-    let again = answers(scene, table, &rows, asked, erasing).await?;
+    let again = answers(scene, table, (&rows, &marks), asked, erasing).await?;
     if first != again {
         erasing.violations.push("replays and a rebuild have changed an answer".to_owned());
     }
@@ -133,7 +134,11 @@ fn figures_stay(
             };
             let evaluated = fold::evaluate(&of(Kind::Predictions), &of(Kind::Outcomes), &definitions);
             evaluated
-                .map(|evaluation| evaluation.to_state())
+                .map(|mut evaluation| {
+                    // That keys were erased is said beside them.
+                    evaluation.releases.values_mut().for_each(|release| release.erased = 0);
+                    evaluation.to_state()
+                })
                 .map_err(|error| Error::corrupt(error.to_string()))
         };
         let (was, is) = (figures(&before)?, figures(&after)?);
@@ -149,7 +154,7 @@ fn figures_stay(
 async fn answers(
     scene: &Scene,
     table: &Arc<dyn Table>,
-    rows: &[Row],
+    (rows, marks): (&[Row], &Vec<String>),
     asked: &[Timestamp],
     erasing: &mut Erasing,
 ) -> Result<BTreeMap<String, String>> {
@@ -183,6 +188,18 @@ async fn answers(
         }
         answers.insert(name.to_owned(), stored);
     }
+    for (what, columns, expected) in [
+        (What::Evaluations, "day,release,erased", naive::erased_predictions(rows)),
+        (What::Rollups, "day,release,erased", marks.clone()),
+    ] {
+        let words = Words { columns: Some(columns), ..Words::default() };
+        let answer = ask(what, None, words).await?;
+        let found: Vec<String> =
+            answer.lines().skip(1).filter(|line| is_marked(line)).map(str::to_owned).collect();
+        if found != expected {
+            erasing.violations.push(format!("{what:?} are marked {found:?}, not {expected:?}"));
+        }
+    }
     // Of one key: by the filters of closed days.
     let surrogates = lock(&scene.surrogates).clone();
     for (surrogate, _) in surrogates.into_values() {
@@ -203,6 +220,11 @@ async fn answers(
         answers.insert(surrogate, answer);
     }
     Ok(answers)
+}
+
+/// Whether a line ends with a count of erased events that is not zero.
+fn is_marked(line: &str) -> bool {
+    line.rsplit(',').next().is_some_and(|count| !["", "0"].contains(&count))
 }
 
 /// The rows of an answer in CSV, as the oracle says them.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use event::{Columns, Day, Kind, Result, Timestamp, Values};
+use event::{Columns, Day, Kind, Result, Timestamp, Values, surrogate::is_surrogate};
 use log::segment_item::Segment;
 use table::Item;
 
@@ -141,6 +141,29 @@ pub(super) fn joined(rows: &[&Row]) -> Vec<(String, String, String)> {
 pub(super) fn of_key(rows: &[Row], key: &str) -> Vec<(String, String, String)> {
     let of_key = rows.iter().filter(|row| row.kind == Kind::Predictions && cell(row, "key") == key);
     of_key.map(|row| (key.to_owned(), cell(row, "score").to_owned(), String::new())).collect()
+}
+
+/// How many of the predictions that count have erased keys, of each day and release that has some, as lines.
+pub(super) fn erased_predictions(rows: &[Row]) -> Vec<String> {
+    let mut counts = BTreeMap::<String, u64>::new();
+    let rows: Vec<&Row> = rows.iter().collect();
+    for row in standing(&rows, Kind::Predictions, &["release", "key", "predicted_at"], true) {
+        if is_surrogate(cell(row, "key")) {
+            *counts.entry(format!("{},{}", row.day, cell(row, "release"))).or_default() += 1;
+        }
+    }
+    counts.into_iter().map(|(of, count)| format!("{of},{count}")).collect()
+}
+
+/// How many events of each day were erased after they were appended, but for those that wait, of the days that have some, as lines.
+pub(super) fn marks(segments: &[Both]) -> Vec<String> {
+    let mut counts = BTreeMap::<Day, u64>::new();
+    for stored in segments.iter().filter_map(|both| both.stored.as_ref()) {
+        if stored.log.kind != Kind::Pending && stored.erased > 0 {
+            *counts.entry(stored.log.day).or_default() += stored.erased;
+        }
+    }
+    counts.into_iter().map(|(day, count)| format!("{day},,{count}")).collect()
 }
 
 /// The events of a kind that were not taken back; of those that are the same the last one alone, if repeats do not count.
