@@ -93,7 +93,13 @@ async fn carry(table: &dyn Table, key: Key, item: &Item) -> Result<()> {
     .await
 }
 
-async fn carry_evaluation(table: &dyn Table, day: &WorkspaceDay, old: u32, new: u32) -> Result<()> {
+/// Copies the evaluation of a day, unless what is there covers it.
+pub(crate) async fn carry_evaluation(
+    table: &dyn Table,
+    day: &WorkspaceDay,
+    old: u32,
+    new: u32,
+) -> Result<()> {
     let at = |version| At { workspace: &day.workspace, version, day: day.day };
     let Some((head, states)) = evaluated::load(table, at(old)).await? else { return Ok(()) };
     let most = evaluated::state_bytes(table.item_bytes());

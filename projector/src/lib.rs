@@ -83,6 +83,7 @@ pub mod status;
 pub mod sweep;
 mod sweeper;
 pub mod undone;
+mod untouched;
 pub mod unwritten;
 pub mod verify;
 pub mod warnings;

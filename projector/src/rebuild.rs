@@ -38,6 +38,7 @@ use crate::{
     key_filters::make_day,
     project::project,
     sweep::{Covered, applied, sweep_version},
+    untouched::carry_untouched,
 };
 
 /// How many passes there are before the flip at most, if the log grows during each.
@@ -98,6 +99,20 @@ pub async fn rebuild(
     pace: &Pace,
     progress: impl Fn(Progress) + Sync,
 ) -> Result<Report> {
+    rebuild_touched(table, (workspace, None), pace, progress).await
+}
+
+/// The same after an erasure: where the version that is built is the one that is named, only the days that were touched are folded again, and
+/// all others copied.
+///
+/// # Errors
+/// As [`rebuild`].
+pub(crate) async fn rebuild_touched(
+    table: &dyn Table,
+    (workspace, touched): (&Id, Option<(u32, &BTreeSet<Day>)>),
+    pace: &Pace,
+    progress: impl Fn(Progress) + Sync,
+) -> Result<Report> {
     let mut rebuild = Rebuild {
         table,
         workspace,
@@ -118,6 +133,9 @@ pub async fn rebuild(
     }
     let building = rebuild.begin().await?;
     let point = applied(table, building - 1, workspace).await?;
+    if let Some((_, touched)) = touched.filter(|(version, _)| *version == building) {
+        carry_untouched(table, workspace, building, touched).await?;
+    }
     rebuild.catch_up(building, PASSES).await?;
     rebuild.check_no_less(building, &point).await?;
     rebuild.flip(building).await?;

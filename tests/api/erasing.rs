@@ -14,7 +14,7 @@ use log::{active, erased::Turn, key, scan};
 use projector::key_filters;
 use query::{What, Words};
 use serde_json::json;
-use table::{Condition, Table};
+use table::{Condition, Index, Query, Table, query_all};
 use tests::{
     hooked::{Asked, Hooked, Turn as Call},
     on_both_engines,
@@ -35,6 +35,7 @@ on_both_engines!(
     votes_of_an_arena_stay_and_what_was_shown_goes,
     a_pending_outcome_judges_its_prediction_under_the_surrogate,
     what_cannot_be_read_is_told,
+    days_without_the_keys_are_copied,
 );
 
 /// Dies at each write in turn, and goes on in another process: the same comes of it.
@@ -255,4 +256,52 @@ async fn what_cannot_be_read_is_told(scene: Scene) {
     let again = erase(&scene, &[KEY]).await;
     assert_eq!((done.rows + again.rows, again.unreadable.len()), (11, 0));
     assert_gone(&scene).await;
+}
+
+/// Of days that have none of the keys, projections are copied and not folded again: they count as many writes as before.
+async fn days_without_the_keys_are_copied(scene: Scene) {
+    const OTHER: &str = "person-of-the-first-day";
+    filled(&scene).await;
+    for day in DAYS {
+        let key = if day == DAYS[0] { OTHER } else { "person-0000" };
+        let event = json!([{ "key": key, "predicted_at": format!("{day}T05:00:00Z"), "release": "v1", "score": 0.5,
+            "features": { "income": 7 } }]);
+        scene.append(Kind::Predictions, event, SENT).await.unwrap();
+        scene.project().await;
+    }
+    key_filters::make(&*scene.table, scene.id(), (None, &[].into()), at(NOW)).await.unwrap();
+    let version = async || active::load(&*scene.table, scene.id()).await.unwrap().version;
+    let (before, figures) = (version().await, unsegmented(&scene).await);
+    let by = async |by| rows(&scene, What::Rollups, Words { by: Some(by), ..Words::default() }).await;
+    let broken_down = [by("tag.branch").await, by("metric").await];
+    // Of each day all that is stored of a version, by the end of its key.
+    let stored = async |version| {
+        let mut days = DAYS.map(|_| Vec::new());
+        for part in ["rollup", "feature", "keys"] {
+            let partition = format!("w#{}/{part}/v{version}", scene.id());
+            for item in query_all(&*scene.table, Query::index(Index::Table, partition)).await.unwrap() {
+                let day = DAYS.iter().position(|day| item.key.sk.contains(day)).unwrap();
+                // Evaluations are told by what they say.
+                if !item.key.sk.contains("/eval") && !item.key.sk.starts_with("split#") {
+                    days[day].push((part, item.key.sk, item.attributes));
+                }
+            }
+        }
+        days
+    };
+    let old = stored(before).await;
+    let done = erase(&scene, &[OTHER]).await;
+    assert_eq!((done.rows, done.days, version().await), (1, 1, before + 1));
+    let new = stored(before + 1).await;
+    assert!(old[1..] == new[1..] && old[1].len() > 8, "{old:?} {new:?}");
+    assert_ne!(old[0], new[0], "the first day was folded again");
+    scene.assert_verified().await;
+    assert!(!everything(&scene).await.contains(OTHER));
+    assert_eq!(unsegmented(&scene).await, figures);
+    assert_eq!([by("tag.branch").await, by("metric").await], broken_down);
+    // What comes then is folded into what was copied.
+    let event = json!([{ "key": "person-0001", "predicted_at": format!("{}T06:00:00Z", DAYS[1]), "release": "v1", "score": 0.5 }]);
+    scene.append(Kind::Predictions, event, SENT).await.unwrap();
+    scene.project().await;
+    scene.assert_verified().await;
 }

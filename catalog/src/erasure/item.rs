@@ -96,6 +96,8 @@ pub struct Erasure {
     pub surrogates: Vec<String>,
     /// What is still to be written again.
     pub left: BTreeSet<LeftOfErasure>,
+    /// The days that had one of the keys, until nothing has them any more; none, if an Almanac began it that did not note them.
+    pub touched: BTreeSet<Day>,
     /// Days of which events were written again.
     pub days: u64,
     /// Segments that were.
@@ -134,6 +136,7 @@ impl Erasure {
             keys,
             surrogates: Vec::new(),
             left: BTreeSet::new(),
+            touched: BTreeSet::new(),
             days: 0,
             segments: 0,
             rows: 0,
@@ -179,7 +182,9 @@ impl Erasure {
                 let keys =
                     self.keys.iter().map(|(key, surrogate)| (key.clone(), Value::from(surrogate.as_str())));
                 let left = self.left.iter().map(|left| Value::from(left.to_string())).collect();
+                let touched = self.touched.iter().map(|day| Value::from(day.to_string())).collect();
                 let item = item.with("erases", keys.collect::<BTreeMap<_, _>>()).with("left", Value::L(left));
+                let item = item.with("touched", Value::L(touched));
                 item.with(PROGRESS, found)
             }
             // All at once, so that the trail has two records of it: that it was begun, and what came of it.
@@ -232,14 +237,14 @@ impl Erasure {
             _ => Err(wrong(name)),
         };
         let mut keys = Surrogates::new();
-        let mut left = BTreeSet::new();
+        let (mut left, mut touched) = (BTreeSet::new(), BTreeSet::new());
         if phase.is_open() {
             for (key, surrogate) in item.map("erases")? {
                 keys.insert(key.clone(), text(surrogate).ok_or_else(|| wrong("erases"))?);
             }
-            for one in texts("left", item.attributes.get("left"))? {
-                left.insert(LeftOfErasure::parse(&one).ok_or_else(|| wrong("left"))?);
-            }
+            let of = |name| texts(name, item.attributes.get(name));
+            left = parsed(&of("left")?, LeftOfErasure::parse).ok_or_else(|| wrong("left"))?;
+            touched = parsed(&of("touched")?, |day| day.parse().ok()).ok_or_else(|| wrong("touched"))?;
         }
         let version = found.contains_key("version").then(|| count("version")).transpose()?;
         let ended_at = item.attributes.contains_key("cleared_at").then(|| time(item, "cleared_at"));
@@ -256,6 +261,7 @@ impl Erasure {
             count: u64::try_from(item.int("keys")?).map_err(|_| wrong("keys"))?,
             surrogates: texts("surrogates", item.attributes.get("surrogates"))?,
             left,
+            touched,
             days: count("days")?,
             segments: count("segments")?,
             rows: count("rows")?,
@@ -280,6 +286,11 @@ const COUNTS: [(&str, Count); 4] = [
     ("rows", |erasure| erasure.rows),
     ("items", |erasure| erasure.items),
 ];
+
+/// What texts say, each by itself; `None`, when one of them says nothing.
+fn parsed<T: Ord>(texts: &[String], parse: impl Fn(&str) -> Option<T>) -> Option<BTreeSet<T>> {
+    texts.iter().map(|text| parse(text)).collect()
+}
 
 fn time(item: &Item, name: &str) -> Result<Timestamp> {
     Timestamp::from_micros(item.int(name)?).ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
@@ -321,9 +332,11 @@ mod tests {
             if phase.is_open() {
                 erasure.keys.insert("b".into(), "erased~x".into());
                 erasure.left = [true, false].map(|is_pending| LeftOfErasure { day, is_pending }).into();
+                erasure.touched = [day].into();
             } else {
                 erasure.keys.clear();
                 erasure.left.clear();
+                erasure.touched.clear();
                 erasure.surrogates = vec!["erased~x".into()];
             }
             (erasure.ver, erasure.beats) = (erasure.ver + 1, erasure.beats + 3);

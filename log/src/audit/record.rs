@@ -20,7 +20,7 @@ const MAX_ATTRIBUTE_BYTES: usize = 2 * 1024;
 
 /// Attributes that say nothing of what people decide: the form of the item, its place in indexes, when it is used, and what
 /// is counted.
-const UNTOLD: [&str; 18] = [
+const UNTOLD: [&str; 19] = [
     "v",
     "ver",
     "updated_at",
@@ -37,6 +37,7 @@ const UNTOLD: [&str; 18] = [
     "erases",
     "phase",
     "left",
+    "touched",
     "beats",
     "progress",
     "cleared_at",

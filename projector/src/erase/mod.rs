@@ -7,8 +7,8 @@
 //!    surrogates are drawn.
 //! 3. *Rewriting*: the segments of these days are written again, and items of reviews (`rewrite.rs`). A transaction holds segments and how far the
 //!    erasure is, so each segment is written again once. Meanwhile nothing is decided of the events of the workspace ([`log::erased::Turn`]).
-//! 4. *Folding*: all that is folded of the events is folded again into the next version of the projections ([`mod@crate::rebuild`]), where
-//!    nothing has seen the keys, or the tags and features that went with them; the version before is deleted. Where values went as well,
+//! 4. *Folding*: what is folded of the events of these days is folded again into the next version of the projections ([`mod@crate::rebuild`]), and
+//!    that of all others copied (`untouched.rs`). So nothing in it has seen the keys, or the tags and features that went with them; the version before is deleted. Where values went as well,
 //!    evaluations at ages of their days are made again (`staged.rs`).
 //! 5. *Clearing*: the erasure itself forgets the keys, and the engine what was deleted.
 
@@ -25,7 +25,7 @@ use log::active;
 use table::{Policy, Table};
 use tokio::time::{interval, sleep};
 
-use crate::rebuild::{self, rebuild};
+use crate::rebuild::{self, rebuild_touched};
 
 /// How often somebody who carries out an erasure shows that.
 const BEAT_EVERY: Duration = Duration::from_secs(15);
@@ -55,7 +55,7 @@ impl Pace {
 /// Carries out an erasure, or goes on with it, to its end; `tell` gets it after each step.
 ///
 /// # Errors
-/// `NotFound`, when there is none of this id; `Corrupt`, when the events cannot be folded again ([`fn@rebuild`]); those of the table. It may be
+/// `NotFound`, when there is none of this id; `Corrupt`, when the events cannot be folded again ([`fn@rebuild::rebuild`]); those of the table. It may be
 /// called again at any time.
 pub async fn carry_out(
     table: &Arc<dyn Table>,
@@ -126,6 +126,7 @@ impl Carrying<'_> {
                     *surrogate = surrogate_of(key, &found.lanes);
                 }
                 erasure.days = found.days();
+                erasure.touched = found.left.iter().map(|left| left.day).collect();
                 erasure.left = found.left;
                 erasure.unreadable = found.unreadable;
                 erasure.phase = ErasurePhase::Rewriting;
@@ -157,10 +158,13 @@ impl Carrying<'_> {
 
     async fn fold(&self, mut erasure: Erasure) -> Result<()> {
         let pace = rebuild::Pace { share: self.pace.share, clock: self.pace.clock.clone() };
+        // What cannot be read may have been folded with its keys once. Who began this before days were noted notes none.
+        let is_known = erasure.unreadable.is_empty() && !erasure.touched.is_empty();
         while let Some(version) = erasure.version
             && active::load(self.table, &erasure.workspace).await?.version < version
         {
-            Box::pin(rebuild(self.table, &erasure.workspace, &pace, |_| ())).await?;
+            let touched = is_known.then_some((version, &erasure.touched));
+            Box::pin(rebuild_touched(self.table, (&erasure.workspace, touched), &pace, |_| ())).await?;
         }
         if erasure.version.is_some() {
             rebuild::delete_before_active(self.table, &erasure.workspace, &pace).await?;
@@ -169,6 +173,7 @@ impl Carrying<'_> {
             }
         }
         erasure.surrogates = std::mem::take(&mut erasure.keys).into_values().collect();
+        erasure.touched.clear();
         erasure.phase = ErasurePhase::Clearing;
         self.catalog.turn_erasure(&mut erasure, false).await.map(drop)
     }
