@@ -1,24 +1,19 @@
 //! Ingest, projector and query on one listener: all of them, or the roles that are asked for.
 
-use std::{
-    future::Future,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{future::Future, path::Path, sync::Arc};
 
-use ::access::{Access, Tokens};
+use ::access::Tokens;
 use anyhow::Context;
 use axum::Router;
 use clap::Args;
-use event::{Clock, Share};
+use event::Clock;
 use ingest::Ingest;
 use log::{
     bell::{Bell, Belled},
-    handover::{self, Handover},
+    handover::Handover,
     news::{News, Telling},
 };
-use projector::{Projector, deliver::Courier};
+use projector::Projector;
 use query::Query;
 use table::{Denials, Table};
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
@@ -31,12 +26,12 @@ use crate::{
     author::in_the_name_of_callers,
     config::Config,
     harden::panicked,
-    health::{self, Asked, READY_LAG, Readiness},
+    health::{self, Asked, Readiness},
     listening::{ListenArgs, asked_to_stop},
     open, openapi,
     pending::ByIngest,
     promotion::ByQuery,
-    serve::{Listening, WRITE_WITHIN, serve},
+    serve::{Listening, serve},
     telemetry::{
         self, Exposition,
         report::{self, Reporter},
@@ -45,7 +40,10 @@ use crate::{
     webhook::WebhookArgs,
 };
 
+pub use self::options::Options;
 pub use crate::{listening::Times, proxies::Proxies, role::Role, tls::Tls};
+
+mod options;
 
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
@@ -93,64 +91,10 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
     let mut options = Options { roles, file, access, tls, proxies, ..Options::new(Clock::system()) };
     options.queries.memory = config.query_memory.value.0;
     (options.features, options.handover) = (config.feature_sample.value, config.handover_memory.value.0);
+    options.compacts = config.compact.value.0;
     (options.mlflow, options.times) = (args.mlflow, args.listening.times());
     options.courier = Some(args.webhooks.courier());
     run_as(listener, table, options, stop).await
-}
-
-/// How the services run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// What they do.
-    pub roles: Vec<Role>,
-    /// Tells at what time events are appended.
-    pub clock: Clock,
-    /// A projector is ready while the oldest day that is not folded has waited no longer than this.
-    pub ready_lag: Duration,
-    /// How much queries may take.
-    pub queries: query::Bounds,
-    /// Of which keys the features are kept.
-    pub features: Share,
-    /// How long a client may take nothing of an answer before its connection is dropped.
-    pub write_within: Duration,
-    /// Finds out who calls. Without it nobody is asked.
-    pub access: Option<Arc<Access>>,
-    /// Whether MLflow's clients are served as well.
-    pub mlflow: bool,
-    /// How long requests may take, and connections are kept.
-    pub times: Times,
-    /// The certificate to listen with; without one, connections are not encrypted.
-    pub tls: Option<Arc<Tls>>,
-    /// Who is believed to say for whom it calls.
-    pub proxies: Proxies,
-    /// The SQLite file, whose size is one of the telemetry metrics.
-    pub file: Option<PathBuf>,
-    /// Posts what crossed to webhooks; without one it waits.
-    pub courier: Option<Arc<dyn Courier>>,
-    /// How many bytes of events ingest hands over to the projector at most; with 0 it reads all of them.
-    pub handover: u64,
-}
-
-impl Options {
-    /// All roles, as usual.
-    pub fn new(clock: Clock) -> Self {
-        Self {
-            roles: Role::ALL.to_vec(),
-            clock,
-            ready_lag: READY_LAG,
-            queries: query::Bounds::default(),
-            features: Share::ALL,
-            write_within: WRITE_WITHIN,
-            access: None,
-            mlflow: false,
-            times: Times::default(),
-            tls: None,
-            proxies: Proxies::default(),
-            file: None,
-            courier: None,
-            handover: handover::DEFAULT_BYTES,
-        }
-    }
 }
 
 /// Serves in all roles until `shutdown`, as [`run_as`] does.
@@ -275,7 +219,8 @@ impl Services {
         let worker = |ingest: Option<&Arc<Ingest>>| {
             let alone = || ByIngest::new(Arc::clone(&table));
             let append = ingest.map_or_else(alone, |ingest| ByIngest(Arc::clone(ingest)));
-            let own = projector::Options::new(Clock::system()).posting_by(options.courier.clone());
+            let own = projector::Options::new(Clock::system()).compacting(options.compacts);
+            let own = own.posting_by(options.courier.clone());
             Projector::new(Arc::clone(&table), own.appending_by(Arc::new(append)).taking(handover.clone()))
         };
         let clock = || options.clock.clone();
@@ -400,7 +345,7 @@ async fn until(mut stopped: watch::Receiver<bool>) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::{collections::BTreeSet, time::Duration};
 
     use axum::{
         body::{Body, Bytes},

@@ -74,6 +74,12 @@ impl Options {
         Self { handover, ..self }
     }
 
+    /// The same, and small segments are merged, or not.
+    #[must_use]
+    pub fn compacting(self, compacts: bool) -> Self {
+        Self { compacts, ..self }
+    }
+
     /// The same, and what crossed is posted to webhooks.
     #[must_use]
     pub fn posting_by(self, courier: Option<Arc<dyn Courier>>) -> Self {

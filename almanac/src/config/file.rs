@@ -26,6 +26,7 @@ struct Text {
     query_memory: Option<Spanned<String>>,
     handover_memory: Option<Spanned<String>>,
     feature_sample: Option<Spanned<String>>,
+    compact: Option<Spanned<String>>,
     #[serde(default)]
     oidc: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
 }
@@ -42,6 +43,7 @@ pub(super) struct Keys {
     pub(super) query_memory: Option<Setting<OsString>>,
     pub(super) handover_memory: Option<Setting<OsString>>,
     pub(super) feature_sample: Option<Setting<OsString>>,
+    pub(super) compact: Option<Setting<OsString>>,
     pub(super) oidc: oidc::Values,
 }
 
@@ -107,6 +109,7 @@ fn parse(path: &Path, text: &str) -> Result<Keys> {
         query_memory: setting(found.query_memory),
         handover_memory: setting(found.handover_memory),
         feature_sample: setting(found.feature_sample),
+        compact: setting(found.compact),
         oidc: of_oidc,
     })
 }

@@ -21,6 +21,7 @@ pub(crate) use self::{
     place::Store,
     show::{ConfigCommand, show},
     size::{Size, SizeOrNone},
+    switch::Switch,
 };
 
 mod file;
@@ -29,6 +30,7 @@ mod origin;
 mod place;
 mod show;
 mod size;
+mod switch;
 #[cfg(test)]
 mod tests;
 
@@ -54,6 +56,7 @@ const REGION: Name = Name { key: "region", flag: "--region", variable: "ALMANAC_
 const ENDPOINT: Name = Name { key: "endpoint", flag: "--endpoint", variable: "ALMANAC_ENDPOINT" };
 const LISTEN: Name = Name { key: "listen", flag: "--listen", variable: "ALMANAC_LISTEN" };
 const LOG_FORMAT: Name = Name { key: "log_format", flag: "--log-format", variable: "ALMANAC_LOG_FORMAT" };
+const COMPACT: Name = Name { key: "compact", flag: "--compact", variable: "ALMANAC_COMPACT" };
 const FEATURE_SAMPLE: Name =
     Name { key: "feature_sample", flag: "--feature-sample", variable: "ALMANAC_FEATURE_SAMPLE" };
 const HANDOVER_MEMORY: Name =
@@ -94,6 +97,9 @@ pub(crate) struct Flags {
     /// The share of keys whose features are kept when events are appended, from 0 to 1 [default: 1].
     #[arg(long, global = true, env = FEATURE_SAMPLE.variable, value_name = "SHARE")]
     feature_sample: Option<OsString>,
+    /// Whether `up` and `projector` merge small segments of days that are over: on or off [default: on].
+    #[arg(long, global = true, env = COMPACT.variable, value_name = "SWITCH")]
+    compact: Option<OsString>,
 }
 
 /// A value, and where it came from.
@@ -118,6 +124,7 @@ struct Given {
     query_memory: Option<Setting<OsString>>,
     handover_memory: Option<Setting<OsString>>,
     feature_sample: Option<Setting<OsString>>,
+    compact: Option<Setting<OsString>>,
     oidc: oidc::Values,
 }
 
@@ -144,6 +151,8 @@ pub(crate) struct Config {
     pub(crate) handover_memory: Setting<SizeOrNone>,
     /// Of which keys the features are kept.
     pub(crate) feature_sample: Setting<Share>,
+    /// Whether small segments of days that are over are merged.
+    pub(crate) compact: Setting<Switch>,
     /// Which issuer of bearers is believed.
     pub(crate) oidc: oidc::Oidc,
 }
@@ -165,6 +174,7 @@ impl Flags {
             query_memory: given(&QUERY_MEMORY, self.query_memory.as_ref(), matches),
             handover_memory: given(&HANDOVER_MEMORY, self.handover_memory.as_ref(), matches),
             feature_sample: given(&FEATURE_SAMPLE, self.feature_sample.as_ref(), matches),
+            compact: given(&COMPACT, self.compact.as_ref(), matches),
             oidc: oidc::in_environment(),
         };
         Config::resolve(given, Path::new(DEFAULT_FILE))
@@ -224,6 +234,10 @@ impl Config {
             })?,
             None => Setting { value: Share::ALL, origin: Origin::Default },
         };
+        let compact = match given.compact.or(keys.compact) {
+            Some(setting) => parse(&COMPACT, setting, |text, _| text.parse())?,
+            None => Setting { value: Switch::ON, origin: Origin::Default },
+        };
         let oidc = oidc::resolve(given.oidc, keys.oidc)?;
         Ok(Self {
             file,
@@ -236,6 +250,7 @@ impl Config {
             query_memory,
             handover_memory,
             feature_sample,
+            compact,
             oidc,
         })
     }

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use super::{
-    CONFIG, Config, DATA, ENDPOINT, FEATURE_SAMPLE, HANDOVER_MEMORY, LISTEN, LOG_FORMAT, Origin,
+    COMPACT, CONFIG, Config, DATA, ENDPOINT, FEATURE_SAMPLE, HANDOVER_MEMORY, LISTEN, LOG_FORMAT, Origin,
     QUERY_MEMORY, REGION, STORE,
 };
 use crate::shown::{ShowFormat, aligned, print};
@@ -66,6 +66,7 @@ fn rows(config: &Config) -> Vec<Row> {
             &config.handover_memory.origin,
         ),
         row(FEATURE_SAMPLE.key, Some(config.feature_sample.value.to_string()), &config.feature_sample.origin),
+        row(COMPACT.key, Some(config.compact.value.to_string()), &config.compact.origin),
     ];
     rows.extend(
         config.oidc.all.iter().map(|(key, setting)| row(key, setting.value.clone(), &setting.origin)),

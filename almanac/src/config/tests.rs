@@ -54,6 +54,7 @@ fn without_anything_there_are_defaults() {
     assert_eq!(config.listen.value.to_string(), "127.0.0.1:7171");
     assert_eq!(config.listen.origin, Origin::Default);
     assert_eq!(config.log_format.value, LogFormat::Text);
+    assert_eq!(config.compact.value, Switch::ON);
 }
 
 #[test]
@@ -143,6 +144,7 @@ fn each_refusal_is_one_line_that_says_where() {
         "data = ''\n",
         "listen = 'localhost'\n",
         "log_format = 'xml'\n",
+        "compact = 'yes'\n",
         "[oidc]\nissuer = 'https://issuer'\naudience = 'a'\nisuer = 'x'\n",
         "[oidc]\nissuer = 'https://issuer'\n",
         "[oidc]\naudience = 'a'\n",

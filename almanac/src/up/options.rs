@@ -1,0 +1,69 @@
+//! How the services run.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use ::access::Access;
+use event::{Clock, Share};
+use log::handover;
+use projector::deliver::Courier;
+
+use super::{Proxies, Role, Times, Tls};
+use crate::{health::READY_LAG, serve::WRITE_WITHIN};
+
+/// How the services run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What they do.
+    pub roles: Vec<Role>,
+    /// Tells at what time events are appended.
+    pub clock: Clock,
+    /// A projector is ready while the oldest day that is not folded has waited no longer than this.
+    pub ready_lag: Duration,
+    /// How much queries may take.
+    pub queries: query::Bounds,
+    /// Of which keys the features are kept.
+    pub features: Share,
+    /// How long a client may take nothing of an answer before its connection is dropped.
+    pub write_within: Duration,
+    /// Finds out who calls. Without it nobody is asked.
+    pub access: Option<Arc<Access>>,
+    /// Whether MLflow's clients are served as well.
+    pub mlflow: bool,
+    /// How long requests may take, and connections are kept.
+    pub times: Times,
+    /// The certificate to listen with; without one, connections are not encrypted.
+    pub tls: Option<Arc<Tls>>,
+    /// Who is believed to say for whom it calls.
+    pub proxies: Proxies,
+    /// The SQLite file, whose size is one of the telemetry metrics.
+    pub file: Option<PathBuf>,
+    /// Posts what crossed to webhooks; without one it waits.
+    pub courier: Option<Arc<dyn Courier>>,
+    /// How many bytes of events ingest hands over to the projector at most; with 0 it reads all of them.
+    pub handover: u64,
+    /// Whether small segments of days that are over are merged.
+    pub compacts: bool,
+}
+
+impl Options {
+    /// All roles, as usual.
+    pub fn new(clock: Clock) -> Self {
+        Self {
+            roles: Role::ALL.to_vec(),
+            clock,
+            ready_lag: READY_LAG,
+            queries: query::Bounds::default(),
+            features: Share::ALL,
+            write_within: WRITE_WITHIN,
+            access: None,
+            mlflow: false,
+            times: Times::default(),
+            tls: None,
+            proxies: Proxies::default(),
+            file: None,
+            courier: None,
+            handover: handover::DEFAULT_BYTES,
+            compacts: true,
+        }
+    }
+}
