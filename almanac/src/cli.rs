@@ -23,6 +23,7 @@ use crate::{
         snapshot::{self, SnapshotCommand},
         workspace::{self, WorkspaceCommand},
     },
+    compact::{self, CompactArgs},
     completions::{self, CompletionsArgs},
     config::{self, Config, ConfigCommand, Flags},
     cost::{self, CostArgs},
@@ -130,6 +131,8 @@ enum Command {
     Verify(VerifyArgs),
     /// Fold the log of a workspace again beside what is served, then serve the result.
     Rebuild(RebuildArgs),
+    /// Merge the small segments of days that are over, now.
+    Compact(CompactArgs),
     /// Take keys out of all that is stored of a workspace, for good.
     Erase(EraseArgs),
     /// Write again what is in the form of an older Almanac, while services go on.
@@ -264,6 +267,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<Exit> {
         }
         Command::Projector(webhooks) => projector::command(config, &webhooks).await?,
         Command::Rebuild(args) => rebuild::command(config, &args).await?,
+        Command::Compact(args) => compact::command(config, &args).await?,
         Command::Erase(args) => {
             return Ok(Exit::of_check(erase::command(config, args).await?));
         }

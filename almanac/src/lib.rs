@@ -15,6 +15,7 @@ mod audit;
 mod author;
 mod catalog;
 pub mod cli;
+mod compact;
 mod completions;
 mod config;
 mod cost;

@@ -42,6 +42,7 @@ fn text(status: &Status, now: Timestamp) -> String {
         "dead letters",
         "unwritten",
         "skipped",
+        "merged up to",
     ]);
     for one in &status.workspaces {
         workspaces.add(vec![
@@ -54,6 +55,7 @@ fn text(status: &Status, now: Timestamp) -> String {
             one.dead_letters.to_string(),
             one.unwritten.to_string(),
             one.skipped.to_string(),
+            one.compacted.last_day().map_or_else(|| "-".into(), |day| day.to_string()),
         ]);
     }
     let mut workers = Lines::new(&["WORKER", "heartbeat", "shards", "dirty days", "oldest", "CAS retries"]);
@@ -137,6 +139,11 @@ fn document(status: &Status, now: Timestamp) -> Value {
             "dead_letters": one.dead_letters,
             "unwritten": one.unwritten,
             "skipped": one.skipped,
+            "compaction": {
+                "until": one.compacted.last_day().map(|day| day.to_string()),
+                "merged_items": one.compacted.merged,
+                "deleted_items": one.compacted.deleted,
+            },
             "warnings": of_workspace(one).map(warning_document).collect::<Vec<_>>(),
         })
     });
@@ -161,6 +168,7 @@ fn document(status: &Status, now: Timestamp) -> Value {
 #[cfg(test)]
 mod tests {
     use event::Id;
+    use log::compacted::Compacted;
     use projector::{heartbeat::Heartbeat, lease::Lease};
 
     use super::*;
@@ -181,6 +189,11 @@ mod tests {
             dead_letters: 1,
             unwritten: 1,
             skipped: 0,
+            compacted: Compacted {
+                until: [(2, "2026-06-08".parse().unwrap()), (9, "2026-06-01".parse().unwrap())].into(),
+                merged: 3,
+                deleted: 812,
+            },
             warnings: Some(Warnings {
                 from: "2026-06-03".parse().unwrap(),
                 to: "2026-06-09".parse().unwrap(),

@@ -1,23 +1,40 @@
-//! Up to which day the logs of a workspace were looked at for what can be merged ([`crate::merged`]), at some ages of their days.
+//! Up to which day the logs of a workspace were looked at for what can be merged ([`crate::merged`]), at some ages of their days, and how
+//! much was.
 
 use std::collections::BTreeMap;
 
 use event::{Day, Id, Result};
-use table::{Item, Table, item::Value};
+use table::{Condition, Item, Table, item::Value};
 
 use crate::key;
 
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
-/// By age in days, the last day up to which all were looked at when they had it.
+/// How often what was merged is noted again when somebody else notes something at the same time.
+const TRIES: usize = 5;
+
+/// The attributes that count.
+const MERGED: &str = "merged";
+const DELETED: &str = "deleted";
+
+/// What is known of the compaction of a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
-    /// The days.
+    /// By age in days, the last day up to which all were looked at when they had it.
     pub until: BTreeMap<u32, Day>,
+    /// How many merged items were written. What a process had not noted yet when it died is not counted.
+    pub merged: u64,
+    /// How many items of segments were deleted, since merged items hold them; counted likewise.
+    pub deleted: u64,
 }
 
 impl Compacted {
+    /// The last day up to which all were looked at, at whatever age.
+    pub fn last_day(&self) -> Option<Day> {
+        self.until.values().max().copied()
+    }
+
     /// That of a workspace: one read.
     ///
     /// # Errors
@@ -34,21 +51,68 @@ impl Compacted {
             };
             until.insert(age, day.ok_or_else(|| item.corrupt("`until` is not days"))?);
         }
-        Ok(Self { until })
+        let count = |name| match item.attributes.contains_key(name) {
+            true => item.int(name).map(|count| u64::try_from(count).unwrap_or(0)),
+            false => Ok(0),
+        };
+        Ok(Self { until, merged: count(MERGED)?, deleted: count(DELETED)? })
     }
 
-    /// The item that stores it. It is written whole: of two the later one holds, and an earlier day costs reads.
+    /// The item that stores it.
     pub fn to_item(&self, workspace: &Id) -> Item {
         let until = self.until.iter().map(|(age, day)| (age.to_string(), Value::from(day.to_string())));
-        Item::new(key::compacted(workspace))
+        let item = Item::new(key::compacted(workspace))
             .with("v", ITEM_VERSION)
-            .with("until", until.collect::<BTreeMap<_, _>>())
+            .with("until", until.collect::<BTreeMap<_, _>>());
+        let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        [(MERGED, self.merged), (DELETED, self.deleted)]
+            .into_iter()
+            .filter(|(_, number)| *number > 0)
+            .fold(item, |item, (name, number)| item.with(name, count(number)))
+    }
+
+    /// Notes what was done besides what is noted: up to which days, and how much was merged. Nothing is written where it is known. Of two
+    /// that note days at once one may win, which costs reads; counts of both are added.
+    ///
+    /// # Errors
+    /// Those of the table, and `Corrupt`.
+    pub async fn note(&self, table: &dyn Table, workspace: &Id) -> Result<()> {
+        for _ in 0..TRIES {
+            let known = Self::load(table, workspace).await?;
+            let mut all = known.clone();
+            for (age, day) in &self.until {
+                let noted = all.until.entry(*age).or_insert(*day);
+                *noted = (*noted).max(*day);
+            }
+            all.merged += self.merged;
+            all.deleted += self.deleted;
+            if all == known {
+                return Ok(());
+            }
+            match table.put(all.to_item(workspace), known.as_counted()).await {
+                Err(error) if error.is_conflict() => {}
+                put => return put,
+            }
+        }
+        Ok(())
+    }
+
+    /// The condition that nobody has counted more since.
+    fn as_counted(&self) -> Condition {
+        if *self == Self::default() {
+            return Condition::Absent;
+        }
+        let is = |name, count: u64| match count {
+            0 => Condition::Without(name),
+            count => Condition::Equals(name, i64::try_from(count).unwrap_or(i64::MAX).into()),
+        };
+        Condition::All(vec![is(MERGED, self.merged), is(DELETED, self.deleted)])
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use table::{Condition, sqlite::SqliteTable};
+    use table::sqlite::SqliteTable;
 
     use super::*;
 
@@ -60,7 +124,8 @@ mod tests {
             [("2".to_owned(), Value::from("2026-06-08")), ("33".to_owned(), Value::from("2026-05-08"))];
         let stored = Item::new(key::compacted(&workspace)).with("v", 1).with("until", BTreeMap::from(until));
         let days = [(2, "2026-06-08"), (33, "2026-05-08")];
-        let compacted = Compacted { until: days.map(|(age, day)| (age, day.parse().unwrap())).into() };
+        let until = days.map(|(age, day)| (age, day.parse().unwrap())).into();
+        let compacted = Compacted { until, ..Compacted::default() };
         assert_eq!(compacted.to_item(&workspace), stored);
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("t.db"), event::Clock::system()).unwrap();
@@ -69,5 +134,24 @@ mod tests {
         assert_eq!(Compacted::load(&table, &workspace).await.unwrap(), compacted);
         table.put(stored.with("v", 2), Condition::None).await.unwrap();
         assert!(Compacted::load(&table, &workspace).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn what_two_note_at_once_is_added_and_no_day_falls() {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("t.db"), event::Clock::system()).unwrap();
+        let of = |day: &str, merged, deleted| Compacted {
+            until: [(2, day.parse().unwrap())].into(),
+            merged,
+            deleted,
+        };
+        let (one, other) = (of("2026-06-08", 2, 0), of("2026-06-07", 3, 40));
+        let (first, second) = tokio::join!(one.note(&table, &workspace), other.note(&table, &workspace));
+        first.unwrap();
+        second.unwrap();
+        assert_eq!(Compacted::load(&table, &workspace).await.unwrap(), of("2026-06-08", 5, 40));
+        of("2026-06-01", 0, 0).note(&table, &workspace).await.unwrap();
+        assert_eq!(Compacted::load(&table, &workspace).await.unwrap(), of("2026-06-08", 5, 40));
     }
 }

@@ -151,6 +151,8 @@ metrics! {
         "Segments of release events whose changes of what is live could not be recorded; each sweep tries again.";
     PROJECTOR_MERGED: COUNTER, Projector, "almanac_projector_merged_items_total" [],
         "Items that were written in the place of many small segments of days that are over.";
+    PROJECTOR_MERGED_AWAY: COUNTER, Projector, "almanac_projector_merged_away_items_total" [],
+        "Items of small segments that were deleted, since such an item holds them.";
     PROJECTOR_PANICS: COUNTER, Projector, "almanac_projector_panics_total" [],
         "Panics that were caught while a day was folded or evaluated; the day or the segment is stopped, all else goes on.";
     PROJECTOR_RETRIES: COUNTER, Projector, "almanac_projector_cas_retries_total" [],

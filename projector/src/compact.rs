@@ -5,7 +5,7 @@
 //! segments are deleted later, when it has been known for [`QUIET`] that none of them is the head of its log; the last first, so
 //! that at each moment what is left begins where the merged item does.
 //!
-//! A day is looked at when it has some ages: outcomes come late.
+//! A day is looked at when it has some ages: outcomes come late. [`window`] merges days when an operator asks for it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,6 +27,8 @@ use table::{Condition, Item, KeyRange, Query, Table, Write, query_all};
 use tokio::time::Instant;
 
 use crate::lock::lock;
+
+pub mod window;
 
 /// At which ages a day is looked at, in days since it began.
 pub const AGES: [u32; 4] = [2, 9, 33, 129];
@@ -90,6 +92,22 @@ impl Stored {
     }
 }
 
+/// How much is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// How many items.
+    pub items: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Held {
+    fn add(&mut self, items: &[Item]) {
+        self.items += items.len() as u64;
+        self.bytes += items.iter().map(Item::size).sum::<usize>() as u64;
+    }
+}
+
 impl Compactor {
     /// Merges what is due in a workspace when the clock says `now`, as much as is done in one go.
     ///
@@ -109,8 +127,7 @@ impl Compactor {
         if turn.is_open || turn.is_rewriting {
             return Ok(done);
         }
-        let before = Compacted::load(table, workspace).await?;
-        let mut compacted = before.clone();
+        let mut compacted = Compacted::load(table, workspace).await?;
         let (mut days, mut from) = (BTreeMap::new(), None);
         for age in AGES.into_iter().rev() {
             // What was looked at when it was older was that old as well.
@@ -120,9 +137,8 @@ impl Compactor {
             from = from.max(reached);
             compacted.until.extend(from.map(|from| (age, from)));
         }
-        if compacted != before {
-            table.put(compacted.to_item(workspace), Condition::None).await?;
-        }
+        (compacted.merged, compacted.deleted) = (done.merged, done.deleted);
+        compacted.note(table, workspace).await?;
         if !done.is_left {
             lock(&self.settled).insert(workspace.clone(), now.day());
         }
@@ -216,13 +232,9 @@ impl Compactor {
                 return Ok(false);
             }
         }
-        let is_gone = |item: &&Stored| {
-            !held_twice(&stored).any(|by| by.last < head && by.from <= item.last && item.last < by.last)
-        };
-        let left: Vec<Stored> = stored.iter().filter(is_gone).copied().collect();
         let mut is_done = true;
-        for run in runs(&left, head) {
-            let merged = merge(table, log, run, turn).await?;
+        for run in runs(&without_held(&stored, head), head) {
+            let merged = merge(table, log, run, Some(turn)).await?;
             // Also where somebody else was quicker something is left to do.
             is_done &= merged.lasts.is_empty() && !merged.is_overtaken;
             done.merged += merged.lasts.len() as u64;
@@ -251,6 +263,14 @@ async fn small_items(table: &dyn Table, log: &LogId) -> Result<Vec<Stored>> {
 /// The merged items of which some segment has an item before them still.
 fn held_twice(stored: &[Stored]) -> impl Iterator<Item = &Stored> {
     stored.windows(2).filter(|pair| pair[0].last >= pair[1].from).map(|pair| &pair[1])
+}
+
+/// The items without those of segments that a merged item holds.
+fn without_held(stored: &[Stored], head: u64) -> Vec<Stored> {
+    let is_held = |item: &Stored| {
+        held_twice(stored).any(|by| by.last < head && by.from <= item.last && item.last < by.last)
+    };
+    stored.iter().filter(|item| !is_held(item)).copied().collect()
 }
 
 /// Items that follow each other and can become one. The head is in none.
@@ -284,10 +304,14 @@ struct Merged {
     lasts: Vec<u64>,
     /// Whether somebody else merges them, or a key is being erased.
     is_overtaken: bool,
+    /// The items in whose places merged items stand, or would,
+    before: Held,
+    /// and these.
+    after: Held,
 }
 
-/// Merges items of a log, in halves where they do not become one.
-async fn merge(table: &dyn Table, log: &LogId, run: &[Stored], turn: Turn) -> Result<Merged> {
+/// Merges items of a log, in halves where they do not become one. Without a turn nothing is written.
+async fn merge(table: &dyn Table, log: &LogId, run: &[Stored], turn: Option<Turn>) -> Result<Merged> {
     let mut done = Merged::default();
     let mut todo = vec![run];
     while let Some(run) = todo.pop() {
@@ -298,6 +322,8 @@ async fn merge(table: &dyn Table, log: &LogId, run: &[Stored], turn: Turn) -> Re
         let range = key::segments_between(log, first.last, last.last);
         let items = query_all(table, Query::table(range).as_stored()).await?;
         let most = table.item_bytes().min(MAX_SEGMENT_BYTES);
+        let mut before = done.before;
+        before.add(&items);
         let merging = tokio::task::spawn_blocking(move || merged_of(&items, most));
         let merged =
             merging.await.map_err(|error| Error::unavailable("merging was broken off").because(error))?;
@@ -308,6 +334,9 @@ async fn merge(table: &dyn Table, log: &LogId, run: &[Stored], turn: Turn) -> Re
             todo.extend([right, left]);
             continue;
         };
+        done.before = before;
+        done.after.add(std::slice::from_ref(&item));
+        let Some(turn) = turn else { continue };
         match table.transact(vec![Write::Put(item, condition), turn.check(&log.workspace)]).await {
             Ok(()) => done.lasts.push(last.last),
             Err(error) if error.is_conflict() => done.is_overtaken = true,

@@ -8,7 +8,7 @@ use meter::{
     Counter, Histogram,
     catalogue::{
         PROJECTOR_DECODED_BYTES, PROJECTOR_DELIVERIES, PROJECTOR_EVALUATION_SECONDS, PROJECTOR_FOLD_SECONDS,
-        PROJECTOR_MERGED, PROJECTOR_ROWS, PROJECTOR_UNRECORDED,
+        PROJECTOR_MERGED, PROJECTOR_MERGED_AWAY, PROJECTOR_ROWS, PROJECTOR_UNRECORDED,
     },
 };
 
@@ -25,6 +25,8 @@ pub(crate) struct Meters {
     pub(crate) unrecorded: Counter,
     /// Merged items that were written.
     pub(crate) merged: Counter,
+    /// Items that were deleted, since those hold them.
+    pub(crate) merged_away: Counter,
     /// Delivered, failed, given up.
     deliveries: [Counter; 3],
     /// Counted where they are caught; held here so that it is exposed from the start.
@@ -40,6 +42,7 @@ impl Default for Meters {
             bytes: PROJECTOR_DECODED_BYTES.counter([]),
             unrecorded: PROJECTOR_UNRECORDED.counter([]),
             merged: PROJECTOR_MERGED.counter([]),
+            merged_away: PROJECTOR_MERGED_AWAY.counter([]),
             deliveries: ["delivered", "failed", "given_up"]
                 .map(|outcome| PROJECTOR_DELIVERIES.counter([outcome])),
             _panics: caught::count(),

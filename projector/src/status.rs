@@ -9,6 +9,7 @@ use catalog::Catalog;
 use event::{Id, Result, Timestamp};
 use log::{
     active,
+    compacted::Compacted,
     key::{self, LogId},
 };
 use table::Table;
@@ -50,6 +51,8 @@ pub struct WorkspaceStatus {
     pub unwritten: usize,
     /// Segments that were left out.
     pub skipped: usize,
+    /// Up to which days small segments were merged, and how much was.
+    pub compacted: Compacted,
     /// What the evaluations of the last days warn of; `None`, when no day is projected.
     pub warnings: Option<Warnings>,
 }
@@ -113,6 +116,7 @@ async fn workspace_status(
         dead_letters: stopped,
         unwritten,
         skipped: letters.len() - stopped,
+        compacted: Compacted::load(table, workspace).await?,
         warnings: warnings(table, found.version, workspace).await?,
     })
 }

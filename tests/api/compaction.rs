@@ -27,6 +27,8 @@ use tests::{
 
 use super::erasure::{begin, carry};
 
+mod window;
+
 on_both_engines!(
     scene_on:
     no_answer_changes_wherever_the_process_that_merges_dies,

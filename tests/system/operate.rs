@@ -1,6 +1,6 @@
 //! What an operator does: looks at the status, deals with a segment that cannot be read, rebuilds.
 
-use crate::support::{Located, Place, Running, Service, block_on, ndjson, register, run, run_ok};
+use crate::support::{Answer, Located, Place, Running, Service, block_on, ndjson, register, run, run_ok};
 use catalog::Catalog;
 use log::{key, scan};
 use serde_json::Value;
@@ -211,4 +211,55 @@ fn a_key_is_erased_by_the_service_that_is_asked() {
     let refused = post("predictions", NDJSON, &row("loan-1"));
     assert_eq!(refused.status, 422, "{}", refused.text());
     assert!(run_ok(&place, &["verify"]).contains("all as the log says"));
+}
+
+/// Posts a prediction alone.
+fn trickle(running: &Running, number: u8) {
+    let row = format!(
+        r#"{{"key":"k{number}","predicted_at":"2026-06-01T04:{number:02}:00Z","release":"v1","score":0.5}}"#
+    );
+    let answer = running.post(&format!("{WORKSPACE}/predictions"), NDJSON, None, &row);
+    assert_eq!(answer.status, 201, "{}", answer.text());
+}
+
+#[test]
+fn small_segments_are_merged_unless_it_is_switched_off() {
+    let place = Place::sqlite();
+    let off = Running::start(&place, &["--compact", "off"], &[]);
+    for args in [
+        &["workspace", "create", "credit/prod"][..],
+        &["model", "create", "m", "-w", "credit/prod", "--task", "binary", "--positive-label", "yes"],
+        &["release", "create", "v1", "-w", "credit/prod", "--model", "m"],
+    ] {
+        run_ok(&place, args);
+    }
+    (0..20).for_each(|number| trickle(&off, number));
+    off.stop();
+    let compaction = || status(&place)["workspaces"][0]["compaction"].clone();
+    let swept = |answer: &Answer| {
+        let sweeps =
+            answer.text().lines().find_map(|line| line.strip_prefix("almanac_projector_sweeps_total "));
+        sweeps.is_some_and(|sweeps| sweeps != "0")
+    };
+    let planned = || run_ok(&place, &["compact", "-w", "credit/prod", "--to", "2026-06-01", "--dry-run"]);
+    // A projector sweeps when it starts.
+    let off = Running::start(&place, &[], &[("ALMANAC_COMPACT", "off")]);
+    off.get_until("/metrics", swept);
+    off.stop();
+    assert!(compaction()["until"].is_null() && compaction()["merged_items"] == 0, "{}", compaction());
+    assert!(planned().starts_with("credit/prod: 20 items with "), "{}", planned());
+    assert!(
+        planned().contains(" would be 2 with ") && planned().ends_with(": 1 written, 18 deleted\n"),
+        "{}",
+        planned()
+    );
+    assert_eq!(planned(), planned(), "nothing is written");
+    let on = Running::start(&place, &[], &[]);
+    on.get_until("/metrics", |answer| answer.text().contains("almanac_projector_merged_items_total 1\n"));
+    on.stop();
+    assert_eq!(compaction()["merged_items"], 1, "{}", compaction());
+    assert!(planned().ends_with(": 0 written, 18 deleted\n"), "{}", planned());
+    let refused = run(&place, &["compact", "-w", "credit/prod", "--to", "2200-01-01"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", String::from_utf8_lossy(&refused.stderr));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("2200-01-01 is too late"));
 }

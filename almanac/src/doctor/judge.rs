@@ -255,6 +255,7 @@ pub(super) fn versions(status: &Status, shape: &Lines) -> Finding {
 #[cfg(test)]
 mod tests {
     use event::{ErrorKind, Id};
+    use log::compacted::Compacted;
     use projector::heartbeat::Heartbeat;
 
     use super::*;
@@ -341,6 +342,7 @@ mod tests {
             dead_letters: 0,
             unwritten: 0,
             skipped: 0,
+            compacted: Compacted::default(),
             warnings: None,
         };
         let worker = Heartbeat { worker: "w1".into(), at: now().plus_seconds(-beat), ..Heartbeat::default() };

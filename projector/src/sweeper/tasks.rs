@@ -108,6 +108,7 @@ impl Shared {
         let done = self.noted(workspace, OfWorkspace::Compaction, compacting).await?.unwrap_or_default();
         let Done { merged, deleted, .. } = done;
         self.stats.meters.merged.increment(merged);
+        self.stats.meters.merged_away.increment(deleted);
         if merged > 0 || deleted > 0 {
             tracing::debug!(%workspace, merged, deleted, "merged small segments");
         }

@@ -22,6 +22,6 @@ pub(super) async fn keep(table: &Arc<dyn Table>, workspace: &Id) {
     };
     staged::write(&**table, Turn::default(), (workspace, now().day(), 24), &stage).await.unwrap();
     StagedUntil::write(&**table, workspace, None, now()).await.unwrap();
-    let compacted = Compacted { until: [(2, now().day())].into() };
+    let compacted = Compacted { until: [(2, now().day())].into(), merged: 3, deleted: 812 };
     table.put(compacted.to_item(workspace), Condition::Absent).await.unwrap();
 }

@@ -1,0 +1,220 @@
+//! Merging the days of a window at once, as an operator asks for it; or saying what that would come to.
+
+use std::time::Duration;
+
+use event::{Day, Error, Id, Result, Timestamp};
+use log::{
+    compacted::Compacted,
+    erased::Turn,
+    expired,
+    key::{self, LogId},
+    layout,
+    merged::QUIET,
+    scan,
+};
+use table::{KeyRange, Query, Table};
+
+use super::{
+    AGES, Compactor, DAY_SECONDS, Done, FIRST_LAYOUT, Held, MAX_DELETES, held_twice, merge, runs,
+    small_items, without_held,
+};
+use crate::lock::lock;
+
+/// How long to wait where somebody else was quicker.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// Which days.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// The first; all when `None`.
+    pub from: Option<Day>,
+    /// The last; the latest of those that are old enough when `None`.
+    pub to: Option<Day>,
+}
+
+/// What was merged, or would be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Days that have events.
+    pub days: usize,
+    /// What was stored of their logs,
+    pub before: Held,
+    /// and what is now, or would be.
+    pub after: Held,
+    /// Merged items that were written.
+    pub merged: u64,
+    /// Items that were deleted, since merged items hold their segments.
+    pub deleted: u64,
+}
+
+/// What it is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// So many days of so many are looked at.
+    Days(usize, usize),
+    /// It waits for so long: then what is merged may be deleted.
+    Waiting(Duration),
+}
+
+/// Merges what can be of the days of a window when the clock says `now`, and deletes what is held twice then, however long that
+/// takes. `wait` is told how long to wait in between. It may be broken off at any time: this or a sweep goes on with it.
+///
+/// # Errors
+/// `Invalid`, when days of the window are too late, or the table is in an older layout; `Unavailable`, while keys are being erased; those of
+/// the table, and `Corrupt`.
+pub async fn merge_window(
+    table: &dyn Table,
+    workspace: &Id,
+    window: Window,
+    now: Timestamp,
+    tell: impl Fn(Step),
+    wait: impl AsyncFn(Duration),
+) -> Result<Report> {
+    let days = days(table, workspace, window, now).await?;
+    let mut report =
+        Report { days: days.len(), before: held(table, workspace, &days).await?, ..Report::default() };
+    let compactor = Compactor::default();
+    loop {
+        let turn = turn(table, workspace).await?;
+        let (mut is_done, mut is_full) = (true, false);
+        for (at, day) in days.iter().enumerate() {
+            let mut done = Done::default();
+            is_done &= compactor.day(table, (workspace, turn), *day, &mut done).await?;
+            let Done { merged, deleted, .. } = done;
+            if merged > 0 || deleted > 0 {
+                Compacted { merged, deleted, ..Compacted::default() }.note(table, workspace).await?;
+            }
+            (report.merged, report.deleted) = (report.merged + merged, report.deleted + deleted);
+            is_full |= deleted >= MAX_DELETES;
+            tell(Step::Days(at + 1, days.len()));
+        }
+        if is_done {
+            report.after = held(table, workspace, &days).await?;
+            return Ok(report);
+        }
+        if !is_full {
+            let left = compactor.until_quiet();
+            tell(Step::Waiting(left));
+            wait(left).await;
+        }
+    }
+}
+
+/// What [`merge_window`] would come to, without writing anything.
+///
+/// # Errors
+/// As [`merge_window`].
+pub async fn plan_window(
+    table: &dyn Table,
+    workspace: &Id,
+    window: Window,
+    now: Timestamp,
+    tell: impl Fn(Step),
+) -> Result<Report> {
+    turn(table, workspace).await?;
+    let days = days(table, workspace, window, now).await?;
+    let before = held(table, workspace, &days).await?;
+    let mut report = Report { days: days.len(), before, after: before, ..Report::default() };
+    for (at, day) in days.iter().enumerate() {
+        let mut range = key::segments_of_day(workspace, *day);
+        let end = range.to.clone();
+        while let Some((log, _)) = scan::first_within(table, range).await? {
+            plan(table, &log, &mut report).await?;
+            range = KeyRange { to: end.clone(), ..key::segments_after(&log) };
+        }
+        tell(Step::Days(at + 1, days.len()));
+    }
+    Ok(report)
+}
+
+/// Adds what merging a log would come to.
+async fn plan(table: &dyn Table, log: &LogId, report: &mut Report) -> Result<()> {
+    let stored = small_items(table, log).await?;
+    let Some(head) = stored.last().map(|head| head.last) else { return Ok(()) };
+    let mut gone = Held::default();
+    for by in held_twice(&stored).filter(|by| by.last < head) {
+        add(table, key::segments_between(log, by.from, by.last - 1), &mut gone).await?;
+    }
+    report.deleted += gone.items;
+    for run in runs(&without_held(&stored, head), head) {
+        let merged = merge(table, log, run, None).await?;
+        report.merged += merged.after.items;
+        report.deleted += merged.before.items - merged.after.items;
+        gone.items += merged.before.items - merged.after.items;
+        gone.bytes += merged.before.bytes - merged.after.bytes;
+    }
+    report.after.items -= gone.items;
+    report.after.bytes -= gone.bytes;
+    Ok(())
+}
+
+/// The turn in which something may be merged now.
+async fn turn(table: &dyn Table, workspace: &Id) -> Result<Turn> {
+    if layout::load(table).await?.complete < FIRST_LAYOUT {
+        return Err(Error::invalid(format!(
+            "the table is not of layout {FIRST_LAYOUT} as a whole, so an older Almanac may be at work on it: replace the services, then call `almanac upgrade`"
+        )));
+    }
+    let turn = Turn::load(table, workspace).await?;
+    match turn.is_open || turn.is_rewriting {
+        true => Err(Error::unavailable(
+            "keys are being erased in this workspace; nothing is merged until that is done",
+        )),
+        false => Ok(turn),
+    }
+}
+
+/// The days of a window that have events.
+async fn days(table: &dyn Table, workspace: &Id, window: Window, now: Timestamp) -> Result<Vec<Day>> {
+    let latest = now.plus_seconds(-i64::from(AGES[0]) * DAY_SECONDS).day();
+    if let Some(day) = [window.from, window.to].into_iter().flatten().find(|day| *day > latest) {
+        return Err(Error::invalid(format!(
+            "{day} is too late: a day is merged when it is {} days old, so {latest} is the latest",
+            AGES[0]
+        )));
+    }
+    let last = window.to.unwrap_or(latest);
+    let mut days = Vec::new();
+    let mut range = match window.from {
+        Some(first) => key::segments_since(workspace, first),
+        None => key::segments(workspace),
+    };
+    while let Some((log, _)) = scan::first_within(table, range).await?.filter(|(log, _)| log.day <= last) {
+        if expired::load(table, workspace, log.day).await?.is_none() {
+            days.push(log.day);
+        }
+        let Some(next) = log.day.next() else { break };
+        range = key::segments_since(workspace, next);
+    }
+    Ok(days)
+}
+
+/// What is stored of the logs of days.
+async fn held(table: &dyn Table, workspace: &Id, days: &[Day]) -> Result<Held> {
+    let mut held = Held::default();
+    for day in days {
+        add(table, key::segments_of_day(workspace, *day), &mut held).await?;
+    }
+    Ok(held)
+}
+
+async fn add(table: &dyn Table, range: KeyRange, held: &mut Held) -> Result<()> {
+    let mut query = Query::table(range).as_stored();
+    loop {
+        let page = table.query(&query).await?;
+        held.add(&page.items);
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(()),
+        }
+    }
+}
+
+impl Compactor {
+    /// How long it takes until all may be deleted that is held twice, as far as it is known.
+    fn until_quiet(&self) -> Duration {
+        let seen = lock(&self.seen);
+        let left = seen.values().map(|since| QUIET.saturating_sub(since.elapsed())).max();
+        left.unwrap_or_default().max(AGAIN_AFTER)
+    }
+}
