@@ -1,11 +1,13 @@
-//! `almanac export`, `restore` and `backup`: a table leaves as files, comes back, or is copied as it stands.
+//! `almanac export`, `restore` and `backup`: a table, or one of its workspaces, leaves as files, comes back, or is copied as it stands.
 
 mod backup;
 mod chain;
 mod export;
 mod files;
 mod manifest;
+mod part;
 mod restore;
+mod workspace;
 
 pub(crate) use backup::{BackupArgs, backup};
 pub(crate) use export::{ExportArgs, export};

@@ -65,9 +65,8 @@ pub(crate) async fn command(config: &Config, args: &UpgradeArgs) -> anyhow::Resu
 
 /// Refuses while a projector of an older Almanac is there: it would go on writing what is renewed here.
 fn check_workers(workers: &[Heartbeat], now: Timestamp) -> Result<()> {
-    let is_alive =
-        |worker: &&Heartbeat| now.micros().saturating_sub(worker.at.micros()) < ALIVE.as_micros() as i64;
-    let older = workers.iter().filter(is_alive).filter(|worker| worker.layout < LAYOUT);
+    let alive = workers.iter().filter(|worker| is_alive(worker, now));
+    let older = alive.filter(|worker| worker.layout < LAYOUT);
     let older: Vec<&str> = older.map(|worker| worker.worker.as_str()).collect();
     match older.is_empty() {
         true => Ok(()),
@@ -76,6 +75,11 @@ fn check_workers(workers: &[Heartbeat], now: Timestamp) -> Result<()> {
             older.join(", ")
         ))),
     }
+}
+
+/// Whether a worker may still be there.
+pub(crate) fn is_alive(worker: &Heartbeat, now: Timestamp) -> bool {
+    now.micros().saturating_sub(worker.at.micros()) < ALIVE.as_micros() as i64
 }
 
 /// How many settings are to be renewed, when nothing is changed.

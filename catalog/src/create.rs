@@ -183,11 +183,14 @@ impl Catalog {
 
     /// Writes a new entity in one transaction.
     async fn insert(&self, any: &AnyEntity, now: Timestamp) -> Result<()> {
+        self.insert_as(any, any.to_item(), now).await
+    }
+
+    /// The same, as an item that says more of it.
+    pub(super) async fn insert_as(&self, any: &AnyEntity, item: Item, now: Timestamp) -> Result<()> {
         let (at, parent) = (any.at(), any.parent());
-        let mut writes = vec![
-            Write::Put(guard_item(any), Condition::Absent),
-            Write::Put(any.to_item(), Condition::Absent),
-        ];
+        let mut writes =
+            vec![Write::Put(guard_item(any), Condition::Absent), Write::Put(item, Condition::Absent)];
         writes.extend(pointer_item(any).map(|pointer| Write::Put(pointer, Condition::Absent)));
         if let (Some(parent), Some(counter)) = (&parent, at.kind().counter()) {
             let count = Update::new(parent.key(), Condition::Without("archived_at")).add(counter, 1);

@@ -1,7 +1,6 @@
 //! The catalog: categories, workspaces, models, configurations and releases; users, groups and systems.
 //!
-//! An entity is created in one transaction with the guard of its name and its parent's count, so names
-//! are unique, counts exact, and a repeat of a creation finds what is there.
+//! An entity is created in one transaction with the guard of its name and its parent's count, so names are unique, counts exact, and a repeat of a creation finds what is there.
 //!
 //! ```
 //! use almanac_catalog::Catalog;
@@ -29,6 +28,7 @@
 mod action;
 pub mod activity;
 mod address;
+mod adopt;
 mod alert;
 pub mod attributes;
 mod board;

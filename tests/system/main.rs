@@ -20,6 +20,7 @@ mod import;
 mod lake;
 mod mlflow;
 mod moving;
+mod moving_one;
 mod news;
 mod openapi;
 mod opened;

@@ -21,7 +21,7 @@ const WORKSPACE: &str = "/v1/workspaces/credit/prod";
 /// How many kills, unless more are asked for.
 const KILLS: u64 = 3;
 
-fn kills() -> u64 {
+pub(crate) fn kills() -> u64 {
     let asked = std::env::var("ALMANAC_CHAOS_ROUNDS").ok();
     asked.map_or(KILLS, |rounds| rounds.parse().expect("ALMANAC_CHAOS_ROUNDS is a number"))
 }
@@ -35,7 +35,7 @@ fn restore(place: &(impl Located + ?Sized), from: &Path) -> String {
     run_ok(place, &["restore", "--from", from.to_str().unwrap()])
 }
 
-fn error(output: &Output) -> String {
+pub(crate) fn error(output: &Output) -> String {
     assert!(!output.status.success(), "it should fail");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -48,14 +48,14 @@ fn filled() -> Place {
     place
 }
 
-fn all_as_the_log_says(place: &(impl Located + ?Sized)) -> String {
+pub(crate) fn all_as_the_log_says(place: &(impl Located + ?Sized)) -> String {
     let verified = run_ok(place, &["verify"]);
     assert!(verified.contains("all as the log says") && !verified.contains("FAULT"), "{verified}");
     verified
 }
 
 /// Runs a command, kills it after so many milliseconds, and says whether it was killed.
-fn kill_after(place: &Place, args: &[&str], millis: u64) -> bool {
+pub(crate) fn kill_after(place: &Place, args: &[&str], millis: u64) -> bool {
     let mut process = almanac(place, args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     thread::sleep(Duration::from_millis(millis));
     let was_running = process.try_wait().unwrap().is_none();

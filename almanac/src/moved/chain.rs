@@ -84,6 +84,15 @@ pub(super) fn read(folders: &[PathBuf]) -> Result<Vec<Link>> {
         next = link.manifest.base.clone();
         row.push(link);
     }
+    let of = |link: &Link| link.manifest.workspace.as_ref().map(|named| named.id.clone());
+    if let Some(other) = row.iter().find(|link| of(link) != of(&row[0])) {
+        let message = format!(
+            "{} and {} are not of the same workspace",
+            row[0].folder.display(),
+            other.folder.display()
+        );
+        return Err(Error::invalid(message));
+    }
     match left.is_empty() {
         true => Ok(row),
         false => Err(Error::invalid(

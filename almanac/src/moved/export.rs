@@ -1,16 +1,24 @@
-//! `almanac export`: all items of the table as files.
+//! `almanac export`: all items of the table, or of one workspace, as files.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
+use catalog::Catalog;
 use clap::Args;
-use event::{Error, Result, Timestamp};
-use log::key;
-use table::{Item, Scan, engine::Whole, text};
+use event::{Error, Id, Result, Timestamp};
+use log::{
+    key,
+    layout::{self, LAYOUT},
+};
+use table::{Item, Table, engine::Whole, text};
 
 use super::{
     chain::{self, Known, Link},
     files::{self, Files, SORTS, Sort},
-    manifest::{CHANGES, Manifest, Sum, WHOLE},
+    manifest::{CHANGES, Manifest, Named, OF_WORKSPACE, Sum, WHOLE},
+    part::{Part, each, sum},
 };
 use crate::config::Config;
 
@@ -19,6 +27,9 @@ pub(crate) struct ExportArgs {
     /// The folder to write to; it is made, or must be empty or hold an export that was interrupted.
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
+    /// Only this workspace, as category/name or by id: its events, projections and settings, and who has roles there or follows it.
+    #[arg(long, short)]
+    workspace: Option<String>,
     /// The folder of an earlier export: only what has changed since is written. Of one that was made so itself, name the folders of those
     /// that it goes on from as well.
     #[arg(long, value_name = "DIR")]
@@ -30,11 +41,19 @@ pub(crate) struct ExportArgs {
 pub(crate) async fn export(config: &Config, args: &ExportArgs) -> anyhow::Result<()> {
     let store = &config.store.value;
     let around = config.surroundings();
-    drop(crate::open::existing(config).await?);
+    let table = crate::open::existing(config).await?;
+    let named = match &args.workspace {
+        Some(workspace) => Some(named(table, workspace).await?),
+        None => {
+            drop(table);
+            None
+        }
+    };
     files::clear(&args.to)?;
     let row = if args.since.is_empty() { Vec::new() } else { chain::read(&args.since)? };
+    check_base(&row, named.as_ref())?;
     let known = Known::of(&row)?;
-    let to = To { folder: &args.to, row: &row, engine: store.engine.scheme() };
+    let to = To { folder: &args.to, row: &row, engine: store.engine.scheme(), named };
     let still = store.engine.open_still(&store.place, &around).await?;
     let at = around.clock.now();
     let manifest = match still {
@@ -42,7 +61,7 @@ pub(crate) async fn export(config: &Config, args: &ExportArgs) -> anyhow::Result
         None => {
             let whole = store.engine.open_whole(&store.place, &around).await?;
             let manifest = write(&*whole, &to, known, at).await?;
-            stands(&*whole, &manifest.lasting).await?;
+            stands(&*whole, manifest.of_workspace()?.as_ref(), &manifest.lasting).await?;
             manifest
         }
     };
@@ -76,14 +95,50 @@ struct To<'a> {
     folder: &'a Path,
     row: &'a [Link],
     engine: &'static str,
+    named: Option<Named>,
+}
+
+/// The workspace that is asked for.
+async fn named(table: Arc<dyn Table>, workspace: &str) -> Result<Named> {
+    let found = layout::load(&*table).await?;
+    if found.complete < LAYOUT {
+        return Err(Error::invalid(
+            "a workspace leaves only a table that is upgraded as a whole: call `almanac upgrade` first",
+        ));
+    }
+    let workspace = Catalog::new(table).workspace(workspace).await?;
+    Ok(Named { id: workspace.id().to_string(), path: workspace.path, layout: found.number })
+}
+
+/// Refuses to go on from an export of something else.
+fn check_base(row: &[Link], named: Option<&Named>) -> Result<()> {
+    let Some(base) = row.first() else { return Ok(()) };
+    let of = |named: Option<&Named>| named.map(|named| named.id.clone());
+    if of(base.manifest.workspace.as_ref()) == of(named) {
+        return Ok(());
+    }
+    let what = |named: Option<&Named>| {
+        named.map_or_else(|| "all of a table".to_owned(), |named| format!("the workspace {}", named.path))
+    };
+    Err(Error::invalid(format!(
+        "{} is an export of {}, and this is to be one of {}",
+        base.folder.display(),
+        what(base.manifest.workspace.as_ref()),
+        what(named)
+    )))
 }
 
 async fn write(whole: &dyn Whole, to: &To<'_>, mut known: Known, at: Timestamp) -> Result<Manifest> {
     let [mut segments, mut others, mut gone] = SORTS.map(|sort| Files::new(to.folder, sort));
     let base = to.row.first().map(|link| link.digest.clone());
     let mut manifest = Manifest {
-        version: if base.is_some() { CHANGES } else { WHOLE },
+        version: match (&to.named, &base) {
+            (Some(_), _) => OF_WORKSPACE,
+            (None, Some(_)) => CHANGES,
+            (None, None) => WHOLE,
+        },
         base,
+        workspace: to.named.clone(),
         at: at.to_string(),
         engine: to.engine.to_owned(),
         items: 0,
@@ -92,9 +147,12 @@ async fn write(whole: &dyn Whole, to: &To<'_>, mut known: Known, at: Timestamp) 
         lasting: Sum::default(),
         files: Vec::new(),
     };
-    each(whole, |item, line| {
+    let workspace = manifest.of_workspace()?;
+    each(whole, workspace.as_ref(), |part, item, line| {
         manifest.items += 1;
-        manifest.lasting.add(item, line);
+        if part == Part::Own {
+            manifest.lasting.add(item, line);
+        }
         let is_segment = key::parse_segment(&item.key).is_some();
         if is_segment {
             manifest.segments += 1;
@@ -115,39 +173,13 @@ async fn write(whole: &dyn Whole, to: &To<'_>, mut known: Known, at: Timestamp) 
     Ok(manifest)
 }
 
-/// Gives all items of the table, with their lines, that go where the table goes.
-pub(super) async fn each(whole: &dyn Whole, mut to: impl FnMut(&Item, &str) -> Result<()>) -> Result<()> {
-    let mut scan = Scan::default();
-    loop {
-        let page = whole.page(&scan).await?;
-        for item in page.items.iter().filter(|item| !key::stays_behind(&item.key)) {
-            to(item, &text::line(item)?)?;
-        }
-        match page.next {
-            Some(next) => scan.after = Some(next),
-            None => return Ok(()),
-        }
-    }
-}
-
-/// The lasting items of a table.
-pub(super) async fn sum(whole: &dyn Whole) -> Result<Sum> {
-    let mut sum = Sum::default();
-    each(whole, |item, line| {
-        sum.add(item, line);
-        Ok(())
-    })
-    .await?;
-    Ok(sum)
-}
-
-/// Reads the table once more, and demands that nothing has changed.
-async fn stands(whole: &dyn Whole, before: &Sum) -> Result<()> {
-    if sum(whole).await? == *before {
+/// Reads the table once more, and demands that nothing of what is exported has changed.
+async fn stands(whole: &dyn Whole, workspace: Option<&Id>, before: &Sum) -> Result<()> {
+    if sum(whole, workspace).await? == *before {
         return Ok(());
     }
     Err(Error::unavailable(
-        "the table changed while it was read, so there is no export: stop what writes to it (ingest, projectors, commands), \
+        "what is exported changed while it was read, so there is no export: stop what writes to it (ingest, projectors, commands), \
          or restore it to a point in time as another table, and export that one",
     ))
 }
@@ -157,7 +189,7 @@ mod tests {
     use std::sync::atomic::{AtomicI64, Ordering};
 
     use async_trait::async_trait;
-    use table::{Key, Page};
+    use table::{Key, Page, Scan};
 
     use super::*;
 
@@ -181,9 +213,9 @@ mod tests {
     async fn a_table_that_changes_between_two_readings_is_refused() {
         for (most, is_good) in [(0, true), (1, false)] {
             let whole = Growing { readings: AtomicI64::new(0), most };
-            let before = sum(&whole).await.unwrap();
+            let before = sum(&whole, None).await.unwrap();
             assert_eq!(before.items, 1, "heartbeats stay behind");
-            assert_eq!(stands(&whole, &before).await.is_ok(), is_good);
+            assert_eq!(stands(&whole, None, &before).await.is_ok(), is_good);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The manifest of an export: what is in it, with counts and digests. It is written last, so a folder without one is no export.
 
-use event::{Error, Result};
+use event::{Error, Id, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use table::Item;
@@ -10,6 +10,9 @@ pub(super) const WHOLE: u32 = 1;
 
 /// The version of an export that holds what changed since another. It has `base`, and its files may be of keys that are gone.
 pub(super) const CHANGES: u32 = 2;
+
+/// The version of an export of one workspace. It has `workspace`, and `base` when it holds what changed since another.
+pub(super) const OF_WORKSPACE: u32 = 3;
 
 /// The name of the manifest in the folder of an export.
 pub(super) const NAME: &str = "manifest.json";
@@ -23,11 +26,14 @@ pub(super) struct Manifest {
     /// The SHA-256 of the manifest of the export that this one goes on from; a whole one has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) base: Option<String>,
+    /// The workspace that it is of; all of a table when there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) workspace: Option<Named>,
     /// The instant as of which the table is in it.
     pub(super) at: String,
     /// The engine that the table was on.
     pub(super) engine: String,
-    /// How many items there are in the table, in this export or in those that it goes on from.
+    /// How many items there are in the table, or of the workspace, in this export or in those that it goes on from.
     pub(super) items: u64,
     /// How many of them are segments.
     pub(super) segments: u64,
@@ -37,6 +43,18 @@ pub(super) struct Manifest {
     pub(super) lasting: Sum,
     /// The files, in the order in which they are restored.
     pub(super) files: Vec<FileOf>,
+}
+
+/// The workspace that an export is of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Named {
+    /// Its id.
+    pub(super) id: String,
+    /// `category/name`.
+    pub(super) path: String,
+    /// The layout in which its items are, as a whole.
+    pub(super) layout: u32,
 }
 
 /// A file of an export.
@@ -54,6 +72,14 @@ pub(super) struct FileOf {
 }
 
 impl Manifest {
+    /// The workspace that it is of, by its id; `None` when it is of all of a table.
+    ///
+    /// # Errors
+    /// `Invalid`, when that is no id.
+    pub(super) fn of_workspace(&self) -> Result<Option<Id>> {
+        self.workspace.as_ref().map(|named| Id::parse(&named.id)).transpose()
+    }
+
     /// Reads a manifest.
     ///
     /// # Errors
@@ -65,16 +91,21 @@ impl Manifest {
         }
         let wrong = |error| Error::invalid(format!("{NAME} is not that of an export")).because(error);
         let found: Versioned = serde_json::from_str(text).map_err(wrong)?;
-        if !(WHOLE..=CHANGES).contains(&found.version) {
+        if !(WHOLE..=OF_WORKSPACE).contains(&found.version) {
             return Err(Error::invalid(format!(
-                "this is an export of version {}, this Almanac reads up to {CHANGES}; use the one that wrote it, or a newer one",
+                "this is an export of version {}, this Almanac reads up to {OF_WORKSPACE}; use the one that wrote it, or a newer one",
                 found.version
             )));
         }
         let manifest: Self = serde_json::from_str(text).map_err(wrong)?;
-        if manifest.base.is_some() != (found.version == CHANGES) {
-            let message =
-                format!("{NAME} is of version {}: `base` belongs to version {CHANGES}", found.version);
+        let is_of_workspace = found.version == OF_WORKSPACE;
+        if manifest.workspace.is_some() != is_of_workspace
+            || (!is_of_workspace && manifest.base.is_some() != (found.version == CHANGES))
+        {
+            let message = format!(
+                "{NAME} is of version {}: `base` belongs to version {CHANGES}, `workspace` to version {OF_WORKSPACE}",
+                found.version
+            );
             return Err(Error::invalid(message));
         }
         // Names come from a file that anyone may have written: none leads out of the folder.
@@ -167,6 +198,7 @@ mod tests {
         let manifest = Manifest {
             version: WHOLE,
             base: None,
+            workspace: None,
             at: "2026-06-01T04:30:00Z".into(),
             engine: "sqlite".into(),
             items: 2,
@@ -203,14 +235,22 @@ mod tests {
         }
         "#);
         assert_eq!(Manifest::parse(&manifest.text().unwrap()).unwrap(), manifest);
-        let newer = manifest.text().unwrap().replace("\"version\": 1", "\"version\": 3");
-        assert!(Manifest::parse(&newer).unwrap_err().to_string().contains("an export of version 3"));
+        let newer = manifest.text().unwrap().replace("\"version\": 1", "\"version\": 4");
+        assert!(Manifest::parse(&newer).unwrap_err().to_string().contains("an export of version 4"));
         let without = manifest.text().unwrap().replace("\"version\": 1", "\"version\": 2");
         assert!(Manifest::parse(&without).unwrap_err().to_string().contains("`base` belongs to version 2"));
         let changes =
             Manifest { version: CHANGES, base: Some(hex(&[9; 32])), files: vec![], ..manifest.clone() };
         insta::assert_snapshot!("changes", changes.text().unwrap());
         assert_eq!(Manifest::parse(&changes.text().unwrap()).unwrap(), changes);
+        let named = Named { id: "2NBs0sLBnJxEcoDLgVnQdJkhEgV".into(), path: "flights/nyc".into(), layout: 3 };
+        let of_one = Manifest { version: OF_WORKSPACE, workspace: Some(named), ..changes.clone() };
+        insta::assert_snapshot!("of_one", of_one.text().unwrap());
+        for one in [of_one.clone(), Manifest { base: None, ..of_one.clone() }] {
+            assert_eq!(Manifest::parse(&one.text().unwrap()).unwrap(), one);
+        }
+        assert!(Manifest::parse(&Manifest { workspace: None, ..of_one.clone() }.text().unwrap()).is_err());
+        assert!(Manifest::parse(&Manifest { version: CHANGES, ..of_one }.text().unwrap()).is_err());
         let out = manifest.text().unwrap().replace("items-00001", "../items-00001");
         assert!(Manifest::parse(&out).is_err());
     }

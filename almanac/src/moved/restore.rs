@@ -1,4 +1,5 @@
-//! `almanac restore`: the items of an export, into a table that holds nothing else.
+//! `almanac restore`: the items of an export, into a table that holds nothing else, or those of a workspace beside others
+//! ([`super::workspace`]).
 //!
 //! A marker says which export is being restored and how many of its files are stored. So a restore that was killed goes on when
 //! it is called again, and no table becomes a mixture of two.
@@ -9,13 +10,13 @@ use clap::Args;
 use event::{Error, Result, Timestamp};
 use futures::{StreamExt, TryStreamExt, stream};
 use log::key;
-use table::{Condition, Item, Scan, Table, engine::Whole, item::Value, text};
+use table::{Condition, Item, Key, Scan, Table, engine::Whole, item::Value, text};
 
 use super::{
     chain::{self, Link, Newest},
-    export,
     files::{self, Sort},
     manifest::FileOf,
+    part::sum,
 };
 use crate::{config::Config, open, progress::Progress};
 
@@ -52,6 +53,9 @@ pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Resu
         progress.at(done as u64 + 1, "files");
     }
     progress.finish();
+    if let Some(named) = &manifest.workspace {
+        return Ok(super::workspace::restore(config, &row, named).await?);
+    }
     let around = config.surroundings();
     let table = open::create(config).await?;
     let whole = store.engine.open_whole(&store.place, &around).await?;
@@ -72,7 +76,7 @@ pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Resu
                 let mut items = left(link, file, &mut newest, row.len() > 1)?;
                 match is_stored || Sort::Gone.names(&file.name) {
                     true => items.try_for_each(|item| item.map(drop))?,
-                    false => write(&*table, items, around.clock.now()).await?,
+                    false => write(&*table, items, (around.clock.now(), &Condition::Absent)).await?,
                 }
             }
             if !is_stored {
@@ -84,7 +88,7 @@ pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Resu
         }
     }
     progress.finish();
-    let found = export::sum(&*whole).await?;
+    let found = sum(&*whole, None).await?;
     if found != manifest.lasting {
         return Err(Error::corrupt(format!(
             "{store} is not what was exported: {} lasting items instead of {}, or others; did something write to it meanwhile? Restore \
@@ -105,7 +109,7 @@ pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Resu
 /// The files of a row of exports in the order in which they are restored: first those of segments, then of all other items, since
 /// nobody finds the workspaces before the catalog is there. Of each, the newest export comes first, and what is gone since the one
 /// before it comes after its items.
-fn in_order(row: &[Link]) -> [Vec<(&Link, &FileOf)>; 2] {
+pub(super) fn in_order(row: &[Link]) -> [Vec<(&Link, &FileOf)>; 2] {
     [Sort::Segments, Sort::Items].map(|sort| {
         let of = |link| [sort, Sort::Gone].map(|sort| Link::files(link, sort).map(move |file| (link, file)));
         row.iter().flat_map(|link| of(link).into_iter().flatten()).collect()
@@ -113,7 +117,7 @@ fn in_order(row: &[Link]) -> [Vec<(&Link, &FileOf)>; 2] {
 }
 
 /// The items of a file that no newer export has, or knows to be gone.
-fn left(
+pub(super) fn left(
     link: &Link,
     file: &FileOf,
     newest: &mut Newest,
@@ -123,23 +127,27 @@ fn left(
     Ok(items.filter(move |item| !is_row || item.as_ref().map_or(true, |item| newest.takes(&item.key))))
 }
 
-/// Stores items, and finds those that are stored.
-async fn write(table: &dyn Table, items: impl Iterator<Item = Result<Item>>, now: Timestamp) -> Result<()> {
+/// Stores items under a condition, and finds those that are stored.
+pub(super) async fn write(
+    table: &dyn Table,
+    items: impl Iterator<Item = Result<Item>>,
+    (now, condition): (Timestamp, &Condition),
+) -> Result<()> {
     let seconds = now.micros().div_euclid(1_000_000);
     let lasts = |item: &Item| item.int("expires_at").map_or(true, |at| at > seconds);
     stream::iter(items)
         .try_filter(|item| std::future::ready(lasts(item)))
-        .map(|item| async move { put(table, item?).await })
+        .map(|item| async move { put(table, item?, condition).await })
         .buffer_unordered(WRITES)
         .try_collect::<()>()
         .await
 }
 
 /// Stores an item, or finds it. A write of which nobody knows whether it was made is made again.
-async fn put(table: &dyn Table, item: Item) -> Result<()> {
+async fn put(table: &dyn Table, item: Item, condition: &Condition) -> Result<()> {
     let mut tries = 1;
     loop {
-        let Err(error) = table.put(item.clone(), Condition::Absent).await else { return Ok(()) };
+        let Err(error) = table.put(item.clone(), condition.clone()).await else { return Ok(()) };
         if error.is_conflict() {
             return match table.get(&item.key).await?.as_ref() == Some(&item) {
                 true => Ok(()),
@@ -158,26 +166,52 @@ async fn put(table: &dyn Table, item: Item) -> Result<()> {
 }
 
 /// What says that an export is being restored, or was.
-struct Marker {
+pub(super) struct Marker {
+    key: Key,
     manifest: String,
-    files: i64,
-    is_done: bool,
+    /// How many of its files are stored.
+    pub(super) files: i64,
+    /// Whether all of it is.
+    pub(super) is_done: bool,
 }
 
 impl Marker {
+    /// One under a key, of an export whose manifest has this digest, of which nothing is stored.
+    pub(super) fn new(key: Key, manifest: &str) -> Self {
+        Self { key, manifest: manifest.to_owned(), files: 0, is_done: false }
+    }
+
+    /// The marker under a key. `None`, when there is none.
+    ///
+    /// # Errors
+    /// Those of the table, and `Corrupt`.
+    pub(super) async fn load(table: &dyn Table, key: Key) -> Result<Option<Self>> {
+        let Some(item) = table.get(&key).await? else { return Ok(None) };
+        item.check_version(VERSION)?;
+        let (manifest, files) = (item.text("manifest")?.to_owned(), item.int("files")?);
+        Ok(Some(Self { key, manifest, files, is_done: item.text("state")? == "done" }))
+    }
+
+    /// Notes that all of it is stored.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub(super) async fn done(self, table: &dyn Table) -> Result<()> {
+        Self { is_done: true, ..self }.put(table, Condition::Exists).await
+    }
+
+    /// Whether it is of the export whose manifest has this digest.
+    pub(super) fn is_of(&self, manifest: &str) -> bool {
+        self.manifest == manifest
+    }
+
     /// The marker of the export whose manifest has this digest: a new one, in a table that is empty.
     ///
     /// # Errors
     /// `Invalid`, when the table holds something else.
     async fn claim(table: &dyn Table, whole: &dyn Whole, manifest: &str) -> Result<Self> {
-        if let Some(item) = table.get(&key::restored()).await? {
-            item.check_version(VERSION)?;
-            let found = Self {
-                manifest: item.text("manifest")?.to_owned(),
-                files: item.int("files")?,
-                is_done: item.text("state")? == "done",
-            };
-            return match found.manifest == manifest {
+        if let Some(found) = Self::load(table, key::restored()).await? {
+            return match found.is_of(manifest) {
                 true => Ok(found),
                 false => Err(Error::invalid(
                     "the table was restored from another export; restore into a new table",
@@ -189,14 +223,18 @@ impl Marker {
                 "the table holds something, such as item {key}; a restore overwrites nothing, so restore into a new table"
             )));
         }
-        let new = Self { manifest: manifest.to_owned(), files: 0, is_done: false };
+        let new = Self::new(key::restored(), manifest);
         new.put(table, Condition::Absent).await?;
         Ok(new)
     }
 
-    async fn put(&self, table: &dyn Table, condition: Condition) -> Result<()> {
+    /// Writes it.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub(super) async fn put(&self, table: &dyn Table, condition: Condition) -> Result<()> {
         let state = if self.is_done { "done" } else { "begun" };
-        let item = Item::new(key::restored())
+        let item = Item::new(self.key.clone())
             .with("v", VERSION)
             .with("manifest", Value::S(self.manifest.clone()))
             .with("files", self.files)
@@ -206,7 +244,7 @@ impl Marker {
 }
 
 /// The key of any item that would be exported.
-async fn first_key(whole: &dyn Whole) -> Result<Option<table::Key>> {
+async fn first_key(whole: &dyn Whole) -> Result<Option<Key>> {
     let mut scan = Scan { keys_only: true, ..Scan::default() };
     loop {
         let page = whole.page(&scan).await?;

@@ -1,12 +1,100 @@
-//! The key of what a restore writes down, and which keys an export leaves behind.
+//! The keys of what a restore writes down, which keys an export leaves behind, and which are of one workspace.
 
+use event::Id;
 use table::Key;
 
-use super::{WORKERS, full_sweep, projector::lease_partition, write_probe};
+use super::{
+    EntityId, EntityKind, Followed, Scope, WORKERS, full_sweep, guard, parse_follow, parse_grant,
+    parse_token, parse_workspace_part, projector::lease_partition, quota_used_by_all, write_probe,
+};
 
 /// What says that the table was restored from an export, or is being restored.
 pub fn restored() -> Key {
     Key::new("sys/restore", "export")
+}
+
+/// What says the same of a workspace that was restored into a table beside others.
+pub fn restored_workspace(workspace: &Id) -> Key {
+    Key::new(restored().pk, format!("w#{workspace}"))
+}
+
+/// What an item is to a workspace, as far as its key says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OfMoved {
+    /// It is the workspace's own.
+    Own,
+    /// It is what users, groups or systems have of the workspace: roles, what they follow and have seen.
+    With(EntityId),
+    /// It is the workspace's own, if it names it: the pointer of an id.
+    Pointer,
+    /// It is the item of the workspace itself, which says in which category it is.
+    Root,
+    /// It is the guard of the name of some workspace.
+    RootGuard,
+    /// It is the item of a user, a group or a system.
+    Person(EntityId),
+    /// It is the guard of the name of one of this type.
+    PersonGuard(EntityKind),
+    /// It is something else.
+    Other,
+}
+
+impl OfMoved {
+    /// What the item under a key is to a workspace.
+    pub fn of(workspace: &Id, key: &Key) -> Self {
+        let root = EntityId::Workspace(workspace.clone());
+        if *key == root.key() {
+            return Self::Root;
+        }
+        let is_within = parse_workspace_part(&key.pk).is_some_and(|(id, _)| id == *workspace);
+        let is_guard_within = key.pk.strip_prefix("@name#").and_then(|rest| rest.strip_prefix(&root.token()));
+        if is_within
+            || is_guard_within.is_some_and(|rest| rest.starts_with('/'))
+            || is_used_quota(workspace, key)
+        {
+            return Self::Own;
+        }
+        if let Some(person) = person_of(&key.pk) {
+            return match is_with(workspace, key) {
+                true => Self::With(person),
+                false if person.key() == *key => Self::Person(person),
+                false => Self::Other,
+            };
+        }
+        if key.pk.starts_with("@id#") {
+            return Self::Pointer;
+        }
+        let is_guard_of = |kind: &EntityKind| guard(None, *kind, &key.sk) == *key;
+        let is_root_guard = key.pk.strip_prefix("@name#wc#").is_some_and(|rest| rest.ends_with("/w"));
+        match PEOPLE.iter().find(|kind| is_guard_of(kind)) {
+            Some(kind) => Self::PersonGuard(*kind),
+            None if is_root_guard => Self::RootGuard,
+            None => Self::Other,
+        }
+    }
+}
+
+/// Who can have a role, or follow something.
+const PEOPLE: [EntityKind; 3] = [EntityKind::User, EntityKind::Group, EntityKind::System];
+
+/// The user, group or system in whose partition an item stands.
+fn person_of(pk: &str) -> Option<EntityId> {
+    let (kind, id) = parse_token(pk.split('/').next()?)?;
+    EntityId::new(kind, id, None).filter(|_| PEOPLE.contains(&kind))
+}
+
+/// Whether an item among those of a user, a group or a system is about a workspace.
+fn is_with(workspace: &Id, key: &Key) -> bool {
+    let is_granted = parse_grant(key).is_some_and(|(scope, _)| scope == Scope::Workspace(workspace.clone()));
+    let is_followed = parse_follow(key).is_some_and(|(_, followed)| match followed {
+        Followed::Workspace(of) | Followed::Model(of, _) => of == *workspace,
+    });
+    let is_seen = key.pk.ends_with("/seen") && key.sk.ends_with(&format!("/w#{workspace}"));
+    is_granted || is_followed || is_seen
+}
+
+fn is_used_quota(workspace: &Id, key: &Key) -> bool {
+    quota_used_by_all(workspace, event::Day::FIRST).pk == key.pk
 }
 
 /// Whether a key is of an item that speaks of the processes at work on one table, and not of what the table holds: leases
@@ -16,4 +104,72 @@ pub fn stays_behind(key: &Key) -> bool {
     key.pk.starts_with(&lease_partition(""))
         || key.pk == WORKERS
         || [full_sweep(), write_probe(), restored()].iter().any(is_of)
+}
+
+#[cfg(test)]
+mod tests {
+    use event::{Kind, Timestamp};
+
+    use super::{super::*, *};
+
+    #[test]
+    fn each_item_of_a_workspace_is_known_by_its_key() {
+        let [workspace, other, user] =
+            ["2NBs0sLBnJxEcoDLgVnQdJkhEgV", "2NBs0tD5Ihm2PVFzM3kZvMYdQX9", "2NBs0ozH24ijgjhUQuPtC9pQyLa"]
+                .map(|id| Id::parse(id).unwrap());
+        let (day, at) = ("2013-06-01".parse().unwrap(), Timestamp::parse("2013-06-01T00:00:00Z").unwrap());
+        let person = EntityId::User(user.clone());
+        let (scope, model) = (Scope::Workspace(workspace.clone()), EntityKind::Model);
+        let root = EntityId::Workspace(workspace.clone());
+        let log = LogId { workspace: workspace.clone(), day, kind: Kind::Predictions, lane: 0 };
+        let own = [
+            segment(&log, 1),
+            batch(&workspace, Kind::Predictions, "k"),
+            rollup(&workspace, 2, day),
+            grant(&scope, &person),
+            guard(Some(&root), model, "churn"),
+            EntityId::Model(workspace.clone(), other.clone()).key(),
+            audit_record(&Trail::Workspace(workspace.clone()), 1),
+            quota_used(&workspace, day, &user),
+            alert_rules(&workspace),
+            compacted(&workspace),
+        ];
+        let happened = happening(&workspace, at, "promote", "v2", "production");
+        let with = [
+            granted(&person, &scope),
+            follow(&user, &Followed::Workspace(workspace.clone())),
+            follow(&user, &Followed::Model(workspace.clone(), other.clone())),
+            seen(&user, &workspace, &happened.sk),
+        ];
+        let of = |key: &Key| OfMoved::of(&workspace, key);
+        for key in &own {
+            assert_eq!(of(key), OfMoved::Own, "{key}");
+        }
+        for key in &with {
+            assert_eq!(of(key), OfMoved::With(person.clone()), "{key}");
+        }
+        for key in own.iter().chain(&with) {
+            assert_eq!(OfMoved::of(&other, key), OfMoved::Other, "{key}");
+        }
+        let category = EntityId::Category(other.clone());
+        assert_eq!(of(&root.key()), OfMoved::Root);
+        assert_eq!(of(&guard(Some(&category), EntityKind::Workspace, "nyc")), OfMoved::RootGuard);
+        assert_eq!(of(&pointer(&other)), OfMoved::Pointer);
+        assert_eq!(of(&person.key()), OfMoved::Person(person.clone()));
+        assert_eq!(of(&guard(None, EntityKind::User, "ann")), OfMoved::PersonGuard(EntityKind::User));
+        let elsewhere = [
+            category.key(),
+            guard(None, EntityKind::Category, "flights"),
+            membership(&user, &other),
+            token_of(&person, &other),
+            activity(&user, &other),
+            audit_record(&Trail::Server, 1),
+            layout(),
+            restored_workspace(&workspace),
+        ];
+        for key in elsewhere {
+            assert_eq!(of(&key), OfMoved::Other, "{key}");
+        }
+        assert!(stays_behind(&restored_workspace(&workspace)));
+    }
 }
