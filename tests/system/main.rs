@@ -30,6 +30,7 @@ mod reader;
 mod releases;
 mod report;
 mod roles;
+mod rolling;
 mod same_on_both;
 mod service;
 mod sql;

@@ -1,14 +1,7 @@
 //! A table that a newer Almanac wrote into is refused as a whole; what an older one left is read, and `almanac upgrade` writes it
 //! again while services go on.
 
-use std::{
-    env, fs,
-    path::Path,
-    process::{Command, Stdio},
-    sync::Arc,
-    thread::sleep,
-    time::Duration,
-};
+use std::{fs, path::Path, sync::Arc};
 
 use catalog::Catalog;
 use event::Id;
@@ -18,13 +11,12 @@ use log::{
 };
 use table::{Condition, Item, Table};
 
-use crate::support::{Located, Place, Running, almanac, block_on, on_both_engines, run, run_ok};
+use crate::support::{Located, Place, Running, block_on, on_both_engines, run, run_ok};
 
 on_both_engines!(
     a_table_of_a_newer_almanac_is_refused,
     what_is_in_an_older_form_is_written_again,
     a_projector_of_an_older_almanac_is_replaced_first,
-    the_version_before_works_beside_this_one,
 );
 
 const FLIGHTS: &str = "flights/nyc";
@@ -146,46 +138,4 @@ fn a_projector_of_an_older_almanac_is_replaced_first(place: &Place) {
     assert_eq!(get(&table, &key::lanes(&workspace)).int("v").unwrap(), 1, "nothing was changed");
     block_on(table.delete(&key::worker("old-one"), Condition::None)).unwrap();
     run_ok(place, &["upgrade", "--share", "1"]);
-}
-
-/// A rolling upgrade: services of the version before and of this one on one table, then only this one. `ALMANAC_TEST_PREVIOUS`
-/// names the binary of the version before.
-fn the_version_before_works_beside_this_one(place: &Place) {
-    let Ok(previous) = env::var("ALMANAC_TEST_PREVIOUS") else {
-        eprintln!("skipped: ALMANAC_TEST_PREVIOUS names no binary of the version before");
-        return;
-    };
-    let before = |args: &[&str]| {
-        let this = almanac(place, args);
-        let mut command = Command::new(&previous);
-        command.args(this.get_args()).stdin(Stdio::null());
-        command
-    };
-    let done = before(&["demo", "--until", "2013-04-02"]).output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let mut old = before(&["projector"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let is_there = || run_ok(place, &["status", "--format", "json"]).contains("heartbeat_seconds_ago");
-    while !is_there() && old.try_wait().unwrap().is_none() {
-        sleep(Duration::from_millis(100));
-    }
-    // This one appends what follows, beside the projector before it.
-    run_ok(place, &["demo", "--until", "2013-04-04"]);
-    let refused = run(place, &["upgrade"]);
-    assert_eq!(refused.status.code(), Some(2), "{}", String::from_utf8_lossy(&refused.stderr));
-    let kill = format!("kill -TERM {}", old.id());
-    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
-    old.wait().unwrap();
-    let service = Running::start(place, &[], &[]);
-    run_ok(place, &["upgrade", "--share", "1"]);
-    service.stop();
-    let said = run_ok(place, &["verify"]);
-    assert!(!said.contains("FAULT"), "{said}");
-    // What the version before never heard of, it leaves alone; what it knows it still reads.
-    let read = before(&["query", "evaluations", "-w", FLIGHTS, "--from", "2013-04-01", "--to", "2013-04-04"])
-        .output();
-    let read = read.unwrap();
-    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
-    let now =
-        run_ok(place, &["query", "evaluations", "-w", FLIGHTS, "--from", "2013-04-01", "--to", "2013-04-04"]);
-    assert_eq!(String::from_utf8(read.stdout).unwrap(), now);
 }
