@@ -42,7 +42,7 @@ mod openapi;
 mod outcome;
 mod paths;
 mod patient;
-mod pending;
+pub mod pending;
 mod plot;
 mod probe;
 mod progress;

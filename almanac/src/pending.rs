@@ -9,13 +9,13 @@ use log::key::{DecisionId, LogId};
 use projector::pending::Append;
 use table::Table;
 
-/// Appends by ingest.
+/// Appends what was decided by an ingest.
 #[derive(Debug)]
-pub(crate) struct ByIngest(pub(crate) Arc<Ingest>);
+pub struct ByIngest(pub(crate) Arc<Ingest>);
 
 impl ByIngest {
-    /// With a service of its own.
-    pub(crate) fn new(table: Arc<dyn Table>) -> Self {
+    /// By one of its own, on `table`.
+    pub fn new(table: Arc<dyn Table>) -> Self {
         Self(Arc::new(Ingest::new(table, Clock::system())))
     }
 }

@@ -1,4 +1,4 @@
-//! A table that counts what its writes would cost on DynamoDB, above any other engine.
+//! Tables that count what writes and reads would cost on DynamoDB, above any other engine.
 //!
 //! What a write costs stands in [`table::units`]. Deleting costs what the item did; the engines do
 //! not say how large it was, so it is taken as one unit.
@@ -8,11 +8,11 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use event::Result;
+use event::{Error, Result};
 use log::key;
 use table::{
-    Call, Item, Key, Layer, Table, Write,
-    units::{copies, write_units},
+    Answer, Call, Item, Key, Layer, Table, Write,
+    units::{copies, read_units, write_units},
 };
 
 /// Counts writes on their way to another table.
@@ -94,6 +94,59 @@ impl Layer for CountingTable {
             _ => call.items().into_iter().for_each(|item| self.count(&item.key, item_units(item))),
         }
         Ok(())
+    }
+}
+
+/// A table that counts what is read.
+#[derive(Debug)]
+pub struct ReadingTable {
+    inner: Arc<dyn Table>,
+    bytes: AtomicU64,
+    units: AtomicU64,
+}
+
+/// What was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Read {
+    /// Bytes of items.
+    pub bytes: u64,
+    /// Units on DynamoDB.
+    pub units: u64,
+}
+
+impl ReadingTable {
+    /// Counts what is read of `inner`.
+    pub fn new(inner: Arc<dyn Table>) -> Self {
+        Self { inner, bytes: AtomicU64::new(0), units: AtomicU64::new(0) }
+    }
+
+    /// What was read since this was last asked.
+    pub fn take(&self) -> Read {
+        let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
+        Read { bytes: take(&self.bytes), units: take(&self.units) }
+    }
+}
+
+impl Layer for ReadingTable {
+    type Kept = ();
+    const ONE_BY_ONE: bool = false;
+
+    fn below(&self) -> &dyn Table {
+        &*self.inner
+    }
+
+    async fn before(&self, _: Call<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn after(&self, (): (), answer: Result<Answer<'_>, &Error>) {
+        let bytes = match answer {
+            Ok(Answer::Item(item)) => item.size(),
+            Ok(Answer::Page(page)) => page.items.iter().map(Item::size).sum(),
+            _ => return,
+        };
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.units.fetch_add(read_units(bytes), Ordering::Relaxed);
     }
 }
 

@@ -20,6 +20,7 @@ mod memory;
 mod ndjson;
 mod python;
 mod readable;
+mod resolve;
 mod single;
 mod units;
 mod window;
@@ -64,6 +65,11 @@ pub const ALL: &[Benchmark] = &[
     benchmark("analyst", "from a request to a frame in Python, and a group-by in SQL", analyst::run),
     benchmark("daily", "daily figures of 30 days from stored evaluations, beside computing them", daily::run),
     benchmark("evaluate", "the same from the events, join included", evaluate::run),
+    benchmark(
+        "resolve",
+        "outcomes without a date to their predictions, beside polars joining Parquet",
+        resolve::run,
+    ),
     benchmark("readable", "from the acknowledgement of an event until its rollup is readable", readable::run),
     benchmark("follow", "from the acknowledgement of an event until one who follows has it", follow::run),
     benchmark("fold", "folding a backlog of segments, beside only unpacking them", fold::run),

@@ -1,0 +1,143 @@
+//! Outcomes without a date: which predictions of 30 days they judge, found by the key filters of the days and appended, beside
+//! polars that only joins the same keys with the predictions.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use almanac::{Embedded, pending::ByIngest};
+use anyhow::ensure;
+use catalog::Catalog;
+use event::{Clock, Id, Kind, Timestamp};
+use log::{active, apart::Apart, key::LogId, scan};
+use projector::{WorkspaceDay, key_filters, pending, project::project};
+use table::{Table, sqlite::SqliteTable};
+use tokio::time::Instant;
+
+use crate::{
+    context::Context,
+    counting::ReadingTable,
+    data::{DAYS, LABELS, Outcome, Truth, frame},
+    line::Line,
+    peer,
+    rounds::{Readings, Side, interleave},
+    service::WORKSPACE,
+};
+
+/// How many outcomes are posted in a round.
+const ASKED: usize = 10_000;
+
+/// An outcome comes so long after its prediction, in microseconds.
+const DELAY: i64 = 3_600_000_000;
+
+/// What is appended is looked for when it has been there for half a minute: by a clock that is so many seconds ahead.
+const AHEAD_SECONDS: i64 = 60;
+
+/// All events, with filters of their keys.
+struct Filtered {
+    table: Arc<dyn Table>,
+    reads: Arc<ReadingTable>,
+    almanac: Embedded,
+    workspace: Id,
+}
+
+pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
+    let filtered = filtered(context)?;
+    let asked = ASKED.min(context.data.rows());
+    let questions = context.place.fresh("questions")?.join("questions.parquet");
+    frame::parquet(frame::outcomes(&outcomes(context, asked, 0))?, &questions)?;
+    let parquet = context.parquet()?.0.to_string_lossy().into_owned();
+    let mut round = 0;
+    let sides = vec![
+        Side::new("Almanac", || {
+            round += 1;
+            resolved(context, &filtered, &outcomes(context, asked, round))
+        }),
+        Side::new("polars", || {
+            let args = [&*parquet, &*questions.to_string_lossy()];
+            let found = peer::run(&context.place, "polars_resolve.py", &args)?;
+            ensure!(found.get("found") == Some(&(asked as f64)), "it found others: {found:?}");
+            Ok(found)
+        }),
+    ];
+    let found = interleave(context.rounds, sides);
+    let work = format!("{asked} outcomes without a date to the predictions that they judge, of 30 days");
+    let rate = ("keys/s", "keys_per_s");
+    let alone = |id, work, unit, name| Line::alone(id, work, unit, found[0].samples(name));
+    Ok(vec![
+        Line::of(
+            "resolve/polars",
+            work,
+            rate,
+            &found[0],
+            ("polars joining Parquet, nothing stored", &found[1]),
+        ),
+        alone("resolve/bytes", "the same: bytes read", "MB", "mb"),
+        alone("resolve/units", "the same: read units on DynamoDB for the bytes that came", "RRU", "units"),
+    ])
+}
+
+/// Sends all events to an Almanac of their own, and has the filters of their keys made.
+fn filtered(context: &Context) -> anyhow::Result<Filtered> {
+    let stored = context.store("resolve", DAYS)?;
+    let file = SqliteTable::open_existing(&stored.folder.join("almanac.db"), Clock::system())?;
+    let reads = Arc::new(ReadingTable::new(Arc::new(file)));
+    let table = Apart::over(Arc::clone(&reads) as Arc<dyn Table>);
+    let almanac = Embedded::on(Arc::clone(&reads) as Arc<dyn Table>, Clock::system());
+    context.runtime.block_on(async {
+        let workspace = almanac.catalog().workspace(WORKSPACE).await?.id().clone();
+        key_filters::make(&*table, &workspace, (None, &BTreeSet::new()), Clock::system().now()).await?;
+        Ok(Filtered { table, reads, almanac, workspace })
+    })
+}
+
+/// Outcomes of predictions that are spread evenly over all days; other ones for each `round`.
+fn outcomes(context: &Context, count: usize, round: usize) -> Vec<Outcome> {
+    let data = &context.data;
+    let every = (data.rows() / count).max(1);
+    let all = data.batches().flat_map(|(day, batch)| data.predictions(day, batch));
+    let of = |predicted: crate::data::Prediction| Outcome {
+        key: predicted.key,
+        predicted_at: predicted.predicted_at,
+        truth: Truth { observed_at: predicted.predicted_at + DELAY, is_positive: false },
+    };
+    all.skip(round % every).step_by(every).take(count).map(of).collect()
+}
+
+/// Outcomes as NDJSON that says nothing of the predictions.
+fn undated(outcomes: &[Outcome]) -> Vec<u8> {
+    let line = |outcome: &Outcome| {
+        let (key, label) = (String::from_utf8_lossy(&outcome.key), LABELS[0]);
+        let observed = Timestamp::from_micros(outcome.truth.observed_at).unwrap_or_default();
+        format!("{{\"key\":\"{key}\",\"observed_at\":\"{observed}\",\"label\":\"{label}\"}}\n")
+    };
+    outcomes.iter().map(line).collect::<String>().into_bytes()
+}
+
+/// Posts outcomes without a date, and then times how long it takes until each is decided and appended.
+fn resolved(context: &Context, filtered: &Filtered, outcomes: &[Outcome]) -> anyhow::Result<Readings> {
+    let Filtered { table, reads, almanac, workspace } = filtered;
+    context.runtime.block_on(async {
+        almanac.append(WORKSPACE, Kind::Outcomes, &undated(outcomes), None).await?;
+        let now = Clock::system().now();
+        let heads = scan::heads_of_kind(&**table, workspace, now.day(), Kind::Pending).await?;
+        let logs: BTreeSet<LogId> = heads.into_iter().map(|head| head.log).collect();
+        let of_day = WorkspaceDay { workspace: workspace.clone(), day: now.day() };
+        project(&**table, active::load(&**table, workspace).await?.version, &of_day, &logs).await?;
+        let catalog = Catalog::new(Arc::clone(table));
+        let (append, none) = (ByIngest::new(Arc::clone(table)), BTreeSet::new());
+        let (days, later) = ((Some(now.day()), &none), now.plus_seconds(AHEAD_SECONDS));
+        reads.take();
+        let began = Instant::now();
+        let resolved = pending::resolve(&**table, &catalog, &append, workspace, days, later).await?;
+        let seconds = began.elapsed().as_secs_f64();
+        let read = reads.take();
+        ensure!(
+            resolved.found == outcomes.len() as u64 && resolved.waiting == 0,
+            "not all were found: {resolved:?}"
+        );
+        Ok(Readings::from([
+            ("keys_per_s".to_owned(), outcomes.len() as f64 / seconds),
+            ("mb".to_owned(), read.bytes as f64 / 1e6),
+            ("units".to_owned(), read.units as f64),
+        ]))
+    })
+}
