@@ -171,7 +171,7 @@ impl Ingest {
                 Ok(true) => reader.pick_pairs(workspace, &review.name).await,
                 other => other.map(|_| ()),
             };
-            // Whoever picks for the same arena at this time picks the same.
+            // In a conflict somebody else picks the same for the arena.
             if let Err(error) = picked
                 && !error.is_conflict()
             {

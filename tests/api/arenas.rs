@@ -8,7 +8,6 @@ use catalog::{
 };
 use event::{ErrorKind, Kind, Window};
 use futures::future::join_all;
-use ingest::{Refused, SubmitError};
 use log::{key::ReviewItemId, scan};
 use query::{ArenaRanking, Request, What, Words};
 use serde_json::{Value, json};
@@ -23,7 +22,6 @@ use crate::reviews::{by, dying, item, kind_of, next};
 on_both_engines!(
     Scene::on:
     c4_pairs_are_built_from_live_releases_as_they_come_and_go,
-    c4_an_arena_gets_the_pairs_of_a_release_that_goes_live,
     c4_the_pair_with_the_fewest_votes_is_served_first_and_names_are_hidden,
     c5_nobody_sees_the_same_pair_on_the_same_key_twice,
     c6_a_link_is_good_for_one_vote,
@@ -32,12 +30,12 @@ on_both_engines!(
     votes_that_are_none_are_refused,
 );
 
-const DAY: &str = "2026-06-01";
-const NOW: &str = "2026-06-10T00:00:00Z";
-const ANN: &str = "user:ann";
-const BOB: &str = "user:bob";
+pub(crate) const DAY: &str = "2026-06-01";
+pub(crate) const NOW: &str = "2026-06-10T00:00:00Z";
+pub(crate) const ANN: &str = "user:ann";
+pub(crate) const BOB: &str = "user:bob";
 
-fn spec(n: u32, releases: &[&str]) -> ReviewSpec {
+pub(crate) fn spec(n: u32, releases: &[&str]) -> ReviewSpec {
     let releases = releases.iter().map(|&release| release.to_owned()).collect();
     ReviewSpec {
         model: None,
@@ -54,7 +52,7 @@ fn spec(n: u32, releases: &[&str]) -> ReviewSpec {
 }
 
 /// What releases predicted of `k0`, `k1`, ... on a day: each with a text of its own and one that all have.
-async fn predict(scene: &Scene, releases: &[&str], keys: usize, day: &str) {
+pub(crate) async fn predict(scene: &Scene, releases: &[&str], keys: usize, day: &str) {
     let one = |release: &str, n: usize| {
         json!({
             "key": format!("k{n}"), "predicted_at": format!("{day}T01:00:00Z"), "release": release, "score": 0.5,
@@ -65,14 +63,14 @@ async fn predict(scene: &Scene, releases: &[&str], keys: usize, day: &str) {
     scene.append(Kind::Predictions, events.collect(), "2026-06-04T12:00:00Z").await.unwrap();
 }
 
-async fn act(scene: &Scene, action: &str, release: &str, environment: &str, now: &str) {
+pub(crate) async fn act(scene: &Scene, action: &str, release: &str, environment: &str, now: &str) {
     let event = json!([
         { "release": release, "released_at": now, "model": "m", "action": action, "environment": environment },
     ]);
     scene.append(Kind::Releases, event, now).await.unwrap();
 }
 
-async fn arena(scene: &Scene, name: &str, spec: ReviewSpec) -> Review {
+pub(crate) async fn arena(scene: &Scene, name: &str, spec: ReviewSpec) -> Review {
     scene.query(at(NOW)).create_review(&scene.workspace, name, spec).await.unwrap().0
 }
 
@@ -83,7 +81,7 @@ async fn vote(scene: &Scene, review: &Review, served: &Served, by: &AnsweredBy, 
 }
 
 /// The releases of an item, by name.
-fn pair(served: &Served) -> String {
+pub(crate) fn pair(served: &Served) -> String {
     let mut releases: Vec<&str> = served.item.said.iter().map(|said| said.release.as_str()).collect();
     releases.sort_unstable();
     releases.join("-")
@@ -163,50 +161,6 @@ async fn c4_pairs_are_built_from_live_releases_as_they_come_and_go(scene: Scene)
     let ranked = ranking(&scene, "duel", None, third).await.to_json();
     let live: Vec<&Value> = ranked["pairs"].as_array().unwrap().iter().map(|pair| &pair["live"]).collect();
     assert_eq!(live, [&json!(true), &json!(false)]);
-}
-
-async fn c4_an_arena_gets_the_pairs_of_a_release_that_goes_live(scene: Scene) {
-    scene.register("v3", "m").await.unwrap();
-    predict(&scene, &["v1", "v2", "v3"], 3, DAY).await;
-    act(&scene, "promote", "v1", "production", "2026-06-05T00:00:00Z").await;
-    act(&scene, "promote", "v2", "shadow", "2026-06-05T00:00:00Z").await;
-    let duel = arena(&scene, "duel", spec(3, &[])).await;
-    let named = arena(&scene, "named", spec(3, &["v1", "v2"])).await;
-    act(&scene, "promote", "v3", "test", "2026-06-05T01:00:00Z").await;
-    let pairs = async |review: &Review| -> Vec<String> {
-        let pairs = scene.world.catalog.arena_pairs(scene.id(), &review.id).await.unwrap();
-        pairs.into_iter().map(|pair| format!("{} {}", pair.releases.join("-"), pair.items)).collect()
-    };
-    // Who only appends cannot pick.
-    let ingest = scene.ingest(at(NOW));
-    let next = async |ingest: &ingest::Ingest, review: &Review, who: &str| {
-        let served = ingest.next_of((scene.id(), review), (who, DEFAULT_LEASE_SECONDS)).await.unwrap();
-        served.map(|served| pair(&served))
-    };
-    assert_eq!(next(&ingest, &duel, ANN).await.unwrap(), "v1-v2");
-    assert_eq!(pairs(&duel).await, ["v1-v2 3"]);
-    let ingest = crate::reading::ingest(&scene, NOW);
-    let mut served = Vec::new();
-    for who in ["user:a", "user:b", "user:c", "user:d", "user:e", "user:f", "user:g", "user:h"] {
-        served.extend(next(&ingest, &duel, who).await);
-    }
-    assert_eq!(pairs(&duel).await, ["v1-v2 3", "v1-v3 3", "v2-v3 3"]);
-    assert_eq!(scene.world.catalog.review(scene.id(), "duel").await.unwrap().items, 9);
-    let served: BTreeSet<String> = served.into_iter().collect();
-    assert_eq!(served.into_iter().collect::<Vec<_>>(), ["v1-v2", "v1-v3", "v2-v3"]);
-    // An arena of named releases has what it was made of.
-    assert_eq!(next(&ingest, &named, BOB).await.unwrap(), "v1-v2");
-    assert_eq!(pairs(&named).await, ["v1-v2 3"]);
-    // Where no pair is missing, that costs two queries in five minutes.
-    let ingest = crate::reading::ingest(&scene, NOW);
-    ingest.workspace(scene.id().as_str()).await.unwrap();
-    let mut queries = Vec::new();
-    for _ in 0..2 {
-        let (served, reads) = scene.world.reads(next(&ingest, &duel, ANN)).await;
-        assert_eq!(served.unwrap(), "v1-v2", "who has an item keeps it");
-        queries.push(reads.queries);
-    }
-    assert_eq!(queries[0], queries[1] + 2);
 }
 
 async fn c4_the_pair_with_the_fewest_votes_is_served_first_and_names_are_hidden(scene: Scene) {
@@ -402,21 +356,6 @@ async fn the_ranking_of_the_table_is_that_of_the_log_and_of_then(scene: Scene) {
     let of_then = ranking(&scene, "duel", Some("2026-06-10T08:30:00Z"), end).await;
     assert_eq!(of_then.ranking, middle.unwrap().ranking);
     assert!(ranking(&scene, "duel", Some("2026-06-09"), end).await.ranking.releases.is_empty());
-    // Nobody else appends under the name.
-    let forged = json!([
-        { "name": "arena.duel", "measured_at": "2026-06-10T20:00:00Z", "value": 1, "release": "v2", "tags": { "against": "v3" } },
-        { "name": "arena.duel", "measured_at": "2026-06-10T20:00:00Z", "value": 7, "release": "v2",
-          "tags": { "against": "v3", "arena": duel.id.as_str(), "item": "99" } },
-    ]);
-    let Err(SubmitError::Refused(Refused::Rows { errors, error_count: 2 })) =
-        scene.append(Kind::Metrics, forged, "2026-06-10T20:00:00Z").await
-    else {
-        panic!("a forged vote was taken")
-    };
-    assert_eq!(
-        errors[0].message,
-        "`arena.duel` begins with `arena.`, as votes in arenas do; choose another name"
-    );
 }
 
 async fn votes_that_are_none_are_refused(scene: Scene) {

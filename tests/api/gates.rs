@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use catalog::{Action, PromotionGates, PromotionGatesBody};
-use event::{Clock, Id, Kind, Window};
+use catalog::{Action, Measured, PromotionGates, PromotionGatesBody, ToMeasure};
+use event::{Clock, Kind, Window};
 use ingest::{Ingest, Receipt, Remember, SubmitError, json::read_json_array};
 use log::{
     audit::{Author, by},
     key::{EntityId, Trail},
 };
-use query::{Answer, AuditRequest, AuditWords, Query};
+use query::{Answer, AuditRequest, AuditWords};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
@@ -59,7 +59,7 @@ async fn predicted(scene: &Scene) {
         scene.append(Kind::Predictions, (0..8).map(event).collect(), "2026-06-05T02:00:00Z").await.unwrap();
     }
     scene.observe_many("2026-06-05", "1", 8, "2026-06-06T00:00:00Z").await;
-    let ingest = reading::ingest(scene, "2026-06-07T00:00:00Z");
+    let ingest = crate::reading::ingest(scene, "2026-06-07T00:00:00Z");
     ingest.promote(&scene.workspace, "v1", "production", None).await.unwrap();
 }
 
@@ -97,7 +97,7 @@ async fn told(scene: &Scene) -> Vec<String> {
 async fn a_release_that_is_worse_goes_live_by_no_door(scene: Scene) {
     predicted(&scene).await;
     declare(&scene, by_accuracy()).await;
-    let (ingest, workspace) = (reading::ingest(&scene, NOW), &scene.workspace);
+    let (ingest, workspace) = (crate::reading::ingest(&scene, NOW), &scene.workspace);
     let why = "figure: its accuracy of 2026-06-03 to 2026-06-09 is 0.5, that of the live release `v1` is 0.75 \
                (better is max), and at most 0.1 worse is taken";
     let ann = Arc::new(Author::named("user:ann"));
@@ -158,7 +158,7 @@ async fn a_release_that_is_worse_goes_live_by_no_door(scene: Scene) {
 async fn an_override_says_why_and_stands_in_the_trail(scene: Scene) {
     predicted(&scene).await;
     declare(&scene, by_accuracy()).await;
-    let (ingest, workspace) = (reading::ingest(&scene, NOW), &scene.workspace);
+    let (ingest, workspace) = (crate::reading::ingest(&scene, NOW), &scene.workspace);
     let empty = ingest.promote_despite(workspace, "v2", "production", None, Some(" ")).await.unwrap_err();
     assert_eq!(empty.to_string(), "override: say why the gates are overridden");
     // Also where it is live already, and there is nothing to override.
@@ -182,7 +182,7 @@ async fn an_override_says_why_and_stands_in_the_trail(scene: Scene) {
 
 async fn what_was_let_through_is_let_through_again(scene: Scene) {
     predicted(&scene).await;
-    let ingest = reading::ingest(&scene, "2026-06-08T00:00:00Z");
+    let ingest = crate::reading::ingest(&scene, "2026-06-08T00:00:00Z");
     let events = json!([event(Action::Promote, "v2", "production", "2026-06-08T00:00:00Z")]);
     let batch = || read_json_array(Kind::Releases, events.to_string().as_bytes(), at(NOW)).unwrap();
     let stored =
@@ -191,7 +191,7 @@ async fn what_was_let_through_is_let_through_again(scene: Scene) {
     ingest.roll_back(&scene.workspace, "production", None, None, None).await.unwrap().unwrap();
     declare(&scene, by_accuracy()).await;
     // The client that had no answer asks again, and it has happened already.
-    let ingest = reading::ingest(&scene, NOW);
+    let ingest = crate::reading::ingest(&scene, NOW);
     let again =
         ingest.submit(&scene.workspace, batch(), Some("v2-goes-live"), Remember::Forever).await.unwrap();
     assert_eq!((again.appended, again.replayed), (0, true));

@@ -6,6 +6,7 @@
 
 mod access;
 mod alerts;
+mod arena_pairs;
 mod arenas;
 mod as_of;
 mod breakdown;

@@ -49,7 +49,7 @@ impl Part {
     }
 }
 
-/// Gives all items of a table, or of one of its workspaces, with their lines: what comes back as it is as it is read, then the others. Of users,
+/// Gives all items of a table, or of one of its workspaces, with their lines: what comes back as it is as it is read, then all else. Of users,
 /// groups and systems come those who have something of the workspace.
 ///
 /// # Errors

@@ -2,7 +2,8 @@
 //!
 //! Each pair of releases has numbers of items of its own, and an item that counts its votes. A vote is counted by the transaction that
 //! decides it, so the counts are those of the votes that are appended. Who asks is served of the pair with the fewest votes
-//! first, of those whose releases are live; items are picked when the arena is made, when it is refreshed, and when somebody asks while a pair of live releases is missing.
+//! first, of those whose releases are live; items are picked when the arena is made, when it is refreshed, and when somebody asks while a
+//! pair of live releases is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,7 @@ use table::{
     Change, Condition, Item, Policy, Query, Write, item::Value, query_all, unless_overtaken, update,
 };
 
-use super::{PUTS_AT_ONCE, Review, ReviewItem, ReviewPolicy, ReviewSpec, texts};
+use super::{PUTS_AT_ONCE, Review, ReviewItem, ReviewPolicy, ReviewSpec, Vote, texts};
 use crate::Catalog;
 
 /// The most pairs that an arena ever has.
@@ -47,51 +48,6 @@ pub struct ArenaSpec {
     pub judges: u32,
     /// The tags that are shown; all, when none is named.
     pub tags: Vec<String>,
-}
-
-/// Which of two sides is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Vote {
-    /// The left one.
-    Left,
-    /// The right one.
-    Right,
-    /// Neither.
-    Tie,
-}
-
-impl Vote {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Left, Self::Right, Self::Tie];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Left => "left",
-            Self::Right => "right",
-            Self::Tie => "tie",
-        }
-    }
-
-    /// The vote of a name.
-    ///
-    /// # Errors
-    /// `Invalid`, for a name that is none.
-    pub fn parse(name: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|vote| vote.name() == name).ok_or_else(|| {
-            let known = Self::ALL.map(Self::name).join(", ");
-            Error::invalid(format!("vote: `{name}` is none of {known}"))
-        })
-    }
-
-    /// What the left and the right side get: 1 for a win, 0 for a loss, a half for a tie.
-    pub fn points(self) -> [f64; 2] {
-        match self {
-            Self::Left => [1.0, 0.0],
-            Self::Right => [0.0, 1.0],
-            Self::Tie => [0.5, 0.5],
-        }
-    }
 }
 
 /// A pair of releases of an arena, with its votes.

@@ -9,6 +9,7 @@ mod arena;
 mod item;
 mod serve;
 mod settle;
+mod vote;
 
 use std::collections::BTreeSet;
 
@@ -24,13 +25,14 @@ use super::Catalog;
 
 pub use arena::{
     ARENA_METRIC, ArenaPair, ArenaSpec, MAX_ARENA_JUDGES, MAX_ARENA_PAIRS, MAX_ARENA_RELEASES,
-    MAX_ARENA_TAGS, MAX_PAIR_ITEMS, Vote, shared_tags,
+    MAX_ARENA_TAGS, MAX_PAIR_ITEMS, shared_tags,
 };
 pub use item::{PredictionSaid, ReviewAnswer, ReviewItem, ReviewLease, Verdict};
 pub use serve::{
     DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS, MIN_LEASE_SECONDS, ReviewLink, Served, guest_reviewer,
 };
 pub use settle::{AnsweredBy, GivenAnswer, MAX_GIVEN_ANSWERS, MAX_GIVEN_DAYS, Standing as ReviewStanding};
+pub use vote::Vote;
 
 /// The most items of a review.
 pub const MAX_REVIEW_ITEMS: usize = 1_000;

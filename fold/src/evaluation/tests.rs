@@ -289,20 +289,6 @@ proptest! {
 }
 
 #[test]
-fn predictions_of_erased_keys_are_counted() {
-    let rows = [
-        Prediction { score: Some(0.1), ..predicted("binary", "a") },
-        Prediction { score: Some(0.7), ..predicted("binary", "erased~b") },
-    ];
-    let evaluation = judge(&rows, &[observed("erased~b", Some("late"), None)]);
-    let of = &evaluation.releases["binary"];
-    assert_eq!((of.predictions, of.erased, of.labelled), (2, 1, 1));
-    let state = evaluation.to_state();
-    assert!(state.contains("\"erased\":1,"), "{state}");
-    assert_eq!(Evaluation::from_state(&state).unwrap(), evaluation);
-}
-
-#[test]
 fn outcomes_without_a_prediction_and_repeated_predictions_are_counted() {
     let row = |key, score| Prediction { score: Some(score), ..predicted("binary", key) };
     let predictions = [row("a", 0.9), row("a", 0.8), row("a", 0.7), row("b", 0.2), predicted("number", "c")];

@@ -49,3 +49,17 @@ fn what_is_needed_of_segments_is_read() {
     assert!(outcomes.columns.iter().all(|column| needs(Kind::Outcomes, &column.name)));
     assert!(!needs(Kind::Predictions, "feature.score.a") && !needs(Kind::Outcomes, "score"));
 }
+
+#[test]
+fn predictions_of_erased_keys_are_counted() {
+    let rows = [
+        Prediction { score: Some(0.1), ..predicted("binary", "a") },
+        Prediction { score: Some(0.7), ..predicted("binary", "erased~b") },
+    ];
+    let evaluation = judge(&rows, &[observed("erased~b", Some("late"), None)]);
+    let of = &evaluation.releases["binary"];
+    assert_eq!((of.predictions, of.erased, of.labelled), (2, 1, 1));
+    let state = evaluation.to_state();
+    assert!(state.contains("\"erased\":1,"), "{state}");
+    assert_eq!(Evaluation::from_state(&state).unwrap(), evaluation);
+}
