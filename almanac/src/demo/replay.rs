@@ -204,7 +204,7 @@ impl Appended {
         );
         if self.resolved > 0 {
             println!(
-                "              {} outcomes did not say when they were predicted; it was found",
+                "              {} outcomes came without a date; their predictions were found",
                 self.resolved
             );
         }
