@@ -163,7 +163,7 @@ mod tests {
         };
         assert_eq!(
             names(&OF_RELEASES),
-            "release names predictions outcomes metrics releases score_mean score_std score_min score_p50 \
+            "release names predictions outcomes metrics releases erased score_mean score_std score_min score_p50 \
          score_p90 score_p99 score_max score_null_rate label_null_rate value_mean value_std value_min \
          value_p50 value_p90 value_p99 value_max value_null_rate latency_mean latency_std latency_min \
          latency_p50 latency_p90 latency_p99 latency_max latency_null_rate score_p50_from \
