@@ -2,6 +2,9 @@
 //! document, which must be accepted, and with what does not, which must be refused; no answer may be
 //! another than the document has.
 
+//!
+//! `ALMANAC_SCHEMATHESIS_CASES=30` makes more cases of each kind of an operation than a test run does.
+
 mod by_schemathesis {
     use std::{
         io::{BufRead, BufReader},
@@ -82,10 +85,11 @@ mod by_schemathesis {
         let served = Served::start(&place);
         let setup = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("tests/schemathesis");
         let scratch = tempfile::tempdir().unwrap();
+        let cases = std::env::var("ALMANAC_SCHEMATHESIS_CASES").unwrap_or_else(|_| "8".to_owned());
         let output = Command::new(Path::new(&python).with_file_name("st"))
             .arg("--config-file")
             .arg(setup.join("schemathesis.toml"))
-            .args(["run", "--no-color"])
+            .args(["run", "--no-color", "--max-examples", &cases])
             .arg(format!("{}/openapi.json", served.base))
             .env("PYTHONPATH", &setup)
             .env("PYTHONDONTWRITEBYTECODE", "1")
