@@ -1,20 +1,17 @@
 //! The columns of a day's segments, one under the other, as one column of a dataframe: numbers are
 //! copied in runs, strings become views of the text as it was unpacked.
 
-use event::{
-    Column, Columns, Values,
-    columns::{Coded, Strings},
-    fields::FieldType,
-};
+use event::{Column, Columns, Values, fields::FieldType};
 use polars::prelude::{
     Column as Series, DataType, Float64Chunked, Int64Chunked, IntoColumn, IntoSeries, Series as Plain,
     StringChunked, TimeUnit, TimeZone,
 };
 use polars_arrow::{
-    array::{MutablePlString, PrimitiveArray, Utf8ViewArray, View},
+    array::{PrimitiveArray, Utf8ViewArray},
     bitmap::{Bitmap, BitmapBuilder},
     types::NativeType,
 };
+use views::Texts;
 
 /// One column of a segment, and how many rows the segment has; `None` where it lacks the column.
 type Piece = (usize, Option<Column>);
@@ -105,58 +102,23 @@ fn primitive<T: NativeType>(mut pieces: Vec<Piece>, numbers: impl Fn(Values) -> 
 
 fn strings(pieces: Vec<Piece>) -> Utf8ViewArray {
     let validity = validity(&pieces);
-    let mut out = MutablePlString::with_capacity(pieces.iter().map(|(rows, _)| rows).sum());
+    let mut texts = Texts::with_capacity(pieces.iter().map(|(rows, _)| rows).sum());
     for (rows, column) in pieces {
         match column.map(|column| column.values) {
-            Some(Values::Text(strings)) => {
-                let (views, text) = views(strings);
-                out.extend_non_null_views(views.into_iter(), &[text.into()]);
-            }
-            Some(Values::Coded(Coded { codes, dictionary })) => {
-                let (mut views, text) = views(dictionary);
-                // A null row has the code 0, also where the dictionary is empty.
-                views.resize(views.len().max(1), View::default());
-                let of_rows = codes.iter().map(|code| views[usize::from(*code)]);
-                out.extend_non_null_views(of_rows, &[text.into()]);
-            }
-            _ => out.extend_constant(rows, Some("")),
+            Some(Values::Text(strings)) => texts.push(strings),
+            Some(Values::Coded(coded)) => texts.push_coded(coded),
+            _ => texts.push_empty(rows),
         }
     }
-    out.freeze().with_validity(validity)
-}
-
-/// A view of each string, and the text that the longer ones stand in.
-fn views(strings: Strings) -> (Vec<View>, Vec<u8>) {
-    let (text, ends) = strings.into_parts();
-    let text = text.into_bytes();
-    let mut start = 0;
-    let views = ends.iter().map(|end| {
-        let view = short_view(&text, start, *end)
-            .unwrap_or_else(|| View::new_from_bytes(&text[start as usize..*end as usize], 0, start));
-        start = *end;
-        view
-    });
-    let views = views.collect();
-    (views, text)
-}
-
-/// The view of a string that fits into it, made of whole words: the call that copies a few bytes would take
-/// longer than all the rest. `None` for a longer string, and for the last ones of the text.
-#[inline]
-fn short_view(text: &[u8], start: u32, end: u32) -> Option<View> {
-    let length = end - start;
-    if length > View::MAX_INLINE_SIZE || cfg!(target_endian = "big") {
-        return None;
-    }
-    let bytes = text.get(start as usize..)?.first_chunk()?;
-    let bytes = u128::from_le_bytes(*bytes) & ((1 << (8 * length)) - 1);
-    Some(View::from(bytes << 32 | u128::from(length)))
+    texts.finish(validity)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use event::columns::{Coded, Strings};
     use polars::prelude::ChunkAgg;
+
+    use super::*;
 
     fn piece(rows: usize, columns: Vec<Column>) -> Columns {
         Columns { rows, columns }
@@ -211,22 +173,6 @@ mod tests {
             None,
         ];
         assert_eq!(texts(&stack), expected);
-    }
-
-    #[test]
-    fn views_of_short_strings_are_those_of_polars() {
-        let strings: Strings = (0..40).map(|length| &"zwölf Boxkämpfer jagen Viktor"[..length % 3]).collect();
-        let lengths = (0..60).map(|n| "x".repeat(n % 15) + if n % 2 == 0 { "ü" } else { "" });
-        let lengths: Vec<String> = lengths.collect();
-        for strings in [strings, lengths.iter().map(String::as_str).collect()] {
-            let (found, text) = views(strings.clone());
-            let mut start = 0;
-            for (view, end) in found.into_iter().zip(strings.ends()) {
-                let expected = View::new_from_bytes(&text[start as usize..*end as usize], 0, start);
-                assert_eq!(view.as_u128(), expected.as_u128());
-                start = *end;
-            }
-        }
     }
 
     #[test]

@@ -10,12 +10,13 @@ use std::{
 use serde_json::Value;
 
 /// Each room, and the rooms that its code may use. A room stands below those that use it, so there is no circle.
-const ROOMS: [(&str, &[&str]); 20] = [
+const ROOMS: [(&str, &[&str]); 21] = [
     ("event", &[]),
     ("meter", &[]),
     ("segment", &["event"]),
     ("fold", &["event"]),
     ("plot", &["event"]),
+    ("views", &["event"]),
     ("table", &["event", "meter"]),
     ("log", &["event", "meter", "segment", "table"]),
     ("web", &["event"]),
@@ -26,7 +27,7 @@ const ROOMS: [(&str, &[&str]); 20] = [
     ("ingest", &["catalog", "event", "log", "meter", "table", "web"]),
     ("mlflow", &["catalog", "event", "ingest", "log", "web"]),
     ("projector", &["catalog", "evaluate", "event", "fold", "log", "meter", "table"]),
-    ("query", &["catalog", "evaluate", "event", "fold", "log", "meter", "table", "web"]),
+    ("query", &["catalog", "evaluate", "event", "fold", "log", "meter", "table", "views", "web"]),
     (
         "almanac",
         &[

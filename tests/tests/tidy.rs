@@ -13,7 +13,7 @@ mod words;
 
 const MAX_FILE_LINES: usize = 400;
 const MAX_FUNCTION_LINES: usize = 70;
-const CRATES: [&str; 16] = [
+const CRATES: [&str; 17] = [
     "access",
     "meter",
     "event",
@@ -26,6 +26,7 @@ const CRATES: [&str; 16] = [
     "evaluate",
     "ingest",
     "plot",
+    "views",
     "projector",
     "query",
     "web",
