@@ -16,7 +16,12 @@ pub struct ByIngest(pub(crate) Arc<Ingest>);
 impl ByIngest {
     /// By one of its own, on `table`.
     pub fn new(table: Arc<dyn Table>) -> Self {
-        Self(Arc::new(Ingest::new(table, Clock::system())))
+        Self::at(table, Clock::system())
+    }
+
+    /// By one of its own, on `table`, by another clock than that of the machine.
+    pub fn at(table: Arc<dyn Table>, clock: Clock) -> Self {
+        Self(Arc::new(Ingest::new(table, clock)))
     }
 }
 

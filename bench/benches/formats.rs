@@ -1,7 +1,8 @@
-//! Reading bodies: from the bytes of each format to a batch that is checked.
+//! Reading bodies: from the bytes of each format to a batch that is checked; beside it what the parsers of libraries take that only find
+//! the values of the rows, which are neither checked nor put into columns.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
-use std::{hint::black_box, io::Write as _};
+use std::{collections::BTreeMap, hint::black_box, io::Write as _};
 
 use bench::{
     data::{BATCH_ROWS, Data, frame},
@@ -14,6 +15,7 @@ use ingest::{
     format::{BodyReader, Encoding, Format},
 };
 use polars_io::{SerWriter as _, csv::write::CsvWriter, parquet::write::ParquetWriter};
+use serde::Deserialize;
 
 /// As a server hands a body on.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -71,5 +73,46 @@ fn formats(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, formats);
+/// A row of NDJSON, as libraries give it.
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "that they are found is what is measured")]
+struct Row<'a> {
+    key: &'a str,
+    predicted_at: &'a str,
+    release: &'a str,
+    score: f64,
+    label: &'a str,
+    #[serde(borrow)]
+    tags: BTreeMap<&'a str, &'a str>,
+}
+
+fn parse_alone(criterion: &mut Criterion) {
+    let body = Form::Lines.body(&Data::new(300_000).predictions(3, 0)).expect("in memory");
+    let lines = || body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    assert_eq!(lines().count(), BATCH_ROWS);
+    let mut group = criterion.benchmark_group("parse-alone");
+    group.throughput(Throughput::Elements(BATCH_ROWS as u64));
+    group.bench_function("serde_json", |bencher| {
+        bencher.iter(|| {
+            for line in lines() {
+                black_box(serde_json::from_slice::<Row<'_>>(line).expect("a row"));
+            }
+        });
+    });
+    group.bench_function("simd-json", |bencher| {
+        // It writes into the text.
+        let (mut buffers, mut text) = (simd_json::Buffers::default(), Vec::new());
+        bencher.iter(|| {
+            for line in lines() {
+                text.clear();
+                text.extend_from_slice(line);
+                let row = simd_json::serde::from_slice_with_buffers::<Row<'_>>(&mut text, &mut buffers);
+                black_box(row.expect("a row"));
+            }
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, formats, parse_alone);
 criterion_main!(benches);

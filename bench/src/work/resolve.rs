@@ -1,7 +1,13 @@
 //! Outcomes without a date: which predictions of 30 days they judge, found by the key filters of the days and appended, beside
 //! polars that only joins the same keys with the predictions.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+};
 
 use almanac::{Embedded, pending::ByIngest};
 use anyhow::ensure;
@@ -28,7 +34,7 @@ const ASKED: usize = 10_000;
 /// An outcome comes so long after its prediction, in microseconds.
 const DELAY: i64 = 3_600_000_000;
 
-/// What is appended is looked for when it has been there for half a minute: by a clock that is so many seconds ahead.
+/// What is appended is looked for when it has been there for half a minute: the clock is put forward by so many seconds.
 const AHEAD_SECONDS: i64 = 60;
 
 /// All events, with filters of their keys.
@@ -37,6 +43,9 @@ struct Filtered {
     reads: Arc<ReadingTable>,
     almanac: Embedded,
     workspace: Id,
+    clock: Clock,
+    /// By how many seconds the clock is ahead.
+    ahead: Arc<AtomicI64>,
 }
 
 pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
@@ -78,14 +87,17 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
 /// Sends all events to an Almanac of their own, and has the filters of their keys made.
 fn filtered(context: &Context) -> anyhow::Result<Filtered> {
     let stored = context.store("resolve", DAYS)?;
-    let file = SqliteTable::open_existing(&stored.folder.join("almanac.db"), Clock::system())?;
+    let ahead = Arc::new(AtomicI64::new(AHEAD_SECONDS));
+    let seconds = Arc::clone(&ahead);
+    let clock = Clock::from_fn(move || Clock::system().now().plus_seconds(seconds.load(Ordering::Relaxed)));
+    let file = SqliteTable::open_existing(&stored.folder.join("almanac.db"), clock.clone())?;
     let reads = Arc::new(ReadingTable::new(Arc::new(file)));
     let table = Apart::over(Arc::clone(&reads) as Arc<dyn Table>);
-    let almanac = Embedded::on(Arc::clone(&reads) as Arc<dyn Table>, Clock::system());
+    let almanac = Embedded::on(Arc::clone(&reads) as Arc<dyn Table>, clock.clone());
     context.runtime.block_on(async {
         let workspace = almanac.catalog().workspace(WORKSPACE).await?.id().clone();
-        key_filters::make(&*table, &workspace, (None, &BTreeSet::new()), Clock::system().now()).await?;
-        Ok(Filtered { table, reads, almanac, workspace })
+        key_filters::make(&*table, &workspace, (None, &BTreeSet::new()), clock.now()).await?;
+        Ok(Filtered { table, reads, almanac, workspace, clock, ahead })
     })
 }
 
@@ -114,17 +126,18 @@ fn undated(outcomes: &[Outcome]) -> Vec<u8> {
 
 /// Posts outcomes without a date, and then times how long it takes until each is decided and appended.
 fn resolved(context: &Context, filtered: &Filtered, outcomes: &[Outcome]) -> anyhow::Result<Readings> {
-    let Filtered { table, reads, almanac, workspace } = filtered;
+    let Filtered { table, reads, almanac, workspace, clock, ahead } = filtered;
     context.runtime.block_on(async {
         almanac.append(WORKSPACE, Kind::Outcomes, &undated(outcomes), None).await?;
-        let now = Clock::system().now();
+        let now = clock.now();
         let heads = scan::heads_of_kind(&**table, workspace, now.day(), Kind::Pending).await?;
         let logs: BTreeSet<LogId> = heads.into_iter().map(|head| head.log).collect();
         let of_day = WorkspaceDay { workspace: workspace.clone(), day: now.day() };
         project(&**table, active::load(&**table, workspace).await?.version, &of_day, &logs).await?;
         let catalog = Catalog::new(Arc::clone(table));
-        let (append, none) = (ByIngest::new(Arc::clone(table)), BTreeSet::new());
-        let (days, later) = ((Some(now.day()), &none), now.plus_seconds(AHEAD_SECONDS));
+        let (append, none) = (ByIngest::at(Arc::clone(table), clock.clone()), BTreeSet::new());
+        ahead.fetch_add(AHEAD_SECONDS, Ordering::Relaxed);
+        let (days, later) = ((Some(now.day()), &none), clock.now());
         reads.take();
         let began = Instant::now();
         let resolved = pending::resolve(&**table, &catalog, &append, workspace, days, later).await?;
