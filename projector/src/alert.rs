@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
 use catalog::{
-    Alert, AlertRule, Alerts, Catalog, ColumnOf, CrossedRule, DriftOf, Judged, Watched, alert_item,
+    Alert, AlertRule, Alerts, Catalog, ColumnOf, CountOf, CrossedRule, DriftOf, Judged, Watched, alert_item,
     judged_rules,
 };
 use event::{Day, Error, Id, Kind, Result, Timestamp, Window, fields::FEATURE_PREFIX};
@@ -210,7 +210,7 @@ impl Judge<'_> {
                 let applied = evaluated::head(self.table, at).await?.applied;
                 (&[Kind::Predictions, Kind::Outcomes], applied)
             }
-            Watched::Count(kind) => {
+            Watched::Count(CountOf { kind, .. }) => {
                 let key = log::key::rollup(self.workspace, version, day);
                 (std::slice::from_ref(kind), self.applied_of(&key).await?)
             }
@@ -220,6 +220,10 @@ impl Judge<'_> {
                     false => log::key::rollup(self.workspace, version, day),
                 };
                 (&[Kind::Predictions], self.applied_of(&key).await?)
+            }
+            Watched::Missing(kind, _) if self.rule.scope != catalog::AlertScope::Workspace => {
+                let key = log::key::rollup(self.workspace, version, day);
+                (std::slice::from_ref(kind), self.applied_of(&key).await?)
             }
             // They read the log, and what was noted.
             Watched::Missing(..) | Watched::Lag(_) => return Ok(Some(Applied::new())),
