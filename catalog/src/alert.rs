@@ -211,6 +211,17 @@ impl AlertRule {
         self.body.notify.as_ref().is_none_or(|some| some.iter().any(|one| one == webhook))
     }
 
+    /// Whether what it watches only rises while a day goes on, and it fires above a number: once that is passed, the day is decided. What is
+    /// live may be another release in the evening, and its count a smaller one.
+    pub fn only_rises(&self) -> bool {
+        let rises = match self.watched {
+            Watched::Lag(_) => true,
+            Watched::Count(_) => !matches!(self.scope, Scope::Live { .. }),
+            Watched::Figure(_) | Watched::Missing(..) | Watched::Column(_) | Watched::Drift(_) => false,
+        };
+        rises && matches!(self.rule.test, Test::Above(_))
+    }
+
     /// How many days before a day it looks at.
     pub fn look_back(&self) -> u32 {
         match self.rule.test {

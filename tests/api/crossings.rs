@@ -27,6 +27,7 @@ on_both_engines!(
     a_day_is_judged_when_it_is_projected,
     a_rule_that_is_deleted_is_forgotten,
     a_rule_on_lag_fires_while_projections_are_behind_and_once_a_day,
+    a_rule_on_many_events_fires_while_its_day_goes_on,
     a_history_with_deaths_and_replays_records_each_crossing_once,
 );
 
@@ -231,6 +232,43 @@ async fn a_rule_on_lag_fires_while_projections_are_behind_and_once_a_day(world: 
     let values: Vec<Option<f64>> = tried.iter().map(|day| day.reading.value).collect();
     let most = 10.0 * 60.0 * 60.0 - 30.0;
     assert_eq!(values, [Some(0.0), Some(most), Some(0.0), Some(0.0), None]);
+}
+
+async fn a_rule_on_many_events_fires_while_its_day_goes_on(world: World) {
+    let scene = scene(world, &[]).await;
+    let catalog = &scene.world.catalog;
+    let many = |name: &str, release: Option<&str>| AlertRuleBody {
+        name: name.into(),
+        count: Some("predictions".into()),
+        release: release.map(str::to_owned),
+        above: Some(4.0),
+        ..AlertRuleBody::default()
+    };
+    catalog.delete_alert_rule(scene.id(), "few").await.unwrap();
+    let rules = vec![many("all", None), many("of-v1", Some("v1"))];
+    catalog.apply_alert_rules(scene.id(), rules, at(CREATED)).await.unwrap();
+    let days = async |now: &str| {
+        let Outcome { days, crossings, firing } = judged(&scene, now).await;
+        (days, crossings, firing)
+    };
+    assert_eq!(days("2026-06-02T00:01:00Z").await, (2, 0, 0), "the first day of both rules");
+    scene.predict_many(&day(2), "v1", 4, "2026-06-02T02:00:00Z").await;
+    scene.project().await;
+    assert_eq!(days("2026-06-02T03:00:00Z").await, (0, 0, 0), "four are not more than four");
+    scene.predict_many(&day(2), "v2", 1, "2026-06-02T04:00:00Z").await;
+    assert_eq!(days("2026-06-02T04:01:00Z").await, (0, 0, 0), "by what is projected");
+    scene.project().await;
+    // What comes meanwhile holds nothing up.
+    scene.predict_many(&day(2), "v2", 2, "2026-06-02T04:00:20Z").await;
+    let (one, other) = tokio::join!(days("2026-06-02T04:01:00Z"), days("2026-06-02T04:01:00Z"));
+    assert_eq!((one.1 + other.1, one.2.max(other.2)), (1, 1), "{one:?} {other:?}");
+    assert_eq!(told(&scene).await, ["all: the number of predictions on 2026-06-02 is 5, above 4"]);
+    scene.project().await;
+    assert_eq!(days("2026-06-02T12:00:00Z").await, (0, 0, 1), "it is told once");
+    assert_eq!(days("2026-06-03T00:01:00Z").await, (1, 0, 1), "the other rule judges the second day");
+    assert_eq!(days("2026-06-03T23:59:00Z").await, (0, 0, 1));
+    // At the end of a day with few it is resolved.
+    assert_eq!(days("2026-06-04T00:01:00Z").await, (2, 1, 0));
 }
 
 /// Days of a random history.

@@ -241,6 +241,22 @@ fn a_day_is_judged_when_it_is_over_and_its_outcomes_have_come() {
 }
 
 #[test]
+fn only_what_rises_while_a_day_goes_on_is_judged_before_its_end() {
+    let text = |text: &str| Some(text.to_owned());
+    let many = AlertRuleBody { count: text("predictions"), above: Some(5.0), ..body("many") };
+    let rises = |body: AlertRuleBody| AlertRule::of(body, Timestamp::default()).unwrap().only_rises();
+    assert!(rises(many.clone()));
+    assert!(rises(AlertRuleBody { tag: text("shop=a"), ..many.clone() }));
+    assert!(rises(AlertRuleBody { release: text("v1"), ..many.clone() }));
+    assert!(rises(AlertRuleBody { lag: text("outcomes"), above: Some(60.0), ..body("behind") }));
+    // Another release may be live in the evening.
+    assert!(!rises(AlertRuleBody { model: text("m"), environment: text("e"), ..many.clone() }));
+    assert!(!rises(AlertRuleBody { above: None, below: Some(5.0), ..many.clone() }));
+    assert!(!rises(AlertRuleBody { above: None, moved: Some(5.0), ..many }));
+    assert!(!rises(AlertRuleBody { below: None, clear: None, above: Some(0.5), ..full() }));
+}
+
+#[test]
 fn what_is_no_rule_is_refused_with_the_reason() {
     let count = || AlertRuleBody { count: Some("predictions".into()), below: Some(1.0), ..body("few") };
     let missing = || AlertRuleBody { missing: Some("predictions".into()), ..body("late") };
