@@ -8,13 +8,14 @@ use projector::{
     alert::{Outcome, judge},
     rebuild,
 };
+use query::Sql;
 use table::Table;
 use tests::{
     crashing::Crashing,
     engine::Engine,
     faulty::{Faults, FaultyTable},
     on_both_engines,
-    scene::Scene,
+    scene::{Scene, csv},
     sim::Random,
     world::{World, at},
 };
@@ -28,6 +29,7 @@ on_both_engines!(
     a_rule_that_is_deleted_is_forgotten,
     a_rule_on_lag_fires_while_projections_are_behind_and_once_a_day,
     a_rule_on_many_events_fires_while_its_day_goes_on,
+    what_crossed_is_a_table_of_sql,
     a_history_with_deaths_and_replays_records_each_crossing_once,
 );
 
@@ -269,6 +271,59 @@ async fn a_rule_on_many_events_fires_while_its_day_goes_on(world: World) {
     assert_eq!(days("2026-06-03T23:59:00Z").await, (0, 0, 1));
     // At the end of a day with few it is resolved.
     assert_eq!(days("2026-06-04T00:01:00Z").await, (2, 1, 0));
+}
+
+async fn what_crossed_is_a_table_of_sql(world: World) {
+    // The third day has no event at all, and crosses.
+    let scene = scene(world, &[9, 9, 0, 9, 1]).await;
+    scene.project().await;
+    judged(&scene, "2026-06-06T00:01:00Z").await;
+    let now = "2026-06-06T00:02:00Z";
+    let ask = async |statement: &str, all_days| {
+        let sql = Sql { statement: statement.into(), all_days, as_of: None, cut: None };
+        scene.query(at(now)).sql(scene.id(), &sql).await.map(csv)
+    };
+    let all = "select day, rule, what, value, measured, text from crossings order by day";
+    let rows = "day,rule,what,value,measured,text\n\
+        2026-06-03,few,fires,0.0,0.0,\"the number of predictions on 2026-06-03 is 0, below 5\"\n\
+        2026-06-04,few,resolves,9.0,9.0,the number of predictions on 2026-06-04 is 9 again\n\
+        2026-06-05,few,fires,1.0,1.0,\"the number of predictions on 2026-06-05 is 1, below 5\"\n";
+    assert_eq!(ask(all, true).await.unwrap(), rows);
+    let fired =
+        "select count(*) as n, min(at) as first from crossings where day > '2026-06-03' and what = 'fires'";
+    let found = ask(fired, false).await.unwrap();
+    assert!(found.starts_with("n,first\n1,2026-06-06T00:01:00"), "{found}");
+    // Only the days that it names are read.
+    let last = "select id from crossings where day = '2026-06-05'";
+    let (found, reads) = scene.world.reads(ask(last, false)).await;
+    let id = recorded(&scene).await.pop().unwrap().id();
+    assert_eq!(found.unwrap(), format!("id\n{id}\n"));
+    assert_eq!(
+        (reads.gets, reads.queries, reads.items),
+        (0, 3, 3),
+        "the first, the last, and that of the day"
+    );
+    assert_eq!(
+        ask("select id from crossings where day = '2026-06-04' and rule = 'other'", false).await.unwrap(),
+        "id\n"
+    );
+    assert_eq!(ask("select id from crossings where day = '2026-07-04'", false).await.unwrap(), "id\n");
+    // Joined with what queries answer by the same names.
+    let joined = "select c.day, r.predictions from crossings c join rollups r on c.day = r.day where c.day = '2026-06-05' and r.day = '2026-06-05' and r.release = 'v1'";
+    assert_eq!(ask(joined, false).await.unwrap(), "day,predictions\n2026-06-05,1\n");
+    assert!(
+        ask("select id from crossings", false)
+            .await
+            .unwrap_err()
+            .to_string()
+            .contains("say which days of crossings")
+    );
+    let then = Sql {
+        as_of: Some(at(now)),
+        ..Sql { statement: last.into(), all_days: false, as_of: None, cut: None }
+    };
+    let refused = scene.query(at(now)).sql(scene.id(), &then).await.unwrap_err();
+    assert!(refused.to_string().contains("crossings are of now"), "{refused}");
 }
 
 /// Days of a random history.

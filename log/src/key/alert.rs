@@ -70,6 +70,11 @@ pub fn crossings(workspace: &Id, from: Day, to: Day) -> KeyRange {
     }
 }
 
+/// All that ever crossed.
+pub fn all_crossings(workspace: &Id) -> KeyRange {
+    KeyRange::prefix(judged_partition(workspace), "crossing#")
+}
+
 /// That what crossed is posted to a webhook; the parts of its key are those of [`crossing`].
 pub fn delivery(workspace: &Id, day: Day, rule: &str, created_at: Timestamp, webhook: &str) -> Key {
     let sk = format!("delivery#{day}/{rule}/{}/{webhook}", created_at.micros());
@@ -141,6 +146,8 @@ mod tests {
         let range = deliveries(&workspace, day, day);
         assert!(range.from <= delivered.sk && delivered.sk <= range.to);
         assert_eq!(parse_delivery(&delivered), Some((workspace.clone(), "oncall")));
+        let all = all_crossings(&workspace);
+        assert!(all.from <= crossed.sk && crossed.sk <= all.to && delivered.sk > all.to);
         let told = digest(&workspace, day, "oncall");
         assert_eq!(told, Key::new(partition, "digest#2013-06-01/oncall"));
         let delivered = digest_delivery(&workspace, day, "oncall");
