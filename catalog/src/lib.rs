@@ -106,8 +106,9 @@ pub use counter::{MAX_KEY_BYTES as MAX_COUNTER_KEY_BYTES, MAX_REMEMBERED};
 pub use create::{New, NewEntity};
 pub use definition::{DEFINED, Defined, Definitions, record_definitions};
 pub use digest::{
-    DIGEST_DAYS, DIGEST_SECONDS, DueDigest, FiredAlert, LiveRelease, MAX_DIGEST_ALERTS, MAX_DIGEST_RELEASES,
-    ToldDigest, WeekOf, WeekValue, Weeks, digest_json,
+    DIGEST_DAYS, DIGEST_SECONDS, DecidedComparison, DueDigest, FiredAlert, FollowersOf, LiveRelease,
+    MAX_DIGEST_ALERTS, MAX_DIGEST_PAGES, MAX_DIGEST_RELEASES, MAX_FOLLOWERS, ToldDigest, WeekOf, WeekValue,
+    Weeks, digest_json,
 };
 pub use entity::{AnyEntity, Category, Children, Configuration, Entity, Model, Workspace};
 pub use erasure::{

@@ -242,7 +242,7 @@ impl Round<'_> {
             Delivered::Crossing { .. } => {
                 CrossedRule::from_item(&item).map(|crossed| webhook.body(workspace, path, &crossed))
             }
-            Delivered::Digest => ToldDigest::from_item(&item).map(|told| told.body),
+            Delivered::Digest { .. } => ToldDigest::from_item(&item).map(|told| told.body),
         };
         let body = match body {
             Ok(body) => body,
