@@ -166,7 +166,7 @@ fn show_digest(digest: &[Value], format: ShowFormat) {
     if let ShowFormat::Json = format {
         return show(&[], digest, format);
     }
-    let (mut rows, mut alerts) = (Vec::new(), Vec::new());
+    let (mut rows, mut alerts, mut decided) = (Vec::new(), Vec::new(), Vec::new());
     for week in digest {
         let of = match week["model"]["name"].as_str() {
             Some(model) => json!(format!("{}/{model}", week["path"].as_str().unwrap_or_default())),
@@ -186,11 +186,18 @@ fn show_digest(digest: &[Value], format: ShowFormat) {
         for alert in week["alerts"].as_array().into_iter().flatten() {
             alerts.push(json!({ "of": of, "at": alert["at"], "rule": alert["rule"], "text": alert["text"] }));
         }
+        for one in week["decided"].as_array().into_iter().flatten() {
+            decided.push(json!({ "of": of, "at": one["at"], "decided": one["text"] }));
+        }
     }
     show(&["of", "release", "predictions", "before", "metric", "value", "n", "change"], &rows, format);
     if !alerts.is_empty() {
         println!();
         show(&["of", "at", "rule", "text"], &alerts, format);
+    }
+    if !decided.is_empty() {
+        println!();
+        show(&["of", "at", "decided"], &decided, format);
     }
 }
 

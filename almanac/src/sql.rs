@@ -8,7 +8,7 @@ use crate::{answer::Shown, config::Config, open};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Tables: predictions, outcomes, metrics, releases, joined, rollups, evaluations; `almanac query` tells what a row of each is. \
+Tables: predictions, outcomes, metrics, releases, joined, rollups, evaluations, classes, confusion, drift, maturity, crossings; `almanac query` tells what a row of each is. \
 A statement says for each table which days it reads, with conditions on `day` alone.\n\n\
   almanac sql -w flights/nyc \"select release, avg(score) from predictions where day between '2013-06-01' and '2013-06-30' group by release\"")]
 pub(crate) struct SqlArgs {

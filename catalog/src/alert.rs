@@ -8,11 +8,12 @@ mod item;
 mod lag;
 mod read;
 mod suggest;
+mod template;
 mod watched;
 mod webhook;
 mod words;
 
-use event::{Day, Error, Result, Timestamp, id::check_name};
+use event::{Day, Error, Kind, Result, Timestamp, id::check_name};
 use fold::alert::{Rule, Test};
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +25,8 @@ pub(crate) use item::{ITEM_VERSION, renewed};
 pub use lag::{Lags, MAX_LAG_DAYS};
 pub use read::MAX_TEST_DAYS;
 pub use suggest::Suggested;
-pub use watched::{ColumnOf, DriftOf, FigureOf, MAX_REFERENCE_DAYS, Watched};
+pub use template::MAX_TEMPLATE_BYTES;
+pub use watched::{ColumnOf, CountOf, DriftOf, FigureOf, MAX_REFERENCE_DAYS, Watched};
 pub use webhook::{MAX_SECRET_NAME, MAX_URL_BYTES, MAX_WEBHOOKS, Webhook, WebhookFormat, check_webhook_url};
 
 /// The most alert rules of a workspace.
@@ -173,8 +175,14 @@ impl AlertRule {
         if delay_days > MAX_DELAY_DAYS {
             return Err(wrong(&format!("`delay` is 0 to {MAX_DELAY_DAYS} days")));
         }
-        if delay_days > 0 && matches!(watched, Watched::Lag(_)) {
-            return Err(wrong("`lag` has no `delay`"));
+        match watched {
+            Watched::Lag(_) if delay_days > 0 => return Err(wrong("`lag` has no `delay`")),
+            Watched::Missing(..) if delay_days > 0 && scope != Scope::Workspace => {
+                return Err(wrong(
+                    "`missing` of a release has no `delay`: it is judged by what there is then",
+                ));
+            }
+            _ => {}
         }
         Ok(Self { watched, scope, rule, delay_days, created_at, body })
     }
@@ -201,6 +209,17 @@ impl AlertRule {
     /// Whether it is posted to a webhook when it crosses.
     pub fn notifies(&self, webhook: &str) -> bool {
         self.body.notify.as_ref().is_none_or(|some| some.iter().any(|one| one == webhook))
+    }
+
+    /// Whether what it watches only rises while a day goes on, and it fires above a number: once that is passed, the day is decided. What is
+    /// live may be another release in the evening, and its count a smaller one.
+    pub fn only_rises(&self) -> bool {
+        let rises = match self.watched {
+            Watched::Lag(_) => true,
+            Watched::Count(_) => !matches!(self.scope, Scope::Live { .. }),
+            Watched::Figure(_) | Watched::Missing(..) | Watched::Column(_) | Watched::Drift(_) => false,
+        };
+        rises && matches!(self.rule.test, Test::Above(_))
     }
 
     /// How many days before a day it looks at.
@@ -234,11 +253,8 @@ fn scope(body: &AlertRuleBody, watched: &Watched) -> Result<Scope> {
         (Watched::Figure(_), Scope::Workspace) => Err(Error::invalid(
             "a figure is of a release: name a `release`, or a `model` and an `environment`",
         )),
-        (Watched::Drift(_), Scope::Live { .. }) => Err(Error::invalid(
-            "the reference of `drift` is of the same release: name a `release`, or none for all predictions",
-        )),
         (Watched::Column(ColumnOf { column, .. }), Scope::Release(_) | Scope::Live { .. })
-        | (Watched::Drift(DriftOf { column, .. }), Scope::Release(_))
+        | (Watched::Drift(DriftOf { column, .. }), Scope::Release(_) | Scope::Live { .. })
             if column.starts_with(event::fields::TAG_PREFIX) =>
         {
             Err(Error::invalid("values of tags are not counted by release: name no `release`"))
@@ -246,8 +262,11 @@ fn scope(body: &AlertRuleBody, watched: &Watched) -> Result<Scope> {
         (Watched::Lag(_), Scope::Release(_) | Scope::Live { .. }) => {
             Err(Error::invalid("`lag` is of the whole workspace: name no `release` and no `model`"))
         }
-        (Watched::Missing(..), Scope::Release(_) | Scope::Live { .. }) => Err(Error::invalid(
-            "`missing` is of the whole workspace; of a release take `count` and `below = 1`",
+        (Watched::Count(CountOf { tag: Some(_), .. }), Scope::Release(_) | Scope::Live { .. }) => {
+            Err(Error::invalid("values of tags are not counted by release: name no `release`"))
+        }
+        (Watched::Missing(Kind::Outcomes, _), Scope::Release(_) | Scope::Live { .. }) => Err(Error::invalid(
+            "outcomes name no release, so what is `missing` of them is of the whole workspace",
         )),
         _ => Ok(scope),
     }

@@ -2,12 +2,13 @@
 //! read from counters, evaluations and crossings as they are stored; no event is read.
 
 mod item;
+mod lately;
 mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use event::{Day, Error, Id, Kind, Result, Timestamp, Window};
-use fold::{Evaluation, Windowed, alert::Crossing};
+use fold::{Evaluation, Windowed};
 use futures::future::try_join_all;
 use log::{
     active::of_active,
@@ -17,11 +18,11 @@ use log::{
 
 pub(crate) use item::id;
 pub use item::{DIGEST_SECONDS, DueDigest, ToldDigest};
-pub use told::digest_json;
+pub use lately::DecidedComparison;
+pub use told::{FollowersOf, MAX_DIGEST_PAGES, MAX_FOLLOWERS, digest_json};
 
 use super::{
-    AlertScope, Alerts, Catalog, CrossedRule, MAX_CROSSINGS, MAX_DELAY_DAYS, PrimaryMetric, RankedRelease,
-    Sight, Workspace,
+    Catalog, CrossedRule, PrimaryMetric, RankedRelease, Sight, Workspace,
     counts::{Kinds, read_counts},
 };
 
@@ -31,7 +32,7 @@ pub const DIGEST_DAYS: u32 = 7;
 /// The most live releases of a workspace that a digest tells of.
 pub const MAX_DIGEST_RELEASES: usize = 20;
 
-/// The most alerts of a workspace that a digest tells of.
+/// The most alerts of a workspace that a digest tells of, and the most comparisons that were decided.
 pub const MAX_DIGEST_ALERTS: usize = 20;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
@@ -113,6 +114,10 @@ pub struct WeekOf {
     pub alerts: Vec<FiredAlert>,
     /// How many more fired.
     pub more_alerts: usize,
+    /// Comparisons with live releases that were decided within [`DIGEST_DAYS`], the latest first: at most [`MAX_DIGEST_ALERTS`].
+    pub decided: Vec<DecidedComparison>,
+    /// How many more were decided.
+    pub more_decided: usize,
 }
 
 /// The days of a digest that ends with a day.
@@ -151,10 +156,12 @@ impl WeekOf {
             BTreeMap::from([(Kind::Predictions, live.iter().map(|one| of(&one.predictions)).sum())])
         };
         let alerts = self.alerts.iter().filter(|alert| alert.model.as_deref() == Some(name));
+        let decided = self.decided.iter().filter(|one| one.model.as_deref() == Some(name));
         Self {
             model: Some((id.clone(), name.to_owned())),
             counts: Weeks { last: sum(|weeks| weeks.last), before: sum(|weeks| weeks.before) },
             alerts: alerts.cloned().collect(),
+            decided: decided.cloned().collect(),
             live,
             ..self.clone()
         }
@@ -167,6 +174,8 @@ impl WeekOf {
         self.more_alerts = self.alerts.len().saturating_sub(MAX_DIGEST_ALERTS);
         self.live.truncate(MAX_DIGEST_RELEASES);
         self.alerts.truncate(MAX_DIGEST_ALERTS);
+        self.more_decided = self.decided.len().saturating_sub(MAX_DIGEST_ALERTS);
+        self.decided.truncate(MAX_DIGEST_ALERTS);
         self
     }
 }
@@ -216,7 +225,7 @@ impl Catalog {
     }
 
     /// What a digest tells of a workspace that ends with the day `last`; `None`, when there is no such workspace. It reads the workspace, its
-    /// settings, rules and what is live, its releases, the evaluations of 14 days, counters, and what crossed.
+    /// settings, rules and what is live, its releases, the evaluations of 14 days, counters, what crossed, and what happened.
     ///
     /// # Errors
     /// Those of the table, and `Corrupt`.
@@ -248,9 +257,11 @@ impl Catalog {
             counts: self.weekly(id, &Counted::Workspace, &windows).await?,
             metric: settings.primary_metric,
             alerts: self.fired(id, &alerts, &live, now).await?,
+            decided: self.decided(id, now.plus_seconds(-i64::from(DIGEST_DAYS) * DAY_SECONDS)).await?,
             live,
             more_live: 0,
             more_alerts: 0,
+            more_decided: 0,
         }))
     }
 
@@ -349,36 +360,6 @@ impl Catalog {
             take_kinds(sum, &kinds);
         }
         Ok(weeks)
-    }
-
-    /// What began to fire within the last days, the latest first.
-    async fn fired(
-        &self,
-        workspace: &Id,
-        alerts: &Alerts,
-        live: &[LiveRelease],
-        now: Timestamp,
-    ) -> Result<Vec<FiredAlert>> {
-        let since = now.plus_seconds(-i64::from(DIGEST_DAYS) * DAY_SECONDS);
-        // A day may be judged so long after it is over.
-        let first = days_before(since.day(), MAX_DELAY_DAYS + 1);
-        let crossings = self.crossings(workspace, first, now.day(), MAX_CROSSINGS).await?;
-        let model_of = |rule: &str| {
-            let rule = alerts.rules.iter().find(|known| known.name() == rule)?;
-            match &rule.scope {
-                AlertScope::Workspace => None,
-                AlertScope::Live { model, .. } => Some(model.clone()),
-                AlertScope::Release(release) => {
-                    live.iter().find(|one| one.release == *release).map(|one| one.model.clone())
-                }
-            }
-        };
-        let fires = |crossed: &CrossedRule| crossed.crossing == Crossing::Fires && crossed.at >= since;
-        let fired = crossings.into_iter().filter(fires);
-        let mut fired: Vec<_> =
-            fired.map(|crossed| FiredAlert { model: model_of(&crossed.rule), crossed }).collect();
-        fired.sort_by_key(|alert| (std::cmp::Reverse(alert.crossed.at), alert.crossed.id()));
-        Ok(fired)
     }
 }
 

@@ -89,11 +89,11 @@ use table::{Index, Query, Table, query_all};
 pub use action::{Action, Effect};
 pub use activity::Activity;
 pub use alert::{
-    AlertRule, AlertRuleBody, Alerts, ColumnOf, CrossedRule, Delivered, Delivery, DeliveryState, DriftOf,
-    FigureOf, Judged, Lags, MAX_ALERT_RULES, MAX_CROSSINGS, MAX_DELAY_DAYS, MAX_DELIVERIES, MAX_FOR_DAYS,
-    MAX_LAG_DAYS, MAX_REFERENCE_DAYS, MAX_SECRET_NAME, MAX_TEST_DAYS, MAX_URL_BYTES, MAX_WEBHOOKS,
-    Scope as AlertScope, Suggested, TRIED_FOR_SECONDS, Tried, WINDOW_DAYS, Watched, Webhook, WebhookFormat,
-    check_webhook_url, judged_rules,
+    AlertRule, AlertRuleBody, Alerts, ColumnOf, CountOf, CrossedRule, Delivered, Delivery, DeliveryState,
+    DriftOf, FigureOf, Judged, Lags, MAX_ALERT_RULES, MAX_CROSSINGS, MAX_DELAY_DAYS, MAX_DELIVERIES,
+    MAX_FOR_DAYS, MAX_LAG_DAYS, MAX_REFERENCE_DAYS, MAX_SECRET_NAME, MAX_TEMPLATE_BYTES, MAX_TEST_DAYS,
+    MAX_URL_BYTES, MAX_WEBHOOKS, Scope as AlertScope, Suggested, TRIED_FOR_SECONDS, Tried, WINDOW_DAYS,
+    Watched, Webhook, WebhookFormat, check_webhook_url, judged_rules,
 };
 pub use attributes::{Attributes, MAX_ATTRIBUTES_BYTES};
 pub use board::{MAX_BOARD, Ranked, RankedRelease};
@@ -106,8 +106,9 @@ pub use counter::{MAX_KEY_BYTES as MAX_COUNTER_KEY_BYTES, MAX_REMEMBERED};
 pub use create::{New, NewEntity};
 pub use definition::{DEFINED, Defined, Definitions, record_definitions};
 pub use digest::{
-    DIGEST_DAYS, DIGEST_SECONDS, DueDigest, FiredAlert, LiveRelease, MAX_DIGEST_ALERTS, MAX_DIGEST_RELEASES,
-    ToldDigest, WeekOf, WeekValue, Weeks, digest_json,
+    DIGEST_DAYS, DIGEST_SECONDS, DecidedComparison, DueDigest, FiredAlert, FollowersOf, LiveRelease,
+    MAX_DIGEST_ALERTS, MAX_DIGEST_PAGES, MAX_DIGEST_RELEASES, MAX_FOLLOWERS, ToldDigest, WeekOf, WeekValue,
+    Weeks, digest_json,
 };
 pub use entity::{AnyEntity, Category, Children, Configuration, Entity, Model, Workspace};
 pub use erasure::{

@@ -3,7 +3,8 @@
 //! A crate that measures something takes a handle of one of the metrics in [`catalogue`], once where it
 //! matters, and changes it. Handles do nothing until a recorder is installed, as `almanac`
 //! does before it opens the table. The values of labels are from small fixed sets: routes, operations, kinds,
-//! never workspaces, releases, keys or whatever else a client can make up.
+//! never workspaces, releases, keys or whatever else a client can make up. One metric alone names workspaces and alert
+//! rules, those that fire at the moment, of which there is a bounded number ([`catalogue::PROJECTOR_FIRING_RULE`]).
 //!
 //! ```
 //! use almanac_meter::{ALL, catalogue::GATE_REFUSED};

@@ -1,5 +1,7 @@
 //! A metric: its name and what it says, and handles of it.
 
+use std::fmt::Write as _;
+
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, with_recorder};
 
 /// How a metric moves.
@@ -104,6 +106,24 @@ impl Instrument {
         });
     }
 
+    /// Its series as text in the format of Prometheus, with its type and help: for series that come and go, which a recorder
+    /// would tell of for ever.
+    pub fn text<'a, const N: usize>(&self, series: impl Iterator<Item = ([&'a str; N], f64)>) -> String {
+        debug_assert_eq!(self.labels.len(), N, "{} has the labels {:?}", self.name, self.labels);
+        let Self { name, help, .. } = self;
+        let mut text = format!("# HELP {name} {help}\n# TYPE {name} {}\n", self.shape.name());
+        for (values, value) in series {
+            let labels = self.labels.iter().zip(values).map(|(label, value)| {
+                let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+                format!("{label}=\"{value}\"")
+            });
+            let labels = labels.collect::<Vec<_>>().join(",");
+            // Writing to a text never fails.
+            _ = writeln!(text, "{name}{{{labels}}} {value}");
+        }
+        text
+    }
+
     fn key<const N: usize>(&self, values: [&str; N]) -> Key {
         debug_assert_eq!(self.labels.len(), N, "{} has the labels {:?}", self.name, self.labels);
         let labels = self.labels.iter().zip(values);
@@ -129,5 +149,29 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.decrement(1.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_that_come_and_go_are_text() {
+        let metric = Instrument {
+            name: "almanac_x",
+            shape: Shape::Gauge,
+            of: Of::Every,
+            labels: &["workspace", "rule"],
+            help: "Of x.",
+        };
+        let head = "# HELP almanac_x Of x.\n# TYPE almanac_x gauge\n";
+        assert_eq!(metric.text::<2>(std::iter::empty()), head);
+        let series = [(["credit/prod", "few"], 1.0), (["a\"b\\c\nd", ""], 0.5)];
+        let wanted = format!(
+            "{head}almanac_x{{workspace=\"credit/prod\",rule=\"few\"}} 1\n\
+             almanac_x{{workspace=\"a\\\"b\\\\c\\nd\",rule=\"\"}} 0.5\n"
+        );
+        assert_eq!(metric.text(series.into_iter()), wanted);
     }
 }

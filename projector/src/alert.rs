@@ -2,14 +2,14 @@
 //! the alert that those who follow the workspace see, and what is to be posted to webhooks ([`crate::deliver`]), are one transaction, under the condition
 //! that nobody else has judged the day. So a crossing is recorded once, whatever ends or begins again, and what was decided stays when figures change later.
 
-use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use catalog::{
-    Alert, AlertRule, Alerts, Catalog, ColumnOf, CrossedRule, DriftOf, Judged, Watched, alert_item,
+    Alert, AlertRule, Alerts, Catalog, ColumnOf, CountOf, CrossedRule, DriftOf, Judged, Watched, alert_item,
     judged_rules,
 };
 use event::{Day, Error, Id, Kind, Result, Timestamp, Window, fields::FEATURE_PREFIX};
-use fold::alert::{Reading, Standing, State, Verdict, replay};
+use fold::alert::{Standing, State, Verdict, replay};
 use log::{
     active,
     evaluated::{self, At},
@@ -19,8 +19,9 @@ use log::{
     segment_item::CLOSED_AFTER_SECONDS,
 };
 use table::{Condition, Key, Table, Write, unless_overtaken};
+use tokio::time::{MissedTickBehavior, interval};
 
-use crate::{WorkspaceDay, deliver, lag, shared::Shared};
+use crate::{WorkspaceDay, deliver, lag, lock::lock, shared::Shared};
 
 /// How often the rules of all workspaces are judged.
 const JUDGE_EVERY: Duration = Duration::from_secs(60);
@@ -45,23 +46,34 @@ pub struct Outcome {
 }
 
 /// Judges all days of the rules of a workspace that are due by `now`, and forgets where rules stood that were deleted. A workspace in which
-/// nothing is due takes two reads.
+/// nothing is due takes two reads, and a few more of each rule that may fire while its day goes on.
 ///
 /// # Errors
 /// Those of the table, and `Corrupt`.
 pub async fn judge(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Timestamp) -> Result<Outcome> {
+    Ok(judge_and_name(table, catalog, workspace, now).await?.0)
+}
+
+/// The same, with the names of the rules that fire.
+async fn judge_and_name(
+    table: &dyn Table,
+    catalog: &Catalog,
+    workspace: &Id,
+    now: Timestamp,
+) -> Result<(Outcome, Vec<String>)> {
     // In this order: where a rule stands that is not among the rules, that one was deleted.
     let judged = judged_rules(table, workspace).await?;
     let alerts = catalog.alerts(workspace).await?;
     if alerts.rules.iter().any(|rule| matches!(rule.watched, Watched::Lag(_))) {
         lag::note(table, workspace, now.plus_seconds(-CLOSED_AFTER_SECONDS)).await?;
     }
-    let mut outcome = Outcome::default();
+    let (mut outcome, mut firing) = (Outcome::default(), Vec::new());
     for rule in &alerts.rules {
         let judge = Judge { table, catalog, workspace, alerts: &alerts, rule, now };
         let state = judge.days(judged.get(rule.name()).copied(), &mut outcome).await?;
-        outcome.firing += u64::from(state == State::Firing);
+        firing.extend((state == State::Firing).then(|| rule.name().to_owned()));
     }
+    outcome.firing = firing.len() as u64;
     for (name, judged) in &judged {
         if alerts.rules.iter().all(|rule| rule.name() != name) {
             let own = Condition::unchanged(judged.ver);
@@ -69,29 +81,41 @@ pub async fn judge(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Ti
             unless_overtaken(table.delete(&key, own).await)?;
         }
     }
-    Ok(outcome)
+    Ok((outcome, firing))
 }
 
 impl Shared {
     /// Judges the rules of all workspaces that have some; what cannot be judged is a dead letter of the workspace.
     async fn judge_all(&self) -> Result<()> {
-        let mut firing = 0;
+        let mut firing = Vec::new();
         for workspace in self.catalog.watched_workspaces().await? {
-            let judging = judge(&*self.table, &self.catalog, &workspace, self.now());
-            let outcome = self.noted(&workspace, OfWorkspace::Alerts, judging).await?;
-            firing += outcome.unwrap_or_default().firing;
+            let judging = self.judge_one(&workspace);
+            firing.extend(self.noted(&workspace, OfWorkspace::Alerts, judging).await?.unwrap_or_default());
         }
-        self.stats.firing.store(firing, Ordering::Relaxed);
+        *lock(&self.stats.firing) = firing;
         Ok(())
+    }
+
+    /// Judges the rules of a workspace; returns those that fire.
+    async fn judge_one(&self, workspace: &Id) -> Result<Vec<FiringRule>> {
+        let (_, firing) = judge_and_name(&*self.table, &self.catalog, workspace, self.now()).await?;
+        if firing.is_empty() {
+            return Ok(Vec::new());
+        }
+        let path = self.catalog.workspace(&workspace.to_string()).await?.path;
+        Ok(firing.into_iter().map(|rule| FiringRule { workspace: path.clone(), rule }).collect())
     }
 }
 
 /// Judges forever, in the one worker that sweeps now and then.
 pub(crate) async fn run(shared: &Shared) -> Result<()> {
+    // From the beginning of one round to that of the next, however long a round takes.
+    let mut look = interval(JUDGE_EVERY);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tokio::time::sleep(JUDGE_EVERY).await;
+        look.tick().await;
         if !shared.has_sweep_lease() {
-            shared.stats.firing.store(0, Ordering::Relaxed);
+            lock(&shared.stats.firing).clear();
             continue;
         }
         match shared.judge_all().await {
@@ -101,6 +125,24 @@ pub(crate) async fn run(shared: &Shared) -> Result<()> {
             judged => judged?,
         }
     }
+}
+
+/// Why a day is judged now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ripe {
+    /// It is due.
+    Due,
+    /// It goes on, and is judged when the threshold is passed: that stays so.
+    IfBreached,
+}
+
+/// An alert rule that fires.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FiringRule {
+    /// The path of its workspace.
+    pub workspace: String,
+    /// Its name.
+    pub rule: String,
 }
 
 /// A rule that is judged.
@@ -126,11 +168,9 @@ impl Judge<'_> {
         let closed = self.now.plus_seconds(-CLOSED_AFTER_SECONDS);
         for ver in (ver..).take(DAYS_AT_ONCE) {
             let Some(day) = next else { break };
-            if !self.is_ripe(day, closed).await? {
-                break;
-            }
-            let Some(cut) = self.projected(day).await? else { break };
-            let Some((after, has_crossed)) = self.day(day, standing, ver, cut).await? else { break };
+            let Some(ripe) = self.ripe(day, closed) else { break };
+            let Some(cut) = self.projected(day, ripe).await? else { break };
+            let Some((after, has_crossed)) = self.day(day, standing, (ver, ripe), cut).await? else { break };
             standing = after;
             outcome.days += 1;
             outcome.crossings += u64::from(has_crossed);
@@ -139,16 +179,12 @@ impl Judge<'_> {
         Ok(standing.state)
     }
 
-    /// Whether a day is judged now: it is due, or what the rule says of it does not change any more. The greatest lag of a day only
-    /// grows, so where it is above the threshold people are told at once.
-    async fn is_ripe(&self, day: Day, closed: Timestamp) -> Result<bool> {
-        let rule = self.rule;
-        if rule.due(day) <= closed || !matches!(rule.watched, Watched::Lag(_)) || day.start() > closed {
-            return Ok(rule.due(day) <= closed);
+    /// Whether a day can be judged now: it is due, or it has begun and what is above the threshold stays there.
+    fn ripe(&self, day: Day, closed: Timestamp) -> Option<Ripe> {
+        match self.rule.due(day) <= closed {
+            true => Some(Ripe::Due),
+            false => (self.rule.only_rises() && day.start() <= closed).then_some(Ripe::IfBreached),
         }
-        let days = self.catalog.readings(self.workspace, rule, Window::of(day)).await?;
-        let judge = |(_, reading): &(Day, Reading)| rule.rule.judge(rule.rule.measured(reading, &[]));
-        Ok(days.iter().any(|day| judge(day) == Verdict::Breached))
     }
 
     /// When a day is judged: now, and microseconds later for each later day, so that alerts have an order.
@@ -165,12 +201,13 @@ impl Judge<'_> {
         window.days().find(|day| rule.due(*day) > rule.created_at).unwrap_or(rule.created_at.day())
     }
 
-    /// Judges a day; where the rule stands then, and whether it crossed. `None`, when somebody else has judged it.
+    /// Judges a day; where the rule stands then, and whether it crossed. `None`, when somebody else has judged it, or when it goes on
+    /// and nothing is decided yet.
     async fn day(
         &self,
         day: Day,
         standing: Standing,
-        ver: i64,
+        (ver, ripe): (i64, Ripe),
         cut: Applied,
     ) -> Result<Option<(Standing, bool)>> {
         let (rule, workspace) = (self.rule, self.workspace);
@@ -179,6 +216,9 @@ impl Judge<'_> {
         let days = self.catalog.readings(workspace, rule, Window::new(first, day)?).await?;
         let judged = replay(&rule.rule, standing, &days, days.len().saturating_sub(1)).pop();
         let judged = judged.ok_or_else(|| Error::invalid(format!("{day} cannot be judged")))?;
+        if ripe == Ripe::IfBreached && rule.rule.judge(judged.measured) != Verdict::Breached {
+            return Ok(None);
+        }
         let after = Judged { ver: ver + 1, created_at: rule.created_at, day, standing: judged.standing };
         let mut writes = vec![Write::Put(after.to_item(workspace, rule.name()), Condition::unchanged(ver))];
         let crossed = CrossedRule::of(rule, &judged, cut, self.at(day));
@@ -201,8 +241,8 @@ impl Judge<'_> {
     }
 
     /// Up to where what the rule reads of a day is projected; `None`, when something is not that was appended by the instant at
-    /// which the day is due, unless that is long ago.
-    async fn projected(&self, day: Day) -> Result<Option<Applied>> {
+    /// which the day is due, unless that is long ago. A day that goes on is judged by what is projected.
+    async fn projected(&self, day: Day, ripe: Ripe) -> Result<Option<Applied>> {
         let version = active::load(self.table, self.workspace).await?.version;
         let (kinds, applied): (&[Kind], _) = match &self.rule.watched {
             Watched::Figure(_) => {
@@ -210,7 +250,7 @@ impl Judge<'_> {
                 let applied = evaluated::head(self.table, at).await?.applied;
                 (&[Kind::Predictions, Kind::Outcomes], applied)
             }
-            Watched::Count(kind) => {
+            Watched::Count(CountOf { kind, .. }) => {
                 let key = log::key::rollup(self.workspace, version, day);
                 (std::slice::from_ref(kind), self.applied_of(&key).await?)
             }
@@ -221,11 +261,15 @@ impl Judge<'_> {
                 };
                 (&[Kind::Predictions], self.applied_of(&key).await?)
             }
+            Watched::Missing(kind, _) if self.rule.scope != catalog::AlertScope::Workspace => {
+                let key = log::key::rollup(self.workspace, version, day);
+                (std::slice::from_ref(kind), self.applied_of(&key).await?)
+            }
             // They read the log, and what was noted.
             Watched::Missing(..) | Watched::Lag(_) => return Ok(Some(Applied::new())),
         };
         let due = self.rule.due(day);
-        if self.now < due.plus_seconds(PATIENCE_SECONDS) {
+        if ripe == Ripe::Due && self.now < due.plus_seconds(PATIENCE_SECONDS) {
             for kind in kinds {
                 for head in scan::heads_of_kind(self.table, self.workspace, day, *kind).await? {
                     let covered = applied.get(&head.log.name()).copied().unwrap_or(0);

@@ -240,9 +240,9 @@ impl Round<'_> {
         };
         let body = match &delivery.of {
             Delivered::Crossing { .. } => {
-                CrossedRule::from_item(&item).map(|crossed| webhook.format.body(workspace, path, &crossed))
+                CrossedRule::from_item(&item).map(|crossed| webhook.body(workspace, path, &crossed))
             }
-            Delivered::Digest => ToldDigest::from_item(&item).map(|told| told.body),
+            Delivered::Digest { .. } => ToldDigest::from_item(&item).map(|told| told.body),
         };
         let body = match body {
             Ok(body) => body,

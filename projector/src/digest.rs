@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use catalog::{Catalog, DueDigest};
+use catalog::{Catalog, DueDigest, FollowersOf, MAX_DIGEST_PAGES, MAX_FOLLOWERS};
 use event::{Id, Result, Timestamp};
 use log::key::{self, Followed, OfWorkspace};
 use table::{Condition, Table, Write, unless_overtaken};
@@ -17,8 +17,8 @@ use crate::shared::Shared;
 /// How often it is looked what is due.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// The most followers of a workspace that a digest names.
-pub const MAX_FOLLOWERS: usize = 200;
+/// The most followers of a workspace that are known for its digests, which have that many places.
+const MAX_NAMED: usize = MAX_FOLLOWERS * MAX_DIGEST_PAGES;
 
 /// Who follows a workspace or its models.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +34,7 @@ struct Followers {
 impl Followers {
     /// Adds what a user follows. Users come one after the other.
     fn add(&mut self, user: &Id, followed: Followed) {
-        if self.named.len() < MAX_FOLLOWERS || self.named.contains_key(user) {
+        if self.named.len() < MAX_NAMED || self.named.contains_key(user) {
             self.named.entry(user.clone()).or_default().push(followed);
         } else if self.unnamed.as_ref() != Some(user) {
             self.unnamed = Some(user.clone());
@@ -85,7 +85,7 @@ async fn due_in(
     let mut due = Vec::new();
     for webhook in catalog.alerts(workspace).await?.webhooks {
         let Some(digest) = DueDigest::of(&webhook, now) else { continue };
-        if table.get(&key::digest(workspace, digest.day, &webhook.name)).await?.is_none() {
+        if table.get(&key::digest(workspace, digest.day, &webhook.name, 1)).await?.is_none() {
             due.push(digest);
         }
     }
@@ -125,18 +125,18 @@ async fn tell_some(
 ) -> Result<u64> {
     let more = followers.map_or(0, |followers| followers.more);
     let named = followers.into_iter().flat_map(|followers| followers.named.clone());
-    let named: Vec<(Id, Vec<Followed>)> = named.collect();
+    let named: Vec<FollowersOf> = named.collect();
     let mut told = 0;
     for digest in due {
         // What is gone is told nobody.
         let Some(week) = catalog.week_of(workspace, digest.day, now).await? else { return Ok(told) };
-        let said = digest.told(&week, &named, more, now);
-        let writes = vec![
-            Write::Put(said.to_item(workspace), Condition::Absent),
-            Write::Put(said.delivery().to_item(workspace), Condition::Absent),
-        ];
-        if unless_overtaken(table.transact(writes).await)?.is_some() {
-            tracing::info!(%workspace, webhook = said.webhook, day = %said.day, "a digest is told");
+        // All pages in one transaction: of what was told no page is missing.
+        let writes = digest.told(&week, &named, more, now).into_iter().flat_map(|page| {
+            [page.to_item(workspace), page.delivery().to_item(workspace)]
+                .map(|item| Write::Put(item, Condition::Absent))
+        });
+        if unless_overtaken(table.transact(writes.collect()).await)?.is_some() {
+            tracing::info!(%workspace, webhook = digest.webhook.name, day = %digest.day, "a digest is told");
             told += 1;
         }
     }
@@ -189,14 +189,14 @@ mod tests {
     fn so_many_followers_are_named_and_the_others_counted_once() {
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let followed = || Followed::Workspace(workspace.clone());
-        let mut users: Vec<Id> = (0..MAX_FOLLOWERS + 3).map(|_| Id::new(Timestamp::default())).collect();
+        let mut users: Vec<Id> = (0..MAX_NAMED + 3).map(|_| Id::new(Timestamp::default())).collect();
         users.sort();
         let mut followers = Followers::default();
         for user in &users {
             followers.add(user, followed());
             followers.add(user, followed());
         }
-        assert_eq!((followers.named.len(), followers.more), (MAX_FOLLOWERS, 3));
+        assert_eq!((followers.named.len(), followers.more), (MAX_NAMED, 3));
         assert!(followers.named.values().all(|follows| follows.len() == 2));
     }
 }

@@ -21,8 +21,8 @@ use table::Table;
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
-    WorkspaceDay, compact::Compactor, deliver::Courier, following::Following, lease::SWEEP, lock::lock,
-    meters::Meters, pending::Append, schedule::Schedule,
+    WorkspaceDay, alert::FiringRule, compact::Compactor, deliver::Courier, following::Following,
+    lease::SWEEP, lock::lock, meters::Meters, pending::Append, schedule::Schedule,
 };
 
 /// How a worker works.
@@ -113,7 +113,7 @@ pub(crate) struct Stats {
     pub(crate) dead_letters: AtomicU64,
     pub(crate) sweeps: AtomicU64,
     pub(crate) swept_behind: AtomicU64,
-    pub(crate) firing: AtomicU64,
+    pub(crate) firing: Mutex<Vec<FiringRule>>,
     pub(crate) pending: Mutex<BTreeMap<Id, u64>>,
     pub(crate) meters: Meters,
 }

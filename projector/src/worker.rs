@@ -21,8 +21,8 @@ use tokio::time::Instant;
 pub use crate::shared::Options;
 
 use crate::{
-    alert, coordinator::Coordinator, deliver, digest, erase, executor, heartbeat, lease::SWEEP, lock::lock,
-    shared::Shared, sweeper,
+    alert, alert::FiringRule, coordinator::Coordinator, deliver, digest, erase, executor, heartbeat,
+    lease::SWEEP, lock::lock, shared::Shared, sweeper,
 };
 
 /// What a worker has done, and what is still to be done, since it started.
@@ -72,8 +72,8 @@ pub struct Health {
     pub sweeps: u64,
     /// Segments that the last of them found behind.
     pub swept_behind: u64,
-    /// Alert rules that fire, as last judged. 0 for a worker without the lease of the sweep.
-    pub firing: u64,
+    /// Alert rules that fire, as last judged; none for a worker without the lease of the sweep.
+    pub firing: Vec<FiringRule>,
     /// Outcomes without a date that wait for their predictions, as last looked for. 0 for a worker without the lease of the sweep.
     pub pending: u64,
 }
@@ -130,7 +130,7 @@ impl Projector {
             heartbeat_age: lock(&shared.last_beat).map(|at| now - at),
             sweeps: figure(&stats.sweeps),
             swept_behind: figure(&stats.swept_behind),
-            firing: figure(&stats.firing),
+            firing: lock(&stats.firing).clone(),
             pending: if is_sweeper { lock(&stats.pending).values().sum() } else { 0 },
         }
     }

@@ -142,7 +142,8 @@ pub(crate) async fn prepared(
     request: &Request,
 ) -> Result<Prepared> {
     if request.cut.is_none() {
-        reading.warn_of_expired(reading.window);
+        // The days from which it is learned how truth comes are not in the answer anyway.
+        reading.warn_of_expired(if request.is_of_ages() { request.window } else { reading.window });
     }
     prepared_of_kept(reading, catalog, request).await
 }
@@ -155,7 +156,8 @@ pub(crate) async fn prepared_of_kept(
 ) -> Result<Prepared> {
     let all = catalog.definitions(&reading.workspace).await?;
     let known = all.known(|one| request.is_of_now() || one.appended_at <= reading.closed);
-    let span = request.zone.map(|zone| zone.span(request.window));
+    let zone = request.zone.or(request.is_of_ages().then_some(Zone::UTC));
+    let span = zone.map(|zone| zone.span(request.window));
     let by = survey(reading, request.breakdown.wanted(), span, MAX_VALUES).await?;
     let pair = head_to_head::pair(request);
     let grouping = Grouping {

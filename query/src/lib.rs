@@ -201,11 +201,12 @@ impl Query {
         let (turn, hold) = self.budget.enter().await?;
         let wanted = hold.wanted();
         let began = Instant::now();
-        let (frame, reading) = self.read(workspace, request, &hold).await?;
+        let (frame, reading, warning) = self.read(workspace, request, &hold).await?;
         let held = answer::Held { hold, wanted, turn: Some(turn) };
         let source = if reading.is_some() { Source::Events } else { Source::Stored };
         let answer = self.answer(request.what.name(), began, frame, (reading, request.as_of), held).await?;
-        Ok(Answer { source: request.what.is_judged().then_some(source), ..answer })
+        let warnings = answer.warnings.into_iter().chain(warning).collect();
+        Ok(Answer { source: request.what.is_judged().then_some(source), warnings, ..answer })
     }
 
     /// The answer of a frame, from which reading it is, and as of when it was asked for.
@@ -253,32 +254,25 @@ impl Query {
         workspace: &Id,
         request: &Request,
         hold: &Hold,
-    ) -> Result<(DataFrame, Option<Arc<Reading>>)> {
+    ) -> Result<(DataFrame, Option<Arc<Reading>>, Option<String>)> {
         self.check_release(workspace, request).await?;
         if !request.is_of_logs() {
-            return Ok((self.stored(workspace, request, hold).await?, None));
+            return Ok((self.stored(workspace, request, hold).await?, None, None));
         }
         if staged::is_of_stages(request)
-            && let Some(frame) = self.staged(workspace, request, hold).await?
+            && let Some((frame, warning)) = self.staged(workspace, request, hold).await?
         {
-            return Ok((frame, None));
+            return Ok((frame, None, warning));
         }
         if let Some(split) = request.split()
             && let Some(frame) =
                 evaluations::stored_split(&self.table, workspace, (request, &split), hold).await?
         {
-            return Ok((frame, None));
+            return Ok((frame, None, None));
         }
         let of_logs = |reading: Arc<Reading>| self.of_logs(reading, request).boxed();
         let (frame, reading) = self.out_of_logs(workspace, &Point::of(request), hold, of_logs).await?;
-        Ok((frame, Some(reading)))
-    }
-
-    /// What is stored of stages; `None`, when that is not all that the window needs.
-    async fn staged(&self, workspace: &Id, request: &Request, hold: &Hold) -> Result<Option<DataFrame>> {
-        let now = self.clock.now();
-        let kept = self.catalog.kept(workspace, request.window, now).await?;
-        staged::matured(&self.table, workspace, (request, &kept, self.closed_instant()), hold).await
+        Ok((frame, Some(reading), None))
     }
 
     /// What is stored of figures.

@@ -1,10 +1,13 @@
 //! How far the truth of each day has come: its evaluation as it stood when the day had some ages, and how many of its
 //! predictions will be judged in the end. An evaluation at an age is what `evaluations` as of that instant say.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use catalog::{Catalog, Definitions};
-use event::{Day, Error, Kind, Result, Timestamp, Window, fields::FieldType};
+use event::{Day, Error, Kind, Result, Timestamp, Window, fields::FieldType, time::DAY_MICROS};
 use fold::{
     Evaluation,
     evaluation::By,
@@ -25,6 +28,10 @@ use crate::{
 
 /// About how many bytes the figures of one release take, with what they are made of.
 pub(crate) const BYTES_OF_EVALUATION: u64 = 4_096;
+
+/// From how many days before a window it is learned how truth comes: a day is told by those that have reached the last age of
+/// [`AGES`], which is 30 days after their end.
+const LEARNED_FROM_DAYS: i64 = 31;
 
 /// In place of an age: by all that is known.
 pub(crate) const LATEST: &str = "latest";
@@ -80,6 +87,24 @@ pub(crate) fn mature_of(what: What, request: &Request, word: &str) -> Result<f64
     Ok(share)
 }
 
+impl Request {
+    /// Whether it asks how far the truth of days has come.
+    pub(crate) fn is_of_ages(&self) -> bool {
+        self.what == What::Maturity || self.mature.is_some()
+    }
+}
+
+/// The days that are read of a window: where it is asked how far truth has come, with those from which it is learned how it comes; of a
+/// cut, only those that it is of.
+pub(crate) fn with_learned(request: &Request, window: Window) -> Window {
+    if !request.is_of_ages() {
+        return window;
+    }
+    let first = window.from().start().plus_seconds(-LEARNED_FROM_DAYS * (DAY_MICROS / 1_000_000)).day();
+    let first = request.cut.as_ref().map_or(first, |cut| first.max(cut.window.from())).min(window.from());
+    Window::new(first, window.to()).unwrap_or(window)
+}
+
 /// A day's evaluation at an age.
 pub(crate) struct Staged {
     pub(crate) age: &'static str,
@@ -129,9 +154,11 @@ pub(crate) async fn matured(
 ) -> Result<DataFrame> {
     let prepared = prepared(reading, catalog, request).await?;
     let days = Days { reading, request, prepared: &prepared };
-    let staged = reading.window.days().map(async |day| Ok::<_, Error>((day, days.staged(day).await?)));
+    let staged = request.days_read().days().map(async |day| Ok::<_, Error>((day, days.staged(day).await?)));
     let staged: Vec<(Day, Vec<Staged>)> = stream::iter(staged).buffered(DAYS_AT_ONCE).try_collect().await?;
-    frame_of(rows_of(&staged, &prepared.grouping.by, request), request, &reading.hold).await
+    let (rows, warning) = rows_of(&staged, &prepared.grouping.by, request);
+    warning.into_iter().for_each(|warning| reading.warn(warning));
+    frame_of(rows, request, &reading.hold).await
 }
 
 /// How the days of an answer are evaluated.
@@ -200,11 +227,13 @@ impl Days<'_> {
 /// A row and the number of its stage.
 type StagedRow<'a> = (usize, EvaluationRow<'a>);
 
+/// The rows of the days that are asked for; those before them say how truth comes. With it a sentence on the days of which
+/// that is not known.
 pub(crate) fn rows_of<'a>(
     days: &'a [(Day, Vec<Staged>)],
     by: &[By],
     request: &Request,
-) -> Vec<EvaluationRow<'a>> {
+) -> (Vec<EvaluationRow<'a>>, Option<String>) {
     let mut found = BTreeMap::<(Day, String, Vec<String>), Vec<StagedRow<'a>>>::new();
     for (day, staged) in days {
         for (number, one) in staged.iter().enumerate() {
@@ -218,8 +247,16 @@ pub(crate) fn rows_of<'a>(
     let reached: BTreeMap<Day, usize> = days.iter().map(|(day, staged)| (*day, staged.len() - 1)).collect();
     let arrivals: Vec<Arrival> = found.iter().map(|((day, ..), rows)| arrival(rows, reached[day])).collect();
     let expected = expected(&arrivals, AGES.len());
-    let mut rows = Vec::new();
-    for (of_key, expected) in found.into_values().zip(expected) {
+    let (mut rows, mut untold) = (Vec::new(), BTreeSet::new());
+    for (((day, ..), of_key), (expected, arrival)) in
+        found.into_iter().zip(expected.into_iter().zip(&arrivals))
+    {
+        if !request.window.contains(day) {
+            continue;
+        }
+        if expected.is_none() && arrival.predictions > 0 {
+            untold.insert(day);
+        }
         rows.extend(of_key.into_iter().map(|(_, mut row)| {
             row.stage = row.stage.map(|stage| Stage { expected, ..stage });
             row
@@ -229,7 +266,19 @@ pub(crate) fn rows_of<'a>(
         let is_mature = |row: &EvaluationRow<'_>| completeness(row).is_some_and(|share| share >= mature);
         rows.retain(|row| row.stage.is_some_and(|stage| stage.age == LATEST) && is_mature(row));
     }
-    rows
+    (rows, untold_of(&untold, request.mature.is_some()))
+}
+
+/// That nobody knows how much of the truth of some days is to come.
+fn untold_of(days: &BTreeSet<Day>, are_left_out: bool) -> Option<String> {
+    let days = match (days.first()?, days.last()?) {
+        (first, last) if first == last => first.to_string(),
+        (first, last) => format!("{} days from {first} to {last}", days.len()),
+    };
+    let then = if are_left_out { "they are left out" } else { "expected_labelled is empty" };
+    Some(format!(
+        "how much of the truth of {days} is to come is not known, so {then}: it is learned from days with predictions that are 30 days old, up to {LEARNED_FROM_DAYS} days before the first day that is asked for"
+    ))
 }
 
 /// How the truth of a row's predictions arrived at the ages that its day has reached.

@@ -253,7 +253,7 @@ impl Request {
     pub(crate) fn days_read(&self) -> Window {
         let read = days_read((self.what, self.is_exact), (self.window, self.zone, self.reference));
         // What was read as a request is within the calendar.
-        read.unwrap_or(self.window)
+        maturity::with_learned(self, read.unwrap_or(self.window))
     }
 
     /// The split by whose rows it is answered where these are stored; `None`, when it asks for more.

@@ -17,9 +17,10 @@ use log::{
     staged::{self, Stage, StagedUntil, Stages},
 };
 use polars::prelude::DataFrame;
-use table::{Query, Table};
+use table::{Query as TableQuery, Table};
 
 use crate::{
+    Query,
     budget::Hold,
     evaluation_rows::{EvaluationRow, frame_of},
     evaluations,
@@ -31,9 +32,8 @@ use crate::{
 
 /// Whether a request asks for no more than what stages say.
 pub(crate) fn is_of_stages(request: &Request) -> bool {
-    let is_of_ages = request.what == What::Maturity || request.mature.is_some();
     let plain = Request { what: What::Evaluations, mature: None, ..request.clone() };
-    is_of_ages && !plain.is_of_logs() && !request.is_of_snapshot
+    request.is_of_ages() && !plain.is_of_logs() && !request.is_of_snapshot
 }
 
 /// The stages of a window: one query.
@@ -46,7 +46,7 @@ pub(crate) async fn stages_of(
     (from, to): (Day, Day),
     hold: &Hold,
 ) -> Result<Stages> {
-    let items = held_items(table, Query::table(key::stages_between(workspace, from, to)), hold).await?;
+    let items = held_items(table, TableQuery::table(key::stages_between(workspace, from, to)), hold).await?;
     staged::assemble(&items)
 }
 
@@ -59,17 +59,35 @@ pub(crate) fn evaluation_of(day: Day, age: Age, stage: &Stage) -> Result<Evaluat
     evaluation.map_err(|error| Error::corrupt(format!("{day}, as it stood at {}: {error}", age.name)))
 }
 
+/// What stages answer, and a sentence on what they do not tell.
+type Matured = (DataFrame, Option<String>);
+
+impl Query {
+    /// What is stored of stages; `None`, when that is not all that the window needs.
+    pub(crate) async fn staged(
+        &self,
+        workspace: &Id,
+        request: &Request,
+        hold: &Hold,
+    ) -> Result<Option<Matured>> {
+        let kept = self.catalog.kept(workspace, request.days_read(), self.clock.now()).await?;
+        matured(&self.table, workspace, (request, &kept, self.closed_instant()), hold).await
+    }
+}
+
 /// Maturity of a window, by the stages up to the instant `closed`; `None`, when a day that has its events lacks some.
-pub(crate) async fn matured(
+async fn matured(
     table: &Arc<dyn Table>,
     workspace: &Id,
     (request, kept, closed): (&Request, &Kept, Timestamp),
     hold: &Hold,
-) -> Result<Option<DataFrame>> {
+) -> Result<Option<Matured>> {
     let Some(until) = StagedUntil::load(&**table, workspace).await? else { return Ok(None) };
-    let mut stages = stages_of(table, workspace, (request.window.from(), request.window.to()), hold).await?;
+    let window = request.days_read();
+    let mut stages = stages_of(table, workspace, (window.from(), window.to()), hold).await?;
     // Read after the stages, so that no stage knows more.
-    let latest = evaluations::stored(table, workspace, (request, false), hold).await?;
+    let read = Request { window, ..request.clone() };
+    let latest = evaluations::stored(table, workspace, (&read, false), hold).await?;
     let mut days = Vec::with_capacity(latest.len());
     for (day, latest) in latest {
         let of_day = stages.remove(&day).unwrap_or_default();
@@ -86,7 +104,8 @@ pub(crate) async fn matured(
         staged.push(Staged::latest(Told::Stored(Arc::new(latest))));
         days.push((day, staged));
     }
-    frame_of(rows_of(&days, &[], request), request, hold).await.map(Some)
+    let (rows, warning) = rows_of(&days, &[], request);
+    Ok(Some((frame_of(rows, request, hold).await?, warning)))
 }
 
 /// A day at the ages up to that of its last stage. Where one is missing before that, nothing was known.

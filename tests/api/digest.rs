@@ -1,26 +1,30 @@
 //! Digests: what a user follows with the results of the last days, and the same told to webhooks once a day.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use catalog::{
-    AlertRuleBody, Attributes, Catalog, Delivered, DeliveryState, New, NewEntity, PrimaryMetric, Sight,
-    Webhook, WebhookFormat, WeekOf,
+    AlertRuleBody, Attributes, Catalog, Decision, Delivered, DeliveryState, MAX_FOLLOWERS, New, NewEntity,
+    PrimaryMetric, Sight, Webhook, WebhookFormat, WeekOf, decision_item,
 };
 use event::{Clock, Id, Kind, Result, Timestamp};
-use log::key::{self, Followed};
+use log::key::{self, EntityId, Followed};
 use projector::{
     alert::judge,
     deliver::{Posted, deliver},
-    digest::{MAX_FOLLOWERS, tell, tell_in},
+    digest::{tell, tell_in},
 };
 use serde_json::{Value, json};
-use table::{Call, Index, Layer, Table};
+use table::{Call, Condition, Index, Layer, Table};
 use tests::{
     courier::{Does, Receiver},
     crashing::Crashing,
+    engine::Engine,
     on_both_engines,
     register::register,
     scene::Scene,
@@ -33,6 +37,7 @@ on_both_engines!(
     all_users_with_what_they_follow_are_one_query_for_all_digests,
     a_digest_is_told_once_a_day_under_one_id,
     a_digest_is_told_once_whatever_dies,
+    what_was_decided_is_told,
 );
 
 /// Seven in the morning of the tenth: the days are those from the third to the ninth.
@@ -254,7 +259,79 @@ async fn a_digest_is_told_once_a_day_under_one_id(world: World) {
     let all: Vec<_> =
         deliveries.iter().map(|one| (one.of.clone(), one.webhook.as_str(), one.state, one.tries)).collect();
     let done = DeliveryState::Delivered;
-    assert_eq!(all, [(Delivered::Digest, "mail", done, 2), (Delivered::Digest, "chat", done, 1)]);
+    let of = Delivered::Digest { page: 1 };
+    assert_eq!(all, [(of.clone(), "mail", done, 2), (of, "chat", done, 1)]);
+}
+
+async fn what_was_decided_is_told(world: World) {
+    let scene = scene(world).await;
+    let decide = async |model: &str, challenger: &str, when: &str| {
+        let (model, challenger) = (model.to_owned(), challenger.to_owned());
+        let text = format!("{challenger} is better than v1");
+        let decision = Decision { at: at(when), model, challenger, environment: "production".into(), text };
+        let item = decision_item(&*scene.table, scene.id(), &decision).await.unwrap();
+        scene.table.put(item, Condition::Absent).await.unwrap();
+    };
+    decide("m", "v0", "2026-06-03T06:59:59Z").await;
+    decide("m", "v2", "2026-06-04T12:00:00Z").await;
+    decide("other", "v9", "2026-06-05T12:00:00Z").await;
+    let (catalog, now) = (&scene.world.catalog, at(SEVEN));
+    let ann = user(&scene, "ann").await;
+    let model = catalog.model_named(scene.id(), "m").await.unwrap();
+    catalog.follow(&ann, &Followed::Workspace(scene.id().clone()), now).await.unwrap();
+    catalog.follow(&ann, &Followed::Model(scene.id().clone(), model), now).await.unwrap();
+    let told = catalog.digest_of(&ann, &Sight::Everything, now).await.unwrap();
+    let decided = |week: &WeekOf| week.decided.iter().map(|one| one.challenger.clone()).collect::<Vec<_>>();
+    assert_eq!(told.iter().map(decided).collect::<Vec<_>>(), [vec!["v9", "v2"], vec!["v2"]]);
+    assert_eq!(told[1].decided[0].text, "v2 is better than v1");
+    assert_eq!(tell_in(&*scene.table, catalog, scene.id(), now).await.unwrap(), 1);
+    let receiver = Receiver::that(|_| Does::Takes);
+    deliver(&*scene.table, catalog, &receiver, &Clock::from_fn(move || now.plus_seconds(1))).await.unwrap();
+    let bodies = receiver.got().into_iter().filter(|parcel| parcel.id.contains(".digest."));
+    let bodies: Vec<Value> = bodies.map(|parcel| serde_json::from_str(&parcel.body).unwrap()).collect();
+    let texts: Vec<_> =
+        bodies[0]["data"]["decided"].as_array().unwrap().iter().map(|one| &one["text"]).collect();
+    assert_eq!(
+        (bodies.len(), texts),
+        (1, vec![&json!("v9 is better than v1"), &json!("v2 is better than v1")])
+    );
+}
+
+#[tokio::test]
+async fn followers_without_a_place_on_a_page_are_named_on_the_next() {
+    let scene = scene(World::on(Engine::Sqlite).await).await;
+    let (catalog, now) = (&scene.world.catalog, at(SEVEN));
+    let mut users = BTreeSet::new();
+    for number in 0..MAX_FOLLOWERS + 5 {
+        let user = user(&scene, &format!("user-{number}")).await;
+        catalog.follow(&user, &Followed::Workspace(scene.id().clone()), now).await.unwrap();
+        users.insert(EntityId::User(user).to_string());
+    }
+    assert_eq!(tell_in(&*scene.table, catalog, scene.id(), now).await.unwrap(), 1, "one digest");
+    assert_eq!(tell_in(&*scene.table, catalog, scene.id(), now).await.unwrap(), 0);
+    let receiver = Receiver::that(|_| Does::Takes);
+    deliver(&*scene.table, catalog, &receiver, &Clock::from_fn(move || now.plus_seconds(1))).await.unwrap();
+    let pages = receiver.got().into_iter().filter(|parcel| parcel.id.contains(".digest."));
+    let mut pages: Vec<_> = pages
+        .map(|page| (page.id, serde_json::from_str::<Value>(&page.body).unwrap()["data"].clone()))
+        .collect();
+    pages.sort_by_key(|(id, _)| id.len());
+    let id = format!("{}.digest.2026-06-09.mail", scene.id());
+    let ids: Vec<&str> = pages.iter().map(|(id, _)| id.as_str()).collect();
+    assert_eq!(ids, [id.as_str(), &format!("{id}/2")]);
+    let named = |page: &Value| -> Vec<String> {
+        let followers = page["followers"].as_array().unwrap().iter();
+        followers.map(|one| one["user"].as_str().unwrap().to_owned()).collect()
+    };
+    let (first, second) = (named(&pages[0].1), named(&pages[1].1));
+    assert_eq!((first.len(), second.len()), (MAX_FOLLOWERS, 5));
+    assert_eq!(first.into_iter().chain(second).collect::<BTreeSet<_>>(), users, "each of them once");
+    let more: Vec<_> = pages.iter().map(|(_, page)| &page["more_followers"]).collect();
+    assert_eq!(more, [&json!(5), &json!(0)]);
+    let day = "2026-06-09".parse().unwrap();
+    let of: Vec<_> =
+        catalog.deliveries(scene.id(), day, day, 10).await.unwrap().into_iter().map(|one| one.of).collect();
+    assert_eq!(of, [Delivered::Digest { page: 2 }, Delivered::Digest { page: 1 }]);
 }
 
 async fn a_digest_is_told_once_whatever_dies(world: World) {

@@ -195,15 +195,15 @@ fn of_days(workspace: &event::Id) -> [(&'static str, Key); 4] {
     [
         ("Up to which days small segments were merged, by the age of days", key::compacted(workspace)),
         ("How far projections were behind", key::lags(workspace)),
-        ("What a digest said", key::digest(workspace, now().day(), "oncall")),
-        ("That it is to be posted", key::digest_delivery(workspace, now().day(), "oncall")),
+        ("What a digest said", key::digest(workspace, now().day(), "oncall", 1)),
+        ("That it is to be posted", key::digest_delivery(workspace, now().day(), "oncall", 1)),
     ]
 }
 
 /// A digest that was told.
 fn told() -> ToldDigest {
     let body = json!({ "type": "digest", "timestamp": now().to_string(), "data": {} }).to_string();
-    ToldDigest { day: now().day(), webhook: "oncall".into(), at: now(), body }
+    ToldDigest { day: now().day(), webhook: "oncall".into(), page: 1, at: now(), body }
 }
 
 /// A release beside the live one, with two predictions of both; and that projections were behind.

@@ -15,7 +15,7 @@ use event::Clock;
 use ingest::gate::Gate;
 use meter::{Shape, catalogue};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use projector::{Health, Projector};
+use projector::{Health, Projector, alert::FiringRule};
 use table::sqlite;
 
 pub(crate) mod logs;
@@ -26,6 +26,9 @@ mod sink;
 
 /// How often the records of histograms are added up, so that they do not pile up between reads of `/metrics`.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+
+/// The most rules that are named: those of at least 16 workspaces.
+const MAX_FIRING_SERIES: usize = 16 * catalog::MAX_ALERT_RULES;
 
 static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
 
@@ -74,8 +77,11 @@ impl Exposition {
     /// The metrics of this process, in the text format of Prometheus.
     pub(crate) fn text(&self) -> String {
         let handle = install();
+        let mut firing = String::new();
         if let Some(projector) = &self.projector {
-            of_projector(&projector.health());
+            let health = projector.health();
+            of_projector(&health);
+            firing = firing_rules(&health.firing);
         }
         if let Some(gate) = &self.gate {
             let load = gate.load();
@@ -92,8 +98,15 @@ impl Exposition {
         }
         logs::tell();
         process::tell();
-        handle.render()
+        handle.render() + &firing
     }
+}
+
+/// The rules that fire, each as a series of its own. The recorder would go on telling of a rule that fires no more, so the text is written
+/// here.
+fn firing_rules(firing: &[FiringRule]) -> String {
+    let series = firing.iter().take(MAX_FIRING_SERIES);
+    catalogue::PROJECTOR_FIRING_RULE.text(series.map(|one| ([&*one.workspace, &*one.rule], 1.0)))
 }
 
 fn of_projector(health: &Health) {
@@ -108,7 +121,7 @@ fn of_projector(health: &Health) {
         (catalogue::PROJECTOR_FEED_AGE, health.feed_age.as_secs_f64()),
         (catalogue::PROJECTOR_SWEEP_AGE, health.sweep_age.unwrap_or_default().as_secs_f64()),
         (catalogue::PROJECTOR_SWEPT_BEHIND, health.swept_behind as f64),
-        (catalogue::PROJECTOR_FIRING, health.firing as f64),
+        (catalogue::PROJECTOR_FIRING, health.firing.len() as f64),
         (catalogue::PROJECTOR_WAITING, health.pending as f64),
         (catalogue::PROJECTOR_DEAD_LETTERS, health.stopped as f64),
     ] {
@@ -122,5 +135,24 @@ fn of_projector(health: &Health) {
         (catalogue::PROJECTOR_RETRIES, health.retries),
     ] {
         counter.counter([]).absolute(value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_that_fire_are_named_as_many_as_there_is_room_for() {
+        let rule = |rule: usize| FiringRule { workspace: "credit/prod".into(), rule: format!("r{rule}") };
+        let text = firing_rules(&[rule(1), rule(2)]);
+        let series: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let of =
+            |rule: &str| format!(r#"almanac_alert_rule_firing{{workspace="credit/prod",rule="{rule}"}} 1"#);
+        assert_eq!(series, [of("r1"), of("r2")]);
+        // None of one that does not fire, though the metric is described.
+        assert_eq!(firing_rules(&[]).lines().count(), 2);
+        let many: Vec<_> = (0..MAX_FIRING_SERIES + 5).map(rule).collect();
+        assert_eq!(firing_rules(&many).lines().count(), 2 + 1_024);
     }
 }

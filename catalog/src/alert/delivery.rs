@@ -13,8 +13,8 @@ use table::{Item, Key, Query};
 use super::{CrossedRule, crossing::time};
 use crate::{Catalog, ToldDigest, digest};
 
-/// Version of the item. One of version 1 is of a crossing, and does not say so.
-const ITEM_VERSION: i64 = 2;
+/// Version of the item. One of version 1 is of a crossing, and does not say so; digests of version 2 have one page.
+const ITEM_VERSION: i64 = 3;
 
 /// What an item says that it is of.
 const CROSSING: &str = "crossing";
@@ -81,8 +81,11 @@ pub enum Delivered {
         /// When that rule was created.
         created_at: Timestamp,
     },
-    /// The digest that ends with the day.
-    Digest,
+    /// A page of the digest that ends with the day.
+    Digest {
+        /// Which, from 1.
+        page: u32,
+    },
 }
 
 impl Delivered {
@@ -93,7 +96,7 @@ impl Delivered {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Crossing { .. } => CROSSING,
-            Self::Digest => DIGEST,
+            Self::Digest { .. } => DIGEST,
         }
     }
 
@@ -101,7 +104,7 @@ impl Delivered {
     pub fn rule(&self) -> Option<&str> {
         match self {
             Self::Crossing { rule, .. } => Some(rule),
-            Self::Digest => None,
+            Self::Digest { .. } => None,
         }
     }
 }
@@ -138,7 +141,7 @@ impl Delivery {
 
     /// That of a digest to its webhook, which is due at once.
     pub(crate) fn of_digest(told: &ToldDigest) -> Self {
-        Self::new(Delivered::Digest, (told.day, &told.webhook), told.at)
+        Self::new(Delivered::Digest { page: told.page }, (told.day, &told.webhook), told.at)
     }
 
     fn new(of: Delivered, (day, webhook): (Day, &str), made_at: Timestamp) -> Self {
@@ -202,7 +205,7 @@ impl Delivery {
     pub fn id(&self) -> String {
         match &self.of {
             Delivered::Crossing { rule, created_at } => super::crossing::id(rule, self.day, *created_at),
-            Delivered::Digest => digest::id(&self.webhook, self.day),
+            Delivered::Digest { page } => digest::id(&self.webhook, self.day, *page),
         }
     }
 
@@ -210,7 +213,7 @@ impl Delivery {
     pub fn source_key(&self, workspace: &Id) -> Key {
         match &self.of {
             Delivered::Crossing { rule, created_at } => key::crossing(workspace, self.day, rule, *created_at),
-            Delivered::Digest => key::digest(workspace, self.day, &self.webhook),
+            Delivered::Digest { page } => key::digest(workspace, self.day, &self.webhook, *page),
         }
     }
 
@@ -219,7 +222,7 @@ impl Delivery {
             Delivered::Crossing { rule, created_at } => {
                 key::delivery(workspace, self.day, rule, *created_at, &self.webhook)
             }
-            Delivered::Digest => key::digest_delivery(workspace, self.day, &self.webhook),
+            Delivered::Digest { page } => key::digest_delivery(workspace, self.day, &self.webhook, *page),
         }
     }
 
@@ -228,7 +231,7 @@ impl Delivery {
     /// # Errors
     /// `Corrupt`.
     pub fn from_item(item: &Item) -> Result<Self> {
-        if item.int("v")? != 1 {
+        if !(1..ITEM_VERSION).contains(&item.int("v")?) {
             item.check_version(ITEM_VERSION)?;
         }
         let of = match item.optional_text("of") {
@@ -236,7 +239,10 @@ impl Delivery {
                 rule: item.text("rule")?.to_owned(),
                 created_at: time(item, "created_at")?,
             },
-            Some(DIGEST) => Delivered::Digest,
+            Some(DIGEST) => {
+                let page = if item.int("v")? < 3 { 1 } else { item.int("page")? };
+                Delivered::Digest { page: u32::try_from(page).map_err(|_| item.corrupt("`page` is none"))? }
+            }
             Some(_) => return Err(item.corrupt("`of` is nothing that is posted")),
         };
         let state = item.text("state")?;
@@ -270,7 +276,7 @@ impl Delivery {
             Delivered::Crossing { rule, created_at } => {
                 item.with("rule", rule.as_str()).with("created_at", created_at.micros())
             }
-            Delivered::Digest => item,
+            Delivered::Digest { page } => item.with("page", i64::from(*page)),
         };
         let item = match &self.why {
             Some(why) => item.with("why", why.as_str()),
@@ -354,17 +360,27 @@ mod tests {
             .with("GSI1PK", "deliveries")
             .with("GSI1SK", "1370131260000000");
         assert_eq!(Delivery::from_item(&stored).unwrap(), delivery());
-        let stored = stored.with("v", 2).with("of", "crossing");
+        let second = stored.clone().with("v", 2).with("of", "crossing");
+        assert_eq!(Delivery::from_item(&second).unwrap(), delivery());
+        let stored = stored.with("v", 3).with("of", "crossing");
         assert_eq!(delivery().to_item(&id()), stored);
         assert_eq!(Delivery::from_item(&stored).unwrap(), delivery());
         assert!(Delivery::from_item(&stored.clone().with("of", "odd")).is_err());
-        assert!(Delivery::from_item(&stored.clone().with("v", 3)).is_err());
-        let digest = Delivery { of: Delivered::Digest, ..delivery() };
+        assert!(Delivery::from_item(&stored.clone().with("v", 4)).is_err());
+        let digest = Delivery { of: Delivered::Digest { page: 1 }, ..delivery() };
         let item = digest.to_item(&id());
-        assert_eq!(item.key, key::digest_delivery(&id(), digest.day, "oncall"));
+        assert_eq!(item.key, key::digest_delivery(&id(), digest.day, "oncall", 1));
+        let mut before = item.clone().with("v", 2);
+        before.attributes.remove("page");
+        assert_eq!(Delivery::from_item(&before).unwrap(), digest);
+        let page = Delivery { of: Delivered::Digest { page: 2 }, ..delivery() };
+        let of_page = page.to_item(&id());
+        assert_eq!(of_page.key, key::digest_delivery(&id(), digest.day, "oncall", 2));
+        assert_eq!(page.source_key(&id()), key::digest(&id(), digest.day, "oncall", 2));
+        assert_eq!(Delivery::from_item(&of_page).unwrap(), page);
         assert_eq!((item.text("of").unwrap(), item.optional_text("rule")), ("digest", None));
         assert_eq!(Delivery::from_item(&item).unwrap(), digest);
-        assert_eq!(digest.source_key(&id()), key::digest(&id(), digest.day, "oncall"));
+        assert_eq!(digest.source_key(&id()), key::digest(&id(), digest.day, "oncall", 1));
         assert!(Delivery::from_item(&stored.with("state", "odd")).is_err());
         let settled = delivery().after(&Tried::Never("410 Gone".into()), at("2013-06-02T00:02:00Z"));
         let item = settled.to_item(&id());

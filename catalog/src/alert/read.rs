@@ -12,6 +12,7 @@ use fold::{
     alert::{JudgedDay, Reading, Standing, replay},
     drift::{NULL_RATE, Profile, Statistic},
     evaluation::{ReleaseEvaluation, Value},
+    rollup::{Part, TagCounts},
 };
 use futures::future::try_join_all;
 use log::{
@@ -19,11 +20,12 @@ use log::{
     evaluated::{self, At},
     expired,
     key::{self, Counted},
+    projection::Projected,
     scan,
 };
 use table::{Item, query_all};
 
-use super::{AlertRule, ColumnOf, DriftOf, FigureOf, Lags, MAX_REFERENCE_DAYS, Scope, Watched};
+use super::{AlertRule, ColumnOf, CountOf, DriftOf, FigureOf, Lags, MAX_REFERENCE_DAYS, Scope, Watched};
 use crate::{Catalog, counts::read_counts, profile_queries, profiles};
 
 /// The most days that a rule is tried on at once.
@@ -71,7 +73,12 @@ impl Catalog {
         let days: Vec<Day> = window.days().collect();
         let mut readings = Vec::with_capacity(days.len());
         match &rule.watched {
-            Watched::Count(kind) => return self.counted_days(workspace, rule, *kind, &days).await,
+            Watched::Count(CountOf { kind, tag: None }) => {
+                readings = self.counted_days(workspace, rule, *kind, &days).await?;
+            }
+            Watched::Count(CountOf { kind, tag: Some(tag) }) => {
+                readings = self.tagged_days(workspace, *kind, tag, &days).await?;
+            }
             Watched::Figure(figure) => {
                 let read = |version| self.figure_days(workspace, rule, (figure, version), &days);
                 readings = of_active(&*self.table, workspace, read).await?.1;
@@ -83,6 +90,13 @@ impl Catalog {
             }
             Watched::Column(of) => readings = self.column_days(workspace, rule, of, &days).await?,
             Watched::Drift(drift) => readings = self.drifted_days(workspace, rule, drift, &days).await?,
+            // When which segment came is known of the whole workspace; of a release, how much there is by now.
+            Watched::Missing(kind, _) if rule.scope != Scope::Workspace => {
+                let counted = self.counted_days(workspace, rule, *kind, &days).await?;
+                let is_missing = |count: f64| f64::from(u8::from(count == 0.0));
+                let missing = |of: Reading| Reading { value: of.value.map(is_missing), ..of };
+                readings = counted.into_iter().map(missing).collect();
+            }
             Watched::Missing(kind, by) => {
                 for some in days.chunks(DAYS_AT_ONCE) {
                     let of = some.iter().map(|day| self.missing_on(workspace, *kind, *day, *by));
@@ -94,16 +108,30 @@ impl Catalog {
     }
 
     /// The release that a rule is of on a day; `None`, where none is live, or the rule is of the whole workspace.
-    async fn release_on(&self, workspace: &Id, scope: &Scope, day: Day) -> Result<Option<String>> {
-        match scope {
+    async fn release_on(&self, workspace: &Id, rule: &AlertRule, day: Day) -> Result<Option<String>> {
+        match &rule.scope {
             Scope::Workspace => Ok(None),
             Scope::Release(release) => Ok(Some(release.clone())),
             Scope::Live { model, environment } => {
-                let end = Timestamp::from_micros(day.start().micros() + DAY_MICROS - 1);
+                let until = match rule.watched {
+                    Watched::Missing(_, by) => by * 1_000_000,
+                    _ => DAY_MICROS,
+                };
+                let end = Timestamp::from_micros(day.start().micros() + until - 1);
                 let live = self.live_at(workspace, environment, end.unwrap_or(day.start())).await?;
                 Ok(live.get(model).map(|live| live.release.clone()))
             }
         }
+    }
+
+    /// The same of some days.
+    async fn releases_on(&self, workspace: &Id, rule: &AlertRule, days: &[Day]) -> Result<Releases> {
+        let mut releases = BTreeMap::new();
+        for some in days.chunks(DAYS_AT_ONCE) {
+            let read = some.iter().map(|day| self.release_on(workspace, rule, *day));
+            releases.extend(some.iter().copied().zip(try_join_all(read).await?));
+        }
+        Ok(releases)
     }
 
     /// A figure on each day, of one version of the projections.
@@ -117,7 +145,7 @@ impl Catalog {
         let mut readings = Vec::with_capacity(days.len());
         for some in days.chunks(DAYS_AT_ONCE) {
             let of = some.iter().map(async |day| {
-                let Some(release) = self.release_on(workspace, &rule.scope, *day).await? else {
+                let Some(release) = self.release_on(workspace, rule, *day).await? else {
                     return Ok(Reading::default());
                 };
                 self.figure_on(At { workspace, version, day: *day }, &release, figure).await
@@ -153,13 +181,12 @@ impl Catalog {
         drift: &DriftOf,
         days: &[Day],
     ) -> Result<Vec<Reading>> {
-        let release = match &rule.scope {
-            Scope::Release(release) => Some(release.as_str()),
-            Scope::Workspace | Scope::Live { .. } => None,
-        };
+        let all: Vec<Day> = drift.reference.days().chain(days.iter().copied()).collect();
+        let releases = &self.releases_on(workspace, rule, &all).await?;
         let read = |version| async move {
             let read = async |window| {
-                profiles(&self.items_with(workspace, version, &drift.column, window).await?, release)
+                let items = self.items_with(workspace, version, &drift.column, window).await?;
+                profiles_on(items, rule, releases)
             };
             let reference = Profile::of(read(drift.reference).await?.values());
             let mut readings = Vec::with_capacity(days.len());
@@ -181,18 +208,12 @@ impl Catalog {
         of: &ColumnOf,
         days: &[Day],
     ) -> Result<Vec<Reading>> {
-        let mut releases = BTreeMap::new();
-        for some in days.chunks(DAYS_AT_ONCE) {
-            let read = some.iter().map(|day| self.release_on(workspace, &rule.scope, *day));
-            releases.extend(some.iter().copied().zip(try_join_all(read).await?));
-        }
-        let releases = &releases;
+        let releases = &self.releases_on(workspace, rule, days).await?;
         let read = |version| async move {
             let mut readings = BTreeMap::new();
             for some in days.chunks(MAX_REFERENCE_DAYS) {
                 let (Some(first), Some(last)) = (some.first(), some.last()) else { continue };
                 let window = Window::new(*first, *last)?;
-                let mut items = BTreeMap::<Day, Vec<Item>>::new();
                 let mut found = self.items_with(workspace, version, &of.column, window).await?;
                 if of.statistic == NULL_RATE && of.column.starts_with(FEATURE_PREFIX) {
                     // Of how many predictions the features are stands with the rollups.
@@ -201,18 +222,10 @@ impl Catalog {
                             .await?,
                     );
                 }
-                for item in found {
-                    items.entry(key::parse_projection(&item.key)?.0).or_default().push(item);
-                }
-                for (day, items) in items {
-                    let release = releases.get(&day).and_then(Option::as_deref);
-                    if release.is_some() || rule.scope == Scope::Workspace {
-                        let read = profiles(&items, release)?;
-                        let found = read.get(&day).and_then(|day| day.statistic(&of.column, of.statistic));
-                        readings.extend(
-                            found.map(|(value, n)| (day, Reading { value: Some(value), n: Some(n) })),
-                        );
-                    }
+                for (day, profile) in profiles_on(found, rule, releases)? {
+                    let found = profile.statistic(&of.column, of.statistic);
+                    readings
+                        .extend(found.map(|(value, n)| (day, Reading { value: Some(value), n: Some(n) })));
                 }
             }
             Ok(readings)
@@ -240,11 +253,11 @@ impl Catalog {
         rule: &AlertRule,
         kind: Kind,
         days: &[Day],
-    ) -> Result<Vec<(Day, Reading)>> {
+    ) -> Result<Vec<Reading>> {
         let (Some(first), Some(last)) = (days.first(), days.last()) else { return Ok(Vec::new()) };
         let mut of = Vec::with_capacity(days.len());
         for day in days {
-            let release = self.release_on(workspace, &rule.scope, *day).await?;
+            let release = self.release_on(workspace, rule, *day).await?;
             of.push(match &rule.scope {
                 Scope::Workspace => Some(Counted::Workspace),
                 Scope::Release(_) | Scope::Live { .. } => release.map(Counted::Release),
@@ -261,9 +274,37 @@ impl Catalog {
                 let kinds = month.and_then(|days| days.get(&day.to_string()));
                 kinds.and_then(|kinds| kinds.get(kind.name())).copied().unwrap_or(0)
             };
-            (*day, Reading { value: counted.map(|counted| count(counted) as f64), n: None })
+            Reading { value: counted.map(|counted| count(counted) as f64), n: None }
         };
         Ok(days.iter().zip(of).map(reading).collect())
+    }
+
+    /// How many events with a tag were counted on each day, by the rollups. Of a value that is not kept apart among many others nothing is known.
+    async fn tagged_days(
+        &self,
+        workspace: &Id,
+        kind: Kind,
+        (name, value): &(String, String),
+        days: &[Day],
+    ) -> Result<Vec<Reading>> {
+        let count = |version| async move {
+            let mut readings = Vec::with_capacity(days.len());
+            for some in days.chunks(DAYS_AT_ONCE) {
+                let of = some.iter().map(async |day| {
+                    let breakdown = key::Breakdown::of(key::By::Tag, name);
+                    let key = key::breakdown(workspace, version, *day, breakdown);
+                    let Some(item) = self.table.get(&key).await? else { return Ok(Some(0)) };
+                    let part = Part::from_state(key::By::Tag, &Projected::from_item(&item)?.state);
+                    let part = part.map_err(|error| item.corrupt(error))?;
+                    Ok::<_, Error>(with_value(&part, kind, (name, value)))
+                });
+                let counts = try_join_all(of).await?;
+                let reading = |count: Option<u64>| Reading { value: count.map(|n| n as f64), n: None };
+                readings.extend(counts.into_iter().map(reading));
+            }
+            Ok(readings)
+        };
+        Ok(of_active(&*self.table, workspace, count).await?.1)
     }
 
     /// 1 where no event of a day had come by a time of it, else 0; nothing of a day whose events are gone.
@@ -292,6 +333,37 @@ impl DriftOf {
             n: Some(one.n[1]),
         })
     }
+}
+
+/// The releases that a rule is of on some days.
+type Releases = BTreeMap<Day, Option<String>>;
+
+/// What the rollups of each day say of the columns of what a rule is of on that day.
+fn profiles_on(items: Vec<Item>, rule: &AlertRule, releases: &Releases) -> Result<BTreeMap<Day, Profile>> {
+    let mut by_day = BTreeMap::<Day, Vec<Item>>::new();
+    for item in items {
+        by_day.entry(key::parse_projection(&item.key)?.0).or_default().push(item);
+    }
+    let mut found = BTreeMap::new();
+    for (day, items) in by_day {
+        let release = releases.get(&day).and_then(Option::as_deref);
+        if release.is_some() || rule.scope == Scope::Workspace {
+            found.extend(profiles(&items, release)?);
+        }
+    }
+    Ok(found)
+}
+
+/// How many events of a kind have a tag; `None`, where that is not kept apart.
+fn with_value(part: &Part, kind: Kind, (name, value): (&str, &str)) -> Option<u64> {
+    let Part::Tag(part) = part else { return None };
+    let Some(values) = part.tags.get(name) else { return part.tags.others().is_none().then_some(0) };
+    let counts = match values.counts.get(value) {
+        Some(counts) => *counts,
+        None if values.counts.others().is_some() => return None,
+        None => TagCounts::default(),
+    };
+    Some(if kind == Kind::Metrics { counts.metrics } else { counts.predictions })
 }
 
 /// How good the predictions of a release with a tag were; `None`, where that is not stored of them.

@@ -173,7 +173,36 @@ fn the_item_of_version_7_stays_readable() {
         .with("webhook#mail", mail);
     let read = Stored::from_item(&stored).unwrap();
     assert_eq!(read.webhooks["mail"].time_zone.as_deref(), Some("Europe/Berlin"));
+    assert_eq!(read.to_item(&workspace).unwrap(), stored.with("v", ITEM_VERSION));
+}
+
+#[test]
+fn the_item_of_version_8_stays_readable() {
+    let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+    let chat = r#"{"name":"chat","url":"https://a.example/","format":"slack","template":"{rule}: {text}"}"#;
+    let rule = |text: &str| {
+        Value::M([("created_at".to_owned(), Value::from(1)), ("rule".to_owned(), Value::from(text))].into())
+    };
+    let far = r#"{"name":"far","drift":"score","reference":"2026-04-01..2026-04-30","model":"m","environment":"e","above":0.2}"#;
+    let late = r#"{"name":"late","missing":"predictions","by":"06:00","release":"v1"}"#;
+    let many = r#"{"name":"many","count":"predictions","tag":"shop=a","above":5.0}"#;
+    let stored = Item::new(key::alert_rules(&workspace))
+        .with("v", 8)
+        .with("GSI1PK", "alert-rules")
+        .with("GSI1SK", "w#2NBs0sLBnJxEcoDLgVnQdJkhEgV")
+        .with("rule#far", rule(far))
+        .with("rule#late", rule(late))
+        .with("rule#many", rule(many))
+        .with("webhook#chat", chat);
+    let read = Stored::from_item(&stored).unwrap();
+    assert_eq!(read.webhooks["chat"].template.as_deref(), Some("{rule}: {text}"));
+    assert!(matches!(read.rules["far"].scope, super::Scope::Live { .. }));
+    assert_eq!(read.rules["late"].scope, super::Scope::Release("v1".into()));
+    let tag = Some(("shop".to_owned(), "a".to_owned()));
+    let counted = super::CountOf { kind: event::Kind::Predictions, tag };
+    assert_eq!(read.rules["many"].watched, Watched::Count(counted));
     assert_eq!(read.to_item(&workspace).unwrap(), stored);
+    assert!(Stored::from_item(&stored.with("v", 9)).is_err());
 }
 
 #[test]
@@ -212,6 +241,22 @@ fn a_day_is_judged_when_it_is_over_and_its_outcomes_have_come() {
 }
 
 #[test]
+fn only_what_rises_while_a_day_goes_on_is_judged_before_its_end() {
+    let text = |text: &str| Some(text.to_owned());
+    let many = AlertRuleBody { count: text("predictions"), above: Some(5.0), ..body("many") };
+    let rises = |body: AlertRuleBody| AlertRule::of(body, Timestamp::default()).unwrap().only_rises();
+    assert!(rises(many.clone()));
+    assert!(rises(AlertRuleBody { tag: text("shop=a"), ..many.clone() }));
+    assert!(rises(AlertRuleBody { release: text("v1"), ..many.clone() }));
+    assert!(rises(AlertRuleBody { lag: text("outcomes"), above: Some(60.0), ..body("behind") }));
+    // Another release may be live in the evening.
+    assert!(!rises(AlertRuleBody { model: text("m"), environment: text("e"), ..many.clone() }));
+    assert!(!rises(AlertRuleBody { above: None, below: Some(5.0), ..many.clone() }));
+    assert!(!rises(AlertRuleBody { above: None, moved: Some(5.0), ..many }));
+    assert!(!rises(AlertRuleBody { below: None, clear: None, above: Some(0.5), ..full() }));
+}
+
+#[test]
 fn what_is_no_rule_is_refused_with_the_reason() {
     let count = || AlertRuleBody { count: Some("predictions".into()), below: Some(1.0), ..body("few") };
     let missing = || AlertRuleBody { missing: Some("predictions".into()), ..body("late") };
@@ -234,7 +279,7 @@ fn what_is_no_rule_is_refused_with_the_reason() {
         (AlertRuleBody { by: text("+1:00"), ..missing() }, "time of the day"),
         (AlertRuleBody { above: Some(1.0), ..missing() }, "no threshold"),
         (AlertRuleBody { clear: Some(1.0), ..missing() }, "no `clear`"),
-        (AlertRuleBody { release: text("v1"), ..missing() }, "whole workspace"),
+        (AlertRuleBody { release: text("v1"), missing: text("outcomes"), ..missing() }, "whole workspace"),
         (AlertRuleBody { model: None, ..full() }, "either a `release`"),
         (AlertRuleBody { release: text("v1"), ..full() }, "either a `release`"),
         (AlertRuleBody { model: None, environment: None, ..full() }, "a figure is of a release"),
@@ -273,6 +318,14 @@ fn what_drift_tags_and_maturity_are_not_is_refused_with_the_reason() {
         AlertRule::of(good, Timestamp::default()).unwrap();
     }
     let text = |text: &str| Some(text.to_owned());
+    let missing = |kind: &str| AlertRuleBody { missing: text(kind), ..body("late") };
+    for good in [
+        AlertRuleBody { tag: text("x=1"), ..count() },
+        AlertRuleBody { release: text("v1"), ..missing("predictions") },
+        AlertRuleBody { model: text("m"), environment: text("e"), ..far() },
+    ] {
+        AlertRule::of(good, Timestamp::default()).unwrap();
+    }
     let column = |column: &str, statistic: &str| AlertRuleBody {
         column: text(column),
         statistic: text(statistic),
@@ -302,13 +355,27 @@ fn what_drift_tags_and_maturity_are_not_is_refused_with_the_reason() {
         (AlertRuleBody { reference: text("2026-04"), ..far() }, "`reference`: "),
         (AlertRuleBody { reference: text("2026-04-02..2026-04-01"), ..far() }, "`reference`: "),
         (AlertRuleBody { reference: text("2026-04-01..2026-07-02"), ..far() }, "at most 92 days"),
-        (AlertRuleBody { model: text("m"), environment: text("e"), ..far() }, "of the same release"),
+        (
+            AlertRuleBody { drift: text("tag.x"), model: text("m"), environment: text("e"), ..far() },
+            "not counted by release",
+        ),
+        (AlertRuleBody { tag: text("x=1"), release: text("v1"), ..count() }, "not counted by release"),
+        (
+            AlertRuleBody { tag: text("x=1"), count: text("outcomes"), ..count() },
+            "predictions and metrics have",
+        ),
+        (AlertRuleBody { tag: text("x"), ..count() }, "NAME=VALUE"),
+        (AlertRuleBody { release: text("v1"), ..missing("outcomes") }, "outcomes name no release"),
+        (AlertRuleBody { release: text("v1"), delay: Some(1), ..missing("predictions") }, "has no `delay`"),
         (AlertRuleBody { drift: text("tag.x"), release: text("v1"), ..far() }, "not counted by release"),
         (AlertRuleBody { reference: text("2026-04-01"), ..full() }, "`reference` belongs to `drift`"),
         (AlertRuleBody { statistic: text("psi"), ..count() }, "`statistic` belongs to `column` and `drift`"),
         (AlertRuleBody { min_maturity: Some(0.5), ..far() }, "`min_maturity` belongs to `figure`"),
         (AlertRuleBody { min_maturity: Some(1.5), ..full() }, "share from 0 to 1"),
-        (AlertRuleBody { tag: text("x=1"), ..count() }, "`tag` belongs to `figure`"),
+        (
+            AlertRuleBody { tag: text("x=1"), ..missing("predictions") },
+            "`tag` belongs to `figure` and `count`",
+        ),
         (AlertRuleBody { tag: text("x="), ..full() }, "NAME=VALUE"),
         (AlertRuleBody { tag: Some(format!("x={}", "y".repeat(129))), ..full() }, "1 to 128 bytes"),
         (AlertRuleBody { tag: Some(format!("{}=y", "x".repeat(129))), ..full() }, "the name"),

@@ -20,7 +20,7 @@ pub enum Watched {
     /// A figure of the evaluations of a release.
     Figure(FigureOf),
     /// How many events of a kind there are of a day.
-    Count(Kind),
+    Count(CountOf),
     /// For how many seconds events of a kind waited on a day to be folded, at most.
     Lag(Kind),
     /// Whether there are events of a kind of a day, by so many seconds after it began.
@@ -40,6 +40,15 @@ pub struct FigureOf {
     pub tag: Option<(String, String)>,
     /// Which share of the predictions must be judged.
     pub min_maturity: f64,
+}
+
+/// How many events there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountOf {
+    /// Of this kind.
+    pub kind: Kind,
+    /// The tag that they have, with its value; of all, when `None`.
+    pub tag: Option<(String, String)>,
 }
 
 /// A statistic of a column of the predictions.
@@ -74,7 +83,7 @@ impl Watched {
         let watched = match (of_figure, count, missing, of_column, of_drift, lag) {
             (None, None, None, None, None, Some(name)) => Self::Lag(kind("lag", name)?),
             (Some(name), None, None, None, None, None) => Self::Figure(figure(name, body)?),
-            (None, Some(name), None, None, None, None) => Self::Count(kind("count", name)?),
+            (None, Some(name), None, None, None, None) => Self::Count(count_of(name, body)?),
             (None, None, Some(name), None, None, None) => {
                 let by = body.by.as_deref().unwrap_or("24:00");
                 Self::Missing(kind("missing", name)?, seconds_of(by)?)
@@ -87,7 +96,11 @@ impl Watched {
         };
         let belongs = [
             (body.by.is_some(), matches!(watched, Self::Missing(..)), "`by` belongs to `missing`"),
-            (body.tag.is_some(), matches!(watched, Self::Figure(_)), "`tag` belongs to `figure`"),
+            (
+                body.tag.is_some(),
+                matches!(watched, Self::Figure(_) | Self::Count(_)),
+                "`tag` belongs to `figure` and `count`",
+            ),
             (
                 body.min_maturity.is_some(),
                 matches!(watched, Self::Figure(_)),
@@ -114,7 +127,10 @@ impl Watched {
             Self::Figure(FigureOf { figure, tag: Some((name, value)), .. }) => {
                 format!("{} with {name}={value}", figure.name())
             }
-            Self::Count(kind) => format!("the number of {}", kind.name()),
+            Self::Count(CountOf { kind, tag: None }) => format!("the number of {}", kind.name()),
+            Self::Count(CountOf { kind, tag: Some((name, value)) }) => {
+                format!("the number of {} with {name}={value}", kind.name())
+            }
             Self::Missing(kind, _) => format!("no {}", kind.name()),
             Self::Lag(kind) => format!("the lag of {} in seconds", kind.name()),
             Self::Column(ColumnOf { column, statistic }) => format!("{statistic} of {column}"),
@@ -129,21 +145,34 @@ fn figure(name: &str, body: &AlertRuleBody) -> Result<FigureOf> {
     let figure = AnyFigure::named(name).ok_or_else(|| {
         Error::invalid(format!("`{name}` is no figure of evaluations, such as auc or custom.NAME"))
     })?;
-    let tag = body.tag.as_deref().map(|tag| {
-        let (name, value) = tag.split_once('=').unwrap_or((tag, ""));
-        check_name(name)?;
-        if !(1..=MAX_TEXT_BYTES).contains(&value.len()) {
-            return Err(Error::invalid(format!(
-                "`tag` is NAME=VALUE with a value of 1 to {MAX_TEXT_BYTES} bytes"
-            )));
-        }
-        Ok::<_, Error>((name.to_owned(), value.to_owned()))
-    });
     let min_maturity = body.min_maturity.unwrap_or(0.0);
     if !(0.0..=1.0).contains(&min_maturity) {
         return Err(Error::invalid("`min_maturity` is a share from 0 to 1"));
     }
-    Ok(FigureOf { figure, tag: tag.transpose()?, min_maturity })
+    Ok(FigureOf { figure, tag: tag_of(body)?, min_maturity })
+}
+
+/// The tag that a rule names, with its value.
+fn tag_of(body: &AlertRuleBody) -> Result<Option<(String, String)>> {
+    let Some(tag) = body.tag.as_deref() else { return Ok(None) };
+    let (name, value) = tag.split_once('=').unwrap_or((tag, ""));
+    check_name(name)?;
+    if !(1..=MAX_TEXT_BYTES).contains(&value.len()) {
+        return Err(Error::invalid(format!(
+            "`tag` is NAME=VALUE with a value of 1 to {MAX_TEXT_BYTES} bytes"
+        )));
+    }
+    Ok(Some((name.to_owned(), value.to_owned())))
+}
+
+fn count_of(name: &str, body: &AlertRuleBody) -> Result<CountOf> {
+    let (kind, tag) = (kind("count", name)?, tag_of(body)?);
+    match (kind, &tag) {
+        (Kind::Outcomes | Kind::Releases, Some(_)) => {
+            Err(Error::invalid("`tag`: predictions and metrics have tags, and are counted by them"))
+        }
+        _ => Ok(CountOf { kind, tag }),
+    }
 }
 
 /// What a column of predictions holds, which a field of a rule names.

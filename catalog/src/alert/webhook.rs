@@ -1,11 +1,10 @@
 //! Webhooks: where what crossed and digests are posted, and what the body says.
 
 use event::{Error, Id, Result, Zone, id::check_name};
-use fold::alert::Crossing;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{CrossedRule, watched::minutes_of};
+use super::{CrossedRule, template, watched::minutes_of};
 use crate::json;
 
 /// The most webhooks of a workspace.
@@ -40,32 +39,10 @@ impl WebhookFormat {
         }
     }
 
-    /// The body that tells of a crossing of a workspace, which has an id and a path.
-    pub fn body(self, workspace: &Id, path: &str, crossed: &CrossedRule) -> String {
-        let what = crossed.crossing.name();
-        match self {
-            Self::Json => {
-                let mut data = json::crossing(crossed);
-                data["workspace"] = workspace.to_string().into();
-                data["path"] = path.into();
-                json!({ "type": format!("alert.{what}"), "timestamp": crossed.at.to_string(), "data": data })
-                    .to_string()
-            }
-            Self::Slack => {
-                let sign = match crossed.crossing {
-                    Crossing::Fires => ":rotating_light:",
-                    Crossing::Resolves => ":white_check_mark:",
-                };
-                let told = format!("{sign} *{}* {what} in {path}: {}", crossed.rule, crossed.text);
-                Self::slack(&told)
-            }
-        }
-    }
-
     /// The body of a text for Slack.
     pub(crate) fn slack(told: &str) -> String {
         // What Slack takes for markup, as it wants it written.
-        json!({ "text": told.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;") }).to_string()
+        json!({ "text": told.chars().map(template::escaped).collect::<String>() }).to_string()
     }
 }
 
@@ -84,6 +61,9 @@ pub struct Webhook {
     /// How the body is written.
     #[serde(default)]
     pub format: WebhookFormat,
+    /// What it says of a crossing, in the format `slack`: a text with names of values in braces, such as `{rule} {what} in {path}: {text}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
     /// The secret by which deliveries are signed, by name. Without one they are not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
@@ -96,6 +76,24 @@ pub struct Webhook {
 }
 
 impl Webhook {
+    /// The body that tells of a crossing of a workspace, which has an id and a path.
+    pub fn body(&self, workspace: &Id, path: &str, crossed: &CrossedRule) -> String {
+        match self.format {
+            WebhookFormat::Json => {
+                let what = crossed.crossing.name();
+                let mut data = json::crossing(crossed);
+                data["workspace"] = workspace.to_string().into();
+                data["path"] = path.into();
+                json!({ "type": format!("alert.{what}"), "timestamp": crossed.at.to_string(), "data": data })
+                    .to_string()
+            }
+            WebhookFormat::Slack => {
+                let told = template::told(self.template.as_deref(), (workspace, path), crossed);
+                json!({ "text": told }).to_string()
+            }
+        }
+    }
+
     /// Checks it. Whether its secrets are there, the projector knows.
     ///
     /// # Errors
@@ -109,6 +107,12 @@ impl Webhook {
             }
             (None, Some(_)) => {}
             _ => return Err(wrong("say where it is by one of `url` and `url_from`".to_owned())),
+        }
+        if let Some(template) = &self.template {
+            template::check(template).map_err(|error| wrong(format!("`template` {error}")))?;
+            if self.format != WebhookFormat::Slack {
+                return Err(wrong("`template` belongs to `format = \"slack\"`".to_owned()));
+            }
         }
         if let Some(time) = self.digest.as_ref().filter(|_| self.digest_seconds().is_none()) {
             return Err(wrong(format!("`digest` is a time of the day from 00:00 to 23:59, not `{time}`")));
@@ -173,6 +177,7 @@ pub fn check_webhook_url(text: &str) -> Result<(), &'static str> {
 #[cfg(test)]
 mod tests {
     use event::{Day, Timestamp};
+    use fold::alert::Crossing;
 
     use super::*;
 
@@ -194,7 +199,8 @@ mod tests {
     #[test]
     fn a_body_tells_what_crossed_to_programs_and_to_people() {
         let id = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
-        let body = WebhookFormat::Json.body(&id, "credit/prod", &crossed());
+        let webhook = |format| Webhook { format, ..Webhook::default() };
+        let body = webhook(WebhookFormat::Json).body(&id, "credit/prod", &crossed());
         let body: serde_json::Value = serde_json::from_str(&body).unwrap();
         assert_eq!(
             (&body["type"], &body["timestamp"]),
@@ -210,8 +216,11 @@ mod tests {
                 &json!("a < b & c")
             )
         );
-        let told = WebhookFormat::Slack.body(&id, "credit/prod", &crossed());
+        let told = webhook(WebhookFormat::Slack).body(&id, "credit/prod", &crossed());
         assert_eq!(told, r#"{"text":":rotating_light: *few* fires in credit/prod: a &lt; b &amp; c"}"#);
+        let template = Some("<!here> \"{rule}\": {text}".to_owned());
+        let told = Webhook { template, ..webhook(WebhookFormat::Slack) }.body(&id, "credit/prod", &crossed());
+        assert_eq!(told, r#"{"text":"<!here> \"few\": a &lt; b &amp; c"}"#);
         for format in WebhookFormat::ALL {
             assert_eq!(serde_json::to_value(format).unwrap(), json!(format.name()));
         }
@@ -249,6 +258,14 @@ mod tests {
             (Webhook { digest: text("24:00"), ..good.clone() }, "from 00:00 to 23:59, not `24:00`"),
             (Webhook { digest: text("7:00"), ..good.clone() }, "from 00:00 to 23:59"),
             (Webhook { digest: text("07:60"), ..good.clone() }, "from 00:00 to 23:59"),
+            (
+                Webhook { template: text("{rule}"), ..good.clone() },
+                "`template` belongs to `format = \"slack\"`",
+            ),
+            (
+                Webhook { template: text("{rules}"), format: WebhookFormat::Slack, ..good.clone() },
+                "webhook `oncall`: `template` names {rules}, which is none of {rule}, ",
+            ),
             (Webhook { time_zone: text("UTC"), ..good.clone() }, "that of `digest`, which is missing"),
             (
                 Webhook { digest: text("07:00"), time_zone: text("Berlin"), ..good.clone() },

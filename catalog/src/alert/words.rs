@@ -7,11 +7,7 @@ use super::{AlertRule, Scope, Watched};
 impl AlertRule {
     /// What people are told of a day on which the rule crossed.
     pub fn says(&self, day: &JudgedDay, crossing: Crossing) -> String {
-        let of = match &self.scope {
-            Scope::Workspace => String::new(),
-            Scope::Release(release) => format!(" of {release}"),
-            Scope::Live { model, environment } => format!(" of {model} in {environment}"),
-        };
+        let of = self.of_what();
         let number = day.reading.value.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
         let what = match &self.watched {
             Watched::Figure(_)
@@ -21,9 +17,13 @@ impl AlertRule {
             | Watched::Lag(_) => self.watched.named(),
             Watched::Missing(kind, _) => {
                 let by = self.body.by.as_deref().unwrap_or("24:00");
+                let came = match self.scope {
+                    Scope::Workspace => format!("{} of {} had come by {by}", kind.name(), day.day),
+                    _ => format!("{}{of} had come on {} by {by}", kind.name(), day.day),
+                };
                 return match crossing {
-                    Crossing::Fires => format!("no {} of {} had come by {by}", kind.name(), day.day),
-                    Crossing::Resolves => format!("{} of {} had come by {by} again", kind.name(), day.day),
+                    Crossing::Fires => format!("no {came}"),
+                    Crossing::Resolves => format!("{came} again"),
                 };
             }
         };
@@ -37,6 +37,15 @@ impl AlertRule {
             }
         };
         format!("{what}{of} on {} is {number}{why}", day.day)
+    }
+
+    /// Of what it is, as people are told.
+    fn of_what(&self) -> String {
+        match &self.scope {
+            Scope::Workspace => String::new(),
+            Scope::Release(release) => format!(" of {release}"),
+            Scope::Live { model, environment } => format!(" of {model} in {environment}"),
+        }
     }
 }
 
@@ -81,6 +90,11 @@ mod tests {
         assert_eq!(
             says(late.clone(), 1.0, 1.0, Crossing::Fires),
             "no outcomes of 2026-06-03 had come by 06:00"
+        );
+        let of_v1 = AlertRuleBody { release: text("v1"), missing: text("predictions"), ..late.clone() };
+        assert_eq!(
+            says(of_v1, 1.0, 1.0, Crossing::Fires),
+            "no predictions of v1 had come on 2026-06-03 by 06:00"
         );
         assert_eq!(
             says(late, 0.0, 0.0, Crossing::Resolves),

@@ -6,8 +6,8 @@ use table::Item;
 
 use crate::{Delivery, Webhook, alert::time};
 
-/// Version of the item.
-const ITEM_VERSION: i64 = 1;
+/// Version of the item. Version 1 has one page.
+const ITEM_VERSION: i64 = 2;
 
 /// For how long what a digest said is kept, in seconds. Its delivery is given up long before.
 pub const DIGEST_SECONDS: i64 = 400 * 24 * 60 * 60;
@@ -24,13 +24,15 @@ pub struct DueDigest {
     pub day: Day,
 }
 
-/// A digest that was told.
+/// A page of a digest that was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToldDigest {
     /// The last day that it tells of.
     pub day: Day,
     /// The webhook, by name.
     pub webhook: String,
+    /// Which page it is, from 1.
+    pub page: u32,
     /// When it was made.
     pub at: Timestamp,
     /// The body that is posted.
@@ -52,7 +54,7 @@ impl DueDigest {
 impl ToldDigest {
     /// What tells it from all else that is posted of the workspace.
     pub fn id(&self) -> String {
-        id(&self.webhook, self.day)
+        id(&self.webhook, self.day, self.page)
     }
 
     /// Its delivery, which is due at once.
@@ -65,8 +67,15 @@ impl ToldDigest {
     /// # Errors
     /// `Corrupt`.
     pub fn from_item(item: &Item) -> Result<Self> {
-        item.check_version(ITEM_VERSION)?;
+        let page = match item.int("v")? {
+            1 => 1,
+            _ => {
+                item.check_version(ITEM_VERSION)?;
+                u32::try_from(item.int("page")?).map_err(|_| item.corrupt("`page` is none"))?
+            }
+        };
         Ok(Self {
+            page,
             day: item.text("day")?.parse().map_err(|_| item.corrupt("`day` is none"))?,
             webhook: item.text("webhook")?.to_owned(),
             at: time(item, "at")?,
@@ -77,19 +86,24 @@ impl ToldDigest {
     /// Its item.
     pub fn to_item(&self, workspace: &Id) -> Item {
         let expires_at = self.at.plus_seconds(DIGEST_SECONDS).micros().div_euclid(1_000_000);
-        Item::new(key::digest(workspace, self.day, &self.webhook))
+        Item::new(key::digest(workspace, self.day, &self.webhook, self.page))
             .with("v", ITEM_VERSION)
             .with("day", self.day.to_string())
             .with("webhook", self.webhook.as_str())
+            .with("page", i64::from(self.page))
             .with("at", self.at.micros())
             .with("body", self.body.as_str())
             .with("expires_at", expires_at)
     }
 }
 
-/// What tells the digest of a webhook that ends with a day from all else that is posted of the workspace.
-pub(crate) fn id(webhook: &str, day: Day) -> String {
-    format!("digest.{day}.{webhook}")
+/// What tells a page of the digest of a webhook that ends with a day from all else that is posted of the workspace. No webhook has a name with
+/// a slash.
+pub(crate) fn id(webhook: &str, day: Day, page: u32) -> String {
+    match page {
+        1 => format!("digest.{day}.{webhook}"),
+        page => format!("digest.{day}.{webhook}/{page}"),
+    }
 }
 
 #[cfg(test)]
@@ -102,24 +116,32 @@ mod tests {
 
     /// What a program stored, a later one must read.
     #[test]
-    fn the_item_of_version_1_stays_readable() {
+    fn the_items_of_all_versions_stay_readable() {
         let id = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let told = ToldDigest {
             day: "2013-06-01".parse().unwrap(),
             webhook: "mail".into(),
+            page: 1,
             at: at("2013-06-02T07:00:30Z"),
             body: "{}".into(),
         };
-        let stored = Item::new(key::digest(&id, told.day, "mail"))
+        let stored = Item::new(key::digest(&id, told.day, "mail", 1))
             .with("v", 1)
             .with("day", "2013-06-01")
             .with("webhook", "mail")
             .with("at", 1_370_156_430_000_000)
             .with("body", "{}")
             .with("expires_at", 1_404_716_430);
+        assert_eq!(ToldDigest::from_item(&stored).unwrap(), told);
+        let stored = stored.with("v", 2).with("page", 1);
         assert_eq!(told.to_item(&id), stored);
         assert_eq!(ToldDigest::from_item(&stored).unwrap(), told);
-        assert!(ToldDigest::from_item(&stored.with("v", 2)).is_err());
+        let second = ToldDigest { page: 2, ..told.clone() };
+        let item = second.to_item(&id);
+        assert_eq!(item.key, key::digest(&id, told.day, "mail", 2));
+        assert_eq!(ToldDigest::from_item(&item).unwrap(), second);
+        assert_eq!(second.id(), "digest.2013-06-01.mail/2");
+        assert!(ToldDigest::from_item(&stored.with("v", 3)).is_err());
         assert_eq!(told.id(), "digest.2013-06-01.mail");
     }
 

@@ -6,7 +6,7 @@ use event::{Id, Kind, Timestamp};
 use log::key::{EntityId, Followed};
 use serde_json::{Value, json};
 
-use super::{DueDigest, FiredAlert, LiveRelease, ToldDigest, WeekOf, WeekValue};
+use super::{DecidedComparison, DueDigest, FiredAlert, LiveRelease, ToldDigest, WeekOf, WeekValue};
 use crate::{Webhook, WebhookFormat};
 
 /// A digest as JSON.
@@ -32,6 +32,18 @@ pub fn digest_json(week: &WeekOf) -> Value {
         "more_live": week.more_live,
         "alerts": week.alerts.iter().map(alert_json).collect::<Vec<_>>(),
         "more_alerts": week.more_alerts,
+        "decided": week.decided.iter().map(decided_json).collect::<Vec<_>>(),
+        "more_decided": week.more_decided,
+    })
+}
+
+fn decided_json(one: &DecidedComparison) -> Value {
+    json!({
+        "at": one.at.to_string(),
+        "model": one.model,
+        "challenger": one.challenger,
+        "environment": one.environment,
+        "text": one.text,
     })
 }
 
@@ -64,31 +76,68 @@ fn alert_json(alert: &FiredAlert) -> Value {
     })
 }
 
+/// The most users who are named on a page of a digest, and the most that they follow together, but for one who follows more.
+pub const MAX_FOLLOWERS: usize = 200;
+const MAX_FOLLOWED: usize = 1_000;
+
+/// The most pages of a digest.
+pub const MAX_DIGEST_PAGES: usize = 20;
+
+/// A user, and what it follows in a workspace.
+pub type FollowersOf = (Id, Vec<Followed>);
+
+/// The followers of each page: at least one page, and how many have no place on any.
+fn pages(followers: &[FollowersOf]) -> (Vec<&[FollowersOf]>, usize) {
+    let (mut pages, mut rest) = (Vec::new(), followers);
+    while pages.len() < MAX_DIGEST_PAGES && (pages.is_empty() || !rest.is_empty()) {
+        let mut follows = 0;
+        let fits = |(_, of): &&FollowersOf| {
+            follows += of.len();
+            follows <= MAX_FOLLOWED
+        };
+        let count = rest.iter().take(MAX_FOLLOWERS).take_while(fits).count();
+        let (page, after) = rest.split_at(count.max(1).min(rest.len()));
+        pages.push(page);
+        rest = after;
+    }
+    (pages, rest.len())
+}
+
 impl DueDigest {
-    /// The digest with what it tells, for the followers of the workspace and of its models, of which `more` are not named.
+    /// The pages of the digest, each with all that it tells and some of the followers of the workspace and of its models, of whom
+    /// `more` are not known. For people it is one page.
     pub fn told(
         &self,
         week: &WeekOf,
-        followers: &[(Id, Vec<Followed>)],
+        followers: &[FollowersOf],
         more: usize,
         at: Timestamp,
-    ) -> ToldDigest {
+    ) -> Vec<ToldDigest> {
         let Webhook { name, format, .. } = &self.webhook;
-        let mut told = ToldDigest { day: self.day, webhook: name.clone(), at, body: String::new() };
-        told.body = match format {
-            WebhookFormat::Json => {
-                let mut data = digest_json(week);
-                data["id"] = told.id().into();
-                let follower = |(user, follows): &(Id, Vec<Followed>)| {
-                    let follows: Vec<String> = follows.iter().map(Followed::to_string).collect();
-                    json!({ "user": EntityId::User(user.clone()).to_string(), "follows": follows })
-                };
-                data["followers"] = followers.iter().map(follower).collect();
-                data["more_followers"] = more.into();
-                json!({ "type": "digest", "timestamp": at.to_string(), "data": data }).to_string()
-            }
-            WebhookFormat::Slack => WebhookFormat::slack(&week.text()),
-        };
+        let page = |page, body| ToldDigest { day: self.day, webhook: name.clone(), page, at, body };
+        if *format == WebhookFormat::Slack {
+            return vec![page(1, WebhookFormat::slack(&week.text()))];
+        }
+        let (pages, unnamed) = pages(followers);
+        let (count, mut later) = (pages.len(), followers.len() + more);
+        debug_assert!(unnamed <= later);
+        let mut data = digest_json(week);
+        let mut told = Vec::with_capacity(count);
+        for (number, followers) in (1..).zip(pages) {
+            let follower = |(user, follows): &FollowersOf| {
+                let follows: Vec<String> = follows.iter().map(Followed::to_string).collect();
+                json!({ "user": EntityId::User(user.clone()).to_string(), "follows": follows })
+            };
+            later -= followers.len();
+            let mut one = page(number, String::new());
+            data["id"] = one.id().into();
+            data["page"] = number.into();
+            data["pages"] = count.into();
+            data["followers"] = followers.iter().map(follower).collect();
+            data["more_followers"] = later.into();
+            one.body = json!({ "type": "digest", "timestamp": at.to_string(), "data": data }).to_string();
+            told.push(one);
+        }
         told
     }
 }
@@ -144,6 +193,13 @@ impl WeekOf {
             (true, _) => write!(text, "\nno alert fired"),
             (false, 0) => Ok(()),
             (false, more) => write!(text, "\n{more} more alerts fired"),
+        };
+        for one in &self.decided {
+            _ = write!(text, "\n:trophy: {}", one.text);
+        }
+        _ = match self.more_decided {
+            0 => Ok(()),
+            more => write!(text, "\n{more} more comparisons were decided"),
         };
         text
     }
@@ -210,6 +266,8 @@ mod tests {
             more_live: 2,
             alerts: vec![FiredAlert { crossed, model: None }],
             more_alerts: 0,
+            decided: Vec::new(),
+            more_decided: 0,
         }
     }
 
@@ -227,7 +285,7 @@ mod tests {
             day: week().window.to(),
         };
         let followers = [(week().workspace, vec![Followed::Workspace(week().workspace)])];
-        let told = due(WebhookFormat::Json).told(&week(), &followers, 3, at);
+        let told = due(WebhookFormat::Json).told(&week(), &followers, 3, at).remove(0);
         let body: Value = serde_json::from_str(&told.body).unwrap();
         let data = &body["data"];
         assert_eq!((&body["type"], &body["timestamp"]), (&json!("digest"), &json!("2026-06-08T07:00:00Z")));
@@ -240,8 +298,71 @@ mod tests {
         let follows = format!("workspace:{}", week().workspace);
         assert_eq!(data["followers"][0]["user"], json!(format!("u_{}", week().workspace)), "{follows}");
         assert_eq!(data["more_followers"], json!(3));
-        let slack = due(WebhookFormat::Slack).told(&week(), &followers, 3, at);
+        assert_eq!((&data["page"], &data["pages"]), (&json!(1), &json!(1)));
+        let slack = due(WebhookFormat::Slack).told(&week(), &followers, 3, at).remove(0);
         assert!(slack.body.contains("few: a &lt; b"), "{}", slack.body);
+    }
+
+    #[test]
+    fn followers_are_named_on_as_many_pages_as_they_need() {
+        let at = Timestamp::parse("2026-06-08T07:00:00Z").unwrap();
+        let due = |format| DueDigest {
+            webhook: Webhook { name: "mail".into(), format, ..Webhook::default() },
+            day: week().window.to(),
+        };
+        let follower = |follows| (Id::new(at), vec![Followed::Workspace(week().workspace); follows]);
+        let told = |followers: &[FollowersOf], more| {
+            let told = due(WebhookFormat::Json).told(&week(), followers, more, at);
+            let named = told.iter().enumerate().map(|(number, one)| {
+                let data = serde_json::from_str::<Value>(&one.body).unwrap()["data"].clone();
+                assert_eq!(
+                    (data["page"].as_u64().unwrap(), one.page),
+                    (number as u64 + 1, number as u32 + 1)
+                );
+                assert_eq!((&data["pages"], &data["id"]), (&json!(told.len()), &json!(one.id())));
+                assert_eq!(data["path"], json!("credit/prod"));
+                (data["followers"].as_array().unwrap().len(), data["more_followers"].as_u64().unwrap())
+            });
+            named.collect::<Vec<_>>()
+        };
+        assert_eq!(told(&[], 0), [(0, 0)]);
+        let many: Vec<FollowersOf> = (0..450).map(|_| follower(1)).collect();
+        assert_eq!(told(&many, 7), [(200, 257), (200, 57), (50, 7)]);
+        // One who follows very much has a page alone.
+        assert_eq!(
+            told(&[follower(1_200), follower(600), follower(400), follower(1)], 0),
+            [(1, 3), (2, 1), (1, 0)]
+        );
+        let most: Vec<FollowersOf> = (0..MAX_FOLLOWERS * MAX_DIGEST_PAGES + 3).map(|_| follower(1)).collect();
+        let pages = told(&most, 0);
+        assert_eq!((pages.len(), pages.last()), (MAX_DIGEST_PAGES, Some(&(200, 3))));
+        let ids: std::collections::BTreeSet<String> =
+            due(WebhookFormat::Json).told(&week(), &many, 0, at).iter().map(ToldDigest::id).collect();
+        let wanted = ["digest.2026-06-07.mail", "digest.2026-06-07.mail/2", "digest.2026-06-07.mail/3"];
+        assert_eq!(ids, wanted.map(String::from).into());
+        assert_eq!(due(WebhookFormat::Slack).told(&week(), &many, 0, at).len(), 1);
+    }
+
+    #[test]
+    fn what_was_decided_is_told() {
+        let at = Timestamp::parse("2026-06-05T07:00:00Z").unwrap();
+        let decided = DecidedComparison {
+            at,
+            model: Some("churn".into()),
+            challenger: "v3".into(),
+            environment: Some("production".into()),
+            text: "v3 is better than v2".into(),
+        };
+        let other = DecidedComparison { model: Some("other".into()), ..decided.clone() };
+        let week = WeekOf { decided: vec![decided, other], more_decided: 1, ..week() };
+        let told = week.text();
+        let lines =
+            "\n:trophy: v3 is better than v2\n:trophy: v3 is better than v2\n1 more comparisons were decided";
+        assert!(told.ends_with(lines), "{told}");
+        let of_model = digest_json(&week.of_model(&week.workspace, "churn"));
+        let one = json!([{ "at": "2026-06-05T07:00:00Z", "model": "churn", "challenger": "v3",
+                           "environment": "production", "text": "v3 is better than v2" }]);
+        assert_eq!(of_model["decided"], one);
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn watched() -> Vec<Field> {
             "tag",
             text(
                 schema::string(),
-                "With `figure`: of the predictions with this tag, as NAME=VALUE. The model declares a split by the tag.",
+                "With `figure`: of the predictions with this tag, as NAME=VALUE. The model declares a split by the tag. With `count` of predictions or metrics: of those with this tag.",
             ),
         ),
         (

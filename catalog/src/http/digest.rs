@@ -75,8 +75,24 @@ pub(super) fn told_schema() -> RefOr<Schema> {
         ("more_live", schema::count().into()),
         ("alerts", schema::array(alert).max_items(Some(MAX_DIGEST_ALERTS)).into()),
         ("more_alerts", schema::count().into()),
+        ("decided", schema::array(decided()).max_items(Some(MAX_DIGEST_ALERTS)).into()),
+        ("more_decided", schema::count().into()),
     ])
     .into()
+}
+
+/// A comparison with a live release that was decided.
+fn decided() -> ObjectBuilder {
+    schema::object([
+        ("at", schema::time().into()),
+        ("model", schema::nullable(schema::string()).into()),
+        (
+            "challenger",
+            schema::name().description(Some("The release that predicts beside the live one.")).into(),
+        ),
+        ("environment", schema::nullable(schema::string()).into()),
+        ("text", schema::string().into()),
+    ])
 }
 
 fn number() -> ObjectBuilder {

@@ -7,12 +7,6 @@ use polars::prelude::{AnyValue, DataFrame};
 
 use crate::{Query, Request, What, Words, breakdown::Breakdown};
 
-/// How many days before a window completeness is learned from: a day is told by those that have reached the last age of
-/// [`fold::maturity::AGES`], which is 30 days after their end.
-const LEARNED_FROM_DAYS: i64 = 31;
-
-const DAY_SECONDS: i64 = 86_400;
-
 impl Query {
     /// Reads what promotion gates ask for: figures computed of the events of all days together, and completeness as
     /// [`What::Maturity`] tells it, of the days of the window together.
@@ -41,8 +35,7 @@ impl Query {
 
     /// Of the predictions of a release in a window that will be judged in the end, the share that is.
     async fn completeness(&self, workspace: &Id, window: Window, release: &str) -> Result<Option<f64>> {
-        let from = window.from().start().plus_seconds(-DAY_SECONDS * LEARNED_FROM_DAYS).day();
-        let (from, to) = (from.to_string(), window.to().to_string());
+        let (from, to) = (window.from().to_string(), window.to().to_string());
         let columns = Some("day,release,age,labelled,expected_labelled");
         let words = Words { from: &from, to: &to, columns, ..Words::default() };
         let answer = self.run(workspace, &Request::parse(What::Maturity, &words)?).await?;

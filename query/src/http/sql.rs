@@ -26,8 +26,7 @@ use super::{
 use crate::{
     Query,
     output::Format,
-    request::What,
-    sql::{self, MAX_SECONDS, MAX_STATEMENT_BYTES, Sql, SqlWords},
+    sql::{self, MAX_SECONDS, MAX_STATEMENT_BYTES, Sql, SqlWords, names_of_tables},
 };
 
 /// The most bytes of a body: a statement of escaped letters, and a long cut.
@@ -81,8 +80,8 @@ pub(super) fn operation(named: Named) -> Operation {
         .tag("query")
         .summary("Answer a SQL statement")
         .description(format!(
-            "One SELECT, with common table expressions, joins and unions, on the tables {}. Their columns are those of the operations of the same names. For each table the statement must say which days it reads, with conditions on `day` alone, unless it asks for all days. Functions that read files, and statements that change something, are refused. It ends when it takes more memory than queries may hold, or {MAX_SECONDS} seconds.",
-            What::tables().map(|what| format!("`{}`", what.name())).collect::<Vec<_>>().join(", ")
+            "One SELECT, with common table expressions, joins and unions, on the tables {}. Their columns are those of the operations of the same names; `crossings` has `day`, `rule`, `what`, `value`, `measured`, `text`, `at` and `id`. For each table the statement must say which days it reads, with conditions on `day` alone, unless it asks for all days. Functions that read files, and statements that change something, are refused. It ends when it takes more memory than queries may hold, or {MAX_SECONDS} seconds.",
+            names_of_tables().split(", ").map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
         ))
         .body("The statement.", [("application/json", content(body, Some(example)))]);
     operation

@@ -17,8 +17,7 @@ use sqlparser::{
     tokenizer::{Token, Tokenizer},
 };
 
-use super::{functions, rewrite::rewrite};
-use crate::request::What;
+use super::{functions, rewrite::rewrite, tables::Table};
 
 /// The most bytes of a statement.
 pub const MAX_STATEMENT_BYTES: usize = 16 * 1024;
@@ -119,12 +118,12 @@ fn condition(text: &str) -> Result<String> {
 }
 
 fn is_table(name: &str) -> bool {
-    What::tables().any(|what| what.name() == name)
+    Table::named(name).is_some()
 }
 
 /// What a client sees that names no table, or another.
 pub(crate) fn names_of_tables() -> String {
-    What::tables().map(What::name).collect::<Vec<_>>().join(", ")
+    Table::all().map(Table::name).collect::<Vec<_>>().join(", ")
 }
 
 fn check_size(text: &str) -> Result<()> {
@@ -271,7 +270,7 @@ impl Visitor for Check {
         let alias = match factor {
             TableFactor::Table { name, alias, args: None, .. } => {
                 let name = name_of(name).unwrap_or_default();
-                self.tables.extend(What::tables().map(What::name).find(|table| *table == name));
+                self.tables.extend(Table::named(name).map(Table::name));
                 self.aliases.insert(name.to_owned());
                 alias
             }

@@ -4,26 +4,28 @@
 //! it takes of each table. These are read as any query reads them, within the same bounds, and polars computes the rest.
 
 mod admit;
+mod days;
 mod functions;
 mod joins;
 mod plan;
 mod rewrite;
 mod stack;
+mod tables;
 mod times;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use event::{Day, Error, Id, Kind, Result, Timestamp, Window};
+use event::{Error, Id, Kind, Result, Timestamp, Window};
 use futures::FutureExt;
-use log::{cut::Cut, key};
+use log::cut::Cut;
 use polars::prelude::{DataFrame, SortMultipleOptions};
-use table::Table;
 use tokio::time::{Instant, timeout};
 
 use self::{
     admit::Admitted,
     plan::{Condition, Need, Plan},
     stack::on_large_stack,
+    tables::Table,
 };
 use crate::{
     Answer, Point, Query,
@@ -36,10 +38,11 @@ use crate::{
     joined,
     narrow::Narrowed,
     read::Reading,
-    request::{self, MAX_WINDOW_DAYS, Request, What},
+    request::{self, Request, What},
 };
 
 pub use admit::MAX_STATEMENT_BYTES;
+pub(crate) use admit::names_of_tables;
 
 /// The name of statements among what can be asked.
 pub(crate) const NAME: &str = "sql";
@@ -131,59 +134,6 @@ impl Query {
         self.answer(NAME, began, frame, (reading, sql.as_of), held).await
     }
 
-    /// Settles which days of each table are read.
-    async fn choose_days(&self, workspace: &Id, sql: &Sql, needs: &mut [Need]) -> Result<()> {
-        for need in needs.iter_mut() {
-            let name = need.what.name();
-            let is_of_logs = need.what.has_history();
-            if !is_of_logs && (sql.as_of.is_some() || sql.cut.is_some()) {
-                return Err(Error::invalid(format!("sql: {name} are of now, and not as of another time")));
-            }
-            if need.days.is_none() && !sql.all_days {
-                return Err(Error::invalid(format!(
-                    "sql: say which days of {name} to read, such as `where day between '2026-06-01' and '2026-06-30'`, or ask for all days"
-                )));
-            }
-            let there = match &sql.cut {
-                Some(cut) => Some(cut.window),
-                None => self.days_there(workspace, is_of_logs).await?,
-            };
-            let days: BTreeSet<Day> = match (there, need.days.take()) {
-                (None, _) => BTreeSet::new(),
-                (Some(there), Some(days)) => days.into_iter().filter(|day| there.contains(*day)).collect(),
-                (Some(there), None) => there.days().collect(),
-            };
-            if days.len() > MAX_WINDOW_DAYS as usize {
-                return Err(Error::invalid(format!(
-                    "sql: {name} are read of {} days, more than {MAX_WINDOW_DAYS}; ask for less",
-                    days.len()
-                )));
-            }
-            need.days = Some(days);
-        }
-        Ok(())
-    }
-
-    /// From the first to the last day of which a workspace has events, or figures, which stay when events expire.
-    async fn days_there(&self, workspace: &Id, is_of_logs: bool) -> Result<Option<Window>> {
-        let mut ranges = vec![key::segments(workspace)];
-        if !is_of_logs {
-            let version = log::active::load(&*self.table, workspace).await?.version;
-            ranges.push(key::all_projections(workspace, version));
-        }
-        let mut there: Option<Window> = None;
-        for range in ranges {
-            let first = end_of(&*self.table, table::Query::table(range.clone())).await?;
-            let last = end_of(&*self.table, table::Query::table(range).backward()).await?;
-            if let Some((first, last)) = first.zip(last) {
-                let (from, to) =
-                    there.map_or((first, last), |there| (there.from().min(first), there.to().max(last)));
-                there = Some(Window::new(from, to)?);
-            }
-        }
-        Ok(there)
-    }
-
     /// Reads what a statement needs, all from one reading of the logs.
     async fn read_needs(
         &self,
@@ -193,15 +143,13 @@ impl Query {
         hold: &Hold,
     ) -> Result<(Vec<DataFrame>, Option<Arc<Reading>>)> {
         let of_logs: Vec<&Need> = needs.iter().filter(|need| sql.is_of_logs(need)).collect();
-        let days = || of_logs.iter().flat_map(|need| need.days.iter().flatten());
         let (mut read, mut reading) = (Vec::new(), None);
-        if let Some((from, to)) = days().min().zip(days().max()) {
-            let window = Window::new(*from, *to)?;
+        if let Some(window) = sql.days_read(&of_logs)? {
             let window = sql.cut.as_ref().map_or(window, |cut| cut.window);
-            let is_raw = of_logs.iter().all(|need| matches!(need.what, What::Events(_)));
+            let is_raw = of_logs.iter().all(|need| matches!(need.of.what(), Some(What::Events(_))));
             let point = Point { window, as_of: sql.as_of, cut: sql.cut.clone(), is_raw };
             for need in &of_logs {
-                sql.check_cut(need.what)?;
+                need.of.what().map_or(Ok(()), |what| sql.check_cut(what))?;
             }
             let make = |reading: Arc<Reading>| self.read_logs(reading, sql, &of_logs).boxed();
             let (frames, of) = self.out_of_logs(workspace, &point, hold, make).await?;
@@ -210,12 +158,16 @@ impl Query {
         let mut read = read.into_iter();
         let mut frames = Vec::with_capacity(needs.len());
         for need in needs {
-            let frame = match need.window()? {
-                None => plan::empty(need),
-                Some(_) if sql.is_of_logs(need) => read.next().unwrap_or_else(|| plan::empty(need)),
-                Some(window) => {
-                    let request = sql.request(need, window);
-                    let request = if need.what == What::Drift { of_drift(need, request)? } else { request };
+            let frame = match (need.window()?, need.of) {
+                (None, _) => plan::empty(need),
+                (Some(window), Table::Crossings) => self.crossed(workspace, (need, window), hold).await?,
+                (Some(_), _) if sql.is_of_logs(need) => read.next().unwrap_or_else(|| plan::empty(need)),
+                (Some(window), Table::Of(what)) => {
+                    let request = sql.request((need, what), window);
+                    let request = match what {
+                        What::Drift => of_drift((need, what), request)?,
+                        _ => request,
+                    };
                     self.check_release(workspace, &request).await?;
                     self.stored(workspace, &request, hold).await?
                 }
@@ -229,7 +181,7 @@ impl Query {
     async fn read_logs(&self, reading: Arc<Reading>, sql: &Sql, needs: &[&Need]) -> Result<Vec<DataFrame>> {
         let mut frames = Vec::with_capacity(needs.len());
         for need in needs {
-            let Some(window) = need.window()? else { continue };
+            let (Some(window), Some(what)) = (need.window()?, need.of.what()) else { continue };
             let bounds = need.bounds();
             let wanted = |kind, predicate| Wanted {
                 kind,
@@ -240,7 +192,7 @@ impl Query {
                 narrowed: Narrowed::default(),
             };
             let predicate = need.predicate.clone();
-            frames.push(match need.what {
+            frames.push(match what {
                 What::Events(kind) => {
                     let predicate = predicate.map(|predicate| (predicate, need.columns.clone()));
                     events::events(&reading, &wanted(kind, predicate)).await?
@@ -252,7 +204,7 @@ impl Query {
                         Some(predicate) => on_large_stack(move || filtered(all, predicate)).await?,
                     }
                 }
-                _ => self.of_logs(Arc::clone(&reading), &sql.request(need, window)).await?,
+                _ => self.of_logs(Arc::clone(&reading), &sql.request((need, what), window)).await?,
             });
         }
         Ok(frames)
@@ -300,7 +252,8 @@ impl Query {
 impl Sql {
     /// Whether a need is read from the logs, and not from what is stored.
     fn is_of_logs(&self, need: &Need) -> bool {
-        match need.what {
+        let Some(what) = need.of.what() else { return false };
+        match what {
             What::Rollups
             | What::Drift
             | What::Estimates
@@ -308,7 +261,8 @@ impl Sql {
             | What::HeadToHead
             | What::Challengers => false,
             What::Evaluations | What::Classes | What::Confusion | What::Maturity => {
-                need.window().ok().flatten().is_some_and(|window| self.request(need, window).is_of_logs())
+                let window = need.window().ok().flatten();
+                window.is_some_and(|window| self.request((need, what), window).is_of_logs())
             }
             What::Events(_) | What::Joined => true,
         }
@@ -326,27 +280,18 @@ impl Sql {
     }
 
     /// The request for a need of figures.
-    fn request(&self, need: &Need, window: Window) -> Request {
-        let request = Request::of(need.what, window, need.columns.clone());
+    fn request(&self, (need, what): (&Need, What), window: Window) -> Request {
+        let request = Request::of(what, window, need.columns.clone());
         Request { as_of: self.as_of, cut: self.cut.clone(), ..request }
     }
 }
 
-impl Need {
-    /// The window around its days; `None`, when there are none.
-    fn window(&self) -> Result<Option<Window>> {
-        let days = self.days.as_ref();
-        let ends = days.and_then(|days| Some((*days.first()?, *days.last()?)));
-        ends.map(|(from, to)| Window::new(from, to)).transpose()
-    }
-}
-
 /// A request for drift, whose reference and release a statement names by its conditions.
-fn of_drift(need: &Need, request: Request) -> Result<Request> {
+fn of_drift((need, what): (&Need, What), request: Request) -> Result<Request> {
     let says = "sql: say what drift is compared with: where reference = '2013-04-01..2013-05-31'";
     let references: Vec<&String> = need.references.iter().flatten().collect();
     let [named] = references[..] else { return Err(Error::invalid(says)) };
-    let reference = drift::reference_of(need.what, named)?;
+    let reference = drift::reference_of(what, named)?;
     if *named != reference.to_string() {
         // Its rows name it so, and the condition compares texts.
         return Err(Error::invalid(format!("sql: write the reference as '{reference}'")));
@@ -369,23 +314,4 @@ fn sorted(frame: DataFrame) -> DataFrame {
         return frame;
     }
     frame.sort(names, SortMultipleOptions::default()).unwrap_or(frame)
-}
-
-/// The day of the first item of a query for segments or projections.
-async fn end_of(table: &dyn Table, query: table::Query) -> Result<Option<Day>> {
-    let mut query = query.limit(1).only(&["v"]);
-    loop {
-        let page = table.query(&query).await?;
-        if let Some(item) = page.items.first() {
-            return match key::parse_segment(&item.key) {
-                Some((log, _)) => Ok(Some(log.day)),
-                None => key::parse_projection(&item.key).map(|(day, _)| Some(day)),
-            };
-        }
-        // A page may be empty and yet not be the last.
-        match page.next {
-            Some(next) => query.after = Some(next),
-            None => return Ok(None),
-        }
-    }
 }

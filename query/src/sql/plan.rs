@@ -24,7 +24,7 @@ use polars::{
 use polars_plan::prelude::{FileScanIR, IR, IRPlan};
 use polars_sql::SQLContext;
 
-use super::{admit::Admitted, times::times_of};
+use super::{admit::Admitted, tables::Table, times::times_of};
 use crate::{
     column_type::ColumnType,
     drift,
@@ -62,7 +62,7 @@ pub(crate) struct Condition {
 /// What a statement takes of a table in one place.
 #[derive(Clone, Debug)]
 pub(crate) struct Need {
-    pub(crate) what: What,
+    pub(crate) of: Table,
     /// The columns, with those of the predicate.
     pub(crate) columns: Vec<String>,
     /// The rows for which it holds.
@@ -81,7 +81,7 @@ pub(crate) struct Need {
 
 /// A table of a statement. It has no rows while the statement is planned.
 struct Source {
-    what: What,
+    of: Table,
     schema: SchemaRef,
     rows: OnceLock<DataFrame>,
 }
@@ -94,7 +94,7 @@ impl AnonymousScan for Source {
     /// The rows that were read, which may be more than polars asks for in one place.
     fn scan(&self, args: AnonymousScanArgs) -> PolarsResult<DataFrame> {
         let Some(frame) = self.rows.get().cloned() else {
-            return Err(PolarsError::ComputeError(format!("{} was not read", self.what.name()).into()));
+            return Err(PolarsError::ComputeError(format!("{} was not read", self.of.name()).into()));
         };
         let frame = match args.predicate.as_ref().and_then(fixed) {
             Some(predicate) => frame.lazy().filter(predicate).collect()?,
@@ -129,9 +129,10 @@ pub(crate) fn plan(admitted: &Admitted) -> Result<Plan> {
     let mut sources = BTreeMap::new();
     let mut context = SQLContext::new();
     for name in &admitted.tables {
-        let what = What::parse(name)?;
-        let schema = Arc::new(schema(what, &admitted.names));
-        let source = Arc::new(Source { what, schema: Arc::clone(&schema), rows: OnceLock::new() });
+        let of =
+            Table::named(name).ok_or_else(|| Error::invalid(format!("sql: there is no table {name}")))?;
+        let schema = Arc::new(schema(of, &admitted.names));
+        let source = Arc::new(Source { of, schema: Arc::clone(&schema), rows: OnceLock::new() });
         let args =
             ScanArgsAnonymous { schema: Some(schema), name: "almanac", ..ScanArgsAnonymous::default() };
         let scan: Arc<dyn AnonymousScan> = Arc::clone(&source) as _;
@@ -162,7 +163,7 @@ pub(crate) fn condition(admitted: &Admitted) -> Result<Condition> {
 impl Plan {
     /// Gives a table its rows.
     pub(crate) fn give(&self, need: &Need, frame: DataFrame) {
-        if let Some(source) = self.sources.get(need.what.name()) {
+        if let Some(source) = self.sources.get(need.of.name()) {
             // Each table is given once.
             _ = source.rows.set(frame);
         }
@@ -172,32 +173,36 @@ impl Plan {
 /// A need whose rows are none.
 pub(crate) fn empty(need: &Need) -> DataFrame {
     let names = need.columns.iter().cloned().collect();
-    let schema = schema(need.what, &names);
+    let schema = schema(need.of, &names);
     let fields = need.columns.iter().filter_map(|name| schema.get_field(name));
     DataFrame::empty_with_schema(&fields.collect())
 }
 
 /// The columns of a table. Members of families, and intervals of figures, are there when they are named.
-fn schema(what: What, names: &BTreeSet<String>) -> Schema {
+fn schema(of: Table, names: &BTreeSet<String>) -> Schema {
     let is_there = |name: &str| intervals::named(name).is_none() || names.contains(name);
-    let columns = what.columns_by_release().into_iter().filter(|(name, _)| is_there(name));
+    let columns = of.columns().into_iter().filter(|(name, _)| is_there(name));
     let mut schema: Schema = columns.map(|(name, kind)| (name.into(), data_type(kind))).collect();
-    let kind = match what {
-        What::Events(kind) => Some(kind),
-        What::Joined => Some(Kind::Predictions),
-        What::Rollups
-        | What::Evaluations
-        | What::Classes
-        | What::Confusion
-        | What::Drift
-        | What::Maturity
-        | What::Estimates
-        | What::Segments
-        | What::HeadToHead
-        | What::Challengers => None,
+    let kind = match of {
+        Table::Of(What::Events(kind)) => Some(kind),
+        Table::Of(What::Joined) => Some(Kind::Predictions),
+        Table::Crossings
+        | Table::Of(
+            What::Rollups
+            | What::Evaluations
+            | What::Classes
+            | What::Confusion
+            | What::Drift
+            | What::Maturity
+            | What::Estimates
+            | What::Segments
+            | What::HeadToHead
+            | What::Challengers,
+        ) => None,
     };
     let custom = |name: &str| {
-        (what == What::Evaluations && CUSTOM_FIGURES.member(name).is_some()).then_some(&CUSTOM_FIGURES)
+        (of == Table::Of(What::Evaluations) && CUSTOM_FIGURES.member(name).is_some())
+            .then_some(&CUSTOM_FIGURES)
     };
     for name in names {
         if let Some(family) = kind.and_then(|kind| kind.family(name)).or_else(|| custom(name)) {
@@ -237,7 +242,7 @@ fn needs(plan: &IRPlan) -> Result<Vec<Need>> {
         let predicate = predicate.as_ref().map(|predicate| predicate.to_expr(&plan.expr_arena));
         let predicate = predicate.as_ref().and_then(fixed);
         let need = need(source, unified_scan_args.projection.as_deref(), predicate)?;
-        let name = source.what.name();
+        let name = source.of.name();
         let need = match needs.remove(name) {
             Some(other) => need.or(other, &source.schema),
             None => need,
@@ -252,7 +257,7 @@ impl Need {
     fn or(self, other: Self, schema: &Schema) -> Self {
         let names: BTreeSet<String> = self.columns.into_iter().chain(other.columns).collect();
         Self {
-            what: self.what,
+            of: self.of,
             columns: in_order(schema, &names),
             predicate: self.predicate.zip(other.predicate).map(|(one, other)| one.or(other)),
             days: self.days.zip(other.days).map(|(one, other)| &one | &other),
@@ -293,19 +298,19 @@ fn need(source: &Source, columns: Option<&[PlSmallStr]>, predicate: Option<Expr>
     let texts_of =
         |column| parts.iter().filter_map(|part| one_of(part, column)).reduce(|one, other| &one & &other);
     let (releases, references) = (texts_of("release"), texts_of(drift::REFERENCE));
-    let dealt_by = match source.what {
-        What::Events(kind) => key_field(kind),
+    let dealt_by = match source.of {
+        Table::Of(What::Events(kind)) => key_field(kind),
         // A prediction and the outcomes that judge it have one key.
-        What::Joined => key_field(Kind::Predictions),
+        Table::Of(What::Joined) => key_field(Kind::Predictions),
         _ => None,
     };
     let keys = dealt_by.and_then(texts_of);
     // A prediction may be judged with another one of its key, so of joined rows no segment is left out for its times.
-    let time = if let What::Events(kind) = source.what { Some(kind.time_field()) } else { None };
+    let time = if let Table::Of(What::Events(kind)) = source.of { Some(kind.time_field()) } else { None };
     let times = parts.iter().filter_map(|part| times_of(part, time?));
     let times = times.fold(Times::default(), Times::and);
     let columns = in_order(&source.schema, &names);
-    Ok(Need { what: source.what, columns, predicate, days, releases, keys, times, references })
+    Ok(Need { of: source.of, columns, predicate, days, releases, keys, times, references })
 }
 
 pub(super) fn columns_of(expr: &Expr) -> impl Iterator<Item = String> {

@@ -1,0 +1,109 @@
+//! Which days a statement reads of each of its tables.
+
+use std::collections::BTreeSet;
+
+use event::{Day, Error, Id, Result, Window};
+use log::key;
+
+use super::{Sql, plan::Need, tables::Table};
+use crate::{Query, request::MAX_WINDOW_DAYS};
+
+impl Query {
+    /// Settles which days of each table are read.
+    pub(super) async fn choose_days(&self, workspace: &Id, sql: &Sql, needs: &mut [Need]) -> Result<()> {
+        for need in needs.iter_mut() {
+            let name = need.of.name();
+            let is_of_logs = need.of.has_history();
+            if !is_of_logs && (sql.as_of.is_some() || sql.cut.is_some()) {
+                return Err(Error::invalid(format!("sql: {name} are of now, and not as of another time")));
+            }
+            if need.days.is_none() && !sql.all_days {
+                return Err(Error::invalid(format!(
+                    "sql: say which days of {name} to read, such as `where day between '2026-06-01' and '2026-06-30'`, or ask for all days"
+                )));
+            }
+            let there = match &sql.cut {
+                Some(cut) => Some(cut.window),
+                None if need.of == Table::Crossings => self.crossings_there(workspace).await?,
+                None => self.days_there(workspace, is_of_logs).await?,
+            };
+            let days: BTreeSet<Day> = match (there, need.days.take()) {
+                (None, _) => BTreeSet::new(),
+                (Some(there), Some(days)) => days.into_iter().filter(|day| there.contains(*day)).collect(),
+                (Some(there), None) => there.days().collect(),
+            };
+            if days.len() > MAX_WINDOW_DAYS as usize {
+                return Err(Error::invalid(format!(
+                    "sql: {name} are read of {} days, more than {MAX_WINDOW_DAYS}; ask for less",
+                    days.len()
+                )));
+            }
+            need.days = Some(days);
+        }
+        Ok(())
+    }
+
+    /// From the first to the last day of which a workspace has events, or figures, which stay when events expire.
+    async fn days_there(&self, workspace: &Id, is_of_logs: bool) -> Result<Option<Window>> {
+        let mut ranges = vec![key::segments(workspace)];
+        if !is_of_logs {
+            let version = log::active::load(&*self.table, workspace).await?.version;
+            ranges.push(key::all_projections(workspace, version));
+        }
+        let mut there: Option<Window> = None;
+        for range in ranges {
+            let first = end_of(&*self.table, table::Query::table(range.clone())).await?;
+            let last = end_of(&*self.table, table::Query::table(range).backward()).await?;
+            if let Some((first, last)) = first.zip(last) {
+                let (from, to) =
+                    there.map_or((first, last), |there| (there.from().min(first), there.to().max(last)));
+                there = Some(Window::new(from, to)?);
+            }
+        }
+        Ok(there)
+    }
+}
+
+impl Sql {
+    /// The days that needs are read of, from the first to the last.
+    pub(super) fn days_read(&self, needs: &[&Need]) -> Result<Option<Window>> {
+        let mut all: Option<Window> = None;
+        for need in needs {
+            let (Some(window), Some(what)) = (need.window()?, need.of.what()) else { continue };
+            let days = self.request((need, what), window).days_read();
+            all = Some(match all {
+                Some(all) => Window::new(all.from().min(days.from()), all.to().max(days.to()))?,
+                None => days,
+            });
+        }
+        Ok(all)
+    }
+}
+
+impl Need {
+    /// The window around its days; `None`, when there are none.
+    pub(super) fn window(&self) -> Result<Option<Window>> {
+        let days = self.days.as_ref();
+        let ends = days.and_then(|days| Some((*days.first()?, *days.last()?)));
+        ends.map(|(from, to)| Window::new(from, to)).transpose()
+    }
+}
+
+/// The day of the first item of a query for segments or projections.
+async fn end_of(table: &dyn table::Table, query: table::Query) -> Result<Option<Day>> {
+    let mut query = query.limit(1).only(&["v"]);
+    loop {
+        let page = table.query(&query).await?;
+        if let Some(item) = page.items.first() {
+            return match key::parse_segment(&item.key) {
+                Some((log, _)) => Ok(Some(log.day)),
+                None => key::parse_projection(&item.key).map(|(day, _)| Some(day)),
+            };
+        }
+        // A page may be empty and yet not be the last.
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(None),
+        }
+    }
+}
