@@ -217,7 +217,7 @@ impl Query {
                     let request = sql.request(need, window);
                     let request = if need.what == What::Drift { of_drift(need, request)? } else { request };
                     self.check_release(workspace, &request).await?;
-                    self.stored(workspace, &request, hold).await?
+                    self.stored(workspace, &request, hold).await?.frame
                 }
             };
             frames.push(frame);
