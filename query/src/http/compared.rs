@@ -71,7 +71,9 @@ fn of_drift() -> [ParameterBuilder; 3] {
     let as_of = schema::any_of([schema::time().into(), schema::day().into()]);
     let as_of = parameter("as-of", as_of, None, says);
     let says = "Only these columns of predictions, with commas between: score, value, latency_ms, label, tag.NAME, feature.NAME. Features are read only where one is asked for.";
-    [exact, as_of, parameter("column", schema::string().into(), Some("score,tag.carrier"), says)]
+    let one = "(score|value|latency_ms|label|(tag|feature)[.][A-Za-z0-9][A-Za-z0-9._-]*)";
+    let columns = schema::string().pattern(Some(format!("^{one}(,{one})*$")));
+    [exact, as_of, parameter("column", columns.into(), None, says)]
 }
 
 /// What is compared with reference days takes besides.
