@@ -87,8 +87,8 @@ pub(crate) enum AlertCommand {
         /// The workspace, as category/name or by id.
         #[arg(long, short)]
         workspace: String,
-        /// The days that were as they should be: FROM..TO, snapshot:NAME, or release:NAME for those that a release was trained on. 7 to 92, and 14 for
-        /// rules on new names.
+        /// The days that were as they should be: FROM..TO, snapshot:NAME, release:NAME for those that a release was trained on, or release:NAME/BASELINE.
+        /// 7 to 92, and 14 for rules on new names.
         #[arg(long, value_name = "DAYS")]
         reference: String,
         /// Rules on this release; on all predictions of the workspace when it is not given.

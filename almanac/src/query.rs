@@ -28,6 +28,14 @@ pub(crate) struct QueryArgs {
     /// Compute drift from the events, without the errors of sketches, and compare tags by release too. --as-of does as well.
     #[arg(long)]
     pub(crate) exact: bool,
+    /// Of drift only this column of predictions: score, value, latency_ms, label, tag.NAME or feature.NAME. May be given several times; without a
+    /// feature among them features are not read.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) column: Vec<String>,
+    /// Of maturity: count how many outcomes had arrived at each age of their own predictions, instead of at ages that begin when the day ends. It reads
+    /// the events.
+    #[arg(long)]
+    pub(crate) after_prediction: bool,
     /// Rank segments of two splits too, which reads the events.
     #[arg(long)]
     pub(crate) pairs: bool,
@@ -112,7 +120,7 @@ pub(crate) struct FiguresArgs {
     #[arg(long, value_name = "SHARE")]
     pub(crate) mature: Option<String>,
     /// The days that drift is measured from, or whose outcomes say what a score means for estimates, as FROM..TO (YYYY-MM-DD..YYYY-MM-DD), one day,
-    /// snapshot:NAME, or release:NAME for those that a release was trained on.
+    /// snapshot:NAME, release:NAME for those that a release was trained on, or release:NAME/BASELINE.
     #[arg(long, value_name = "DAYS")]
     pub(crate) reference: Option<String>,
     /// The release that the one of --release is compared with, of head-to-head.
@@ -147,7 +155,7 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
     let explains = args.explain.then(|| args.shown.format_of_explanation()).transpose()?;
     let format = if args.explain { Format::IpcStream } else { args.shown.format()? };
     let narrowed = &args.narrowed;
-    let (by, tag) = (list(&args.figures.by), list(&narrowed.tag));
+    let (by, tag, column) = (list(&args.figures.by), list(&narrowed.tag), list(&args.column));
     let query = Query::new(open::existing(config).await?, Clock::system());
     let reference = query.reference_days(&args.window.workspace, args.figures.reference.as_deref()).await?;
     let words = Words {
@@ -159,7 +167,9 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
         sample: narrowed.sample.as_deref(),
         order: narrowed.order.as_deref(),
         figure: args.figure.as_deref(),
+        column: column.as_deref(),
         exact: args.exact,
+        after_prediction: args.after_prediction,
         pairs: args.pairs,
         model: args.model.as_deref(),
         reference: reference.as_deref(),

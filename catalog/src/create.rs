@@ -176,6 +176,7 @@ impl Catalog {
                     details,
                     created_by: Some(log::audit::current().principal.clone()),
                     approvals: Vec::new(),
+                    baselines: Default::default(),
                 })
             }
         })

@@ -10,7 +10,7 @@ use super::{
     closing::CLOSING,
     definition::{definition, with_definition},
     promotion::{PromotionGates, approvals_of, gates_of, with_gates},
-    release::{CREATED_BY, Release, ReleaseDetails},
+    release::{CREATED_BY, Release, ReleaseDetails, baselines_of},
     snapshot::{Snapshot, SnapshotContent},
 };
 
@@ -314,6 +314,7 @@ impl AnyEntity {
                 details: Box::new(ReleaseDetails::from_item(item)?),
                 created_by: item.optional_text(CREATED_BY).map(str::to_owned),
                 approvals: approvals_of(item)?,
+                baselines: baselines_of(item)?,
             }),
             EntityId::User(_) => Self::User(entity),
             EntityId::Group(_) => Self::Group(entity),

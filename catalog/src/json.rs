@@ -51,6 +51,7 @@ fn release_parts(release: &Release, value: &mut Value) {
         ("secrets", json!(details.secrets)),
         ("notes", json!(details.notes)),
         ("author", json!(details.author)),
+        ("baselines", crate::http::baselines(&release.baselines)),
     ] {
         value[name] = part;
     }
@@ -282,6 +283,7 @@ pub fn fields(kind: EntityKind) -> Vec<&'static str> {
             "secrets",
             "notes",
             "author",
+            "baselines",
         ],
         EntityKind::User | EntityKind::Group | EntityKind::System => &[],
     };

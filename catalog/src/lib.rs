@@ -137,8 +137,8 @@ pub use promotion::{
 pub use quota::{LIMIT_COUNT, LIMITS, Limit, MAX_QUOTA, Measure, Quota, Span, TokenQuota};
 pub use record::record;
 pub use release::{
-    DetailedSpec, MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_URI_BYTES, Release, ReleaseDetails,
-    ReleaseSpec, TunedOn,
+    Baselines, DetailedSpec, MAX_BASELINES, MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_URI_BYTES,
+    Release, ReleaseDetails, ReleaseSpec, TunedOn,
 };
 pub use reserved::reserved_names;
 pub use retention::{

@@ -45,7 +45,7 @@ const NEEDED: [&str; 31] = [
 ];
 
 /// What may be left unread, since it can be large.
-pub const OPTIONAL: [&str; 12] = [
+pub const OPTIONAL: [&str; 13] = [
     "attributes",
     "metrics",
     "secrets",
@@ -57,6 +57,7 @@ pub const OPTIONAL: [&str; 12] = [
     "snapshot_to",
     "snapshot",
     "author",
+    "baselines",
     "cut",
 ];
 

@@ -1,4 +1,4 @@
-//! Reference days that have a name: those of a snapshot, and those of the data that a release was trained on.
+//! Reference days that have a name: those of a snapshot, those of the data that a release was trained on, and its baselines.
 
 use event::{Error, Id, Result};
 
@@ -6,7 +6,7 @@ use log::key::{EntityId, EntityKind};
 
 use super::{AnyEntity, Catalog};
 
-/// What stands before the name of a release whose training data is the reference.
+/// What stands before the name of a release whose training data, or baseline after a slash, is the reference.
 const RELEASE: &str = "release:";
 
 /// What stands before the name of a snapshot.
@@ -16,13 +16,17 @@ const SNAPSHOT: &str = "snapshot:";
 const WHOLE: [&str; 3] = ["from", "to", "order"];
 
 impl Catalog {
-    /// Reference days as a query takes them: `release:NAME` and `snapshot:NAME` are looked up, all else is what it was.
+    /// Reference days as a query takes them: `release:NAME`, `release:NAME/BASELINE` and `snapshot:NAME` are looked up, all else is what it was.
     ///
     /// # Errors
-    /// `NotFound`, when there is no such release or snapshot; `Invalid`, when the release does not say what it was trained on, or
+    /// `NotFound`, when there is no such release, baseline or snapshot; `Invalid`, when the release does not say what it was trained on, or
     /// the snapshot has only a part of the predictions of its days; those of the table.
     pub async fn reference_days(&self, workspace: &Id, word: &str) -> Result<String> {
-        if let Some(name) = word.strip_prefix(RELEASE) {
+        if let Some(named) = word.strip_prefix(RELEASE) {
+            let (name, baseline) = match named.split_once('/') {
+                Some((name, baseline)) => (name, Some(baseline)),
+                None => (named, None),
+            };
             let at = EntityId::Workspace(workspace.clone());
             let Some(AnyEntity::Release(release)) = self.named(Some(&at), EntityKind::Release, name).await?
             else {
@@ -30,6 +34,12 @@ impl Catalog {
                     "reference: there is no release `{name}` in this workspace"
                 )));
             };
+            if let Some(baseline) = baseline {
+                let days = release.baseline(baseline);
+                return days
+                    .map(|days| days.to_string())
+                    .map_err(|error| Error::new(error.kind(), format!("reference: {error}")));
+            }
             let days = release.details.snapshot.ok_or_else(|| {
                 Error::invalid(format!(
                     "reference: release `{name}` does not say of which days its training data is"

@@ -1,6 +1,8 @@
 //! What a release is made of. It is immutable: events name a release by its name, and its figures mean
 //! something only while what it was made of stays what it was.
 
+mod baseline;
+
 use std::collections::BTreeMap;
 
 use event::{Day, Error, Id, Result, Timestamp, Window, id::check_name};
@@ -15,6 +17,9 @@ use super::{
     attributes::check_attributes, no_model, promotion::with_approvals, secret, unexpected,
 };
 
+pub(super) use baseline::baselines_of;
+pub use baseline::{Baselines, MAX_BASELINES};
+
 /// The most bytes in the URI of an artefact.
 pub const MAX_URI_BYTES: usize = 2048;
 
@@ -28,7 +33,7 @@ pub const MAX_NOTES_BYTES: usize = 4096;
 pub const MAX_METRICS: usize = 64;
 
 /// One version of a model with its configuration, put to an environment. Its name and what it is made of
-/// never change; what people note in its `attributes` may.
+/// never change; what people note in its `attributes`, approvals and baselines may.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
     /// Id, name, age.
@@ -51,6 +56,8 @@ pub struct Release {
     pub created_by: Option<String>,
     /// Who approves that it is live, and where; the latest last.
     pub approvals: Vec<Approval>,
+    /// Days that it is measured from, by name.
+    pub baselines: Baselines,
 }
 
 /// The attribute of who created a release.
@@ -247,7 +254,7 @@ impl Release {
             Some(text) => item.with(name, text),
             None => item,
         });
-        with_approvals(self.details.to_item(item), &self.approvals)
+        baseline::with_baselines(with_approvals(self.details.to_item(item), &self.approvals), &self.baselines)
     }
 }
 

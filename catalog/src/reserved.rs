@@ -6,11 +6,12 @@ use log::key::EntityKind;
 use super::Action;
 
 /// What else a path under a workspace names. A test of the service compares all routes with [`reserved_names`].
-const OTHERS: [&str; 35] = [
+const OTHERS: [&str; 36] = [
     "alert-rules",
     "alerts",
     "approvals",
     "audit",
+    "baselines",
     "challengers",
     "classes",
     "confusion",

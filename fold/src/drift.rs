@@ -1,9 +1,10 @@
 //! How far the numbers or names of a window are from those of a reference.
 //!
 //! Both sides are rollups: [sketches](crate::sketch) of numbers and counts of names. What a sketch no longer tells apart adds an
-//! error, and the error is known: [`Drift::ks_error`] and [`Drift::wasserstein_error`]. Population stability index and
-//! Jensen-Shannon distance are of the tenths of the reference, and of what lies below and above all of it; the edges of these bins are
-//! edges of cells, so they have no such error.
+//! error, and the error is known: [`Drift::ks_error`] and [`Drift::wasserstein_error`], and of names [`Drift::others_rate`].
+//! Population stability index and Jensen-Shannon distance are of the tenths of the reference, and of what lies below and above all
+//! of it; the edges of these bins are edges of cells, so they have no such error. A tenth ends with the cell in which it is full,
+//! so its end is off by less than what that cell holds.
 //!
 //! Any difference is significant when there are enough numbers, so columns are ranked by how large it is
 //! ([`Drift::js_distance`]); p-values stand beside it, [`adjusted`] for the number of columns.
@@ -64,6 +65,9 @@ pub struct Drift {
     /// Of names, the share of the window that has a name which the reference does not have. Of names that are not kept apart it is
     /// not known.
     pub unseen_rate: Option<f64>,
+    /// Of names, the share that those have which are not kept apart, on the side that has more of them: so far the true
+    /// [`Drift::l_infinity`] is off at most, and so much greater the true [`Drift::unseen_rate`] is at most.
+    pub others_rate: Option<f64>,
 }
 
 /// Of which columns there is a statistic.
@@ -119,6 +123,7 @@ pub static STATISTICS: &[Statistic] = &[
     statistic("chi2", Sort::Names, |of| of.chi2),
     statistic("l_infinity", Sort::Names, |of| of.l_infinity),
     statistic("unseen_rate", Sort::Names, |of| of.unseen_rate),
+    statistic("others_rate", Sort::Names, |of| of.others_rate),
     statistic("p_value", Sort::Any, Drift::p_value),
 ];
 

@@ -69,7 +69,7 @@ pub struct Paired {
 /// The figures that are compared, with the tests of their differences:
 ///
 /// - `accuracy`: the exact test of McNemar (1947), as `statsmodels.stats.contingency_tables.mcnemar(exact=True)`;
-/// - `auc`: the test of DeLong, DeLong and Clarke-Pearson (1988);
+/// - `auc`: the test of DeLong, DeLong and Clarke-Pearson (1988), as `Delong_test` of MLstatkit;
 /// - `brier`, `log_loss` and `mae`: the signed ranks of Wilcoxon (1945), as `scipy.stats.wilcoxon(method="asymptotic")`.
 pub const PAIRED: [Paired; 5] = [
     Paired { name: "accuracy", of: accuracy },

@@ -1,6 +1,9 @@
 //! An answer: the rows, what they were read from, and what they lack.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    sync::Arc,
+};
 
 use event::{Error, Result, Timestamp};
 use log::cut::Cut;
@@ -12,6 +15,7 @@ use crate::{
     explain::Step,
     frame::failed,
     output::Format,
+    read::Reading,
     work,
 };
 
@@ -50,6 +54,22 @@ impl Source {
             Self::Stored => "stored",
             Self::Events => "events",
         }
+    }
+}
+
+/// What was found for an answer.
+pub(crate) struct Found {
+    pub(crate) frame: DataFrame,
+    /// The reading of the logs that it is of; `None` of what is stored.
+    pub(crate) reading: Option<Arc<Reading>>,
+    /// What it lacks that the reading does not say.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Found {
+    /// What is stored, and whole.
+    pub(crate) fn of(frame: DataFrame) -> Self {
+        Self { frame, reading: None, warnings: Vec::new() }
     }
 }
 

@@ -3,15 +3,22 @@
 use std::{cmp::Ordering, sync::Arc};
 
 use catalog::{profile_queries, profiles};
-use event::{Error, Id, Kind, Result, Window, fields::FieldType};
-use fold::drift::{Compared, Drift, Exact, Profile, STATISTICS, adjusted};
+use event::{
+    Error, Id, Kind, Result, Window,
+    fields::{FEATURE_PREFIX, FieldType, TAG_PREFIX},
+};
+use fold::drift::{Compared, Drift, Exact, Profile, STATISTICS, Sort, adjusted};
 use futures::TryStreamExt;
-use log::active::of_active;
+use log::{
+    active::of_active,
+    key::{self, Projection},
+};
 use polars::prelude::DataFrame;
 use table::{Item, Table};
 
 use crate::{
     Query,
+    answer::Found,
     budget::Hold,
     column_type::ColumnType,
     read::{self, Filter, Reading, RowBounds, Unpacked},
@@ -29,6 +36,9 @@ const NAMED: usize = 5;
 
 /// The column that says what it is compared with, as it was asked for.
 pub(crate) const REFERENCE: &str = "reference";
+
+/// What a comparison of a release lacks that is made of rollups.
+const NO_TAGS: &str = "tags are not counted by release; `--exact` compares them";
 
 /// What stands in the place of a column of predictions for the predictions themselves.
 const PREDICTIONS: &str = "predictions";
@@ -139,14 +149,19 @@ pub(crate) async fn drift(
     workspace: &Id,
     request: &Request,
     hold: &Hold,
-) -> Result<DataFrame> {
+) -> Result<Found> {
     let asked = reference_days(request)?;
+    let has_features = has_features(request);
     let read = |version| async move {
-        let of_reference = items(table, (workspace, version), asked, hold).await?;
-        Ok((of_reference, items(table, (workspace, version), request.window, hold).await?))
+        let of_reference = items(table, (workspace, version), (asked, has_features), hold).await?;
+        let of_window = items(table, (workspace, version), (request.window, has_features), hold).await?;
+        Ok((of_reference, of_window))
     };
     let (_, (of_reference, of_window)) = of_active(&**table, workspace, read).await?;
     let release = request.release.as_deref();
+    let lacks_tags = release.is_some()
+        && asks_for(request, |column| column.starts_with(TAG_PREFIX))
+        && [&of_reference, &of_window].into_iter().flatten().any(has_tags);
     let (of_reference, of_window) = (profiles(&of_reference, release)?, profiles(&of_window, release)?);
     let reference = Profile::of(of_reference.values());
     let named = asked.to_string();
@@ -159,7 +174,9 @@ pub(crate) async fn drift(
         let days = [days_of_reference, with_predictions(days())];
         rows.extend(rows_of((period, n, days), reference.compared(&window), request, &named));
     }
-    series(&columns().collect::<Vec<_>>(), &rows, request)
+    let frame = series(&columns().collect::<Vec<_>>(), &rows, request)?;
+    let warnings = lacks_tags.then(|| NO_TAGS.to_owned()).into_iter().collect();
+    Ok(Found { warnings, ..Found::of(frame) })
 }
 
 /// The same from the events, of which every number and name counts.
@@ -217,6 +234,36 @@ async fn exact_of_days(
     Ok((all, count, held))
 }
 
+/// The columns that are compared, of which there is at least one; all, where none is named.
+pub(crate) fn compared_columns(what: What, word: &str) -> Result<Vec<String>> {
+    if !what.takes("column") {
+        return Err(Error::invalid("column: only drift has it"));
+    }
+    let columns: Vec<String> = word.split(',').map(|name| name.trim().to_owned()).collect();
+    match columns.iter().find(|name| Sort::of(name).is_none()) {
+        Some(wrong) => Err(Error::invalid(format!(
+            "column: `{wrong}` is not compared; score, value, latency_ms, label, tag.NAME and feature.NAME are"
+        ))),
+        None => Ok(columns),
+    }
+}
+
+/// Whether a column that is asked for is of this sort.
+fn asks_for(request: &Request, is: impl Fn(&str) -> bool) -> bool {
+    request.compared.as_ref().is_none_or(|columns| columns.iter().any(|name| is(name)))
+}
+
+/// Whether the rollups of features are read.
+fn has_features(request: &Request) -> bool {
+    asks_for(request, |column| column.starts_with(FEATURE_PREFIX))
+}
+
+/// Whether an item has what is counted by tag.
+fn has_tags(item: &Item) -> bool {
+    let found = key::parse_projection(&item.key).map(|(_, found)| found);
+    matches!(found, Ok(Projection::Breakdown(breakdown)) if breakdown.by == key::By::Tag)
+}
+
 /// The days that a request names as its reference.
 fn reference_days(request: &Request) -> Result<Window> {
     let missing =
@@ -242,6 +289,7 @@ fn rows_of(
     if n[1] == 0 {
         return Vec::new();
     }
+    compared.retain(|compared| asks_for(request, |column| column == compared.column));
     let (column, sort) = (PREDICTIONS.to_owned(), "count");
     let of_all = Compared { column, sort, drift: Drift::default(), n, of: n, unseen: Vec::new() };
     compared.sort_by(|one, other| farther(one, other).then_with(|| one.column.cmp(&other.column)));
@@ -272,15 +320,17 @@ fn cells(drifted: &Drifted<'_>) -> Vec<Cell> {
     places(&BEFORE).chain(statistics).chain(places(&AFTER)).collect()
 }
 
-/// The rollups of a window with all their parts: two ranges.
+/// The rollups of a window with all their parts: one range, and another one where features are compared.
 async fn items(
     table: &Arc<dyn Table>,
     (workspace, version): (&Id, u32),
-    window: Window,
+    (window, has_features): (Window, bool),
     hold: &Hold,
 ) -> Result<Vec<Item>> {
     let [rollups, features] = profile_queries(workspace, version, window);
     let mut items = held_items(table, rollups, hold).await?;
-    items.extend(held_items(table, features, hold).await?);
+    if has_features {
+        items.extend(held_items(table, features, hold).await?);
+    }
     Ok(items)
 }

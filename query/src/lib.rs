@@ -33,6 +33,7 @@
 //! It writes nothing to the table.
 
 mod answer;
+mod arrived;
 pub(crate) mod audit;
 mod board;
 mod bounds;
@@ -91,6 +92,7 @@ mod text_table;
 mod what;
 mod window;
 mod work;
+mod zero_division;
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -103,6 +105,7 @@ use table::Table;
 use tokio::time::Instant;
 
 use self::{
+    answer::Found,
     budget::{Budget, Hold},
     events::Wanted,
     explain::Step,
@@ -201,11 +204,11 @@ impl Query {
         let (turn, hold) = self.budget.enter().await?;
         let wanted = hold.wanted();
         let began = Instant::now();
-        let (frame, reading, warning) = self.read(workspace, request, &hold).await?;
+        let Found { frame, reading, warnings } = self.read(workspace, request, &hold).await?;
         let held = answer::Held { hold, wanted, turn: Some(turn) };
         let source = if reading.is_some() { Source::Events } else { Source::Stored };
         let answer = self.answer(request.what.name(), began, frame, (reading, request.as_of), held).await?;
-        let warnings = answer.warnings.into_iter().chain(warning).collect();
+        let warnings = warnings.into_iter().chain(answer.warnings).collect();
         Ok(Answer { source: request.what.is_judged().then_some(source), warnings, ..answer })
     }
 
@@ -249,40 +252,36 @@ impl Query {
         Ok(reading.cut().0)
     }
 
-    async fn read(
-        &self,
-        workspace: &Id,
-        request: &Request,
-        hold: &Hold,
-    ) -> Result<(DataFrame, Option<Arc<Reading>>, Option<String>)> {
+    async fn read(&self, workspace: &Id, request: &Request, hold: &Hold) -> Result<Found> {
         self.check_release(workspace, request).await?;
         if !request.is_of_logs() {
-            return Ok((self.stored(workspace, request, hold).await?, None, None));
+            return self.stored(workspace, request, hold).await;
         }
         if staged::is_of_stages(request)
             && let Some((frame, warning)) = self.staged(workspace, request, hold).await?
         {
-            return Ok((frame, None, warning));
+            return Ok(Found { warnings: warning.into_iter().collect(), ..Found::of(frame) });
         }
         if let Some(split) = request.split()
             && let Some(frame) =
                 evaluations::stored_split(&self.table, workspace, (request, &split), hold).await?
         {
-            return Ok((frame, None, None));
+            return Ok(Found::of(frame));
         }
         let of_logs = |reading: Arc<Reading>| self.of_logs(reading, request).boxed();
         let (frame, reading) = self.out_of_logs(workspace, &Point::of(request), hold, of_logs).await?;
-        Ok((frame, Some(reading), None))
+        Ok(Found { reading: Some(reading), ..Found::of(frame) })
     }
 
     /// What is stored of figures.
-    pub(crate) async fn stored(&self, workspace: &Id, request: &Request, hold: &Hold) -> Result<DataFrame> {
-        match request.what {
+    pub(crate) async fn stored(&self, workspace: &Id, request: &Request, hold: &Hold) -> Result<Found> {
+        let frame = match request.what {
+            What::Drift => return drift::drift(&self.table, workspace, request, hold).await,
             What::Rollups => rollups::rollups(&self.table, workspace, request, hold).await,
-            What::Drift => drift::drift(&self.table, workspace, request, hold).await,
             What::Segments => segments::stored(&self.table, &self.catalog, (workspace, request), hold).await,
             _ => evaluations::stored_evaluations(&self.table, workspace, request, hold).await,
-        }
+        };
+        frame.map(Found::of)
     }
 
     /// Which events a request wants.

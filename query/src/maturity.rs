@@ -18,6 +18,7 @@ use log::walk::{Arrivals, Heads};
 use polars::prelude::DataFrame;
 
 use crate::{
+    arrived::arrived,
     column_type::ColumnType,
     evaluation_rows::{EvaluationRow, PeriodBuckets, frame_of},
     evaluations::{DAYS_AT_ONCE, Prepared, Way, evaluate_part, prepared},
@@ -152,6 +153,9 @@ pub(crate) async fn matured(
     catalog: &Catalog,
     request: &Request,
 ) -> Result<DataFrame> {
+    if request.is_after_prediction {
+        return arrived(reading, request).await;
+    }
     let prepared = prepared(reading, catalog, request).await?;
     let days = Days { reading, request, prepared: &prepared };
     let staged = request.days_read().days().map(async |day| Ok::<_, Error>((day, days.staged(day).await?)));

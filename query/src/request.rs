@@ -6,6 +6,7 @@ use event::{Costs, Day, Error, Period, Result, Split, Timestamp, Window, Zone, f
 use log::cut::Cut;
 
 use crate::{
+    arrived,
     breakdown::{Bins, Breakdown},
     challengers::{self, Challenge},
     drift, estimates, head_to_head, intervals,
@@ -14,6 +15,7 @@ use crate::{
     narrow::Narrowed,
     segments::{self, Slicing},
     window::Span,
+    zero_division::zero_division_of,
 };
 
 pub use crate::{by::By, live_in::LiveIn, what::What, window::Last};
@@ -64,8 +66,12 @@ pub struct Request {
     pub mature: Option<f64>,
     /// The days that drift is measured from.
     pub reference: Option<Window>,
+    /// The columns of predictions that drift compares; all, when it is `None`.
+    pub compared: Option<Vec<String>>,
     /// Whether drift is computed from the events.
     pub is_exact: bool,
+    /// Whether the ages of maturity begin with each prediction.
+    pub is_after_prediction: bool,
     /// The release that the one of `release` is compared with.
     pub against: Option<String>,
     /// How segments are asked for.
@@ -128,8 +134,12 @@ pub struct Words<'a> {
     pub mature: Option<&'a str>,
     /// Days as `FROM..TO`, or one day.
     pub reference: Option<&'a str>,
+    /// The columns of predictions that drift compares, with commas between.
+    pub column: Option<&'a str>,
     /// Whether drift is computed from the events.
     pub exact: bool,
+    /// Whether the ages of maturity begin with each prediction.
+    pub after_prediction: bool,
     /// A release.
     pub against: Option<&'a str>,
     /// A figure by which segments are ranked.
@@ -150,17 +160,18 @@ impl Request {
         let columns = words.columns.map(columns_of).transpose()?;
         let names_one = columns.iter().flatten().any(|name| intervals::is_one(name));
         let has_intervals = what == What::Evaluations && (words.interval || names_one);
-        if words.interval {
-            of_evaluations(what, "interval")?;
+        for (_, name) in
+            [(words.interval, "interval"), (words.bins.is_some(), "bins")].into_iter().filter(|of| of.0)
+        {
+            of_evaluations(what, name)?;
         }
         let zone = words.time_zone.map_or(Ok(None), |word| zone_of(what, word))?;
         let last = words.last.map(|last| last.ends(what, zone)).transpose()?;
         let [from, to] = ends_of(words, last.as_ref())?;
         let span = Span::parse(what, from, to)?;
-        let window = span.days;
         let reference = words.reference.map(|word| drift::reference_of(what, word)).transpose()?;
         let is_exact = drift::exact_of(what, words)?;
-        let read = days_read((what, is_exact), (window, zone, reference))?;
+        let read = days_read((what, is_exact), (span.days, zone, reference))?;
         let cut = words.cut.map(|text| cut_of(what, read, text)).transpose();
         let cut = cut.map_err(|error| Error::invalid(format!("cut: {error}")))?;
         if cut.is_some() && as_of.is_some() {
@@ -169,9 +180,6 @@ impl Request {
         let by = By::parse(what, words.by)?;
         if matches!(by, By::Tag(_)) && words.release.is_some() {
             return Err(Error::invalid("release: tags are not broken down by release"));
-        }
-        if words.bins.is_some() {
-            of_evaluations(what, "bins")?;
         }
         let live = live_of(what, words)?;
         let breakdown = match what.is_judged() {
@@ -188,7 +196,7 @@ impl Request {
         estimates::check(what, words, period)?;
         let request = Self {
             what,
-            window,
+            window: span.days,
             by,
             breakdown,
             zone,
@@ -209,7 +217,9 @@ impl Request {
             zero_division: words.zero_division.map_or(Ok(None), |word| zero_division_of(what, word))?,
             as_of,
             reference,
+            compared: words.column.map(|word| drift::compared_columns(what, word)).transpose()?,
             is_exact,
+            is_after_prediction: arrived::after_prediction_of(what, words)?,
             mature: None,
         };
         let mature = words.mature.map(|word| maturity::mature_of(what, &request, word)).transpose()?;
@@ -242,7 +252,9 @@ impl Request {
             live: None,
             mature: None,
             reference: None,
+            compared: None,
             is_exact: false,
+            is_after_prediction: false,
             against: None,
             slicing: None,
             challenge: None,
@@ -331,10 +343,6 @@ pub(crate) fn instant(text: &str) -> Result<Timestamp> {
     instant.map_err(|error| Error::invalid(format!("as-of: {error}")))
 }
 
-/// The names of [`Request::zero_division`], and what each stands for.
-pub(crate) const ZERO_DIVISIONS: [(&str, Option<f64>); 3] =
-    [("0", Some(0.0)), ("1", Some(1.0)), ("null", None)];
-
 pub(crate) fn of_evaluations(what: What, name: &str) -> Result<()> {
     match (what.takes(name), what.is_judged()) {
         (true, _) => Ok(()),
@@ -370,14 +378,6 @@ fn zone_of(what: What, word: &str) -> Result<Option<Zone>> {
     of_evaluations(what, "time-zone")?;
     let zone = Zone::parse(word).map_err(|error| Error::invalid(format!("time-zone: {error}")))?;
     Ok(Some(zone).filter(|zone| !zone.is_utc()))
-}
-
-fn zero_division_of(what: What, word: &str) -> Result<Option<f64>> {
-    of_evaluations(what, "zero-division")?;
-    let found = ZERO_DIVISIONS.into_iter().find(|(name, _)| *name == word);
-    found
-        .map(|(_, value)| value)
-        .ok_or_else(|| Error::invalid(format!("zero-division: `{word}` is none of 0, 1, null")))
 }
 
 /// Reads a cut, which must hold all that is asked for.

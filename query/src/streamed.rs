@@ -17,7 +17,7 @@ use tracing::Instrument;
 
 use crate::{
     Answer, Point, Query,
-    answer::Held,
+    answer::{Found, Held},
     budget::{Hold, StreamPlace, Wanted as WantedHold},
     encode::Encoder,
     events::Wanted,
@@ -89,7 +89,7 @@ impl Query {
         let narrowed = &request.narrowed;
         hold.stay_whole(narrowed.conditions.is_empty() && narrowed.sample.is_none());
         match self.read(workspace, request, &hold).await {
-            Ok((frame, reading, _)) => {
+            Ok(Found { frame, reading, .. }) => {
                 let asked = (reading, request.as_of);
                 let held = Held { hold, wanted, turn: None };
                 match self.answer(request.what.name(), began, frame, asked, held).await {

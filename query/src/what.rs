@@ -156,7 +156,8 @@ impl What {
             "interval" | "mature" => self == What::Evaluations,
             "costs" => matches!(self, What::Evaluations | What::Estimates),
             "reference" => matches!(self, What::Drift | What::Estimates),
-            "exact" => self == What::Drift,
+            "exact" | "column" => self == What::Drift,
+            "after-prediction" => self == What::Maturity,
             "by" | "bins" => self.is_judged() && !matches!(self, What::Segments | What::Challengers),
             "environment" | "shadow" => {
                 matches!(self, What::Evaluations | What::Classes | What::Confusion)

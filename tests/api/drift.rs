@@ -126,6 +126,15 @@ async fn days_are_compared_by_release_week_and_in_statements(world: World) {
     );
     assert!(!days.iter().any(|row| row.contains("tag.")), "tags are not counted by release");
     let query = scene.query(at(NOW));
+    let warned = async |words: Words<'_>| {
+        let request = Request::parse(What::Drift, &words).unwrap();
+        query.run(scene.id(), &request).await.unwrap().warnings
+    };
+    let lacking = ["tags are not counted by release; `--exact` compares them"];
+    assert_eq!(warned(of(Some("v1"), None)).await, lacking);
+    assert_eq!(warned(Words { column: Some("score"), ..of(Some("v1"), None) }).await, [""; 0]);
+    assert_eq!(warned(Words { exact: true, ..of(Some("v1"), None) }).await, [""; 0]);
+    assert_eq!(warned(of(None, None)).await, [""; 0]);
     let refused = async |words: Words<'_>| {
         let request = Request::parse(What::Drift, &words).unwrap();
         query.run(scene.id(), &request).await.unwrap_err().to_string()
@@ -181,6 +190,26 @@ async fn drift_of_thirty_days_and_twenty_columns_reads_ranges_alone(world: World
     assert_eq!(csv(answer.unwrap()).lines().count(), 1 + 30 * 21);
     // Of each window one range of rollups and one of features. The version that is the active one is looked up before and after.
     assert_eq!((reads.queries, reads.gets), (4, 2));
+    // Of columns without a feature it is one range of each window.
+    let some = Words { column: Some("score,label,tag.t1"), ..words };
+    let request = Request::parse(What::Drift, &some).unwrap();
+    let (answer, reads) = scene.world.reads(query.run(scene.id(), &request)).await;
+    assert_eq!(csv(answer.unwrap()).lines().count(), 1 + 30 * 4);
+    assert_eq!((reads.queries, reads.gets), (2, 2));
+    let (answer, reads) = scene
+        .world
+        .reads(query.run(
+            scene.id(),
+            &Request::parse(What::Drift, &Words { column: Some("feature.f1"), ..some.clone() }).unwrap(),
+        ))
+        .await;
+    assert_eq!(csv(answer.unwrap()).lines().count(), 1 + 30 * 2);
+    assert_eq!((reads.queries, reads.gets), (4, 2));
+    let wrong = Words { column: Some("score,key"), ..some.clone() };
+    let wrong = Request::parse(What::Drift, &wrong).unwrap_err().to_string();
+    assert!(wrong.starts_with("column: `key` is not compared"), "{wrong}");
+    let wrong = Request::parse(What::Rollups, &Words { reference: None, ..some }).unwrap_err().to_string();
+    assert_eq!(wrong, "column: only drift has it");
 }
 
 /// Small days are exact in rollups, too, so both say the same; what only events say is known by release and as of then.
@@ -193,7 +222,11 @@ async fn what_is_exact_is_computed_from_the_events(world: World) {
         let days = Words { group_by: Some(period), ..days.clone() };
         let rolled_up = asked(&scene, days.clone()).await;
         assert!(rolled_up.len() > 4, "{rolled_up:?}");
-        assert_eq!(asked(&scene, Words { exact: true, ..days }).await, rolled_up);
+        assert_eq!(asked(&scene, Words { exact: true, ..days.clone() }).await, rolled_up);
+        let some = Words { column: Some("feature.age,score"), ..days };
+        let rolled_up = asked(&scene, some.clone()).await;
+        assert!(!rolled_up.is_empty() && rolled_up.iter().all(|row| !row.contains("tag.")), "{rolled_up:?}");
+        assert_eq!(asked(&scene, Words { exact: true, ..some }).await, rolled_up);
     }
     let exact = Words { exact: true, ..words("2026-06-01", "2026-06-01", "column,n,n_reference,l_infinity") };
     let tag = |rows: Vec<String>| rows.into_iter().find(|row| row.starts_with("tag.carrier"));

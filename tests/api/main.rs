@@ -8,6 +8,7 @@ mod access;
 mod alerts;
 mod arena_pairs;
 mod arenas;
+mod arrived;
 mod as_of;
 mod breakdown;
 mod catalog;

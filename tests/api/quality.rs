@@ -2,6 +2,7 @@
 
 use catalog::{AlertRuleBody, DetailedSpec, ReleaseDetails, new::NewSnapshot};
 use event::{ErrorKind, Kind, Window};
+use log::key::EntityKind;
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
@@ -187,11 +188,26 @@ async fn references_have_names(world: World) {
     assert_eq!(days("snapshot:june").await.unwrap(), "2026-06-01..2026-06-02");
     assert_eq!(days("release:v3").await.unwrap(), "2026-05-01..2026-05-31");
     assert_eq!(days("2026-06-01").await.unwrap(), "2026-06-01", "as it is");
+    let of_v3 = catalog.resolve(EntityKind::Release, &format!("{}/v3", scene.workspace.path)).await.unwrap();
+    let spring = Some("2026-04-01..2026-05-31".parse().unwrap());
+    catalog.set_baseline(&of_v3, "spring", spring, at(NOW)).await.unwrap();
+    assert_eq!(days("release:v3/spring").await.unwrap(), "2026-04-01..2026-05-31");
+    let day = Some("2026-06-02".parse().unwrap());
+    catalog.set_baseline(&of_v3, "spring", day, at(NOW)).await.unwrap();
+    assert_eq!(days("release:v3/spring").await.unwrap(), "2026-06-02", "a baseline may change");
+    assert_eq!(
+        days("release:v3").await.unwrap(),
+        "2026-05-01..2026-05-31",
+        "what it was trained on does not"
+    );
     for (word, why) in [
         ("snapshot:some", "has only a part of its days (`where`)"),
         ("snapshot:may", "there is no snapshot `may`"),
         ("release:v9", "there is no release `v9`"),
         ("release:v1", "does not say of which days"),
+        ("release:v1/spring", "release `v1` has no baseline `spring`; it has none yet"),
+        ("release:v3/autumn", "release `v3` has no baseline `autumn`; there are spring"),
+        ("release:v9/spring", "there is no release `v9`"),
     ] {
         assert!(days(word).await.unwrap_err().contains(why), "{word}");
     }

@@ -1,7 +1,7 @@
 """Make alert.json: robust z-scores and outer fences by scipy and numpy, with which tests of `fold` compare those of alert rules.
 
     python3 -m venv venv && venv/bin/pip install scipy numpy
-    venv/bin/python tests/reference/alert.py
+    tests/reference/run alert
 """
 
 import json

@@ -1,6 +1,6 @@
 """Make the reference of expected figures: what NannyML and scikit-learn expect of NannyML's own data sets, without labels.
 
-    venv/bin/python tests/reference/estimates.py
+    tests/reference/run estimates
 
 estimates.json has for each set the cases of its reference and of chunks of its analysis period as rows of a score, whether it says the
 positive class, and how many such cases are negative and positive. Scores are rounded to two places before anything is computed, which
@@ -42,6 +42,16 @@ def sets():
     yield "census", frames[0], census, ("predicted_probability", "prediction", "employed")
 
 
+def rounded_sets():
+    """The sets, with scores of two places."""
+    for name, reference, analysis, (score, says, real) in sets():
+        for frame in (reference, analysis):
+            frame[score] = frame[score].round(2)
+            frame[says] = frame[says].astype(int)
+            frame[real] = frame[real].astype(int)
+        yield name, reference, analysis, (score, says, real)
+
+
 def rows_of(score, says, real):
     frame = pd.DataFrame({"score": score, "says": says, "real": real})
     counts = frame.groupby(["score", "says"])["real"].agg(["size", "sum"])
@@ -63,11 +73,7 @@ def of_calibrated(p, score, says):
 
 def main():
     found = {}
-    for name, reference, analysis, (score, says, real) in sets():
-        for frame in (reference, analysis):
-            frame[score] = frame[score].round(2)
-            frame[says] = frame[says].astype(int)
-            frame[real] = frame[real].astype(int)
+    for name, reference, analysis, (score, says, real) in rounded_sets():
         isotonic = IsotonicRegression(out_of_bounds="clip").fit(reference[score], reference[real])
         chunk_size = len(analysis) // CHUNKS
         cbpe = nannyml.CBPE(

@@ -1,6 +1,6 @@
 """Make the reference of expected figures of several classes: what NannyML and scikit-learn expect of NannyML's own data set, without labels.
 
-    venv/bin/python tests/reference/estimates_classes.py
+    tests/reference/run estimates_classes
 
 estimates_classes.json has the predictions of the reference and of chunks of the analysis period: the class of each that it says, the real one, both by
 their places among the classes, and the scores in twentieths; and how often that came. Scores are rounded

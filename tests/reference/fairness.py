@@ -1,7 +1,6 @@
 """Make the reference of fairness: what fairlearn says of the gaps between groups.
 
-    venv/bin/pip install fairlearn==0.15.0
-    venv/bin/python tests/reference/fairness.py
+    tests/reference/run fairness
 
 fairness.json has cases: by group the counts tp, fp, tn, fn, and what fairlearn says of all groups together. Where a rate is not
 defined in one of them (no positives, or no negatives), fairlearn takes it as 0; Almanac leaves that group out, so such

@@ -1,7 +1,6 @@
 """Make the reference figures: what scikit-learn, scipy and NannyML say of the cases of the tests.
 
-    python3 -m venv venv && venv/bin/pip install -r tests/reference/requirements.txt
-    venv/bin/python tests/reference/make.py
+    tests/reference/run make
 
 A case is a file data/NAME.csv with a row for each prediction and what is said of it:
 

@@ -1,21 +1,35 @@
-"""Make the reference of head-to-head: what scipy and statsmodels say of two releases that predicted the same cases.
+"""Make the reference of head-to-head: what scipy, statsmodels, MLstatkit and confseq say of two releases that predicted the same cases.
 
-    venv/bin/python tests/reference/paired.py
+    tests/reference/run paired
 
-paired.json has cases, each with the periods of what both predicted and what is expected. Two statistics are in no library that is
-pinned here and are computed by numpy from their definitions: the test of DeLong, DeLong and Clarke-Pearson (1988) with all pairs of a
-positive and a negative laid out, and the confidence sequence of Waudby-Smith and Ramdas (2023, theorem 2).
+paired.json has cases, each with the periods of what both predicted and what is expected. The areas under the curves and the variance of
+their difference are those of MLstatkit, which ranks cases as Sun and Xu (2014) do. The confidence sequence is that of confseq: its
+`predmix_lower_cs` with its bets and the variances of theorem 2 of Waudby-Smith and Ramdas (2023), which are taken from the mean with half
+a number of 1/2 before the first. `twosided` has the bounds of its `predmix_empbern_twosided_cs`, which takes variances from the plain mean,
+0 before the first number: bounds of the same mean by another prediction of it, which are near and not the same.
+
+confseq 0.0.11 has no wheels. It cannot be built without the headers of Boost (CMake stops at `Boost_INCLUDE_DIR-NOTFOUND`), which its two
+modules in C++ include; `predmix` needs neither, so `run` takes its Python files out of the source distribution as they are. They name
+`np.float_`, which numpy 2 no longer has.
 """
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+
+np.float_ = np.float64
+
 import scipy
 import statsmodels
+from confseq.betting_strategies import lambda_predmix_eb
+from confseq.predmix import predmix_empbern_twosided_cs, predmix_lower_cs
+from MLstatkit import Delong_test
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
 
+assert version("mlstatkit") == "0.1.91"
 assert scipy.__version__ == "1.17.1" and statsmodels.__version__ == "0.15.0"
 HERE = Path(__file__).resolve().parent
 ALPHA = 0.05
@@ -43,36 +57,35 @@ def accuracy(one, other):
 
 
 def delong(probabilities, real):
-    probabilities, real = np.array(probabilities, float), np.array(real, bool)
-    above = []
-    for side in probabilities.T:
-        positives, negatives = side[real], side[~real]
-        above.append((positives[:, None] > negatives[None, :]) + (positives[:, None] == negatives[None, :]) / 2)
-    of = [float(side.mean()) for side in above]
-    difference = above[0] - above[1]
-    of_positives, of_negatives = difference.mean(axis=1), difference.mean(axis=0)
-    error = np.sqrt(of_positives.var(ddof=1) / len(of_positives) + of_negatives.var(ddof=1) / len(of_negatives))
+    one, other = np.array(probabilities, float).T
+    *_, auc, auc_of_other, info = Delong_test(np.array(real, int), one, other)
+    assert info["method"] == "delong"
+    of, error = [float(auc), float(auc_of_other)], np.sqrt(info["var_diff"])
     low, high = stats.norm.interval(0.95, loc=of[0] - of[1], scale=error)
     return {"of": of, "interval": [float(low), float(high)], "p_value": float(2 * stats.norm.sf(abs(of[0] - of[1]) / error))}
 
 
+def lower(x):
+    """The lower bounds after each number of [0, 1], by the variances of theorem 2."""
+    means = (0.5 + np.cumsum(x)) / (np.arange(1, len(x) + 1) + 1)
+    return predmix_lower_cs(
+        x,
+        v=(x - np.append(0.5, means[:-1])) ** 2,
+        lambdas_fn=lambda y: lambda_predmix_eb(y, truncation=0.5, alpha=ALPHA / 2),
+        psi_fn=lambda bets: -np.log(1 - bets) - bets,
+        alpha=ALPHA / 2,
+    )
+
+
 def sequence(numbers):
-    """The bounds after each number of [0, 1]."""
+    """The bounds after each number of [0, 1], and those of confseq as it is."""
     x = np.asarray(numbers, float)
-    t = np.arange(1, len(x) + 1)
-    means = (0.5 + np.cumsum(x)) / (t + 1)
-    variances = (0.25 + np.cumsum((x - means) ** 2)) / (t + 1)
-    means_before, variances_before = np.append(0.5, means[:-1]), np.append(0.25, variances[:-1])
-    bets = np.minimum(0.5, np.sqrt(2 * np.log(2 / ALPHA) / (variances_before * t * np.log(1 + t))))
-    price = np.cumsum(4 * (x - means_before) ** 2 * (-np.log(1 - bets) - bets) / 4)
-    centre = np.cumsum(bets * x) / np.cumsum(bets)
-    radius = (np.log(2 / ALPHA) + price) / np.cumsum(bets)
-    return np.maximum(0, centre - radius), np.minimum(1, centre + radius)
+    return (lower(x), 1 - lower(1 - x)), predmix_empbern_twosided_cs(x, alpha=ALPHA, truncation=0.5)
 
 
 def so_far(periods, advantages):
     numbers = (np.concatenate(advantages) + 1) / 2
-    lower, upper = sequence(numbers)
+    (lower, upper), twosided = sequence(numbers)
     outside = np.flatnonzero((lower > 0.5) | (upper < 0.5))
     ends = np.cumsum([len(period) for period in advantages])
     number_of = np.concatenate([[number] * len(period) for number, period in enumerate(periods)])
@@ -84,6 +97,7 @@ def so_far(periods, advantages):
             "n": int(end),
             "so_far": float(2 * numbers[:end].mean() - 1),
             "bounds": [float(2 * lower[end - 1] - 1), float(2 * upper[end - 1] - 1)],
+            "twosided": [float(2 * side[end - 1] - 1) for side in twosided],
             "decided": int(number_of[first[0]]) if len(first) else None,
         })
     return says

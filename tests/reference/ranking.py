@@ -1,6 +1,6 @@
 """Make the reference of rankings by votes: what choix and scipy say of wins, losses and ties.
 
-    venv/bin/python tests/reference/ranking.py
+    tests/reference/run ranking
 
 ranking.json has cases: `votes` with two names, the wins of each and the ties; `is_connected`, whether the graph of wins is strongly
 connected; and by name the strength and the ends of its 95% interval. The prior, one tie of each against a strength of 0, is given to choix as

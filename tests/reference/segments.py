@@ -1,6 +1,6 @@
 """Make the reference of ranked segments: what statsmodels and scipy say of a slice of predictions against the rest.
 
-    venv/bin/python tests/reference/segments.py
+    tests/reference/run segments
 
 segments.json has `shares` (how many are right among how many, of a slice and of the rest) with the z-test of two proportions,
 `means` (numbers of both) with Welch's t-test, and `ranked`: slices of which all predictions consist, the worst share first, with

@@ -218,6 +218,9 @@ def narrow_catalog(path, method, operation):
             for name in [name for name in properties if name not in OF_GATES]:
                 del properties[name]
             operation["requestBody"]["content"]["application/json"]["example"] = OF_GATES
+        if path.endswith("/baselines") and method == "put":
+            # Days must be days, and in their order.
+            properties["days"] = {"enum": ["2026-04-01..2026-05-31", "2026-06-01"]}
         if path.endswith("/approvals") and method == "post":
             # Taking back what was not given is a conflict.
             properties.pop("withdraw", None)

@@ -93,7 +93,7 @@ fn a_report_says_what_there_is_and_why_the_rest_is_missing(place: &Place) {
     says(&first, &["accuracy by day", "Accuracy of v1: expected and realised", "Figures by day and release"]);
     says(
         &first,
-        &["The figures are those that are stored of each day.", "No segment is stored of these days."],
+        &["The figures are those that are stored of each day.", "No segment is known of these days."],
     );
     assert_eq!(first, report(), "one state of the logs, one page");
 
@@ -114,7 +114,7 @@ fn what_cannot_be_reported_is_refused() {
             &["-o", "report.pdf"][..],
             "the name of a report ends with .html, or with .svg for its charts alone",
         ),
-        (&["--sections", "all"], "sections: `all` is none of live, figures, compared"),
+        (&["--sections", "all"], "sections: `all` is none of live, figures, compared, gates"),
         (&["--group-by", "hour"], "group-by: `hour` is none of day, week, month, quarter"),
         (&["--model", "m"], "model: there is no `m`"),
         (&["--release", "v9"], "release: there is no `v9`"),

@@ -76,10 +76,18 @@ pub fn day() -> ObjectBuilder {
     string().format(Some(SchemaFormat::KnownFormat(KnownFormat::Date)))
 }
 
-/// The days of a reference: one, the first and the last, those of a snapshot, or those that a release was trained on.
+const DAYS: &str = "[0-9]{4}-[0-9]{2}-[0-9]{2}([.]{2}[0-9]{4}-[0-9]{2}-[0-9]{2})?";
+
+/// Days: one, or the first and the last.
+pub fn days() -> ObjectBuilder {
+    string().pattern(Some(format!("^{DAYS}$")))
+}
+
+/// The days of a reference: one, the first and the last, those of a snapshot, those that a release was trained on, or those of a
+/// baseline of a release.
 pub fn reference_days() -> ObjectBuilder {
-    let days = "[0-9]{4}-[0-9]{2}-[0-9]{2}([.]{2}[0-9]{4}-[0-9]{2}-[0-9]{2})?";
-    string().pattern(Some(format!("^({days}|(snapshot|release):[A-Za-z0-9][A-Za-z0-9._-]*)$")))
+    let name = "[A-Za-z0-9][A-Za-z0-9._-]*";
+    string().pattern(Some(format!("^({DAYS}|snapshot:{name}|release:{name}(/{name})?)$")))
 }
 
 /// A whole number within bounds.

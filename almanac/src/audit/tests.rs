@@ -29,7 +29,7 @@ use crate::up::{Options, Services};
 
 /// What changes something, in an order in which it can be done: the method, the path, and the body. A path stands for
 /// its pattern; `WORKSPACE` is each form in which a workspace is named, and `N` another number for each.
-const STEPS: [(&str, &str, &str); 65] = [
+const STEPS: [(&str, &str, &str); 67] = [
     ("POST", "/v1/users", r#"{"name":"bob"}"#),
     ("POST", "/v1/groups", r#"{"name":"risk"}"#),
     ("POST", "/v1/systems", r#"{"name":"nightly"}"#),
@@ -83,6 +83,8 @@ const STEPS: [(&str, &str, &str); 65] = [
     ("POST", "WORKSPACE/definitions", r#"{"release":"v1","from":"2026-06-1N","threshold":0.N}"#),
     ("PUT", "WORKSPACE/promotion-gates", r#"{"model":"risk","environments":["liveN"],"min_n":9}"#),
     ("POST", "WORKSPACE/approvals", r#"{"release":"v1","environment":"liveN"}"#),
+    ("PUT", "WORKSPACE/baselines", r#"{"release":"v1","name":"springN","days":"2026-05-01..2026-05-31"}"#),
+    ("DELETE", "WORKSPACE/baselines?release=v1&name=springN", ""),
     ("POST", "WORKSPACE/promotions", r#"{"release":"v1","environment":"testN"}"#),
     ("POST", "WORKSPACE/promotions", r#"{"release":"v2","environment":"testN"}"#),
     ("POST", "WORKSPACE/rollbacks", r#"{"environment":"testN"}"#),

@@ -1,5 +1,6 @@
 //! Commands on the catalog: a module for each type of entity, with the arguments of its commands.
 
+mod baseline;
 pub(crate) mod configuration;
 pub(crate) mod counter;
 mod define;

@@ -9,6 +9,7 @@ use log::key::EntityKind;
 use serde_json::{Value, json};
 
 use super::{
+    baseline::{self, BaselineCommand},
     define::{self, DefineArgs},
     entity::{EntityCommand, ReadCommand, change, parse_attributes, read},
     existing,
@@ -28,6 +29,9 @@ pub(crate) enum ReleaseCommand {
     /// Change how the predictions of a release are judged, from a day on.
     #[command(name = Action::Define.name())]
     Define(DefineArgs),
+    /// Name days that a release is measured from.
+    #[command(subcommand)]
+    Baseline(BaselineCommand),
     /// Register a release of a model. What it is made of never changes.
     #[command(visible_alias = Action::Register.name())]
     Create(Box<ReleaseArgs>),
@@ -109,6 +113,7 @@ pub(crate) struct ReleaseArgs {
 pub(crate) async fn command(config: &Config, command: ReleaseCommand) -> anyhow::Result<()> {
     match command {
         ReleaseCommand::Life(command) => life::command(config, command).await,
+        ReleaseCommand::Baseline(command) => baseline::command(config, command).await,
         ReleaseCommand::Define(args) => define::release(config, args).await,
         ReleaseCommand::Create(args) => create(config, *args).await,
         ReleaseCommand::Diff { one, other, workspace, shown } => {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use event::Day;
 use fold::maturity::AGES;
+use plot::{Chart, Line, Point};
 use query::{What, Words};
 
 use super::{
@@ -20,6 +21,13 @@ const COMPLETE: f64 = 0.9;
 
 /// How many days are named.
 const NAMED: usize = 10;
+
+/// By the place of an age, of each day how many predictions of all releases told of were judged then, and how many will be; no number
+/// where that is not told.
+type ByDay = BTreeMap<usize, BTreeMap<Day, (f64, f64)>>;
+
+/// The ages that are drawn, and what is known now.
+const DRAWN: [&str; 5] = ["1h", "1d", "7d", "30d", LATEST];
 
 /// What days of one release had at an age.
 #[derive(Default)]
@@ -60,12 +68,16 @@ pub(super) async fn section(ask: &Ask) -> anyhow::Result<Section> {
     let rows = Rows(&answer.frame);
     let mut at_ages = BTreeMap::<(&str, usize), AtAge>::new();
     let mut early = Vec::<(Day, &str, f64)>::new();
+    let mut by_day = ByDay::new();
     for row in rows.numbers() {
         let release = rows.text("release", row).unwrap_or_default();
         let age = rows.text("age", row).unwrap_or_default();
         if !ask.has(release) {
             continue;
         }
+        let (labelled, expected) = (rows.count("labelled", row), rows.number("expected_labelled", row));
+        let so_far = by_day.entry(place(age)).or_default().entry(rows.day(row)).or_default();
+        *so_far = (so_far.0 + labelled as f64, so_far.1 + expected.unwrap_or(f64::NAN));
         at_ages.entry((release, place(age))).or_default().add(&rows, row);
         let completeness = rows.number("completeness", row);
         if let Some(share) = completeness.filter(|share| age == LATEST && *share < COMPLETE) {
@@ -78,6 +90,10 @@ pub(super) async fn section(ask: &Ask) -> anyhow::Result<Section> {
     }
     section
         .say("How much of the truth that will come had come when days had an age, and what they said then.");
+    let chart = chart(&by_day);
+    if !chart.is_empty() {
+        section.chart(chart);
+    }
     section.table(grid(&at_ages));
     match early.len() {
         0 => section.say("No day is known to lack more than a tenth of its truth."),
@@ -134,4 +150,21 @@ fn grid(at_ages: &BTreeMap<(&str, usize), AtAge>) -> Grid {
         grid.rows.push(cells);
     }
     grid
+}
+
+/// Which share of the truth that will come each day had, a line for each age.
+fn chart(by_day: &ByDay) -> Chart {
+    let line = |age: &&str| {
+        let days = by_day.get(&place(age))?;
+        let point = |(day, (labelled, expected)): (&Day, &(f64, f64))| {
+            Point::new(day.start(), (*expected > 0.0).then(|| labelled / expected))
+        };
+        let name = if *age == LATEST { "by all that is known".to_owned() } else { format!("{age} old") };
+        Some(Line { name, points: days.iter().map(point).collect() })
+    };
+    Chart {
+        title: "Share of the truth that had come, by day and its age".to_owned(),
+        lines: DRAWN.iter().filter_map(line).collect(),
+        ..Chart::default()
+    }
 }

@@ -1,5 +1,7 @@
 //! Where predictions are bad.
 
+use event::Period;
+use plot::{Chart, Line, Point};
 use query::{What, Words, number_text};
 
 use super::{
@@ -12,6 +14,9 @@ use super::{
 /// How many segments are shown.
 const MAX_SEGMENTS: usize = 20;
 
+/// How many segments are drawn, of one split each.
+const MAX_LINES: usize = 5;
+
 const COLUMNS: [&str; 8] = ["segment", "release", "n", "share", "value", "whole", "gap", "p_adjusted"];
 
 pub(super) async fn section(ask: &Ask, told: &Told) -> anyhow::Result<Section> {
@@ -20,13 +25,14 @@ pub(super) async fn section(ask: &Ask, told: &Told) -> anyhow::Result<Section> {
         section.lack("No figure is known of these days yet by which segments could be ranked.");
         return Ok(section);
     };
-    let answer = ask.answer(What::Segments, Words { figure: Some(figure), ..ask.words() }).await?;
+    let words = Words { figure: Some(figure), pairs: true, ..ask.words() };
+    let answer = ask.answer(What::Segments, words).await?;
     let rows = Rows(&answer.frame);
     let found: Vec<usize> =
         rows.numbers().filter(|row| ask.has(rows.text("release", *row).unwrap_or_default())).collect();
     let Some(worst) = found.first() else {
         section.lack(
-            "No segment is stored of these days. A model declares by what it is split, as in almanac model define W/MODEL --split \
+            "No segment is known of these days. A model declares by what it is split, as in almanac model define W/MODEL --split \
              tag.NAME --from DAY.",
         );
         return Ok(section);
@@ -41,6 +47,16 @@ pub(super) async fn section(ask: &Ask, told: &Told) -> anyhow::Result<Section> {
         number("value"),
         number("whole")
     ));
+    let single = found.iter().filter(|row| rows.count("splits", **row) == 1).take(MAX_LINES);
+    let drawn: Vec<[String; 2]> = single
+        .map(|row| {
+            ["release", "segment"].map(|column| rows.text(column, *row).unwrap_or_default().to_owned())
+        })
+        .collect();
+    let chart = chart(ask, figure, &drawn).await?;
+    if !chart.is_empty() {
+        section.chart(chart);
+    }
     let caption =
         format!("The worst segments of {}, by how far their {figure} is from that of all", found.len());
     let mut grid = Grid::new(caption, &COLUMNS);
@@ -49,4 +65,32 @@ pub(super) async fn section(ask: &Ask, told: &Told) -> anyhow::Result<Section> {
     }
     section.table(grid);
     Ok(section)
+}
+
+/// How far segments, each with its release, were from all predictions in each period.
+async fn chart(ask: &Ask, figure: &str, drawn: &[[String; 2]]) -> anyhow::Result<Chart> {
+    let mut lines: Vec<Line> = drawn
+        .iter()
+        .map(|[release, segment]| Line { name: format!("{segment} of {release}"), points: Vec::new() })
+        .collect();
+    let period = Period::parse(ask.period)?;
+    for part in period.parts(ask.window) {
+        let [from, to] = [part.from(), part.to()].map(|day| day.to_string());
+        let words = Words { from: &from, to: &to, figure: Some(figure), ..ask.words() };
+        let answer = ask.answer(What::Segments, words).await?;
+        let rows = Rows(&answer.frame);
+        for (line, [release, segment]) in lines.iter_mut().zip(drawn) {
+            let is_it = |row: &usize| {
+                rows.text("release", *row) == Some(release.as_str())
+                    && rows.text("segment", *row) == Some(segment.as_str())
+            };
+            let gap = rows.numbers().find(is_it).and_then(|row| rows.number("gap", row));
+            line.points.push(Point::new(part.from().start(), gap));
+        }
+    }
+    Ok(Chart {
+        title: format!("How far the {figure} of the worst segments is from that of all, by {}", ask.period),
+        lines,
+        ..Chart::default()
+    })
 }

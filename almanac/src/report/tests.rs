@@ -1,5 +1,6 @@
-use catalog::AlertRuleBody;
+use catalog::{AlertRuleBody, PromotionGates, PromotionGatesBody};
 use event::{Day, Kind, NewDefinition};
+use log::key::{EntityId, EntityKind};
 use plot::{Chart, Line, Mark, Point};
 use serde_json::json;
 use tests::{
@@ -92,7 +93,7 @@ fn sections_are_chosen_by_their_names() {
         ["drift", "alerts"]
     );
     let wrong = Wanted::of(&names(&["drift", "all"])).map(|_| ()).unwrap_err().to_string();
-    assert!(wrong.contains("sections: `all` is none of live, figures, compared"), "{wrong}");
+    assert!(wrong.contains("sections: `all` is none of live, figures, compared, gates"), "{wrong}");
 }
 
 #[derive(Debug, clap::Parser)]
@@ -106,7 +107,7 @@ async fn predict(scene: &Scene, day: &str) {
     let prediction = |n: usize| {
         let carrier = ["UA", "AA", "DL"][n % 3];
         json!({ "key": format!("k{n}"), "predicted_at": format!("{day}T01:00:00Z"), "release": "v1",
-                "score": if n.is_multiple_of(2) { 0.9 } else { 0.1 }, "tags": { "carrier": carrier } })
+                "score": if n.is_multiple_of(2) { 0.9 } else { 0.1 }, "tags": { "carrier": carrier, "size": if n < 30 { "large" } else { "small" } } })
     };
     let outcome = |n: usize| {
         let is_right = n % 3 != 1;
@@ -138,7 +139,7 @@ fn row<'a>(page: &'a str, begins: &[&str]) -> Vec<&'a str> {
 async fn what_crossed_and_the_worst_segments_are_rows_of_the_page() {
     let scene = Scene::on(Engine::Sqlite).await;
     let new = NewDefinition {
-        splits: Some(vec!["tag.carrier".to_owned()]),
+        splits: Some(vec!["tag.carrier".to_owned(), "tag.size".to_owned()]),
         from: Some("2026-06-01".parse().unwrap()),
         ..NewDefinition::default()
     };
@@ -156,6 +157,14 @@ async fn what_crossed_and_the_worst_segments_are_rows_of_the_page() {
         predict(&scene, day).await;
     }
     scene.project().await;
+    let model = catalog.model_named(scene.id(), "m").await.unwrap();
+    let gates = PromotionGatesBody { min_n: Some(1_000), second_person: true, ..Default::default() };
+    let gates = PromotionGates::read(&gates).unwrap();
+    let model = EntityId::Model(scene.id().clone(), model);
+    catalog.set_promotion_gates(&model, gates.as_ref(), at(NOW)).await.unwrap();
+    let release =
+        catalog.resolve(EntityKind::Release, &format!("{}/v1", scene.workspace.path)).await.unwrap();
+    catalog.approve(&release, ("production", Some("Read.")), false, at(NOW)).await.unwrap();
     let judged =
         projector::alert::judge(&*scene.table, catalog, scene.id(), at("2026-06-03T00:01:00Z")).await;
     assert_eq!(judged.unwrap().crossings, 1);
@@ -163,7 +172,8 @@ async fn what_crossed_and_the_worst_segments_are_rows_of_the_page() {
     let words = ["report", "-w", "credit/prod", "--from", "2026-06-01", "--to", "2026-06-02"];
     let args = <Parsed as clap::Parser>::try_parse_from(words).unwrap().args;
     let ask = Ask::of(scene.query(at(NOW)), &scene.workspace, &args).await.unwrap();
-    let wanted = Wanted::of(&["segments".to_owned(), "alerts".to_owned()]).unwrap();
+    let names = ["segments", "alerts", "gates", "maturity"].map(str::to_owned);
+    let wanted = Wanted::of(&names).unwrap();
     let text = page(&Head::default(), &sections(&ask, wanted).await.unwrap());
     let says = "accuracy of v1 on 2026-06-01 is 0.6666666666666666, below 0.8";
     assert_eq!(row(&text, &["2026-06-01", "often-wrong"]), ["2026-06-01", "often-wrong", "fires", says]);
@@ -175,4 +185,19 @@ async fn what_crossed_and_the_worst_segments_are_rows_of_the_page() {
     let good = row(&text, &["tag.carrier=UA"])[4].parse::<f64>().unwrap();
     assert_eq!(good, 1.0);
     assert!(text.contains("accuracy of v1 is worst for tag.carrier=AA: 0"), "{text}");
+    let pair = row(&text, &["tag.carrier=AA, tag.size=large"]);
+    assert_eq!(pair[1..3], ["v1", "20"], "{pair:?}");
+    for drawn in [
+        "How far the accuracy of the worst segments is from that of all, by day",
+        "Share of the truth that had come",
+    ] {
+        assert!(text.contains(drawn), "{drawn}: {text}");
+    }
+    assert_eq!(row(&text, &["m"])[1..4], ["all", "7", "1000 judged predictions; a second person"]);
+    let failed = row(&text, &["v1", "m", "no"])[3];
+    assert!(
+        failed.contains("min_n: 120 of its predictions") && failed.contains("second_person: nobody"),
+        "{failed}"
+    );
+    assert_eq!(row(&text, &["v1", "production"])[4], "Read.");
 }

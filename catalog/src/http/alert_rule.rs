@@ -71,7 +71,7 @@ fn watched() -> Vec<Field> {
             "reference",
             text(
                 schema::string(),
-                "With `drift`: the days of the reference, as FROM..TO, or one day; of snapshot:NAME and release:NAME the days are kept that they have when the rule is applied.",
+                "With `drift`: the days of the reference, as FROM..TO, or one day; of snapshot:NAME, release:NAME and release:NAME/BASELINE the days are kept that they have when the rule is applied.",
             ),
         ),
         (

@@ -102,6 +102,7 @@ fn field(kind: EntityKind, field: &str) -> RefOr<Schema> {
         "snapshot_from" | "snapshot_to" => maybe(schema::day(), Type::String),
         "metrics" => numbers(MAX_METRICS).into(),
         "secrets" => secrets().into(),
+        "baselines" => super::baselines_schema(),
         "artefact_uri" => maybe(text(MAX_URI_BYTES), Type::String),
         "notes" => maybe(text(MAX_NOTES_BYTES), Type::String),
         "commit" | "artefact_digest" | "author" => maybe(text(MAX_DETAIL_BYTES), Type::String),

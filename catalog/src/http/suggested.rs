@@ -34,7 +34,7 @@ pub(super) struct Asked {
 pub(super) fn operation(named: Named) -> Operation {
     let days = schema::reference_days();
     let says = format!(
-        "The days that were as they should be, 7 to {MAX_REFERENCE_DAYS}: the first and the last of them with two dots between, `snapshot:` and the name of a snapshot, or `release:` and that of a release for the days that it was trained on."
+        "The days that were as they should be, 7 to {MAX_REFERENCE_DAYS}: the first and the last of them with two dots between, `snapshot:` and the name of a snapshot, or `release:` and that of a release for the days that it was trained on, with a slash and a name for those of its baseline."
     );
     let reference = parameter(ParameterIn::Query, "reference", days, &says);
     let reference = reference.required(Required::True).example(Some(json!("2026-06-01..2026-06-30")));

@@ -90,7 +90,7 @@ impl Catalog {
     }
 
     /// Changes what an entity has of its own, in the attributes that are named, by one conditional write.
-    async fn change_own(
+    pub(crate) async fn change_own(
         &self,
         at: &EntityId,
         (attributes, now): (&[&str], Timestamp),

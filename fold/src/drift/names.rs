@@ -95,6 +95,7 @@ impl Names {
             chi2_p: chi2.map(|chi2| chi_squared(chi2, freedom as f64)),
             l_infinity: shares.reduce(f64::max),
             unseen_rate: Some(unseen as f64 / total[1]),
+            others_rate: Some((self.others[0] as f64 / total[0]).max(self.others[1] as f64 / total[1])),
             ..Drift::default()
         }
     }

@@ -1,5 +1,7 @@
 //! Numbers of two sides.
 
+use std::ops::Range;
+
 use super::{Drift, Sides, divergences, tail::kolmogorov, totals};
 use crate::{rollup::Distribution, sketch::Beside};
 
@@ -53,7 +55,7 @@ impl Spread {
         let counts: Vec<Sides> = self.cells.iter().map(|cell| cell.n).collect();
         let Some(total) = totals(&counts) else { return Drift::default() };
         let areas = self.areas(total);
-        let divergences = divergences(&bins(&counts, total[0]));
+        let divergences = divergences(&in_bins(&counts, total[0]));
         let wasserstein = Some(areas.area).filter(|area| area.is_finite());
         let scale = self.std.filter(|std| *std > 0.0);
         Drift {
@@ -122,24 +124,27 @@ impl Areas {
     }
 }
 
-/// Cells gathered to bins: what is below all of the reference, the tenths of the reference, what is above all of it. A tenth ends
-/// where that share of the reference has come.
-fn bins(counts: &[Sides], reference: f64) -> Vec<Sides> {
-    let inside = counts.iter().position(|n| n[0] > 0).unwrap_or(0)
-        ..counts.iter().rposition(|n| n[0] > 0).map_or(0, |last| last + 1);
-    let of_window = |cells: &[Sides]| [0, cells.iter().map(|n| n[1]).sum::<u64>()];
-    let outside = [of_window(&counts[..inside.start]), of_window(&counts[inside.end..])];
-    let (mut bins, mut before, mut ended) = (vec![[0; 2]], 0, 0);
-    for &[of_reference, of_window] in &counts[inside] {
-        if let Some(bin) = bins.last_mut() {
-            *bin = [bin[0] + of_reference, bin[1] + of_window];
-        }
+/// Cells gathered to bins, as ranges of cells: the tenths of the reference, what is below all of it, what is above. A tenth ends with
+/// the cell in which that share of the reference has come.
+pub(super) fn bins(counts: &[Sides], reference: f64) -> Vec<Range<usize>> {
+    let first = counts.iter().position(|n| n[0] > 0).unwrap_or(0);
+    let end = counts.iter().rposition(|n| n[0] > 0).map_or(0, |last| last + 1);
+    let (mut bins, mut from, mut before, mut ended) = (Vec::new(), first, 0, 0);
+    for (at, [of_reference, _]) in counts.iter().enumerate().take(end).skip(first) {
         before += of_reference;
         let tenths = (before as f64 * TENTHS / reference) as usize;
         if tenths > ended && tenths < TENTHS as usize {
             ended = tenths;
-            bins.push([0; 2]);
+            bins.push(from..at + 1);
+            from = at + 1;
         }
     }
-    bins.into_iter().chain(outside).collect()
+    bins.extend([from..end, 0..first, end..counts.len()]);
+    bins
+}
+
+/// How many of each side are in each bin.
+pub(super) fn in_bins(counts: &[Sides], reference: f64) -> Vec<Sides> {
+    let sum = |cells: &[Sides]| cells.iter().fold([0; 2], |all, n| [all[0] + n[0], all[1] + n[1]]);
+    bins(counts, reference).into_iter().map(|bin| sum(&counts[bin])).collect()
 }

@@ -3,8 +3,14 @@ use std::collections::BTreeMap;
 use proptest::{collection::vec, prelude::*};
 use serde::Deserialize;
 
-use super::*;
-use crate::{rollup::Bounded, rollup::bounded::Merge, sketch::Sketch};
+use super::{
+    numbers::{bins, in_bins},
+    *,
+};
+use crate::{
+    rollup::{Bounded, bounded::Merge},
+    sketch::{Beside, Sketch},
+};
 
 #[derive(Deserialize)]
 struct Reference {
@@ -62,7 +68,9 @@ fn statistics_are_those_of_scipy() {
         assert_eq!((drift.ks_error, drift.wasserstein_error), (Some(0.0), Some(0.0)), "{case}");
     }
     for (case, of) in &reference.names {
-        compare(case, &Names::of_counts(of.counts.clone()).drift(), &of.says);
+        let drift = Names::of_counts(of.counts.clone()).drift();
+        compare(case, &drift, &of.says);
+        assert_eq!(drift.others_rate, Some(0.0), "{case}");
     }
     let p_values: Vec<_> = reference.adjusted.p_values.iter().map(|p| Some(*p)).collect();
     for (found, said) in adjusted(&p_values).into_iter().zip(&reference.adjusted.says) {
@@ -70,12 +78,17 @@ fn statistics_are_those_of_scipy() {
     }
 }
 
+/// Whether a statistic bounds what others are off by.
+fn is_bound(name: &str) -> bool {
+    name.ends_with("_error") || name == "others_rate"
+}
+
 #[test]
 fn every_statistic_has_a_reference() {
     let reference = reference();
     let says: Vec<_> = reference.numbers.values().map(|of| &of.says).collect();
     let says: Vec<_> = says.into_iter().chain(reference.names.values().map(|of| &of.says)).collect();
-    for statistic in STATISTICS.iter().filter(|statistic| !statistic.name.ends_with("_error")) {
+    for statistic in STATISTICS.iter().filter(|statistic| !is_bound(statistic.name)) {
         assert!(
             says.iter().any(|says| says.get(statistic.name).is_some_and(Option::is_some)),
             "{}",
@@ -139,7 +152,76 @@ fn sketched(numbers: &[f64]) -> Sketch<160> {
     whole
 }
 
+/// How many numbers lie between the first and the last cell of a bin: surely, and at most, as a number at the edge of two cells may be
+/// of either.
+fn between(numbers: &[f64], cells: &[Beside]) -> [u64; 2] {
+    let (Some(first), Some(last)) = (cells.first(), cells.last()) else { return [0; 2] };
+    let count = |is: &dyn Fn(f64) -> bool| numbers.iter().filter(|number| is(**number)).count() as u64;
+    let is_one = first.least == last.greatest;
+    let within = count(&|number| number > first.least && number < last.greatest);
+    let most = count(&|number| number >= first.least && number <= last.greatest);
+    [if is_one { most } else { within }, most]
+}
+
 proptest! {
+    /// So the index and the distance are exact for these bins.
+    #[test]
+    fn a_bin_counts_what_lies_between_its_edges(reference in numbers(), window in numbers()) {
+        let all = || reference.iter().chain(&window).copied();
+        let extremes = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
+        let cells = sketched(&reference).beside(&sketched(&window), extremes).unwrap();
+        let counts: Vec<Sides> = cells.iter().map(|cell| cell.n).collect();
+        let of_reference = reference.len() as f64;
+        let (ranges, found) = (bins(&counts, of_reference), in_bins(&counts, of_reference));
+        for (bin, n) in ranges.iter().zip(&found) {
+            for (numbers, n) in [&reference, &window].into_iter().zip(n) {
+                let [least, most] = between(numbers, &cells[bin.clone()]);
+                prop_assert!(least <= *n && *n <= most, "{} is not from {} to {}", n, least, most);
+            }
+        }
+        let drift = Spread::of_cells(cells.clone()).drift();
+        prop_assert_eq!(drift.psi.zip(drift.js_distance), divergences(&found));
+        // A tenth ends with the cell in which it is full: no more than that cell is on the wrong side of its end.
+        let mut sorted = reference.clone();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let tenths = &ranges[..ranges.len() - 3];
+        let mut below = found[found.len() - 2];
+        for (bin, n) in tenths.iter().zip(&found) {
+            below = [below[0] + n[0], below[1] + n[1]];
+            let full = (below[0] as f64 * 10.0 / of_reference) as usize;
+            let end = sorted[(full * sorted.len()).div_ceil(10) - 1];
+            for (side, numbers) in [&reference, &window].into_iter().enumerate() {
+                let truly = numbers.iter().filter(|number| **number <= end).count() as u64;
+                let cell = cells[bin.end - 1].n[side];
+                prop_assert!(truly <= below[side] && below[side] <= truly + cell, "{} of {:?}", truly, below);
+            }
+        }
+    }
+
+    /// What is taken together hides no more than its share.
+    #[test]
+    fn names_that_are_not_kept_apart_hide_no_more_than_their_share(
+        reference in prop::collection::btree_map(0u8..60, 1u64..50, 1..40),
+        window in prop::collection::btree_map(0u8..60, 1u64..50, 1..40),
+    ) {
+        let kept = |counts: &BTreeMap<u8, u64>| {
+            let mut kept = Bounded::<u64, 60>::default();
+            counts.iter().for_each(|(name, n)| kept.add(&format!("name {name}"), n));
+            kept
+        };
+        let all: std::collections::BTreeSet<u8> = reference.keys().chain(window.keys()).copied().collect();
+        let of = |counts: &BTreeMap<u8, u64>, name: u8| counts.get(&name).copied().unwrap_or(0);
+        let exact = all.iter().map(|name| (format!("name {name}"), [of(&reference, *name), of(&window, *name)]));
+        let exact = Names::of_counts(exact).drift();
+        let found = Names::of(&kept(&reference), &kept(&window)).drift();
+        let others = found.others_rate.unwrap();
+        prop_assert!((0.0..=1.0).contains(&others));
+        let off = (found.l_infinity.unwrap() - exact.l_infinity.unwrap()).abs();
+        prop_assert!(off <= others + 1e-12, "{} is more than {}", off, others);
+        let hidden = exact.unseen_rate.unwrap() - found.unseen_rate.unwrap();
+        prop_assert!(-1e-12 <= hidden && hidden <= others + 1e-12, "{} is not up to {}", hidden, others);
+    }
+
     #[test]
     fn a_sketch_adds_no_more_than_the_error_that_it_names(reference in numbers(), window in numbers()) {
         let exact = Spread::of_numbers(&reference, &window);

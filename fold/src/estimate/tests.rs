@@ -70,6 +70,8 @@ fn expected_figures_are_those_of_the_reference() {
                 // What NannyML answers as a whole; it has no Brier score and no log loss, and rounds what AUC is made of.
                 if let Some(theirs) = chunk["nannyml"].get(figure) {
                     close(found, theirs, 1e-8, &format!("{name}, NannyML: {figure}"));
+                    let (theirs, (low, high)) = (theirs.as_f64().unwrap(), found.unwrap().band);
+                    assert!(low < high && (low..=high).contains(&theirs), "{name}: {figure} {theirs}");
                 }
             }
             chunks += 1;
@@ -101,10 +103,17 @@ fn what_predictions_are_worth_is_that_of_the_reference() {
     let mut chunks = 0;
     for (name, set) in sets.as_object().unwrap() {
         let calibration = Calibration::of(&cases_of(&set["reference"])).unwrap();
+        let theirs = known["nannyml"][name].as_array().unwrap();
         let known = known["sets"][name].as_array().unwrap();
-        assert_eq!(known.len(), set["chunks"].as_array().unwrap().len());
-        for (chunk, known) in set["chunks"].as_array().unwrap().iter().zip(known) {
-            let found = expected(&priced(&chunk["cases"]), &calibration);
+        assert_eq!([known.len(), theirs.len()], [set["chunks"].as_array().unwrap().len(); 2]);
+        for ((chunk, known), theirs) in set["chunks"].as_array().unwrap().iter().zip(known).zip(theirs) {
+            let cases = priced(&chunk["cases"]);
+            let found = expected(&cases, &calibration);
+            // What NannyML answers as a whole, to 1e-9 for each prediction.
+            let (theirs, worth) = (theirs.as_f64().unwrap(), found[place("value")].unwrap());
+            let off = (worth.value - theirs).abs() / cases.len() as f64;
+            let (low, high) = worth.band;
+            assert!(off <= 1e-9 && (low..=high).contains(&theirs), "{name}: {theirs} for {worth:?}");
             for figure in ["value", "value_per_prediction"] {
                 let found = found[place(figure)].unwrap();
                 for (found, part) in [(found.value, "value"), (found.band.0, "low"), (found.band.1, "high")] {

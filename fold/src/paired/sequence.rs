@@ -10,8 +10,9 @@ const GREATEST_BET: f64 = 0.5;
 
 /// A confidence sequence of the mean of numbers from 0 to 1, which come one after the other: the predictable plug-in
 /// empirical Bernstein bounds (Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", 2023,
-/// theorem 2), as `predmix_empbern_twosided_cs` of confseq computes them. It takes for granted that no number says what the next one
-/// will be beyond their mean.
+/// theorem 2), as `predmix_lower_cs` of confseq computes them from the variances of that theorem, which are taken from the mean
+/// with half a number of 1/2 before the first. (Its `predmix_empbern_twosided_cs` takes them from the plain mean; both hold.) It takes
+/// for granted that no number says what the next one will be beyond their mean.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sequence {
     n: u64,

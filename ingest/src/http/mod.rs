@@ -30,6 +30,7 @@ use crate::{
 
 mod api;
 mod approvals;
+mod baselines;
 mod body;
 mod event_schema;
 mod meters;
@@ -69,6 +70,8 @@ pub fn routes(ingest: Arc<Ingest>) -> Routes {
     for named in Named::BOTH {
         changes = changes
             .add(approvals::operation(named), maintain(), approvals::approve)
+            .add(baselines::set_operation(named), maintain(), baselines::set)
+            .add(baselines::delete_operation(named), maintain(), baselines::delete)
             .add(releases::promote_operation(named), maintain(), releases::promote)
             .add(releases::roll_back_operation(named), maintain(), releases::roll_back)
             .add(releases::retire_operation(named), maintain(), releases::retire)

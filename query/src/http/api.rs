@@ -31,8 +31,9 @@ use crate::{
     narrow::{KEY, OLDEST, ORDERS},
     output::Format,
     pages::{MAX_PAGE_ROWS, PAGE_ROWS},
-    request::{MAX_WINDOW_DAYS, What, ZERO_DIVISIONS},
+    request::{MAX_WINDOW_DAYS, What},
     sql::MAX_STATEMENT_BYTES,
+    zero_division::ZERO_DIVISIONS,
 };
 
 /// What any request may be answered.

@@ -24,6 +24,7 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
             vec![against.required(Required::True), of_whole_days()]
         }
         What::Segments => of_segments().into(),
+        What::Maturity => vec![after_prediction()],
         What::Challengers => of_challengers().into(),
         _ => Vec::new(),
     }
@@ -43,6 +44,13 @@ fn of_challengers() -> [ParameterBuilder; 2] {
     [model.required(Required::True), environment]
 }
 
+/// From when on ages of maturity are counted.
+fn after_prediction() -> ParameterBuilder {
+    let says = "Count how many outcomes had arrived at each age of their predictions, instead of judging days at ages that begin when the day ends. Read from the events; the columns are release, age, predictions, arrived and arrived_share.";
+    let is_asked = ObjectBuilder::new().schema_type(Type::Boolean).default(Some(json!(false)));
+    parameter("after-prediction", is_asked.into(), None, says)
+}
+
 /// How segments are asked for.
 fn of_segments() -> [ParameterBuilder; 2] {
     let says = "The figure by which they are ranked; by default the primary metric of the workspace.";
@@ -54,24 +62,28 @@ fn of_segments() -> [ParameterBuilder; 2] {
 }
 
 /// What drift takes besides.
-fn of_drift() -> [ParameterBuilder; 2] {
+fn of_drift() -> [ParameterBuilder; 3] {
     let says = "Compute it from the events, without the errors of sketches.";
     let exact = ObjectBuilder::new().schema_type(Type::Boolean).default(Some(json!(false)));
     let exact = parameter("exact", exact.into(), None, says);
     let says =
         "Only what had been appended by this instant, or by the beginning of this day; it is exact then.";
     let as_of = schema::any_of([schema::time().into(), schema::day().into()]);
-    [exact, parameter("as-of", as_of, None, says)]
+    let as_of = parameter("as-of", as_of, None, says);
+    let says = "Only these columns of predictions, with commas between: score, value, latency_ms, label, tag.NAME, feature.NAME. Features are read only where one is asked for.";
+    let one = "(score|value|latency_ms|label|(tag|feature)[.][A-Za-z0-9][A-Za-z0-9._-]*)";
+    let columns = schema::string().pattern(Some(format!("^{one}(,{one})*$")));
+    [exact, as_of, parameter("column", columns.into(), None, says)]
 }
 
 /// What is compared with reference days takes besides.
 fn of_reference(what: What) -> [ParameterBuilder; 2] {
     let says = match what {
         What::Estimates => {
-            "The days whose outcomes say what a score means: the first and the last of them with two dots between, one day, `snapshot:` and the name of a snapshot, or `release:` and that of a release for the days that it was trained on."
+            "The days whose outcomes say what a score means: the first and the last of them with two dots between, one day, `snapshot:` and the name of a snapshot, or `release:` and that of a release for the days that it was trained on, with a slash and a name for those of its baseline."
         }
         _ => {
-            "The days to compare with: the first and the last of them with two dots between, one day, `snapshot:` and the name of a snapshot, or `release:` and that of a release for the days that it was trained on."
+            "The days to compare with: the first and the last of them with two dots between, one day, `snapshot:` and the name of a snapshot, or `release:` and that of a release for the days that it was trained on, with a slash and a name for those of its baseline."
         }
     };
     let days = schema::reference_days();

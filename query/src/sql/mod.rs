@@ -169,7 +169,7 @@ impl Query {
                         _ => request,
                     };
                     self.check_release(workspace, &request).await?;
-                    self.stored(workspace, &request, hold).await?
+                    self.stored(workspace, &request, hold).await?.frame
                 }
             };
             frames.push(frame);

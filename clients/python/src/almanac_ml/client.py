@@ -472,8 +472,8 @@ class Workspace:
     ) -> Any:
         """How far each column of predictions is from that of the ``reference`` days: see :meth:`query`.
 
-        ``reference`` is a day, the first and the last of several, ``"snapshot:NAME"``, or ``"release:NAME"`` for the
-        days that a release was trained on. The column that is the farthest comes first. ``exact=True`` reads the
+        ``reference`` is a day, the first and the last of several, ``"snapshot:NAME"``, ``"release:NAME"`` for the
+        days that a release was trained on, or ``"release:NAME/BASELINE"``. The column that is the farthest comes first. ``exact=True`` reads the
         events. ``group_by`` compares weeks, months, quarters or all days together.
         """
         return self.query("drift", since, until, reference=_days(reference), **options)

@@ -1,0 +1,124 @@
+//! Named baselines of releases over HTTP.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Query, State, rejection::QueryRejection},
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+};
+use catalog::http::{baselines_json, baselines_schema};
+use event::{Error, Window, id::check_name};
+use log::key::{EntityId, EntityKind};
+use serde::Deserialize;
+use serde_json::json;
+use web::{
+    InPath, Named, Operation, Problem, Whole, answer, content, json_object,
+    openapi::{RefOr, Required, Schema, path::ParameterIn},
+    parameter, schema,
+};
+
+use super::api::{ALWAYS, JSON, OF_BODY};
+use crate::service::Ingest;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewBaseline {
+    release: String,
+    name: String,
+    days: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct One {
+    release: String,
+    name: String,
+}
+
+pub(super) type Asked = Result<Query<One>, QueryRejection>;
+
+fn answered() -> RefOr<Schema> {
+    schema::object([("release", schema::name().into()), ("baselines", baselines_schema())]).into()
+}
+
+/// That of an example, which is deleted again.
+fn name(named: Named) -> &'static str {
+    match named {
+        Named::ByPath => "spring",
+        Named::ById => "autumn",
+    }
+}
+
+pub(super) fn set_operation(named: Named) -> Operation {
+    let body = schema::object([
+        ("release", schema::name().into()),
+        ("name", schema::name().into()),
+        (
+            "days",
+            schema::days()
+                .description(Some("The first and the last day, with two dots between, or one day."))
+                .into(),
+        ),
+    ]);
+    let example = json!({ "release": "v1", "name": name(named), "days": "2026-04-01..2026-05-31" });
+    named
+        .operation(Operation::put, "/baselines", "set_baseline")
+        .tag("releases")
+        .summary("Name days as a baseline of a release")
+        .description("`reference=release:v1/spring` takes these days then, wherever it takes those that the release was trained on. What was there by this name is replaced.")
+        .body("Which release, and which days.", [(JSON, content(body, Some(example)))])
+        .answers(StatusCode::OK, answer("The baselines of the release.", JSON, answered()))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
+        .fails(&OF_BODY)
+}
+
+pub(super) fn delete_operation(named: Named) -> Operation {
+    let of = |name, says, example: &str| {
+        parameter(ParameterIn::Query, name, schema::name(), says)
+            .example(Some(json!(example)))
+            .required(Required::True)
+    };
+    named
+        .operation(Operation::delete, "/baselines", "delete_baseline")
+        .tag("releases")
+        .summary("Take a baseline of a release away")
+        .takes(of("release", "The release.", "v1"))
+        .takes(of("name", "The baseline.", name(named)))
+        .answers(StatusCode::OK, answer("The baselines that the release has left.", JSON, answered()))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
+async fn at(ingest: &Ingest, workspace: &str, release: &str) -> Result<EntityId, Error> {
+    check_name(release)?;
+    let workspace = ingest.catalog().workspace(workspace).await?;
+    ingest.catalog().resolve(EntityKind::Release, &format!("{}/{release}", workspace.path)).await
+}
+
+pub(super) async fn set(
+    State(ingest): State<Arc<Ingest>>,
+    InPath(workspace): InPath,
+    headers: HeaderMap,
+    new: Whole,
+) -> Result<Response, Problem> {
+    let new: NewBaseline = json_object(&headers, new)?;
+    let days: Window = new.days.parse().map_err(|error| Error::invalid(format!("days: {error}")))?;
+    let at = at(&ingest, &workspace, &new.release).await?;
+    let now = ingest.clock().now();
+    let baselines = ingest.catalog().set_baseline(&at, &new.name, Some(days), now).await?;
+    Ok(Json(baselines_json(&new.release, &baselines)).into_response())
+}
+
+pub(super) async fn delete(
+    State(ingest): State<Arc<Ingest>>,
+    InPath(workspace): InPath,
+    asked: Asked,
+) -> Result<Response, Problem> {
+    let Query(of) = asked.map_err(|why| Problem::new(StatusCode::BAD_REQUEST, why.body_text()))?;
+    let at = at(&ingest, &workspace, &of.release).await?;
+    let baselines = ingest.catalog().set_baseline(&at, &of.name, None, ingest.clock().now()).await?;
+    Ok(Json(baselines_json(&of.release, &baselines)).into_response())
+}

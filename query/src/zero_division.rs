@@ -1,0 +1,18 @@
+//! What evaluations say where they divide by zero.
+
+use event::{Error, Result};
+
+use crate::request::{What, of_evaluations};
+
+/// The names of [`Request::zero_division`](crate::Request::zero_division), and what each stands for.
+pub(crate) const ZERO_DIVISIONS: [(&str, Option<f64>); 3] =
+    [("0", Some(0.0)), ("1", Some(1.0)), ("null", None)];
+
+/// Reads one of them.
+pub(crate) fn zero_division_of(what: What, word: &str) -> Result<Option<f64>> {
+    of_evaluations(what, "zero-division")?;
+    let found = ZERO_DIVISIONS.into_iter().find(|(name, _)| *name == word);
+    found
+        .map(|(_, value)| value)
+        .ok_or_else(|| Error::invalid(format!("zero-division: `{word}` is none of 0, 1, null")))
+}

@@ -1,0 +1,60 @@
+//! How long after their predictions outcomes arrived.
+
+use event::Kind;
+use query::{Request, What, Words};
+use serde_json::json;
+use tests::{
+    on_both_engines,
+    scene::{Scene, csv},
+    world::{World, at},
+};
+
+on_both_engines!(
+    World::on:
+    ages_of_predictions_begin_with_them,
+);
+
+const TO: &str = "2026-06-20";
+const LATER: &str = "2026-06-23T12:00:00Z";
+
+/// Two predictions of the early and two of the late day, of each one whose outcome came half an hour later.
+async fn ages_of_predictions_begin_with_them(world: World) {
+    let scene = Scene::new(world).await;
+    for (key, time) in [("a", "00:10"), ("b", "00:10"), ("c", "23:40"), ("d", "23:40")] {
+        let one = json!([{ "key": key, "predicted_at": format!("{TO}T{time}:00Z"), "release": "v1", "score": 0.9 }]);
+        scene.append(Kind::Predictions, one, "2026-06-20T23:50:00Z").await.unwrap();
+    }
+    let observe = async |key: &str, now: &str| {
+        let one = json!([{ "key": key, "predicted_on": TO, "observed_at": now, "label": "1" }]);
+        scene.append(Kind::Outcomes, one, now).await.unwrap();
+    };
+    observe("c", "2026-06-21T00:10:00Z").await;
+    observe("a", "2026-06-21T00:10:00Z").await;
+    observe("b", "2026-06-22T12:00:00Z").await;
+    let columns = "day,release,age,predictions,arrived,arrived_share";
+    let words =
+        Words { from: TO, to: TO, columns: Some(columns), after_prediction: true, ..Words::default() };
+    let asked = async |words: &Words<'_>, now: &str| {
+        let request = Request::parse(What::Maturity, words).unwrap();
+        let answer = scene.query(at(now)).run(scene.id(), &request).await.unwrap();
+        csv(answer).lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    // By the end of the day all of it would be an hour old at once. The first prediction was a day old when its outcome came.
+    let found = asked(&words, LATER).await;
+    let expected = ["1h,4,1,0.25", "6h,4,1,0.25", "1d,4,2,0.5", "3d,2,2,1.0", "latest,4,3,0.75"];
+    assert_eq!(found, expected.map(|row| format!("{TO},v1,{row}")));
+    // As of an hour after the late ones, of which the age of six hours is not reached.
+    let then = Words { as_of: Some("2026-06-21T01:00:00Z"), ..words.clone() };
+    let expected = ["1h,4,1,0.25", "6h,2,0,0.0", "1d,2,1,0.5", "latest,4,2,0.5"];
+    assert_eq!(asked(&then, LATER).await, expected.map(|row| format!("{TO},v1,{row}")));
+    for (wrong, why) in [
+        (Words { by: Some("tag.a"), ..words.clone() }, "by: after-prediction counts outcomes"),
+        (Words { threshold: Some("0.5"), ..words.clone() }, "threshold: after-prediction counts outcomes"),
+    ] {
+        let refused = Request::parse(What::Maturity, &wrong).unwrap_err().to_string();
+        assert!(refused.starts_with(why), "{refused}");
+    }
+    let refused =
+        Request::parse(What::Evaluations, &Words { columns: None, ..words }).unwrap_err().to_string();
+    assert_eq!(refused, "after-prediction: only maturity has it");
+}
