@@ -212,11 +212,12 @@ impl AlertRule {
     }
 
     /// Whether what it watches only rises while a day goes on, and it fires above a number: once that is passed, the day is decided. What is
-    /// live may be another release in the evening, and its count a smaller one.
+    /// live may be another release in the evening, and its count a smaller one. Days are judged in their order, so with a delay the days before
+    /// would have to be waited for.
     pub fn only_rises(&self) -> bool {
         let rises = match self.watched {
             Watched::Lag(_) => true,
-            Watched::Count(_) => !matches!(self.scope, Scope::Live { .. }),
+            Watched::Count(_) => self.delay_days == 0 && !matches!(self.scope, Scope::Live { .. }),
             Watched::Figure(_) | Watched::Missing(..) | Watched::Column(_) | Watched::Drift(_) => false,
         };
         rises && matches!(self.rule.test, Test::Above(_))

@@ -22,7 +22,6 @@
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//!
 //! [`http`] answers the same over HTTP. Nothing here knows ingest, projector or query.
 
 mod action;

@@ -142,7 +142,6 @@ pub(crate) async fn prepared(
     request: &Request,
 ) -> Result<Prepared> {
     if request.cut.is_none() {
-        // The days from which it is learned how truth comes are not in the answer anyway.
         reading.warn_of_expired(if request.is_of_ages() { request.window } else { reading.window });
     }
     prepared_of_kept(reading, catalog, request).await

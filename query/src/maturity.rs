@@ -89,9 +89,9 @@ pub(crate) fn mature_of(what: What, request: &Request, word: &str) -> Result<f64
 }
 
 impl Request {
-    /// Whether it asks how far the truth of days has come.
+    /// Whether it asks how far the truth of days has come, by the ages of the days.
     pub(crate) fn is_of_ages(&self) -> bool {
-        self.what == What::Maturity || self.mature.is_some()
+        self.mature.is_some() || (self.what == What::Maturity && !self.is_after_prediction)
     }
 }
 

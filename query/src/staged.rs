@@ -75,7 +75,7 @@ impl Query {
     }
 }
 
-/// Maturity of a window, by the stages up to the instant `closed`; `None`, when a day that has its events lacks some.
+/// Maturity of a window, by the stages up to the instant `closed`; `None`, when a day of it that has its events lacks some.
 async fn matured(
     table: &Arc<dyn Table>,
     workspace: &Id,
@@ -95,6 +95,10 @@ async fn matured(
         let last = of_day.last_key_value().map_or(0, |(hours, _)| *hours);
         let is_lacking = AGES.iter().any(|age| is_reached(age, until.at.min(closed)) && age.hours > last);
         if is_lacking && kept.keeps(day) {
+            // From a day before the window it is not learned then.
+            if !request.window.contains(day) {
+                continue;
+            }
             return Ok(None);
         }
         let mut staged = ages_of(day, &of_day, closed)?;

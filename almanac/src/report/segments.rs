@@ -25,8 +25,12 @@ pub(super) async fn section(ask: &Ask, told: &Told) -> anyhow::Result<Section> {
         section.lack("No figure is known of these days yet by which segments could be ranked.");
         return Ok(section);
     };
-    let words = Words { figure: Some(figure), pairs: true, ..ask.words() };
-    let answer = ask.answer(What::Segments, words).await?;
+    let words = |pairs| Words { figure: Some(figure), pairs, ..ask.words() };
+    let mut answer = ask.answer(What::Segments, words(true)).await?;
+    if answer.frame.height() == 0 {
+        // Pairs are of events, which may have expired; what is stored of single splits is left.
+        answer = ask.answer(What::Segments, words(false)).await?;
+    }
     let rows = Rows(&answer.frame);
     let found: Vec<usize> =
         rows.numbers().filter(|row| ask.has(rows.text("release", *row).unwrap_or_default())).collect();
@@ -73,6 +77,9 @@ async fn chart(ask: &Ask, figure: &str, drawn: &[[String; 2]]) -> anyhow::Result
         .iter()
         .map(|[release, segment]| Line { name: format!("{segment} of {release}"), points: Vec::new() })
         .collect();
+    if drawn.is_empty() {
+        return Ok(Chart::default());
+    }
     let period = Period::parse(ask.period)?;
     for part in period.parts(ask.window) {
         let [from, to] = [part.from(), part.to()].map(|day| day.to_string());

@@ -19,6 +19,10 @@ impl AlertRule {
                 let by = self.body.by.as_deref().unwrap_or("24:00");
                 let came = match self.scope {
                     Scope::Workspace => format!("{} of {} had come by {by}", kind.name(), day.day),
+                    // When it came is not known.
+                    _ if crossing == Crossing::Resolves => {
+                        format!("{}{of} had come on {}", kind.name(), day.day)
+                    }
                     _ => format!("{}{of} had come on {} by {by}", kind.name(), day.day),
                 };
                 return match crossing {

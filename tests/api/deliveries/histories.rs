@@ -98,7 +98,7 @@ async fn check(scene: &Scene, receiver: &Receiver, seed: u64, lived: &mut Lived)
     for crossed in &crossings {
         for (name, format) in [("ops", WebhookFormat::Json), ("chat", WebhookFormat::Slack)] {
             let id = format!("{}.{}", scene.id(), crossed.id());
-            let body = format.body(scene.id(), "credit/prod", crossed);
+            let body = webhook("x", format).body(scene.id(), "credit/prod", crossed);
             wanted.insert((name.to_owned(), id), body);
         }
     }
