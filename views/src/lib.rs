@@ -4,6 +4,17 @@
 //! says where it stands. Polars checks each view that it is given, by a call a row, which takes longer than making the view. Here the
 //! views are made of [`Strings`], which are strings by construction, so that check is left out: that is the one `unsafe` block of
 //! the workspace.
+//!
+//! ```
+//! use event::columns::Strings;
+//! use almanac_views::Texts;
+//!
+//! let mut keys = Texts::with_capacity(3);
+//! keys.push(["loan-1", "loan-2"].into_iter().collect::<Strings>());
+//! keys.push_empty(1);
+//! let array = keys.finish(Some([true, true, false].into_iter().collect()));
+//! assert_eq!(array.iter().collect::<Vec<_>>(), [Some("loan-1"), Some("loan-2"), None]);
+//! ```
 
 use event::columns::{Coded, Strings};
 use polars_arrow::{

@@ -203,7 +203,7 @@ fn what_drift_is_not_is_refused_with_the_reason() {
         (AlertRuleBody { statistic: text("chi2"), ..far() }, "`statistic` of score is one of js_distance"),
         (
             AlertRuleBody { drift: text("label"), statistic: text("ks"), ..far() },
-            "l_infinity, unseen_rate, p_value, not `ks`",
+            "l_infinity, unseen_rate, others_rate, p_value, not `ks`",
         ),
         (AlertRuleBody { reference: None, ..far() }, "needs the days of a `reference`"),
         (AlertRuleBody { reference: text("2026-04"), ..far() }, "`reference`: "),

@@ -34,7 +34,7 @@ async fn counts_are_of_a_tag(world: World) {
     // A day on which more values than are kept apart leave it open whether this one is among them.
     let row = |n: u32| {
         json!({ "key": format!("k{n}"), "predicted_at": format!("{}T01:00:00Z", day(4)), "release": "v1",
-                "tags": { "shop": format!("{n:0>60}") } })
+                "score": 0.5, "tags": { "shop": format!("{n:0>60}") } })
     };
     let rows: Vec<Value> = (0..600).map(row).collect();
     scene.append(Kind::Predictions, rows.into(), "2026-06-06T00:00:00Z").await.unwrap();
