@@ -210,8 +210,8 @@ class Logger:
         """Logs what really happened, observed now unless ``observed_at`` says when.
 
         Without ``predicted_at`` and ``predicted_on`` it judges the latest prediction of its key up to then that is no
-        earlier than ``predicted_since``, or than 90 days before, and waits until that is found; with ``judges="all"`` it
-        judges all of these predictions.
+        earlier than ``predicted_since``, or than 90 days before, and waits until that is found; with
+        ``judges="all"`` it judges all of these predictions.
         """
         row = {
             "key": key,

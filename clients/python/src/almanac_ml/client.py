@@ -287,8 +287,8 @@ class Workspace:
         """What became of outcomes that do not say which prediction they judge.
 
         ``counts`` says how many of those that came on these days (the last 100 by default) are ``waiting`` for their
-        prediction, ``decided`` and to be appended, ``appended``, ``expired`` and ``refused``; ``outcomes`` lists the first ``limit``
-        of them, or of those in a ``state``, with ``why`` each is in its state.
+        prediction, ``decided`` and to be appended, ``appended``, ``expired`` and ``refused``; ``outcomes`` lists
+        the first ``limit`` of them, or of those in a ``state``, with ``why`` each is in its state.
         """
         params = {"key": key, "state": state, "from": since and _day(since), "to": until and _day(until)}
         asked = {name: str(value) for name, value in params.items() if value is not None}
@@ -473,8 +473,9 @@ class Workspace:
         """How far each column of predictions is from that of the ``reference`` days: see :meth:`query`.
 
         ``reference`` is a day, the first and the last of several, ``"snapshot:NAME"``, ``"release:NAME"`` for the
-        days that a release was trained on, or ``"release:NAME/BASELINE"``. The column that is the farthest comes first. ``exact=True`` reads the
-        events. ``group_by`` compares weeks, months, quarters or all days together.
+        days that a release was trained on, or ``"release:NAME/BASELINE"``. The column that is the farthest comes
+        first, of all or of those that ``column`` names. ``exact=True`` reads the events. ``group_by`` compares weeks,
+        months, quarters or all days together.
         """
         return self.query("drift", since, until, reference=_days(reference), **options)
 
@@ -522,7 +523,8 @@ class Workspace:
     def maturity(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
         """How much of its truth each day had at some ages, from ``1h`` to ``30d``, and how much will come.
 
-        The figures of a row are those of :meth:`evaluations` as of its ``at``. See :meth:`query`.
+        The figures of a row are those of :meth:`evaluations` as of its ``at``. ``after_prediction=True`` counts how
+        long after each prediction its outcome came instead. See :meth:`query`.
         """
         return self.query("maturity", since, until, **options)
 
@@ -576,7 +578,9 @@ class Workspace:
         interval: bool = False,
         mature: Optional[float] = None,
         reference: Optional[str] = None,
+        column: Union[str, Sequence[str], None] = None,
         exact: bool = False,
+        after_prediction: bool = False,
         against: Optional[str] = None,
         figure: Optional[str] = None,
         pairs: bool = False,
@@ -621,7 +625,9 @@ class Workspace:
             "interval": interval or None,
             "mature": None if mature is None else float(mature),
             "reference": reference,
+            "column": column,
             "exact": exact or None,
+            "after-prediction": after_prediction or None,
             "against": against,
             "figure": figure,
             "pairs": pairs or None,
