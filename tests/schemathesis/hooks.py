@@ -135,6 +135,9 @@ def narrow_catalog(path, method, operation):
     if path.endswith(("/evaluations", "/classes", "/confusion", "/maturity")):
         # No release is live, and what is not live is said of an environment.
         parameters = [one for one in parameters if one["name"] not in ("environment", "shadow")]
+    if path.endswith("/maturity"):
+        # It counts outcomes, so it goes with nothing by which predictions are judged.
+        parameters = [one for one in parameters if one["name"] != "after-prediction"]
     for parameter in parameters:
         if parameter["name"] == "reference":
             # A pattern does not say which days there are.
