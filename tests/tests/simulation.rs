@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tests::sim::{Planted, REGRESSIONS, run, run_ops};
 
 /// How many seeds run; `ALMANAC_SIM_SEEDS` asks for more.
-const SEEDS: u64 = 2_000;
+const SEEDS: u64 = 1_000;
 
 /// How many seeds it may take until a planted bug is found.
 const MAX_SEEDS_TO_FIND: u64 = 1_000;
