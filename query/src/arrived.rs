@@ -3,9 +3,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use event::{Day, Error, Kind, Result, Timestamp, fields::FieldType};
+use event::{Columns, Day, Error, Kind, Result, Timestamp, fields::FieldType};
 use fold::{
-    LogSegment, join,
+    join,
     join::{OUTCOME_COLUMNS, PREDICTION_COLUMNS},
     maturity::AGES,
 };
@@ -14,15 +14,13 @@ use polars::prelude::DataFrame;
 
 use crate::{
     column_type::ColumnType,
+    joined::{DAYS_AT_ONCE, in_log, pairs_bytes},
     maturity::LATEST,
     read::{self, Filter, Reading, RowBounds, Unpacked},
     request::{Request, What, Words},
     series::{Cell, Row, series},
     work,
 };
-
-/// How many days are joined at once.
-const DAYS_AT_ONCE: usize = 2;
 
 const HOUR_MICROS: i64 = 3_600_000_000;
 
@@ -102,13 +100,20 @@ async fn of_day(
         read::day_of(reading, day, &of_predictions),
         read::day_of(reading, day, &of_outcomes),
     )?;
-    let bytes: usize = predictions.iter().chain(&outcomes).map(|segment| segment.columns.bytes()).sum();
-    let now = reading.closed;
-    let counting = work::run(move || counted(&predictions, &outcomes, now));
-    let counted =
-        counting.await.map_err(|error| Error::unavailable("counting was interrupted").because(error))?;
-    reading.hold.shrink(bytes as u64);
-    counted.map(|counts| (day, counts)).map_err(|error| Error::corrupt(format!("{day}: {error}")))
+    let columns = || predictions.iter().chain(&outcomes).map(|segment| &segment.columns);
+    let of_pairs = pairs_bytes(columns().map(|columns| columns.rows).sum());
+    let held = columns().map(Columns::bytes).sum::<usize>() as u64 + of_pairs;
+    reading.grow(of_pairs).await?;
+    let (hold, now) = (reading.hold.clone(), reading.closed);
+    let counting = work::run(move || {
+        hold.check()?;
+        let counts = counted(&predictions, &outcomes, now);
+        counts.map_err(|error| Error::corrupt(format!("the events of {day} cannot be joined: {error}")))
+    });
+    let counts =
+        counting.await.map_err(|error| Error::unavailable("counting was interrupted").because(error))??;
+    reading.hold.shrink(held);
+    Ok((day, counts))
 }
 
 fn counted(
@@ -135,8 +140,4 @@ fn counted(
         }
     }
     Ok(joined.releases.into_iter().zip(counts).collect())
-}
-
-fn in_log(segments: &[Unpacked]) -> Vec<LogSegment<'_>> {
-    segments.iter().map(|of| LogSegment { place: of.place, columns: &of.columns }).collect()
 }

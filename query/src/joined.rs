@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How many days are joined at once.
-const DAYS_AT_ONCE: usize = 2;
+pub(crate) const DAYS_AT_ONCE: usize = 2;
 
 /// A day's predictions and outcomes, and which belong together.
 struct JoinedDay {
@@ -133,7 +133,7 @@ async fn join_day(reading: &Arc<Reading>, day: Day, wanted: &Wanted) -> Result<J
 }
 
 /// What the join of so many rows finds: a pair for each prediction, and about as much while it looks for them.
-fn pairs_bytes(rows: usize) -> u64 {
+pub(crate) fn pairs_bytes(rows: usize) -> u64 {
     (rows * 2 * size_of::<(RowRef, Option<RowRef>)>()) as u64
 }
 
@@ -150,7 +150,7 @@ impl JoinedDay {
 }
 
 /// Segments as the fold wants them.
-fn in_log(segments: &[Unpacked]) -> Vec<LogSegment<'_>> {
+pub(crate) fn in_log(segments: &[Unpacked]) -> Vec<LogSegment<'_>> {
     let segments = segments.iter();
     segments.map(|segment| LogSegment { place: segment.place, columns: &segment.columns }).collect()
 }

@@ -1,7 +1,7 @@
 //! How long after their predictions outcomes arrived.
 
-use event::Kind;
-use query::{Request, What, Words};
+use event::{ErrorKind, Kind};
+use query::{Bounds, Request, What, Words};
 use serde_json::json;
 use tests::{
     on_both_engines,
@@ -12,6 +12,7 @@ use tests::{
 on_both_engines!(
     World::on:
     ages_of_predictions_begin_with_them,
+    pairs_are_held_within_the_memory_of_queries,
 );
 
 const TO: &str = "2026-06-20";
@@ -64,4 +65,24 @@ async fn ages_of_predictions_begin_with_them(world: World) {
     let refused =
         Request::parse(What::Evaluations, &Words { columns: None, ..words }).unwrap_err().to_string();
     assert_eq!(refused, "after-prediction: only maturity has it");
+}
+
+/// What the join of a day takes is asked for before it is made, as of `joined`.
+async fn pairs_are_held_within_the_memory_of_queries(world: World) {
+    let scene = Scene::new(world).await;
+    let row = |n: u32| json!({ "key": format!("k{n}"), "predicted_at": format!("{TO}T01:00:00Z"), "release": "v1", "score": 0.9 });
+    scene.append(Kind::Predictions, (0..5_000).map(row).collect(), "2026-06-20T02:00:00Z").await.unwrap();
+    let words = Words { from: TO, to: TO, after_prediction: true, ..Words::default() };
+    let request = Request::parse(What::Maturity, &words).unwrap();
+    let asked = async |memory| {
+        let query = scene.query(at(LATER)).within(Bounds { memory, ..Bounds::default() });
+        query.run(scene.id(), &request).await.map(|answer| answer.frame.height())
+    };
+    assert_eq!(asked(8 << 20).await.unwrap(), 5, "at 1 h, 6 h, 1 day, 3 days and now");
+    let mut least = 64 << 10;
+    while asked(least).await.is_err_and(|error| error.kind() == ErrorKind::TooLarge) {
+        least += 32 << 10;
+    }
+    // Of 5,000 predictions the pairs take 200,000 bytes, the columns half as many.
+    assert!(least > 200_000, "{least}");
 }
