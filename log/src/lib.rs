@@ -1,7 +1,7 @@
 //! Almanac's logs in the table: every key, and the items under them.
 //!
 //! In reading order: every [`key`]; a [`segment_item`] with the [`batch`]es that it holds; [`scan`], which finds
-//! logs and reads one, [`known`], which looks again whether they have grown, the [`bell`] that rings when they may have, and [`walk`], which reads those of a day; the [`projection`] of a day and what is [`evaluated`] as items, and which version of them is [`active`]; the evaluations of days when they had some ages, which are [`staged`]; of
+//! logs and reads one, [`known`], which looks again whether they have grown, the [`bell`] that rings when they may have, and [`walk`], which reads those of a day; the [`projection`] of a day and what is [`evaluated`] as items, and which version of them is [`active`]; the evaluations of days when they had some ages, which are [`staged`], and their rollups, which are [`rolled`]; of
 //! which days the events have [`expired`], by the minutes that the table has [`counted`]; which keys days
 //! do not have, by a [`key_filter`]; the [`handover`] of segments within a process; which segments were [`skipped`]; which predictions outcomes without a date
 //! were decided to judge, and which are [`pending`]; many segments as one item, [`merged`], which are shown [`apart`], and how far days are [`compacted`]; the
@@ -65,6 +65,7 @@ pub mod merged;
 pub mod news;
 pub mod pending;
 pub mod projection;
+pub mod rolled;
 pub mod scan;
 pub mod segment_item;
 pub mod skipped;

@@ -71,6 +71,7 @@ impl Topic {
             "/alert" => Self::Alerts,
             "/day" => Self::Events,
             "/stage" => Self::Evaluations,
+            "/rolled" => Self::Rollups,
             _ if key::parse_active(key).is_some() => Self::Evaluations,
             _ if part.starts_with("/rollup/") && key.sk.contains("/eval") => Self::Evaluations,
             _ if part.starts_with("/rollup/") => Self::Rollups,

@@ -51,16 +51,12 @@ pub type Stages = BTreeMap<Day, BTreeMap<u32, Stage>>;
 
 impl Stage {
     fn to_items(&self, workspace: &Id, day: Day, hours: u32) -> (Item, Vec<Item>) {
-        let applied = self.applied.iter().map(|(log, seq)| (log.clone(), Value::from(*seq as i64)));
-        let head =
-            Item::new(key::stage(workspace, day, hours)).with("applied", applied.collect::<BTreeMap<_, _>>());
+        let head = Item::new(key::stage(workspace, day, hours));
+        let head = with_prefix(head, &self.applied, &self.left_out);
         let head = match self.rows {
             Some(rows) => head.with("rows", rows as i64),
             None => head,
         };
-        let left_out = self.left_out.iter().map(|(log, seq)| Value::from(format!("{log}/{seq}")));
-        let left_out: Vec<Value> = left_out.collect();
-        let head = if left_out.is_empty() { head } else { head.with("left_out", Value::L(left_out)) };
         match &self.states[..] {
             [] => (head.with("v", WHOLE).with("state", ""), Vec::new()),
             [state] => (head.with("v", WHOLE).with("state", state.as_str()), Vec::new()),
@@ -100,14 +96,30 @@ impl Stage {
         };
         let rows = head.attributes.contains_key("rows").then(|| head.int("rows")).transpose()?;
         let rows = rows.map(|rows| u64::try_from(rows).map_err(|_| head.corrupt("`rows` is no count")));
-        let left_out = match head.attributes.contains_key("left_out") {
-            true => {
-                head.list("left_out")?.iter().map(|value| left_out(head, value)).collect::<Result<_>>()?
-            }
-            false => BTreeSet::new(),
-        };
-        Ok(Self { applied: Projected::applied_of(head)?, rows: rows.transpose()?, left_out, states })
+        let (applied, left_out) = prefix_of(head)?;
+        Ok(Self { applied, rows: rows.transpose()?, left_out, states })
     }
+}
+
+/// A head that says of which prefix something is, and what is left out of that.
+pub(crate) fn with_prefix(head: Item, applied: &Applied, left_out: &BTreeSet<(String, u64)>) -> Item {
+    let applied = applied.iter().map(|(log, seq)| (log.clone(), Value::from(*seq as i64)));
+    let head = head.with("applied", applied.collect::<BTreeMap<_, _>>());
+    let left_out = left_out.iter().map(|(log, seq)| Value::from(format!("{log}/{seq}")));
+    let left_out: Vec<Value> = left_out.collect();
+    if left_out.is_empty() { head } else { head.with("left_out", Value::L(left_out)) }
+}
+
+/// Of which prefix a head is, and what is left out of that.
+///
+/// # Errors
+/// `Corrupt`.
+pub(crate) fn prefix_of(head: &Item) -> Result<(Applied, BTreeSet<(String, u64)>)> {
+    let left_out = match head.attributes.contains_key("left_out") {
+        true => head.list("left_out")?.iter().map(|value| left_out(head, value)).collect::<Result<_>>()?,
+        false => BTreeSet::new(),
+    };
+    Ok((Projected::applied_of(head)?, left_out))
 }
 
 fn left_out(head: &Item, value: &Value) -> Result<(String, u64)> {
@@ -177,12 +189,7 @@ pub async fn write(
     (workspace, day, hours): (&Id, Day, u32),
     stage: &Stage,
 ) -> Result<bool> {
-    if stage.left_out.len() > MAX_LEFT_OUT {
-        return Err(Error::too_large(format!(
-            "{} segments of {day} were skipped, and a stage names at most {MAX_LEFT_OUT}",
-            stage.left_out.len()
-        )));
-    }
+    check_left_out(day, &stage.left_out)?;
     put(table, turn, (workspace, day, hours), (stage, Condition::Absent)).await
 }
 
@@ -195,6 +202,47 @@ pub async fn write_again(table: &dyn Table, turn: Turn, at: (&Id, Day, u32), sta
     put(table, turn, at, (stage, Condition::Exists)).await
 }
 
+/// # Errors
+/// `TooLarge`, when a stage would name too many segments that are left out.
+pub(crate) fn check_left_out(day: Day, left_out: &BTreeSet<(String, u64)>) -> Result<()> {
+    match left_out.len() {
+        0..=MAX_LEFT_OUT => Ok(()),
+        many => Err(Error::too_large(format!(
+            "{many} segments of {day} were skipped, and a stage names at most {MAX_LEFT_OUT}"
+        ))),
+    }
+}
+
+/// Writes parts, then their head if the condition holds, the events of the day are there, and the turn is the same; whether it was written.
+///
+/// # Errors
+/// Those of the table.
+pub(crate) async fn decide(
+    table: &dyn Table,
+    turn: Turn,
+    (workspace, day): (&Id, Day),
+    parts: &[Item],
+    (head, condition): (Item, Condition),
+) -> Result<bool> {
+    for some in parts.chunks(AT_ONCE) {
+        try_join_all(some.iter().map(|part| table.put(part.clone(), Condition::None))).await?;
+    }
+    let is_kept = Write::Check(key::expired(workspace, day), Condition::Absent);
+    let written = table.transact(vec![Write::Put(head, condition), is_kept, turn.check(workspace)]).await;
+    Ok(unless_overtaken(written)?.is_some())
+}
+
+/// Deletes items.
+///
+/// # Errors
+/// Those of the table.
+pub(crate) async fn delete_all(table: &dyn Table, items: &[Item]) -> Result<()> {
+    for some in items.chunks(AT_ONCE) {
+        try_join_all(some.iter().map(|item| table.delete(&item.key, Condition::None))).await?;
+    }
+    Ok(())
+}
+
 async fn put(
     table: &dyn Table,
     turn: Turn,
@@ -203,12 +251,7 @@ async fn put(
 ) -> Result<bool> {
     let is_again = condition == Condition::Exists;
     let (head, parts) = stage.to_items(workspace, day, hours);
-    for some in parts.chunks(AT_ONCE) {
-        try_join_all(some.iter().map(|part| table.put(part.clone(), Condition::None))).await?;
-    }
-    let is_kept = Write::Check(key::expired(workspace, day), Condition::Absent);
-    let written = table.transact(vec![Write::Put(head, condition), is_kept, turn.check(workspace)]).await;
-    let is_written = unless_overtaken(written)?.is_some();
+    let is_written = decide(table, turn, (workspace, day), &parts, (head, condition)).await?;
     // One that is written again may have had parts.
     if !parts.is_empty() || is_again {
         tidy(table, workspace, day, hours).await?;
@@ -227,10 +270,7 @@ async fn tidy(table: &dyn Table, workspace: &Id, day: Day, hours: u32) -> Result
     };
     let mut old = query_all(table, query).await?;
     old.retain(|item| is_old(item) == Some(true));
-    for some in old.chunks(AT_ONCE) {
-        try_join_all(some.iter().map(|item| table.delete(&item.key, Condition::None))).await?;
-    }
-    Ok(())
+    delete_all(table, &old).await
 }
 
 /// Up to when the stages of a workspace are made: of each day that had events by then and an age between the time before

@@ -26,6 +26,7 @@ use table::Table;
 
 mod filters;
 mod gone;
+mod rolled;
 mod staged;
 
 use crate::{
@@ -56,6 +57,8 @@ pub struct Report {
     pub evaluations: usize,
     /// Evaluations at ages of their days that were compared.
     pub stages: usize,
+    /// Rollups at ages of their days that were compared.
+    pub rolled: usize,
     /// Filters of keys that were compared.
     pub filters: usize,
     /// Counts that were compared.
@@ -162,6 +165,7 @@ impl Report {
         self.parts += day.parts;
         self.evaluations += day.evaluations;
         self.stages += day.stages;
+        self.rolled += day.rolled;
         self.filters += day.filters;
         self.counts += day.counts;
         self.skipped += day.skipped;
@@ -194,6 +198,7 @@ impl DayCheck<'_> {
         if let Some(mark) = expired::load(self.table, &self.day.workspace, self.day.day).await? {
             self.report.expired = 1;
             self.gone_stages().await?;
+            self.gone_rollups().await?;
             return self.gone(&mark).await;
         }
         self.logs(heads).await?;
@@ -220,7 +225,8 @@ impl DayCheck<'_> {
         }
         self.evaluation(&stored, behind == 0, catalog).await?;
         self.filters().await?;
-        self.stages(catalog).await
+        self.stages(catalog).await?;
+        self.rolled().await
     }
 
     /// Every segment is there, can be read, and holds as many events as it says.

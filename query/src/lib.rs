@@ -45,6 +45,7 @@ mod classes;
 mod column_type;
 mod columns;
 mod concat;
+mod cuts;
 mod day_rows;
 mod digest;
 mod drift;
@@ -63,6 +64,7 @@ pub mod http;
 mod intervals;
 mod joined;
 mod key_filters;
+mod known;
 mod lanes;
 mod lineage;
 mod lines;
@@ -152,7 +154,7 @@ pub(crate) struct Point {
 
 impl Point {
     fn of(request: &Request) -> Self {
-        let is_raw = matches!(request.what, What::Events(_));
+        let is_raw = request.what.is_raw();
         Self { window: request.days_read(), as_of: request.as_of, cut: request.cut.clone(), is_raw }
     }
 }
@@ -248,7 +250,7 @@ impl Query {
         }
         let point = Point::of(request);
         let reading = self.reading(workspace, &point, self.kept(workspace, &point).await?, &hold).await?;
-        runs::resolve(&reading, request.what.kinds()).await?;
+        runs::resolve(&reading, request.kinds_read()).await?;
         Ok(reading.cut().0)
     }
 
@@ -306,6 +308,7 @@ impl Query {
             What::Challengers => challengers::challenged(&reading, &self.catalog, request).await,
             What::HeadToHead => head_to_head::compared(&reading, &self.catalog, request).await,
             What::Drift => drift::exact(&reading, request).await,
+            What::Rollups => rollups::known_then(&reading, request).await,
             What::Estimates => estimates::estimates(&reading, &self.catalog, request).await,
             What::Segments => segments::computed(&reading, &self.catalog, request).await,
             What::Maturity => maturity::matured(&reading, &self.catalog, request).await,

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use event::{Costs, Day, Error, Period, Result, Split, Timestamp, Window, Zone, fields::TAG_PREFIX};
+use event::{Costs, Day, Error, Kind, Period, Result, Split, Timestamp, Window, Zone, fields::TAG_PREFIX};
 use log::cut::Cut;
 
 use crate::{
     arrived,
     breakdown::{Bins, Breakdown},
     challengers::{self, Challenge},
+    cuts::{cut_of, kinds_read},
     drift, estimates, head_to_head, intervals,
     live_in::live_of,
     maturity,
@@ -172,12 +173,12 @@ impl Request {
         let reference = words.reference.map(|word| drift::reference_of(what, word)).transpose()?;
         let is_exact = drift::exact_of(what, words)?;
         let read = days_read((what, is_exact), (span.days, zone, reference))?;
-        let cut = words.cut.map(|text| cut_of(what, read, text)).transpose();
+        let by = By::parse(what, words.by)?;
+        let cut = words.cut.map(|text| cut_of((what, &by), read, text)).transpose();
         let cut = cut.map_err(|error| Error::invalid(format!("cut: {error}")))?;
         if cut.is_some() && as_of.is_some() {
             return Err(Error::invalid("as-of: the cut says already as of when it is"));
         }
-        let by = By::parse(what, words.by)?;
         if matches!(by, By::Tag(_)) && words.release.is_some() {
             return Err(Error::invalid("release: tags are not broken down by release"));
         }
@@ -297,6 +298,11 @@ impl Request {
         !is_stored || !self.is_of_now()
     }
 
+    /// The kinds of events that are read for it, when it is read from the logs.
+    pub(crate) fn kinds_read(&self) -> &'static [Kind] {
+        kinds_read(self.what, &self.by)
+    }
+
     /// Whether it asks for what is known now, and not as of another time.
     pub(crate) fn is_of_now(&self) -> bool {
         self.as_of.is_none() && self.cut.is_none()
@@ -378,18 +384,6 @@ fn zone_of(what: What, word: &str) -> Result<Option<Zone>> {
     of_evaluations(what, "time-zone")?;
     let zone = Zone::parse(word).map_err(|error| Error::invalid(format!("time-zone: {error}")))?;
     Ok(Some(zone).filter(|zone| !zone.is_utc()))
-}
-
-/// Reads a cut, which must hold all that is asked for.
-fn cut_of(what: What, window: Window, text: &str) -> Result<Arc<Cut>> {
-    let cut: Cut = text.parse()?;
-    if !(cut.window.contains(window.from()) && cut.window.contains(window.to())) {
-        return Err(Error::invalid(format!("it is of {} to {}", cut.window.from(), cut.window.to())));
-    }
-    if let Some(kind) = what.kinds().iter().find(|kind| !cut.kinds.contains(kind)) {
-        return Err(Error::invalid(format!("it does not say how far {} were read", kind.name())));
-    }
-    Ok(Arc::new(cut))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod features;
 mod names;
+mod then;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -30,7 +31,10 @@ use crate::{
     series::{Cell, Row, active_items, series},
 };
 
-pub(crate) use self::names::{columns, columns_by_release, is_rank};
+pub(crate) use self::{
+    names::{columns, columns_by_release, is_rank},
+    then::{kinds_by, known_then},
+};
 
 /// What stands in the place of a name for all names that a breakdown does not keep apart.
 pub(crate) const OTHERS: &str = "(others)";
@@ -51,18 +55,16 @@ pub(crate) async fn rollups(
     request: &Request,
     hold: &Hold,
 ) -> Result<DataFrame> {
-    if !request.is_of_now() {
-        return Err(Error::invalid("rollups are of now; ask for events or evaluations as of another time"));
-    }
-    let stored = |by| stored(table, workspace, (request, by), hold);
-    let (days, name, columns, rows): (_, &str, &[Column], RowsOfDay) = match &request.by {
-        By::Release => (stored(key::By::Release).await?, "", &OF_RELEASES, |day, _| by_release(day)),
-        By::Metric => (stored(key::By::Metric).await?, "", &OF_METRICS, |day, _| by_metric(day)),
-        By::Tag(tag) => (stored(key::By::Tag).await?, tag, &OF_TAGS, by_tag),
-        By::Feature(name) => {
-            let days = features::stored(table, workspace, (request, name.as_deref()), hold).await?;
-            (days, name.as_deref().unwrap_or_default(), &OF_FEATURES, features::rows)
-        }
+    frame_of(&stored(table, workspace, request, hold).await?, request)
+}
+
+/// The rows of some days.
+fn frame_of(days: &BTreeMap<Day, DayParts>, request: &Request) -> Result<DataFrame> {
+    let (name, columns, rows): (_, &[Column], RowsOfDay) = match &request.by {
+        By::Release => ("", &OF_RELEASES, |day, _| by_release(day)),
+        By::Metric => ("", &OF_METRICS, |day, _| by_metric(day)),
+        By::Tag(tag) => (tag, &OF_TAGS, by_tag),
+        By::Feature(name) => (name.as_deref().unwrap_or_default(), &OF_FEATURES, features::rows),
     };
     let is_by_tag = matches!(request.by, By::Tag(_));
     let of_tag = is_by_tag.then_some((name, ColumnType::Field(FieldType::Text)));
@@ -76,8 +78,26 @@ pub(crate) async fn rollups(
     series(&columns, &rows, request)
 }
 
-/// The rollups of a window, with the parts of one breakdown.
+/// The rollups of a window, with the parts of the breakdown that is asked for.
 async fn stored(
+    table: &Arc<dyn Table>,
+    workspace: &Id,
+    request: &Request,
+    hold: &Hold,
+) -> Result<BTreeMap<Day, DayParts>> {
+    let by = match &request.by {
+        By::Release => key::By::Release,
+        By::Metric => key::By::Metric,
+        By::Tag(_) => key::By::Tag,
+        By::Feature(name) => {
+            return features::stored(table, workspace, (request, name.as_deref()), hold).await;
+        }
+    };
+    stored_by(table, workspace, (request, by), hold).await
+}
+
+/// The rollups of a window, with the parts of one breakdown.
+async fn stored_by(
     table: &Arc<dyn Table>,
     workspace: &Id,
     (request, wanted): (&Request, key::By),

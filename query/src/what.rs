@@ -64,7 +64,7 @@ impl What {
             What::Joined => ("joined", JUDGED, false, "Query predictions with the outcomes that judge them"),
             What::Rollups => (
                 "rollups",
-                &[],
+                &Kind::ALL,
                 true,
                 "Query daily counts, sums and quantiles, by release, metric, tag or feature",
             ),
@@ -145,9 +145,14 @@ impl What {
         )
     }
 
+    /// Whether it has events that no evaluation could use.
+    pub(crate) fn is_raw(self) -> bool {
+        matches!(self, What::Events(_) | What::Rollups)
+    }
+
     /// Whether it is told of a day whose events have expired as it stood at an age of the day.
     pub(crate) fn is_kept_at_ages(self) -> bool {
-        matches!(self, What::Evaluations | What::Classes | What::Confusion)
+        matches!(self, What::Rollups | What::Evaluations | What::Classes | What::Confusion)
     }
 
     /// Whether it takes a word that only what is made of evaluations takes.
@@ -177,6 +182,11 @@ impl What {
     /// What it answers, in the document of the API.
     pub(crate) fn summary(self) -> &'static str {
         self.facts().summary
+    }
+
+    /// Whether something of it stays when the events of its days expire.
+    pub(crate) fn stays(self) -> bool {
+        !matches!(self, What::Events(_) | What::Joined)
     }
 
     /// Whether it can be asked for as it was known at another time.

@@ -167,8 +167,8 @@ pub(crate) async fn everything(scene: &Scene) -> String {
     let version = active::load(&*scene.table, id).await.unwrap().version;
     let reviewers = ["user:ann", "user:bob"].map(|who| format!("w#{id}/reviewer/{who}"));
     let mut partitions: Vec<String> = [
-        "", "/day", "/erased", "/pending", "/stage", "/review", "/audit", "/proj", "/expired", "/feed",
-        "/latest", "/count", "/alert", "/def", "/run",
+        "", "/day", "/erased", "/pending", "/stage", "/rolled", "/review", "/audit", "/proj", "/expired",
+        "/feed", "/latest", "/count", "/alert", "/def", "/run",
     ]
     .iter()
     .map(|part| format!("w#{id}{part}"))

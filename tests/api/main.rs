@@ -57,6 +57,7 @@ mod reading;
 mod resettling;
 mod retention;
 mod reviews;
+mod rolled;
 mod runs;
 mod segments;
 mod series;

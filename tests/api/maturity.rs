@@ -165,7 +165,7 @@ async fn stages_answer_in_one_range_and_read_no_event(world: World) {
     let now = "2026-06-18T12:00:00Z";
     let (computed, source) = matured(&scene, &june(), now).await;
     assert_eq!((computed.len(), source), (1 + 7 + 2 * 6, Some(query::Source::Events)));
-    assert_eq!(scene.keep_stages(at(now)).await, Made { stages: 6 + 5, waiting: 0 });
+    assert_eq!(scene.keep_stages(at(now)).await, Made { stages: 6 + 5, rollups: 6 + 5, waiting: 0 });
     let (stored, source) = matured(&scene, &june(), now).await;
     assert_eq!((&stored, source), (&computed, Some(query::Source::Stored)));
     let recorded = Recorded::new(scene.world.table());
@@ -274,7 +274,7 @@ async fn an_import_of_old_days_is_kept_as_unknown(world: World) {
     }
     scene.project().await;
     let now = "2026-06-18T13:00:00Z";
-    assert_eq!(scene.keep_stages(at(now)).await, Made { stages: 2, waiting: 0 });
+    assert_eq!(scene.keep_stages(at(now)).await, Made { stages: 2, rollups: 2, waiting: 0 });
     let columns = Some("day,age,labelled,completeness");
     let words = Words { from: "2026-05-01", to: "2026-05-02", columns, ..june() };
     let (rows, source) = matured(&scene, &words, now).await;
@@ -326,10 +326,10 @@ async fn what_was_skipped_is_named_by_the_stage(world: World) {
     damage(&scene, &log, 2).await;
     let now = at("2026-06-18T12:00:00Z");
     // The second segment cannot be read: what was known before it is kept, the rest waits.
-    assert_eq!(scene.keep_stages(now).await, Made { stages: 1 + 5, waiting: 1 });
+    assert_eq!(scene.keep_stages(now).await, Made { stages: 1 + 5, rollups: 1 + 5, waiting: 1 });
     scene.project().await;
     skip(&scene, &log, 2, Refused::Rollup).await;
-    assert_eq!(scene.keep_stages(now).await, Made { stages: 5, waiting: 0 });
+    assert_eq!(scene.keep_stages(now).await, Made { stages: 5, rollups: 5, waiting: 0 });
     let stages = staged::between(&*scene.table, scene.id(), log.day, log.day).await.unwrap();
     let left_out: Vec<usize> = stages[&log.day].values().map(|stage| stage.left_out.len()).collect();
     // After six hours it was the last one.

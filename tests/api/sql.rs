@@ -158,7 +158,11 @@ async fn a_statement_is_answered_as_of_then_and_again_by_its_cut(scene: Scene) {
         (of_outcomes, "cut: it does not say how far outcomes were read"),
         (
             "select predictions from rollups where day >= '2026-06-01'",
-            "sql: rollups are of now, and not as of another time",
+            "cut: it does not say how far outcomes were read",
+        ),
+        (
+            "select psi from drift where day >= '2026-06-05' and reference = '2026-06-01..2026-06-02'",
+            "sql: drift are of now, and not as of another time",
         ),
     ] {
         let words = SqlWords { statement, cut: Some(&cut), ..SqlWords::default() };

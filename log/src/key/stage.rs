@@ -1,10 +1,10 @@
-//! The keys of stages: evaluations of days as they stood when the days had some ages. No version of the projections is
+//! The keys of stages: evaluations and rollups of days as they stood when the days had some ages. No version of the projections is
 //! part of them, so no rebuild writes another one.
 
-use event::{Day, Id};
+use event::{Day, Id, lane::By};
 use table::{Key, KeyRange};
 
-use super::END;
+use super::{Breakdown, END};
 
 /// A part of a stage that does not fit one item: the digest of all its parts, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,6 +56,65 @@ pub fn parse_stage(key: &Key) -> Option<(Day, u32, Option<StagePart>)> {
     words.next().is_none().then_some((day, hours, part))
 }
 
+fn rolled_partition(workspace: &Id) -> String {
+    format!("w#{workspace}/rolled")
+}
+
+/// The rollup of a day when it was so many hours old.
+pub fn rolled(workspace: &Id, day: Day, hours: u32) -> Key {
+    Key::new(rolled_partition(workspace), format!("day#{day}/{hours:05}"))
+}
+
+/// A part of a breakdown of such rollups of a day, by the digest of what it says.
+pub fn rolled_part(workspace: &Id, day: Day, breakdown: Breakdown, digest: u64) -> Key {
+    Key::new(rolled_partition(workspace), format!("day#{day}/part/{breakdown}/{digest:016x}"))
+}
+
+/// All parts of such rollups of a day.
+pub fn rolled_parts(workspace: &Id, day: Day) -> KeyRange {
+    KeyRange::prefix(rolled_partition(workspace), &format!("day#{day}/part/"))
+}
+
+/// Such rollups of a day, without their parts.
+pub fn rolled_heads(workspace: &Id, day: Day) -> KeyRange {
+    KeyRange {
+        pk: rolled_partition(workspace),
+        from: format!("day#{day}/0"),
+        to: format!("day#{day}/9{END}"),
+    }
+}
+
+/// Such rollups of the days from `from` to `to`, with their parts.
+pub fn rolled_between(workspace: &Id, from: Day, to: Day) -> KeyRange {
+    KeyRange { pk: rolled_partition(workspace), from: format!("day#{from}/"), to: format!("day#{to}/{END}") }
+}
+
+/// A key of rollups at ages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rolled {
+    /// That of a rollup, by its age in hours.
+    Head(u32),
+    /// That of a part of a breakdown, with the digest of what it says.
+    Part(Breakdown, u64),
+}
+
+/// The day of a rollup at an age or of a part of one, and which it is. `None`, when it is another key.
+pub fn parse_rolled(key: &Key) -> Option<(Day, Rolled)> {
+    key.pk.strip_prefix("w#")?.strip_suffix("/rolled")?;
+    let mut words = key.sk.strip_prefix("day#")?.split('/');
+    let day = words.next()?.parse().ok()?;
+    let rolled = match (words.next()?, words.next(), words.next(), words.next()) {
+        ("part", Some(by), Some(bucket), Some(digest)) if bucket.len() == 2 && digest.len() == 16 => {
+            let by = By::ALL.into_iter().find(|known| known.name() == by)?;
+            let bucket = u8::from_str_radix(bucket, 16).ok()?;
+            Rolled::Part(Breakdown { by, bucket }, u64::from_str_radix(digest, 16).ok()?)
+        }
+        (hours, None, None, None) if hours.len() == 5 => Rolled::Head(hours.parse().ok()?),
+        _ => return None,
+    };
+    words.next().is_none().then_some((day, rolled))
+}
+
 /// Up to which instant the stages of a workspace are made.
 pub fn staged_until(workspace: &Id) -> Key {
     Key::new(stage_partition(workspace), "until")
@@ -102,5 +161,38 @@ mod tests {
         ] {
             assert_eq!(parse_stage(&Key::new(stage_partition(&w), sk)), None, "{sk}");
         }
+    }
+    #[test]
+    fn rollups_at_ages_are_parsed_and_stand_before_their_parts() {
+        let w = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let day: Day = "2013-06-01".parse().unwrap();
+        let tag = Breakdown { by: By::Tag, bucket: 0x0a };
+        let keys = [
+            rolled(&w, day, 1),
+            rolled(&w, day, 720),
+            rolled_part(&w, day, Breakdown { by: By::Feature, bucket: 0xff }, 1),
+            rolled_part(&w, day, tag, 0xab),
+            rolled(&w, day.next().unwrap(), 1),
+        ];
+        assert!(keys.is_sorted_by(|a, b| a.sk < b.sk));
+        assert_eq!(parse_rolled(&keys[1]), Some((day, Rolled::Head(720))));
+        assert_eq!(parse_rolled(&keys[3]), Some((day, Rolled::Part(tag, 0xab))));
+        let within = |range: &KeyRange, key: &Key| range.from <= key.sk && key.sk <= range.to;
+        let held = |range: &KeyRange| keys.each_ref().map(|key| within(range, key));
+        assert_eq!(held(&rolled_heads(&w, day)), [true, true, false, false, false]);
+        assert_eq!(held(&rolled_parts(&w, day)), [false, false, true, true, false]);
+        assert_eq!(held(&rolled_between(&w, day, day)), [true, true, true, true, false]);
+        for sk in [
+            "day#2013-06-01",
+            "day#2013-06-01/24",
+            "day#2013-06-01/00024/x",
+            "day#2013-06-01/part/tag/0a",
+            "day#2013-06-01/part/tag/0a/ab",
+            "day#2013-06-01/part/day/0a/00000000000000ab",
+            "day#2013-06-01/part/tag/0a/00000000000000ab/x",
+        ] {
+            assert_eq!(parse_rolled(&Key::new(rolled_partition(&w), sk)), None, "{sk}");
+        }
+        assert_eq!(parse_rolled(&stage(&w, day, 1)), None);
     }
 }

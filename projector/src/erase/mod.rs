@@ -8,8 +8,8 @@
 //! 3. *Rewriting*: the segments of these days are written again, and items of reviews (`rewrite.rs`). A transaction holds segments and how far the
 //!    erasure is, so each segment is written again once. Meanwhile nothing is decided of the events of the workspace ([`log::erased::Turn`]).
 //! 4. *Folding*: what is folded of the events of these days is folded again into the next version of the projections ([`mod@crate::rebuild`]), and
-//!    that of all others copied (`untouched.rs`). So nothing in it has seen the keys, or the tags and features that went with them; the version before is deleted. Where values went as well,
-//!    evaluations at ages of their days are made again (`staged.rs`).
+//!    that of all others copied (`untouched.rs`). So nothing in it has seen the keys, or the tags and features that went with them; the version before is deleted. Rollups at
+//!    ages of their days are made again, and where values went as well, evaluations at ages (`staged.rs`).
 //! 5. *Clearing*: the erasure itself forgets the keys, and the engine what was deleted.
 
 mod look;
@@ -169,8 +169,9 @@ impl Carrying<'_> {
         if erasure.version.is_some() {
             rebuild::delete_before_active(self.table, &erasure.workspace, &pace).await?;
             if erasure.with_values {
-                Box::pin(staged::again(self.table, &erasure.workspace)).await?;
+                Box::pin(staged::evaluations_again(self.table, &erasure.workspace)).await?;
             }
+            Box::pin(staged::rollups_again(self.table, &erasure.workspace)).await?;
         }
         erasure.surrogates = std::mem::take(&mut erasure.keys).into_values().collect();
         erasure.touched.clear();

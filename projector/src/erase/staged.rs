@@ -1,4 +1,4 @@
-//! Evaluations at ages of their days, made again without values that were erased: of the same events, by the same definitions.
+//! Evaluations and rollups at ages of their days, made again without what was erased: of the same events, by the same definitions.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,10 @@ use event::{Day, Error, Id, Kind, Result};
 use log::{
     active,
     erased::Turn,
-    evaluated, expired, key, scan,
+    evaluated, expired, key,
+    projection::Applied,
+    rolled::{self, RolledStage},
+    scan,
     segment_item::ERASED,
     staged::{self, Stage},
 };
@@ -15,31 +18,22 @@ use table::{Query, Table, query_all};
 
 use crate::{
     WorkspaceDay,
-    dlq::{self, Skipped},
+    dlq::{self, Refused, Skipped},
     evaluate::SKIPPED,
-    stages::fold_of,
+    stages::{JUDGED, fold_of, folded},
 };
 
-/// What evaluations are made of.
-const JUDGED: [Kind; 2] = [Kind::Predictions, Kind::Outcomes];
-
-/// Makes those of all days again that have events of erased keys, unless their events are gone.
+/// Makes the evaluations of all days again that have events of erased keys, unless their events are gone.
 ///
 /// # Errors
 /// `Corrupt`, when one cannot be made again, since a segment cannot be read; those of the table. It may be called again.
-pub(super) async fn again(table: &dyn Table, workspace: &Id) -> Result<()> {
+pub(super) async fn evaluations_again(table: &dyn Table, workspace: &Id) -> Result<()> {
     // Before any event is read.
     let turn = Turn::load(table, workspace).await?;
     let definitions = adopt_definitions(table, workspace).await?;
     let version = active::load(table, workspace).await?.version;
-    let heads = scan::heads(table, workspace).await?.into_iter().map(|head| head.log);
-    let days: BTreeSet<Day> = heads.filter(|log| JUDGED.contains(&log.kind)).map(|log| log.day).collect();
-    for day in days {
+    for day in erased_days(table, workspace, JUDGED).await? {
         let Some(stages) = staged::between(table, workspace, day, day).await?.remove(&day) else { continue };
-        if !has_erased(table, workspace, day).await? || expired::load(table, workspace, day).await?.is_some()
-        {
-            continue;
-        }
         let day = WorkspaceDay { workspace: workspace.clone(), day };
         let skipped = dlq::skipped(table, version, &day, SKIPPED).await?;
         for (hours, stage) in stages {
@@ -53,10 +47,77 @@ pub(super) async fn again(table: &dyn Table, workspace: &Id) -> Result<()> {
     Ok(())
 }
 
+/// Makes the rollups of all days again that have events of erased keys, unless their events are gone: tags and features went with the keys.
+///
+/// # Errors
+/// As [`evaluations_again`].
+pub(super) async fn rollups_again(table: &dyn Table, workspace: &Id) -> Result<()> {
+    // Before any event is read.
+    let turn = Turn::load(table, workspace).await?;
+    let version = active::load(table, workspace).await?.version;
+    for day in erased_days(table, workspace, &Kind::STORED).await? {
+        let Some(mut stages) = rolled::between(table, workspace, day, day).await?.remove(&day) else {
+            continue;
+        };
+        let day = WorkspaceDay { workspace: workspace.clone(), day };
+        let skipped = dlq::skipped(table, version, &day, Refused::ALL).await?;
+        let mut before: Option<(Applied, RolledStage)> = None;
+        for stage in stages.values_mut() {
+            let made = match before.take() {
+                Some((applied, made)) if applied == stage.applied => made,
+                _ => rolled_up(table, version, &day, (stage, &skipped)).await?,
+            };
+            *stage = made.clone();
+            before = Some((made.applied.clone(), made));
+        }
+        // When it is refused, its day has expired meanwhile, or somebody else has done all this.
+        rolled::write_again(table, turn, (workspace, day.day), &stages).await?;
+    }
+    Ok(())
+}
+
+/// A rollup of the events as they are now. What an operator has skipped since, because it cannot be read, it says that it leaves out.
+async fn rolled_up(
+    table: &dyn Table,
+    version: u32,
+    day: &WorkspaceDay,
+    (stage, skipped): (&RolledStage, &Skipped),
+) -> Result<RolledStage> {
+    let mut left_out = stage.left_out.clone();
+    loop {
+        match folded(table, version, day, (&stage.applied, &left_out)).await? {
+            Ok(made) => return Ok(made),
+            Err(stopped) if skipped.contains(&(stopped.log.name(), stopped.seq)) => {
+                left_out.insert((stopped.log.name(), stopped.seq));
+            }
+            Err(stopped) => {
+                return Err(Error::corrupt(format!(
+                    "the rollup of {} at an age cannot be made again without erased keys: {}",
+                    day.day, stopped.reason
+                )));
+            }
+        }
+    }
+}
+
+/// The days that have events of erased keys, and that have their events.
+async fn erased_days(table: &dyn Table, workspace: &Id, kinds: &[Kind]) -> Result<BTreeSet<Day>> {
+    let heads = scan::heads(table, workspace).await?.into_iter().map(|head| head.log);
+    let mut days: BTreeSet<Day> = heads.filter(|log| kinds.contains(&log.kind)).map(|log| log.day).collect();
+    for day in days.clone() {
+        if !has_erased(table, workspace, day, kinds).await?
+            || expired::load(table, workspace, day).await?.is_some()
+        {
+            days.remove(&day);
+        }
+    }
+    Ok(days)
+}
+
 /// Whether events of a day have keys that were erased.
-async fn has_erased(table: &dyn Table, workspace: &Id, day: Day) -> Result<bool> {
-    for kind in JUDGED {
-        let segments = Query::table(key::segments_of_kind(workspace, day, kind)).only(&["v", ERASED]);
+async fn has_erased(table: &dyn Table, workspace: &Id, day: Day, kinds: &[Kind]) -> Result<bool> {
+    for kind in kinds {
+        let segments = Query::table(key::segments_of_kind(workspace, day, *kind)).only(&["v", ERASED]);
         let segments = query_all(table, segments).await?;
         if segments.iter().any(|item| item.attributes.contains_key(ERASED)) {
             return Ok(true);

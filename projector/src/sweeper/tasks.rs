@@ -34,13 +34,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Keeps evaluations as they stood at ages that days have reached.
+    /// Keeps evaluations and rollups as they stood at ages that days have reached.
     pub(super) async fn keep_stages(&self, workspace: &Id, older: &BTreeSet<Day>) -> Result<()> {
         let making = stages::make(&*self.table, workspace, older, self.now());
         let made = self.noted(workspace, OfWorkspace::Stages, making).await?.unwrap_or_default();
-        let Made { stages, waiting } = made;
-        if stages > 0 || waiting > 0 {
-            tracing::debug!(%workspace, stages, waiting, "kept evaluations of days at their ages");
+        let Made { stages, rollups, waiting } = made;
+        if made != Made::default() {
+            tracing::debug!(%workspace, stages, rollups, waiting, "kept evaluations and rollups of days at their ages");
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
-//! Verification of stages: each is the evaluation of what had been appended when its day had the age.
+//! Verification of stages: each is the evaluation, or the rollup, of what had been appended when its day had the age.
 
 use std::collections::BTreeMap;
 
 use catalog::Catalog;
-use event::{Definition, ErrorKind, Result};
+use event::{Day, Definition, ErrorKind, Result};
 use fold::{
     Evaluation,
     maturity::{AGES, Age},
@@ -12,13 +12,15 @@ use log::{
     key,
     projection::Applied,
     staged::{self, Stage},
+    walk::Arrivals,
 };
+use table::Key;
 
 use super::DayCheck;
 use crate::{
     dlq::{self, Skipped, Stopped},
     evaluate::{SKIPPED, judged},
-    stages::{arrivals, fold_of},
+    stages::{JUDGED, arrivals, fold_of},
 };
 
 impl DayCheck<'_> {
@@ -31,13 +33,11 @@ impl DayCheck<'_> {
         let skipped = dlq::skipped(self.table, self.version, self.day, SKIPPED).await?;
         for (hours, stage) in &stages {
             self.report.stages += 1;
-            let Some(age) = self.age_of(*hours) else { continue };
+            let Some(age) = self.age_of(*hours, &self.stage_key(*hours)) else { continue };
             let Some(told) = self.told(age, stage) else { continue };
             let left_out = &stage.left_out | &skipped;
-            let arrived = arrivals(self.table, self.day, &left_out).await?;
-            let heads = age.of(self.day.day).zip(arrived).map(|(at, arrived)| arrived.heads_at(at));
-            let heads = heads.unwrap_or_default().into_iter().map(|(log, seq)| (log.name(), seq));
-            if !is_same_prefix(&heads.collect(), &stage.applied, &left_out) {
+            let arrived = arrivals(self.table, self.day, JUDGED, &left_out).await?;
+            if !is_of_then(self.day.day, age, arrived, (&judged(&stage.applied), &left_out)) {
                 self.fault(format_args!(
                     "its stage of {} is not of what had been appended by then",
                     age.name
@@ -87,7 +87,7 @@ impl DayCheck<'_> {
         let day = self.day.day;
         let stages = staged::between(self.table, &self.day.workspace, day, day).await?;
         for (hours, stage) in stages.get(&day).into_iter().flatten() {
-            if let Some(age) = self.age_of(*hours) {
+            if let Some(age) = self.age_of(*hours, &self.stage_key(*hours)) {
                 self.told(age, stage);
             }
         }
@@ -101,13 +101,17 @@ impl DayCheck<'_> {
         Ok(WorkspaceStages { stages: stages.remove(&day).unwrap_or_default(), definitions })
     }
 
-    fn age_of(&mut self, hours: u32) -> Option<Age> {
+    /// The age of a stage, whose key it is.
+    pub(super) fn age_of(&mut self, hours: u32, key: &Key) -> Option<Age> {
         let age = AGES.into_iter().find(|age| age.hours == hours);
         if age.is_none() {
-            let key = key::stage(&self.day.workspace, self.day.day, hours);
             self.fault(format_args!("item {key}: there is no such age"));
         }
         age
+    }
+
+    fn stage_key(&self, hours: u32) -> Key {
+        key::stage(&self.day.workspace, self.day.day, hours)
     }
 
     /// What a stage says, if it can be read.
@@ -124,15 +128,22 @@ struct WorkspaceStages {
     definitions: catalog::Definitions,
 }
 
-/// Whether a stage that covers `applied` is of these logs up to these segments. What is left out at their ends makes no difference.
-fn is_same_prefix(heads: &Applied, applied: &Applied, left_out: &Skipped) -> bool {
+/// Whether a stage that covers `applied` is of what had been appended when the day had an age. What is left out at the ends of logs makes no difference.
+pub(super) fn is_of_then(
+    day: Day,
+    age: Age,
+    arrived: Option<Arrivals>,
+    (applied, left_out): (&Applied, &Skipped),
+) -> bool {
+    let heads = age.of(day).zip(arrived).map(|(at, arrived)| arrived.heads_at(at));
+    let heads = heads.unwrap_or_default().into_iter().map(|(log, seq)| (log.name(), seq));
     let ends = |log: &String, seq: u64| {
         let is_left_out = |seq: &u64| left_out.contains(&(log.clone(), *seq));
         (1..=seq).rev().find(|seq| !is_left_out(seq))
     };
-    let ends = |applied: &Applied| {
-        let ends = applied.iter().filter_map(|(log, seq)| Some((log.clone(), ends(log, *seq)?)));
+    let ends = |applied: Applied| {
+        let ends = applied.into_iter().filter_map(|(log, seq)| ends(&log, seq).map(|seq| (log, seq)));
         ends.collect::<Applied>()
     };
-    ends(heads) == ends(&judged(applied))
+    ends(heads.collect()) == ends(applied.clone())
 }

@@ -44,7 +44,7 @@ pub fn routes(query: Arc<Query>) -> Routes {
     let mut routes = Routes::new();
     for what in What::all() {
         for named in Named::BOTH {
-            // Rollups are stored, of events of every kind.
+            // Drift is of what is stored of events of every kind.
             let kinds = if what.kinds().is_empty() { &Kind::ALL } else { what.kinds() };
             let demand = Demand::workspace(Right::Read).of_kinds(kinds);
             routes = routes.add(

@@ -6,15 +6,14 @@ use event::{Day, Error, Id, Result, Window};
 use log::key;
 
 use super::{Sql, plan::Need, tables::Table};
-use crate::{Query, request::MAX_WINDOW_DAYS};
+use crate::{Query, request::MAX_WINDOW_DAYS, what::What};
 
 impl Query {
     /// Settles which days of each table are read.
     pub(super) async fn choose_days(&self, workspace: &Id, sql: &Sql, needs: &mut [Need]) -> Result<()> {
         for need in needs.iter_mut() {
             let name = need.of.name();
-            let is_of_logs = need.of.has_history();
-            if !is_of_logs && (sql.as_of.is_some() || sql.cut.is_some()) {
+            if !need.of.has_history() && (sql.as_of.is_some() || sql.cut.is_some()) {
                 return Err(Error::invalid(format!("sql: {name} are of now, and not as of another time")));
             }
             if need.days.is_none() && !sql.all_days {
@@ -25,7 +24,7 @@ impl Query {
             let there = match &sql.cut {
                 Some(cut) => Some(cut.window),
                 None if need.of == Table::Crossings => self.crossings_there(workspace).await?,
-                None => self.days_there(workspace, is_of_logs).await?,
+                None => self.days_there(workspace, need.of.what().is_some_and(What::stays)).await?,
             };
             let days: BTreeSet<Day> = match (there, need.days.take()) {
                 (None, _) => BTreeSet::new(),
@@ -43,10 +42,10 @@ impl Query {
         Ok(())
     }
 
-    /// From the first to the last day of which a workspace has events, or figures, which stay when events expire.
-    async fn days_there(&self, workspace: &Id, is_of_logs: bool) -> Result<Option<Window>> {
+    /// From the first to the last day of which a workspace has events, or, `with_figures`, what stays when events expire.
+    async fn days_there(&self, workspace: &Id, with_figures: bool) -> Result<Option<Window>> {
         let mut ranges = vec![key::segments(workspace)];
-        if !is_of_logs {
+        if with_figures {
             let version = log::active::load(&*self.table, workspace).await?.version;
             ranges.push(key::all_projections(workspace, version));
         }

@@ -146,7 +146,7 @@ impl Query {
         let (mut read, mut reading) = (Vec::new(), None);
         if let Some(window) = sql.days_read(&of_logs)? {
             let window = sql.cut.as_ref().map_or(window, |cut| cut.window);
-            let is_raw = of_logs.iter().all(|need| matches!(need.of.what(), Some(What::Events(_))));
+            let is_raw = of_logs.iter().all(|need| need.of.what().is_some_and(What::is_raw));
             let point = Point { window, as_of: sql.as_of, cut: sql.cut.clone(), is_raw };
             for need in &of_logs {
                 need.of.what().map_or(Ok(()), |what| sql.check_cut(what))?;
@@ -254,13 +254,8 @@ impl Sql {
     fn is_of_logs(&self, need: &Need) -> bool {
         let Some(what) = need.of.what() else { return false };
         match what {
-            What::Rollups
-            | What::Drift
-            | What::Estimates
-            | What::Segments
-            | What::HeadToHead
-            | What::Challengers => false,
-            What::Evaluations | What::Classes | What::Confusion | What::Maturity => {
+            What::Drift | What::Estimates | What::Segments | What::HeadToHead | What::Challengers => false,
+            What::Rollups | What::Evaluations | What::Classes | What::Confusion | What::Maturity => {
                 let window = need.window().ok().flatten();
                 window.is_some_and(|window| self.request((need, what), window).is_of_logs())
             }

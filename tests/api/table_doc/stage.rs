@@ -3,16 +3,19 @@
 use std::sync::Arc;
 
 use event::Id;
+use fold::{Rollup, rollup::Part};
 use log::{
     compacted::Compacted,
     erased::Turn,
+    key::{Breakdown, By},
+    rolled::{self, RolledStage},
     staged::{self, Stage, StagedUntil},
 };
 use table::{Condition, Table};
 
 use super::now;
 
-/// The evaluation of a day at an age, and up to when such evaluations are kept and small segments were merged.
+/// The evaluation of a day at an age, its rollup with a part, and up to when such evaluations are kept and small segments were merged.
 pub(super) async fn keep(table: &Arc<dyn Table>, workspace: &Id) {
     let stage = Stage {
         applied: [("p/00".to_owned(), 3), ("o/00".to_owned(), 2)].into(),
@@ -21,6 +24,13 @@ pub(super) async fn keep(table: &Arc<dyn Table>, workspace: &Id) {
         states: vec![fold::Evaluation::default().to_state()],
     };
     staged::write(&**table, Turn::default(), (workspace, now().day(), 24), &stage).await.unwrap();
+    let rollup = RolledStage {
+        applied: stage.applied.clone(),
+        rollup: Rollup::default().to_state(),
+        parts: [(Breakdown::of(By::Metric, "queue_seconds"), Part::of(By::Metric).to_state())].into(),
+        ..RolledStage::default()
+    };
+    rolled::write(&**table, Turn::default(), (workspace, now().day(), 24), &rollup, None).await.unwrap();
     StagedUntil::write(&**table, workspace, None, now()).await.unwrap();
     let compacted = Compacted { until: [(2, now().day())].into(), merged: 3, deleted: 812 };
     table.put(compacted.to_item(workspace), Condition::Absent).await.unwrap();

@@ -1,0 +1,285 @@
+//! Rollups as they stood when their day had an age, with the parts of their breakdowns.
+//!
+//! Each is decided once, as the stages of evaluations are ([`crate::staged`]): put under the condition that there is none, and written again only
+//! when keys are erased. It names its parts by the digest of what they say, so a part that did not change from one age to the next stands once: what
+//! outcomes add to a day stands in the rollup itself. Parts are written before the rollup that names them. One that is missing before a later one is
+//! empty: nothing of the day was known then.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use event::{Day, Id, Result, lane::Breakdown};
+use table::{Condition, Item, Query, Table, item::Value, query_all};
+
+use crate::{
+    erased::Turn,
+    evaluated::digest,
+    key::{self, Rolled},
+    projection::Applied,
+    staged::{check_left_out, decide, delete_all, prefix_of, with_prefix},
+};
+
+/// Version of the items.
+const VERSION: i64 = 1;
+
+/// A day's rollup when the day had an age.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RolledStage {
+    /// The prefix of the day's logs that had been appended by then.
+    pub applied: Applied,
+    /// Segments of these logs that are not in it because an operator skipped them, by the name of their log.
+    pub left_out: BTreeSet<(String, u64)>,
+    /// The rollup, in a text that is the same for the same events.
+    pub rollup: String,
+    /// The rollup that counts the predictions that its features are of; `None` when the day has no features.
+    pub features: Option<String>,
+    /// The parts of its breakdowns.
+    pub parts: BTreeMap<Breakdown, String>,
+}
+
+/// Rollups of days, by their ages in hours.
+pub type RolledStages = BTreeMap<Day, BTreeMap<u32, RolledStage>>;
+
+impl RolledStage {
+    fn to_items(&self, workspace: &Id, day: Day, hours: u32) -> (Item, Vec<Item>) {
+        let (mut named, mut items) = (BTreeMap::new(), Vec::with_capacity(self.parts.len()));
+        for (breakdown, state) in &self.parts {
+            let digest = digest(std::slice::from_ref(state));
+            named.insert(breakdown.to_string(), Value::from(format!("{digest:016x}")));
+            let key = key::rolled_part(workspace, day, *breakdown, digest);
+            items.push(Item::new(key).with("v", VERSION).with("state", state.as_str()));
+        }
+        let head = Item::new(key::rolled(workspace, day, hours)).with("v", VERSION);
+        let head = with_prefix(head, &self.applied, &self.left_out).with("state", self.rollup.as_str());
+        let head = if named.is_empty() { head } else { head.with("parts", named) };
+        let head = match &self.features {
+            Some(features) => head.with("features", features.as_str()),
+            None => head,
+        };
+        (head, items)
+    }
+
+    fn from_items(head: &Item, parts: &BTreeMap<(Breakdown, u64), &Item>) -> Result<Self> {
+        head.check_version(VERSION)?;
+        let (applied, left_out) = prefix_of(head)?;
+        let mut named: BTreeMap<String, u64> = names_of(head)?;
+        let mut states = BTreeMap::new();
+        for ((breakdown, digest), item) in parts {
+            // Those of other ages are beside them.
+            if named.get(&breakdown.to_string()) == Some(digest) {
+                item.check_version(VERSION)?;
+                states.insert(*breakdown, item.text("state")?.to_owned());
+                named.remove(&breakdown.to_string());
+            }
+        }
+        match named.keys().next() {
+            Some(name) => Err(head.corrupt(format_args!("its part {name} is missing"))),
+            None => Ok(Self {
+                applied,
+                left_out,
+                rollup: head.text("state")?.to_owned(),
+                features: head.optional_text("features").map(str::to_owned),
+                parts: states,
+            }),
+        }
+    }
+}
+
+/// The digests of the parts that a head names.
+fn names_of(head: &Item) -> Result<BTreeMap<String, u64>> {
+    if !head.attributes.contains_key("parts") {
+        return Ok(BTreeMap::new());
+    }
+    let digest = |(name, value): (&String, &Value)| {
+        let Value::S(text) = value else { return None };
+        Some((name.clone(), u64::from_str_radix(text, 16).ok()?))
+    };
+    let digests = head.map("parts")?.iter().map(digest).collect::<Option<_>>();
+    digests.ok_or_else(|| head.corrupt("`parts` is not digests"))
+}
+
+/// Puts together what was read of some days.
+///
+/// # Errors
+/// `Corrupt`.
+pub fn assemble<'a>(items: impl IntoIterator<Item = &'a Item>) -> Result<RolledStages> {
+    let (mut heads, mut parts) = (Vec::new(), BTreeMap::<Day, BTreeMap<_, &Item>>::new());
+    for item in items {
+        match key::parse_rolled(&item.key) {
+            Some((day, Rolled::Head(hours))) => heads.push((day, hours, item)),
+            Some((day, Rolled::Part(breakdown, digest))) => {
+                parts.entry(day).or_default().insert((breakdown, digest), item);
+            }
+            None => return Err(item.corrupt("its key is not one of a rollup at an age")),
+        }
+    }
+    let (mut stages, none) = (RolledStages::new(), BTreeMap::new());
+    for (day, hours, head) in heads {
+        let stage = RolledStage::from_items(head, parts.get(&day).unwrap_or(&none))?;
+        stages.entry(day).or_default().insert(hours, stage);
+    }
+    Ok(stages)
+}
+
+/// The rollups at ages of the days from `from` to `to`: one query.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn between(table: &dyn Table, workspace: &Id, from: Day, to: Day) -> Result<RolledStages> {
+    assemble(&query_all(table, Query::table(key::rolled_between(workspace, from, to))).await?)
+}
+
+/// The last age in hours of which a day has a rollup: one query.
+///
+/// # Errors
+/// Those of the table.
+pub async fn last_age(table: &dyn Table, workspace: &Id, day: Day) -> Result<Option<u32>> {
+    let query = Query::table(key::rolled_heads(workspace, day)).only(&["v"]);
+    let items = query_all(table, query).await?;
+    let age = |item: &Item| match key::parse_rolled(&item.key)? {
+        (_, Rolled::Head(hours)) => Some(hours),
+        (_, Rolled::Part(..)) => None,
+    };
+    Ok(items.iter().filter_map(age).max())
+}
+
+/// Writes a rollup at an age, unless there is one, the events of its day are gone, or an erasure has begun or ended since the turn was read; whether
+/// it was written. Of its parts those are written that `there` has not.
+///
+/// # Errors
+/// `TooLarge`, when it names too many segments; those of the table.
+pub async fn write(
+    table: &dyn Table,
+    turn: Turn,
+    (workspace, day, hours): (&Id, Day, u32),
+    stage: &RolledStage,
+    there: Option<&RolledStage>,
+) -> Result<bool> {
+    check_left_out(day, &stage.left_out)?;
+    let (head, mut parts) = stage.to_items(workspace, day, hours);
+    if let Some(there) = there {
+        let known: BTreeSet<_> =
+            there.to_items(workspace, day, hours).1.into_iter().map(|part| part.key.sk).collect();
+        parts.retain(|part| !known.contains(&part.key.sk));
+    }
+    decide(table, turn, (workspace, day), &parts, (head, Condition::Absent)).await
+}
+
+/// Writes the rollups of a day again, of the same events without keys that were erased, unless the events of the day are gone or another erasure was
+/// begun since the turn was read; then deletes the parts that none of them names any more. While an erasure goes on nobody else writes any.
+///
+/// # Errors
+/// Those of the table.
+pub async fn write_again(
+    table: &dyn Table,
+    turn: Turn,
+    (workspace, day): (&Id, Day),
+    stages: &BTreeMap<u32, RolledStage>,
+) -> Result<bool> {
+    let mut named = BTreeSet::new();
+    for (hours, stage) in stages {
+        let (head, parts) = stage.to_items(workspace, day, *hours);
+        named.extend(parts.iter().map(|part| part.key.sk.clone()));
+        if !decide(table, turn, (workspace, day), &parts, (head, Condition::Exists)).await? {
+            return Ok(false);
+        }
+    }
+    let query = Query::table(key::rolled_parts(workspace, day)).only(&["v"]);
+    let mut old = query_all(table, query).await?;
+    old.retain(|item| !named.contains(&item.key.sk));
+    delete_all(table, &old).await?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use event::{Clock, Timestamp, lane::By};
+    use table::sqlite::SqliteTable;
+
+    use super::*;
+
+    const WORKSPACE: &str = "2NBs0sLBnJxEcoDLgVnQdJkhEgV";
+
+    fn stage(rollup: &str, parts: &[(By, &str)]) -> RolledStage {
+        let part = |(by, state): &(By, &str)| (Breakdown { by: *by, bucket: 3 }, (*state).to_owned());
+        RolledStage {
+            applied: Applied::from([("p/00".into(), 3), ("o/00".into(), 2)]),
+            left_out: BTreeSet::new(),
+            rollup: rollup.to_owned(),
+            features: None,
+            parts: parts.iter().map(part).collect(),
+        }
+    }
+
+    fn stages() -> BTreeMap<u32, RolledStage> {
+        let left_out = [("p/00".to_owned(), 2), ("m/01".to_owned(), 11)].into();
+        BTreeMap::from([
+            (1, stage("a", &[])),
+            (24, stage("b", &[(By::Release, "r1"), (By::Tag, "t1")])),
+            (72, RolledStage { left_out, ..stage("c", &[(By::Release, "r1"), (By::Tag, "t2")]) }),
+            (720, RolledStage { features: Some("f".into()), ..stage("d", &[(By::Feature, "t2")]) }),
+        ])
+    }
+
+    #[test]
+    fn rollups_at_ages_are_read_as_they_are_written() {
+        let (workspace, day) = (Id::parse(WORKSPACE).unwrap(), "2013-06-01".parse().unwrap());
+        let mut items = BTreeMap::new();
+        for (hours, stage) in stages() {
+            let (head, parts) = stage.to_items(&workspace, day, hours);
+            items.extend([head].into_iter().chain(parts).map(|item| (item.key.sk.clone(), item)));
+        }
+        assert_eq!(assemble(items.values()).unwrap(), RolledStages::from([(day, stages())]));
+        let line = |(sk, item): (&String, &Item)| format!("{sk}: {:?}", item.attributes);
+        insta::assert_snapshot!(items.iter().map(line).collect::<Vec<_>>().join("\n"));
+        let is_head = |item: &&Item| !item.key.sk.contains("part");
+        let missing = assemble(items.values().filter(is_head)).unwrap_err();
+        assert!(missing.to_string().contains("its part release/03 is missing"), "{missing}");
+        let head = items.values().next().unwrap();
+        assert!(assemble([&head.clone().with("v", 2)]).is_err());
+        assert!(
+            assemble([&head
+                .clone()
+                .with("parts", BTreeMap::from([("tag/03".to_owned(), Value::from("x"))]))])
+            .is_err()
+        );
+        let other = Item { key: key::stage(&workspace, day, 1), ..head.clone() };
+        assert!(assemble([&other]).is_err());
+    }
+
+    #[tokio::test]
+    async fn what_is_decided_is_written_again_by_an_erasure_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+        let (workspace, day): (_, Day) = (Id::parse(WORKSPACE).unwrap(), "2013-06-01".parse().unwrap());
+        assert_eq!(last_age(&table, &workspace, day).await.unwrap(), None);
+        let mut before = None;
+        for (hours, stage) in stages() {
+            let at = (&workspace, day, hours);
+            assert!(write(&table, Turn::default(), at, &stage, before.as_ref()).await.unwrap());
+            assert!(!write(&table, Turn::default(), at, &RolledStage::default(), None).await.unwrap());
+            before = Some(stage);
+        }
+        assert_eq!(between(&table, &workspace, day, day).await.unwrap()[&day], stages());
+        assert_eq!(last_age(&table, &workspace, day).await.unwrap(), Some(720));
+        let parts = async || {
+            let query = Query::table(key::rolled_parts(&workspace, day));
+            query_all(&table, query).await.unwrap().len()
+        };
+        assert_eq!(parts().await, 4, "what did not change stands once");
+
+        let mut again = stages();
+        for stage in again.values_mut() {
+            stage.parts.retain(|breakdown, _| breakdown.by != By::Tag);
+        }
+        assert!(write_again(&table, Turn::default(), (&workspace, day), &again).await.unwrap());
+        assert_eq!(between(&table, &workspace, day, day).await.unwrap()[&day], again);
+        assert_eq!(parts().await, 2, "what no age names is gone");
+        // Of a day whose events are gone nothing is decided, and nothing is written again.
+        let gone = crate::expired::Expired { day, heads: Applied::new(), at: Timestamp::default() };
+        table.put(gone.to_item(&workspace), Condition::Absent).await.unwrap();
+        assert!(!write_again(&table, Turn::default(), (&workspace, day), &stages()).await.unwrap());
+        assert!(
+            !write(&table, Turn::default(), (&workspace, day, 336), &stage("e", &[]), None).await.unwrap()
+        );
+    }
+}

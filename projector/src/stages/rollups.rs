@@ -1,0 +1,201 @@
+//! Rollups at ages of their days, with the parts of their breakdowns.
+
+use std::collections::BTreeMap;
+
+use event::{Error, ErrorKind, Kind, Result, Timestamp};
+use fold::rollup::{Folding, is_current};
+use log::{
+    active,
+    erased::Turn,
+    key,
+    projection::{Applied, Projected},
+    rolled::{self, RolledStage},
+    scan::{self, LogHead},
+};
+use table::Table;
+
+use super::{Due, Made, all_came_by, arrivals, due, settled};
+use crate::{
+    WorkspaceDay,
+    day::{DayFold, PartFold, stored_parts},
+    dlq::{LeftOut, Skipped, Stopped},
+    evaluate::covers,
+    events::Events,
+    features,
+    project::fold_from,
+};
+
+/// Makes those of a day that are due by the instant `closed`.
+///
+/// # Errors
+/// As [`super::make`].
+pub(super) async fn make(table: &dyn Table, day: &WorkspaceDay, closed: Timestamp) -> Result<Made> {
+    let last = rolled::last_age(table, &day.workspace, day.day);
+    let Some((logs, due)) = due(table, day, (&Kind::STORED, last), closed).await? else {
+        return Ok(Made::default());
+    };
+    let turn = Turn::load(table, &day.workspace).await?;
+    // Parts that no rollup names yet would be taken for old ones.
+    if turn.is_open {
+        return Ok(Made::WAITING);
+    }
+    let version = active::load(table, &day.workspace).await?.version;
+    let making = Making { table, turn, version, day };
+    settled(table, day, turn, making.all(&logs, &due).await).await
+}
+
+/// Rollups of a day while they are made.
+struct Making<'a> {
+    table: &'a dyn Table,
+    turn: Turn,
+    version: u32,
+    day: &'a WorkspaceDay,
+}
+
+impl Making<'_> {
+    /// Makes and writes those that are due, the youngest first.
+    async fn all(&self, logs: &[LogHead], due: &[Due]) -> Result<Made> {
+        let WorkspaceDay { workspace, day } = self.day;
+        let mut made = Made::default();
+        let Some(first) = due.first() else { return Ok(made) };
+        let left_out = LeftOut::of(self.table, self.version, self.day, Folding::Rollup).await?.always;
+        let of_all: Applied = logs.iter().map(|head| (head.log.name(), head.seq)).collect();
+        let arrived = match all_came_by(self.table, logs, first.at).await? {
+            true => None,
+            false => match arrivals(self.table, self.day, &Kind::STORED, &left_out).await? {
+                Some(arrived) => Some(arrived),
+                None => return Ok(Made::WAITING),
+            },
+        };
+        let mut before: Option<RolledStage> = None;
+        for (number, one) in due.iter().enumerate() {
+            let applied = match &arrived {
+                None => of_all.clone(),
+                Some(arrived) => {
+                    arrived.heads_at(one.at).into_iter().map(|(log, seq)| (log.name(), seq)).collect()
+                }
+            };
+            if applied.is_empty() && number + 1 < due.len() {
+                continue;
+            }
+            let stage = match &before {
+                Some(before) if before.applied == applied => before.clone(),
+                _ => match self.copied(&applied, &left_out).await? {
+                    Some(stage) => stage,
+                    None => match folded(self.table, self.version, self.day, (&applied, &left_out)).await? {
+                        Ok(stage) => stage,
+                        Err(_) => return Ok(Made { waiting: 1, ..made }),
+                    },
+                },
+            };
+            let at = (workspace, *day, one.age.hours);
+            let is_written = rolled::write(self.table, self.turn, at, &stage, before.as_ref()).await?;
+            made.rollups += u64::from(is_written);
+            // The parts of what was refused may not be there.
+            before = is_written.then_some(stage);
+        }
+        Ok(made)
+    }
+
+    /// What is stored, if it is of this prefix.
+    async fn copied(&self, applied: &Applied, left_out: &Skipped) -> Result<Option<RolledStage>> {
+        let key = key::rollup(&self.day.workspace, self.version, self.day.day);
+        let Some(item) = self.table.get(&key).await? else { return Ok(None) };
+        let rollup = Projected::from_item(&item)?;
+        if rollup.applied != *applied || !is_current(&rollup.state) {
+            return Ok(None);
+        }
+        let of_features = features::wanted(applied);
+        let features = match features::head(self.table, self.version, self.day).await? {
+            None => None,
+            Some((head, _)) if head.applied != of_features || !is_current(&head.state) => return Ok(None),
+            Some((head, _)) => Some(head.state),
+        };
+        // Read after the rollup: one that has been folded further since is ahead of it.
+        let mut parts = stored_parts(self.table, self.version, self.day, Folding::Rollup).await?;
+        let is_of = |part: &PartFold| covers(applied, &part.applied) && is_current(part.stored_state());
+        if features.is_some() {
+            parts.extend(stored_parts(self.table, self.version, self.day, Folding::Features).await?);
+        }
+        if !parts.values().all(is_of) {
+            return Ok(None);
+        }
+        let parts = parts.into_iter().map(|(breakdown, part)| (breakdown, part.stored_state().to_owned()));
+        Ok(Some(RolledStage {
+            applied: applied.clone(),
+            left_out: within(left_out, applied),
+            rollup: rollup.state,
+            features,
+            parts: parts.collect(),
+        }))
+    }
+}
+
+/// The rollup of a prefix of a day, without some segments; or which segment cannot be folded.
+///
+/// # Errors
+/// Those of the table, and `Incomplete` when a log ends before the prefix does.
+pub(crate) async fn folded(
+    table: &dyn Table,
+    version: u32,
+    day: &WorkspaceDay,
+    (applied, left_out): (&Applied, &Skipped),
+) -> Result<Result<RolledStage, Stopped>> {
+    let without = LeftOut { always: within(left_out, applied), ..LeftOut::default() };
+    let rollup = match fold_prefix(table, day, (applied, &without), Folding::Rollup).await? {
+        Ok(rollup) => rollup,
+        Err(stopped) => return Ok(Err(stopped)),
+    };
+    let mut parts: BTreeMap<_, _> = states(&rollup).collect();
+    let mut features = None;
+    if rollup.has_features {
+        let mut without = LeftOut::of(table, version, day, Folding::Features).await?;
+        without.always.extend(left_out.iter().cloned());
+        let of_features = features::wanted(applied);
+        match fold_prefix(table, day, (&of_features, &without), Folding::Features).await? {
+            Ok(fold) => {
+                parts.extend(states(&fold));
+                features = Some(fold.rollup.to_state());
+            }
+            Err(stopped) => return Ok(Err(stopped)),
+        }
+    }
+    Ok(Ok(RolledStage {
+        applied: applied.clone(),
+        left_out: without.always,
+        rollup: rollup.rollup.to_state(),
+        features,
+        parts,
+    }))
+}
+
+fn states(fold: &DayFold<'_>) -> impl Iterator<Item = (key::Breakdown, String)> {
+    fold.parts.iter().map(|(breakdown, part)| (*breakdown, part.part.to_state()))
+}
+
+/// Those of some segments that are in a prefix.
+fn within(segments: &Skipped, applied: &Applied) -> Skipped {
+    let is_of = |(log, seq): &&(String, u64)| applied.get(log).is_some_and(|last| seq <= last);
+    segments.iter().filter(is_of).cloned().collect()
+}
+
+async fn fold_prefix(
+    table: &dyn Table,
+    day: &WorkspaceDay,
+    (applied, left_out): (&Applied, &LeftOut),
+    folding: Folding,
+) -> Result<Result<DayFold<'static>, Stopped>> {
+    let mut fold = DayFold::fresh(folding);
+    for (name, last) in applied {
+        let Some(log) = scan::log_named(&day.workspace, day.day, name) else { continue };
+        let (until, stopped) = fold_from(&Events::stored(table), &log, 0, *last, left_out, &mut fold).await?;
+        if let Some(stopped) = stopped {
+            return Ok(Err(stopped));
+        }
+        if until < *last {
+            let message = format!("{log} ends at {until}, and went up to {last}");
+            return Err(Error::new(ErrorKind::Incomplete, message));
+        }
+    }
+    Ok(Ok(fold))
+}

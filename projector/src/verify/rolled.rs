@@ -1,0 +1,145 @@
+//! Verification of rollups at ages: each is what its segments fold to that had been appended when its day had the age.
+
+use std::collections::BTreeMap;
+
+use event::{ErrorKind, Kind, Result};
+use fold::{
+    Rollup,
+    maturity::Age,
+    rollup::{Folding, Part, is_current},
+};
+use log::{
+    key,
+    projection::Applied,
+    rolled::{self, RolledStage},
+};
+use table::Key;
+
+use super::{DayCheck, staged::is_of_then};
+use crate::{
+    dlq::{self, LeftOut, Refused, Skipped, Stopped},
+    stages::{arrivals, folded},
+};
+
+impl DayCheck<'_> {
+    /// Those of a day that has its events.
+    pub(super) async fn rolled(&mut self) -> Result<()> {
+        let stages = self.load_rolled().await?;
+        if stages.is_empty() {
+            return Ok(());
+        }
+        let skipped = dlq::skipped(self.table, self.version, self.day, Refused::ALL).await?;
+        let of_features = LeftOut::of(self.table, self.version, self.day, Folding::Features).await?;
+        let of_features = &of_features.always | &of_features.unreadable;
+        let mut before: Option<(Applied, Skipped, RolledStage)> = None;
+        for (hours, stage) in &stages {
+            self.report.rolled += 1;
+            let Some(age) = self.age_of(*hours, &self.rolled_key(*hours)) else { continue };
+            if !self.is_told(age, stage) {
+                continue;
+            }
+            let left_out = &stage.left_out | &skipped;
+            let arrived = arrivals(self.table, self.day, &Kind::STORED, &left_out).await?;
+            if !is_of_then(self.day.day, age, arrived, (&stage.applied, &left_out)) {
+                self.fault(format_args!(
+                    "its rollup at {} is not of what had been appended by then",
+                    age.name
+                ));
+                continue;
+            }
+            let is_known = |(applied, without, _): &(Applied, Skipped, RolledStage)| {
+                *applied == stage.applied && *without == stage.left_out
+            };
+            let fresh = match before.take().filter(is_known) {
+                Some((.., fresh)) => Some(fresh),
+                None => match self.roll_again(stage, &left_out).await? {
+                    Ok(fresh) => fresh,
+                    Err(stopped) => {
+                        self.fault(format_args!(
+                            "its rollup at {} cannot be repeated: {}",
+                            age.name, stopped.reason
+                        ));
+                        continue;
+                    }
+                },
+            };
+            let Some(fresh) = fresh else { continue };
+            // What of features was skipped since was in it.
+            let has_features = of_features.is_subset(&stage.left_out);
+            if !is_same(stage, &fresh, has_features) {
+                self.fault(format_args!("its rollup at {} is not what its segments fold to", age.name));
+            }
+            before = Some((stage.applied.clone(), stage.left_out.clone(), fresh));
+        }
+        Ok(())
+    }
+
+    /// The rollup of the prefix of a stage; `None`, when a segment of it was damaged and skipped since.
+    async fn roll_again(
+        &self,
+        stage: &RolledStage,
+        left_out: &Skipped,
+    ) -> Result<Result<Option<RolledStage>, Stopped>> {
+        let is_skipped_since = *left_out != stage.left_out;
+        let of_stage = (&stage.applied, &stage.left_out);
+        match folded(self.table, self.version, self.day, of_stage).await {
+            Ok(Err(_)) if is_skipped_since => Ok(Ok(None)),
+            Err(error) if is_skipped_since && error.kind() == ErrorKind::Incomplete => Ok(Ok(None)),
+            folded => Ok(folded?.map(Some)),
+        }
+    }
+
+    /// Those of a day whose events are gone can be read.
+    pub(super) async fn gone_rollups(&mut self) -> Result<()> {
+        for (hours, stage) in self.load_rolled().await? {
+            if let Some(age) = self.age_of(hours, &self.rolled_key(hours)) {
+                self.is_told(age, &stage);
+            }
+        }
+        Ok(())
+    }
+
+    async fn load_rolled(&self) -> Result<BTreeMap<u32, RolledStage>> {
+        let day = self.day.day;
+        let mut stages = rolled::between(self.table, &self.day.workspace, day, day).await?;
+        Ok(stages.remove(&day).unwrap_or_default())
+    }
+
+    fn rolled_key(&self, hours: u32) -> Key {
+        key::rolled(&self.day.workspace, self.day.day, hours)
+    }
+
+    /// Whether all of it can be read.
+    fn is_told(&mut self, age: Age, stage: &RolledStage) -> bool {
+        let rollups = [Some(&stage.rollup), stage.features.as_ref()].into_iter().flatten();
+        let rollups = rollups.map(|state| Rollup::from_state(state).map(drop));
+        let parts = stage.parts.iter().map(|(one, state)| Part::from_state(one.by, state).map(drop));
+        match rollups.chain(parts).collect::<fold::Result<()>>() {
+            Ok(()) => true,
+            Err(error) => {
+                self.fault(format_args!("its rollup at {} cannot be read: {error}", age.name));
+                false
+            }
+        }
+    }
+}
+
+/// Whether a rollup at an age says what its segments fold to. What an older version wrote says it in other words, and is of as many events.
+fn is_same(stage: &RolledStage, fresh: &RolledStage, has_features: bool) -> bool {
+    let count = |state: &String| {
+        let rollup = Rollup::from_state(state).unwrap_or_default();
+        Kind::ALL.map(|kind| rollup.events(kind))
+    };
+    let is_state = |stored: &String, fresh: &String| stored == fresh || !is_current(stored);
+    if !is_state(&stage.rollup, &fresh.rollup) || count(&stage.rollup) != count(&fresh.rollup) {
+        return false;
+    }
+    let parts = |of: &RolledStage| -> BTreeMap<_, _> {
+        let parts = of.parts.iter().filter(|(one, _)| has_features || one.by != key::By::Feature);
+        parts.map(|(one, state)| (*one, state.clone())).collect()
+    };
+    let (stored, expected) = (parts(stage), parts(fresh));
+    stored.keys().eq(expected.keys())
+        && stored.iter().all(|(one, state)| is_state(state, &expected[one]))
+        && (!has_features || stage.features.is_some() == fresh.features.is_some())
+}

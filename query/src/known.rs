@@ -1,0 +1,185 @@
+//! What was known then of days whose events have expired: each as it stood at the last age that it had reached, which the projector keeps.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::atomic::Ordering,
+};
+
+use event::{Day, Error, Result, Timestamp, Window};
+use fold::maturity::{AGES, Age};
+use log::expired;
+
+use crate::read::Reading;
+
+/// The days of a window whose events have expired, and that were there at the instant of a reading.
+pub(crate) struct Expired {
+    days: Vec<Day>,
+    /// Those that had expired by then.
+    gone: BTreeSet<Day>,
+}
+
+/// What a day was known to be as of then.
+enum Known<T> {
+    /// As it stood at an age.
+    At(Age, T),
+    /// As it stands last: its events had expired by then.
+    Last(T),
+    /// Nothing of it was known.
+    Nothing,
+}
+
+impl Expired {
+    /// Those of a window.
+    ///
+    /// # Errors
+    /// Those of the table, and `Corrupt`.
+    pub(crate) async fn of(reading: &Reading, window: Window) -> Result<Self> {
+        let is_there = |day: &Day| !reading.kept.keeps(*day) && day.start() <= reading.closed;
+        let expired = Self { days: window.days().filter(is_there).collect(), gone: BTreeSet::new() };
+        let Some((first, last)) = expired.ends() else { return Ok(expired) };
+        let marks = expired::between(&*reading.table, &reading.workspace, first, last).await?;
+        let gone = marks.iter().filter(|mark| mark.at <= reading.closed).map(|mark| mark.day);
+        Ok(Self { gone: gone.collect(), ..expired })
+    }
+
+    /// The first and the last of them; `None`, when there is none.
+    pub(crate) fn ends(&self) -> Option<(Day, Day)> {
+        self.days.first().copied().zip(self.days.last().copied())
+    }
+
+    /// What is told of them: of each day of which something is known `last`, what `read` makes of its last stage before the instant of the reading, or
+    /// what is known last if it had expired by then. The answer says of each day which it is.
+    ///
+    /// # Errors
+    /// `Gone`, when nothing is kept of a day that was there; those of `read`.
+    pub(crate) fn told<S, T>(
+        self,
+        reading: &Reading,
+        (stages, is_empty): (&BTreeMap<Day, BTreeMap<u32, S>>, impl Fn(&S) -> bool),
+        last: impl IntoIterator<Item = (Day, T)>,
+        read: impl Fn(Day, Age, &S) -> Result<T>,
+    ) -> Result<Vec<(Day, T)>> {
+        let mut last: BTreeMap<Day, T> = last.into_iter().collect();
+        let (mut found, mut said) = (Vec::new(), BTreeMap::<_, Vec<Day>>::new());
+        for day in self.days {
+            let Some(last) = last.remove(&day) else { continue };
+            let known = match self.gone.contains(&day) {
+                true => Known::Last(last),
+                false => match known_at(day, (stages.get(&day), &is_empty), reading.closed)? {
+                    Some((age, stage)) => Known::At(age, read(day, age, stage)?),
+                    None => Known::Nothing,
+                },
+            };
+            let (age, told) = match known {
+                Known::At(age, told) => (Some(age), told),
+                Known::Last(told) => (None, told),
+                Known::Nothing => continue,
+            };
+            said.entry(age).or_default().push(day);
+            found.push((day, told));
+        }
+        for (age, days) in said {
+            reading.warn(as_it_stood(age, &days));
+            reading.has_stages.store(true, Ordering::Relaxed);
+        }
+        Ok(found)
+    }
+}
+
+fn as_it_stood(age: Option<Age>, days: &[Day]) -> String {
+    let days = match days {
+        [day] => format!("the events of {day}"),
+        [first, .., last] => format!("the events of {} days from {first} to {last}", days.len()),
+        [] => "no events".into(),
+    };
+    match age {
+        Some(age) => format!(
+            "{days} have expired: in the answer is what was known {} after the end of the day",
+            age.name
+        ),
+        None => format!("{days} had expired by then: in the answer is what was known last"),
+    }
+}
+
+/// The stage of a day that was the last one at an instant, and of which age it is; `None`, when nothing was known.
+fn known_at<'a, S>(
+    day: Day,
+    (stages, is_empty): (Option<&'a BTreeMap<u32, S>>, &impl Fn(&S) -> bool),
+    at: Timestamp,
+) -> Result<Option<(Age, &'a S)>> {
+    let none = || {
+        Error::gone(format!(
+            "the events of {day} have expired, and of what was known of it at {at} nothing is kept; ask without as-of for what was known of it last, or leave the day out"
+        ))
+    };
+    let stages = stages.ok_or_else(none)?;
+    let reached = AGES.into_iter().rfind(|age| age.of(day).is_some_and(|reached| reached <= at));
+    let until = reached.map_or(0, |age| age.hours);
+    if let Some((hours, stage)) = stages.range(..=until).next_back() {
+        let age = AGES.into_iter().find(|age| age.hours == *hours);
+        let age = age
+            .ok_or_else(|| Error::corrupt(format!("{day} has a stage of {hours} hours, which is no age")))?;
+        return Ok(Some((age, stage)));
+    }
+    let first = stages
+        .first_key_value()
+        .and_then(|(hours, stage)| Some((AGES.into_iter().position(|age| age.hours == *hours)?, stage)));
+    match first {
+        // At the age before it, or by it, nothing was known.
+        Some((number, stage)) if number > 0 || is_empty(stage) => Ok(None),
+        Some((number, _)) => Err(Error::gone(format!(
+            "the events of {day} have expired, and what was known of it at {at} is not kept: the first that is kept is of {} ({} after the end of the day); ask as of then or later, or leave the day out",
+            AGES[number].of(day).unwrap_or(at),
+            AGES[number].name,
+        ))),
+        None => Err(none()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::ErrorKind;
+
+    use super::*;
+
+    /// Stages, and whether each is of nothing.
+    fn stages(hours: &[u32]) -> BTreeMap<u32, bool> {
+        hours.iter().map(|hours| (*hours, false)).collect()
+    }
+
+    #[test]
+    fn the_nearest_earlier_age_is_told_or_why_there_is_none() {
+        let day: Day = "2026-06-01".parse().unwrap();
+        let told = |stages: &BTreeMap<u32, bool>, at: &str| match known_at(
+            day,
+            (Some(stages), &|is_empty| *is_empty),
+            Timestamp::parse(at).unwrap(),
+        ) {
+            Ok(Some((age, _))) => age.name.to_owned(),
+            Ok(None) => "nothing".into(),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Gone);
+                error.to_string()
+            }
+        };
+        let kept = stages(&[1, 6, 24]);
+        assert_eq!(told(&kept, "2026-06-02T01:00:00Z"), "1h");
+        assert_eq!(told(&kept, "2026-06-02T23:59:59Z"), "6h");
+        // It had expired before it was three days old.
+        assert_eq!(told(&kept, "2026-06-20T00:00:00Z"), "1d");
+        let early = told(&kept, "2026-06-02T00:30:00Z");
+        assert!(
+            early.contains("the first that is kept is of 2026-06-02T01:00:00Z (1h after the end"),
+            "{early}"
+        );
+        // One that is missing before a later one is empty.
+        let late = stages(&[24, 72]);
+        assert_eq!(
+            ["2026-06-01T12:00:00Z", "2026-06-02T12:00:00Z"].map(|at| told(&late, at)),
+            ["nothing"; 2]
+        );
+        let empty = BTreeMap::from([(1, true)]);
+        assert_eq!(told(&empty, "2026-06-02T00:30:00Z"), "nothing");
+        assert!(told(&stages(&[]), "2026-06-20T00:00:00Z").contains("ask without as-of"));
+    }
+}

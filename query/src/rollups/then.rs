@@ -1,0 +1,168 @@
+//! Rollups as they were known then: of days that have their events folded from these, of others as they stood at an age.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use event::{Day, Error, Kind, Result};
+use fold::{
+    Delta, LogSegment, Rollup,
+    maturity::Age,
+    rollup::{Folding, Merge, Part},
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use log::{
+    key::{self, Breakdown},
+    rolled::{self, RolledStage},
+    segment_item::Segment,
+    walk::Admitted,
+};
+use meter::catalogue::QUERY_DECODED_BYTES;
+use polars::prelude::DataFrame;
+use table::Query;
+
+use super::{DayParts, frame_of, stored};
+use crate::{
+    explain::Step,
+    known::Expired,
+    meters,
+    read::Reading,
+    request::{By, Request},
+    series::held_items,
+    work,
+};
+
+/// How many days are folded at once.
+const DAYS_AT_ONCE: usize = 2;
+
+/// What is folded for a request: to what, of which events, and by what its rows are.
+#[derive(Clone, Copy)]
+struct Wanted {
+    folding: Folding,
+    kinds: &'static [Kind],
+    by: key::By,
+}
+
+impl Wanted {
+    fn of(by: &By) -> Self {
+        let of_rollup = |kinds, by| Self { folding: Folding::Rollup, kinds, by };
+        match by {
+            By::Release => of_rollup(&Kind::ALL, key::By::Release),
+            By::Metric => of_rollup(&[Kind::Metrics], key::By::Metric),
+            By::Tag(_) => of_rollup(&[Kind::Predictions, Kind::Metrics], key::By::Tag),
+            By::Feature(_) => {
+                Self { folding: Folding::Features, kinds: &[Kind::Predictions], by: key::By::Feature }
+            }
+        }
+    }
+}
+
+/// The kinds of events of which rollups are folded that are broken down so.
+pub(crate) fn kinds_by(by: &By) -> &'static [Kind] {
+    Wanted::of(by).kinds
+}
+
+/// Counts, sums and quantiles by what was known then, day by day.
+///
+/// # Errors
+/// `Gone`, when what was known then of a day is not kept; those of the reading.
+pub(crate) async fn known_then(reading: &Arc<Reading>, request: &Request) -> Result<DataFrame> {
+    let wanted = Wanted::of(&request.by);
+    let mut days: BTreeMap<Day, DayParts> = match request.as_of {
+        Some(_) => of_expired(reading, (request, wanted)).await?.into_iter().collect(),
+        None => {
+            reading.warn_of_expired(request.window);
+            BTreeMap::new()
+        }
+    };
+    let kept: Vec<Day> = request.window.days().filter(|day| reading.kept.keeps(*day)).collect();
+    let folds = kept.into_iter().map(|day| folded(reading, day, wanted));
+    let folded: Vec<Option<(Day, DayParts)>> =
+        stream::iter(folds).buffered(DAYS_AT_ONCE).try_collect().await?;
+    days.extend(folded.into_iter().flatten());
+    frame_of(&days, request)
+}
+
+/// A day, folded from what is read of its logs; `None`, when that is nothing.
+async fn folded(reading: &Arc<Reading>, day: Day, wanted: Wanted) -> Result<Option<(Day, DayParts)>> {
+    let mut all: Option<Delta> = None;
+    for kind in wanted.kinds {
+        let mut walk = reading.walk(day, *kind)?;
+        while let Some(page) = reading.page(&mut walk, None).await? {
+            let (taking, before) = (Arc::clone(reading), all.take());
+            let folding = work::piece(move || taking.fold(wanted.folding, before, page));
+            let interrupted = |error| Error::unavailable("reading was interrupted").because(error);
+            all = folding.await.map_err(interrupted)??;
+        }
+    }
+    reading.end_of_day(wanted.kinds.len());
+    let Some(Delta { rollup, mut parts }) = all else { return Ok(None) };
+    parts.retain(|breakdown, _| breakdown.by == wanted.by);
+    let bytes: usize = parts.values().map(|part| part.to_state().len()).sum();
+    reading.grow(bytes as u64).await?;
+    Ok(Some((day, (Some(rollup), parts))))
+}
+
+impl Reading {
+    /// Folds a page of segments to what was folded before. A segment that cannot be read is left out.
+    fn fold(
+        &self,
+        folding: Folding,
+        mut before: Option<Delta>,
+        page: Vec<Admitted>,
+    ) -> Result<Option<Delta>> {
+        let _timed = self.hold.step(Step::Make);
+        for Admitted { log, seq, item } in page {
+            self.hold.check()?;
+            let folded = Segment::from_item(item).and_then(|segment| {
+                let columns = segment.unpack(|name| folding.wants(log.kind, name))?;
+                QUERY_DECODED_BYTES.counter([]).increment(segment.data.len() as u64);
+                let folded = LogSegment { place: segment.place(), columns: &columns };
+                let mut delta = Delta::folded(folding, log.kind, folded)?;
+                if folding == Folding::Rollup {
+                    delta.rollup.erased = segment.erased;
+                }
+                if let Some(tally) = self.hold.tally() {
+                    tally.unpacked(&log, seq, segment.rows, segment.data.len());
+                }
+                Ok(delta)
+            });
+            match folded {
+                Ok(delta) => before.get_or_insert_default().merge(&delta),
+                Err(error) => {
+                    self.leave_out(&log, seq, meters::UNREADABLE, &format!("it cannot be read ({error})"));
+                }
+            }
+        }
+        Ok(before)
+    }
+}
+
+/// The days of a window whose events have expired, as they were counted then.
+async fn of_expired(
+    reading: &Reading,
+    (request, wanted): (&Request, Wanted),
+) -> Result<Vec<(Day, DayParts)>> {
+    let (table, workspace, hold) = (&reading.table, &reading.workspace, &reading.hold);
+    let expired = Expired::of(reading, request.window).await?;
+    let Some((first, last)) = expired.ends() else { return Ok(Vec::new()) };
+    let range = key::rolled_between(workspace, first, last);
+    let stages = rolled::assemble(&held_items(table, Query::table(range), hold).await?)?;
+    let latest = stored(table, workspace, request, hold).await?;
+    let is_empty = |stage: &RolledStage| stage.applied.is_empty();
+    expired.told(reading, (&stages, is_empty), latest, |day, age, stage| parts_of(day, age, stage, wanted))
+}
+
+/// What a rollup at an age says.
+fn parts_of(day: Day, age: Age, stage: &RolledStage, wanted: Wanted) -> Result<DayParts> {
+    let wrong = |error| Error::corrupt(format!("{day}, as it stood at {}: {error}", age.name));
+    let state = match wanted.folding {
+        Folding::Rollup => Some(&stage.rollup),
+        Folding::Features => stage.features.as_ref(),
+    };
+    let rollup = state.filter(|_| !stage.applied.is_empty());
+    let rollup = rollup.map(|state| Rollup::from_state(state)).transpose().map_err(wrong)?;
+    let parts = stage.parts.iter().filter(|(breakdown, _)| breakdown.by == wanted.by);
+    let part = |(breakdown, state): (&Breakdown, &String)| {
+        Ok((*breakdown, Part::from_state(breakdown.by, state).map_err(wrong)?))
+    };
+    Ok((rollup, parts.map(part).collect::<Result<_>>()?))
+}
