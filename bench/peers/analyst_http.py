@@ -17,6 +17,7 @@ connection = http.client.HTTPConnection(place.hostname, place.port)
 path = f"{place.path}?{place.query}&format={form}"
 READERS = {
     "ipc-stream": pl.read_ipc_stream,
+    "ipc-stream-lz4": pl.read_ipc_stream,
     "parquet": pl.read_parquet,
     "csv": lambda body: pl.read_csv(body, try_parse_dates=True),
     "ndjson": lambda body: pl.read_ndjson(body, infer_schema_length=None),

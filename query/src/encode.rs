@@ -7,7 +7,7 @@ use event::Result;
 use polars::prelude::{
     Column, CompatLevel, DataFrame, DataType, IntoColumn, Schema, SchemaExt, StringChunked,
 };
-use polars_arrow::io::ipc::write::{StreamWriter, WriteOptions, default_ipc_fields};
+use polars_arrow::io::ipc::write::{Compression, StreamWriter, WriteOptions, default_ipc_fields};
 use polars_io::{
     SerWriter,
     csv::write::CsvWriter,
@@ -45,7 +45,7 @@ pub(crate) enum Encoder<W: Write> {
 pub(crate) enum Grouped<W: Write> {
     Parquet(Box<parquet::BatchedWriter<W>>),
     Ipc(ipc::BatchedWriter<W>),
-    IpcStream(StreamWriter<W>),
+    IpcStream(StreamWriter<W>, CompatLevel),
 }
 
 impl<W: Write + Send> Encoder<W> {
@@ -71,11 +71,8 @@ impl<W: Write + Send> Encoder<W> {
                 let fields = default_ipc_fields(schema.to_arrow(CompatLevel::newest()).iter_values());
                 Grouped::Ipc(IpcWriter::new(to).batched(schema, fields).map_err(failed)?)
             }
-            Format::IpcStream => {
-                let mut writer = StreamWriter::new(to, WriteOptions { compression: None });
-                writer.start(&schema.to_arrow(OLDEST), None).map_err(failed)?;
-                Grouped::IpcStream(writer)
-            }
+            Format::IpcStream => stream(schema, to, (None, CompatLevel::oldest()))?,
+            Format::IpcStreamLz4 => stream(schema, to, (Some(Compression::LZ4), CompatLevel::newest()))?,
         };
         let rows = if format == Format::Parquet { GROUP_ROWS } else { BATCH_ROWS };
         Ok(Self::Groups(Groups::of(rows, empty.width()), Box::new(grouped)))
@@ -114,16 +111,24 @@ impl<W: Write + Send> Encoder<W> {
     }
 }
 
-/// What programs that know no views of strings can read.
-const OLDEST: CompatLevel = CompatLevel::oldest();
+/// Begins a stream of Arrow. At the oldest level it is read by programs that know no views of strings.
+fn stream<W: Write>(
+    schema: &Schema,
+    to: W,
+    (compression, level): (Option<Compression>, CompatLevel),
+) -> Result<Grouped<W>> {
+    let mut writer = StreamWriter::new(to, WriteOptions { compression });
+    writer.start(&schema.to_arrow(level), None).map_err(failed)?;
+    Ok(Grouped::IpcStream(writer, level))
+}
 
 impl<W: Write> Grouped<W> {
     fn write(&mut self, group: &DataFrame) -> Result<()> {
         match self {
             Self::Parquet(writer) => writer.write_batch(group),
             Self::Ipc(writer) => writer.write_batch(group),
-            Self::IpcStream(writer) => {
-                group.iter_chunks(OLDEST, false).try_for_each(|batch| writer.write(&batch, None))
+            Self::IpcStream(writer, level) => {
+                group.iter_chunks(*level, false).try_for_each(|batch| writer.write(&batch, None))
             }
         }
         .map_err(failed)
@@ -133,7 +138,7 @@ impl<W: Write> Grouped<W> {
         match &mut self {
             Self::Parquet(writer) => writer.finish().map(|_| ()),
             Self::Ipc(writer) => writer.finish(),
-            Self::IpcStream(writer) => writer.finish(),
+            Self::IpcStream(writer, _) => writer.finish(),
         }
         .map_err(failed)
     }

@@ -47,7 +47,7 @@ impl Expired {
         self.days.first().copied().zip(self.days.last().copied())
     }
 
-    /// What is told of them: of each day of which something is known `last`, what `read` makes of its last stage before the instant of the reading, or
+    /// Tells of each of them that something is known of `last`: what `read` makes of its last stage before the instant of the reading, or
     /// what is known last if it had expired by then. The answer says of each day which it is.
     ///
     /// # Errors

@@ -37,12 +37,21 @@ pub enum Format {
     Ipc,
     /// Apache Arrow IPC stream, which is read from its beginning to its end.
     IpcStream,
+    /// The same with views of strings and buffers that LZ4 compresses, for programs that know both.
+    IpcStreamLz4,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 6] =
-        [Format::Table, Format::Csv, Format::Ndjson, Format::Parquet, Format::Ipc, Format::IpcStream];
+    pub const ALL: [Format; 7] = [
+        Format::Table,
+        Format::Csv,
+        Format::Ndjson,
+        Format::Parquet,
+        Format::Ipc,
+        Format::IpcStream,
+        Format::IpcStreamLz4,
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -53,6 +62,7 @@ impl Format {
             Format::Parquet => "parquet",
             Format::Ipc => "ipc",
             Format::IpcStream => "ipc-stream",
+            Format::IpcStreamLz4 => "ipc-stream-lz4",
         }
     }
 
@@ -69,7 +79,7 @@ impl Format {
 
     /// Whether it is no text.
     pub fn is_binary(self) -> bool {
-        matches!(self, Format::Parquet | Format::Ipc | Format::IpcStream)
+        matches!(self, Format::Parquet | Format::Ipc | Format::IpcStream | Format::IpcStreamLz4)
     }
 
     /// Writes a dataframe.

@@ -343,7 +343,7 @@ async fn the_page_shows_what_is_stored() {
         ("How long events are kept, and what is pinned", key::retention(workspace.id())),
         ("The alert rules of a workspace", key::alert_rules(workspace.id())),
         ("The evaluation of a day when it was a day old", key::stage(workspace.id(), now().day(), 24)),
-        ("Up to when such evaluations are kept", key::staged_until(workspace.id())),
+        ("Up to when such evaluations and rollups are kept", key::staged_until(workspace.id())),
         ("The filter of the keys of a day", filter_head(workspace.id())),
         ("A part of it", filter_part(&table, workspace.id()).await),
         ("Pending outcomes that wait, by their segment", waits),
@@ -373,8 +373,9 @@ async fn last_pages(
     catalog: &Catalog,
     workspace: &event::Id,
 ) -> String {
+    let stages = stage::page(table, ids, workspace).await;
     let reviews = review::page(table, ids, catalog, workspace).await;
-    reviews + &erasure::page(table, ids, catalog, workspace).await
+    stages + &reviews + &erasure::page(table, ids, catalog, workspace).await
 }
 
 /// Compares the page with what is stored, or writes it.

@@ -23,8 +23,9 @@ const TIMES: usize = 3;
 type Form = (&'static str, [&'static str; 2]);
 
 /// The forms in which a frame comes over HTTP.
-const FORMS: [Form; 4] = [
+const FORMS: [Form; 5] = [
     ("ipc-stream", ["analyst-arrow", "analyst-arrow-three"]),
+    ("ipc-stream-lz4", ["analyst-lz4", "analyst-lz4-three"]),
     ("parquet", ["analyst-parquet", "analyst-parquet-three"]),
     ("csv", ["analyst-csv", "analyst-csv-three"]),
     ("ndjson", ["analyst-ndjson", "analyst-ndjson-three"]),

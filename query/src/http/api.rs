@@ -276,7 +276,9 @@ pub(super) fn rows_in(row: &RefOr<Schema>) -> ResponseBuilder {
         let schema = match format {
             Format::Ndjson => schema::array(row.clone()).into(),
             Format::Table | Format::Csv => schema::string().into(),
-            Format::Parquet | Format::Ipc | Format::IpcStream => schema::bytes(media_type(format)),
+            Format::Parquet | Format::Ipc | Format::IpcStream | Format::IpcStreamLz4 => {
+                schema::bytes(media_type(format))
+            }
         };
         response.content(media_type(format), web::content(schema, None))
     });

@@ -277,7 +277,7 @@ fn media_type(format: Format) -> &'static str {
         Format::Ndjson => "application/x-ndjson",
         Format::Parquet => "application/vnd.apache.parquet",
         Format::Ipc => "application/vnd.apache.arrow.file",
-        Format::IpcStream => "application/vnd.apache.arrow.stream",
+        Format::IpcStream | Format::IpcStreamLz4 => "application/vnd.apache.arrow.stream",
     }
 }
 

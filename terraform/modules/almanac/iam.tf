@@ -54,7 +54,7 @@ locals {
   log_keys = ["${local.workspace}/day", "${local.workspace}/batch", "${local.workspace}/batch/??"]
 
   # Counters (up to 0.1 they stood beside the workspace, and are moved), rollups and evaluations, which version of them is
-  # served, evaluations as they stood at ages of their days, filters of keys, what pending outcomes were decided to judge, dead letters, where alert rules stand and when they crossed; leases, heartbeats,
+  # served, evaluations and rollups as they stood at ages of their days, filters of keys, what pending outcomes were decided to judge, dead letters, where alert rules stand and when they crossed; leases, heartbeats,
   # the time that the table has counted and how far it was swept.
   projection_keys = [
     local.workspace,
@@ -65,6 +65,7 @@ locals {
     "${local.workspace}/pending",
     "${local.workspace}/proj",
     "${local.workspace}/stage",
+    "${local.workspace}/rolled",
     "${local.workspace}/dlq/v*",
     "${local.workspace}/alert",
     "sys/lease#*",

@@ -7,13 +7,13 @@ use fold::{Rollup, rollup::Part};
 use log::{
     compacted::Compacted,
     erased::Turn,
-    key::{Breakdown, By},
+    key::{self, Breakdown, By},
     rolled::{self, RolledStage},
     staged::{self, Stage, StagedUntil},
 };
-use table::{Condition, Table};
+use table::{Condition, Query, Table, query_all};
 
-use super::now;
+use super::{Ids, now, section};
 
 /// The evaluation of a day at an age, its rollup with a part, and up to when such evaluations are kept and small segments were merged.
 pub(super) async fn keep(table: &Arc<dyn Table>, workspace: &Id) {
@@ -34,4 +34,13 @@ pub(super) async fn keep(table: &Arc<dyn Table>, workspace: &Id) {
     StagedUntil::write(&**table, workspace, None, now()).await.unwrap();
     let compacted = Compacted { until: [(2, now().day())].into(), merged: 3, deleted: 812 };
     table.put(compacted.to_item(workspace), Condition::Absent).await.unwrap();
+}
+
+/// What the page says of the rollup of a day at an age.
+pub(super) async fn page(table: &Arc<dyn Table>, ids: &mut Ids, workspace: &Id) -> String {
+    let parts = Query::table(key::rolled_parts(workspace, now().day()));
+    let part = query_all(&**table, parts).await.unwrap().remove(0).key;
+    let head = key::rolled(workspace, now().day(), 24);
+    let rollup = section(table, ids, "The rollup of a day when it was a day old", head).await;
+    rollup + &section(table, ids, "A part of it, by the digest of what it says", part).await
 }
