@@ -181,6 +181,8 @@ pub fn number_text(number: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use polars_io::{SerReader, ipc::IpcStreamReader};
+
     use super::*;
     use crate::frame::{days, floats, frame, ints, texts, times};
 
@@ -211,6 +213,19 @@ mod tests {
         let all = [Format::Table, Format::Csv, Format::Ndjson]
             .map(|format| [0, 1, 3].map(|rows| written(format, rows)));
         insta::assert_snapshot!(all.map(|texts| texts.join("--\n")).join("====\n"));
+    }
+
+    #[test]
+    fn a_compressed_stream_has_the_same_rows_in_fewer_bytes() {
+        let [plain, packed] = [Format::IpcStream, Format::IpcStreamLz4].map(|format| {
+            let mut bytes = Vec::new();
+            format.write(&mut sample(20_000), &mut bytes).unwrap();
+            bytes
+        });
+        let read = |bytes: &[u8]| IpcStreamReader::new(std::io::Cursor::new(bytes)).finish().unwrap();
+        assert!(read(&packed).equals_missing(&read(&plain)));
+        assert_eq!(read(&packed).schema(), sample(0).schema());
+        assert!(packed.len() * 2 < plain.len(), "{} of {} bytes", packed.len(), plain.len());
     }
 
     #[test]
