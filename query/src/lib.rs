@@ -45,6 +45,7 @@ mod classes;
 mod column_type;
 mod columns;
 mod concat;
+mod day_reading;
 mod day_rows;
 mod digest;
 mod drift;

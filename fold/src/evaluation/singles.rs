@@ -20,7 +20,7 @@ pub enum Tested {
     Auc,
 }
 
-/// What the predictions of a bucket say of the figure that is tested; nothing of the others.
+/// What the predictions of a bucket say of the figure that is tested, and of no other one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Singles {
     /// Of the Brier score.
