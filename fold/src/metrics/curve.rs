@@ -129,13 +129,13 @@ impl Rest<'_> {
     /// The scores of the whole from one place to before another have these placements in the part.
     fn between(&mut self, (from, to): (usize, usize), of_part: ByClass<u64>) {
         let (from, to) = (&self.sums.below[from], &self.sums.below[to]);
-        for class in 0..2 {
+        for (class, of_part) in of_part.into_iter().enumerate() {
             let n = to.n[class] - from.n[class];
             let placements = to.placements[class] - from.placements[class];
-            self.less[class] += product(n, of_part[class]);
+            self.less[class] += product(n, of_part);
             // (w - p)^2 = w^2 - 2 w p + p^2, of which the first is in the sums.
-            self.squares[class] += u128::from(n) * product(of_part[class], of_part[class]);
-            self.less_squares[class] += 2 * product(placements, of_part[class]);
+            self.squares[class] += u128::from(n) * product(of_part, of_part);
+            self.less_squares[class] += 2 * product(placements, of_part);
         }
     }
 
