@@ -18,12 +18,13 @@ mod interval;
 mod judge;
 mod partition;
 mod release;
+mod singles;
 mod splits;
 mod survey;
 mod tasks;
 mod versions;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use event::{Costs, Day, Definition, Kind, fields::SCORE_PREFIX};
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,7 @@ pub use grouping::{Bucket, By, Grouping, Judged, LiveSpans, MAX_BUCKETS, MAX_BY,
 pub use head_to_head::Record;
 pub use interval::{Estimate, Intervals, IntervalsOf, MAX_ROWS};
 pub use partition::Partition;
+pub use singles::{Singles, Tested};
 pub use splits::{MAX_SPLIT_VALUES, SplitRow, Splits};
 pub use survey::{MAX_VALUES, Survey, Wanted};
 
@@ -118,6 +120,9 @@ pub struct ReleaseEvaluation {
     /// How sure the figures are, where it was asked for; it is not stored.
     #[serde(skip)]
     pub intervals: Option<Intervals>,
+    /// What a test of a figure needs beside that, where it was asked for; it is not stored.
+    #[serde(skip)]
+    pub singles: Option<Arc<Singles>>,
 }
 
 impl ReleaseEvaluation {

@@ -26,7 +26,7 @@ pub use window::Windowed;
 
 use crate::{
     Evaluation,
-    evaluation::{Binary, Measures, ReleaseEvaluation},
+    evaluation::{Binary, Measures, ReleaseEvaluation, Tested},
     metrics::{CalibrationBin, Classes, Confusion},
 };
 
@@ -47,8 +47,10 @@ pub struct Figure {
     pub of: Of,
     /// What it is when a number stands where scikit-learn divides by zero and warns.
     pub divided: Option<fn(&Row<'_>, f64) -> Option<f64>>,
-    /// What a test of it needs, where that is stored: of shares, and of means whose squares are known.
+    /// What a test of it needs, where that is known: of shares, and of means whose squares are.
     pub evidence: Option<fn(&Row<'_>) -> Option<Evidence>>,
+    /// What a test of it needs of the events, because it is not stored.
+    pub tested: Option<Tested>,
 }
 
 /// How a figure is read from a row. `None` where it is not defined.
@@ -252,7 +254,7 @@ impl ReleaseEvaluation {
         if let Getter::Number(read) = figure.getter { read(&Row::of(self)) } else { None }
     }
 
-    /// What a test of a figure needs; `None`, where that is not stored or nothing was judged.
+    /// What a test of a figure needs; `None`, where that is not known or nothing was judged.
     pub fn evidence(&self, figure: &Figure) -> Option<Evidence> {
         (figure.evidence?)(&Row::of(self))
     }

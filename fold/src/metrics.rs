@@ -7,6 +7,7 @@
 mod bounds;
 mod class_scores;
 mod classes;
+mod curve;
 mod errors;
 mod interval;
 mod scores;
@@ -21,6 +22,7 @@ use crate::ExactSum;
 pub use bounds::{Bounds, Intervals, Side};
 pub use class_scores::{ClassProbabilities, ClassScores, TOP};
 pub use classes::{ClassCounts, Classes, MAX_CLASSES, MAX_CONFUSED, Tally};
+pub use curve::Curve;
 pub(crate) use errors::quantile;
 pub use errors::{ErrorDetail, ErrorFigures, Errors};
 pub(crate) use interval::{
@@ -163,6 +165,25 @@ pub fn calibration_error(bins: &[CalibrationBin]) -> Option<f64> {
     (n > 0).then(|| gaps / n as f64)
 }
 
+/// The logarithmic loss of one probability of the positive class: see [`Probabilities::log_loss`].
+#[inline]
+pub(crate) fn log_loss(probability: f64, positive: bool) -> f64 {
+    log_loss_of_truth(if positive { probability } else { 1.0 - probability })
+}
+
+/// The logarithmic loss of the probability that was given to what really happened.
+#[inline]
+pub(crate) fn log_loss_of_truth(probability: f64) -> f64 {
+    -libm::log(probability.clamp(f64::EPSILON, 1.0 - f64::EPSILON))
+}
+
+/// The squared error of one probability of the positive class: see [`Probabilities::brier`].
+#[inline]
+pub(crate) fn brier(probability: f64, positive: bool) -> f64 {
+    let error = probability - f64::from(u8::from(positive));
+    error * error
+}
+
 /// Judges probabilities of the positive class.
 #[derive(Clone, Debug, Default)]
 pub struct Probabilities {
@@ -202,10 +223,8 @@ impl Probabilities {
     #[inline]
     pub fn add(&mut self, probability: f64, positive: bool) {
         self.n += 1;
-        let of_truth = if positive { probability } else { 1.0 - probability };
-        self.log_loss.add(-libm::log(of_truth.clamp(f64::EPSILON, 1.0 - f64::EPSILON)));
-        let error = probability - f64::from(u8::from(positive));
-        self.brier.add(error * error);
+        self.log_loss.add(log_loss(probability, positive));
+        self.brier.add(brier(probability, positive));
         let bin = ((probability * CALIBRATION_BINS as f64) as usize).min(CALIBRATION_BINS - 1);
         self.bins.add(bin, probability, positive);
     }

@@ -4,11 +4,14 @@
 //! rest: that is what all have less what the slice has, so nothing is read for it. Any gap is significant when there are enough
 //! predictions, so slices are ranked by the gap; p-values stand beside it, [`adjusted`] for the number of slices that are tested.
 
+use std::sync::Arc;
+
 use crate::{
     AnyFigure, Windowed,
     drift::adjusted,
     evaluation::ReleaseEvaluation,
     figure::{Direction, Evidence},
+    metrics::Curve,
 };
 
 /// What is known of a figure in some predictions of the days of a window.
@@ -20,13 +23,25 @@ pub struct Sample {
     evidence: Option<Evidence>,
     /// Whether the figure of some day has no evidence, so that there is none of the window.
     lacks_evidence: bool,
+    /// The scores, where they are known and the figure is tested by them.
+    curve: Option<Arc<Curve>>,
+    /// How many results were added.
+    results: u64,
 }
 
 impl Sample {
     /// Nothing is judged yet.
     pub fn new(figure: &AnyFigure) -> Self {
         let windowed = Windowed::new(figure.clone());
-        Self { figure: figure.clone(), windowed, predictions: 0, evidence: None, lacks_evidence: false }
+        Self {
+            figure: figure.clone(),
+            windowed,
+            predictions: 0,
+            evidence: None,
+            lacks_evidence: false,
+            curve: None,
+            results: 0,
+        }
     }
 
     /// Adds the results of a day, or of several days together.
@@ -40,6 +55,8 @@ impl Sample {
             (Some(more), none) => *none = Some(more),
             (None, _) => self.lacks_evidence |= self.figure.of(of).is_some(),
         }
+        self.curve = of.singles.as_ref().and_then(|singles| singles.curve.clone());
+        self.results += 1;
     }
 
     /// How many predictions there are, judged or not.
@@ -61,8 +78,18 @@ impl Sample {
         self.evidence.filter(|_| !self.lacks_evidence)
     }
 
-    /// How probable so great a difference from the rest of `whole` is if there is none: see [`Evidence::p_value`].
+    /// The scores of which the figure is the area under the curve. That of several results is the mean of theirs, and the area of no
+    /// curve.
+    fn curve(&self) -> Option<&Curve> {
+        self.curve.as_deref().filter(|_| self.results == 1)
+    }
+
+    /// How probable so great a difference from the rest of `whole` is if there is none: see [`Evidence::p_value`] and
+    /// [`Curve::p_value_of`].
     fn p_value(&self, whole: &Self) -> Option<f64> {
+        if let (Some(part), Some(curve)) = (self.curve(), whole.curve()) {
+            return curve.p_value_of(part);
+        }
         let evidence = self.evidence()?;
         evidence.p_value(&(whole.evidence()? - evidence))
     }

@@ -82,7 +82,8 @@ pub(crate) async fn challenged(
     let pairs: Vec<[String; 2]> = challengers.filter(asked).map(|name| [name, champion.clone()]).collect();
     let only = head_to_head::met_only(pairs.iter().flatten().chain([&champion]));
     let grouping = Grouping { only: Some(only), ..Grouping::default() };
-    let way = Way { definitions, grouping: &grouping, more: &[], pairs: &pairs, is_surveyed: false };
+    let way =
+        Way { definitions, grouping: &grouping, more: &[], pairs: &pairs, tested: None, is_surveyed: false };
     let buckets = evaluate_part(reading, request.window, &[], &way, request).await?;
     let predicted = |name: &String| buckets.buckets.iter().any(|(bucket, _)| bucket.name == *name);
     if !predicted(&champion) {

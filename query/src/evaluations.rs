@@ -2,28 +2,26 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use async_trait::async_trait;
 use catalog::{Catalog, Definitions};
-use evaluate::{Failure, Unreadable, judge_day};
-use event::{Day, Error, ErrorKind, Id, Kind, Period, Result, Split, Timestamp, Window, Zone};
+use evaluate::{Failure, judge_day};
+use event::{Day, Error, ErrorKind, Id, Period, Result, Split, Timestamp, Window, Zone};
 use fold::{
     Evaluation,
-    evaluation::{Buckets, By, Evaluator, Grouping, Judged, MAX_VALUES},
+    evaluation::{Buckets, By, Evaluator, Grouping, Judged, MAX_VALUES, Tested},
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use log::{
     evaluated::{self, At, Found},
     key::{self, Projection},
-    walk::{Heads, Note, Walk},
 };
-use meter::catalogue::QUERY_DECODED_BYTES;
 use polars::prelude::DataFrame;
 use table::{Item, Query, Table};
 
 use crate::{
     budget::Hold,
+    day_reading::DayReading,
     evaluation_rows::{EvaluationRow, PeriodBuckets, frame_of},
-    head_to_head, intervals, meters,
+    head_to_head, intervals,
     read::Reading,
     request::{LiveIn, Request, What},
     series::{active_items, held_items},
@@ -35,17 +33,8 @@ use crate::{
 /// How many days are evaluated at once.
 pub(crate) const DAYS_AT_ONCE: usize = 2;
 
-/// The most rows of a day that are held unpacked at a time.
-const MAX_ROWS_AT_ONCE: usize = 2_000_000;
-
 /// The figures of fewer rows are computed without a thread of their own.
 const SMALL_ROWS: u64 = 10_000;
-
-/// About how many bytes the columns take that an evaluation needs of a row.
-const BYTES_OF_ROW: u64 = 64;
-
-/// What part of the memory of all queries the rows of one day may take.
-const SHARE_OF_MEMORY: u64 = 8;
 
 /// How good the predictions were, as it is stored.
 pub(crate) async fn stored_evaluations(
@@ -130,7 +119,14 @@ impl Prepared {
     /// How days are evaluated by what is known last.
     pub(crate) fn way(&self) -> Way<'_> {
         let Self { known, grouping, pair, is_surveyed, .. } = self;
-        Way { definitions: known, grouping, more: &[], pairs: pair.as_slice(), is_surveyed: *is_surveyed }
+        Way {
+            definitions: known,
+            grouping,
+            more: &[],
+            pairs: pair.as_slice(),
+            tested: None,
+            is_surveyed: *is_surveyed,
+        }
     }
 }
 
@@ -220,6 +216,8 @@ pub(crate) struct Way<'a> {
     pub(crate) more: &'a [Arc<Grouping>],
     /// The releases that are compared: see [`Evaluator::between`].
     pub(crate) pairs: &'a [[String; 2]],
+    /// The figure of which parts are tested: see [`Evaluator::tested_by`].
+    pub(crate) tested: Option<Tested>,
     /// Whether all predictions have been read before, and now as far again.
     pub(crate) is_surveyed: bool,
 }
@@ -239,7 +237,8 @@ pub(crate) async fn evaluate_part(
         .with_intervals(intervals::asked(request))
         .grouped(Arc::new(grouping))
         .dealt_by(way.more)
-        .between(way.pairs);
+        .between(way.pairs)
+        .tested_by(way.tested);
     if request.what == What::Estimates {
         evaluator = evaluator.keeping_cases();
     }
@@ -277,66 +276,6 @@ pub(crate) async fn evaluate_part(
     };
     reading.hold.shrink(bytes.saturating_sub(finished.kept_bytes() as u64));
     Ok(finished)
-}
-
-/// A day of a reading. A segment that cannot be read is left out, and the answer says so.
-struct DayReading<'a> {
-    reading: &'a Reading,
-    day: Day,
-    /// Whether the predictions have been read before, and now as far again.
-    is_surveyed: bool,
-}
-
-#[async_trait]
-impl evaluate::Reading for DayReading<'_> {
-    fn table(&self) -> &dyn Table {
-        &*self.reading.table
-    }
-
-    fn walk(&self, kind: Kind, again: Option<&Heads>) -> Result<Walk> {
-        match again {
-            Some(heads) => Ok(self.reading.walk_again(self.day, kind, heads.clone())),
-            None if self.is_surveyed && kind == Kind::Predictions => {
-                Ok(self.reading.walk_again(self.day, kind, self.reading.heads(self.day, kind)))
-            }
-            None => self.reading.walk(self.day, kind),
-        }
-    }
-
-    fn note(&self, notes: Vec<Note>) {
-        self.reading.note(notes);
-    }
-
-    fn unpacks(&self, bytes: usize) {
-        QUERY_DECODED_BYTES.counter([]).increment(bytes as u64);
-    }
-
-    fn failed(&self, error: Error) -> Error {
-        self.reading.failed(error)
-    }
-
-    fn leaves_out(&self, segment: &Unreadable) -> bool {
-        let because = format!("it cannot be read ({})", segment.reason);
-        self.reading.leave_out(&segment.log, segment.seq, meters::UNREADABLE, &because);
-        true
-    }
-
-    fn rows_at_once(&self) -> usize {
-        let rows = self.reading.hold.budget().memory() / BYTES_OF_ROW / SHARE_OF_MEMORY;
-        usize::try_from(rows).unwrap_or(MAX_ROWS_AT_ONCE).min(MAX_ROWS_AT_ONCE)
-    }
-
-    async fn grow(&self, bytes: u64) -> Result<()> {
-        self.reading.grow(bytes).await
-    }
-
-    fn shrink(&self, bytes: u64) {
-        self.reading.hold.shrink(bytes);
-    }
-
-    fn check(&self) -> Result<()> {
-        self.reading.hold.check()
-    }
 }
 
 /// The stored evaluations of a window, with or without the rows of splits: one query, one for these rows, and one more for

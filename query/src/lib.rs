@@ -46,6 +46,7 @@ mod column_type;
 mod columns;
 mod concat;
 mod cuts;
+mod day_reading;
 mod day_rows;
 mod digest;
 mod drift;

@@ -9,8 +9,8 @@ use std::{
 use catalog::{Catalog, Definitions, PrimaryMetric};
 use event::{Error, ErrorKind, Id, Result, Split, fields::FieldType};
 use fold::{
-    Evaluation,
-    evaluation::{Bucket, By, Grouping, MAX_BUCKETS, MAX_SPLIT_VALUES, ReleaseEvaluation, Wanted},
+    AnyFigure, Evaluation,
+    evaluation::{Bucket, By, Grouping, MAX_BUCKETS, MAX_SPLIT_VALUES, ReleaseEvaluation, Tested, Wanted},
     slices::{Ranked, Sample, ranked},
 };
 use polars::prelude::DataFrame;
@@ -26,6 +26,7 @@ use crate::{
     request::{Request, What, Words},
     series::{Cell, Row, series},
     survey::survey,
+    work,
 };
 
 const TEXT: ColumnType = ColumnType::Field(FieldType::Text);
@@ -141,6 +142,11 @@ impl Slices {
         Self { by, min_n, wholes: BTreeMap::new(), slices: BTreeMap::new() }
     }
 
+    /// Of which figure the evaluations must say more than is stored, so that slices can be tested.
+    fn tested(&self) -> Option<Tested> {
+        if let AnyFigure::Declared(figure) = &self.by.metric { figure.tested } else { None }
+    }
+
     /// Adds all predictions of a release on some days that are cut by these splits.
     fn whole(&mut self, release: &str, cut: &str, of: &ReleaseEvaluation) {
         let key = (release.to_owned(), cut.to_owned());
@@ -249,18 +255,26 @@ pub(crate) async fn computed(
     let found = survey(reading, tags, None, most_values(&cuts)?).await?;
     let groupings: Vec<Arc<Grouping>> = cuts.iter().map(|cut| grouping(cut, &found)).collect();
     let plain = Grouping::default();
-    let way =
-        Way { definitions, grouping: &plain, more: &groupings, pairs: &[], is_surveyed: !found.is_empty() };
+    let tested = slices.tested();
+    let is_surveyed = !found.is_empty();
+    let way = Way { definitions, grouping: &plain, more: &groupings, pairs: &[], tested, is_surveyed };
     let buckets = evaluate_part(reading, request.window, &[], &way, request).await?;
     let count: usize = buckets.more.iter().map(Vec::len).sum();
     reading.hold.take(count as u64 * BYTES_OF_EVALUATION).await?;
+    let tests = buckets.buckets.iter().filter_map(|(_, of)| of.singles.as_ref());
+    reading.hold.take(tests.map(|singles| singles.bytes_of_tests() as u64).sum()).await?;
     for ((cut, releases), (of_cut, grouping)) in cuts.iter().zip(buckets.more.iter().zip(&groupings)) {
         let cut = Split::text_of(cut);
         let wholes = buckets.buckets.iter().filter(|(bucket, _)| releases.contains(&bucket.name));
         wholes.for_each(|(bucket, of)| slices.whole(&bucket.name, &cut, of));
         of_cut.iter().for_each(|(bucket, of)| slices.slice(&cut, &grouping.by, bucket, of));
     }
-    slices.frame(request)
+    let (request, hold) = (request.clone(), reading.hold.clone());
+    let testing = work::run(move || {
+        hold.check()?;
+        slices.frame(&request)
+    });
+    testing.await.map_err(|error| Error::unavailable("ranking was interrupted").because(error))?
 }
 
 /// The splits that releases declare on some day of a window, each release its own.

@@ -14,6 +14,7 @@ on_both_engines!(
     World::on:
     the_worst_segment_comes_first_and_no_event_is_read,
     what_is_ranked_from_events_is_what_is_stored,
+    losses_and_areas_are_tested_where_events_are_read,
     pairs_find_what_no_split_alone_shows,
     wrong_words_of_segments_are_named,
 );
@@ -45,6 +46,12 @@ async fn scene(world: World, splits: &[&str]) -> Scene {
     for day in DAYS {
         predict(&scene, day, "v1").await;
     }
+    declare(&scene, splits).await;
+    scene
+}
+
+/// Says by which splits predictions are cut, and judges them.
+async fn declare(scene: &Scene, splits: &[&str]) {
     let new = NewDefinition {
         splits: Some(splits.iter().map(|split| (*split).to_owned()).collect()),
         from: Some(DAYS[0].parse().unwrap()),
@@ -52,6 +59,28 @@ async fn scene(world: World, splits: &[&str]) -> Scene {
     };
     scene.ingest(at("2026-06-05T00:00:00Z")).define_model(&scene.workspace, "m", &new).await.unwrap();
     scene.project().await;
+}
+
+/// On each day 120 predictions of all kinds of scores, which say little of what comes true where the carrier is UA.
+async fn scored(world: World) -> Scene {
+    let scene = Scene::new(world).await;
+    for day in DAYS {
+        let prediction = |n: usize| {
+            let (carrier, origin) = (["UA", "AA"][n % 2], ["JFK", "LGA", "EWR"][n % 3]);
+            let tags = json!({ "carrier": carrier, "origin": origin });
+            json!({ "key": format!("k{n}"), "predicted_at": format!("{day}T01:00:00Z"), "release": "v1",
+                    "score": (n * 37 % 101) as f64 / 100.0, "tags": tags })
+        };
+        let outcome = |n: usize| {
+            let score = (n * 37 % 101) as f64 / 100.0;
+            let is_late = ((n * 53 % 97) as f64) < if n.is_multiple_of(2) { 48.0 } else { score * 97.0 };
+            json!({ "key": format!("k{n}"), "predicted_on": day, "observed_at": format!("{day}T23:00:00Z"),
+                    "label": if is_late { "1" } else { "0" } })
+        };
+        scene.append(Kind::Predictions, (0..120).map(prediction).collect(), LATER).await.unwrap();
+        scene.append(Kind::Outcomes, (0..120).map(outcome).collect(), LATER).await.unwrap();
+    }
+    declare(&scene, &["tag.carrier", "tag.origin"]).await;
     scene
 }
 
@@ -121,7 +150,7 @@ async fn the_worst_segment_comes_first_and_no_event_is_read(world: World) {
 async fn what_is_ranked_from_events_is_what_is_stored(world: World) {
     let scene = scene(world, &["tag.carrier", "tag.origin", "feature.hours:40"]).await;
     let all = "release,segment,splits,n,share,figure,value,whole,gap,p_value,p_adjusted";
-    for figure in ["accuracy", "precision", "brier"] {
+    for figure in ["accuracy", "precision", "ece"] {
         let words = Words { figure: Some(figure), ..words(all) };
         let (stored, source) = asked(&scene, &words).await;
         assert_eq!(source, Source::Stored);
@@ -139,7 +168,7 @@ async fn what_is_ranked_from_events_is_what_is_stored(world: World) {
             }
         }
         // Of a figure of which nothing but the value is stored, nothing is tested.
-        assert_eq!(stored[0].ends_with(",,"), figure == "brier", "{}", stored[0]);
+        assert_eq!(stored[0].ends_with(",,"), figure == "ece", "{}", stored[0]);
     }
     // Before anything was appended there is nothing to rank.
     let (none, _) = asked(&scene, &Words { as_of: Some("2026-06-04"), ..words(COLUMNS) }).await;
@@ -150,6 +179,38 @@ async fn what_is_ranked_from_events_is_what_is_stored(world: World) {
     assert!(other[0].starts_with("v1,tag.carrier=AA,120,") && other[0].contains(",0.0,"), "{other:?}");
     let (unknown, _) = asked(&scene, &Words { release: Some("v2"), ..words(COLUMNS) }).await;
     assert_eq!(unknown, [""; 0]);
+}
+
+async fn losses_and_areas_are_tested_where_events_are_read(world: World) {
+    let scene = scored(world).await;
+    // Of the 120 predictions of UA against the rest: scipy.stats.ttest_ind(equal_var=False) of the losses, and
+    // tests/reference/segments.py of the areas.
+    for (figure, of_ua) in
+        [("brier", 2.9089882996319675e-6), ("log_loss", 0.01564189683781226), ("auc", 7.764841252116949e-7)]
+    {
+        let words = Words { figure: Some(figure), ..words("segment,n,p_value,p_adjusted") };
+        // Nothing but the figures of days is stored.
+        let (stored, source) = asked(&scene, &words).await;
+        assert_eq!((source, stored.len()), (Source::Stored, 5));
+        assert!(stored.iter().all(|row| row.ends_with(",,")), "{stored:?}");
+        let with_pairs = Words { pairs: true, ..words.clone() };
+        let as_of = Words { as_of: Some(NOW), ..words.clone() };
+        let at_threshold = Words { threshold: Some("0.9"), ..words };
+        for (words, tested) in [(as_of, 5), (at_threshold, 5), (with_pairs, 5 + 6)] {
+            let (rows, source) = asked(&scene, &words).await;
+            assert_eq!((source, rows.len()), (Source::Events, tested), "{figure}");
+            let p = |row: &str, at: usize| -> f64 { row.rsplit(',').nth(at).unwrap().parse().unwrap() };
+            for row in &rows {
+                let (p_value, p_adjusted) = (p(row, 1), p(row, 0));
+                assert!(0.0 < p_value && p_value <= p_adjusted && p_adjusted <= 1.0, "{figure}: {row}");
+            }
+            let of = |carrier| rows.iter().find(|row| row.starts_with(carrier)).unwrap();
+            let ua = of("tag.carrier=UA,120,");
+            assert!((p(ua, 1) / of_ua - 1.0).abs() < 1e-9, "{figure}: {ua}");
+            // The rest of the one is the other.
+            assert!((p(of("tag.carrier=AA,120,"), 1) / of_ua - 1.0).abs() < 1e-9, "{figure}: {rows:?}");
+        }
+    }
 }
 
 async fn pairs_find_what_no_split_alone_shows(world: World) {

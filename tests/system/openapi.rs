@@ -316,3 +316,43 @@ fn head_checks_a_query_and_reads_nothing() {
         assert_eq!(head(wrong).0, 400, "{wrong}");
     }
 }
+
+#[test]
+fn what_the_document_does_not_allow_is_refused_and_named() {
+    let place = Place::sqlite();
+    let service = Service::start(&place);
+    let (document, paths) = document(&service);
+    call_all(&service, &document, &paths);
+    let of_workspace = "/v1/workspaces/credit/prod";
+    for (wrong, because) in [
+        (
+            "/v1/runs?of=credit/prod&experiment=a%C2%8Bb",
+            "the name of an experiment holds a control character",
+        ),
+        ("/v1/runs?of=credit/prod&experiment=", "the name of an experiment is empty"),
+        (&*format!("{of_workspace}/evaluations?from=&last=7d"), "from is empty; leave it out"),
+        (&*format!("{of_workspace}/classes?from=&last=7d"), "from is empty; leave it out"),
+        (&*format!("{of_workspace}/predictions?to=&last=7d"), "to is empty; leave it out"),
+        (&*format!("{of_workspace}/rollups?from=2026-06-01&to="), "to is empty; leave it out"),
+    ] {
+        let answer = service.get(wrong);
+        assert_eq!((answer.status, &*answer.content_type), (400, "application/problem+json"), "{wrong}");
+        assert!(answer.text().contains(because), "{wrong}: {}", answer.text());
+    }
+    for right in ["/v1/runs?of=credit/prod&experiment=depths", "/v1/runs?of=credit/prod&experiment=unknown"] {
+        assert_eq!(service.get(right).status, 200, "{right}");
+    }
+    assert_eq!(service.get(&format!("{of_workspace}/evaluations?last=7d")).status, 200);
+    // The trail says how long a window is that it takes: one day more is refused.
+    let parameters = &document["paths"]["/v1/server/audit"]["get"]["parameters"];
+    let from = parameters.as_array().unwrap().iter().find(|parameter| parameter["name"] == "from").unwrap();
+    let says = from["description"].as_str().unwrap();
+    let days = says.split("at most ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    let days: i64 = days.parse().unwrap();
+    let last: event::Day = "2026-06-30".parse().unwrap();
+    let of_days = |days: i64| {
+        let from = last.start().plus_seconds(-(days - 1) * 24 * 60 * 60).day();
+        service.get(&format!("/v1/server/audit?from={from}&to={last}")).status
+    };
+    assert_eq!((of_days(days), of_days(days + 1)), (200, 400), "{says}");
+}

@@ -313,6 +313,10 @@ async fn list(State(service): State<Arc<Service>>, words: Asked<ListWords>) -> R
             return Err(Problem::new(StatusCode::BAD_REQUEST, "`order` should be `oldest` or `newest`"));
         }
     };
+    words
+        .experiment
+        .as_deref()
+        .map_or(Ok(()), |name| crate::run::check_run_name("name of an experiment", name))?;
     let workspace = service.catalog().workspace(&words.of).await?;
     let asked = RunQuery {
         experiment: words.experiment.as_deref().map(key::experiment_id),

@@ -256,7 +256,7 @@ fn no_run(run: &str) -> Error {
 }
 
 /// Refuses a name that cannot be one.
-fn check_run_name(what: &str, name: &str) -> Result<()> {
+pub(crate) fn check_run_name(what: &str, name: &str) -> Result<()> {
     match name.len() {
         0 => Err(Error::invalid(format!("the {what} is empty"))),
         1..=MAX_RUN_NAME_BYTES if !name.chars().any(char::is_control) => Ok(()),

@@ -22,8 +22,10 @@ pub struct Buckets {
 }
 
 impl Buckets {
-    /// How many bytes the predictions and meetings take that are kept.
+    /// How many bytes the predictions, scores and meetings take that are kept.
     pub fn kept_bytes(&self) -> usize {
-        self.duels.iter().map(bytes_of).sum::<usize>() + self.cases.bytes()
+        let results = self.buckets.iter().chain(self.more.iter().flatten());
+        let singles = results.filter_map(|(_, of)| of.singles.as_ref()).map(|singles| singles.bytes());
+        self.duels.iter().map(bytes_of).sum::<usize>() + self.cases.bytes() + singles.sum::<usize>()
     }
 }

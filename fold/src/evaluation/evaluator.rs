@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, convert::Infallible, iter, mem, sync::Arc};
 use event::{Costs, Definition, Split};
 
 use super::{
-    Bucket, Evaluation, Grouping, MAX_BUCKETS, ReleaseEvaluation, Splits, Survey,
+    Bucket, Evaluation, Grouping, MAX_BUCKETS, ReleaseEvaluation, Splits, Survey, Tested,
     buckets::Buckets,
     cases::{self, Cases},
     custom::{self, CustomRows},
@@ -54,6 +54,7 @@ struct Table {
 pub(super) struct Options {
     pub(super) instead: Instead,
     pub(super) intervals: Option<IntervalsOf>,
+    pub(super) tested: Option<Tested>,
 }
 
 impl Evaluator {
@@ -144,6 +145,12 @@ impl Evaluator {
     #[must_use]
     pub fn with_intervals(self, intervals: Option<IntervalsOf>) -> Self {
         Self { options: Options { intervals, ..self.options }, ..self }
+    }
+
+    /// The same, and results have what a [test](Tested) of a figure needs.
+    #[must_use]
+    pub fn tested_by(self, tested: Option<Tested>) -> Self {
+        Self { options: Options { tested, ..self.options }, ..self }
     }
 
     /// Goes on with the next day of a window, on which releases are judged by these definitions. The results are of all
@@ -359,7 +366,7 @@ impl Table {
             // What is said of the definition of a pool is that of the last of its releases by name.
             let last = release.last_pooled.take().and_then(|last| definitions.get(&last));
             last.map(|definition| release.go_on(definition, options));
-            Ok((bucket, release.finish(go_on)?))
+            Ok((bucket, release.finish(options, go_on)?))
         };
         // A bucket may have nothing but predictions that do not count.
         let buckets = self.buckets.into_iter().filter(|(_, release)| release.predictions > 0);

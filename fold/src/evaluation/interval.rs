@@ -154,7 +154,7 @@ impl Definitions {
             }
             judge.add(&row.prediction.fields(), &row.outcome.fields());
         }
-        ReleaseEvaluation { measures: Some(judge.finish()), ..ReleaseEvaluation::default() }
+        ReleaseEvaluation { measures: Some(judge.finish(None).0), ..ReleaseEvaluation::default() }
     }
 }
 

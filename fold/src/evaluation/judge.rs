@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use event::{Costs, Definition, Task, fields::same_label};
 
-use super::{Binary, MAX_DOUBTED_LABELS, MIN_DOUBTED, Measures, Multiclass, Regression, fields::Fields};
+use super::{
+    Binary, MAX_DOUBTED_LABELS, MIN_DOUBTED, Measures, Multiclass, Regression, Singles, Tested,
+    fields::Fields,
+};
 use crate::metrics::{
     ClassProbabilities, Confusion, ErrorFigures, Errors, Intervals, Probabilities, Ranked, Scores, Tally,
     Worth, ratio, value,
@@ -127,37 +130,36 @@ impl Judge {
         }
     }
 
-    pub(super) fn finish(self) -> Measures {
+    /// The results, and what single predictions say of the figure that is to be tested.
+    pub(super) fn finish(self, tested: Option<Tested>) -> (Measures, Option<Singles>) {
+        let of_classes = |judge: &MulticlassJudge| Singles::of_classes(tested?, &judge.probabilities);
         match self {
-            Self::Binary(judge) => Measures::Binary(Box::new(judge.finish())),
+            Self::Binary(judge) => {
+                let (binary, scores) = judge.finish();
+                let singles = tested.map(|tested| Singles::of_scores(tested, scores));
+                (Measures::Binary(Box::new(binary)), singles)
+            }
             Self::Multiclass(judge) => {
-                let MulticlassJudge { tally, probabilities } = *judge;
-                Measures::Multiclass(Multiclass {
-                    judged: tally.judged(),
-                    correct: tally.correct(),
-                    accuracy: ratio(tally.correct(), tally.judged()),
-                    classes: Some(tally.classes()),
-                    scores: Some(probabilities.judge()),
-                })
+                let singles = of_classes(&judge);
+                (judge.finish(), singles)
             }
-            Self::Regression(judge) => {
-                let RegressionJudge { errors, intervals, levels, .. } = *judge;
-                let ErrorFigures { n, mae, rmse, bias, detail } = errors.judge();
-                Measures::Regression(Regression {
-                    judged: n,
-                    mae,
-                    rmse,
-                    bias,
-                    detail: Some(detail),
-                    bounds: Some(intervals.map(|intervals| intervals.judge()).unwrap_or_default()),
-                    level: if let [level] = levels[..] { level } else { None },
-                })
-            }
+            Self::Regression(judge) => (judge.finish(), None),
         }
     }
 }
 
 impl MulticlassJudge {
+    fn finish(self) -> Measures {
+        let Self { tally, probabilities } = self;
+        Measures::Multiclass(Multiclass {
+            judged: tally.judged(),
+            correct: tally.correct(),
+            accuracy: ratio(tally.correct(), tally.judged()),
+            classes: Some(tally.classes()),
+            scores: Some(probabilities.judge()),
+        })
+    }
+
     #[inline(always)]
     fn add(&mut self, prediction: &Fields<'_>, outcome: &Fields<'_>) {
         let (Some(predicted), Some(real)) = (prediction.class(), outcome.label) else { return };
@@ -169,6 +171,20 @@ impl MulticlassJudge {
 }
 
 impl RegressionJudge {
+    fn finish(self) -> Measures {
+        let Self { errors, intervals, levels, .. } = self;
+        let ErrorFigures { n, mae, rmse, bias, detail } = errors.judge();
+        Measures::Regression(Regression {
+            judged: n,
+            mae,
+            rmse,
+            bias,
+            detail: Some(detail),
+            bounds: Some(intervals.map(|intervals| intervals.judge()).unwrap_or_default()),
+            level: if let [level] = levels[..] { level } else { None },
+        })
+    }
+
     #[inline(always)]
     fn add(&mut self, prediction: &Fields<'_>, outcome: &Fields<'_>) {
         let Some(real) = outcome.value else { return };
@@ -243,7 +259,8 @@ impl BinaryJudge {
         }
     }
 
-    fn finish(self) -> Binary {
+    /// The results, and the scores.
+    fn finish(self) -> (Binary, Scores) {
         let is_doubted = self.positives == 0 && self.judged >= MIN_DOUBTED;
         let instead = if is_doubted { self.instead.into_iter().collect() } else { Vec::new() };
         let mut parts = self.others;
@@ -252,11 +269,12 @@ impl BinaryJudge {
         let (mut confusion, probabilities) = (Confusion::default(), self.probabilities);
         parts.iter().for_each(|(_, part)| confusion += *part);
         let only = if let [(costs, _)] = &parts[..] { *costs } else { None };
-        let Ranked { auc, ranks, best } = self.ranked.judge(only);
+        let mut scores = self.ranked;
+        let Ranked { auc, ranks, best } = scores.judge(only);
         let priced = || parts.iter().filter_map(|(costs, part)| Some((costs.as_ref()?, part)));
         let n = priced().map(|(_, part)| part.n()).sum();
         let worth = (n > 0).then(|| Worth { n, value: value(priced()), best });
-        Binary {
+        let binary = Binary {
             positive: self.positive,
             threshold: self.threshold,
             instead,
@@ -276,6 +294,7 @@ impl BinaryJudge {
             ranks: Some(ranks),
             costs: self.costs,
             worth,
-        }
+        };
+        (binary, scores)
     }
 }

@@ -1,5 +1,7 @@
 //! A release, or what else a bucket is of, while its predictions are being judged.
 
+use std::sync::Arc;
+
 use event::{Day, Definition};
 
 use super::{
@@ -118,7 +120,8 @@ impl Release {
         }
     }
 
-    pub(super) fn finish<E>(self, go_on: GoOn<'_, E>) -> Result<ReleaseEvaluation, E> {
+    pub(super) fn finish<E>(self, options: Options, go_on: GoOn<'_, E>) -> Result<ReleaseEvaluation, E> {
+        let (measures, singles) = self.judge.map(|judge| judge.finish(options.tested)).unzip();
         let mut evaluation = ReleaseEvaluation {
             predictions: self.predictions,
             repeated: Some(self.repeated),
@@ -127,9 +130,10 @@ impl Release {
             mean_score: mean(&self.scores.1, self.scores.0),
             record: self.record,
             defined_from: self.defined_from,
-            measures: self.judge.map(Judge::finish),
+            measures,
             custom: self.customs.finish(go_on)?,
             intervals: None,
+            singles: singles.flatten().map(Arc::new),
         };
         if let Some(rows) = self.rows {
             evaluation.intervals = rows.intervals(&evaluation, go_on)?;

@@ -1,10 +1,11 @@
-//! What a test of the difference between two figures needs, from stored counts.
+//! What a test of the difference between two figures needs, from counts and sums.
 
 use std::ops::{AddAssign, Sub};
 
 use event::Costs;
 
 use crate::{
+    ExactSum,
     evaluation::{Binary, Regression},
     metrics::{Confusion, normal_beyond, student_975, student_beyond, wilson},
 };
@@ -35,6 +36,17 @@ pub enum Evidence {
 }
 
 impl Evidence {
+    /// Of the mean of numbers; `None` of none. In which order they come makes no difference.
+    pub(crate) fn of_losses(each: impl FnOnce(&mut dyn FnMut(f64))) -> Option<Self> {
+        let (mut n, mut sum, mut squares) = (0, ExactSum::new(), ExactSum::new());
+        each(&mut |loss| {
+            n += 1;
+            sum.add(loss);
+            squares.add(loss * loss);
+        });
+        (n > 0).then(|| Self::Mean { n, sum: sum.value(), squares: squares.value() })
+    }
+
     pub(super) fn share(right: u64, n: u64) -> Self {
         Self::Share { right, n }
     }

@@ -2,7 +2,7 @@
 
 use super::{Direction, Evidence, Figure, Getter, Merge, Method, Of, Ranking, Row};
 use crate::{
-    evaluation::{Measures, Multiclass, Regression},
+    evaluation::{Measures, Multiclass, Regression, Tested},
     metrics::{
         Bounds, ClassCounts, ClassScores, Classes, Confusion, ErrorDetail, Ranks, Worth, calibration_error,
         ratio,
@@ -23,16 +23,21 @@ pub static FIGURES: &[Figure] = &[
         .main(),
     number("auc", |row| row.binary().map_or_else(|| scores(row)?.auc, |of| of.auc))
         .of(Of::Scored)
+        .tested(Tested::Auc)
         .within(Method::DeLong)
         .ranked(Direction::Max, Merge::MeanOfDays)
         .main(),
     number("log_loss", |row| row.binary().map_or_else(|| scores(row)?.log_loss, |of| of.log_loss))
         .of(Of::Scored)
+        .evidence(|row| row.release?.singles.as_ref()?.log_loss)
+        .tested(Tested::LogLoss)
         .within(Method::Student)
         .ranked(Direction::Min, Merge::Mean)
         .main(),
     number("brier", |row| row.binary()?.brier)
         .of(Of::Scored)
+        .evidence(|row| row.release?.singles.as_ref()?.brier)
+        .tested(Tested::Brier)
         .within(Method::Student)
         .ranked(Direction::Min, Merge::Mean)
         .main(),
@@ -301,6 +306,7 @@ const fn figure(name: &'static str, getter: Getter) -> Figure {
         of: Of::Judged,
         divided: None,
         evidence: None,
+        tested: None,
     }
 }
 
@@ -332,6 +338,10 @@ impl Figure {
 
     const fn evidence(self, read: fn(&Row<'_>) -> Option<Evidence>) -> Self {
         Self { evidence: Some(read), ..self }
+    }
+
+    const fn tested(self, tested: Tested) -> Self {
+        Self { tested: Some(tested), ..self }
     }
 
     const fn divided(self, read: fn(&Row<'_>, f64) -> Option<f64>) -> Self {

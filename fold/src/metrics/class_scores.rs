@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use event::fields::plain_label;
 use serde::{Deserialize, Serialize};
 
-use super::{MAX_CLASSES, mean, scores::area};
+use super::{MAX_CLASSES, log_loss_of_truth, mean, scores::area};
 use crate::ExactSum;
 
 /// Of how many classes with the greatest scores the accuracy of the first ones is.
@@ -76,8 +76,7 @@ impl ClassProbabilities {
         let real = &*plain_label(real);
         self.n += 1;
         let own = scores.clone().find(|(class, _)| *class == real).map(|(_, score)| score);
-        let clipped = own.unwrap_or(0.0).clamp(f64::EPSILON, 1.0 - f64::EPSILON);
-        self.log_loss.add(-libm::log(clipped));
+        self.log_loss.add(log_loss_of_truth(own.unwrap_or(0.0)));
         if let Some(own) = own {
             let is_before = |(class, score): &(&str, f64)| *score > own || *score == own && *class > real;
             let before = scores.clone().filter(is_before).count();
@@ -94,6 +93,22 @@ impl ClassProbabilities {
     /// How many bytes the scores take that are kept.
     pub fn bytes(&self) -> usize {
         self.kept.as_ref().map_or(0, |kept| kept.scores * size_of::<u64>())
+    }
+
+    /// Calls `each` with the logarithmic loss of each prediction, in any order. Says whether the scores that this takes were
+    /// kept.
+    pub(crate) fn each_log_loss(&self, mut each: impl FnMut(f64)) -> bool {
+        let Some(kept) = &self.kept else { return false };
+        for class in &kept.classes {
+            let own = class.ranked.iter().filter(|ranked| *ranked & 1 == 1);
+            let mut unscored = class.real;
+            for ranked in own {
+                unscored -= 1;
+                each(log_loss_of_truth(f64::from_bits(ranked >> 1)));
+            }
+            (0..unscored).for_each(|_| each(log_loss_of_truth(0.0)));
+        }
+        true
     }
 
     /// What they say.

@@ -3,7 +3,7 @@
 use event::Costs;
 use serde::{Deserialize, Serialize};
 
-use super::{Best, Bins, CALIBRATION_BINS, value::Search};
+use super::{Best, Bins, CALIBRATION_BINS, Curve, value::Search};
 use crate::ExactSum;
 
 /// Of how many predictions one is among those with the highest scores, of which the lift is.
@@ -67,7 +67,7 @@ impl Scores {
     }
 
     /// What their order says; with costs, also which threshold would have been best.
-    pub fn judge(mut self, costs: Option<Costs>) -> Ranked {
+    pub fn judge(&mut self, costs: Option<Costs>) -> Ranked {
         self.ranked.sort_unstable();
         let positives = self.ranked.iter().map(|ranked| ranked & 1).sum::<u64>();
         let mut walk = Walk::new(self.ranked.len() as u64, positives);
@@ -98,6 +98,17 @@ impl Scores {
         };
         let best = search.and_then(|search| search.best(walk.positives, walk.negatives));
         Ranked { auc: walk.auc(), ranks, best }
+    }
+
+    /// Calls `each` with each score and whether it is of a positive, in any order.
+    pub(crate) fn each(&self, mut each: impl FnMut(f64, bool)) {
+        self.ranked.iter().for_each(|ranked| each(f64::from_bits(ranked >> 1), ranked & 1 == 1));
+    }
+
+    /// The scores alone, for tests of parts of them.
+    pub fn curve(mut self) -> Curve {
+        self.ranked.sort_unstable();
+        Curve::new(self.ranked)
     }
 }
 

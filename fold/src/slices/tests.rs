@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::*;
 use crate::{
     Evaluation, Figure, LogSegment, evaluate,
+    evaluation::{By, Evaluator, Grouping, Value},
     figure::Method,
     testing::{self, Outcome, Prediction},
 };
@@ -15,6 +16,8 @@ use crate::{
 struct Reference {
     shares: Vec<Shares>,
     means: Vec<Means>,
+    scores: Vec<Scores>,
+    classes: Vec<Classes>,
     ranked: RankedSays,
 }
 
@@ -29,6 +32,22 @@ struct Shares {
 struct Means {
     numbers: [Vec<f64>; 2],
     p_value: Option<f64>,
+}
+
+/// Probabilities of a slice and of the rest, each with whether it came true, and the p-values by figure.
+#[derive(Deserialize)]
+struct Scores {
+    rows: [Vec<(f64, u8)>; 2],
+    auc: Option<f64>,
+    brier: Option<f64>,
+    log_loss: Option<f64>,
+}
+
+/// Probabilities of three classes, each with the number of the real one.
+#[derive(Deserialize)]
+struct Classes {
+    rows: [Vec<([f64; 3], usize)>; 2],
+    log_loss: Option<f64>,
 }
 
 /// Slices of one release: of each, how many are right among how many.
@@ -81,6 +100,112 @@ fn tests_are_those_of_statsmodels_and_scipy() {
         assert!(agree(found, case.p_value), "{:?}: {found:?} for {:?}", case.numbers, case.p_value);
     }
     assert_eq!(of_numbers(&[1.0]).p_value(&Evidence::Share { right: 1, n: 2 }), None);
+}
+
+/// The samples of a slice and of all predictions by a figure, of a slice and the rest.
+fn of_slice(figure: &str, rows: [Vec<(Prediction, &'static str)>; 2], task: Task) -> [Sample; 2] {
+    let (mut predictions, mut outcomes) = (Vec::new(), Vec::new());
+    for (tag, (prediction, label)) in ["slice", "rest"]
+        .into_iter()
+        .zip(rows)
+        .flat_map(|(tag, rows)| rows.into_iter().map(move |row| (tag, row)))
+    {
+        // Keys of the testing module are static.
+        let key: &'static str = format!("k{}", outcomes.len()).leak();
+        predictions.push(Prediction { release: "v1", key, tag: Some(tag), ..prediction });
+        outcomes.push(Outcome { key, label: Some(label), ..Outcome::default() });
+    }
+    let (predictions, outcomes) =
+        (testing::predictions(&predictions, true), testing::outcomes(&outcomes, true));
+    let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
+    let figure = Figure::named(figure).unwrap();
+    let by = vec![By::Texts { column: "tag.t".into(), kept: None }];
+    let grouping = Grouping { by, ..Grouping::default() };
+    let definitions = BTreeMap::from([("v1".to_owned(), Definition::of(task))]);
+    let evaluator = Evaluator::new(definitions).dealt_by(&[Arc::new(grouping)]).tested_by(figure.tested);
+    let mut evaluator = evaluator;
+    evaluator.add(&segment(&predictions), &segment(&outcomes)).unwrap();
+    let buckets = evaluator.finish_buckets();
+    let slice = buckets.more[0].iter().find(|(bucket, _)| bucket.values == [Value::Text("slice".into())]);
+    [&slice.unwrap().1, &buckets.buckets[0].1].map(|of| sample(figure.name, std::slice::from_ref(of)))
+}
+
+fn p_value_of_slice(figure: &str, rows: [Vec<(Prediction, &'static str)>; 2], task: Task) -> Option<f64> {
+    let [slice, whole] = of_slice(figure, rows, task);
+    slice.p_value(&whole)
+}
+
+fn of_scores(rows: &[Vec<(f64, u8)>; 2]) -> [Vec<(Prediction, &'static str)>; 2] {
+    let prediction = |score| Prediction { score: Some(score), ..Prediction::default() };
+    let label = |real: u8| ["not", "late"][usize::from(real)];
+    rows.each_ref().map(|rows| rows.iter().map(|(score, real)| (prediction(*score), label(*real))).collect())
+}
+
+#[test]
+fn tests_of_scores_are_those_of_scipy_and_of_delong() {
+    let reference = reference();
+    assert!(reference.scores.len() > 10 && reference.classes.len() > 2);
+    let late = || Task::Binary { positive_label: "late".into() };
+    for case in &reference.scores {
+        for (figure, said) in [("auc", case.auc), ("brier", case.brier), ("log_loss", case.log_loss)] {
+            let found = p_value_of_slice(figure, of_scores(&case.rows), late());
+            assert!(agree(found, said), "{figure} of {:?}: {found:?} for {said:?}", case.rows);
+        }
+    }
+    let class = |at: usize| ["a", "b", "c"][at];
+    for case in &reference.classes {
+        let row = |(scores, real): &([f64; 3], usize)| {
+            let scores = scores.iter().enumerate().map(|(at, score)| (class(at), *score)).collect();
+            (Prediction { scores, ..Prediction::default() }, class(*real))
+        };
+        let rows = || case.rows.each_ref().map(|rows| rows.iter().map(row).collect());
+        let found = p_value_of_slice("log_loss", rows(), Task::Multiclass);
+        assert!(agree(found, case.log_loss), "{:?}: {found:?} for {:?}", case.rows, case.log_loss);
+        // The mean of the areas of several classes has no variance by DeLong.
+        assert_eq!(p_value_of_slice("auc", rows(), Task::Multiclass), None);
+    }
+}
+
+/// A class of which a prediction has no score has the score 0, as in the mean.
+#[test]
+fn losses_of_classes_without_scores_count() {
+    let row = |scores: &[(&'static str, f64)], real| {
+        (Prediction { scores: scores.to_vec(), ..Prediction::default() }, real)
+    };
+    let slice = vec![row(&[("a", 0.5), ("b", 0.5)], "c"), row(&[("a", 1.0)], "a"), row(&[("b", 0.25)], "b")];
+    let [slice, whole] = of_slice("log_loss", [slice, vec![row(&[("a", 0.5)], "a")]], Task::Multiclass);
+    let losses = [-f64::EPSILON.ln(), -(1.0 - f64::EPSILON).ln(), -0.25f64.ln(), -0.5f64.ln()];
+    for (sample, losses) in [(slice, &losses[..3]), (whole, &losses)] {
+        let (Some(Evidence::Mean { n, sum, squares }), Evidence::Mean { sum: all, squares: of_all, .. }) =
+            (sample.evidence(), of_numbers(losses))
+        else {
+            panic!("{sample:?}")
+        };
+        assert_eq!(n as usize, losses.len());
+        assert!(
+            (sum - all).abs() < 1e-12 && (squares - of_all).abs() < 1e-9,
+            "{sum} {all} {squares} {of_all}"
+        );
+        assert!((sample.value().unwrap() - sum / n as f64).abs() < 1e-12);
+    }
+}
+
+/// What is tested is asked for: nothing is kept of the scores unless it is.
+#[test]
+fn scores_are_kept_for_tests_alone() {
+    let rows = || of_scores(&reference().scores[0].rows);
+    let late = || Task::Binary { positive_label: "late".into() };
+    let kept =
+        |figure: &str| of_slice(figure, rows(), late()).map(|of| (of.evidence.is_some(), of.curve.is_some()));
+    assert_eq!(kept("auc"), [(false, true); 2]);
+    assert_eq!(kept("brier"), [(true, false); 2]);
+    assert_eq!(kept("log_loss"), [(true, false); 2]);
+    assert_eq!(kept("ks"), [(false, false); 2]);
+    // The area of several results together is the mean of theirs, of which no curve says how it varies.
+    let [slice, whole] = of_slice("auc", rows(), late());
+    assert!(slice.p_value(&whole).is_some());
+    let twice = Sample { results: 2, ..whole };
+    assert_eq!((slice.p_value(&twice), twice.p_value(&slice)), (None, None));
 }
 
 /// A day on which a release said all to be positive, and so many of so many were.

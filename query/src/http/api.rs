@@ -67,6 +67,13 @@ pub(super) fn query(what: What, named: Named) -> Operation {
     }
 }
 
+/// What is said of `from` where a week is read when it is not named.
+pub(super) fn says_first_day() -> String {
+    format!(
+        "The first UTC day; six days before the last one by default. A window has at most {MAX_WINDOW_DAYS} days."
+    )
+}
+
 /// What is said of `from`, `to` and `last`.
 const WINDOW: (&str, &str, &str) = (
     "The first UTC day.",

@@ -52,10 +52,11 @@ fn described(operation: Operation, summary: &str) -> Operation {
     let place = schema::string().pattern(Some("^-?[0-9]+-[A-Za-z0-9.-]+$"));
     let limit = schema::integer(1..=MAX_ROWS).default(Some(json!(DEFAULT_ROWS)));
     let formats = schema::one_of(Format::ALL.map(Format::name)).default(Some(json!(Format::Ndjson.name())));
+    let says_from = api::says_first_day();
     let parameters: [(&str, RefOr<Schema>, &str); 7] = [
         ("principal", text().into(), "Only what this principal did, such as `user:ann`."),
         ("action", text().into(), "Only this action, such as `token.create`, or all of `token`."),
-        ("from", schema::day().into(), "The first UTC day; six days before the last one by default."),
+        ("from", schema::day().into(), &says_from),
         ("to", schema::day().into(), "The last UTC day; today by default."),
         ("limit", limit.into(), "At most so many rows."),
         ("after", place.into(), "What the header `Almanac-Next` of the page before said."),

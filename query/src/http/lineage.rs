@@ -58,6 +58,7 @@ fn operation(named: Named) -> Operation {
     let says_namespace = format!(
         "The namespace of what belongs to Almanac, for the format `openlineage`; `{DEFAULT_NAMESPACE}` by default."
     );
+    let says_from = api::says_first_day();
     let parameters: [(&str, RefOr<Schema>, &str); 6] = [
         (
             "source",
@@ -65,7 +66,7 @@ fn operation(named: Named) -> Operation {
             "Only what came from this source: pairs such as `job=nightly;run=17` of `system`, `job`, `run` and `dataset`, all of which must fit.",
         ),
         ("release", schema::name().into(), "Only what this release made, and the outcomes that judge it."),
-        ("from", schema::day().into(), "The first UTC day; six days before the last one by default."),
+        ("from", schema::day().into(), &says_from),
         ("to", schema::day().into(), "The last UTC day; today by default."),
         ("format", formats.into(), says_format),
         ("namespace", text().into(), &says_namespace),

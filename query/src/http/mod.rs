@@ -121,8 +121,17 @@ struct Parameters {
 
 impl Parameters {
     /// The words of a request that comes at `now`.
-    fn words(&self, now: Timestamp) -> Words<'_> {
-        Words {
+    ///
+    /// # Errors
+    /// `Invalid`, when it names an end of the window and does not say which: the words have no text where none was named.
+    fn words(&self, now: Timestamp) -> event::Result<Words<'_>> {
+        let end = |name, text: &Option<String>| match text {
+            Some(text) if text.is_empty() => Err(Error::invalid(format!("{name} is empty; leave it out"))),
+            _ => Ok(()),
+        };
+        end("from", &self.from)?;
+        end("to", &self.to)?;
+        Ok(Words {
             from: self.from.as_deref().unwrap_or_default(),
             to: self.to.as_deref().unwrap_or_default(),
             last: self.last.as_deref().map(|word| Last { word, now }),
@@ -155,7 +164,7 @@ impl Parameters {
             figure: self.figure.as_deref(),
             pairs: self.pairs.unwrap_or_default(),
             model: self.model.as_deref(),
-        }
+        })
     }
 }
 
@@ -203,7 +212,7 @@ async fn read(
     let after = parameters.after.as_deref().map(str::parse::<After>).transpose()?;
     let now = after.as_ref().and_then(After::asked_at).unwrap_or_else(|| query.now());
     let reference = query.reference_days(workspace, parameters.reference.as_deref()).await?;
-    let words = Words { reference: reference.as_deref(), ..parameters.words(now) };
+    let words = Words { reference: reference.as_deref(), ..parameters.words(now)? };
     if parameters.snapshot.is_some() && (words != Words::default() || after.is_some()) {
         let detail = "snapshot: it says all that is read; beside it only `format` may be named";
         return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
