@@ -345,12 +345,18 @@ impl Query {
         Err(Error::unavailable("days of the window expire while it is read; try again"))
     }
 
-    async fn kept(&self, workspace: &Id, point: &Point) -> Result<Kept> {
+    pub(crate) async fn kept(&self, workspace: &Id, point: &Point) -> Result<Kept> {
         self.catalog.kept(workspace, point.window, self.clock.now()).await
     }
 
     /// How the logs are read.
-    async fn reading(&self, workspace: &Id, point: &Point, kept: Kept, hold: &Hold) -> Result<Arc<Reading>> {
+    pub(crate) async fn reading(
+        &self,
+        workspace: &Id,
+        point: &Point,
+        kept: Kept,
+        hold: &Hold,
+    ) -> Result<Arc<Reading>> {
         let closed = self.closed_instant();
         let until = match (&point.cut, point.as_of) {
             (Some(cut), _) if cut.workspace != *workspace => {

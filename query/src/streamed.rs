@@ -18,16 +18,17 @@ use tracing::Instrument;
 use crate::{
     Answer, Point, Query,
     answer::{Found, Held},
-    budget::{Hold, StreamPlace, Wanted as WantedHold},
+    budget::{Hold, StreamPlace, Wanted as WantedHold, not_whole},
     encode::Encoder,
     events::Wanted,
     explain::Step,
+    narrow::Narrowed,
     output::Format,
     parts::{self, Part, Parts},
     plan::Plan,
     read::Reading,
     request::{Request, What},
-    work,
+    runs, work,
 };
 
 /// An answer, as it is made.
@@ -88,7 +89,11 @@ impl Query {
         let began = Instant::now();
         let narrowed = &request.narrowed;
         hold.stay_whole(narrowed.conditions.is_empty() && narrowed.sample.is_none());
-        match self.read(workspace, request, &hold).await {
+        let found = match self.has_too_many_rows(workspace, request, &hold).await? {
+            true => Err(not_whole()),
+            false => self.read(workspace, request, &hold).await,
+        };
+        match found {
             Ok(Found { frame, reading, .. }) => {
                 let asked = (reading, request.as_of);
                 let held = Held { hold, wanted, turn: None };
@@ -110,6 +115,20 @@ impl Query {
         let streamed = self.stream(workspace, request, format, began).await?;
         drop(turn);
         Ok(Made::Streamed(Box::new(streamed)))
+    }
+
+    /// Whether what segments say of their rows is enough to know that an answer cannot be made as a whole, before an event is read. Of one day nothing
+    /// is saved by asking.
+    async fn has_too_many_rows(&self, workspace: &Id, request: &Request, hold: &Hold) -> Result<bool> {
+        let What::Events(kind) = request.what else { return Ok(false) };
+        if request.narrowed != Narrowed::default() || request.window.from() == request.window.to() {
+            return Ok(false);
+        }
+        let point = Point::of(request);
+        let kept = self.kept(workspace, &point).await?;
+        let reading = self.reading(workspace, &point, kept, hold).await?;
+        let days = runs::survey(&reading, &Wanted::of(kind, request).filter(), false).await?;
+        Ok(hold.has_no_room_for(days.iter().map(|day| day.rows).sum()))
     }
 
     pub(crate) async fn plan(&self, reading: &Arc<Reading>, request: &Request) -> Result<Plan> {

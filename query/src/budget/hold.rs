@@ -94,6 +94,11 @@ impl Hold {
         }
     }
 
+    /// Whether an answer that is made as a whole has not so many rows.
+    pub(crate) fn has_no_room_for(&self, rows: u64) -> bool {
+        rows > self.0.rows_left.load(Ordering::Relaxed)
+    }
+
     /// It is read as a whole, and may hold again what any query may.
     pub(crate) fn may_grow(&self) {
         self.0.most.store(u64::MAX, Ordering::Relaxed);
