@@ -1,7 +1,13 @@
 //! Answers that are sent as they are made: the same bytes as those that are made as a whole, in bounded memory, and an
 //! error where they cannot be completed. Each on a SQLite file and on DynamoDB Local.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use event::{Column, Columns, Error, ErrorKind, Kind, Result, Values, Window, columns::Coded, lane::Placed};
 use futures::TryStreamExt;
@@ -25,6 +31,7 @@ on_both_engines!(
     a_large_day_is_streamed_in_little_memory,
     a_stream_that_cannot_be_completed_ends_with_an_error,
     a_stream_holds_its_place_until_it_is_given_up,
+    what_is_streamed_is_read_once,
 );
 
 const NOW: &str = "2026-07-02T00:00:00Z";
@@ -287,6 +294,32 @@ async fn a_stream_that_cannot_be_completed_ends_with_an_error(scene: Scene) {
     table.delete(&log::key::segment(&log, 1), Condition::None).await.unwrap();
     let error = taken(begun).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Incomplete, "{error}");
+}
+
+/// What has too many rows is not tried as a whole before.
+async fn what_is_streamed_is_read_once(scene: Scene) {
+    for day in ["2026-06-01", "2026-06-02"] {
+        put(&scene, (day, 0, 1), Placed::ByKey, 100).await;
+    }
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&reads);
+    let table: Arc<dyn Table> = Hooked::new(Arc::clone(&scene.table), move |asked| {
+        // Of a survey only some attributes are asked for.
+        if let Asked::Query(query) = asked
+            && query.range.from.starts_with("day#2026-06-0")
+            && query.attributes.is_none()
+        {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+        Turn::Pass
+    });
+    let words = Words { columns: Some("key"), ..june() };
+    for (bounds, times) in [(STREAMED, 2), (WHOLE, 30)] {
+        let (text, _) =
+            asked(&query(&table, bounds), &scene, PREDICTIONS, &words, Format::Csv).await.unwrap();
+        assert_eq!(text.iter().filter(|byte| **byte == b'\n').count(), 1 + 200);
+        assert_eq!(reads.swap(0, Ordering::Relaxed), times, "{bounds:?}");
+    }
 }
 
 async fn a_stream_holds_its_place_until_it_is_given_up(scene: Scene) {

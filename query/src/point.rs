@@ -1,0 +1,96 @@
+//! Which part of the logs a question is about, and readings of it.
+
+use std::sync::Arc;
+
+use catalog::Kept;
+use event::{Error, Id, Result, Timestamp, Window};
+use futures::future::BoxFuture;
+use log::{active, cut::Cut, skipped, walk::Until};
+
+use crate::{Query, budget::Hold, read::Reading, request::Request};
+
+/// How often a window is read again in which days expired meanwhile.
+const MAX_READS: usize = 3;
+
+/// Which part of the logs is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Point {
+    pub(crate) window: Window,
+    pub(crate) as_of: Option<Timestamp>,
+    pub(crate) cut: Option<Arc<Cut>>,
+    /// Whether events are wanted as they are, and not what is computed of them.
+    pub(crate) is_raw: bool,
+}
+
+impl Point {
+    /// That of a request.
+    pub(crate) fn of(request: &Request) -> Self {
+        let is_raw = request.what.is_raw();
+        Self { window: request.days_read(), as_of: request.as_of, cut: request.cut.clone(), is_raw }
+    }
+}
+
+impl Query {
+    /// What `make` makes of a reading of the logs, once no day of it expired meanwhile.
+    pub(crate) async fn out_of_logs<'a, T>(
+        &self,
+        workspace: &Id,
+        point: &Point,
+        hold: &Hold,
+        make: impl Fn(Arc<Reading>) -> BoxFuture<'a, Result<T>>,
+    ) -> Result<(T, Arc<Reading>)> {
+        let mut kept = self.kept(workspace, point).await?;
+        for _ in 0..MAX_READS {
+            let reading = self.reading(workspace, point, kept.clone(), hold).await?;
+            let made = make(Arc::clone(&reading)).await?;
+            if kept == Kept::default() {
+                return Ok((made, reading));
+            }
+            // A day that expired meanwhile may have been read in part.
+            let now = self.kept(workspace, point).await?;
+            if now == kept {
+                return Ok((made, reading));
+            }
+            drop(made);
+            hold.settle(0).await?;
+            kept = now;
+        }
+        Err(Error::unavailable("days of the window expire while it is read; try again"))
+    }
+
+    pub(crate) async fn kept(&self, workspace: &Id, point: &Point) -> Result<Kept> {
+        self.catalog.kept(workspace, point.window, self.clock.now()).await
+    }
+
+    /// How the logs are read.
+    pub(crate) async fn reading(
+        &self,
+        workspace: &Id,
+        point: &Point,
+        kept: Kept,
+        hold: &Hold,
+    ) -> Result<Arc<Reading>> {
+        let closed = self.closed_instant();
+        let until = match (&point.cut, point.as_of) {
+            (Some(cut), _) if cut.workspace != *workspace => {
+                return Err(Error::invalid(format!("the cut is of the workspace {}", cut.workspace)));
+            }
+            (Some(cut), _) => (Until::Heads(cut.heads.clone()), cut.as_of),
+            (None, Some(as_of)) => (Until::AsOf(as_of.min(closed)), as_of.min(closed)),
+            (None, None) => (Until::Now, closed),
+        };
+        let left_out = match (&point.cut, point.window) {
+            (Some(cut), _) => cut.left_out.clone(),
+            (None, window) => {
+                // As the projections do: sums lack what their fold refused, evaluations what they refused as well.
+                let counts = |refused: &str| {
+                    refused == skipped::BY_ROLLUP || !point.is_raw && refused == skipped::BY_EVALUATION
+                };
+                let version = active::load(&*self.table, workspace).await?.version;
+                let days = (window.from(), window.to());
+                skipped::between(&*self.table, workspace, version, days, counts).await?
+            }
+        };
+        Ok(Arc::new(Reading::new(&self.table, workspace, point.window, until, kept, left_out, hold.clone())))
+    }
+}
