@@ -202,7 +202,9 @@ async fn losses_and_areas_are_tested_where_events_are_read(world: World) {
             let p = |row: &str, at: usize| -> f64 { row.rsplit(',').nth(at).unwrap().parse().unwrap() };
             for row in &rows {
                 let (p_value, p_adjusted) = (p(row, 1), p(row, 0));
-                assert!(0.0 < p_value && p_value <= p_adjusted && p_adjusted <= 1.0, "{figure}: {row}");
+                // Where it is raised by nothing it may be rounded.
+                let is_raised = p_value <= p_adjusted * (1.0 + 1e-12);
+                assert!(0.0 < p_value && is_raised && p_adjusted <= 1.0, "{figure}: {row}");
             }
             let of = |carrier| rows.iter().find(|row| row.starts_with(carrier)).unwrap();
             let ua = of("tag.carrier=UA,120,");
