@@ -313,12 +313,12 @@ async fn what_is_streamed_is_read_once(scene: Scene) {
         }
         Turn::Pass
     });
-    let words = Words { columns: Some("key"), ..june() };
-    for (bounds, times) in [(STREAMED, 2), (WHOLE, 30)] {
+    let words = Words { to: "2026-06-02", columns: Some("key"), ..june() };
+    for bounds in [STREAMED, WHOLE] {
         let (text, _) =
             asked(&query(&table, bounds), &scene, PREDICTIONS, &words, Format::Csv).await.unwrap();
         assert_eq!(text.iter().filter(|byte| **byte == b'\n').count(), 1 + 200);
-        assert_eq!(reads.swap(0, Ordering::Relaxed), times, "{bounds:?}");
+        assert_eq!(reads.swap(0, Ordering::Relaxed), 2, "{bounds:?}");
     }
 }
 
