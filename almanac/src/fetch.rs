@@ -55,19 +55,7 @@ impl Web {
     }
 
     fn with(has_tls: bool, names: Names, keeps: bool) -> anyhow::Result<Self> {
-        let provider = aws_lc_rs::default_provider();
-        let builder = HttpsConnectorBuilder::new();
-        let builder = if has_tls {
-            builder.with_provider_and_native_roots(provider)?
-        } else {
-            let config = ClientConfig::builder_with_provider(Arc::new(provider));
-            let config = config.with_safe_default_protocol_versions()?;
-            builder
-                .with_tls_config(config.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
-        };
-        let mut connector = HttpConnector::new_with_resolver(names.clone());
-        connector.enforce_http(false);
-        let connector = builder.https_or_http().enable_http1().wrap_connector(connector);
+        let connector = over(HttpConnector::new_with_resolver(names.clone()), has_tls)?;
         let mut client = Client::builder(TokioExecutor::new());
         if !keeps {
             client.pool_max_idle_per_host(0);
@@ -101,8 +89,29 @@ impl Web {
     }
 }
 
+/// What speaks TLS over the connections of a connector, and trusts whom the machine trusts.
+///
+/// # Errors
+/// When it has to, and the machine has no certificates of authorities.
+pub(crate) fn over<N>(
+    mut connector: HttpConnector<N>,
+    has_tls: bool,
+) -> anyhow::Result<HttpsConnector<HttpConnector<N>>> {
+    let provider = aws_lc_rs::default_provider();
+    let builder = HttpsConnectorBuilder::new();
+    let builder = if has_tls {
+        builder.with_provider_and_native_roots(provider)?
+    } else {
+        let config = ClientConfig::builder_with_provider(Arc::new(provider));
+        let config = config.with_safe_default_protocol_versions()?;
+        builder.with_tls_config(config.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
+    };
+    connector.enforce_http(false);
+    Ok(builder.https_or_http().enable_http1().wrap_connector(connector))
+}
+
 /// The innermost reason of an error, which says the most.
-fn root(error: &dyn std::error::Error) -> String {
+pub(crate) fn root(error: &dyn std::error::Error) -> String {
     let mut inner = error;
     while let Some(source) = inner.source() {
         inner = source;

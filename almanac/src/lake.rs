@@ -5,13 +5,13 @@
 //! that an exporter knows: a day is exported again when that is no longer what the logs say.
 
 mod delta;
+mod objects;
 mod schema;
 mod store;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{self, File},
-    path::PathBuf,
+    io::{Seek, SeekFrom},
     sync::Arc,
 };
 
@@ -36,7 +36,8 @@ use self::{
 };
 use crate::{
     config::Config,
-    moved::{failed, sha256},
+    depot::{Depot, FORM, Objects},
+    moved::sha256,
     open,
     progress::Progress,
 };
@@ -52,9 +53,9 @@ pub(crate) enum LakeCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct SyncArgs {
-    /// The folder of the tables, of this workspace alone; it is made when it is not there.
-    #[arg(long, value_name = "DIR")]
-    to: PathBuf,
+    /// The folder of the tables, of this workspace alone, which is made when it is not there, or the bucket and prefix of S3.
+    #[arg(long, value_name = FORM, value_parser = Depot::parser())]
+    to: Depot,
     /// The workspace, as category/name or by id.
     #[arg(long, short)]
     workspace: String,
@@ -90,7 +91,7 @@ struct Lake {
     table: Arc<dyn Table>,
     query: Query,
     workspace: Id,
-    store: Folder,
+    store: Box<dyn Store>,
     /// The first day to look at.
     since: Option<Day>,
     /// The heads of the logs of closed days, from then on.
@@ -116,7 +117,8 @@ pub(crate) async fn command(config: &Config, command: LakeCommand) -> anyhow::Re
     let table = open::existing(config).await?;
     let query = Query::new(Arc::clone(&table), Clock::system());
     let workspace = query.catalog().workspace(&args.workspace).await?.id().clone();
-    let lake = Lake::open(table, query, workspace, &args).await?;
+    let store = stored(&args, config.region.value.as_deref()).await?;
+    let lake = Lake::open((table, query, workspace), store, &args).await?;
     for of in Kind::ALL.map(Of::Events).into_iter().chain([Of::Evaluations]) {
         let (delta, synced) = lake.sync(of).await?;
         if let (Some(version), false) = (delta.version(), args.dry_run) {
@@ -133,10 +135,22 @@ pub(crate) async fn command(config: &Config, command: LakeCommand) -> anyhow::Re
     Ok(())
 }
 
+/// Where the lake is kept.
+async fn stored(args: &SyncArgs, region: Option<&str>) -> Result<Box<dyn Store>> {
+    Ok(match &args.to {
+        Depot::Folder(folder) if args.dry_run => Box::new(Folder::look(folder)),
+        Depot::Folder(folder) => Box::new(Folder::open(folder)?),
+        Depot::S3(address) => Box::new(Objects::open(address, region).await?),
+    })
+}
+
 impl Lake {
-    async fn open(table: Arc<dyn Table>, query: Query, workspace: Id, args: &SyncArgs) -> Result<Self> {
+    async fn open(
+        (table, query, workspace): (Arc<dyn Table>, Query, Id),
+        store: Box<dyn Store>,
+        args: &SyncArgs,
+    ) -> Result<Self> {
         let (is_dry, since) = (args.dry_run, args.since);
-        let store = if is_dry { Folder::look(&args.to) } else { Folder::open(&args.to)? };
         let closed = query.closed_instant();
         let is_over = |day: Day| day.next().is_some_and(|next| next.start() <= closed);
         let mut heads: BTreeMap<_, BTreeMap<LogId, u64>> = BTreeMap::new();
@@ -159,7 +173,7 @@ impl Lake {
 
     /// Exports the days of a table that lack something.
     async fn sync(&self, of: Of) -> Result<(Delta, Synced)> {
-        let mut delta = Delta::load(&self.store, of.name(), &self.workspace).await?;
+        let mut delta = Delta::load(&*self.store, of.name(), &self.workspace).await?;
         let days = self.days(of, &delta).await?;
         let (mut synced, mut progress) = (Synced::default(), Progress::new("syncing", days.len() as u64));
         for (done, day) in days.into_iter().enumerate() {
@@ -170,7 +184,7 @@ impl Lake {
                     return Err(Error::unavailable(format!("{}: {message}", of.name())));
                 }
                 tries += 1;
-                delta = Delta::load(&self.store, of.name(), &self.workspace).await?;
+                delta = Delta::load(&*self.store, of.name(), &self.workspace).await?;
             }
             progress.at(done as u64 + 1, of.name());
         }
@@ -235,7 +249,7 @@ impl Lake {
         if is_known(&exported.covered) || before.is_none() && exported.file.is_none() {
             return Ok(true);
         }
-        if !delta.commit(&self.store, &exported, self.query.now()).await? {
+        if !delta.commit(&*self.store, &exported, self.query.now()).await? {
             return Ok(false);
         }
         synced.rows += count;
@@ -247,15 +261,16 @@ impl Lake {
     async fn written(&self, of: Of, day: Day, delta: &Delta, rows: DayRows) -> Result<(Exported, u64)> {
         let mut schema = delta.schema().clone();
         let names = schema.names(&rows.columns())?;
-        let draft = self.store.draft();
-        let new = File::create(&draft).map_err(|error| failed(&draft, error))?;
-        let written = rows.write(names, new).await?;
+        let unmade = |error| Error::unavailable(format!("the file of {day} cannot be made")).because(error);
+        let mut draft = self.store.draft()?;
+        let written = rows.write(names, draft.try_clone().map_err(unmade)?).await?;
         written.warnings.iter().for_each(|warning| eprintln!("warning: {} {day}: {warning}", of.name()));
         let mut file = None;
         if written.rows > 0 {
-            let bytes = fs::metadata(&draft).map_err(|error| failed(&draft, error))?.len();
-            let path = delta.path(day, &sha256(&draft)?);
-            self.store.put_draft(&format!("{}/{path}", of.name())).await?;
+            let bytes = draft.seek(SeekFrom::End(0)).map_err(unmade)?;
+            draft.seek(SeekFrom::Start(0)).map_err(unmade)?;
+            let path = delta.path(day, &sha256(&draft).map_err(unmade)?);
+            self.store.put_draft(&format!("{}/{path}", of.name()), &draft).await?;
             file = Some(DataFile { path, bytes, rows: written.rows });
         }
         let erased = self.erased_on(of, day);

@@ -20,6 +20,7 @@ mod completions;
 mod config;
 mod cost;
 mod demo;
+mod depot;
 mod dlq;
 mod doctor;
 mod embed;

@@ -7,10 +7,11 @@ mod files;
 mod manifest;
 mod part;
 mod restore;
+mod shelf;
 mod workspace;
 
 pub(crate) use backup::{BackupArgs, backup};
 pub(crate) use export::{ExportArgs, export};
-pub(crate) use files::{failed, sha256};
 pub(crate) use manifest::hex;
 pub(crate) use restore::{RestoreArgs, restore};
+pub(crate) use shelf::{failed, sha256};

@@ -50,10 +50,10 @@ const PAGES: [(&str, usize); 11] = [
     ("docs/querying.md", 0),
     ("docs/following.md", 0),
     ("docs/reviewing.md", 0),
-    ("docs/lake.md", 0),
+    ("docs/lake.md", 1),
     ("docs/catalog.md", 0),
     ("docs/operating.md", 11),
-    ("docs/operations.md", 0),
+    ("docs/operations.md", 1),
     ("docs/security.md", 0),
 ];
 

@@ -28,7 +28,7 @@ on_both_engines!(
 );
 
 /// A table as its log says: of each day the file, its rows and its bytes.
-type Days = BTreeMap<String, (String, u64, u64)>;
+pub(crate) type Days = BTreeMap<String, (String, u64, u64)>;
 
 /// Reads the log of a table up to a version, and sees that its files are there.
 fn days_at(table: &Path, version: Option<usize>) -> Days {
@@ -60,7 +60,7 @@ fn days_at(table: &Path, version: Option<usize>) -> Days {
     days
 }
 
-fn days(lake: &Path, table: &str) -> Days {
+pub(crate) fn days(lake: &Path, table: &str) -> Days {
     days_at(&lake.join(table), None)
 }
 
@@ -106,7 +106,7 @@ fn demo(place: &Place) {
 }
 
 /// Appends a prediction of a day that is over, and waits until it is judged.
-fn late(place: &Place, day: &str, name: &str) {
+pub(crate) fn late(place: &Place, day: &str, name: &str) {
     let judged = |service: &Running| {
         let path = format!(
             "/v1/workspaces/{WORKSPACE}/evaluations?from={day}&to={day}&columns=predictions&format=ndjson"

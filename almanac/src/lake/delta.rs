@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use event::{Day, Error, ErrorKind, Id, Result, Timestamp};
+use futures::{StreamExt, stream};
 use log::cut::Cut;
 use query::Covered;
 use serde_json::{Value, json};
@@ -21,6 +22,9 @@ const WRITER: u64 = 2;
 
 /// The version of what Almanac says of itself in commits and metadata.
 const VERSION: u64 = 1;
+
+/// How many commits are read side by side.
+const READS: usize = 16;
 
 /// In the configuration of a table: the workspace that it is of, and what its rows are.
 const WORKSPACE: &str = "almanac.workspace";
@@ -106,8 +110,13 @@ impl Delta {
         let mut numbers: Vec<u64> =
             store.list(&folder).await?.iter().filter_map(|name| number_of(name)).collect();
         numbers.sort_unstable();
-        for number in numbers {
+        // Text of these is in memory, and no more.
+        let texts = numbers.into_iter().map(|number| {
             let path = format!("{folder}/{number:020}.json");
+            async move { (number, store.read(&path).await, path) }
+        });
+        let mut texts = stream::iter(texts).buffered(READS);
+        while let Some((number, text, path)) = texts.next().await {
             if number != delta.next {
                 return Err(Error::invalid(format!(
                     "{folder} lacks commit {}, so nobody knows which days were exported; sync to a new folder",
@@ -115,7 +124,7 @@ impl Delta {
                 )));
             }
             let wrong = |why: &str| Error::corrupt(format!("{path} is no commit: {why}"));
-            for line in store.read(&path).await?.lines().filter(|line| !line.trim().is_empty()) {
+            for line in text?.lines().filter(|line| !line.trim().is_empty()) {
                 let action = serde_json::from_str(line).map_err(|error| wrong(&error.to_string()))?;
                 delta.apply(&action).map_err(|error| match error.kind() {
                     ErrorKind::Invalid => Error::invalid(format!("{path}: {error}")),

@@ -24,11 +24,14 @@ pub(super) trait Store: Send + Sync {
     /// Puts a file as a whole, under the condition that there is none. Whether it was put.
     async fn put_new(&self, path: &str, text: &str) -> Result<bool>;
 
-    /// The local file in which the next file of data is made.
-    fn draft(&self) -> PathBuf;
+    /// A local file, empty, in which the next file of data is made.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    fn draft(&self) -> Result<File>;
 
     /// Puts the file of data that was made, as a whole. What is there has the same bytes: its name is made of its digest.
-    async fn put_draft(&self, path: &str) -> Result<()>;
+    async fn put_draft(&self, path: &str, draft: &File) -> Result<()>;
 }
 
 /// A local folder.
@@ -149,15 +152,17 @@ impl Store for Folder {
         put
     }
 
-    fn draft(&self) -> PathBuf {
-        self.root.join(DRAFT)
+    fn draft(&self) -> Result<File> {
+        let path = self.root.join(DRAFT);
+        let draft = File::options().read(true).write(true).create(true).truncate(true).open(&path);
+        draft.map_err(|error| failed(&path, error))
     }
 
-    async fn put_draft(&self, path: &str) -> Result<()> {
+    async fn put_draft(&self, path: &str, draft: &File) -> Result<()> {
         let place = self.place(path)?;
         let put = || {
-            File::open(self.draft())?.sync_all()?;
-            fs::rename(self.draft(), &place)?;
+            draft.sync_all()?;
+            fs::rename(self.root.join(DRAFT), &place)?;
             self.keep(&place)
         };
         put().map_err(|error| failed(&place, error))
@@ -168,7 +173,7 @@ impl Drop for Folder {
     fn drop(&mut self) {
         if self.lock.is_some() {
             // A killed process leaves it; the next one writes over it.
-            _ = fs::remove_file(self.draft());
+            _ = fs::remove_file(self.root.join(DRAFT));
         }
     }
 }
@@ -193,8 +198,10 @@ mod tests {
         assert!(store.put_new("t/_delta_log/1.json", "two").await.unwrap());
         assert_eq!(store.read("t/_delta_log/0.json").await.unwrap(), "one");
         fs::remove_file(root.join("t/_delta_log/1.json")).unwrap();
-        fs::write(store.draft(), "rows").unwrap();
-        store.put_draft("t/day=2026-06-01/a.parquet").await.unwrap();
+        fs::write(root.join(DRAFT), "left by a process that was killed").unwrap();
+        let mut draft = store.draft().unwrap();
+        draft.write_all(b"rows").unwrap();
+        store.put_draft("t/day=2026-06-01/a.parquet", &draft).await.unwrap();
         assert_eq!(store.read("t/day=2026-06-01/a.parquet").await.unwrap(), "rows");
         drop(store);
         assert!(Folder::open(&root).is_ok());

@@ -29,10 +29,12 @@ async fn an_erased_day_is_exported_again(scene: Scene) {
     scene.project().await;
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("lake");
-    let args = SyncArgs { to: to.clone(), workspace: String::new(), since: None, dry_run: false };
+    let args =
+        SyncArgs { to: Depot::Folder(to.clone()), workspace: String::new(), since: None, dry_run: false };
     let sync = async |of| {
         let (table, query) = (Arc::clone(&scene.table), scene.query(at(NOW)));
-        let lake = Lake::open(table, query, scene.id().clone(), &args).await.unwrap();
+        let store = stored(&args, None).await.unwrap();
+        let lake = Lake::open((table, query, scene.id().clone()), store, &args).await.unwrap();
         let (delta, synced) = lake.sync(of).await.unwrap();
         (delta.days().len(), synced.new, synced.again)
     };

@@ -1,19 +1,17 @@
 //! Exports of which each holds only what has changed since an earlier one: which belong together, and what they hold together.
 
-use std::{
-    collections::{HashMap, HashSet},
-    fs,
-    path::{Path, PathBuf},
-};
+use std::collections::{HashMap, HashSet};
 
 use event::{Error, Result};
 use sha2::{Digest, Sha256};
 use table::{Item, Key, text};
 
 use super::{
-    files::{self, SORTS, Sort, failed},
-    manifest::{FileOf, Manifest, NAME, hex},
+    files::{SORTS, Sort},
+    manifest::{FileOf, Manifest, hex},
+    shelf::Shelf,
 };
+use crate::depot::Depot;
 
 /// Bytes that stand for a key or a line: two of them are not the same in practice.
 type Mark = [u8; 16];
@@ -28,10 +26,10 @@ fn mark_of(key: &Key) -> Mark {
     mark(format!("{}\0{}", key.pk, key.sk).as_bytes())
 }
 
-/// An export in its folder.
+/// An export where it is.
 #[derive(Debug)]
 pub(super) struct Link {
-    pub(super) folder: PathBuf,
+    pub(super) shelf: Shelf,
     pub(super) manifest: Manifest,
     /// The SHA-256 of the text of the manifest.
     pub(super) digest: String,
@@ -42,11 +40,10 @@ impl Link {
     ///
     /// # Errors
     /// When it cannot be read; those of [`Manifest::parse`].
-    fn read(folder: &Path) -> Result<Self> {
-        let path = folder.join(NAME);
-        let text = fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
+    async fn read(shelf: Shelf) -> Result<Self> {
+        let text = shelf.manifest().await?;
         let manifest = Manifest::parse(&text)?;
-        Ok(Self { folder: folder.to_owned(), manifest, digest: hex(&Sha256::digest(&text)) })
+        Ok(Self { shelf, manifest, digest: hex(&Sha256::digest(&text)) })
     }
 
     /// Its files of a sort.
@@ -55,16 +52,16 @@ impl Link {
     }
 }
 
-/// The exports of these folders, named in any order: the newest first, then that which it is based on, and so on to a whole one.
+/// The exports of these folders or prefixes, named in any order: the newest first, then that which it is based on, and so on to a whole one.
 ///
 /// # Errors
 /// `Invalid`, when they are not one such row; those of [`Manifest::parse`].
-pub(super) fn read(folders: &[PathBuf]) -> Result<Vec<Link>> {
+pub(super) async fn read(depots: &[Depot], region: Option<&str>) -> Result<Vec<Link>> {
     let mut left: HashMap<String, Link> = HashMap::new();
-    for folder in folders {
-        let link = Link::read(folder)?;
+    for depot in depots {
+        let link = Link::read(Shelf::open(depot, region).await?).await?;
         if let Some(other) = left.insert(link.digest.clone(), link) {
-            let message = format!("{} and {} hold the same export", other.folder.display(), folder.display());
+            let message = format!("{} and {depot} hold the same export", other.shelf);
             return Err(Error::invalid(message));
         }
     }
@@ -73,7 +70,7 @@ pub(super) fn read(folders: &[PathBuf]) -> Result<Vec<Link>> {
         let of = left.values().find(|link| link.manifest.base.as_ref() == Some(base));
         return Err(Error::invalid(format!(
             "{} holds only what changed since an earlier export, whose manifest has the SHA-256 {base}; name its folder too",
-            of.map(|link| link.folder.display().to_string()).unwrap_or_default()
+            of.map(|link| link.shelf.to_string()).unwrap_or_default()
         )));
     }
     let mut newest = left.values().filter(|link| !bases.contains(&link.digest));
@@ -86,11 +83,7 @@ pub(super) fn read(folders: &[PathBuf]) -> Result<Vec<Link>> {
     }
     let of = |link: &Link| link.manifest.workspace.as_ref().map(|named| named.id.clone());
     if let Some(other) = row.iter().find(|link| of(link) != of(&row[0])) {
-        let message = format!(
-            "{} and {} are not of the same workspace",
-            row[0].folder.display(),
-            other.folder.display()
-        );
+        let message = format!("{} and {} are not of the same workspace", row[0].shelf, other.shelf);
         return Err(Error::invalid(message));
     }
     match left.is_empty() {
@@ -122,13 +115,18 @@ impl Known {
     ///
     /// # Errors
     /// When a file cannot be read, or is not as the manifest says.
-    pub(super) fn of(row: &[Link]) -> Result<Self> {
+    pub(super) async fn of(row: &[Link]) -> Result<Self> {
         let (mut newest, mut known) = (Newest::default(), Self::default());
         for link in row {
-            link.manifest.files.iter().try_for_each(|file| files::check(&link.folder, file))?;
-            for sort in SORTS {
-                for line in lines(link, sort)? {
-                    let (line, item) = line?;
+            for file in &link.manifest.files {
+                link.shelf.check(file).await?;
+            }
+            for (sort, file) in
+                SORTS.into_iter().flat_map(|sort| link.files(sort).map(move |file| (sort, file)))
+            {
+                for line in link.shelf.lines(file).await? {
+                    let line = line?;
+                    let item = text::item(&line)?;
                     if newest.takes(&item.key) && sort != Sort::Gone {
                         known.0.insert(mark_of(&item.key), mark(line.as_bytes()));
                     }
@@ -147,31 +145,26 @@ impl Known {
     ///
     /// # Errors
     /// Those of `to`; when a file cannot be read.
-    pub(super) fn left(mut self, row: &[Link], mut to: impl FnMut(&Key) -> Result<()>) -> Result<()> {
-        for link in row {
-            for sort in SORTS.into_iter().filter(|sort| *sort != Sort::Gone) {
-                // Most often nothing is.
-                if self.0.is_empty() {
-                    return Ok(());
-                }
-                for line in lines(link, sort)? {
-                    let (_, item) = line?;
-                    if self.0.remove(&mark_of(&item.key)).is_some() {
-                        to(&item.key)?;
-                    }
+    pub(super) async fn left(
+        mut self,
+        row: &[Link],
+        mut to: impl AsyncFnMut(&Key) -> Result<()>,
+    ) -> Result<()> {
+        let of = |link| {
+            [Sort::Segments, Sort::Items].map(|sort| Link::files(link, sort).map(move |file| (link, file)))
+        };
+        for (link, file) in row.iter().flat_map(of).flatten() {
+            // Most often nothing is.
+            if self.0.is_empty() {
+                return Ok(());
+            }
+            for line in link.shelf.lines(file).await? {
+                let item = text::item(&line?)?;
+                if self.0.remove(&mark_of(&item.key)).is_some() {
+                    to(&item.key).await?;
                 }
             }
         }
         Ok(())
     }
-}
-
-/// The lines of an export of a sort, with their items.
-fn lines(link: &Link, sort: Sort) -> Result<impl Iterator<Item = Result<(String, Item)>>> {
-    let files = link.files(sort).map(|file| files::lines(&link.folder, file)).collect::<Result<Vec<_>>>()?;
-    Ok(files.into_iter().flatten().map(|line| {
-        let line = line?;
-        let item = text::item(&line)?;
-        Ok((line, item))
-    }))
 }

@@ -1,9 +1,6 @@
 //! `almanac export`: all items of the table, or of one workspace, as files.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use catalog::Catalog;
 use clap::Args;
@@ -12,28 +9,31 @@ use log::{
     key,
     layout::{self, LAYOUT},
 };
-use table::{Item, Table, engine::Whole, text};
+use table::{Item, Key, Table, engine::Whole, text};
 
 use super::{
     chain::{self, Known, Link},
-    files::{self, Files, SORTS, Sort},
+    files::{Files, SORTS, Sort},
     manifest::{CHANGES, Manifest, Named, OF_WORKSPACE, Sum, WHOLE},
     part::{Part, each, sum},
+    shelf::Shelf,
 };
-use crate::config::Config;
+use crate::{
+    config::Config,
+    depot::{Depot, FORM},
+};
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// The folder to write to; it is made, or must be empty or hold an export that was interrupted.
-    #[arg(long, value_name = "DIR")]
-    to: PathBuf,
+    /// The folder to write to, which is made, or the bucket and prefix of S3; it must be empty or hold an export that was interrupted.
+    #[arg(long, value_name = FORM, value_parser = Depot::parser())]
+    to: Depot,
     /// Only this workspace, as category/name or by id: its events, projections and settings, and who has roles there or follows it.
     #[arg(long, short)]
     workspace: Option<String>,
-    /// The folder of an earlier export: only what has changed since is written. Of one that was made so itself, name the folders of those
-    /// that it goes on from as well.
-    #[arg(long, value_name = "DIR")]
-    since: Vec<PathBuf>,
+    /// An earlier export: only what has changed since is written. Of one that was made so itself, name those that it goes on from as well.
+    #[arg(long, value_name = FORM, value_parser = Depot::parser())]
+    since: Vec<Depot>,
 }
 
 /// Exports the table. A SQLite file is read as it stands at one instant. Of DynamoDB, which has no such reading, all is read
@@ -49,11 +49,13 @@ pub(crate) async fn export(config: &Config, args: &ExportArgs) -> anyhow::Result
             None
         }
     };
-    files::clear(&args.to)?;
-    let row = if args.since.is_empty() { Vec::new() } else { chain::read(&args.since)? };
+    let region = config.region.value.as_deref();
+    let shelf = Shelf::open(&args.to, region).await?;
+    shelf.clear().await?;
+    let row = if args.since.is_empty() { Vec::new() } else { chain::read(&args.since, region).await? };
     check_base(&row, named.as_ref())?;
-    let known = Known::of(&row)?;
-    let to = To { folder: &args.to, row: &row, engine: store.engine.scheme(), named };
+    let known = Known::of(&row).await?;
+    let to = To { shelf: &shelf, row: &row, engine: store.engine.scheme(), named };
     let still = store.engine.open_still(&store.place, &around).await?;
     let at = around.clock.now();
     let manifest = match still {
@@ -65,14 +67,10 @@ pub(crate) async fn export(config: &Config, args: &ExportArgs) -> anyhow::Result
             manifest
         }
     };
-    files::finish(&args.to, &manifest.text()?)?;
+    shelf.finish(&manifest.text()?, &manifest.files).await?;
     println!(
         "{}: {} items, of which {} segments with {} events, as of {}",
-        args.to.display(),
-        manifest.items,
-        manifest.segments,
-        manifest.events,
-        manifest.at
+        args.to, manifest.items, manifest.segments, manifest.events, manifest.at
     );
     if let Some(base) = row.first() {
         let written = |is_gone: bool| {
@@ -81,7 +79,7 @@ pub(crate) async fn export(config: &Config, args: &ExportArgs) -> anyhow::Result
         };
         println!(
             "{}: {} items changed since {}, {} are gone",
-            args.to.display(),
+            args.to,
             written(false),
             base.manifest.at,
             written(true)
@@ -92,7 +90,7 @@ pub(crate) async fn export(config: &Config, args: &ExportArgs) -> anyhow::Result
 
 /// Where an export goes, and what it goes on from.
 struct To<'a> {
-    folder: &'a Path,
+    shelf: &'a Shelf,
     row: &'a [Link],
     engine: &'static str,
     named: Option<Named>,
@@ -122,14 +120,14 @@ fn check_base(row: &[Link], named: Option<&Named>) -> Result<()> {
     };
     Err(Error::invalid(format!(
         "{} is an export of {}, and this is to be one of {}",
-        base.folder.display(),
+        base.shelf,
         what(base.manifest.workspace.as_ref()),
         what(named)
     )))
 }
 
 async fn write(whole: &dyn Whole, to: &To<'_>, mut known: Known, at: Timestamp) -> Result<Manifest> {
-    let [mut segments, mut others, mut gone] = SORTS.map(|sort| Files::new(to.folder, sort));
+    let [mut segments, mut others, mut gone] = SORTS.map(|sort| Files::new(to.shelf, sort));
     let base = to.row.first().map(|link| link.digest.clone());
     let mut manifest = Manifest {
         version: match (&to.named, &base) {
@@ -148,7 +146,7 @@ async fn write(whole: &dyn Whole, to: &To<'_>, mut known: Known, at: Timestamp) 
         files: Vec::new(),
     };
     let workspace = manifest.of_workspace()?;
-    each(whole, workspace.as_ref(), |part, item, line| {
+    each(whole, workspace.as_ref(), async |part, item: &Item, line: &str| {
         manifest.items += 1;
         if part == Part::Own {
             manifest.lasting.add(item, line);
@@ -160,16 +158,16 @@ async fn write(whole: &dyn Whole, to: &To<'_>, mut known: Known, at: Timestamp) 
         }
         match (known.takes_out(item, line), is_segment) {
             (true, _) => Ok(()),
-            (false, true) => segments.add(line),
-            (false, false) => others.add(line),
+            (false, true) => segments.add(line).await,
+            (false, false) => others.add(line).await,
         }
     })
     .await?;
-    known.left(to.row, |key| gone.add(&text::line(&Item::new(key.clone()))?))?;
+    known.left(to.row, async |key: &Key| gone.add(&text::line(&Item::new(key.clone()))?).await).await?;
     // Segments come back first: before the catalog is there, nobody finds the workspaces.
-    manifest.files = segments.finish()?;
-    manifest.files.extend(others.finish()?);
-    manifest.files.extend(gone.finish()?);
+    manifest.files = segments.finish().await?;
+    manifest.files.extend(others.finish().await?);
+    manifest.files.extend(gone.finish().await?);
     Ok(manifest)
 }
 
@@ -189,7 +187,7 @@ mod tests {
     use std::sync::atomic::{AtomicI64, Ordering};
 
     use async_trait::async_trait;
-    use table::{Key, Page, Scan};
+    use table::{Page, Scan};
 
     use super::*;
 

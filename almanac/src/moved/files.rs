@@ -1,16 +1,17 @@
 //! The files of an export: an item a line, packed by zstd, in parts of a bounded size.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, BufRead, BufReader, ErrorKind, Read, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
+    fs::File,
+    io::{self, Write},
 };
 
-use event::{Error, Result};
+use event::Result;
 use sha2::{Digest, Sha256};
 
-use super::manifest::{FileOf, NAME, hex};
+use super::{
+    manifest::{FileOf, hex},
+    shelf::Shelf,
+};
 
 /// The bytes of lines after which the next file begins.
 const FILE_BYTES: u64 = 64 << 20;
@@ -54,68 +55,6 @@ pub(super) fn is_ours(name: &str) -> bool {
     SORTS.into_iter().any(|sort| sort.names(name))
 }
 
-/// The error of a file that cannot be read or written.
-pub(crate) fn failed(path: &Path, error: io::Error) -> Error {
-    let shown = path.display();
-    match error.kind() {
-        ErrorKind::NotFound => Error::not_found(format!("{shown} is not there")),
-        _ => Error::unavailable(format!("{shown} cannot be read or written")).because(error),
-    }
-}
-
-/// Makes the folder ready for an export: takes away what an interrupted one left.
-///
-/// # Errors
-/// `Invalid`, when there is a whole export in it, or anything else.
-pub(super) fn clear(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
-    let mut left = Vec::new();
-    for entry in fs::read_dir(folder).map_err(|error| failed(folder, error))? {
-        let path = entry.map_err(|error| failed(folder, error))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        match &*name {
-            NAME => {
-                return Err(Error::invalid(format!(
-                    "{} holds an export already; name another folder",
-                    folder.display()
-                )));
-            }
-            name if is_ours(name) || name == partial_name() => left.push(path),
-            _ => {
-                let message =
-                    format!("{} holds other files, such as {name}; name an empty folder", folder.display());
-                return Err(Error::invalid(message));
-            }
-        }
-    }
-    left.iter().try_for_each(|path| fs::remove_file(path).map_err(|error| failed(path, error)))
-}
-
-fn partial_name() -> String {
-    format!("{NAME}.partial")
-}
-
-/// Writes the manifest, which makes an export of the folder.
-///
-/// # Errors
-/// When it cannot be written.
-pub(super) fn finish(folder: &Path, text: &str) -> Result<()> {
-    let partial = folder.join(partial_name());
-    let write = || -> io::Result<()> {
-        let mut file = create(&partial)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&partial, folder.join(NAME))?;
-        File::open(folder)?.sync_all()
-    };
-    write().map_err(|error| failed(&partial, error))
-}
-
-/// A new file that only its owner reads: digests of tokens are in it.
-fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
-}
-
 /// What hashes and counts the bytes on their way to a file.
 struct Hashed {
     file: File,
@@ -137,39 +76,38 @@ impl Write for Hashed {
 }
 
 /// The files of a sort, as they are written.
-pub(super) struct Files {
-    folder: PathBuf,
+pub(super) struct Files<'a> {
+    shelf: &'a Shelf,
     sort: Sort,
     open: Option<Open>,
     done: Vec<FileOf>,
 }
 
 struct Open {
-    path: PathBuf,
     name: String,
     to: zstd::Encoder<'static, Hashed>,
     lines: u64,
     bytes: u64,
 }
 
-impl Files {
+impl<'a> Files<'a> {
     /// None yet.
-    pub(super) fn new(folder: &Path, sort: Sort) -> Self {
-        Self { folder: folder.to_owned(), sort, open: None, done: Vec::new() }
+    pub(super) fn new(shelf: &'a Shelf, sort: Sort) -> Self {
+        Self { shelf, sort, open: None, done: Vec::new() }
     }
 
     /// Adds a line.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub(super) fn add(&mut self, line: &str) -> Result<()> {
+    pub(super) async fn add(&mut self, line: &str) -> Result<()> {
         if self.open.as_ref().is_some_and(|open| open.bytes >= FILE_BYTES) {
-            self.close()?;
+            self.close().await?;
         }
         let open = match &mut self.open {
             Some(open) => open,
             none => none.insert(Open::new(
-                &self.folder,
+                self.shelf,
                 format!("{}-{:05}{ENDING}", self.sort.name(), self.done.len() + 1),
             )?),
         };
@@ -177,89 +115,38 @@ impl Files {
             open.to.write_all(line.as_bytes())?;
             open.to.write_all(b"\n")
         };
-        write().map_err(|error| failed(&open.path, error))?;
+        write().map_err(|error| self.shelf.unwritten(&open.name, error))?;
         open.lines += 1;
         open.bytes += line.len() as u64;
         Ok(())
     }
 
-    fn close(&mut self) -> Result<()> {
-        let Some(open) = self.open.take() else { return Ok(()) };
-        let file = open.finish()?;
-        eprintln!("{}: {} items", file.name, file.items);
-        self.done.push(file);
+    async fn close(&mut self) -> Result<()> {
+        let Some(Open { name, to, lines, .. }) = self.open.take() else { return Ok(()) };
+        let hashed = to.finish().map_err(|error| self.shelf.unwritten(&name, error))?;
+        self.shelf.keep(&name, &hashed.file).await?;
+        eprintln!("{name}: {lines} items");
+        let sha256 = hex(&hashed.digest.finalize());
+        self.done.push(FileOf { name, items: lines, bytes: hashed.bytes, sha256 });
         Ok(())
     }
 
-    /// The files, all of them on the disk.
+    /// The files, all of them kept.
     ///
     /// # Errors
     /// When the last one cannot be written.
-    pub(super) fn finish(mut self) -> Result<Vec<FileOf>> {
-        self.close()?;
+    pub(super) async fn finish(mut self) -> Result<Vec<FileOf>> {
+        self.close().await?;
         Ok(self.done)
     }
 }
 
 impl Open {
-    fn new(folder: &Path, name: String) -> Result<Self> {
-        let path = folder.join(&name);
-        let file = create(&path).map_err(|error| failed(&path, error))?;
-        let hashed = Hashed { file, bytes: 0, digest: Sha256::new() };
-        let to = zstd::Encoder::new(hashed, 1).map_err(|error| failed(&path, error))?;
-        Ok(Self { path, name, to, lines: 0, bytes: 0 })
+    fn new(shelf: &Shelf, name: String) -> Result<Self> {
+        let hashed = Hashed { file: shelf.create(&name)?, bytes: 0, digest: Sha256::new() };
+        let to = zstd::Encoder::new(hashed, 1).map_err(|error| shelf.unwritten(&name, error))?;
+        Ok(Self { name, to, lines: 0, bytes: 0 })
     }
-
-    fn finish(self) -> Result<FileOf> {
-        let finish = || -> io::Result<FileOf> {
-            let hashed = self.to.finish()?;
-            hashed.file.sync_all()?;
-            let sha256 = hex(&hashed.digest.finalize());
-            Ok(FileOf { name: self.name, items: self.lines, bytes: hashed.bytes, sha256 })
-        };
-        finish().map_err(|error| failed(&self.path, error))
-    }
-}
-
-/// The SHA-256 of the bytes of a file, in hexadecimal.
-///
-/// # Errors
-/// When it cannot be read.
-pub(crate) fn sha256(path: &Path) -> Result<String> {
-    let mut from = File::open(path).map_err(|error| failed(path, error))?;
-    let mut digest = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match from.read(&mut buffer).map_err(|error| failed(path, error))? {
-            0 => return Ok(hex(&digest.finalize())),
-            read => digest.update(&buffer[..read]),
-        }
-    }
-}
-
-/// Looks whether a file is as the manifest says.
-///
-/// # Errors
-/// `Corrupt`, when it is not; when it cannot be read.
-pub(super) fn check(folder: &Path, file: &FileOf) -> Result<()> {
-    let path = folder.join(&file.name);
-    match sha256(&path)? == file.sha256 {
-        true => Ok(()),
-        false => Err(Error::corrupt(format!(
-            "{} is not the file that was exported: its SHA-256 differs",
-            path.display()
-        ))),
-    }
-}
-
-/// The lines of a file.
-///
-/// # Errors
-/// When it cannot be read.
-pub(super) fn lines(folder: &Path, file: &FileOf) -> Result<impl Iterator<Item = Result<String>>> {
-    let path = folder.join(&file.name);
-    let from = File::open(&path).and_then(zstd::Decoder::new).map_err(|error| failed(&path, error))?;
-    Ok(BufReader::new(from).lines().map(move |line| line.map_err(|error| failed(&path, error))))
 }
 
 #[cfg(test)]
@@ -278,38 +165,5 @@ mod tests {
         ] {
             assert!(!is_ours(name), "{name}");
         }
-    }
-
-    #[test]
-    fn what_was_interrupted_is_taken_away_and_nothing_else() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        fs::write(at("items-00001.ndjson.zst"), "half").unwrap();
-        fs::write(at("manifest.json.partial"), "half").unwrap();
-        clear(folder.path()).unwrap();
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        fs::write(at("thesis.tex"), "mine").unwrap();
-        assert!(clear(folder.path()).unwrap_err().to_string().contains("thesis.tex"));
-        fs::remove_file(at("thesis.tex")).unwrap();
-        finish(folder.path(), "{}").unwrap();
-        assert!(clear(folder.path()).unwrap_err().to_string().contains("holds an export already"));
-    }
-
-    #[test]
-    fn a_file_is_read_as_it_was_written_and_a_changed_one_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut files = Files::new(folder.path(), Sort::Items);
-        files.add("one").unwrap();
-        files.add("two").unwrap();
-        let files = files.finish().unwrap();
-        assert_eq!(files.len(), 1);
-        check(folder.path(), &files[0]).unwrap();
-        let read: Result<Vec<String>> = lines(folder.path(), &files[0]).unwrap().collect();
-        assert_eq!(read.unwrap(), ["one", "two"]);
-        let path = folder.path().join(&files[0].name);
-        let mut bytes = fs::read(&path).unwrap();
-        *bytes.last_mut().unwrap() ^= 1;
-        fs::write(&path, bytes).unwrap();
-        assert!(check(folder.path(), &files[0]).unwrap_err().to_string().contains("its SHA-256 differs"));
     }
 }

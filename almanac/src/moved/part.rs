@@ -57,7 +57,7 @@ impl Part {
 pub(super) async fn each(
     whole: &dyn Whole,
     workspace: Option<&Id>,
-    mut to: impl FnMut(Part, &Item, &str) -> Result<()>,
+    mut to: impl AsyncFnMut(Part, &Item, &str) -> Result<()>,
 ) -> Result<()> {
     let (mut roots, mut wanted) = (Vec::new(), BTreeSet::new());
     let mut people: BTreeMap<EntityId, Vec<(Item, String)>> = BTreeMap::new();
@@ -70,7 +70,7 @@ pub(super) async fn each(
             let person = workspace.and_then(|workspace| Part::person(workspace, &item));
             match (part, person) {
                 (Part::Own, person) => {
-                    to(part, &item, &line)?;
+                    to(part, &item, &line).await?;
                     wanted.extend(person);
                 }
                 (Part::Person, Some(person)) => people.entry(person).or_default().push((item, line)),
@@ -83,20 +83,23 @@ pub(super) async fn each(
             None => break,
         }
     }
-    let mut give = |part, mut lines: Vec<(Item, String)>| {
+    let mut give = async |part, mut lines: Vec<(Item, String)>| {
         lines.sort_by(|(one, _), (other, _)| one.key.cmp(&other.key));
-        lines.iter().try_for_each(|(item, line)| to(part, item, line))
+        for (item, line) in &lines {
+            to(part, item, line).await?;
+        }
+        Ok(())
     };
     for (_, lines) in people.into_iter().filter(|(person, _)| wanted.contains(person)) {
-        give(Part::Person, lines)?;
+        give(Part::Person, lines).await?;
     }
-    give(Part::Root, roots)
+    give(Part::Root, roots).await
 }
 
 /// The lasting items that come back as they are.
 pub(super) async fn sum(whole: &dyn Whole, workspace: Option<&Id>) -> Result<Sum> {
     let mut sum = Sum::default();
-    each(whole, workspace, |part, item, line| {
+    each(whole, workspace, async |part, item: &Item, line: &str| {
         if part == Part::Own {
             sum.add(item, line);
         }

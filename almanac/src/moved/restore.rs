@@ -4,7 +4,7 @@
 //! A marker says which export is being restored and how many of its files are stored. So a restore that was killed goes on when
 //! it is called again, and no table becomes a mixture of two.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use clap::Args;
 use event::{Error, Result, Timestamp};
@@ -14,11 +14,16 @@ use table::{Condition, Item, Key, Scan, Table, engine::Whole, item::Value, text}
 
 use super::{
     chain::{self, Link, Newest},
-    files::{self, Sort},
+    files::Sort,
     manifest::FileOf,
     part::sum,
 };
-use crate::{config::Config, open, progress::Progress};
+use crate::{
+    config::Config,
+    depot::{Depot, FORM},
+    open,
+    progress::Progress,
+};
 
 /// How many items are written side by side: on SQLite they share a commit.
 const WRITES: usize = 32;
@@ -32,15 +37,15 @@ const VERSION: i64 = 1;
 
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
-    /// The folder of the export. Of one that holds only what changed since another, name the folders of those that it goes on from as
-    /// well, in any order.
-    #[arg(long, value_name = "DIR", required = true)]
-    from: Vec<PathBuf>,
+    /// The folder of the export, or s3:// and its bucket and prefix. Of one that holds only what changed since another, name those that it
+    /// goes on from as well, in any order.
+    #[arg(long, value_name = FORM, required = true, value_parser = Depot::parser())]
+    from: Vec<Depot>,
 }
 
 pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Result<()> {
     let store = &config.store.value;
-    let row = chain::read(&args.from)?;
+    let row = chain::read(&args.from, config.region.value.as_deref()).await?;
     let Some(Link { manifest, digest, .. }) = row.first() else {
         return Err(Error::invalid("no folder of an export is named").into());
     };
@@ -49,7 +54,7 @@ pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Resu
         row.iter().flat_map(|link| link.manifest.files.iter().map(move |file| (link, file))).collect();
     let mut progress = Progress::new("checking", files.len() as u64);
     for (done, (link, file)) in files.iter().enumerate() {
-        files::check(&link.folder, file)?;
+        link.shelf.check(file).await?;
         progress.at(done as u64 + 1, "files");
     }
     progress.finish();
@@ -73,7 +78,7 @@ pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Resu
             at += 1;
             // Of one export alone nothing is left out, so what is stored need not be read again.
             if row.len() > 1 || !is_stored {
-                let mut items = left(link, file, &mut newest, row.len() > 1)?;
+                let mut items = left(link, file, &mut newest, row.len() > 1).await?;
                 match is_stored || Sort::Gone.names(&file.name) {
                     true => items.try_for_each(|item| item.map(drop))?,
                     false => write(&*table, items, (around.clock.now(), &Condition::Absent)).await?,
@@ -117,13 +122,13 @@ pub(super) fn in_order(row: &[Link]) -> [Vec<(&Link, &FileOf)>; 2] {
 }
 
 /// The items of a file that no newer export has, or knows to be gone.
-pub(super) fn left(
+pub(super) async fn left(
     link: &Link,
     file: &FileOf,
     newest: &mut Newest,
     is_row: bool,
 ) -> Result<impl Iterator<Item = Result<Item>>> {
-    let items = files::lines(&link.folder, file)?.map(|line| text::item(&line?));
+    let items = link.shelf.lines(file).await?.map(|line| text::item(&line?));
     Ok(items.filter(move |item| !is_row || item.as_ref().map_or(true, |item| newest.takes(&item.key))))
 }
 

@@ -15,7 +15,7 @@ use table::{Condition, Item, Key, Scan, Table, engine::Whole, text};
 
 use super::{
     chain::{Link, Newest},
-    files::{self, Sort},
+    files::Sort,
     manifest::Named,
     part::{Part, sum},
     restore::{Marker, in_order, left, write},
@@ -39,7 +39,7 @@ pub(super) async fn restore(config: &Config, row: &[Link], named: &Named) -> Res
         )));
     }
     let id = Id::parse(&named.id)?;
-    let held = Held::read(row, &id)?;
+    let held = Held::read(row, &id).await?;
     let table = open::to_write(config).await?;
     let whole = store.engine.open_whole(&store.place, &config.surroundings()).await?;
     let catalog = Catalog::new(table.clone());
@@ -101,11 +101,11 @@ struct Held {
 }
 
 impl Held {
-    fn read(row: &[Link], workspace: &Id) -> Result<Self> {
+    async fn read(row: &[Link], workspace: &Id) -> Result<Self> {
         let (mut people, mut root, mut newest) = (Vec::new(), None, Newest::default());
         let [_, others] = in_order(row);
         for (link, file) in others {
-            for line in files::lines(&link.folder, file)? {
+            for line in link.shelf.lines(file).await? {
                 let item = text::item(&line?)?;
                 if !newest.takes(&item.key) || Sort::Gone.names(&file.name) {
                     continue;
@@ -239,7 +239,7 @@ async fn store_files(
             let is_stored = at < marker.files;
             at += 1;
             if row.len() > 1 || !is_stored {
-                let items = left(link, file, &mut newest, row.len() > 1)?;
+                let items = left(link, file, &mut newest, row.len() > 1).await?;
                 let own = |item: &Result<Item>| {
                     item.as_ref().map_or(true, |item| Part::of(Some(workspace), item) == Some(Part::Own))
                 };

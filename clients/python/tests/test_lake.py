@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List
 
 import pytest
+import urllib3
 from conftest import eventually, prepared
 
 import almanac_ml as al
@@ -54,9 +56,10 @@ class Lake:
 
         eventually(is_so)
 
-    def run(self, *arguments: str) -> str:
+    def run(self, *arguments: str, **variables: str) -> str:
         command = [self.binary, "--data", str(self.data), *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        environment = {**os.environ, **variables}
+        return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
 
     def sync(self) -> str:
         return self.run("lake", "sync", "--to", str(self.folder), "-w", WORKSPACE)
@@ -160,6 +163,45 @@ def test_a_late_day_is_there_once_and_the_past_as_well(lake: Lake) -> None:
 def log(path: str) -> List[str]:
     files = sorted((Path(path) / "_delta_log").glob("*.json"))
     return [line for file in files for line in file.read_text().splitlines()]
+
+
+@pytest.fixture
+def s3() -> Iterator[str]:
+    """The address of what speaks as S3 does."""
+    python = os.environ.get("ALMANAC_TEST_PYTHON")
+    if not python:
+        pytest.skip("ALMANAC_TEST_PYTHON names no Python that has moto; tests/run does")
+    script = Path(__file__).parents[3] / "tests" / "s3.py"
+    pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen([python, str(script)], stdin=pipe, stdout=pipe, stderr=nothing, text=True) as process:
+        assert process.stdout
+        yield process.stdout.readline().strip()
+        process.kill()
+
+
+def test_readers_find_a_lake_in_s3(lake: Lake, s3: str) -> None:
+    import deltalake
+    import pyarrow
+
+    pl = pytest.importorskip("polars")
+    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
+    variables = {**keys, "AWS_ENDPOINT_URL": s3, "AWS_ALLOW_HTTP": "true"}
+    # A bucket is made by who has an account; here, by anybody.
+    urllib3.request("PUT", f"{s3}/mine")
+    arguments = ["lake", "sync", "--to", "s3://mine/lake", "-w", WORKSPACE]
+    assert "predictions: 3 days, version 2; 3 exported now" in lake.run(*arguments, **variables)
+    lake.predict(DAYS[1], 2, "late-", branch="north")
+    lake.judged(DAYS[1], 7)
+    assert "predictions: 3 days, version 3; 0 exported now and 1 again" in lake.run(*arguments, **variables)
+    for name in ["predictions", "outcomes", "evaluations"]:
+        path, known = f"s3://mine/lake/{name}", expected(lake, name)
+        table = deltalake.DeltaTable(path, storage_options=variables)
+        assert rows(pyarrow.table(table.to_pyarrow_dataset().to_table())) == known, name
+        assert rows(pl.scan_delta(path, storage_options=variables).collect().to_arrow()) == known, name
+    # What another writer of the table puts stays, and a sync goes on behind it.
+    deltalake.DeltaTable("s3://mine/lake/predictions", storage_options=variables).optimize.z_order(["key"])
+    said = lake.run(*arguments, **variables)
+    assert re.search("predictions: 3 days, version [4-9]; 0 exported now and 0 again", said), said
 
 
 def test_a_day_is_read_without_the_files_of_other_days(lake: Lake) -> None:

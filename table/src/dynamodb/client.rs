@@ -1,23 +1,10 @@
-//! The clients of the SDK: which region, which endpoint, whose credentials, how patient.
+//! The clients of the SDK: of which account, at which endpoint.
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
-use aws_config::{BehaviorVersion, Region, retry::RetryConfig, timeout::TimeoutConfig};
-use aws_sdk_dynamodb::config::ProvideCredentials;
 use event::{Error, Result};
-use tokio::time::timeout;
 
-use super::{DynamoConfig, dates::Dates, fault::innermost};
-
-/// How long a connection may take to be made.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long one attempt of a call may take, with up to 4 MB to send.
-const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(8);
-
-/// How long may be looked for a region and for credentials. Without either the SDK asks an
-/// address that only machines at AWS have, and waits for it longer than a person does.
-const LOOKUP_TIMEOUT: Duration = Duration::from_secs(6);
+use super::{Account, DynamoConfig, dates::Dates};
 
 /// Which table, and where; as errors name it.
 #[derive(Clone, Debug)]
@@ -72,12 +59,11 @@ impl Client {
                 format!("the endpoint `{endpoint}` is not an address such as http://localhost:8000");
             return Err(Error::invalid(message));
         }
-        let shared = timeout(LOOKUP_TIMEOUT, load(config)).await.map_err(|_| no_region())?;
-        let region = shared.region().map(ToString::to_string).filter(|region| !region.is_empty());
-        let region = region.ok_or_else(no_region)?;
-        check_credentials(&shared).await?;
-        let place = Address { table: config.table.clone(), region, endpoint: config.endpoint.clone() };
-        Ok(Self::with(&shared, place))
+        let account = Account::find(config.region.as_deref()).await?;
+        account.credentials().await?;
+        let (table, region) = (config.table.clone(), account.region().to_owned());
+        let place = Address { table, region, endpoint: config.endpoint.clone() };
+        Ok(Self::with(account.shared(), place))
     }
 
     /// The clients of a configuration.
@@ -97,45 +83,4 @@ impl Client {
             dates,
         }
     }
-}
-
-async fn load(config: &DynamoConfig) -> aws_config::SdkConfig {
-    let timeouts = TimeoutConfig::builder()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
-        .build();
-    let mut loader = aws_config::defaults(BehaviorVersion::latest())
-        // See `retry` for why the SDK must not do it.
-        .retry_config(RetryConfig::disabled())
-        .timeout_config(timeouts);
-    if let Some(region) = &config.region {
-        loader = loader.region(Region::new(region.clone()));
-    }
-    loader.load().await
-}
-
-async fn check_credentials(shared: &aws_config::SdkConfig) -> Result<()> {
-    let found = match shared.credentials_provider() {
-        Some(provider) => timeout(LOOKUP_TIMEOUT, provider.provide_credentials()).await,
-        None => return Err(no_credentials("")),
-    };
-    match found {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(no_credentials(&innermost(&error))),
-        Err(_) => Err(no_credentials("looking for them took too long")),
-    }
-}
-
-fn no_credentials(why: &str) -> Error {
-    // When nothing is set at all, the SDK tells at length where it has looked for it.
-    let why =
-        if why.is_empty() || why.contains("found in chain") { String::new() } else { format!(" ({why})") };
-    Error::invalid(format!(
-        "there are no AWS credentials{why}; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, \
-         or give this machine a role"
-    ))
-}
-
-fn no_region() -> Error {
-    Error::invalid("no AWS region is set; give one, or set AWS_REGION, or a region in the AWS profile")
 }

@@ -20,11 +20,13 @@ use super::{Changes, Condition, Page, Position, Query, Shard, Table, Write, chec
 use crate::{Item, Key, item::MAX_ITEM_BYTES};
 
 pub use self::{
+    account::Account,
     describe::{IndexDescription, StreamDescription, TableDescription},
     engine::DynamoDb,
     manage::{create, delete, describe},
 };
 
+mod account;
 mod changes;
 mod client;
 mod codec;

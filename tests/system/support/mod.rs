@@ -1,6 +1,7 @@
 //! What the whole-system tests share: the real binary, and the services on a port of their own.
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses its own part of this")]
 
+pub(crate) mod s3;
 pub(crate) mod schema;
 
 use std::{

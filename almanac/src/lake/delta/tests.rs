@@ -1,4 +1,4 @@
-use std::{collections::BTreeMap as Map, path::PathBuf, sync::Mutex};
+use std::{collections::BTreeMap as Map, fs::File, sync::Mutex};
 
 use async_trait::async_trait;
 use event::{Kind, Window};
@@ -30,11 +30,11 @@ impl Store for Memory {
         Ok(is_new)
     }
 
-    fn draft(&self) -> PathBuf {
+    fn draft(&self) -> Result<File> {
         unreachable!("no file of data is made")
     }
 
-    async fn put_draft(&self, _: &str) -> Result<()> {
+    async fn put_draft(&self, _: &str, _: &File) -> Result<()> {
         unreachable!("no file of data is made")
     }
 }

@@ -1,0 +1,63 @@
+//! The credentials with which requests to S3 are signed: those of the account that the clients of DynamoDB find.
+
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use async_trait::async_trait;
+use event::Clock;
+use object_store::{CredentialProvider, aws::AwsCredential};
+use table::dynamodb::Account;
+use tokio::sync::Mutex;
+
+use super::fault::in_store;
+
+/// How long before they expire credentials are asked for again.
+const AHEAD_SECONDS: u64 = 5 * 60;
+
+/// The credentials of an account, which are kept as long as they last.
+#[derive(Debug)]
+pub(super) struct Keys {
+    account: Account,
+    clock: Clock,
+    held: Mutex<Option<Held>>,
+}
+
+#[derive(Clone, Debug)]
+struct Held {
+    credential: Arc<AwsCredential>,
+    /// Until which second of Unix time they are used; those that never expire as long as the process runs.
+    until: Option<u64>,
+}
+
+impl Keys {
+    pub(super) fn of(account: Account, clock: Clock) -> Self {
+        Self { account, clock, held: Mutex::default() }
+    }
+}
+
+#[async_trait]
+impl CredentialProvider for Keys {
+    type Credential = AwsCredential;
+
+    async fn get_credential(&self) -> object_store::Result<Arc<AwsCredential>> {
+        let mut held = self.held.lock().await;
+        let now = self.clock.now().micros().div_euclid(1_000_000).unsigned_abs();
+        let lasts = |held: &&Held| held.until.is_none_or(|until| now < until);
+        if let Some(held) = held.as_ref().filter(lasts) {
+            return Ok(Arc::clone(&held.credential));
+        }
+        let found = self.account.credentials().await.map_err(in_store)?;
+        let credential = Arc::new(AwsCredential {
+            key_id: found.access_key_id().to_owned(),
+            secret_key: found.secret_access_key().to_owned(),
+            token: found.session_token().map(str::to_owned),
+        });
+        let seconds =
+            |expiry: SystemTime| expiry.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let until = found.expiry().map(|expiry| seconds(expiry).saturating_sub(AHEAD_SECONDS));
+        *held = Some(Held { credential: Arc::clone(&credential), until });
+        Ok(credential)
+    }
+}
