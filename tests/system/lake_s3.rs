@@ -1,4 +1,4 @@
-//! A lake in S3: what a folder would hold, once, whoever else writes there. `clients/python/tests/test_lake.py` reads one by deltalake.
+//! A lake in S3: what a folder would hold, once, also when another program writes there. `clients/python/tests/test_lake.py` reads one by deltalake.
 
 use std::{
     collections::BTreeMap,
@@ -84,7 +84,7 @@ fn two_syncs_at_once_export_each_day_once() {
     assert_eq!(without_order(tables(&bucket)), without_order(tables(&alone)));
     assert!(sync(&place, &to).lines().all(|line| line.contains("0 exported now and 0 again, 0 rows")));
     let logs = |bucket: &Bucket| bucket.keys().into_iter().filter(|key| key.contains("/_delta_log/")).count();
-    assert_eq!(logs(&bucket), logs(&alone), "a commit a day, whoever put it");
+    assert_eq!(logs(&bucket), logs(&alone), "a commit a day, of either writer");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What the whole-system tests share: the real binary, and the services on a port of their own.
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses its own part of this")]
 
+mod answer;
 pub(crate) mod s3;
 pub(crate) mod schema;
 
@@ -22,6 +23,8 @@ use table::{
 };
 use tests::local::fresh_table;
 use tokio::{net::TcpListener, sync::oneshot};
+
+pub(crate) use self::answer::Answer;
 
 /// How often a condition is looked at before a test gives up on it.
 const MAX_LOOKS: usize = 1_200;
@@ -353,49 +356,4 @@ impl Drop for Service {
 
 fn agent() -> ureq::Agent {
     ureq::Agent::config_builder().http_status_as_error(false).build().into()
-}
-
-/// An answer over HTTP.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) content_type: String,
-    pub(crate) replayed: bool,
-    /// The methods that the path has, where that was said.
-    pub(crate) allow: String,
-    pub(crate) content_length: Option<String>,
-    pub(crate) request_id: String,
-    headers: ureq::http::HeaderMap,
-    pub(crate) body: Vec<u8>,
-}
-
-impl Answer {
-    fn read(mut response: ureq::http::Response<ureq::Body>) -> Self {
-        let header = |name: &str| {
-            response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
-        };
-        Self {
-            status: response.status().as_u16(),
-            content_type: header("content-type").unwrap_or_default(),
-            allow: header("allow").unwrap_or_default(),
-            request_id: header("x-request-id").unwrap_or_default(),
-            content_length: header("content-length"),
-            replayed: header("idempotent-replayed").as_deref() == Some("true"),
-            headers: response.headers().clone(),
-            body: response.body_mut().with_config().limit(64 << 20).read_to_vec().expect("a body"),
-        }
-    }
-
-    /// The value of a header.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).and_then(|value| value.to_str().ok())
-    }
-
-    pub(crate) fn text(&self) -> &str {
-        std::str::from_utf8(&self.body).expect("text")
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("JSON, not {:?}", self.text()))
-    }
 }

@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use super::{Located, almanac};
+use super::{Located, agent, almanac};
 
 /// Where it listens. It ends with the process of the tests.
 static ENDPOINT: LazyLock<(String, Child)> = LazyLock::new(|| {
@@ -31,10 +31,9 @@ const ASKER: &str =
     "AWS4-HMAC-SHA256 Credential=test/20260601/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
 
 fn ask(method: &str, path: &str, body: &[u8]) -> Vec<u8> {
-    let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
     let request = ureq::http::Request::builder().method(method).uri(format!("{}/{path}", ENDPOINT.0));
     let request = request.header("Authorization", ASKER).header("Content-Type", "application/octet-stream");
-    let mut answer = agent.run(request.body(body.to_vec()).expect("a request")).expect("an answer");
+    let mut answer = agent().run(request.body(body.to_vec()).expect("a request")).expect("an answer");
     let text = answer.body_mut().with_config().limit(64 << 20).read_to_vec().expect("a body");
     assert!(answer.status().is_success(), "{method} {path}: {}", String::from_utf8_lossy(&text));
     text
