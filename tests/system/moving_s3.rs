@@ -162,12 +162,7 @@ fn what_s3_refuses_says_what_to_do() {
         ("HOME", Some(home.path().to_str().unwrap())),
     ];
     for (to, variables, code, says) in [
-        (
-            "s3://not-there/out",
-            &[][..],
-            Some(2),
-            "s3://not-there/out: there is no bucket `not-there`; make it",
-        ),
+        ("s3://not-there/out", &[][..], Some(2), "there is no bucket `not-there`; make it"),
         (
             &denied.at("out"),
             &[],
