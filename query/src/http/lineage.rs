@@ -69,7 +69,8 @@ fn operation(named: Named) -> Operation {
         ("from", schema::day().into(), &says_from),
         ("to", schema::day().into(), "The last UTC day; today by default."),
         ("format", formats.into(), says_format),
-        ("namespace", text().into(), &says_namespace),
+        // Without control characters, which are refused.
+        ("namespace", text().pattern(Some("^[^\\x00-\\x1f\\x7f-\\x9f]+$")).into(), &says_namespace),
     ];
     let operation = named
         .operation(Operation::get, "/lineage", NAME)
