@@ -389,9 +389,10 @@ pub async fn tidy(table: &dyn Table, at: At<'_>) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn digest(states: &[String]) -> u64 {
+pub(crate) fn digest(states: impl IntoIterator<Item = impl AsRef<str>>) -> u64 {
     let mut sha = Sha256::new();
     for state in states {
+        let state = state.as_ref();
         sha.update((state.len() as u64).to_le_bytes());
         sha.update(state);
     }

@@ -5,7 +5,10 @@
 //! outcomes add to a day stands in the rollup itself. Parts are written before the rollup that names them. One that is missing before a later one is
 //! empty: nothing of the day was known then.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use event::{Day, Id, Result, lane::Breakdown};
 use table::{Condition, Item, Query, Table, item::Value, query_all};
@@ -32,21 +35,26 @@ pub struct RolledStage {
     pub rollup: String,
     /// The rollup that counts the predictions that its features are of; `None` when the day has no features.
     pub features: Option<String>,
-    /// The parts of its breakdowns.
-    pub parts: BTreeMap<Breakdown, String>,
+    /// The parts of its breakdowns. What several ages have is held once.
+    pub parts: BTreeMap<Breakdown, Arc<str>>,
 }
 
 /// Rollups of days, by their ages in hours.
 pub type RolledStages = BTreeMap<Day, BTreeMap<u32, RolledStage>>;
 
 impl RolledStage {
+    /// Whether both are of the same segments.
+    pub fn is_of_same(&self, other: &Self) -> bool {
+        self.applied == other.applied && self.left_out == other.left_out
+    }
+
     fn to_items(&self, workspace: &Id, day: Day, hours: u32) -> (Item, Vec<Item>) {
         let (mut named, mut items) = (BTreeMap::new(), Vec::with_capacity(self.parts.len()));
         for (breakdown, state) in &self.parts {
-            let digest = digest(std::slice::from_ref(state));
+            let digest = digest([state]);
             named.insert(breakdown.to_string(), Value::from(format!("{digest:016x}")));
             let key = key::rolled_part(workspace, day, *breakdown, digest);
-            items.push(Item::new(key).with("v", VERSION).with("state", state.as_str()));
+            items.push(Item::new(key).with("v", VERSION).with("state", &**state));
         }
         let head = Item::new(key::rolled(workspace, day, hours)).with("v", VERSION);
         let head = with_prefix(head, &self.applied, &self.left_out).with("state", self.rollup.as_str());
@@ -58,16 +66,15 @@ impl RolledStage {
         (head, items)
     }
 
-    fn from_items(head: &Item, parts: &BTreeMap<(Breakdown, u64), &Item>) -> Result<Self> {
+    fn from_items(head: &Item, parts: &BTreeMap<(Breakdown, u64), Arc<str>>) -> Result<Self> {
         head.check_version(VERSION)?;
         let (applied, left_out) = prefix_of(head)?;
         let mut named: BTreeMap<String, u64> = names_of(head)?;
         let mut states = BTreeMap::new();
-        for ((breakdown, digest), item) in parts {
+        for ((breakdown, digest), state) in parts {
             // Those of other ages are beside them.
             if named.get(&breakdown.to_string()) == Some(digest) {
-                item.check_version(VERSION)?;
-                states.insert(*breakdown, item.text("state")?.to_owned());
+                states.insert(*breakdown, Arc::clone(state));
                 named.remove(&breakdown.to_string());
             }
         }
@@ -102,12 +109,13 @@ fn names_of(head: &Item) -> Result<BTreeMap<String, u64>> {
 /// # Errors
 /// `Corrupt`.
 pub fn assemble<'a>(items: impl IntoIterator<Item = &'a Item>) -> Result<RolledStages> {
-    let (mut heads, mut parts) = (Vec::new(), BTreeMap::<Day, BTreeMap<_, &Item>>::new());
+    let (mut heads, mut parts) = (Vec::new(), BTreeMap::<Day, BTreeMap<_, Arc<str>>>::new());
     for item in items {
         match key::parse_rolled(&item.key) {
             Some((day, Rolled::Head(hours))) => heads.push((day, hours, item)),
             Some((day, Rolled::Part(breakdown, digest))) => {
-                parts.entry(day).or_default().insert((breakdown, digest), item);
+                item.check_version(VERSION)?;
+                parts.entry(day).or_default().insert((breakdown, digest), item.text("state")?.into());
             }
             None => return Err(item.corrupt("its key is not one of a rollup at an age")),
         }
@@ -192,15 +200,22 @@ pub async fn write_again(
 
 #[cfg(test)]
 mod tests {
-    use event::{Clock, Timestamp, lane::By};
-    use table::sqlite::SqliteTable;
+    use event::{
+        Clock, Kind, Timestamp,
+        lane::{By, MAX_LANES},
+    };
+    use table::{item::MAX_ITEM_BYTES, sqlite::SqliteTable};
 
     use super::*;
+    use crate::staged::MAX_LEFT_OUT;
+
+    /// The longest text of a rollup, as `fold` bounds it.
+    const MAX_ROLLUP_BYTES: usize = 72 * 1024;
 
     const WORKSPACE: &str = "2NBs0sLBnJxEcoDLgVnQdJkhEgV";
 
     fn stage(rollup: &str, parts: &[(By, &str)]) -> RolledStage {
-        let part = |(by, state): &(By, &str)| (Breakdown { by: *by, bucket: 3 }, (*state).to_owned());
+        let part = |(by, state): &(By, &str)| (Breakdown { by: *by, bucket: 3 }, Arc::from(*state));
         RolledStage {
             applied: Applied::from([("p/00".into(), 3), ("o/00".into(), 2)]),
             left_out: BTreeSet::new(),
@@ -244,6 +259,27 @@ mod tests {
         );
         let other = Item { key: key::stage(&workspace, day, 1), ..head.clone() };
         assert!(assemble([&other]).is_err());
+    }
+
+    #[test]
+    fn the_greatest_rollup_at_an_age_fits_an_item() {
+        let rollup = "x".repeat(MAX_ROLLUP_BYTES);
+        let all =
+            By::ALL.into_iter().flat_map(|by| (0..=u8::MAX).map(move |bucket| Breakdown { by, bucket }));
+        let lanes = |kind: Kind| (0..MAX_LANES).map(move |lane| format!("{}/{lane:02}", kind.letter()));
+        let logs: Vec<String> = Kind::STORED.into_iter().flat_map(lanes).collect();
+        let greatest = RolledStage {
+            applied: logs.iter().map(|log| (log.clone(), key::MAX_SEQ)).collect(),
+            left_out: (0..MAX_LEFT_OUT as u64).map(|seq| (logs[0].clone(), key::MAX_SEQ - seq)).collect(),
+            features: Some(rollup.clone()),
+            rollup,
+            parts: all.map(|breakdown| (breakdown, Arc::from("part"))).collect(),
+        };
+        let workspace = Id::parse(WORKSPACE).unwrap();
+        let (head, parts) = greatest.to_items(&workspace, "2013-06-01".parse().unwrap(), 720);
+        assert_eq!(parts.len(), 1_024);
+        assert!((180 * 1024..240 * 1024).contains(&head.size()), "{}", head.size());
+        assert!(head.size() < MAX_ITEM_BYTES);
     }
 
     #[tokio::test]

@@ -31,7 +31,7 @@ const UNTIL_VERSION: i64 = 1;
 const AT_ONCE: usize = 16;
 
 /// The most segments that a stage names as left out.
-const MAX_LEFT_OUT: usize = 1_000;
+pub(crate) const MAX_LEFT_OUT: usize = 1_000;
 
 /// A day's evaluation when the day had an age.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -202,8 +202,10 @@ pub async fn write_again(table: &dyn Table, turn: Turn, at: (&Id, Day, u32), sta
     put(table, turn, at, (stage, Condition::Exists)).await
 }
 
+/// Checks that a stage names no more segments that are left out than it may.
+///
 /// # Errors
-/// `TooLarge`, when a stage would name too many segments that are left out.
+/// `TooLarge`.
 pub(crate) fn check_left_out(day: Day, left_out: &BTreeSet<(String, u64)>) -> Result<()> {
     match left_out.len() {
         0..=MAX_LEFT_OUT => Ok(()),

@@ -158,6 +158,12 @@ pub(crate) fn is_skipped(skipped: &Skipped, log: &LogId, seq: u64) -> bool {
     !skipped.is_empty() && skipped.contains(&(log.name(), seq))
 }
 
+/// Those of some segments that are in a prefix.
+pub(crate) fn within(segments: &Skipped, applied: &Applied) -> Skipped {
+    let is_of = |(log, seq): &&(String, u64)| applied.get(log).is_some_and(|last| seq <= last);
+    segments.iter().filter(is_of).cloned().collect()
+}
+
 /// The segments that a fold leaves out.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeftOut {

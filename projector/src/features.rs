@@ -110,11 +110,11 @@ pub async fn sketch(table: &dyn Table, version: u32, day: &WorkspaceDay, rollup:
     }
 }
 
-/// Folds what stands between two prefixes; returns how far it came, and what stopped it.
+/// Folds what stands between two prefixes of a day; returns how far it came, and what stopped it.
 ///
 /// # Errors
 /// Those of the table, and `Incomplete` when a log ends before `to`.
-async fn fold_up_to(
+pub(crate) async fn fold_up_to(
     table: &dyn Table,
     day: &WorkspaceDay,
     (from, to): (&Applied, &Applied),
@@ -131,7 +131,7 @@ async fn fold_up_to(
         let (folded, stopped) =
             fold_from(&Events::stored(table), &log, before, *last, left_out, fold).await?;
         if stopped.is_none() && folded < *last {
-            let message = format!("{log} ends at {folded}, the rollup covers it up to {last}");
+            let message = format!("{log} ends at {folded}, and is to be folded up to {last}");
             return Err(Error::new(ErrorKind::Incomplete, message));
         }
         if folded > before {

@@ -1,5 +1,13 @@
 //! Rollups as they were known at another time: from the events, and of days whose events have expired as they stood at an age.
 
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
 use event::{ErrorKind, Kind};
 use log::{
     key, rolled,
@@ -7,12 +15,13 @@ use log::{
 };
 use projector::{
     rebuild::{Pace, rebuild},
-    stages::Made,
+    stages::{self, Made},
 };
 use query::{Answer, Request, Sql, SqlWords, What, Words};
 use serde_json::{Value, json};
 use table::{Condition, Query, query_all};
 use tests::{
+    between::{Between, Call},
     on_both_engines,
     scene::{Scene, csv},
     world::at,
@@ -26,6 +35,7 @@ on_both_engines!(
     what_was_counted_of_an_expired_day_is_told_by_its_ages,
     a_day_without_predictions_has_rollups_at_its_ages,
     a_rebuild_changes_no_rollup_at_an_age_and_a_wrong_one_is_found,
+    a_rebuild_that_ends_while_a_rollup_is_copied_takes_nothing_from_it,
     an_erasure_takes_what_went_with_keys_out_of_rollups_at_ages,
 );
 
@@ -217,6 +227,33 @@ async fn a_rebuild_changes_no_rollup_at_an_age_and_a_wrong_one_is_found(scene: S
             "2026-06-01: its rollup at 3d is not what its segments fold to",
         ]
     );
+}
+
+/// The version that is copied is deleted between its rollup and its parts.
+async fn a_rebuild_that_ends_while_a_rollup_is_copied_takes_nothing_from_it(scene: Scene) {
+    arriving(&scene).await;
+    let (now, day) = (at("2026-06-09T01:00:00Z"), DAY.parse().unwrap());
+    let parts_of = key::projections(scene.id(), 1, day, day);
+    let (inner, workspace) = (Arc::clone(&scene.table), scene.id().clone());
+    let rebuilt = Arc::new(AtomicBool::new(false));
+    let is_rebuilt = Arc::clone(&rebuilt);
+    let table = Between::new(Arc::clone(&scene.table), move |call| {
+        let is_parts = matches!(call, Call::Query(query) if query.range == parts_of);
+        if !is_parts || is_rebuilt.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let (inner, workspace) = (Arc::clone(&inner), workspace.clone());
+        Some(Box::pin(async move {
+            let pace = Pace { share: 1.0, clock: event::Clock::from_fn(move || now) };
+            rebuild(&*inner, &workspace, &pace, |_| {}).await.unwrap();
+        }))
+    });
+    let made = stages::make(&table, scene.id(), &BTreeSet::new(), now).await.unwrap();
+    assert_eq!((made.rollups, made.waiting), (5, 0));
+    assert!(rebuilt.load(Ordering::Relaxed), "it was copied, and not folded from the events at once");
+    let kept = stages_of(&scene).await.remove(&day).unwrap();
+    assert!(kept.values().all(|stage| !stage.parts.is_empty()));
+    scene.assert_verified().await;
 }
 
 async fn an_erasure_takes_what_went_with_keys_out_of_rollups_at_ages(scene: Scene) {

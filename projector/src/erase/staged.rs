@@ -8,7 +8,6 @@ use log::{
     active,
     erased::Turn,
     evaluated, expired, key,
-    projection::Applied,
     rolled::{self, RolledStage},
     scan,
     segment_item::ERASED,
@@ -18,7 +17,7 @@ use table::{Query, Table, query_all};
 
 use crate::{
     WorkspaceDay,
-    dlq::{self, Refused, Skipped},
+    dlq::{self, Refused, Skipped, within},
     evaluate::SKIPPED,
     stages::{JUDGED, fold_of, folded},
 };
@@ -61,14 +60,14 @@ pub(super) async fn rollups_again(table: &dyn Table, workspace: &Id) -> Result<(
         };
         let day = WorkspaceDay { workspace: workspace.clone(), day };
         let skipped = dlq::skipped(table, version, &day, Refused::ALL).await?;
-        let mut before: Option<(Applied, RolledStage)> = None;
+        // As it was, and as it is made again.
+        let mut before: Option<(RolledStage, RolledStage)> = None;
         for stage in stages.values_mut() {
             let made = match before.take() {
-                Some((applied, made)) if applied == stage.applied => made,
+                Some((was, made)) if was.is_of_same(stage) => made,
                 _ => rolled_up(table, version, &day, (stage, &skipped)).await?,
             };
-            *stage = made.clone();
-            before = Some((made.applied.clone(), made));
+            before = Some((std::mem::replace(stage, made.clone()), made));
         }
         // When it is refused, its day has expired meanwhile, or somebody else has done all this.
         rolled::write_again(table, turn, (workspace, day.day), &stages).await?;
@@ -134,8 +133,7 @@ async fn made(
     skipped: &Skipped,
 ) -> Result<Stage> {
     let by = definitions.covered(&stage.applied).of(day.day);
-    let is_of = |(log, seq): &&(String, u64)| stage.applied.get(log).is_some_and(|last| seq <= last);
-    let since: Skipped = skipped.iter().filter(is_of).cloned().collect();
+    let since = within(skipped, &stage.applied);
     let mut left_out = stage.left_out.clone();
     loop {
         match fold_of(table, day, &stage.applied, &by, &left_out).await? {

@@ -19,7 +19,7 @@ use table::Table;
 use super::{Due, JUDGED, Made, all_came_by, arrivals, due, settled};
 use crate::{
     WorkspaceDay,
-    dlq::{self, Skipped, Stopped},
+    dlq::{self, Skipped, Stopped, within},
     evaluate::{SKIPPED, compute_in_partitions},
 };
 
@@ -125,13 +125,8 @@ impl Making<'_> {
         let found = evaluated::load_plain(self.table, at).await?;
         let Some((_, states)) = found.filter(|(found, _)| *found == head) else { return Ok(None) };
         let by = self.definitions.covered(&head.applied).of(self.day.day);
-        let left_out = self.left_out(&head.applied);
+        let left_out = within(&self.skipped, &head.applied);
         Ok(Some((by, Stage { applied: head.applied, rows: head.rows, left_out, states })))
-    }
-
-    fn left_out(&self, applied: &Applied) -> Skipped {
-        let is_of = |(log, seq): &&(String, u64)| applied.get(log).is_some_and(|last| seq <= last);
-        self.skipped.iter().filter(is_of).cloned().collect()
     }
 
     /// When the segments of the day were appended; `None`, when one is missing.
@@ -144,7 +139,7 @@ impl Making<'_> {
         applied: &Applied,
         by: &BTreeMap<String, Definition>,
     ) -> Result<Result<Stage, Stopped>> {
-        let left_out = self.left_out(applied);
+        let left_out = within(&self.skipped, applied);
         let folded = fold_of(self.table, self.day, applied, by, &left_out).await?;
         let most = evaluated::state_bytes(self.table.item_bytes());
         Ok(folded.map(|(evaluation, rows)| Stage {

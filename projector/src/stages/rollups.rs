@@ -1,8 +1,8 @@
 //! Rollups at ages of their days, with the parts of their breakdowns.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use event::{Error, ErrorKind, Kind, Result, Timestamp};
+use event::{Kind, Result, Timestamp};
 use fold::rollup::{Folding, is_current};
 use log::{
     active,
@@ -10,7 +10,7 @@ use log::{
     key,
     projection::{Applied, Projected},
     rolled::{self, RolledStage},
-    scan::{self, LogHead},
+    scan::LogHead,
 };
 use table::Table;
 
@@ -18,11 +18,9 @@ use super::{Due, Made, all_came_by, arrivals, due, settled};
 use crate::{
     WorkspaceDay,
     day::{DayFold, PartFold, stored_parts},
-    dlq::{LeftOut, Skipped, Stopped},
+    dlq::{LeftOut, Skipped, Stopped, within},
     evaluate::covers,
-    events::Events,
-    features,
-    project::fold_from,
+    features::{self, fold_up_to},
 };
 
 /// Makes those of a day that are due by the instant `closed`.
@@ -117,10 +115,12 @@ impl Making<'_> {
         if features.is_some() {
             parts.extend(stored_parts(self.table, self.version, self.day, Folding::Features).await?);
         }
-        if !parts.values().all(is_of) {
+        // The parts of a version are deleted only after another one is active.
+        let is_active = active::load(self.table, &self.day.workspace).await?.version == self.version;
+        if !is_active || !parts.values().all(is_of) {
             return Ok(None);
         }
-        let parts = parts.into_iter().map(|(breakdown, part)| (breakdown, part.stored_state().to_owned()));
+        let parts = parts.into_iter().map(|(breakdown, part)| (breakdown, part.stored_state().into()));
         Ok(Some(RolledStage {
             applied: applied.clone(),
             left_out: within(left_out, applied),
@@ -169,14 +169,8 @@ pub(crate) async fn folded(
     }))
 }
 
-fn states(fold: &DayFold<'_>) -> impl Iterator<Item = (key::Breakdown, String)> {
-    fold.parts.iter().map(|(breakdown, part)| (*breakdown, part.part.to_state()))
-}
-
-/// Those of some segments that are in a prefix.
-fn within(segments: &Skipped, applied: &Applied) -> Skipped {
-    let is_of = |(log, seq): &&(String, u64)| applied.get(log).is_some_and(|last| seq <= last);
-    segments.iter().filter(is_of).cloned().collect()
+fn states(fold: &DayFold<'_>) -> impl Iterator<Item = (key::Breakdown, Arc<str>)> {
+    fold.parts.iter().map(|(breakdown, part)| (*breakdown, part.part.to_state().into()))
 }
 
 async fn fold_prefix(
@@ -186,16 +180,9 @@ async fn fold_prefix(
     folding: Folding,
 ) -> Result<Result<DayFold<'static>, Stopped>> {
     let mut fold = DayFold::fresh(folding);
-    for (name, last) in applied {
-        let Some(log) = scan::log_named(&day.workspace, day.day, name) else { continue };
-        let (until, stopped) = fold_from(&Events::stored(table), &log, 0, *last, left_out, &mut fold).await?;
-        if let Some(stopped) = stopped {
-            return Ok(Err(stopped));
-        }
-        if until < *last {
-            let message = format!("{log} ends at {until}, and went up to {last}");
-            return Err(Error::new(ErrorKind::Incomplete, message));
-        }
-    }
-    Ok(Ok(fold))
+    let (_, stopped) = fold_up_to(table, day, (&Applied::new(), applied), left_out, &mut fold).await?;
+    Ok(match stopped.into_iter().next() {
+        Some(stopped) => Err(stopped),
+        None => Ok(fold),
+    })
 }

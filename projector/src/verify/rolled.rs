@@ -10,7 +10,6 @@ use fold::{
 };
 use log::{
     key,
-    projection::Applied,
     rolled::{self, RolledStage},
 };
 use table::Key;
@@ -31,7 +30,7 @@ impl DayCheck<'_> {
         let skipped = dlq::skipped(self.table, self.version, self.day, Refused::ALL).await?;
         let of_features = LeftOut::of(self.table, self.version, self.day, Folding::Features).await?;
         let of_features = &of_features.always | &of_features.unreadable;
-        let mut before: Option<(Applied, Skipped, RolledStage)> = None;
+        let mut before: Option<RolledStage> = None;
         for (hours, stage) in &stages {
             self.report.rolled += 1;
             let Some(age) = self.age_of(*hours, &self.rolled_key(*hours)) else { continue };
@@ -47,11 +46,8 @@ impl DayCheck<'_> {
                 ));
                 continue;
             }
-            let is_known = |(applied, without, _): &(Applied, Skipped, RolledStage)| {
-                *applied == stage.applied && *without == stage.left_out
-            };
-            let fresh = match before.take().filter(is_known) {
-                Some((.., fresh)) => Some(fresh),
+            let fresh = match before.take().filter(|fresh| fresh.is_of_same(stage)) {
+                Some(fresh) => Some(fresh),
                 None => match self.roll_again(stage, &left_out).await? {
                     Ok(fresh) => fresh,
                     Err(stopped) => {
@@ -69,7 +65,7 @@ impl DayCheck<'_> {
             if !is_same(stage, &fresh, has_features) {
                 self.fault(format_args!("its rollup at {} is not what its segments fold to", age.name));
             }
-            before = Some((stage.applied.clone(), stage.left_out.clone(), fresh));
+            before = Some(fresh);
         }
         Ok(())
     }
@@ -126,11 +122,11 @@ impl DayCheck<'_> {
 
 /// Whether a rollup at an age says what its segments fold to. What an older version wrote says it in other words, and is of as many events.
 fn is_same(stage: &RolledStage, fresh: &RolledStage, has_features: bool) -> bool {
-    let count = |state: &String| {
+    let count = |state: &str| {
         let rollup = Rollup::from_state(state).unwrap_or_default();
         Kind::ALL.map(|kind| rollup.events(kind))
     };
-    let is_state = |stored: &String, fresh: &String| stored == fresh || !is_current(stored);
+    let is_state = |stored: &str, fresh: &str| stored == fresh || !is_current(stored);
     if !is_state(&stage.rollup, &fresh.rollup) || count(&stage.rollup) != count(&fresh.rollup) {
         return false;
     }

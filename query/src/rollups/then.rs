@@ -161,7 +161,7 @@ fn parts_of(day: Day, age: Age, stage: &RolledStage, wanted: Wanted) -> Result<D
     let rollup = state.filter(|_| !stage.applied.is_empty());
     let rollup = rollup.map(|state| Rollup::from_state(state)).transpose().map_err(wrong)?;
     let parts = stage.parts.iter().filter(|(breakdown, _)| breakdown.by == wanted.by);
-    let part = |(breakdown, state): (&Breakdown, &String)| {
+    let part = |(breakdown, state): (&Breakdown, &Arc<str>)| {
         Ok((*breakdown, Part::from_state(breakdown.by, state).map_err(wrong)?))
     };
     Ok((rollup, parts.map(part).collect::<Result<_>>()?))

@@ -27,7 +27,7 @@ pub(super) async fn keep(table: &Arc<dyn Table>, workspace: &Id) {
     let rollup = RolledStage {
         applied: stage.applied.clone(),
         rollup: Rollup::default().to_state(),
-        parts: [(Breakdown::of(By::Metric, "queue_seconds"), Part::of(By::Metric).to_state())].into(),
+        parts: [(Breakdown::of(By::Metric, "queue_seconds"), Part::of(By::Metric).to_state().into())].into(),
         ..RolledStage::default()
     };
     rolled::write(&**table, Turn::default(), (workspace, now().day(), 24), &rollup, None).await.unwrap();
