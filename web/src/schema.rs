@@ -41,6 +41,11 @@ pub fn string() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String)
 }
 
+/// A string that has something in it, and no control characters.
+pub fn line() -> ObjectBuilder {
+    string().min_length(Some(1)).pattern(Some("^[^\\x00-\\x1f\\x7f-\\x9f]+$"))
+}
+
 /// One of a few strings.
 pub fn one_of<'a>(values: impl IntoIterator<Item = &'a str>) -> ObjectBuilder {
     string().enum_values(Some(values.into_iter().map(Value::from)))

@@ -69,8 +69,7 @@ fn id() -> ObjectBuilder {
 }
 
 fn name() -> ObjectBuilder {
-    let name = schema::string().min_length(Some(1)).max_length(Some(MAX_RUN_NAME_BYTES));
-    name.pattern(Some("^[^\\x00-\\x1f\\x7f-\\x9f]+$"))
+    schema::line().max_length(Some(MAX_RUN_NAME_BYTES))
 }
 
 fn texts(values: ObjectBuilder) -> ObjectBuilder {

@@ -69,8 +69,7 @@ fn operation(named: Named) -> Operation {
         ("from", schema::day().into(), &says_from),
         ("to", schema::day().into(), "The last UTC day; today by default."),
         ("format", formats.into(), says_format),
-        // Without control characters, which are refused.
-        ("namespace", text().pattern(Some("^[^\\x00-\\x1f\\x7f-\\x9f]+$")).into(), &says_namespace),
+        ("namespace", schema::line().into(), &says_namespace),
     ];
     let operation = named
         .operation(Operation::get, "/lineage", NAME)
