@@ -6,7 +6,7 @@ mod then;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use event::{Day, Error, Id, Kind, Result, fields::FieldType};
+use event::{Day, Error, Id, Kind, Result, Window, fields::FieldType};
 use fold::{
     Rollup,
     figure::{STATISTICS, StatisticGetter},
@@ -16,12 +16,14 @@ use fold::{
     },
     sketch::Quantile,
 };
+use futures::future::try_join_all;
 use log::{
+    active,
     key::{self, Breakdown, Projection},
     projection::Projected,
 };
 use polars::prelude::DataFrame;
-use table::Table;
+use table::{Item, Table};
 
 use self::names::{Column, OF_FEATURES, OF_METRICS, OF_RELEASES, OF_TAGS, ranks, statistic};
 use crate::{
@@ -47,6 +49,19 @@ type DayParts = (Option<Rollup>, BTreeMap<Breakdown, Part>);
 
 /// The rows of a day; the name is empty unless it is by one tag or feature.
 type RowsOfDay = fn(&DayParts, &str) -> Vec<Figures>;
+
+/// Of how many days events are counted at once.
+const COUNTED_DAYS: usize = 16;
+
+/// How many events of a kind the rollups of the first days of a window count: about as many as are there.
+pub(crate) async fn counted(table: &dyn Table, workspace: &Id, window: Window, kind: Kind) -> Result<u64> {
+    let version = active::load(table, workspace).await?.version;
+    let days = window.days().take(COUNTED_DAYS);
+    let keys: Vec<_> = days.map(|day| key::rollup(workspace, version, day)).collect();
+    let items = try_join_all(keys.iter().map(|key| table.get(key))).await?;
+    let events = |item: &Item| Some(Rollup::from_state(item.optional_text("state")?).ok()?.events(kind));
+    Ok(items.iter().flatten().filter_map(events).sum())
+}
 
 /// Counts, sums and quantiles, day by day.
 pub(crate) async fn rollups(

@@ -28,7 +28,7 @@ use crate::{
     plan::Plan,
     read::Reading,
     request::{Request, What},
-    runs, work,
+    rollups, work,
 };
 
 /// An answer, as it is made.
@@ -117,18 +117,17 @@ impl Query {
         Ok(Made::Streamed(Box::new(streamed)))
     }
 
-    /// Whether what segments say of their rows is enough to know that an answer cannot be made as a whole, before an event is read. Of one day nothing
-    /// is saved by asking.
+    /// Whether rollups count so many events in the first days of a window that its answer is not tried as a whole. It is a guess, which saves reading
+    /// events twice: what rollups do not know yet is found out when it is tried.
     async fn has_too_many_rows(&self, workspace: &Id, request: &Request, hold: &Hold) -> Result<bool> {
         let What::Events(kind) = request.what else { return Ok(false) };
-        if request.narrowed != Narrowed::default() || request.window.from() == request.window.to() {
+        let is_of_all = request.narrowed == Narrowed::default() && request.release.is_none();
+        // Of one day nothing is saved by asking.
+        if !is_of_all || !request.is_of_now() || request.window.from() == request.window.to() {
             return Ok(false);
         }
-        let point = Point::of(request);
-        let kept = self.kept(workspace, &point).await?;
-        let reading = self.reading(workspace, &point, kept, hold).await?;
-        let days = runs::survey(&reading, &Wanted::of(kind, request).filter(), false).await?;
-        Ok(hold.has_no_room_for(days.iter().map(|day| day.rows).sum()))
+        let counted = rollups::counted(&*self.table, workspace, request.window, kind).await?;
+        Ok(hold.has_no_room_for(counted))
     }
 
     pub(crate) async fn plan(&self, reading: &Arc<Reading>, request: &Request) -> Result<Plan> {

@@ -301,6 +301,8 @@ async fn what_is_streamed_is_read_once(scene: Scene) {
     for day in ["2026-06-01", "2026-06-02"] {
         put(&scene, (day, 0, 1), Placed::ByKey, 100).await;
     }
+    // Rollups say how many there are.
+    scene.project().await;
     let reads = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&reads);
     let table: Arc<dyn Table> = Hooked::new(Arc::clone(&scene.table), move |asked| {
