@@ -126,7 +126,11 @@ pub(crate) fn run(place: &(impl Located + ?Sized), args: &[&str]) -> Output {
 
 /// Runs the real binary, which must succeed, and returns what it printed.
 pub(crate) fn run_ok(place: &(impl Located + ?Sized), args: &[&str]) -> String {
-    let output = run(place, args);
+    printed(run(place, args), args)
+}
+
+/// What a run printed, which must have succeeded.
+fn printed(output: Output, args: &[&str]) -> String {
     assert!(output.status.success(), "almanac {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }

@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use super::{Located, agent, almanac};
+use super::{Located, agent, almanac, printed};
 
 /// Where it listens. It ends with the process of the tests.
 static ENDPOINT: LazyLock<(String, Child)> = LazyLock::new(|| {
@@ -111,7 +111,5 @@ pub(crate) fn run(place: &(impl Located + ?Sized), args: &[&str]) -> Output {
 
 /// Runs it; it must succeed.
 pub(crate) fn run_ok(place: &(impl Located + ?Sized), args: &[&str]) -> String {
-    let output = run(place, args);
-    assert!(output.status.success(), "almanac {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text")
+    printed(run(place, args), args)
 }
