@@ -392,9 +392,8 @@ pub async fn tidy(table: &dyn Table, at: At<'_>) -> Result<()> {
 pub(crate) fn digest(states: impl IntoIterator<Item = impl AsRef<str>>) -> u64 {
     let mut sha = Sha256::new();
     for state in states {
-        let state = state.as_ref();
-        sha.update((state.len() as u64).to_le_bytes());
-        sha.update(state);
+        sha.update((state.as_ref().len() as u64).to_le_bytes());
+        sha.update(state.as_ref());
     }
     sha.finalize().first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
 }

@@ -143,7 +143,7 @@ async fn features_of_segments_that_are_lost_are_an_error(bench: Bench) {
     bench.table.delete(&lost, Condition::None).await.unwrap();
     let error = sketch(&*bench.table, 1, &bench.workspace_day(), &applied).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Incomplete);
-    assert!(error.to_string().contains("p/00 ends at 1, the rollup covers it up to 2"), "{error}");
+    assert!(error.to_string().contains("p/00 ends at 1, and is to be folded up to 2"), "{error}");
     assert_eq!(stored(&bench, 1).await.len(), 1, "nothing is made of a part of it");
 }
 
