@@ -16,6 +16,7 @@ use event::{Clock, Error, Result, Timestamp};
 use tokio::time::Instant;
 
 use self::{
+    elsewhere::Elsewhere,
     open::Create,
     readers::Readers,
     write::Prepared,
@@ -31,6 +32,7 @@ pub use self::{
 
 mod backup;
 mod cursor;
+mod elsewhere;
 mod engine;
 mod fault;
 mod feed;
@@ -46,7 +48,7 @@ mod upkeep;
 mod write;
 mod writer;
 
-/// How often the feed looks for changes that other processes made. Those of this process are
+/// How often the feed looks whether other processes made changes. Those of this process are
 /// announced at once.
 const POLL: Duration = Duration::from_millis(40);
 
@@ -166,6 +168,7 @@ impl Table for SqliteTable {
         }
         // Before the first look, so that no commit after it goes unnoticed.
         let mut commits = self.writer.subscribe();
+        let mut elsewhere = Elsewhere::new(self.readers.path());
         let first = self.read_changes(from).await?;
         let Some(position) = first.next.clone().filter(|_| first.keys.is_empty() && !first.gap) else {
             return Ok(first);
@@ -174,7 +177,7 @@ impl Table for SqliteTable {
             loop {
                 tokio::select! {
                     _ = commits.changed() => {}
-                    () = tokio::time::sleep(POLL) => {}
+                    () = tokio::time::sleep(POLL) => if !elsewhere.is_due() { continue },
                 }
                 let changes = self.read_changes(&position).await?;
                 if !changes.keys.is_empty() || changes.gap {

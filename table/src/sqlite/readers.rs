@@ -1,7 +1,7 @@
 //! Reading: a few connections that share the work of any number of tasks.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -33,6 +33,11 @@ impl Readers {
         let turns = Arc::new(Semaphore::new(CONNECTIONS));
         let waits = meter::catalogue::SQLITE_READER_WAIT.histogram([]);
         Arc::new(Self { path, busy, idle: Mutex::default(), turns, waits })
+    }
+
+    /// Where the file is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Runs `read` on a thread that may block, when its turn comes. Turns are given in the order

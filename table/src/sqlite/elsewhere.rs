@@ -1,0 +1,80 @@
+//! Whether another process may have written to the file, seen without a read of it.
+//!
+//! Every commit is appended to the write-ahead log, which changes its length or the time of its last
+//! change. Two commits within one tick of the file system's clock look alike when the log did not grow
+//! (it begins again after a checkpoint), so a read is due once a second whatever the log looks like.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use tokio::time::Instant;
+
+use super::manage::beside;
+
+/// How often a read is due although nothing seems to have changed.
+const AT_LEAST: Duration = Duration::from_secs(1);
+
+/// What the write-ahead log looked like before the last read.
+#[derive(Debug)]
+pub(super) struct Elsewhere {
+    log: PathBuf,
+    seen: Option<(u64, SystemTime)>,
+    read: Instant,
+}
+
+impl Elsewhere {
+    /// For the file at `path`, which SQLite keeps its log beside; to be made before the first read.
+    pub(super) fn new(path: &Path) -> Self {
+        let log = beside(&path.canonicalize().unwrap_or_else(|_| path.to_owned()), "-wal");
+        let seen = look(&log);
+        Self { log, seen, read: Instant::now() }
+    }
+
+    /// Whether a read is due, because the log changed or none was for a second. What `true` was said
+    /// of counts as read.
+    pub(super) fn is_due(&mut self) -> bool {
+        let now = look(&self.log);
+        // A log that cannot be looked at says nothing.
+        let due = now.is_none() || now != self.seen || self.read.elapsed() >= AT_LEAST;
+        if due {
+            (self.seen, self.read) = (now, Instant::now());
+        }
+        due
+    }
+}
+
+/// Length and time of the last change.
+fn look(log: &Path) -> Option<(u64, SystemTime)> {
+    let metadata = fs::metadata(log).ok()?;
+    Some((metadata.len(), metadata.modified().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_is_due_when_the_log_changed_and_once_a_second() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let log = folder.path().join("file-wal");
+        fs::write(&path, "").unwrap();
+        fs::write(&log, "one").unwrap();
+        let mut elsewhere = Elsewhere::new(&path);
+        assert!(!elsewhere.is_due());
+        fs::write(&log, "three").unwrap();
+        assert!(elsewhere.is_due());
+        assert!(!elsewhere.is_due());
+        let file = fs::File::options().write(true).open(&log).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        assert!(elsewhere.is_due(), "as long as before, and changed since");
+        tokio::time::advance(AT_LEAST).await;
+        assert!(elsewhere.is_due());
+        assert!(!elsewhere.is_due());
+        fs::remove_file(&log).unwrap();
+        assert!(elsewhere.is_due() && elsewhere.is_due(), "nothing can be told");
+    }
+}
