@@ -91,7 +91,7 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
     let mut options = Options { roles, file, access, tls, proxies, ..Options::new(Clock::system()) };
     options.queries.memory = config.query_memory.value.0;
     (options.features, options.handover) = (config.feature_sample.value, config.handover_memory.value.0);
-    options.compacts = config.compact.value.0;
+    (options.compacts, options.rest) = (config.compact.value.0, config.store.value.rest());
     (options.mlflow, options.times) = (args.mlflow, args.listening.times());
     options.courier = Some(args.webhooks.courier());
     run_as(listener, table, options, stop).await
@@ -220,7 +220,7 @@ impl Services {
             let alone = || ByIngest::new(Arc::clone(&table));
             let append = ingest.map_or_else(alone, |ingest| ByIngest(Arc::clone(ingest)));
             let own = projector::Options::new(Clock::system()).compacting(options.compacts);
-            let own = own.posting_by(options.courier.clone());
+            let own = own.resting(options.rest).posting_by(options.courier.clone());
             Projector::new(Arc::clone(&table), own.appending_by(Arc::new(append)).taking(handover.clone()))
         };
         let clock = || options.clock.clone();

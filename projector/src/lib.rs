@@ -92,6 +92,8 @@ pub mod worker;
 use event::{Day, Id};
 
 pub use day::Taken;
+pub use schedule::SMALL;
+pub use shared::PAID_REST;
 pub use verify::{Report, verify};
 pub use worker::{Health, Options, Projector, run};
 

@@ -131,8 +131,7 @@ impl Shared {
         let now = Instant::now();
         for key in &changes.keys {
             if let Some((log, _)) = key::parse_segment(key) {
-                let day = WorkspaceDay { workspace: log.workspace.clone(), day: log.day };
-                self.schedule().mark(day, Some(log), None, now);
+                self.schedule().mark_grown(log, now);
             } else if let Some((log, _, _)) = key::parse_dead_letter(key) {
                 // Somebody found it, skips the segment, or tries it again.
                 lock(&self.recount).insert(log.workspace.clone());

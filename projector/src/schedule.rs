@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use event::Kind;
 use log::{
     key::{LogId, OfDay},
     projection::Applied,
@@ -30,6 +31,9 @@ const LATEST: Duration = Duration::from_secs(60);
 /// for the first time, when it is quiet, or this long after it changed: a day that is loaded as a
 /// whole is read once.
 const FIRST: Duration = Duration::from_secs(5);
+/// A day that grew by less than one in this many of its segments may rest between folds ([`Options::rest`](crate::Options::rest)):
+/// so a trickle does not write the parts of its rollup again for each event.
+pub const SMALL: u64 = 64;
 /// The features of a day are sketched at most this often.
 const SKETCH_EVERY: Duration = Duration::from_secs(60);
 /// How many evaluations are remembered.
@@ -46,6 +50,8 @@ pub(crate) struct Dirty {
     pub(crate) mark: u64,
     pub(crate) since: Instant,
     not_before: Instant,
+    /// Whether something else than a new segment of events is behind it, which does not wait.
+    is_urgent: bool,
 }
 
 /// What is done for a day after it was folded.
@@ -90,6 +96,13 @@ struct Made {
     took: Duration,
 }
 
+/// How a day was folded last.
+#[derive(Clone, Copy, Debug)]
+struct Fold {
+    segments: u64,
+    ended: Instant,
+}
+
 /// Something to do.
 #[derive(Debug)]
 pub(crate) enum Job {
@@ -117,9 +130,16 @@ pub(crate) struct Schedule {
     pending: BTreeMap<(WorkspaceDay, Step), Pending>,
     stepping: BTreeSet<(WorkspaceDay, Step)>,
     made: BTreeMap<(WorkspaceDay, Step), Made>,
+    rest: Duration,
+    folds: BTreeMap<WorkspaceDay, Fold>,
 }
 
 impl Schedule {
+    /// Nothing to do yet. A day that grows a little is folded at most once in `rest`.
+    pub(crate) fn resting(rest: Duration) -> Self {
+        Self { rest, ..Self::default() }
+    }
+
     /// A new mark, unsettled until it is released.
     pub(crate) fn hold(&mut self) -> u64 {
         self.marks += 1;
@@ -154,13 +174,23 @@ impl Schedule {
 
     /// Notes that a day changed, under a mark of its own or that of the sweep that found it.
     pub(crate) fn mark(&mut self, day: WorkspaceDay, log: Option<LogId>, mark: Option<u64>, now: Instant) {
-        let mark = mark.unwrap_or_else(|| {
-            self.marks += 1;
-            self.marks
-        });
+        let mark = mark.unwrap_or_else(|| self.next_mark());
         let told = u64::from(log.is_some());
         let logs = log.into_iter().collect();
-        self.add(day, Dirty { logs, told, mark, since: now, not_before: now });
+        self.add(day, Dirty { logs, told, mark, since: now, not_before: now, is_urgent: true });
+    }
+
+    /// Notes that a log has a new segment. What a release event says does not wait.
+    pub(crate) fn mark_grown(&mut self, log: LogId, now: Instant) {
+        let (mark, is_urgent) = (self.next_mark(), log.kind == Kind::Releases);
+        let day = WorkspaceDay { workspace: log.workspace.clone(), day: log.day };
+        let logs = BTreeSet::from([log]);
+        self.add(day, Dirty { logs, told: 1, mark, since: now, not_before: now, is_urgent });
+    }
+
+    fn next_mark(&mut self) -> u64 {
+        self.marks += 1;
+        self.marks
     }
 
     fn add(&mut self, day: WorkspaceDay, new: Dirty) {
@@ -175,6 +205,7 @@ impl Schedule {
                 known.mark = known.mark.min(new.mark);
                 known.logs.extend(new.logs);
                 known.told += new.told;
+                known.is_urgent |= new.is_urgent;
                 known.since = known.since.min(new.since);
                 known.not_before = known.not_before.max(new.not_before);
                 self.release(later);
@@ -186,7 +217,8 @@ impl Schedule {
     /// and folding before all that follows it.
     pub(crate) fn next(&mut self, now: Instant, room: Room) -> Option<Job> {
         let is_ready = |day: &WorkspaceDay| {
-            !self.folding.contains(day) && self.dirty.get(day).is_some_and(|dirty| dirty.not_before <= now)
+            !self.folding.contains(day)
+                && self.dirty.get(day).is_some_and(|dirty| self.fold_due_at(day, dirty) <= now)
         };
         if room.to_fold
             && let Some(at) = self.queue.iter().position(is_ready)
@@ -205,24 +237,43 @@ impl Schedule {
         Some(Job::Step(step.0, step.1, pending))
     }
 
+    /// When a day should be folded, as things stand.
+    fn fold_due_at(&self, day: &WorkspaceDay, dirty: &Dirty) -> Instant {
+        let is_small = |last: &&Fold| !dirty.is_urgent && dirty.told * SMALL < last.segments;
+        let last = self.folds.get(day).filter(is_small);
+        last.map_or(dirty.not_before, |last| dirty.not_before.max(last.ended + self.rest))
+    }
+
     /// When there may be something to do that is not ready yet, of what there is room for.
     pub(crate) fn next_at(&self, room: Room) -> Option<Instant> {
         let dirty = self.dirty.iter().filter(|(day, _)| room.to_fold && !self.folding.contains(*day));
         let pending = self.pending.iter();
         let pending = pending.filter(|(step, _)| room.to_step && !self.stepping.contains(*step));
-        let dirty = dirty.map(|(_, dirty)| dirty.not_before);
+        let dirty = dirty.map(|(day, dirty)| self.fold_due_at(day, dirty));
         dirty.chain(pending.map(|(step, pending)| pending.due_at(step.1, self.made.get(step)))).min()
     }
 
     /// A day was folded: it is to be evaluated, and its features are to be sketched if it has any.
     pub(crate) fn folded(&mut self, day: &WorkspaceDay, done: Dirty, now: Instant, folded: Folded) {
         self.folding.remove(day);
+        self.note_fold(day, folded.applied.values().sum(), now);
         let sketched = folded.has_features.then_some(Step::Sketch);
         for step in [Step::Evaluate].into_iter().chain(sketched) {
             self.carry(done.mark);
             self.wait_for((day.clone(), step), done.mark, now, &folded);
         }
         self.release(done.mark);
+    }
+
+    fn note_fold(&mut self, day: &WorkspaceDay, segments: u64, now: Instant) {
+        if self.rest.is_zero() {
+            return;
+        }
+        self.folds.insert(day.clone(), Fold { segments, ended: now });
+        // Those that have rested say nothing any more.
+        if self.folds.len() > MAX_REMEMBERED {
+            self.folds.retain(|_, last| last.ended + self.rest > now);
+        }
     }
 
     fn wait_for(&mut self, step: (WorkspaceDay, Step), mark: u64, now: Instant, folded: &Folded) {
@@ -340,7 +391,7 @@ impl Pending {
 
 #[cfg(test)]
 mod tests {
-    use event::{Id, Kind};
+    use event::Id;
 
     use super::*;
 
@@ -495,6 +546,39 @@ mod tests {
         assert_eq!(schedule.next_at(ALL), Some(now + RETRY_AFTER));
         let (_, dirty) = fold(&mut schedule, now + RETRY_AFTER);
         assert_eq!((dirty.mark, dirty.logs.len(), dirty.told), (mark, 2, 2));
+    }
+
+    #[test]
+    fn a_day_that_grows_a_little_rests_between_folds_but_not_from_what_is_urgent() {
+        let (start, rest) = (Instant::now(), Duration::from_secs(15));
+        let mut schedule = Schedule::resting(rest);
+        let large = || Folded { applied: Applied::from([("p/00".to_owned(), 2 * SMALL)]), ..folded(200) };
+        let mut now = start;
+        let refold = |schedule: &mut Schedule, now| {
+            let (day, dirty) = fold(schedule, now);
+            schedule.folded(&day, dirty, now, large());
+            while let Some(Job::Step(day, step, pending)) = schedule.next(now + QUIET, ALL) {
+                schedule.made(&(day, step), &pending, (now, now));
+            }
+        };
+        schedule.mark_grown(log(&day(1), 0), now);
+        refold(&mut schedule, now);
+        now += Duration::from_secs(1);
+        schedule.mark_grown(log(&day(1), 0), now);
+        assert!(schedule.next(now, ALL).is_none(), "one segment more of many");
+        assert_eq!(schedule.next_at(ALL), Some(start + rest));
+        schedule.mark_grown(log(&day(1), 1), now);
+        refold(&mut schedule, now);
+        schedule.mark_grown(log(&day(1), 0), now);
+        assert_eq!(schedule.next_at(ALL), Some(now + rest), "the rest begins again");
+        schedule.mark(day(1), None, None, now);
+        refold(&mut schedule, now);
+        schedule.mark_grown(LogId { kind: Kind::Releases, ..log(&day(1), 0) }, now);
+        refold(&mut schedule, now);
+        now += rest;
+        schedule.mark_grown(log(&day(1), 0), now);
+        refold(&mut schedule, now);
+        assert!(schedule.is_settled(schedule.newest()));
     }
 
     /// A day that grows by one segment after the other is evaluated so rarely that all evaluations

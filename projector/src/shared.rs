@@ -25,6 +25,9 @@ use crate::{
     lease::SWEEP, lock::lock, meters::Meters, pending::Append, schedule::Schedule,
 };
 
+/// How long a day that grows a little rests between folds where each write is paid for by its size.
+pub const PAID_REST: Duration = Duration::from_secs(30);
+
 /// How a worker works.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -45,6 +48,8 @@ pub struct Options {
     pub handover: Handover,
     /// Whether small segments of days that are over are merged.
     pub compacts: bool,
+    /// A day that has grown by less than one in [`SMALL`](crate::SMALL) of its segments is folded at most this often.
+    pub rest: Duration,
 }
 
 impl Options {
@@ -59,6 +64,7 @@ impl Options {
             append: None,
             handover: Handover::default(),
             compacts: true,
+            rest: Duration::ZERO,
         }
     }
 
@@ -78,6 +84,12 @@ impl Options {
     #[must_use]
     pub fn compacting(self, compacts: bool) -> Self {
         Self { compacts, ..self }
+    }
+
+    /// The same, and days that grow a little rest between folds.
+    #[must_use]
+    pub fn resting(self, rest: Duration) -> Self {
+        Self { rest, ..self }
     }
 
     /// The same, and what crossed is posted to webhooks.
@@ -178,8 +190,8 @@ impl Shared {
         Self {
             catalog: Catalog::new(Arc::clone(&table)),
             table,
+            schedule: Mutex::new(Schedule::resting(options.rest)),
             options,
-            schedule: Mutex::default(),
             work: Notify::new(),
             requests: Mutex::default(),
             sweep: Notify::new(),

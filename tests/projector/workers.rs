@@ -15,7 +15,7 @@ use log::{
     key::{self, LogId},
     segment_item::Segment,
 };
-use projector::{Options, Projector, dlq, heartbeat, lease, sweep};
+use projector::{Options, Projector, SMALL, WorkspaceDay, dlq, heartbeat, lease, project, sweep};
 use table::{Condition, Direction, KeyRange, Query, Table};
 use tests::{
     counted::Counted,
@@ -34,8 +34,12 @@ async fn registered(table: &Arc<dyn Table>) -> Workspace {
     register(table, "sim/one", &["v1"], at("2026-06-10T00:00:00Z")).await
 }
 
+fn date(day: u32) -> event::Day {
+    format!("2026-{:02}-{:02}", 1 + day / 28, 1 + day % 28).parse().unwrap()
+}
+
 async fn append(table: &Arc<dyn Table>, workspace: &Workspace, day: u32, lane: u8, seq: u64) {
-    let day: event::Day = format!("2026-{:02}-{:02}", 1 + day / 28, 1 + day % 28).parse().unwrap();
+    let day = date(day);
     let texts = |text: &str| Values::Text([text].into_iter().collect());
     let columns = vec![
         Column::new("key", texts("a")),
@@ -70,11 +74,11 @@ struct Running {
 }
 
 fn start(table: &Arc<dyn Table>, worker: &str) -> Running {
-    let options = Options {
-        worker: worker.to_owned(),
-        period: Duration::from_millis(100),
-        ..Options::new(Clock::system())
-    };
+    start_with(table, Options { worker: worker.to_owned(), ..Options::new(Clock::system()) })
+}
+
+fn start_with(table: &Arc<dyn Table>, options: Options) -> Running {
+    let options = Options { period: Duration::from_millis(100), ..options };
     let projector = Projector::new(Arc::clone(table), options);
     let (stop, stopped) = oneshot::channel();
     let runs = projector.clone();
@@ -128,6 +132,38 @@ async fn a_sweep_of_what_is_folded_reads_one_key_a_log() {
     assert_eq!(latest(day("2026-01-20"), &[late]).await.1, [(late, 0), (late, 7)]);
     assert_eq!(latest(day("2026-01-02"), &[]).await.1, [(late, 0), (late, 7)]);
     assert_eq!(sweep::sweep(&*counting, workspace.id()).await.unwrap().logs.len(), 2);
+}
+
+/// Where writing is paid for, a day of many segments waits for more than one.
+#[tokio::test]
+async fn a_trickle_is_not_folded_at_once_where_writing_is_paid_for() {
+    let fresh = Fresh::sqlite(Clock::system());
+    let table = Arc::clone(&fresh.table);
+    let workspace = registered(&table).await;
+    let many = 2 * SMALL;
+    for seq in 1..=many {
+        append(&table, &workspace, 1, 0, seq).await;
+    }
+    let running =
+        start_with(&table, Options { rest: Duration::from_secs(3_600), ..Options::new(Clock::system()) });
+    let covered = async |day: u32| {
+        let day = WorkspaceDay { workspace: workspace.id().clone(), day: date(day) };
+        project::read(&*table, 1, &day).await.unwrap().0.applied.values().sum::<u64>()
+    };
+    until("the first fold", async || covered(1).await == many).await;
+    until("the end of the first sweep", async || {
+        let health = running.projector.health();
+        health.has_swept && health.shards > 0 && health.dirty_days == 0
+    })
+    .await;
+    append(&table, &workspace, 1, 0, many + 1).await;
+    append(&table, &workspace, 2, 0, 1).await;
+    until("the fold of what came later", async || covered(2).await == 1).await;
+    assert_eq!(covered(1).await, many, "one segment more of so many rests");
+    append(&table, &workspace, 1, 0, many + 2).await;
+    until("the fold of two", async || covered(1).await == many + 2).await;
+    running.stop.send(()).unwrap();
+    running.task.await.unwrap().unwrap();
 }
 
 /// A lane that nobody told of is found by a sweep at the start.

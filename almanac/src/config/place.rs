@@ -4,6 +4,7 @@ use std::{
     ffi::OsString,
     fmt,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use table::engine::{ENGINES, Engine};
@@ -31,6 +32,11 @@ impl Store {
     /// The table's name, by which a person confirms that this one is meant.
     pub(crate) fn name(&self) -> String {
         self.engine.name(&self.place)
+    }
+
+    /// How long days that grow a little rest between folds: not at all where writing is free.
+    pub(crate) fn rest(&self) -> Duration {
+        if self.file().is_some() { Duration::ZERO } else { projector::PAID_REST }
     }
 
     /// The file that holds the table, when it is one.

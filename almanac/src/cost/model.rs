@@ -1,5 +1,6 @@
 //! From what one request costs to what a month costs: a pure function of the load, the sample and the prices.
 
+use projector::{PAID_REST, SMALL};
 use table::units::{READ_UNIT_BYTES, write_units};
 
 use super::{
@@ -121,6 +122,18 @@ fn evaluations(bytes: f64, gap: f64) -> (f64, f64) {
     (times, units)
 }
 
+/// How often a day is folded that grows evenly, by a change every `gap` seconds: at once while it is small, and then at most
+/// once in a rest.
+fn folds(gap: f64) -> f64 {
+    let (mut at, mut times) = (0.0, 0.0);
+    let least = gap.max(1.0 / FOLDS_A_SECOND);
+    while at < DAY_SECONDS {
+        times += 1.0;
+        at += least.max((at / SMALL as f64).min(PAID_REST.as_secs_f64()));
+    }
+    times
+}
+
 /// What is the same however events are stored: who polls, and who computes.
 fn standing(load: &Load, changes: f64) -> Month {
     let events = load.predictions * (1.0 + load.outcomes) / DAY_SECONDS;
@@ -143,11 +156,12 @@ pub(super) fn packed(load: &Load, sample: &Sample) -> Month {
         requests * packed(&sample.predictions_packed) + judged * packed(&sample.outcomes_packed)
     };
     let changes = requests + judged;
-    let folds = changes.min(DAY_SECONDS * FOLDS_A_SECOND);
     let gap = DAY_SECONDS / changes.max(1.0);
+    let folds = folds(gap);
     let has_features = load.columns > BASE_COLUMNS;
     let sketches = if has_features { folds.min(DAY_SECONDS / SKETCH_SECONDS) } else { 0.0 };
-    let (evaluated, judged_reads) = evaluations(sum(|packed| packed.bytes), gap);
+    let bytes = sum(|packed| packed.bytes);
+    let (evaluated, judged_reads) = evaluations(bytes, gap);
     let beats = DAY_SECONDS / HEARTBEAT_SECONDS;
     let checkpoints = folds.min(DAY_SECONDS);
     let projected = folds * sample.fold.written as f64
@@ -156,10 +170,11 @@ pub(super) fn packed(load: &Load, sample: &Sample) -> Month {
         + checkpoints
         + beats;
     // A sketch reads what came since the last one: all of it once more.
-    let sketched = if has_features { sum(|packed| packed.bytes) / READ_UNIT_BYTES as f64 } else { 0.0 };
+    let sketched = if has_features { bytes / READ_UNIT_BYTES as f64 } else { 0.0 };
     let read = requests * sample.predictions.read as f64
         + judged * sample.outcomes.read as f64
-        + changes * sample.fold.read as f64
+        + folds * sample.fold.read as f64
+        + (changes - folds).max(0.0) * (bytes / changes.max(1.0) / READ_UNIT_BYTES as f64)
         + sketched
         + judged_reads
         + 2.0 * beats;

@@ -43,6 +43,8 @@ pub struct Options {
     pub handover: u64,
     /// Whether small segments of days that are over are merged.
     pub compacts: bool,
+    /// How long a day that grows a little rests between folds.
+    pub rest: Duration,
 }
 
 impl Options {
@@ -64,6 +66,7 @@ impl Options {
             courier: None,
             handover: handover::DEFAULT_BYTES,
             compacts: true,
+            rest: Duration::ZERO,
         }
     }
 }

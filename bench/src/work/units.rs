@@ -1,10 +1,12 @@
 //! What the appends would cost on DynamoDB, beside an item per event. Counted above SQLite, while
 //! the services run in this process and get the same batches as anywhere else here.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use almanac::up::Options;
 use anyhow::Context as _;
 use event::{Clock, Timestamp};
+use projector::PAID_REST;
 use table::{Item, Key, Table, sqlite::SqliteTable};
 use tokio::{net::TcpListener, sync::oneshot};
 
@@ -13,7 +15,7 @@ use crate::{
     counting::{CountingTable, Units},
     data::{BRANCHES, Data, LABELS, RELEASES},
     line::{Figures, Line},
-    load::{self, Plan},
+    load::{self, Plan, Request},
     samples::Samples,
     service,
     uploads::{self, Form},
@@ -22,9 +24,21 @@ use crate::{
 /// The most predictions that are counted.
 const MAX_ROWS: usize = 1_000_000;
 
+/// The events that come alone, and how often one comes.
+const ALONE: usize = 4_000;
+const ALONE_EVERY: Duration = Duration::from_millis(10);
+
+/// What is sent, and how.
+struct Sent {
+    requests: Vec<Request>,
+    every: Option<Duration>,
+    /// How long days that grow a little rest between folds.
+    rest: Duration,
+}
+
 /// Serves on a table that counts, sends the predictions, and returns the units of appending and of
 /// projecting, and the rows.
-async fn count(context: &Context) -> anyhow::Result<(Units, usize)> {
+async fn count(context: &Context, sent: Sent) -> anyhow::Result<(Units, usize)> {
     let folder = context.place.fresh("units")?;
     let inner: Arc<dyn Table> = Arc::new(SqliteTable::open(&folder.join("almanac.db"), Clock::system())?);
     let table = Arc::new(CountingTable::new(inner));
@@ -32,18 +46,14 @@ async fn count(context: &Context) -> anyhow::Result<(Units, usize)> {
     let address = listener.local_addr()?;
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async move { _ = stopped.await };
-    let serving = tokio::spawn(almanac::up::run(
-        listener,
-        Arc::clone(&table) as Arc<dyn Table>,
-        Clock::system(),
-        shutdown,
-    ));
+    let options = Options { rest: sent.rest, ..Options::new(Clock::system()) };
+    let served = Arc::clone(&table) as Arc<dyn Table>;
+    let serving = tokio::spawn(almanac::up::run_as(listener, served, options, shutdown));
     service::register(address).await?;
     let before = table.counted();
-    let requests = uploads::predictions(&context.data, Form::Lines, MAX_ROWS)?;
-    let rows: usize = requests.iter().map(|request| request.rows).sum();
-    let plan = Plan { address, connections: CONNECTIONS, every: None };
-    load::run(plan, load::ready(requests)).await?;
+    let rows: usize = sent.requests.iter().map(|request| request.rows).sum();
+    let plan = Plan { address, connections: CONNECTIONS, every: sent.every };
+    load::run(plan, load::ready(sent.requests)).await?;
     let (from, to) = (context.data.day(0).to_string(), context.data.day(crate::data::DAYS - 1).to_string());
     service::projected(address, (&from, &to), rows as u64, 0).await?;
     _ = stop.send(());
@@ -74,16 +84,32 @@ fn item_per_event(data: &Data) -> f64 {
 }
 
 pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
-    let (units, rows) = context.runtime.block_on(count(context))?;
-    let per_thousand = |units: u64| Samples::new(vec![units as f64 / rows as f64 * 1e3]);
-    let line = |id, work: &str, units: u64| {
-        let peer = Some(Samples::new(vec![item_per_event(&context.data)]));
-        let figures = Ok(Figures { almanac: per_thousand(units), peer });
-        Line { id, work: work.to_owned(), unit: "WRU", peer: Some("an item per event".to_owned()), figures }
+    let per_thousand = |units: u64, rows: usize| Samples::new(vec![units as f64 / rows as f64 * 1e3]);
+    let line = |id, work: &str, almanac, (peer, figure): (&str, Samples)| {
+        let figures = Ok(Figures { almanac, peer: Some(figure) });
+        Line { id, work: work.to_owned(), unit: "WRU", peer: Some(peer.to_owned()), figures }
     };
-    let appended = units.segments + units.others;
-    Ok(vec![
-        line("units/items", "DynamoDB write units for 1,000 predictions, all that is written", units.all()),
-        line("units/appended", "the same without rollups and evaluations", appended),
-    ])
+    let counted = |sent| context.runtime.block_on(count(context, sent));
+    let requests = uploads::predictions(&context.data, Form::Lines, MAX_ROWS)?;
+    let (units, rows) = counted(Sent { requests, every: None, rest: PAID_REST })?;
+    let beside = || ("an item per event", Samples::new(vec![item_per_event(&context.data)]));
+    let appended = per_thousand(units.segments + units.others, rows);
+    let mut lines = vec![
+        line(
+            "units/items",
+            "DynamoDB write units for 1,000 predictions, all that is written",
+            per_thousand(units.all(), rows),
+            beside(),
+        ),
+        line("units/appended", "the same without rollups and evaluations", appended, beside()),
+    ];
+    let alone = |rest| -> anyhow::Result<Samples> {
+        let requests = uploads::singles(&context.data, ALONE)?;
+        let (units, rows) = counted(Sent { requests, every: Some(ALONE_EVERY), rest })?;
+        Ok(per_thousand(units.all(), rows))
+    };
+    let (rested, at_once) = (alone(PAID_REST)?, alone(Duration::ZERO)?);
+    let work = "the same where predictions come alone, 100 a second";
+    lines.push(line("units/alone", work, rested, ("Almanac, each folded at once", at_once)));
+    Ok(lines)
 }

@@ -177,6 +177,7 @@ impl Clocks {
             append: None,
             handover: Handover::default(),
             compacts: true,
+            rest: Duration::ZERO,
         };
         tokio::spawn(async move {
             let running = Projector::new(table, options);

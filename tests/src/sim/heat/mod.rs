@@ -273,6 +273,7 @@ async fn run(seed: u64, load: Load) -> Result<Heated> {
         append: None,
         handover: log::handover::Handover::default(),
         compacts: true,
+        rest: projector::PAID_REST,
     };
     let (projector, projects) = (Projector::new(table(1), options), std::future::pending());
     let projector = tokio::spawn(async move { projector.run(projects).await });

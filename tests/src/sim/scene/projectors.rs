@@ -15,6 +15,9 @@ use crate::sim::process::Gate;
 const PERIOD: Duration = Duration::from_secs(1);
 const SWEEP_EVERY: Duration = Duration::from_secs(300);
 
+/// How long a day that grows a little rests between folds.
+const REST: Duration = Duration::from_secs(5);
+
 /// How much is handed over to a projector at most: some twenty segments, so that now and then there is no room.
 const HANDOVER_BYTES: u64 = 32 * 1024;
 
@@ -47,6 +50,7 @@ impl Scene {
             append: None,
             handover: handover.clone(),
             compacts: self.compacts,
+            rest: REST,
         };
         let (stop, stopped) = oneshot::channel();
         let projector = Projector::new(table, options);
