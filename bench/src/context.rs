@@ -10,7 +10,7 @@ use table::{Table, sqlite::SqliteTable};
 use tokio::runtime::Runtime;
 
 use crate::{
-    data::{DAYS, Data, frame},
+    data::{Data, frame},
     load::{self, Outcome, Plan},
     peer,
     place::Place,
@@ -65,15 +65,15 @@ pub struct Opened {
 }
 
 impl Context {
-    /// A run on `rows` predictions.
+    /// A run on these events.
     ///
     /// # Errors
     /// When no runtime can be made.
-    pub fn new(place: Place, rows: usize, rounds: usize) -> anyhow::Result<Self> {
+    pub fn new(place: Place, data: Data, rounds: usize) -> anyhow::Result<Self> {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(peer::THREADS).enable_all().build()?;
         Ok(Self {
-            data: Data::new(rows),
+            data,
             rounds,
             place,
             runtime,
@@ -90,7 +90,7 @@ impl Context {
     pub fn stored(&self) -> anyhow::Result<&Stored> {
         once(&self.stored, || {
             eprintln!("  sending {} predictions and their outcomes to Almanac", self.data.rows());
-            self.store("stored", DAYS)
+            self.store("stored", self.data.days())
         })
     }
 
@@ -168,7 +168,7 @@ pub fn write_inputs(data: &Data, folder: &std::path::Path) -> anyhow::Result<()>
     for kind in [Kind::Predictions, Kind::Outcomes] {
         let folder = folder.join(kind.name());
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        for day in 0..DAYS {
+        for day in 0..data.days() {
             let frame = match kind {
                 Kind::Predictions => {
                     let batches = 0..data.batches_of(day);

@@ -41,6 +41,9 @@ struct Options {
     /// Predictions to measure with.
     #[arg(long, default_value_t = 1_000_000)]
     rows: usize,
+    /// The days over which they are spread.
+    #[arg(long, default_value_t = DAYS)]
+    days: usize,
     /// How often each side does its work.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
@@ -140,10 +143,12 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         work::ALL.iter().for_each(|benchmark| println!("{:<10}{}", benchmark.name, benchmark.about));
         return Ok(ExitCode::SUCCESS);
     }
-    anyhow::ensure!(options.rows >= DAYS, "--rows is at least {DAYS}, one a day");
+    anyhow::ensure!(options.days > 7, "--days is at least 8, a week and a day");
+    anyhow::ensure!(options.rows >= options.days, "--rows is at least {}, one a day", options.days);
     anyhow::ensure!(options.rounds >= 1, "--rounds is at least 1");
     let chosen = chosen(&options.only)?;
-    let context = Context::new(Place::find(&options.venv)?, options.rows, options.rounds)?;
+    let data = Data::over(options.days, options.rows);
+    let context = Context::new(Place::find(&options.venv)?, data, options.rounds)?;
     let mut lines = Vec::new();
     for benchmark in chosen {
         eprintln!("{}: {}", benchmark.name, benchmark.about);
@@ -152,7 +157,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         measured.iter().for_each(|line| println!("{}", report::told(line)));
         lines.extend(measured);
     }
-    let setting = Setting { profile: options.profile, rows: options.rows, rounds: options.rounds };
+    let Options { profile, rows, days, rounds, .. } = options;
+    let setting = Setting { profile, rows, days, rounds };
     if options.report {
         report::write(&context.place.root, &setting, &lines)?;
     }

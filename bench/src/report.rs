@@ -17,6 +17,8 @@ pub struct Setting {
     pub profile: String,
     /// Predictions.
     pub rows: usize,
+    /// Over so many days.
+    pub days: usize,
     /// Rounds.
     pub rounds: usize,
 }
@@ -130,6 +132,7 @@ pub fn write(root: &Path, setting: &Setting, lines: &[Line]) -> anyhow::Result<(
         ("date", today.to_string()),
         ("profile", setting.profile.clone()),
         ("rows", setting.rows.to_string()),
+        ("days", setting.days.to_string()),
         ("rounds", setting.rounds.to_string()),
     ] {
         text = text.replace(&format!("{{{{{name}}}}}"), value.trim_end());

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use event::Kind;
 
 use crate::{
-    data::{BATCH_ROWS, DAYS, Data, Outcome, Prediction, frame, json},
+    data::{BATCH_ROWS, Data, Outcome, Prediction, frame, json},
     load::{Request, Requests, http},
     service::{NDJSON, Service},
 };
@@ -81,7 +81,7 @@ pub fn singles(data: &Data, count: usize) -> anyhow::Result<Vec<Request>> {
 /// The days' predictions and then their outcomes, day after day, each made when it is asked for.
 pub fn days(data: &Data, days: usize) -> Requests {
     let data = *data;
-    let posts: Vec<(usize, Kind, usize)> = (0..days.min(DAYS))
+    let posts: Vec<(usize, Kind, usize)> = (0..days.min(data.days()))
         .flat_map(|day| {
             let of = move |kind| (0..data.batches_of(day)).map(move |batch| (day, kind, batch));
             of(Kind::Predictions).chain(of(Kind::Outcomes))
@@ -117,9 +117,9 @@ mod tests {
     #[test]
     fn days_carry_every_event_once() {
         let data = Data::new(45_000);
-        let requests = days(&data, DAYS);
+        let requests = days(&data, data.days());
         let all: Vec<Request> = (0..).map_while(|at| requests(at)).collect();
-        let judged: usize = (0..DAYS).map(|day| data.outcomes(day).len()).sum();
+        let judged: usize = (0..data.days()).map(|day| data.outcomes(day).len()).sum();
         assert_eq!(all.iter().map(|request| request.rows).sum::<usize>(), 45_000 + judged);
         assert_eq!(all.len(), 60);
         assert_eq!(singles(&data, 7).unwrap().len(), 7);

@@ -1,4 +1,4 @@
-//! The events of every benchmark: predictions of whether a loan defaults, over 30 days, by two
+//! The events of every benchmark: predictions of whether a loan defaults, over some days, by two
 //! releases, and later what happened. The same in every run, whatever part of them is asked for.
 //!
 //! Events are made a batch at a time, so a hundred million of them take no more memory than one.
@@ -12,7 +12,7 @@ mod numbers;
 
 pub use numbers::Numbers;
 
-/// How many days the events are spread over.
+/// How many days the events are spread over, unless it is said.
 pub const DAYS: usize = 30;
 /// The first day.
 const FIRST_DAY: &str = "2025-01-01";
@@ -82,17 +82,28 @@ pub struct Outcome {
     pub truth: Truth,
 }
 
-/// A number of predictions over [`DAYS`] days, with their outcomes.
+/// A number of predictions over some days, with their outcomes.
 #[derive(Clone, Copy, Debug)]
 pub struct Data {
     rows: usize,
+    days: usize,
     first: Day,
 }
 
 impl Data {
-    /// `rows` predictions.
+    /// `rows` predictions over [`DAYS`] days.
     pub fn new(rows: usize) -> Self {
-        Self { rows, first: FIRST_DAY.parse().expect("a day of the calendar") }
+        Self::over(DAYS, rows)
+    }
+
+    /// `rows` predictions over `days` days.
+    pub fn over(days: usize, rows: usize) -> Self {
+        Self { rows, days, first: FIRST_DAY.parse().expect("a day of the calendar") }
+    }
+
+    /// How many days there are.
+    pub fn days(&self) -> usize {
+        self.days
     }
 
     /// How many predictions there are.
@@ -106,9 +117,14 @@ impl Data {
         Timestamp::from_micros(start).expect("within the calendar").day()
     }
 
+    /// The last day.
+    pub fn last_day(&self) -> Day {
+        self.day(self.days - 1)
+    }
+
     /// How many predictions a day has.
     pub fn rows_of(&self, day: usize) -> usize {
-        self.rows / DAYS + usize::from(day < self.rows % DAYS)
+        self.rows / self.days + usize::from(day < self.rows % self.days)
     }
 
     /// How many batches of predictions a day has.
@@ -119,7 +135,7 @@ impl Data {
     /// All batches of predictions, as day and index in the day.
     pub fn batches(&self) -> impl Iterator<Item = (usize, usize)> {
         let data = *self;
-        (0..DAYS).flat_map(move |day| (0..data.batches_of(day)).map(move |batch| (day, batch)))
+        (0..self.days).flat_map(move |day| (0..data.batches_of(day)).map(move |batch| (day, batch)))
     }
 
     /// A batch of predictions in the order of their time: [`BATCH_ROWS`] of them, the last of a day

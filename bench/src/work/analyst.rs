@@ -6,7 +6,7 @@ use polars::prelude::ChunkAgg;
 use query::{Sql, SqlWords};
 use tokio::time::Instant;
 
-use super::{frames::ALL_DAYS, window::WEEK};
+use super::{frames::all_days, window::WEEK};
 use crate::{
     context::{Context, Opened},
     line::Line,
@@ -89,8 +89,13 @@ fn frames(
     }));
     let found = interleave(context.rounds, sides);
     let peer = ("polars on Parquet", &found[FORMS.len() + 1]);
-    let of =
-        |words: &str| format!("{words}, 7 of 30 days, {}", if at == 0 { "all columns" } else { "3 columns" });
+    let of = |words: &str| {
+        format!(
+            "{words}, 7 of {} days, {}",
+            context.data.days(),
+            if at == 0 { "all columns" } else { "3 columns" }
+        )
+    };
     let mut lines: Vec<Line> = FORMS
         .iter()
         .zip(&found)
@@ -121,7 +126,7 @@ fn frames(
 /// The mean score of each day and release of all days.
 fn group_by(context: &Context) -> anyhow::Result<Vec<Line>> {
     let opened = context.open(context.stored()?)?;
-    let [from, to] = ends(context, ALL_DAYS);
+    let [from, to] = ends(context, all_days(context));
     let statement = format!(
         "select day, release, count(*) as n, avg(score) as score from predictions where day between '{from}' and '{to}' group by day, release"
     );
@@ -149,7 +154,7 @@ fn group_by(context: &Context) -> anyhow::Result<Vec<Line>> {
     let lines = [(1, "group-by/polars", "polars on Parquet"), (2, "group-by/chdb", "chDB on Parquet")];
     Ok(lines
         .map(|(at, id, peer)| {
-            let work = "30 days grouped by day and release, in SQL";
+            let work = format!("{} days grouped by day and release, in SQL", context.data.days());
             let line = Line::of(id, work, ("ms", "ms"), &found[0], (peer, &found[at]));
             Line { figures: line.figures.and_then(|figures| same(at).map(|()| figures)), ..line }
         })

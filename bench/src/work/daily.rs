@@ -1,9 +1,9 @@
-//! Accuracy, AUC and Brier score of 30 days by release: read from what the projector keeps, beside
+//! Accuracy, AUC and Brier score of all days by release: read from what the projector keeps, beside
 //! computing them from Parquet files.
 
 use super::{
     evaluate::{MEASURES, read},
-    frames::{ALL_DAYS, request, timed},
+    frames::{all_days, request, timed},
     window::check_equal,
 };
 use crate::{
@@ -26,7 +26,7 @@ pub(super) fn duckdb(context: &Context) -> anyhow::Result<String> {
 pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
     let opened = context.open(context.stored()?)?;
     let parquet = context.parquet()?.0.to_string_lossy().into_owned();
-    let of = |columns| request(context, "evaluations", ALL_DAYS, columns, None);
+    let of = |columns| request(context, "evaluations", all_days(context), columns, None);
     let (request, all) = (of(Some(COLUMNS))?, of(None)?);
     let ours = read(&timed(context, &opened, &request)?)?;
     let sides = vec![
@@ -38,9 +38,10 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
         Side::new("all figures", || read(&timed(context, &opened, &all)?)),
     ];
     let found = interleave(context.rounds, sides);
-    let work = "daily accuracy, AUC, Brier of 30 days, from stored evaluations";
+    let days = context.data.days();
+    let work = format!("daily accuracy, AUC, Brier of {days} days, from stored evaluations");
     let peer = ("polars computing them from Parquet", &found[1]);
-    let all_work = "all figures of 30 days and 2 releases, from stored evaluations";
+    let all_work = format!("all figures of {days} days and 2 releases, from stored evaluations");
     Ok(vec![
         Line::of("daily/polars", work, ("ms", "ms"), &found[0], peer),
         Line::alone("daily/all", all_work, "ms", found[2].samples("ms")),

@@ -8,7 +8,7 @@ use polars::prelude::{ChunkAgg, DataFrame};
 
 use super::{
     daily::duckdb,
-    frames::{ALL_DAYS, mean, request, timed},
+    frames::{all_days, mean, request, timed},
     window::check_equal,
 };
 use crate::{
@@ -39,7 +39,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
     let opened = context.open(context.stored()?)?;
     let parquet = context.parquet()?.0.to_string_lossy().into_owned();
     let database = duckdb(context).unwrap_or_else(|error| format!("{error:#}"));
-    let request = request(context, "evaluations", ALL_DAYS, None, Some(AS_OF))?;
+    let request = request(context, "evaluations", all_days(context), None, Some(AS_OF))?;
     // What was appended a moment ago is not part of the past yet.
     std::thread::sleep(Duration::from_secs(CLOSED_AFTER_SECONDS.unsigned_abs() + 1));
     let ours = read(&timed(context, &opened, &request)?)?;
@@ -58,8 +58,8 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
         of_peer("NannyML", "nannyml_evaluate.py", "parquet", &["labelled"]),
     ];
     let found = interleave(context.rounds, sides);
-    let work = "evaluations of 30 days from events, join included";
-    let line = |id, peer, at: usize| Line::of(id, work, ("ms", "ms"), &found[0], (peer, &found[at]));
+    let work = format!("evaluations of {} days from events, join included", context.data.days());
+    let line = |id, peer, at: usize| Line::of(id, &work, ("ms", "ms"), &found[0], (peer, &found[at]));
     Ok(vec![
         line("evaluate/polars", "polars on Parquet", 1),
         line("evaluate/duckdb", "DuckDB", 2),

@@ -11,7 +11,6 @@ use tokio::time::Instant;
 
 use crate::{
     context::{Context, Opened},
-    data::DAYS,
     line::Line,
     rounds::{Readings, Side, interleave, reading},
 };
@@ -25,7 +24,7 @@ const MAX_EVENTS: usize = 4_000_000;
 fn backlog(context: &Context, opened: &Opened) -> anyhow::Result<Vec<Vec<Segment>>> {
     let table: &dyn Table = &*opened.table;
     let (mut days, mut events) = (Vec::new(), 0);
-    for day in (0..DAYS).map(|day| context.data.day(day)) {
+    for day in (0..context.data.days()).map(|day| context.data.day(day)) {
         if events >= MAX_EVENTS {
             break;
         }

@@ -19,7 +19,6 @@ use tokio::{sync::mpsc, time::Instant};
 use super::readable::{HIGHEST_BATCHES, LOAD, batches, highest};
 use crate::{
     context::{CONNECTIONS, Context},
-    data::DAYS,
     line::Line,
     load::{
         self, Plan,
@@ -89,7 +88,7 @@ fn tail(context: &Context, service: &Service) -> anyhow::Result<(Server, Came)> 
 
 /// Posts an event and waits until it came, again and again; each time in milliseconds.
 async fn watch(context: &Context, service: &Service, name: &str, came: &mut Came) -> anyhow::Result<Samples> {
-    let day = context.data.day(DAYS - 1);
+    let day = context.data.last_day();
     let mut connection = Connection::open(service.address).await?;
     let mut times = Vec::with_capacity(WATCHED);
     // The first one is not counted: by it one who follows is known to be there.
@@ -129,11 +128,12 @@ async fn measure(context: &Context) -> anyhow::Result<([Samples; 3], f64)> {
     let (running, mut tailed) = tail(context, &service)?;
     let by_program = watch(context, &service, "tail", &mut tailed).await?;
     drop(running);
-    let rate = highest(&service).await? * LOAD;
+    let rate = highest(context.data.days(), &service).await? * LOAD;
     let stop = Arc::new(AtomicBool::new(false));
     let every = Some(Duration::from_secs_f64(1.0 / rate));
     let plan = Plan { address: service.address, connections: CONNECTIONS, every };
-    let load = tokio::spawn(load::run(plan, batches(HIGHEST_BATCHES, Arc::clone(&stop))));
+    let load =
+        tokio::spawn(load::run(plan, batches(context.data.days(), HIGHEST_BATCHES, Arc::clone(&stop))));
     let loaded = watch(context, &service, "loaded", &mut came).await;
     stop.store(true, Ordering::Relaxed);
     let sent = load.await??;

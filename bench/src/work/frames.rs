@@ -7,7 +7,6 @@ use tokio::time::Instant;
 
 use crate::{
     context::{Context, Opened},
-    data::DAYS,
     samples::Samples,
 };
 
@@ -28,7 +27,9 @@ pub(super) fn request(
 }
 
 /// All days.
-pub(super) const ALL_DAYS: (usize, usize) = (0, DAYS - 1);
+pub(super) fn all_days(context: &Context) -> (usize, usize) {
+    (0, context.data.days() - 1)
+}
 
 /// The median time of a query in milliseconds, warm, and its frame.
 pub(super) fn timed(

@@ -5,7 +5,6 @@ use tokio::time::Instant;
 use super::ndjson::MAX_ROWS;
 use crate::{
     context::{CONNECTIONS, Context},
-    data::DAYS,
     line::Line,
     load::{self, Plan},
     rounds::{Readings, Side, interleave},
@@ -45,7 +44,7 @@ fn projected(context: &Context, requests: &[load::Request], options: &[&str]) ->
         let (idle, began) = (service.cpu_seconds(), Instant::now());
         let plan = Plan { address: service.address, connections: CONNECTIONS, every: None };
         let outcome = load::run(plan, load::ready(requests.to_vec())).await?;
-        let (from, to) = (context.data.day(0).to_string(), context.data.day(DAYS - 1).to_string());
+        let (from, to) = (context.data.day(0).to_string(), context.data.last_day().to_string());
         service.projected((&from, &to), outcome.rows() as u64, 0).await?;
         let rows = outcome.rows() as f64;
         Ok(Readings::from([

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::{
     context::{CONNECTIONS, Context},
-    data::{BATCH_ROWS, DAYS, Data},
+    data::{BATCH_ROWS, Data},
     line::Line,
     load::{
         self, Plan, Request, Requests,
@@ -40,19 +40,19 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// How long an event may take to be counted.
 const COUNTED_WITHIN: Duration = Duration::from_secs(60);
 
-/// The last day's predictions in batches, as many as are asked for, until told to stop.
-pub(super) fn batches(from: usize, stop: Arc<AtomicBool>) -> Requests {
-    let data = Data::new(DAYS * BATCH_ROWS * MOST_BATCHES);
+/// The predictions of the last of so many days in batches, as many as are asked for, until told to stop.
+pub(super) fn batches(days: usize, from: usize, stop: Arc<AtomicBool>) -> Requests {
+    let data = Data::over(days, days * BATCH_ROWS * MOST_BATCHES);
     Arc::new(move |at| {
         let is_over = stop.load(Ordering::Relaxed) || from + at >= MOST_BATCHES;
-        let batch = (!is_over).then(|| data.predictions(DAYS - 1, from + at))?;
+        let batch = (!is_over).then(|| data.predictions(days - 1, from + at))?;
         Form::Lines.request(&batch).ok()
     })
 }
 
 /// Posts an event and waits until it is counted, again and again; each time in milliseconds.
 async fn watch(context: &Context, service: &Service, from: usize) -> anyhow::Result<Samples> {
-    let day = context.data.day(DAYS - 1);
+    let day = context.data.last_day();
     let words = format!("rollups?from={day}&to={day}&release={PROBE_RELEASE}&columns=predictions");
     let mut connection = Connection::open(service.address).await?;
     let mut times = Vec::with_capacity(WATCHED);
@@ -77,9 +77,9 @@ async fn watch(context: &Context, service: &Service, from: usize) -> anyhow::Res
     Ok(Samples::new(times))
 }
 
-/// The rate at which batches of the day are taken, in batches a second.
-pub(super) async fn highest(service: &Service) -> anyhow::Result<f64> {
-    let requests = batches(0, Arc::default());
+/// The rate at which batches of the last day are taken, in batches a second.
+pub(super) async fn highest(days: usize, service: &Service) -> anyhow::Result<f64> {
+    let requests = batches(days, 0, Arc::default());
     let ready: Vec<Request> = (0..HIGHEST_BATCHES).map_while(|at| requests(at)).collect();
     let plan = Plan { address: service.address, connections: CONNECTIONS, every: None };
     Ok(load::run(plan, load::ready(ready)).await?.rate() / BATCH_ROWS as f64)
@@ -88,9 +88,9 @@ pub(super) async fn highest(service: &Service) -> anyhow::Result<f64> {
 async fn measure(context: &Context) -> anyhow::Result<(Samples, Samples, f64)> {
     let service = Service::start(&context.place, "readable").await?;
     let idle = watch(context, &service, 0).await?;
-    let rate = highest(&service).await? * LOAD;
+    let rate = highest(context.data.days(), &service).await? * LOAD;
     // What the highest rate left behind is projected before the load begins.
-    let day = context.data.day(DAYS - 1).to_string();
+    let day = context.data.last_day().to_string();
     service.projected((&day, &day), (WATCHED + HIGHEST_BATCHES * BATCH_ROWS) as u64, 0).await?;
     let stop = Arc::new(AtomicBool::new(false));
     let plan = Plan {
@@ -98,7 +98,8 @@ async fn measure(context: &Context) -> anyhow::Result<(Samples, Samples, f64)> {
         connections: CONNECTIONS,
         every: Some(Duration::from_secs_f64(1.0 / rate)),
     };
-    let load = tokio::spawn(load::run(plan, batches(HIGHEST_BATCHES, Arc::clone(&stop))));
+    let load =
+        tokio::spawn(load::run(plan, batches(context.data.days(), HIGHEST_BATCHES, Arc::clone(&stop))));
     let loaded = watch(context, &service, WATCHED).await;
     stop.store(true, Ordering::Relaxed);
     let sent = load.await??;

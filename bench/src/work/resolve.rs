@@ -1,4 +1,4 @@
-//! Outcomes without a date: which predictions of 30 days they judge, found by the key filters of the days and appended, beside
+//! Outcomes without a date: which predictions of some days they judge, found by the key filters of the days and appended, beside
 //! polars that only joins the same keys with the predictions.
 
 use std::{
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::{
     context::Context,
     counting::ReadingTable,
-    data::{DAYS, LABELS, Outcome, Truth, frame},
+    data::{LABELS, Outcome, Truth, frame},
     line::Line,
     peer,
     rounds::{Readings, Side, interleave},
@@ -68,7 +68,8 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
         }),
     ];
     let found = interleave(context.rounds, sides);
-    let work = format!("{asked} outcomes without a date to the predictions that they judge, of 30 days");
+    let days = context.data.days();
+    let work = format!("{asked} outcomes without a date to the predictions that they judge, of {days} days");
     let rate = ("keys/s", "keys_per_s");
     let alone = |id, work, unit, name| Line::alone(id, work, unit, found[0].samples(name));
     Ok(vec![
@@ -86,7 +87,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
 
 /// Sends all events to an Almanac of their own, and has the filters of their keys made.
 fn filtered(context: &Context) -> anyhow::Result<Filtered> {
-    let stored = context.store("resolve", DAYS)?;
+    let stored = context.store("resolve", context.data.days())?;
     let ahead = Arc::new(AtomicI64::new(AHEAD_SECONDS));
     let seconds = Arc::clone(&ahead);
     let clock = Clock::from_fn(move || Clock::system().now().plus_seconds(seconds.load(Ordering::Relaxed)));

@@ -54,7 +54,7 @@ async fn count(context: &Context, sent: Sent) -> anyhow::Result<(Units, usize)> 
     let rows: usize = sent.requests.iter().map(|request| request.rows).sum();
     let plan = Plan { address, connections: CONNECTIONS, every: sent.every };
     load::run(plan, load::ready(sent.requests)).await?;
-    let (from, to) = (context.data.day(0).to_string(), context.data.day(crate::data::DAYS - 1).to_string());
+    let (from, to) = (context.data.day(0).to_string(), context.data.last_day().to_string());
     service::projected(address, (&from, &to), rows as u64, 0).await?;
     _ = stop.send(());
     serving.await.context("the services panicked")??;

@@ -1,4 +1,4 @@
-//! Predictions of 7 of 30 days as a dataframe.
+//! Predictions of 7 of all days as a dataframe.
 
 use anyhow::ensure;
 
@@ -37,8 +37,8 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
     let duckdb = super::daily::duckdb(context);
     let mut lines = Vec::new();
     for (ids, columns, work) in [
-        (["window-all/polars", "window-all/duckdb"], None, "7 of 30 days to a frame, all columns"),
-        (["window-three/polars", "window-three/duckdb"], Some("key,score,label"), "7 of 30 days, 3 columns"),
+        (["window-all/polars", "window-all/duckdb"], None, "to a frame, all columns"),
+        (["window-three/polars", "window-three/duckdb"], Some("key,score,label"), "to a frame, 3 columns"),
     ] {
         let named = columns.unwrap_or("all");
         let database = duckdb.as_ref().map_or_else(|error| format!("{error:#}"), Clone::clone);
@@ -48,7 +48,10 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
             of_peer("duckdb_window.py", database, named),
         ];
         let found = interleave(context.rounds, sides);
-        let line = |at: usize, peer| Line::of(ids[at - 1], work, ("ms", "ms"), &found[0], (peer, &found[at]));
+        let work = format!("7 of {} days {work}", context.data.days());
+        let line = |at: usize, peer| {
+            Line::of(ids[at - 1], work.clone(), ("ms", "ms"), &found[0], (peer, &found[at]))
+        };
         lines.push(line(1, "polars on Parquet"));
         lines.push(line(2, "DuckDB to a polars frame"));
     }
