@@ -186,17 +186,19 @@ async fn store(
     context.rows = Some(rows);
     let has_event_id = batch.event_id.is_some();
     let began = Instant::now();
-    // The append goes on when the client hangs up: what was begun is ended.
+    // The append goes on when the client hangs up: what was begun is ended. It is boxed, since it is large and would be copied several times.
     let appending = tokio::spawn(by(author, {
         let ingest = Arc::clone(&ingest);
-        async move {
-            let key = idempotency_key.as_deref();
-            let warnings = ingest.warnings(&workspace, &batch).await;
-            let receipt = ingest.submit(&workspace, batch, key, remember).await;
-            drop(pass);
-            receipt.map(|receipt| (receipt, warnings))
-        }
-        .in_current_span()
+        Box::pin(
+            async move {
+                let key = idempotency_key.as_deref();
+                let warnings = ingest.warnings(&workspace, &batch).await;
+                let receipt = ingest.submit(&workspace, batch, key, remember).await;
+                drop(pass);
+                receipt.map(|receipt| (receipt, warnings))
+            }
+            .in_current_span(),
+        )
     }));
     let (receipt, warnings) = appending
         .await
