@@ -107,6 +107,12 @@ impl Month {
     }
 }
 
+/// How long a day rests between folds that began so many seconds ago and grows evenly: until it has grown by a share of its
+/// segments, and no longer than any day rests.
+fn rest(at: f64) -> f64 {
+    (at / SMALL as f64).min(PAID_REST.as_secs_f64())
+}
+
 /// How often a day is evaluated that grows evenly up to `bytes` by a change every `gap` seconds, and the units of all those reads.
 /// Each reads what is there, at the pace above, and rests ten times as long.
 fn evaluations(bytes: f64, gap: f64) -> (f64, f64) {
@@ -117,19 +123,18 @@ fn evaluations(bytes: f64, gap: f64) -> (f64, f64) {
         let there = bytes * (at / DAY_SECONDS);
         times += 1.0;
         units += (there / READ_UNIT_BYTES as f64).max(1.0);
-        at += least.max(EVALUATION_PERIODS * there / EVALUATED_BYTES_A_SECOND).max(1.0);
+        at += least.max(rest(at)).max(EVALUATION_PERIODS * there / EVALUATED_BYTES_A_SECOND).max(1.0);
     }
     (times, units)
 }
 
-/// How often a day is folded that grows evenly, by a change every `gap` seconds: at once while it is small, and then at most
-/// once in a rest.
+/// How often a day is folded that grows evenly, by a change every `gap` seconds.
 fn folds(gap: f64) -> f64 {
     let (mut at, mut times) = (0.0, 0.0);
     let least = gap.max(1.0 / FOLDS_A_SECOND);
     while at < DAY_SECONDS {
         times += 1.0;
-        at += least.max((at / SMALL as f64).min(PAID_REST.as_secs_f64()));
+        at += least.max(rest(at));
     }
     times
 }
