@@ -15,7 +15,7 @@ use polars_io::{
     json::{JsonFormat, JsonWriter},
 };
 
-use crate::{frame::failed, output::with_text_times};
+use crate::{frame::failed, output::with_text_times, work};
 
 /// How many rows become text at a time.
 const PIECE_ROWS: usize = 4_096;
@@ -35,11 +35,26 @@ pub(crate) enum Lines {
 }
 
 impl Lines {
-    /// Writes rows.
+    /// Writes rows, of many both halves at the same time.
     ///
     /// # Errors
     /// When they cannot be written.
     pub(crate) fn write(self, rows: &DataFrame, to: &mut impl Write) -> Result<()> {
+        let half = rows.height() / 2 / PIECE_ROWS * PIECE_ROWS;
+        if half == 0 {
+            return self.write_alone(rows, to);
+        }
+        let (first, second) = (rows.slice(0, half), rows.slice(half as i64, usize::MAX));
+        let text_of_second = move || {
+            let mut text = Vec::new();
+            self.write_alone(&second, &mut text).map(|()| text)
+        };
+        let (first, second) = work::both(|| self.write_alone(&first, to), text_of_second)?;
+        first?;
+        to.write_all(&second?).map_err(cannot)
+    }
+
+    fn write_alone(self, rows: &DataFrame, to: &mut impl Write) -> Result<()> {
         let mut text = Vec::new();
         for start in (0..rows.height()).step_by(PIECE_ROWS) {
             let piece = rows.slice(start as i64, PIECE_ROWS);
@@ -464,7 +479,8 @@ mod tests {
     fn lines_are_those_that_polars_writes() {
         let mut chance = Chance(1);
         for round in 0..400 {
-            let rows = if round % 50 == 0 { PIECE_ROWS + 7 } else { chance.next() as usize % 40 };
+            let pieces = 1 + round % 100 / 50;
+            let rows = if round % 50 == 0 { pieces * PIECE_ROWS + 7 } else { chance.next() as usize % 40 };
             let width = 1 + chance.next() as usize % 6;
             let names = ["key", "tag.\"x\"", "a,b", "score", "é", "last\n"];
             let make = |chance: &mut Chance| {

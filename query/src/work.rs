@@ -5,8 +5,13 @@
 //! of its own). And short pieces of work take turns, one for each core, so that many readers are no more than a few
 //! threads that want to run.
 
-use std::{num::NonZero, sync::LazyLock, thread::available_parallelism};
+use std::{
+    num::NonZero,
+    sync::{LazyLock, mpsc},
+    thread::available_parallelism,
+};
 
+use event::{Error, Result};
 use tokio::{
     runtime::{Builder, Runtime},
     sync::Semaphore,
@@ -45,6 +50,30 @@ pub(crate) fn piece<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
         let _turn = THREADS.own.as_ref().and_then(|own| own.handle().block_on(THREADS.turns.acquire()).ok());
         work()
     })
+}
+
+/// Does two short pieces of work, of which a piece consists: side by side when another turn is free, else one after the other.
+///
+/// # Errors
+/// `Unavailable`, when the second one was broken off.
+pub(crate) fn both<A, B: Send + 'static>(
+    first: impl FnOnce() -> A,
+    second: impl FnOnce() -> B + Send + 'static,
+) -> Result<(A, B)> {
+    let turn = THREADS.own.as_ref().and_then(|_| THREADS.turns.try_acquire().ok());
+    if turn.is_none() {
+        return Ok((first(), second()));
+    }
+    let (tell, told) = mpsc::channel();
+    run(move || {
+        let made = second();
+        drop(turn);
+        // Who waits for it is gone only when it was broken off itself.
+        _ = tell.send(made);
+    });
+    let first = first();
+    let second = told.recv();
+    Ok((first, second.map_err(|gone| Error::unavailable("making the answer was interrupted").because(gone))?))
 }
 
 /// Makes the calling thread, and those that it starts, give way to others.
@@ -101,7 +130,14 @@ mod tests {
             let at_once = piece.await.unwrap();
             assert!((1..=cores).contains(&at_once), "{at_once}");
         }
+        // Two in the place of one, when there is a turn for the second.
+        let asked = piece(|| both(|| 1, || 2)).await.unwrap();
+        assert_eq!(asked.unwrap(), (1, 2));
         // One that panics gives its turn back.
+        for _ in 0..=cores {
+            let broken = piece(|| both(|| 1, || -> u8 { panic!("on purpose") })).await;
+            assert!(broken.map_or(true, |both| both.is_err()));
+        }
         for _ in 0..=cores {
             assert!(piece(|| panic!("on purpose")).await.unwrap_err().is_panic());
         }
