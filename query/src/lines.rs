@@ -181,22 +181,41 @@ fn json<T: serde::Serialize + ?Sized>(value: &T, to: &mut Vec<u8>) {
 
 /// Writes columns of one chunk each; `None`, when one has a type that is not known here, and then nothing is written.
 fn write_piece<S: Syntax>(syntax: &S, columns: &[Column], rows: usize, to: &mut Vec<u8>) -> Option<()> {
-    let cells = columns.iter().enumerate().map(|(at, column)| {
-        let before = syntax.before(at == 0, column.name());
-        Some(Cells { values: Values::of(column)?, before, last: None, days: Days::default() })
-    });
-    let mut cells = cells.collect::<Option<Vec<Cells<'_>>>>()?;
-    if cells.is_empty() {
+    // What is the same in every row stands before the next value, as columns without any value do.
+    let mut same = Vec::new();
+    let mut cells = Vec::with_capacity(columns.len());
+    for (at, column) in columns.iter().enumerate() {
+        let values = Values::of(column)?;
+        same.extend(syntax.before(at == 0, column.name()));
+        let nulls = column.null_count();
+        if nulls == rows {
+            same.extend_from_slice(S::NULL);
+            continue;
+        }
+        let (before, days) = (std::mem::take(&mut same), Days::default());
+        cells.push(Cells { values, has_null: nulls > 0, before, last: None, days });
+    }
+    if columns.is_empty() {
         return None;
     }
+    same.extend_from_slice(syntax.end());
     for row in 0..rows {
         for cell in &mut cells {
-            to.extend_from_slice(&cell.before);
+            append(&cell.before, to);
             cell.write(syntax, row, to);
         }
-        to.extend_from_slice(syntax.end());
+        append(&same, to);
     }
     Some(())
+}
+
+/// Appends a few bytes; a single one, as between two values, without a call.
+#[inline]
+fn append(bytes: &[u8], to: &mut Vec<u8>) {
+    match bytes {
+        [byte] => to.push(*byte),
+        bytes => to.extend_from_slice(bytes),
+    }
 }
 
 /// The values of a column.
@@ -256,6 +275,7 @@ impl<'a> Values<'a> {
 /// A column that is written row by row.
 struct Cells<'a> {
     values: Values<'a>,
+    has_null: bool,
     before: Vec<u8>,
     /// The row of the last value, and where it was written.
     last: Option<(usize, Range<usize>)>,
@@ -264,7 +284,7 @@ struct Cells<'a> {
 
 impl Cells<'_> {
     fn write<S: Syntax>(&mut self, syntax: &S, row: usize, to: &mut Vec<u8>) {
-        if self.values.is_null(row) {
+        if self.has_null && self.values.is_null(row) {
             return to.extend_from_slice(S::NULL);
         }
         // What repeats the value before it, as releases and days do, is copied.
