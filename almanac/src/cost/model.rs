@@ -162,7 +162,7 @@ pub(super) fn packed(load: &Load, sample: &Sample) -> Month {
     };
     let changes = requests + judged;
     let gap = DAY_SECONDS / changes.max(1.0);
-    let folds = folds(gap);
+    let folds = folds(gap).min(changes);
     let has_features = load.columns > BASE_COLUMNS;
     let sketches = if has_features { folds.min(DAY_SECONDS / SKETCH_SECONDS) } else { 0.0 };
     let bytes = sum(|packed| packed.bytes);
@@ -179,7 +179,7 @@ pub(super) fn packed(load: &Load, sample: &Sample) -> Month {
     let read = requests * sample.predictions.read as f64
         + judged * sample.outcomes.read as f64
         + folds * sample.fold.read as f64
-        + (changes - folds).max(0.0) * (bytes / changes.max(1.0) / READ_UNIT_BYTES as f64)
+        + (changes - folds) * (bytes / changes.max(1.0) / READ_UNIT_BYTES as f64)
         + sketched
         + judged_reads
         + 2.0 * beats;
