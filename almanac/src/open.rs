@@ -4,8 +4,12 @@ use std::sync::Arc;
 
 use catalog::Catalog;
 use event::{Clock, Error, Result, Timestamp};
-use log::{apart::Apart, layout};
-use table::{Measured, Table};
+use log::{
+    apart::Apart,
+    lane_partitions::{LanePartitions, Shown},
+    layout,
+};
+use table::{Measured, Table, engine::Whole};
 
 use crate::config::{Config, Origin};
 
@@ -48,5 +52,18 @@ async fn open(config: &Config, may_create: bool) -> Result<Arc<dyn Table>> {
     let table = store.engine.open(&store.place, &config.surroundings(), may_create).await?;
     // What a newer Almanac wrote into is refused before anything is read or written.
     layout::load(&*table).await?;
-    Ok(Apart::over(Measured::over(table, store.engine.scheme())))
+    let measured = Measured::over(table, store.engine.scheme());
+    Ok(Apart::over(LanePartitions::over(measured, config.surroundings().clock)))
+}
+
+/// Opens the table to go through all of its items, under the keys that services know.
+pub(crate) async fn whole(config: &Config) -> Result<Box<dyn Whole>> {
+    let store = &config.store.value;
+    Ok(Shown::over(store.engine.open_whole(&store.place, &config.surroundings()).await?))
+}
+
+/// The same, as they stand at one instant; `None`, when the engine has no such reading.
+pub(crate) async fn still(config: &Config) -> Result<Option<Box<dyn Whole>>> {
+    let store = &config.store.value;
+    Ok(store.engine.open_still(&store.place, &config.surroundings()).await?.map(Shown::over))
 }

@@ -16,6 +16,7 @@ mod entity;
 mod erased;
 mod filter;
 mod grant;
+mod lane;
 mod layout;
 mod live;
 mod moved;
@@ -38,6 +39,7 @@ pub use entity::*;
 pub use erased::*;
 pub use filter::*;
 pub use grant::*;
+pub use lane::*;
 pub use layout::*;
 pub use live::*;
 pub use moved::*;
@@ -328,6 +330,7 @@ mod tests {
             worker("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").to_string(),
             format!("{}\n{}", sweep_cursor(), full_sweep()),
             format!("{}\n{}\n{}", write_probe(), restored(), layout()),
+            format!("{}\n{}", own_partitions(&w), lane_partition(&w, 3)),
             EntityId::User(w.clone()).key().to_string(),
             EntityId::Group(w.clone()).key().to_string(),
             EntityId::System(w.clone()).key().to_string(),
@@ -357,7 +360,15 @@ mod tests {
     #[test]
     fn an_export_leaves_behind_only_what_is_of_processes() {
         let w = log().workspace;
-        for key in [lease("s", "1"), worker("w"), sweep_cursor(), full_sweep(), write_probe(), restored()] {
+        for key in [
+            lease("s", "1"),
+            worker("w"),
+            sweep_cursor(),
+            full_sweep(),
+            write_probe(),
+            restored(),
+            own_partitions(&w),
+        ] {
             assert!(stays_behind(&key), "{key}");
         }
         for key in [

@@ -13,7 +13,7 @@ use crate::key;
 /// The layout that this Almanac writes. It grows by one when an item gets a form, or a kind of item is added, that an older
 /// Almanac would misread; the test `layout` of `tests/tidy` shows which versions belong to it. Layout 1 is that of tables which do not say
 /// theirs.
-pub const LAYOUT: u32 = 3;
+pub const LAYOUT: u32 = 4;
 
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;

@@ -290,6 +290,15 @@ impl Write {
             Write::Update(update) => &update.key,
         }
     }
+
+    /// The same, to be changed.
+    pub fn key_mut(&mut self) -> &mut Key {
+        match self {
+            Write::Put(item, _) => &mut item.key,
+            Write::Delete(key, _) | Write::Check(key, _) | Write::Add(key, _, _) => key,
+            Write::Update(update) => &mut update.key,
+        }
+    }
 }
 
 /// The table. Every write is durable when its call returns, and happens whole or not at all.

@@ -17,7 +17,7 @@ use log::{
 use projector::compact::{Compactor, Done};
 use query::{Request, What, Words};
 use serde_json::json;
-use table::{Call, Layer, Query, Table, query_all};
+use table::{Call, Condition, Layer, Query, Table, query_all};
 use tests::{
     engine::Engine,
     on_both_engines,
@@ -46,6 +46,8 @@ async fn scene_on(engine: Engine) -> Scene {
     let clock = Clock::from_fn(|| at("2026-06-05T00:00:00Z"));
     let mut scene = Scene::new(World::with(engine, clock).await).await;
     scene.table = Apart::over(Arc::clone(&scene.table));
+    // As an older Almanac leaves it.
+    scene.table.delete(&key::layout(), Condition::None).await.unwrap();
     scene
 }
 

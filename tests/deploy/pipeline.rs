@@ -20,6 +20,7 @@ use log::{
     counted,
     cut::Cut,
     key::{self, EntityId, Followed, Scope},
+    lane_partitions::LanePartitions,
     layout, scan,
 };
 use projector::{
@@ -158,7 +159,7 @@ async fn ingest(table: Arc<dyn Table>, clock: &Clock) -> Workspace {
     for spec in [v1, release_of("m", "v2")] {
         catalog.ensure_release(workspace.id(), &spec, now).await.unwrap();
     }
-    catalog.set_lanes(workspace.id(), 2).await.unwrap();
+    catalog.set_lanes(workspace.id(), 2, event::Timestamp::default()).await.unwrap();
     let workspace = ingest.workspace("credit/prod").await.unwrap();
     table::probe_write(&*table, key::write_probe(), now).await.unwrap();
     tend(catalog, &workspace).await;
@@ -360,21 +361,22 @@ async fn compact(recorded: Arc<dyn Table>, plain: &Arc<dyn Table>, workspace: &W
 pub(crate) async fn pipeline() -> Calls {
     let folder = tempfile::tempdir().unwrap();
     let (clock, later) = clock();
-    let plain: Arc<dyn Table> =
+    let stored: Arc<dyn Table> =
         Arc::new(SqliteTable::open(&folder.path().join("t.db"), clock.clone()).unwrap());
-    let ways = [(); 3].map(|()| Recorded::new(Arc::clone(&plain)));
+    let ways = [(); 3].map(|()| Recorded::new(Arc::clone(&stored)));
     let [ingests, projects, queries] = &ways;
+    let seen = |table: &Arc<Recorded>| LanePartitions::over(Arc::clone(table) as _, clock.clone());
+    let [ingesting, projecting, querying] = [ingests, projects, queries].map(seen);
+    let plain = LanePartitions::over(stored, clock.clone());
     for writer in [ingests, projects] {
         layout::raise(&**writer, clock.now(), async || Ok(true)).await.unwrap();
     }
-    let workspace = ingest(Arc::clone(ingests) as Arc<dyn Table>, &clock).await;
-    projector(Arc::clone(projects) as Arc<dyn Table>, &plain, &workspace, (&clock, &later)).await;
-    let (ingesting, projecting) =
-        (Arc::clone(ingests) as Arc<dyn Table>, Arc::clone(projects) as Arc<dyn Table>);
-    erase(ingesting, projecting, &workspace).await;
-    query(Arc::clone(queries) as Arc<dyn Table>).await;
-    compact(Arc::clone(projects) as Arc<dyn Table>, &plain, &workspace, &clock).await;
-    expire(Arc::clone(projects) as Arc<dyn Table>, &plain, &workspace).await;
+    let workspace = ingest(Arc::clone(&ingesting), &clock).await;
+    projector(Arc::clone(&projecting), &plain, &workspace, (&clock, &later)).await;
+    erase(ingesting, Arc::clone(&projecting), &workspace).await;
+    query(querying).await;
+    compact(Arc::clone(&projecting), &plain, &workspace, &clock).await;
+    expire(projecting, &plain, &workspace).await;
     let transactions =
         [("ingest", wholes(ingests)), ("projector", wholes(projects)), ("query", wholes(queries))];
     Calls { ingest: calls(ingests), projector: calls(projects), query: calls(queries), transactions }

@@ -7,7 +7,7 @@ use std::{
 
 use catalog::{Catalog, New, NewEntity, SnapshotContent};
 use event::{Clock, Definition, Kind, Task, Timestamp, Window};
-use log::{cut::Cut, key::EntityId};
+use log::{cut::Cut, key::EntityId, lane_partitions::LanePartitions, layout};
 use table::Table;
 
 use crate::{
@@ -34,8 +34,11 @@ impl World {
 
     /// On a new table of an engine, whose time is that of `clock`.
     pub async fn with(engine: Engine, clock: Clock) -> Self {
-        let fresh = engine.fresh(clock).await;
-        let counted = Arc::new(Counted::new(Arc::clone(&fresh.table)));
+        let fresh = engine.fresh(clock.clone()).await;
+        let table = LanePartitions::over(Arc::clone(&fresh.table), clock);
+        // As in a table that this Almanac made.
+        layout::raise(&*table, Timestamp::default(), async || Ok(true)).await.expect("an empty table");
+        let counted = Arc::new(Counted::new(table));
         Self { catalog: Catalog::new(Arc::clone(&counted) as _), counted, fresh }
     }
 

@@ -12,6 +12,7 @@ const LIMITS: Limits =
 
 const LOAD: Load = Load {
     lanes: 4,
+    parted: false,
     rows_per_second: 10_000_000 / 60 / PART,
     batch: 500,
     clients: 64,
@@ -37,6 +38,19 @@ fn what_partitions_throttle_is_sent_again_and_stored_once() {
     assert!(heated.caught_up.is_some());
 }
 
+/// Lanes that stand in partitions of their own take more than one partition does, as soon as a day begins.
+#[test]
+fn lanes_in_partitions_of_their_own_take_more_from_the_first_second_on() {
+    let load = Load { lanes: 16, seconds: 40, ..LOAD };
+    let [together, apart] = [false, true].map(|parted| heat(1, Load { parted, ..load }));
+    for heated in [&together, &apart] {
+        assert_eq!(heated.violations, Vec::<String>::new());
+        assert!(heated.caught_up.is_some());
+    }
+    let [together, apart] = [&together, &apart].map(|heated| rate(heated, 0..4));
+    assert!(apart > 2 * together, "{apart} a second, {together} in one partition");
+}
+
 /// Prints the tables of docs/scale.md: `ALMANAC_HEAT=1` asks for it, which takes some minutes.
 #[test]
 fn the_page_of_scale_is_measured() {
@@ -48,8 +62,8 @@ fn the_page_of_scale_is_measured() {
         "| lanes | stored in the first minute, of 10 million | batches that took (p50, p99) | refused | throttled | write units a second by partition key |"
     );
     println!("| --- | --- | --- | --- | --- | --- |");
-    for lanes in [1, 4, 16] {
-        let heated = heat(1, Load { lanes, ..LOAD });
+    for (lanes, parted) in [(1, false), (4, false), (16, false), (4, true), (16, true)] {
+        let heated = heat(1, Load { lanes, parted, ..LOAD });
         assert_eq!(heated.violations, Vec::<String>::new());
         let stored: u64 = heated.spans.iter().map(|span| span.stored).sum();
         let refused: u64 = heated.spans.iter().map(|span| span.refused).sum();
@@ -61,30 +75,33 @@ fn the_page_of_scale_is_measured() {
             .map(|(key, units)| format!("`{key}` {:.0}", units / 60.0 * PART as f64))
             .collect();
         println!(
-            "| {lanes} | {:.1} million | {half} ms, {most} ms | {refused} | {:?} | {} | folded {:?} s later |",
+            "| {lanes}, {} | {:.1} million | {half} ms, {most} ms | {refused} | {:?} | {} | folded {:?} s later |",
+            if parted { "each in its own partition" } else { "in one partition" },
             (stored * PART) as f64 / 1e6,
             heated.throttled,
             units.join(", "),
             heated.caught_up
         );
     }
-    println!(
-        "\n| seconds | stored a second | throttled | refused | partitions |\n| --- | --- | --- | --- | --- |"
-    );
-    let heated = heat(2, Load { lanes: 16, seconds: 600, midnight: 360, ..LOAD });
-    assert_eq!(heated.violations, Vec::<String>::new());
-    for (at, spans) in heated.spans.chunks(6).enumerate() {
-        let stored: u64 = spans.iter().map(|span| span.stored).sum();
-        let sum = |of: fn(&tests::sim::heat::Span) -> u64| spans.iter().map(of).sum::<u64>();
+    for parted in [false, true] {
         println!(
-            "| {}..{} | {} | {} | {} | {} |",
-            at * 60,
-            at * 60 + 60,
-            stored * PART / 60,
-            sum(|span| span.throttled),
-            sum(|span| span.refused),
-            spans.last().map_or(0, |span| span.partitions)
+            "\nparted: {parted}\n| seconds | stored a second | throttled | refused | partitions |\n| --- | --- | --- | --- | --- |"
         );
+        let heated = heat(2, Load { lanes: 16, parted, seconds: 600, midnight: 360, ..LOAD });
+        assert_eq!(heated.violations, Vec::<String>::new());
+        for (at, spans) in heated.spans.chunks(6).enumerate() {
+            let stored: u64 = spans.iter().map(|span| span.stored).sum();
+            let sum = |of: fn(&tests::sim::heat::Span) -> u64| spans.iter().map(of).sum::<u64>();
+            println!(
+                "| {}..{} | {} | {} | {} | {} |",
+                at * 60,
+                at * 60 + 60,
+                stored * PART / 60,
+                sum(|span| span.throttled),
+                sum(|span| span.refused),
+                spans.last().map_or(0, |span| span.partitions)
+            );
+        }
+        println!("throttled: {:?}; folded {:?} s later", heated.throttled, heated.caught_up);
     }
-    println!("throttled: {:?}; folded {:?} s later", heated.throttled, heated.caught_up);
 }

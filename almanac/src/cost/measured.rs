@@ -49,8 +49,7 @@ pub(super) async fn show(
     format: ShowFormat,
 ) -> anyhow::Result<()> {
     let id = Catalog::new(open::existing(config).await?).workspace(workspace).await?.id().clone();
-    let store = &config.store.value;
-    let table = store.engine.open_whole(&store.place, &config.surroundings()).await?;
+    let table = open::whole(config).await?;
     let own = key::workspace_page(&id);
     let mut scan = Scan { prefix: own.clone(), keys_only: false, after: None };
     let mut kept = BTreeMap::<String, Kept>::new();

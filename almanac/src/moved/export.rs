@@ -40,7 +40,6 @@ pub(crate) struct ExportArgs {
 /// twice: when both readings are the same, nothing was changed from the end of the first to the beginning of the second.
 pub(crate) async fn export(config: &Config, args: &ExportArgs) -> anyhow::Result<()> {
     let store = &config.store.value;
-    let around = config.surroundings();
     let table = crate::open::existing(config).await?;
     let named = match &args.workspace {
         Some(workspace) => Some(named(table, workspace).await?),
@@ -56,12 +55,12 @@ pub(crate) async fn export(config: &Config, args: &ExportArgs) -> anyhow::Result
     check_base(&row, named.as_ref())?;
     let known = Known::of(&row).await?;
     let to = To { shelf: &shelf, row: &row, engine: store.engine.scheme(), named };
-    let still = store.engine.open_still(&store.place, &around).await?;
-    let at = around.clock.now();
+    let still = crate::open::still(config).await?;
+    let at = config.surroundings().clock.now();
     let manifest = match still {
         Some(whole) => write(&*whole, &to, known, at).await?,
         None => {
-            let whole = store.engine.open_whole(&store.place, &around).await?;
+            let whole = crate::open::whole(config).await?;
             let manifest = write(&*whole, &to, known, at).await?;
             stands(&*whole, manifest.of_workspace()?.as_ref(), &manifest.lasting).await?;
             manifest

@@ -4,8 +4,9 @@
 //! A marker says which export is being restored and how many of its files are stored. So a restore that was killed goes on when
 //! it is called again, and no table becomes a mixture of two.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use catalog::Catalog;
 use clap::Args;
 use event::{Error, Result, Timestamp};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -23,6 +24,7 @@ use crate::{
     depot::{Depot, FORM},
     open,
     progress::Progress,
+    upgrade::part_lanes,
 };
 
 /// How many items are written side by side: on SQLite they share a commit.
@@ -63,7 +65,7 @@ pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Resu
     }
     let around = config.surroundings();
     let table = open::create(config).await?;
-    let whole = store.engine.open_whole(&store.place, &around).await?;
+    let whole = open::whole(config).await?;
     let mut marker = Marker::claim(&*table, &*whole, digest).await?;
     if marker.is_done {
         println!("{store}: the export of {} was restored before; nothing was changed", manifest.at);
@@ -104,6 +106,7 @@ pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Resu
     }
     marker.is_done = true;
     marker.put(&*table, Condition::Exists).await?;
+    part_lanes(&Catalog::new(Arc::clone(&table)), around.clock.now()).await?;
     println!(
         "{store}: {} items with {} events, as they were at {}",
         manifest.items, manifest.events, manifest.at

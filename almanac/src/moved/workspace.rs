@@ -41,7 +41,7 @@ pub(super) async fn restore(config: &Config, row: &[Link], named: &Named) -> Res
     let id = Id::parse(&named.id)?;
     let held = Held::read(row, &id).await?;
     let table = open::to_write(config).await?;
-    let whole = store.engine.open_whole(&store.place, &config.surroundings()).await?;
+    let whole = open::whole(config).await?;
     let catalog = Catalog::new(table.clone());
     let marker = Marker::load(&*table, key::restored_workspace(&id)).await?;
     if catalog.find(&EntityId::Workspace(id.clone())).await?.is_some() {
@@ -81,6 +81,7 @@ pub(super) async fn restore(config: &Config, row: &[Link], named: &Named) -> Res
         catalog.adopt(item, clock.now()).await?;
     }
     marker.done(&*table).await?;
+    catalog.part_lanes(&id, clock.now()).await?;
     println!(
         "{store}: the workspace {} with {} events in {} items, as they were at {}",
         named.path, manifest.events, manifest.items, manifest.at

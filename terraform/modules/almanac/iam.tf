@@ -50,8 +50,9 @@ locals {
   # Which keys are erased: digests of them, and how far each erasure is. What is decided of events demands that nobody is at it.
   erased_keys = ["${local.workspace}/erased"]
 
-  # The log, and the markers of its batches.
-  log_keys = ["${local.workspace}/day", "${local.workspace}/batch", "${local.workspace}/batch/??"]
+  # The log, of which lanes may have partitions of their own, and the markers of its batches.
+  day_keys = ["${local.workspace}/day", "${local.workspace}/day/??"]
+  log_keys = concat(local.day_keys, ["${local.workspace}/batch", "${local.workspace}/batch/??"])
 
   # Counters (up to 0.1 they stood beside the workspace, and are moved), rollups and evaluations, which version of them is
   # served, evaluations and rollups as they stood at ages of their days, filters of keys, what pending outcomes were decided to judge, dead letters, where alert rules stand and when they crossed; leases, heartbeats,
@@ -252,7 +253,7 @@ data "aws_iam_policy_document" "projector" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = concat(local.judged_keys, ["${local.workspace}/day"])
+      values   = concat(local.judged_keys, local.day_keys)
     }
   }
 
@@ -266,7 +267,7 @@ data "aws_iam_policy_document" "projector" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = concat(local.erased_keys, ["${local.workspace}/day", "${local.workspace}/reviewer/*", "${local.workspace}/audit"])
+      values   = concat(local.erased_keys, local.day_keys, ["${local.workspace}/reviewer/*", "${local.workspace}/audit"])
     }
   }
 
@@ -279,7 +280,7 @@ data "aws_iam_policy_document" "projector" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = concat(local.erased_keys, ["${local.workspace}/day"])
+      values   = concat(local.erased_keys, local.day_keys)
     }
   }
 
@@ -305,7 +306,7 @@ data "aws_iam_policy_document" "projector" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = concat(local.projection_keys, local.review_keys, ["${local.workspace}/day"])
+      values   = concat(local.projection_keys, local.review_keys, local.day_keys)
     }
   }
 

@@ -18,7 +18,8 @@ use event::{
 };
 use ingest::{Ingest, Remember, SubmitError, json::read_ndjson};
 use log::{
-    key::{self, PendingSegment},
+    key::PendingSegment,
+    lane_partitions::{LanePartitions, shown},
     pending::{self, Decision},
     segment_item::{CLOSED_AFTER_SECONDS, Segment},
 };
@@ -30,7 +31,7 @@ use super::{
     Planted,
     process::{Gate, Process},
     random::Random,
-    world::World,
+    world::{World, is_segment, part_lanes},
 };
 use crate::decided::ByIngest;
 
@@ -99,6 +100,7 @@ async fn run(seed: u64, planted: Option<Planted>) -> Result<Judging> {
     let catalog = Catalog::new(Arc::clone(&setup));
     let now = world.clock.now();
     let workspace = catalog.ensure_workspace("sim/one", now).await?;
+    part_lanes(&*setup, workspace.id(), seed).await?;
     let task = Task::Binary { positive_label: "1".into() };
     catalog.ensure_model(workspace.id(), "m", &task, now).await?;
     let spec = ReleaseSpec { name: "v1".into(), model: "m".into(), configuration: None, environment: None };
@@ -120,7 +122,7 @@ async fn run(seed: u64, planted: Option<Planted>) -> Result<Judging> {
     let mut judging = Judging::default();
     for task in writers {
         sleep(Duration::from_millis(700)).await;
-        _ = catalog.set_lanes(scene.workspace.id(), 1 + scene.random.below(4) as u8).await;
+        _ = catalog.set_lanes(scene.workspace.id(), 1 + scene.random.below(4) as u8, world.clock.now()).await;
         if let Err(error) = task.await {
             judging.violations.push(format!("a writer gave up: {error}"));
         }
@@ -144,7 +146,8 @@ async fn run(seed: u64, planted: Option<Planted>) -> Result<Judging> {
 
 fn table(world: &Arc<World>, (seed, number): (u64, u64), planted: Option<Planted>) -> Arc<dyn Table> {
     let seed = seed.wrapping_mul(1_000).wrapping_add(number);
-    Arc::new(Process::new(Arc::clone(world), seed, &number.to_string(), Arc::<Gate>::default(), planted))
+    let table = Process::new(Arc::clone(world), seed, &number.to_string(), Arc::<Gate>::default(), planted);
+    LanePartitions::over(Arc::new(table), world.clock.clone())
 }
 
 /// Sends batches, each until it is acknowledged.
@@ -265,12 +268,12 @@ fn naive(predicted: &[Predicted], (key, observed_at, is_all): Question<'_>, as_o
 fn segments(world: &World) -> Result<Vec<(Segment, Columns)>> {
     let mut found: Vec<_> = {
         let state = world.lock();
-        let all = state.items.values().filter(|stored| key::parse_segment(&stored.item.key).is_some());
+        let all = state.items.values().filter(|stored| is_segment(&stored.item.key));
         all.map(|stored| (stored.created, stored.item.clone())).collect()
     };
     found.sort_by_key(|(created, _)| *created);
     let unpacked = found.into_iter().map(|(_, item)| {
-        let segment = Segment::from_item(item)?;
+        let segment = Segment::from_item(shown(item))?;
         let columns = segment.unpack(|_| true)?;
         Ok((segment, columns))
     });

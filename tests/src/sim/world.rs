@@ -13,11 +13,14 @@ use std::{
     },
 };
 
-use event::{Clock, Columns, Definition, Error, Result, Timestamp};
+use event::{Clock, Columns, Definition, Error, Id, Result, Timestamp, lane::MAX_LANES};
 use feed::Told;
-use log::key::{self, LogId};
+use log::{
+    key::{self, LogId},
+    lane_partitions::{self, shown},
+};
 use table::{
-    Condition, Item, Key, Write,
+    Condition, Item, Key, Table, Write,
     item::{MAX_ITEM_BYTES, Value},
 };
 use tokio::{sync::Notify, time::Instant};
@@ -175,7 +178,7 @@ impl State {
                     }
                 }
             }
-            match self.is_holding && key::parse_segment(&key).is_some() {
+            match self.is_holding && is_segment(&key) {
                 true => self.held.push(key),
                 false => self.tell(key),
             }
@@ -189,7 +192,7 @@ impl State {
         }
         let created = self.items.get(&item.key).map_or(self.writes, |stored| stored.created);
         let is_new = !self.items.contains_key(&item.key);
-        if is_new && !self.is_unjudged && key::parse_segment(&item.key).is_some() {
+        if is_new && !self.is_unjudged && is_segment(&item.key) {
             self.appended.entry(item.key.clone()).or_insert_with(|| (created, item.clone()));
         }
         self.items.insert(item.key.clone(), Stored { item, created });
@@ -202,4 +205,17 @@ impl State {
         let violations: Vec<String> = violations.map(|what| format!("{}: {what}", item.key)).collect();
         self.violations.extend(violations);
     }
+}
+
+/// Whether a key is one of a segment, in whichever partition it stands.
+pub(super) fn is_segment(key: &Key) -> bool {
+    key::parse_segment(&shown(Item::new(key.clone())).key).is_some()
+}
+
+/// In half of the runs each lane of a workspace has a partition of its own.
+pub(super) async fn part_lanes(table: &dyn Table, workspace: &Id, seed: u64) -> Result<()> {
+    if seed.is_multiple_of(2) {
+        lane_partitions::ensure(table, workspace, MAX_LANES, Timestamp::default()).await?;
+    }
+    Ok(())
 }

@@ -15,6 +15,7 @@ use std::{
 
 use almanac::up;
 use event::Clock;
+use log::{apart::Apart, lane_partitions::LanePartitions};
 use serde_json::Value;
 use table::{
     Table,
@@ -47,14 +48,15 @@ pub(crate) enum Store {
 
 impl Store {
     pub(crate) async fn open(&self) -> Arc<dyn Table> {
-        log::apart::Apart::over(match self {
+        let table: Arc<dyn Table> = match self {
             Store::Sqlite(folder) => Arc::new(
                 SqliteTable::open(&folder.join("almanac.db"), Clock::system()).expect("the table opens"),
             ),
             Store::Dynamodb(config) => {
                 Arc::new(DynamoTable::connect(config.clone()).await.expect("the table is there"))
             }
-        })
+        };
+        Apart::over(LanePartitions::over(table, Clock::system()))
     }
 
     fn args(&self) -> Vec<String> {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use event::{Columns, Day, Kind, Result, Timestamp, Values, surrogate::is_surrogate};
-use log::segment_item::Segment;
+use log::{lane_partitions::shown, segment_item::Segment};
 use table::Item;
 
 use super::Surrogates;
@@ -33,8 +33,8 @@ pub(super) fn segments(world: &World) -> Result<Vec<Both>> {
     let mut found: Vec<(u64, Item, Option<Item>)> = {
         let state = world.lock();
         let all = state.appended.iter();
-        let stored = |key| state.items.get(key).map(|stored| stored.item.clone());
-        all.map(|(key, (created, item))| (*created, item.clone(), stored(key))).collect()
+        let stored = |key| state.items.get(key).map(|stored| shown(stored.item.clone()));
+        all.map(|(key, (created, item))| (*created, shown(item.clone()), stored(key))).collect()
     };
     found.sort_by_key(|(created, ..)| *created);
     let both = |(_, appended, stored): (u64, Item, Option<Item>)| {

@@ -3,6 +3,7 @@
 //! Everything above the table is the real code; `partitions` is the model. Clients send batches at a pace, each the next one when the
 //! last one is stored or given up, so what is stored a second is what the table lets through.
 
+mod load;
 mod partitions;
 
 use std::{
@@ -17,6 +18,7 @@ use std::{
 use catalog::{Catalog, ReleaseSpec, Workspace};
 use event::{Error, ErrorKind, Kind, Result, Task, Timestamp};
 use ingest::{Ingest, Remember, json::read_ndjson};
+use log::lane_partitions::{self, LanePartitions};
 use projector::{Options, Projector, status::status};
 use table::{
     Answer, Call, Key, Layer, Query, Table,
@@ -24,6 +26,7 @@ use table::{
 };
 use tokio::time::{Instant, sleep, sleep_until};
 
+pub use load::{Heated, Load, Span};
 pub use partitions::{Limits, Partitions, Units};
 
 use super::{
@@ -39,57 +42,6 @@ const MAX_WAIT: Duration = Duration::from_secs(2);
 
 /// After how long a client sends a batch again that was refused.
 const AGAIN: Duration = Duration::from_secs(1);
-
-/// What is asked of the services.
-#[derive(Clone, Copy, Debug)]
-pub struct Load {
-    /// Over how many lanes each day and kind is spread.
-    pub lanes: u8,
-    /// Predictions a second that clients have.
-    pub rows_per_second: u64,
-    /// Predictions of a batch.
-    pub batch: u64,
-    /// How many clients send them, over how many ingest services.
-    pub clients: u64,
-    /// The number of services.
-    pub services: u64,
-    /// For how long, in seconds.
-    pub seconds: u64,
-    /// After how many seconds the day of the predictions ends and the next one begins.
-    pub midnight: u64,
-    /// What a partition takes.
-    pub limits: Limits,
-}
-
-/// What came of some seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Span {
-    /// Predictions that were stored.
-    pub stored: u64,
-    /// Requests that were throttled, each time they were tried.
-    pub throttled: u64,
-    /// Batches that were refused, and sent again.
-    pub refused: u64,
-    /// How many partitions there were in the end.
-    pub partitions: usize,
-}
-
-/// What came of a load.
-#[derive(Clone, Debug, Default)]
-pub struct Heated {
-    /// What is wrong; nothing, if all is well.
-    pub violations: Vec<String>,
-    /// By ten seconds.
-    pub spans: Vec<Span>,
-    /// How long half and 99 of 100 of the batches took until they were stored, in milliseconds.
-    pub millis: [u64; 2],
-    /// Requests that were throttled, by what their partition keys hold.
-    pub throttled: BTreeMap<String, u64>,
-    /// Write units by what the partition keys hold.
-    pub written: BTreeMap<String, f64>,
-    /// How many seconds after the last append the projector had folded all.
-    pub caught_up: Option<u64>,
-}
 
 /// How long a span is, in seconds.
 pub const SPAN: u64 = 10;
@@ -236,14 +188,29 @@ struct Scene {
 }
 
 /// A workspace with a release that predicts.
-async fn register(catalog: &Catalog, now: Timestamp, lanes: u8) -> Result<Workspace> {
+async fn register(catalog: &Catalog, now: Timestamp, Load { lanes, .. }: Load) -> Result<Workspace> {
     let workspace = catalog.ensure_workspace("sim/one", now).await?;
-    catalog.set_lanes(workspace.id(), lanes).await?;
+    catalog.set_lanes(workspace.id(), lanes, now).await?;
     let task = Task::Binary { positive_label: "1".into() };
     catalog.ensure_model(workspace.id(), "m", &task, now).await?;
     let spec = ReleaseSpec { name: "v1".into(), model: "m".into(), configuration: None, environment: None };
     catalog.ensure_release(workspace.id(), &spec, now).await?;
     Ok(workspace)
+}
+
+/// Those of the projector.
+fn options(world: &World) -> Options {
+    Options {
+        worker: "p".into(),
+        clock: world.clock.clone(),
+        period: Duration::from_secs(2),
+        sweep_every: Duration::from_secs(300),
+        courier: None,
+        append: None,
+        handover: log::handover::Handover::default(),
+        compacts: true,
+        rest: projector::PAID_REST,
+    }
 }
 
 async fn run(seed: u64, load: Load) -> Result<Heated> {
@@ -260,22 +227,15 @@ async fn run(seed: u64, load: Load) -> Result<Heated> {
         let seed = seed.wrapping_mul(1_000).wrapping_add(number);
         let gate = Arc::<Gate>::default();
         let inner = Process::new(Arc::clone(&world), seed, &number.to_string(), gate, None);
-        Arc::new(Throttled { inner, shared: Arc::clone(&shared), random: Random::new(seed + 500) })
+        let table = Throttled { inner, shared: Arc::clone(&shared), random: Random::new(seed + 500) };
+        LanePartitions::over(Arc::new(table), world.clock.clone())
     };
     let catalog = Catalog::new(table(0));
-    let workspace = register(&catalog, world.clock.now(), load.lanes).await?;
-    let options = Options {
-        worker: "p".into(),
-        clock: world.clock.clone(),
-        period: Duration::from_secs(2),
-        sweep_every: Duration::from_secs(300),
-        courier: None,
-        append: None,
-        handover: log::handover::Handover::default(),
-        compacts: true,
-        rest: projector::PAID_REST,
-    };
-    let (projector, projects) = (Projector::new(table(1), options), std::future::pending());
+    let workspace = register(&catalog, world.clock.now(), load).await?;
+    if load.parted {
+        lane_partitions::ensure(&*table(0), workspace.id(), load.lanes, Timestamp::default()).await?;
+    }
+    let (projector, projects) = (Projector::new(table(1), options(&world)), std::future::pending());
     let projector = tokio::spawn(async move { projector.run(projects).await });
     let (sent, millis) = (AtomicU64::new(0), Mutex::default());
     let scene = Arc::new(Scene {
@@ -298,7 +258,7 @@ async fn run(seed: u64, load: Load) -> Result<Heated> {
     for client in clients {
         stored += client.await.expect("a client ends");
     }
-    let caught_up = catch_up(&world, &catalog, &scene).await?;
+    let caught_up = catch_up(&world, &scene).await?;
     let mut heated = Heated { caught_up, ..Heated::default() };
     if projector.is_finished() {
         heated.violations.push(format!("the projector has ended: {:?}", projector.await));
@@ -352,12 +312,16 @@ async fn send(scene: Arc<Scene>, service: Arc<Ingest>, client: u64) -> u64 {
 }
 
 /// Waits until the projector has folded all; returns after how many seconds, or nothing when that takes an hour.
-async fn catch_up(world: &World, catalog: &Catalog, scene: &Scene) -> Result<Option<u64>> {
+async fn catch_up(world: &World, scene: &Scene) -> Result<Option<u64>> {
     // Who looks is not throttled.
-    let looks = Process::new(Arc::clone(&scene.world), 0, "looks", Arc::<Gate>::default(), None);
+    let looks = LanePartitions::over(
+        Arc::new(Process::new(Arc::clone(&scene.world), 0, "looks", Arc::<Gate>::default(), None)),
+        world.clock.clone(),
+    );
+    let catalog = Catalog::new(Arc::clone(&looks));
     let asked = Instant::now();
     while asked.elapsed() < Duration::from_secs(3_600) {
-        let found = status(&looks, catalog, world.clock.now()).await?;
+        let found = status(&*looks, &catalog, world.clock.now()).await?;
         if found.workspaces.iter().all(|one| one.lag_segments == 0) {
             return Ok(Some(asked.elapsed().as_secs()));
         }
@@ -386,8 +350,10 @@ impl Scene {
     fn misses(&self, stored: u64) -> Result<Option<String>> {
         let state = self.world.lock();
         let mut found = 0;
-        for one in state.items.values().filter(|one| log::key::parse_segment(&one.item.key).is_some()) {
-            found += log::segment_item::Segment::from_item(one.item.clone())?.rows as u64;
+        for one in state.items.values().map(|one| lane_partitions::shown(one.item.clone())) {
+            if log::key::parse_segment(&one.key).is_some() {
+                found += log::segment_item::Segment::from_item(one)?.rows as u64;
+            }
         }
         Ok((found != stored)
             .then(|| format!("{stored} predictions were acknowledged, {found} are in the log")))

@@ -1,0 +1,58 @@
+//! What is asked of the services, and what came of it.
+
+use std::collections::BTreeMap;
+
+use super::Limits;
+
+/// What is asked of the services.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Over how many lanes each day and kind is spread.
+    pub lanes: u8,
+    /// Whether each lane has a partition of its own from the beginning.
+    pub parted: bool,
+    /// Predictions a second that clients have.
+    pub rows_per_second: u64,
+    /// Predictions of a batch.
+    pub batch: u64,
+    /// How many clients send them, over how many ingest services.
+    pub clients: u64,
+    /// The number of services.
+    pub services: u64,
+    /// For how long, in seconds.
+    pub seconds: u64,
+    /// After how many seconds the day of the predictions ends and the next one begins.
+    pub midnight: u64,
+    /// What a partition takes.
+    pub limits: Limits,
+}
+
+/// What came of some seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Span {
+    /// Predictions that were stored.
+    pub stored: u64,
+    /// Requests that were throttled, each time they were tried.
+    pub throttled: u64,
+    /// Batches that were refused, and sent again.
+    pub refused: u64,
+    /// How many partitions there were in the end.
+    pub partitions: usize,
+}
+
+/// What came of a load.
+#[derive(Clone, Debug, Default)]
+pub struct Heated {
+    /// What is wrong; nothing, if all is well.
+    pub violations: Vec<String>,
+    /// By ten seconds.
+    pub spans: Vec<Span>,
+    /// How long half and 99 of 100 of the batches took until they were stored, in milliseconds.
+    pub millis: [u64; 2],
+    /// Requests that were throttled, by what their partition keys hold.
+    pub throttled: BTreeMap<String, u64>,
+    /// Write units by what the partition keys hold.
+    pub written: BTreeMap<String, f64>,
+    /// How many seconds after the last append the projector had folded all.
+    pub caught_up: Option<u64>,
+}
