@@ -1,21 +1,17 @@
 //! Almanac as a library: on a file of your own, without a service. `examples/embed.rs` shows it.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc};
 
 use catalog::{Catalog, ReleaseSpec, Workspace};
-use event::{Clock, Error, Id, Kind, Result, Task};
+use event::{Clock, Error, Kind, Result, Task};
 use ingest::{Batch, Ingest, Receipt, Remember, SubmitError, json::read_ndjson};
-use log::{apart::Apart, audit::by};
+use log::{apart::Apart, audit::by, lane_partitions::LanePartitions};
 use polars::prelude::DataFrame;
 use query::{Query, Request, What, Words};
 use table::{Table, sqlite::SqliteTable};
-use tokio::{sync::watch, time::Instant};
+use tokio::sync::watch;
 
-use crate::{author, promotion};
-
-/// How often to look whether the projector has caught up, and how long it may make no progress.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::{author, promotion, waiting::caught_up};
 
 /// Ingest, projector and query on one table, in this process.
 ///
@@ -59,10 +55,15 @@ impl Embedded {
 
     /// On a table of any engine. `clock` says at what time events are appended; it must be near the engine's.
     pub fn on(table: Arc<dyn Table>, clock: Clock) -> Self {
-        let table = Apart::over(table);
+        let table = Apart::over(LanePartitions::over(table, clock.clone()));
         let ingest = promotion::ingest(Arc::clone(&table), clock.clone());
         let query = Query::new(Arc::clone(&table), clock.clone());
         Self { table, clock, ingest, query }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn table(&self) -> &Arc<dyn Table> {
+        &self.table
     }
 
     /// The catalog of workspaces, models and releases.
@@ -128,8 +129,8 @@ impl Embedded {
     /// Folds and evaluates all that was appended to any workspace.
     ///
     /// # Errors
-    /// `Corrupt`, when a minute passes without progress, which a segment that cannot be read causes; those of the
-    /// table.
+    /// `Corrupt`, when a segment that cannot be read stops it; `Unavailable`, when a quarter of an hour passes without progress; those of
+    /// the table.
     pub async fn project(&self) -> Result<()> {
         let (stop, mut stopped) = watch::channel(false);
         let projector = tokio::spawn(projector::run(Arc::clone(&self.table), async move {
@@ -157,34 +158,5 @@ impl Embedded {
         let request = Request::parse(What::parse(what)?, words)?;
         let workspace = self.catalog().workspace(workspace).await?;
         Ok(self.query.run(workspace.id(), &request).await?.frame)
-    }
-}
-
-/// How long a projector took to catch up, and on how many days.
-pub(crate) struct Lag {
-    pub(crate) days: usize,
-    pub(crate) seconds: f64,
-}
-
-/// Waits until a projector, which must be running, has projected everything that was appended.
-pub(crate) async fn caught_up(table: &Arc<dyn Table>, workspace: &Id) -> Result<Lag> {
-    let started = Instant::now();
-    let (mut least, mut moved) = (usize::MAX, started);
-    loop {
-        let behind = projector::sweep::sweep(&**table, workspace).await?;
-        let left = behind.logs.len() + behind.evaluations.len();
-        if left == 0 {
-            return Ok(Lag { days: behind.days, seconds: started.elapsed().as_secs_f64() });
-        }
-        if left < least {
-            (least, moved) = (left, Instant::now());
-        }
-        if moved.elapsed() > PATIENCE {
-            let message = format!(
-                "the projector is stuck: {left} logs and evaluations stay behind; `almanac verify` may say why"
-            );
-            return Err(Error::corrupt(message));
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
     }
 }

@@ -69,6 +69,7 @@ mod tls;
 pub mod up;
 mod upgrade;
 mod verify;
+mod waiting;
 mod webhook;
 mod workers;
 

@@ -16,7 +16,7 @@ use replay::{Replay, ReplayClock};
 use set::{LIST_HEADER, LIST_NUMBERS, PRODUCTION, SETS, Set};
 use tokio::sync::watch;
 
-use crate::{config::Config, embed::caught_up, open, shown};
+use crate::{config::Config, open, shown, waiting::caught_up};
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
