@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use event::{Day, Id, Result, lane::Breakdown};
+use event::{Day, ErrorKind, Id, Result, lane::Breakdown};
 use table::{Condition, Item, Query, Table, item::Value, query_all};
 
 use crate::{
@@ -23,6 +23,9 @@ use crate::{
 
 /// Version of the items.
 const VERSION: i64 = 1;
+
+/// How often the rollups of a day are written again, when another one deletes parts of them meanwhile.
+const TRIES: usize = 10;
 
 /// A day's rollup when the day had an age.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -175,9 +178,31 @@ pub async fn write(
 /// Writes the rollups of a day again, of the same events without keys that were erased, unless the events of the day are gone or another erasure was
 /// begun since the turn was read; then deletes the parts that none of them names any more. While an erasure goes on nobody else writes any.
 ///
+/// Two may be at it at once, with different segments left out, and delete what the other one is about to name. So both look at what came of it: who
+/// looks last sees what the other one did, and writes all of it again where a part is missing.
+///
 /// # Errors
-/// Those of the table.
+/// `Corrupt`, when a part is missing again and again; those of the table.
 pub async fn write_again(
+    table: &dyn Table,
+    turn: Turn,
+    (workspace, day): (&Id, Day),
+    stages: &BTreeMap<u32, RolledStage>,
+) -> Result<bool> {
+    let mut tries = 0;
+    loop {
+        if !replace(table, turn, (workspace, day), stages).await? {
+            return Ok(false);
+        }
+        tries += 1;
+        match between(table, workspace, day, day).await {
+            Err(error) if error.kind() == ErrorKind::Corrupt && tries < TRIES => {}
+            found => return found.map(|_| true),
+        }
+    }
+}
+
+async fn replace(
     table: &dyn Table,
     turn: Turn,
     (workspace, day): (&Id, Day),
@@ -204,7 +229,9 @@ mod tests {
         Clock, Kind, Timestamp,
         lane::{By, MAX_LANES},
     };
-    use table::{item::MAX_ITEM_BYTES, sqlite::SqliteTable};
+    use std::sync::Mutex;
+
+    use table::{Call, Layer, item::MAX_ITEM_BYTES, sqlite::SqliteTable};
 
     use super::*;
     use crate::staged::MAX_LEFT_OUT;
@@ -317,5 +344,53 @@ mod tests {
         assert!(
             !write(&table, Turn::default(), (&workspace, day, 336), &stage("e", &[]), None).await.unwrap()
         );
+    }
+
+    /// Another one who writes the same day again: its parts come before this one looks for old ones, its heads after.
+    #[derive(Debug)]
+    struct Crossed {
+        below: SqliteTable,
+        other: (Vec<Item>, Vec<Item>),
+        steps: Mutex<(bool, bool)>,
+    }
+
+    impl Layer for Crossed {
+        type Kept = ();
+        const ONE_BY_ONE: bool = false;
+
+        fn below(&self) -> &dyn Table {
+            &self.below
+        }
+
+        async fn before(&self, call: Call<'_>) -> Result<()> {
+            let items = {
+                let mut steps = self.steps.lock().unwrap();
+                match call {
+                    Call::Query(_) if !std::mem::replace(&mut steps.0, true) => &self.other.1[..],
+                    Call::Delete(_) if !std::mem::replace(&mut steps.1, true) => &self.other.0[..],
+                    _ => &[],
+                }
+            };
+            for item in items {
+                self.below.put(item.clone(), Condition::None).await?;
+            }
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn two_that_write_a_day_again_leave_no_part_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let below = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+        let (workspace, day): (_, Day) = (Id::parse(WORKSPACE).unwrap(), "2013-06-01".parse().unwrap());
+        let at = (&workspace, day);
+        let old = stage("a", &[(By::Release, "r1"), (By::Tag, "t1")]);
+        assert!(write(&below, Turn::default(), (at.0, day, 1), &old, None).await.unwrap());
+        let (head, parts) = stage("b", &[(By::Release, "r2"), (By::Tag, "t2")]).to_items(&workspace, day, 1);
+        let table = Crossed { below, other: (vec![head], parts), steps: Mutex::default() };
+        let mine = BTreeMap::from([(1, stage("c", &[(By::Release, "r3")]))]);
+        assert!(write_again(&table, Turn::default(), at, &mine).await.unwrap());
+        assert_eq!(*table.steps.lock().unwrap(), (true, true));
+        assert_eq!(between(&table, at.0, day, day).await.unwrap()[&day], mine);
     }
 }
