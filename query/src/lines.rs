@@ -8,7 +8,7 @@ use std::{
 
 use event::{Error, Result, Timestamp, time::DAY_MICROS};
 use polars::prelude::{Column, DataFrame, DataType, TimeUnit};
-use polars_arrow::array::{Array, BooleanArray, PrimitiveArray, Utf8ViewArray};
+use polars_arrow::array::{Array, BooleanArray, PrimitiveArray, Utf8ViewArray, View};
 use polars_io::{
     SerWriter,
     csv::write::CsvWriter,
@@ -19,6 +19,10 @@ use crate::{frame::failed, output::with_text_times, work};
 
 /// How many rows become text at a time.
 const PIECE_ROWS: usize = 4_096;
+
+/// How many bytes a day takes, and an instant at most.
+const DAY: usize = 10;
+const MAX_TIME: usize = DAY + 17;
 
 /// How many days are kept as text.
 const KEPT_DAYS: usize = 64;
@@ -99,6 +103,8 @@ trait Syntax {
     /// What stands behind the last value of a row.
     fn end(&self) -> &'static [u8];
     fn text(&self, value: &str, to: &mut Vec<u8>);
+    /// Writes a text of which a view holds all `len` bytes, and zeros behind them; `false`, when it is to be written as any other.
+    fn short(&self, value: &Short, len: usize, to: &mut Vec<u8>) -> bool;
     fn not_finite(&self, value: f64, to: &mut Vec<u8>);
 }
 
@@ -130,6 +136,16 @@ impl Syntax for Csv {
             to.push(byte);
         }
         to.push(b'"');
+    }
+
+    #[inline]
+    fn short(&self, value: &Short, len: usize, to: &mut Vec<u8>) -> bool {
+        let is_plain = |byte: &u8| !matches!(byte, b',' | b'"' | b'\n' | b'\r');
+        let is_plain = len > 0 && value.iter().fold(true, |plain, byte| plain & is_plain(byte));
+        if is_plain {
+            append_some(value, len, to);
+        }
+        is_plain
     }
 
     fn not_finite(&self, value: f64, to: &mut Vec<u8>) {
@@ -168,6 +184,20 @@ impl Syntax for Ndjson {
         to.push(b'"');
     }
 
+    #[inline]
+    fn short(&self, value: &Short, len: usize, to: &mut Vec<u8>) -> bool {
+        let is_plain = |byte: u8| (byte >= 0x20) & (byte != b'"') & (byte != b'\\');
+        let all = value.iter().enumerate();
+        let is_plain = all.fold(true, |plain, (at, byte)| plain & (is_plain(*byte) | (at >= len)));
+        if is_plain {
+            let mut quoted = [b'"'; MAX_SHORT + 2];
+            quoted[1..=MAX_SHORT].copy_from_slice(value);
+            quoted[len + 1] = b'"';
+            append_some(&quoted, len + 2, to);
+        }
+        is_plain
+    }
+
     fn not_finite(&self, _: f64, to: &mut Vec<u8>) {
         to.extend_from_slice(Self::NULL);
     }
@@ -181,7 +211,7 @@ fn json<T: serde::Serialize + ?Sized>(value: &T, to: &mut Vec<u8>) {
 
 /// Writes columns of one chunk each; `None`, when one has a type that is not known here, and then nothing is written.
 fn write_piece<S: Syntax>(syntax: &S, columns: &[Column], rows: usize, to: &mut Vec<u8>) -> Option<()> {
-    // What is the same in every row stands before the next value, as columns without any value do.
+    // What is the same in every row stands before the next value: columns without any value, and those of one, as the day.
     let mut same = Vec::new();
     let mut cells = Vec::with_capacity(columns.len());
     for (at, column) in columns.iter().enumerate() {
@@ -192,8 +222,15 @@ fn write_piece<S: Syntax>(syntax: &S, columns: &[Column], rows: usize, to: &mut 
             same.extend_from_slice(S::NULL);
             continue;
         }
-        let (before, days) = (std::mem::take(&mut same), Days::default());
-        cells.push(Cells { values, has_null: nulls > 0, before, last: None, days });
+        let is_constant = nulls == 0 && values.is_constant();
+        let mut cell =
+            Cells { values, has_null: nulls > 0, before: Vec::new(), last: None, days: Days::default() };
+        if is_constant {
+            cell.write(syntax, 0, &mut same);
+            continue;
+        }
+        cell.before = std::mem::take(&mut same);
+        cells.push(cell);
     }
     if columns.is_empty() {
         return None;
@@ -216,6 +253,30 @@ fn append(bytes: &[u8], to: &mut Vec<u8>) {
         [byte] => to.push(*byte),
         bytes => to.extend_from_slice(bytes),
     }
+}
+
+/// Appends the first bytes of an array. All of it is copied at first, which is a move or two where a copy of any length is a call.
+#[inline]
+fn append_some<const N: usize>(bytes: &[u8; N], len: usize, to: &mut Vec<u8>) {
+    let end = to.len() + len;
+    to.extend_from_slice(bytes);
+    to.truncate(end);
+}
+
+/// A text that its view holds.
+type Short = [u8; MAX_SHORT];
+
+const MAX_SHORT: usize = View::MAX_INLINE_SIZE as usize;
+
+/// The text of a view that holds all of it, and how long it is.
+#[inline]
+fn short(view: View) -> Option<(Short, usize)> {
+    if !view.is_inline() {
+        return None;
+    }
+    // Its length comes first, then the text.
+    let [_, _, _, _, text @ ..] = view.as_u128().to_ne_bytes();
+    Some((text, view.length as usize))
 }
 
 /// The values of a column.
@@ -259,10 +320,29 @@ impl<'a> Values<'a> {
         }
     }
 
+    /// Whether all rows have the same value, where that is soon seen; of columns without nulls.
+    fn is_constant(&self) -> bool {
+        fn one<T: Copy>(values: &[T], is_same: impl Fn(T, T) -> bool) -> bool {
+            values.split_first().is_some_and(|(first, rest)| rest.iter().all(|value| is_same(*value, *first)))
+        }
+        match self {
+            Self::Text(values) => one(values.views(), |a, b| a.as_u128() == b.as_u128()),
+            Self::Float(values) => one(values.values(), |a, b| a.to_bits() == b.to_bits()),
+            Self::Int(values) | Self::Time(values) => one(values.values(), |a, b| a == b),
+            Self::Count(values) => one(values.values(), |a, b| a == b),
+            Self::Small(values) => one(values.values(), |a, b| a == b),
+            Self::Day(values) => one(values.values(), |a, b| a == b),
+            Self::Flag(_) => false,
+        }
+    }
+
     /// Whether two rows have the same value, where that is soon seen.
     fn is_same(&self, row: usize, other: usize) -> bool {
         match self {
-            Self::Text(values) => values.value(row) == values.value(other),
+            // A short one is written as fast as it is compared.
+            Self::Text(values) => {
+                !values.views()[row].is_inline() && values.value(row) == values.value(other)
+            }
             Self::Float(values) => values.value(row).to_bits() == values.value(other).to_bits(),
             Self::Time(values) => values.value(row) == values.value(other),
             Self::Day(values) => values.value(row) == values.value(other),
@@ -295,7 +375,13 @@ impl Cells<'_> {
         }
         let start = to.len();
         match &self.values {
-            Values::Text(values) => syntax.text(values.value(row), to),
+            Values::Text(values) => {
+                let is_written =
+                    short(values.views()[row]).is_some_and(|(text, len)| syntax.short(&text, len, to));
+                if !is_written {
+                    syntax.text(values.value(row), to);
+                }
+            }
             Values::Float(values) => match values.value(row) {
                 value if value.is_finite() => json(&value, to),
                 value => syntax.not_finite(value, to),
@@ -312,7 +398,7 @@ impl Cells<'_> {
 }
 
 /// Days as text, as far as they were written lately.
-struct Days([Option<(i64, [u8; 10])>; KEPT_DAYS]);
+struct Days([Option<(i64, [u8; DAY])>; KEPT_DAYS]);
 
 impl Default for Days {
     fn default() -> Self {
@@ -322,7 +408,7 @@ impl Default for Days {
 
 impl Days {
     /// The text of a day; `None` outside of the years that there are.
-    fn text(&mut self, day: i64) -> Option<[u8; 10]> {
+    fn text(&mut self, day: i64) -> Option<[u8; DAY]> {
         let kept = &mut self.0[day.rem_euclid(KEPT_DAYS as i64) as usize];
         if let Some((number, text)) = kept
             && *number == day
@@ -353,18 +439,22 @@ impl Days {
         let [h1, h0] = two_digits(seconds / 3_600);
         let [m1, m0] = two_digits(seconds / 60 % 60);
         let [s1, s0] = two_digits(seconds % 60);
-        to.extend_from_slice(S::QUOTE);
-        to.extend_from_slice(&day);
-        to.extend_from_slice(&[b'T', h1, h0, b':', m1, m0, b':', s1, s0]);
-        if micros != 0 {
-            let [a, b] = two_digits(micros / 10_000);
-            let [c, d] = two_digits(micros / 100 % 100);
-            let [e, f] = two_digits(micros % 100);
-            let digits = [b'.', a, b, c, d, e, f];
-            to.extend_from_slice(if micros.is_multiple_of(1_000) { &digits[..4] } else { &digits });
-        }
-        to.push(b'Z');
-        to.extend_from_slice(S::QUOTE);
+        let [a, b] = two_digits(micros / 10_000);
+        let [c, d] = two_digits(micros / 100 % 100);
+        let [e, f] = two_digits(micros % 100);
+        let mut text = [0; MAX_TIME];
+        text[..DAY].copy_from_slice(&day);
+        text[DAY..]
+            .copy_from_slice(&[b'T', h1, h0, b':', m1, m0, b':', s1, s0, b'.', a, b, c, d, e, f, b'Z']);
+        let end = match micros {
+            0 => DAY + 9,
+            _ if micros.is_multiple_of(1_000) => DAY + 13,
+            _ => DAY + 16,
+        };
+        text[end] = b'Z';
+        append(S::QUOTE, to);
+        append_some(&text, end + 1, to);
+        append(S::QUOTE, to);
     }
 }
 
