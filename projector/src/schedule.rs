@@ -132,6 +132,8 @@ pub(crate) struct Schedule {
     made: BTreeMap<(WorkspaceDay, Step), Made>,
     rest: Duration,
     folds: BTreeMap<WorkspaceDay, Fold>,
+    /// How many of them were left when all were looked at.
+    folds_looked_at: usize,
 }
 
 impl Schedule {
@@ -270,9 +272,10 @@ impl Schedule {
             return;
         }
         self.folds.insert(day.clone(), Fold { segments, ended: now });
-        // Those that have rested say nothing any more.
-        if self.folds.len() > MAX_REMEMBERED {
+        // Those that have rested say nothing any more. After a look at all there may be half as many more until the next.
+        if self.folds.len() > MAX_REMEMBERED.max(self.folds_looked_at * 3 / 2) {
             self.folds.retain(|_, last| last.ended + self.rest > now);
+            self.folds_looked_at = self.folds.len();
         }
     }
 
