@@ -20,6 +20,7 @@ mod gates;
 mod import;
 mod lake;
 mod lake_s3;
+mod lanes;
 mod mlflow;
 mod moving;
 mod moving_one;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use projector::PAID_REST;
 use tests::sim::heat::{Heated, Limits, Load, SPAN, heat};
 
 /// The load and what a partition takes are both this part of what they are: so few rows are looked at.
@@ -49,6 +50,20 @@ fn lanes_in_partitions_of_their_own_take_more_from_the_first_second_on() {
     }
     let [together, apart] = [&together, &apart].map(|heated| rate(heated, 0..4));
     assert!(apart > 2 * together, "{apart} a second, {together} in one partition");
+}
+
+/// An event a second: a day that grows by less than a 64th rests between folds, so most events are folded with others; and in the end all
+/// are folded, as soon as the rest is over.
+#[test]
+fn a_trickle_is_folded_rarely_and_in_the_end_whole() {
+    let load = Load { lanes: 1, rows_per_second: 1, batch: 1, clients: 4, seconds: 3_000, ..LOAD };
+    let heated = heat(3, load);
+    assert_eq!(heated.violations, Vec::<String>::new());
+    let caught_up = heated.caught_up.expect("all is folded");
+    assert!(caught_up <= PAID_REST.as_secs() + 2, "{caught_up} s");
+    // A fold writes a rollup and its parts, so folding each event at once would take several units each.
+    let units = heated.written["rollup"];
+    assert!(units < 0.7 * load.seconds as f64, "{units} units for {} events", load.seconds);
 }
 
 /// Prints the tables of docs/scale.md: `ALMANAC_HEAT=1` asks for it, which takes some minutes.
