@@ -178,7 +178,8 @@ impl Process {
     fn page(&self, query: &Query, begun: u64) -> Page {
         let state = self.world.lock();
         let attribute = |item: &Item, name| item.optional_text(name).map(str::to_owned);
-        let mut items: Vec<(String, Item)> = match query.index {
+        let limit = query.limit.unwrap_or(usize::MAX);
+        let mut items: Vec<Item> = match query.index {
             Index::Table => {
                 let from = Key::new(query.range.pk.clone(), query.range.from.clone());
                 let to = Key::new(query.range.pk.clone(), query.range.to.clone());
@@ -186,37 +187,48 @@ impl Process {
                 let found = stored.into_iter().flatten().map(|(_, stored)| stored);
                 // A page is not read at one instant: of what was written meanwhile it has some.
                 let found = found.filter(|stored| stored.created <= begun || self.random.hits(2));
-                found.map(|stored| (stored.item.key.sk.clone(), stored.item.clone())).collect()
+                let found = found.map(|stored| picked(&stored.item, query.attributes.as_deref()));
+                match query.direction {
+                    Direction::Forward => found.take(limit).collect(),
+                    Direction::Backward => found.rev().take(limit).collect(),
+                }
             }
             Index::Gsi1 | Index::Board => {
                 let within = query.range.from.clone()..=query.range.to.clone();
                 let found = state.items.values().filter_map(|stored| {
                     let pk = attribute(&stored.item, "GSI1PK")?;
                     let sk = attribute(&stored.item, "GSI1SK")?;
-                    (pk == query.range.pk && within.contains(&sk)).then(|| (sk, stored.item.clone()))
+                    let item = picked(&stored.item, query.attributes.as_deref());
+                    (pk == query.range.pk && within.contains(&sk)).then_some((sk, item))
                 });
                 let mut found: Vec<_> = found.collect();
                 found.sort_by(|a, b| a.0.cmp(&b.0));
-                found
+                if query.direction == Direction::Backward {
+                    found.reverse();
+                }
+                found.into_iter().map(|(_, item)| item).take(limit).collect()
             }
         };
-        if query.direction == Direction::Backward {
-            items.reverse();
-        }
-        items.truncate(query.limit.unwrap_or(usize::MAX));
-        let mut items: Vec<Item> = items.into_iter().map(|(_, item)| item).collect();
         if self.planted == Some(Planted::OldDefinitions) {
             items.retain(|item| key::parse_definition(&item.key).is_none());
         }
-        if let Some(names) = &query.attributes {
-            items.iter_mut().for_each(|item| item.attributes.retain(|name, _| names.contains(name)));
-        } else if self.planted == Some(Planted::NoHoleCheck) {
+        if query.attributes.is_none() && self.planted == Some(Planted::NoHoleCheck) {
             items = without_holes(query, items);
-        } else if self.planted == Some(Planted::ShortRead) {
+        } else if query.attributes.is_none() && self.planted == Some(Planted::ShortRead) {
             items = without_gaps(query, items, &state);
         }
         // A limit is only ever used to look at the first item: there is no next page.
         Page { items, ..Page::default() }
+    }
+}
+
+/// An item with the attributes that are asked for.
+fn picked(item: &Item, names: Option<&[String]>) -> Item {
+    let Some(names) = names else { return item.clone() };
+    let attributes = item.attributes.iter().filter(|(name, _)| names.contains(name));
+    Item {
+        key: item.key.clone(),
+        attributes: attributes.map(|(name, value)| (name.clone(), value.clone())).collect(),
     }
 }
 
