@@ -7,7 +7,7 @@
 //! without lanes is read and written as if this were not.
 //!
 //! **No key is ever looked for in two places**: the day on which lanes begin to have their own partitions is [`AFTER_DAYS`] after the
-//! day on which that is decided, events are at most a day ahead of their time, and what was read of the items is trusted for [`TRUST`]:
+//! day on which that is decided, events are at most a day ahead of their time, and what was read of the items is trusted for 12 hours:
 //! so every process knows it before anything of that day is written. An older Almanac knows nothing of it, so nothing is decided before
 //! the table is upgraded as a whole ([`FIRST_LAYOUT`]).
 
