@@ -19,13 +19,16 @@ use std::{
 };
 
 use async_trait::async_trait;
-use event::{Clock, Day, Id, Result, Timestamp};
+use event::{Clock, Day, Error, Id, Result, Timestamp};
 use table::{
-    Change, Changes, Condition, Index, Item, Key, KeyRange, Page, Policy, Position, Query, Scan, Shard,
-    Table, Write, engine::Whole, item::Value, query_all, update,
+    Call, Change, Index, Item, Key, KeyRange, Layer, Page, Policy, Query, Scan, Table, engine::Whole,
+    item::Value, query_all, update,
 };
 
-use crate::key::{self, LogId};
+use crate::{
+    key::{self, LogId},
+    scan,
+};
 
 mod merge;
 #[cfg(test)]
@@ -80,23 +83,42 @@ impl OwnPartitions {
 /// Gives each of so many lanes of a workspace, but lane 0, a partition of its own, if they have none. Returns the day from which on
 /// they have it; `None` for one lane. Who calls it knows that no older Almanac is at work ([`FIRST_LAYOUT`]).
 ///
+/// What stands in a log of that day already would not be found any more. So the day is [`AFTER_DAYS`] after that of the later of two clocks,
+/// the caller's and the engine's, and later than every day that has events.
+///
 /// # Errors
-/// `Corrupt`; those of the table.
+/// `Corrupt`; `Invalid`, when there are events up to the last day that there is; those of the table.
 pub async fn ensure(table: &dyn Table, workspace: &Id, lanes: u8, now: Timestamp) -> Result<Option<Day>> {
     if lanes <= 1 {
         return Ok(None);
     }
-    let (key, policy) = (key::own_partitions(workspace), Policy::of(&"the partitions of lanes"));
-    let ensuring = update(table, &key, policy, async |item| {
-        let mut own = item.as_ref().map(OwnPartitions::from_item).transpose()?.unwrap_or_default();
-        if let Some(known) = own.0.iter().find(|(_, known)| **known >= lanes) {
-            return Ok(Change::Leave(*known.0));
+    let now = table.engine_time().map_or(now, |time| time.max(now));
+    let soon = now.plus_seconds(AFTER_DAYS * DAY_SECONDS).day();
+    let from = match scan::last_within(table, key::segments(workspace)).await? {
+        Some((log, _)) => {
+            log.day.next().ok_or_else(|| Error::invalid("there are events of the last day"))?.max(soon)
         }
-        let from = now.plus_seconds(AFTER_DAYS * DAY_SECONDS).day();
+        None => soon,
+    };
+    since(table, workspace, lanes, from).await.map(Some)
+}
+
+/// Gives so many lanes partitions of their own from a day on, unless they have them. Returns since when they have them. Who calls it knows that nobody
+/// has written, or is about to write, an event of that day or a later one; [`ensure`] sees to it.
+///
+/// # Errors
+/// `Corrupt`; those of the table.
+pub async fn since(table: &dyn Table, workspace: &Id, lanes: u8, from: Day) -> Result<Day> {
+    let (key, policy) = (key::own_partitions(workspace), Policy::of(&"the partitions of lanes"));
+    let deciding = update(table, &key, policy, async |item| {
+        let mut own = item.as_ref().map(OwnPartitions::from_item).transpose()?.unwrap_or_default();
+        if let Some((known, _)) = own.0.iter().find(|(_, known)| **known >= lanes) {
+            return Ok(Change::Leave(*known));
+        }
         own.0.insert(from, lanes);
         Ok(Change::Put(own.to_item(workspace), from))
     });
-    ensuring.await.map(Some)
+    deciding.await
 }
 
 /// What was read of the items.
@@ -169,16 +191,6 @@ impl LanePartitions {
         Ok(has.then(|| key::lane_partition(&log.workspace, log.lane)))
     }
 
-    /// A key as it is stored.
-    async fn place(&self, key: &mut Key) -> Result<()> {
-        if let Some((log, _)) = key::parse_segment(key)
-            && let Some(pk) = self.partition(&log).await?
-        {
-            key.pk = pk;
-        }
-        Ok(())
-    }
-
     /// The partitions that a range is in.
     async fn partitions(&self, range: &KeyRange) -> Result<Vec<String>> {
         let all = || vec![range.pk.clone()];
@@ -194,6 +206,7 @@ impl LanePartitions {
     }
 }
 
+/// The key that is shown of one that is stored.
 fn show(key: &mut Key) {
     if let Some(logs) = key::parse_lane_partition(&key.pk) {
         key.pk = logs.to_owned();
@@ -206,80 +219,59 @@ pub fn shown(mut item: Item) -> Item {
     item
 }
 
-#[async_trait]
-impl Table for LanePartitions {
-    async fn get(&self, key: &Key) -> Result<Option<Item>> {
-        let mut stored = key.clone();
-        self.place(&mut stored).await?;
-        let found = self.below.get(&stored).await?;
-        Ok(found.map(shown))
+/// A page of a partition of lanes, under the keys of the partition that was asked for.
+fn shown_in(pk: &str, mut page: Page) -> Page {
+    page.items.iter_mut().for_each(|item| pk.clone_into(&mut item.key.pk));
+    page
+}
+
+impl Layer for LanePartitions {
+    type Kept = ();
+
+    const ONE_BY_ONE: bool = false;
+
+    fn below(&self) -> &dyn Table {
+        &*self.below
     }
 
-    async fn query(&self, query: &Query) -> Result<Page> {
+    async fn before(&self, _: Call<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    async fn placed(&self, key: &Key) -> Result<Option<Key>> {
+        let Some((log, _)) = key::parse_segment(key) else { return Ok(None) };
+        Ok(self.partition(&log).await?.map(|pk| Key::new(pk, key.sk.clone())))
+    }
+
+    fn show(&self, key: &mut Key) {
+        show(key);
+    }
+
+    async fn find(&self, key: &Key) -> Result<Option<Item>> {
+        let placed = self.placed(key).await?;
+        let found = self.below.get(placed.as_ref().unwrap_or(key)).await?;
+        Ok(found.map(|item| Item { key: key.clone(), ..item }))
+    }
+
+    async fn read(&self, query: &Query) -> Result<Page> {
         if query.index != Index::Table {
             return self.below.query(query).await;
         }
+        let asked = &query.range.pk;
         let partitions = self.partitions(&query.range).await?;
         match &partitions[..] {
-            [pk] if *pk == query.range.pk => self.below.query(query).await,
+            [pk] if pk == asked => self.below.query(query).await,
             [pk] => {
                 let range = KeyRange { pk: pk.clone(), ..query.range.clone() };
-                let mut page = self.below.query(&Query { range, ..query.clone() }).await?;
-                page.items = page.items.into_iter().map(shown).collect();
-                Ok(page)
+                Ok(shown_in(asked, self.below.query(&Query { range, ..query.clone() }).await?))
             }
-            all => merge::read(&*self.below, query, all).await,
+            all => Ok(shown_in(asked, merge::read(&*self.below, query, all).await?)),
         }
-    }
-
-    async fn put(&self, mut item: Item, condition: Condition) -> Result<()> {
-        self.place(&mut item.key).await?;
-        self.below.put(item, condition).await
-    }
-
-    async fn put_new(&self, mut items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
-        for item in &mut items {
-            if let Err(error) = self.place(&mut item.key).await {
-                return (0, Err(error));
-            }
-        }
-        self.below.put_new(items, within).await
-    }
-
-    async fn delete(&self, key: &Key, condition: Condition) -> Result<()> {
-        let mut key = key.clone();
-        self.place(&mut key).await?;
-        self.below.delete(&key, condition).await
     }
 
     fn item_bytes(&self) -> usize {
         // The keys of lanes are longer by `/03`.
         self.below.item_bytes() - 3
-    }
-
-    async fn transact(&self, mut writes: Vec<Write>) -> Result<()> {
-        for write in &mut writes {
-            self.place(write.key_mut()).await?;
-        }
-        self.below.transact(writes).await
-    }
-
-    async fn forget_deleted(&self) -> Result<()> {
-        self.below.forget_deleted().await
-    }
-
-    fn engine_time(&self) -> Option<Timestamp> {
-        self.below.engine_time()
-    }
-
-    async fn shards(&self) -> Result<Vec<Shard>> {
-        self.below.shards().await
-    }
-
-    async fn changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
-        let mut changes = self.below.changes(shard, from, wait).await?;
-        changes.keys.iter_mut().for_each(show);
-        Ok(changes)
     }
 }
 

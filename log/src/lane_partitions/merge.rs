@@ -7,8 +7,6 @@ use event::{Error, Result};
 use futures::future::try_join_all;
 use table::{Cursor, Direction, KeyRange, Page, Query, Table};
 
-use super::shown;
-
 /// What cursors of this layer begin with.
 const MARK: &str = "lanes";
 
@@ -77,7 +75,6 @@ pub(super) async fn read(table: &dyn Table, query: &Query, partitions: &[String]
     };
     let asked = Query { range: range(query, &pk, &at, &until), after, ..query.clone() };
     let mut page = table.query(&asked).await?;
-    page.items = page.items.into_iter().map(shown).collect();
     let place = match page.next.take() {
         Some(after) => Some(Place { at, reading: Some(Reading { pk, until, after }) }),
         None => Some(until).filter(|until| !until.is_empty()).map(|at| Place { at, reading: None }),

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use event::{Error, ErrorKind, Kind};
 use proptest::prelude::*;
-use table::{Answer, Call, Cursor, Layer, sqlite::SqliteTable};
+use table::{Answer, Condition, Cursor, Position, Write, sqlite::SqliteTable};
 
 use super::*;
 
@@ -24,6 +24,11 @@ fn own() -> OwnPartitions {
 
 fn open(folder: &tempfile::TempDir, name: &str) -> Arc<SqliteTable> {
     Arc::new(SqliteTable::open(&folder.path().join(name), Clock::system()).unwrap())
+}
+
+/// A table whose engine has this time.
+fn open_at(folder: &tempfile::TempDir, time: Timestamp) -> Arc<SqliteTable> {
+    Arc::new(SqliteTable::open(&folder.path().join("t"), Clock::from_fn(move || time)).unwrap())
 }
 
 async fn pages(table: &dyn Table, mut query: Query) -> Vec<Item> {
@@ -51,8 +56,8 @@ fn its_item_is_stored_so() {
 #[tokio::test]
 async fn lanes_get_partitions_some_days_after_it_is_decided_and_once() {
     let folder = tempfile::tempdir().unwrap();
-    let table = open(&folder, "t");
     let now = Timestamp::parse("2026-06-10T23:59:59Z").unwrap();
+    let table = open_at(&folder, now);
     let later = now.plus_seconds(9 * DAY_SECONDS);
     let ensure = async |lanes, now| ensure(&*table, &workspace(), lanes, now).await.unwrap();
     assert_eq!(ensure(1, now).await, None);
@@ -64,6 +69,37 @@ async fn lanes_get_partitions_some_days_after_it_is_decided_and_once() {
     let item = table.get(&key::own_partitions(&workspace())).await.unwrap().unwrap();
     let own = OwnPartitions::from_item(&item).unwrap();
     assert_eq!([12, 13, 21, 22].map(|number| own.lanes_by(Some(day(number)))), [1, 4, 4, 16]);
+}
+
+/// Who decides may have a clock that is a month behind: then the engine's counts, or logs that others have begun would be looked for elsewhere.
+#[tokio::test]
+async fn a_clock_that_is_behind_decides_nothing_about_days_that_have_begun() {
+    let folder = tempfile::tempdir().unwrap();
+    let time = Timestamp::parse("2026-06-10T12:00:00Z").unwrap();
+    let table = open_at(&folder, time);
+    let behind = time.plus_seconds(-30 * DAY_SECONDS);
+    assert_eq!(ensure(&*table, &workspace(), 4, behind).await.unwrap(), Some(day(13)));
+}
+
+/// However it came there: what stands in a log already is found where it is, by those who know nothing yet and by those who know.
+#[tokio::test]
+async fn a_log_that_has_begun_is_looked_for_where_it_began() {
+    let folder = tempfile::tempdir().unwrap();
+    let time = Timestamp::parse("2026-06-10T12:00:00Z").unwrap();
+    let below: Arc<dyn Table> = open_at(&folder, time);
+    let layer = || LanePartitions::over(Arc::clone(&below), Clock::from_fn(move || time));
+    let (early, late) = (log((20, 0, 1)), log((21, 0, 1)));
+    let item = |log: &LogId| Item::new(key::segment(log, 1)).with("v", 1);
+    let before = layer();
+    before.put(item(&early), Condition::Absent).await.unwrap();
+    assert_eq!(ensure(&*before, &workspace(), 4, time).await.unwrap(), Some(day(21)));
+    let after = layer();
+    after.put(item(&late), Condition::Absent).await.unwrap();
+    for log in [&early, &late] {
+        assert_eq!(after.get(&key::segment(log, 1)).await.unwrap(), Some(item(log)));
+    }
+    assert_eq!(pages(&*after, Query::table(key::segments(&workspace()))).await, [item(&early), item(&late)]);
+    assert!(after.put(item(&early), Condition::Absent).await.is_err(), "there is one already");
 }
 
 #[tokio::test]
@@ -106,6 +142,8 @@ struct Counted {
     below: Arc<SqliteTable>,
     reads: AtomicUsize,
     is_out: std::sync::atomic::AtomicBool,
+    /// How many seconds a read of them takes.
+    seconds: u64,
 }
 
 impl Layer for Counted {
@@ -119,6 +157,7 @@ impl Layer for Counted {
     async fn before(&self, call: Call<'_>) -> Result<()> {
         if matches!(call, Call::Query(query) if query.range.pk == key::layout().pk) {
             self.reads.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_secs(self.seconds)).await;
             if self.is_out.load(Ordering::SeqCst) {
                 return Err(Error::unavailable("out of order"));
             }
@@ -132,8 +171,12 @@ impl Layer for Counted {
 #[tokio::test]
 async fn the_items_are_read_once_an_hour_and_only_for_lanes_and_windows() {
     let folder = tempfile::tempdir().unwrap();
-    let counted =
-        Arc::new(Counted { below: open(&folder, "t"), reads: AtomicUsize::new(0), is_out: false.into() });
+    let counted = Arc::new(Counted {
+        below: open(&folder, "t"),
+        reads: AtomicUsize::new(0),
+        is_out: false.into(),
+        seconds: 0,
+    });
     let seconds = Arc::new(AtomicI64::new(0));
     let now = Arc::clone(&seconds);
     let clock = Clock::from_fn(move || Timestamp::default().plus_seconds(now.load(Ordering::SeqCst)));
@@ -160,6 +203,23 @@ async fn the_items_are_read_once_an_hour_and_only_for_lanes_and_windows() {
     assert_eq!(table.get(&other).await.unwrap_err().kind(), ErrorKind::Unavailable);
     counted.is_out.store(false, Ordering::SeqCst);
     table.get(&other).await.unwrap();
+}
+
+/// A segment that is put later than it says closes no instant, so what the layer waits for is taken from the time that a put has.
+#[tokio::test(start_paused = true)]
+async fn a_put_is_not_begun_later_because_the_items_were_read_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let below = open(&folder, "t");
+    let slow =
+        Counted { below: Arc::clone(&below), reads: AtomicUsize::new(0), is_out: false.into(), seconds: 9 };
+    let table = LanePartitions::over(Arc::new(slow), Clock::system());
+    let item = |lane| Item::new(key::segment(&log((5, 0, lane)), 1)).with("v", 1);
+    let within = Duration::from_secs(8);
+    let (written, result) = table.put_new(vec![item(1), item(2)], within).await;
+    assert_eq!((written, result.unwrap_err().kind()), (0, ErrorKind::Throttled));
+    assert_eq!(below.get(&item(1).key).await.unwrap(), None);
+    let (written, result) = table.put_new(vec![item(1), item(2)], within).await;
+    assert_eq!((written, result.is_ok()), (2, true), "they are read by now");
 }
 
 #[tokio::test]
