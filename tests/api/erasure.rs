@@ -65,7 +65,7 @@ pub(crate) async fn erase(scene: &Scene, keys: &[&str]) -> Erasure {
 /// Predictions of twelve keys by two releases on three days over four lanes, one of the keys a person's, with tags and features; their
 /// outcomes; a metric that names one.
 pub(crate) async fn filled(scene: &Scene) {
-    scene.world.catalog.set_lanes(scene.id(), 4, event::Timestamp::default()).await.unwrap();
+    scene.world.set_lanes(scene.id(), 4).await;
     let new = NewDefinition {
         splits: Some(vec!["tag.branch".into()]),
         figures: Some(

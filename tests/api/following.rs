@@ -92,7 +92,7 @@ fn prediction(day: &str, key: &str, score: f64) -> Value {
 const DAYS: [&str; 4] = ["2026-06-03", "2026-06-01", "2026-05-20", "2026-06-02"];
 
 async fn whatever_comes_between_nothing_is_lost_and_keys_keep_their_order(scene: Scene) {
-    scene.world.catalog.set_lanes(scene.id(), 3, event::Timestamp::default()).await.unwrap();
+    scene.world.set_lanes(scene.id(), 3).await;
     let mut chance = Chance(16);
     let mut stored = BTreeMap::<(String, String), Vec<f64>>::new();
     let mut query = scene.query(at(NOW));
@@ -204,7 +204,7 @@ async fn nobody_waits_for_a_service_that_stops(scene: Scene) {
 
 async fn a_consumer_goes_on_where_it_was_and_never_back(scene: Scene) {
     let (query, catalog) = (scene.query(at(NOW)), scene.world.catalog.clone());
-    scene.world.catalog.set_lanes(scene.id(), 2, event::Timestamp::default()).await.unwrap();
+    scene.world.set_lanes(scene.id(), 2).await;
     for n in 0..6 {
         let events = json!([prediction("2026-06-01", &format!("k{n}"), f64::from(n) / 10.0)]);
         scene.append(Kind::Predictions, events, NOW).await.unwrap();

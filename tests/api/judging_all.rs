@@ -54,7 +54,7 @@ async fn told(scene: &Scene, key: &str, now: &str) -> Vec<PendingOutcome> {
 }
 
 async fn an_outcome_judges_all_predictions_of_its_key_in_its_look_back(scene: Scene) {
-    scene.world.catalog.set_lanes(scene.id(), 4, event::Timestamp::default()).await.unwrap();
+    scene.world.set_lanes(scene.id(), 4).await;
     predicted(&scene).await;
     let mut since = of_all("k2", OBSERVED, "1");
     since["predicted_since"] = "2026-06-01T01:00:01Z".into();

@@ -63,7 +63,7 @@ async fn filters_change_no_answer(scene: Scene) {
 
 /// Predictions of `count` keys of its own on each of `days` days, by four lanes.
 async fn days(scene: &Scene, days: u32, count: u32) {
-    scene.world.catalog.set_lanes(scene.id(), 4, event::Timestamp::default()).await.unwrap();
+    scene.world.set_lanes(scene.id(), 4).await;
     for day in 1..=days {
         let of = |number: u32| {
             json!({

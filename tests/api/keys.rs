@@ -53,12 +53,7 @@ pub(crate) async fn filled(scene: &Scene, seed: u64) {
         put(scene, ("2026-06-05", lane, 1), Placed::ByBatch, 30).await;
     }
     for round in 0..6 {
-        scene
-            .world
-            .catalog
-            .set_lanes(scene.id(), [4, 2, 16, 1, 8, 3][round], event::Timestamp::default())
-            .await
-            .unwrap();
+        scene.world.set_lanes(scene.id(), [4, 2, 16, 1, 8, 3][round]).await;
         for kind in [Kind::Predictions, Kind::Outcomes] {
             let event = |_| {
                 let (day, key) = (random.usize(1..=round.min(4) + 1), random.u64(..KEYS));
@@ -197,7 +192,7 @@ async fn a_statement_looks_in_the_lanes_of_its_keys(scene: Scene) {
 }
 
 async fn a_tag_that_only_other_keys_have_is_a_column_without_values(scene: Scene) {
-    scene.world.catalog.set_lanes(scene.id(), 16, event::Timestamp::default()).await.unwrap();
+    scene.world.set_lanes(scene.id(), 16).await;
     let prediction = |key: &str, tags: Value| {
         json!({
             "key": key, "predicted_at": "2026-06-01T01:00:00Z", "release": "v1", "score": 0.5, "tags": tags,
@@ -232,7 +227,7 @@ async fn a_tag_that_only_other_keys_have_is_a_column_without_values(scene: Scene
 }
 
 async fn an_explanation_says_what_lanes_and_keys_spare(scene: Scene) {
-    scene.world.catalog.set_lanes(scene.id(), 4, event::Timestamp::default()).await.unwrap();
+    scene.world.set_lanes(scene.id(), 4).await;
     let predictions = |keys: &[&str]| -> Value {
         let of = |key: &&str| {
             json!({

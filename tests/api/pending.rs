@@ -201,7 +201,7 @@ async fn an_outcome_of_long_ago_is_looked_for_when_its_prediction_comes(scene: S
 }
 
 async fn a_death_between_any_two_steps_repeats_the_same_decision(scene: Scene) {
-    scene.world.catalog.set_lanes(scene.id(), 4, event::Timestamp::default()).await.unwrap();
+    scene.world.set_lanes(scene.id(), 4).await;
     predicted(&scene).await;
     let events =
         |label: &str| (0..10).map(|n| outcome(&format!("k{n}"), "2026-06-05T00:00:00Z", label)).collect();
@@ -321,7 +321,7 @@ async fn a_day_that_is_deleted_takes_what_waits_along(scene: Scene) {
 
 async fn what_waits_is_looked_for_by_filters(scene: Scene) {
     const DAYS: u32 = 10;
-    scene.world.catalog.set_lanes(scene.id(), 4, event::Timestamp::default()).await.unwrap();
+    scene.world.set_lanes(scene.id(), 4).await;
     for day in 1..=DAYS {
         let of = |number: u32| {
             json!({

@@ -45,7 +45,7 @@ fn naive(
 /// outcome judges what going through all events finds as of the first round that found something, and is there once.
 async fn histories_end_as_going_through_all_events_says(scene: Scene) {
     let mut random = fastrand::Rng::with_seed(20_260_608);
-    scene.world.catalog.set_lanes(scene.id(), 3, event::Timestamp::default()).await.unwrap();
+    scene.world.set_lanes(scene.id(), 3).await;
     let mut now = at("2026-06-08T23:40:00Z");
     let (mut predicted, mut observed, mut whole) = (Vec::<Predicted>::new(), Vec::new(), Vec::new());
     for step in 0..60 {

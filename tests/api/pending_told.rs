@@ -95,7 +95,7 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
 }
 
 async fn what_is_listed_page_by_page_is_what_all_at_once_are(scene: Scene) {
-    scene.world.catalog.set_lanes(scene.id(), 3, event::Timestamp::default()).await.unwrap();
+    scene.world.set_lanes(scene.id(), 3).await;
     predicted(&scene).await;
     for day in 5..9 {
         let events = (0..7)
@@ -173,7 +173,7 @@ async fn figures(scene: &Scene, release: &str) -> Vec<String> {
 
 async fn a_file_without_dates_ends_in_the_figures_of_one_with_dates(scene: Scene) {
     const ROWS: u32 = 60;
-    scene.world.catalog.set_lanes(scene.id(), 3, event::Timestamp::default()).await.unwrap();
+    scene.world.set_lanes(scene.id(), 3).await;
     let instant = |n: u32| format!("2026-06-0{}T01:00:{:02}Z", 1 + n % 3, n);
     let label = |n: u32| if n * 7 % 10 < 4 { "1" } else { "0" };
     for (release, key) in [("v1", "d"), ("v2", "m")] {

@@ -120,7 +120,7 @@ async fn what_is_not_settled_is_not_settled_anew(new: Scene) {
 
 /// Of a key: what is decided is settled again, what waits is left alone, and what has no outcome gives nothing.
 async fn the_outcomes_of_a_key_are_settled_anew(new: Scene) {
-    new.world.catalog.set_lanes(new.id(), 4, event::Timestamp::default()).await.unwrap();
+    new.world.set_lanes(new.id(), 4).await;
     let scene = scene(new).await;
     observe(&scene, vec![outcome("k0", "2026-05-30T00:00:00Z", "1")], None, NOW).await.unwrap();
     assert_eq!(resolved(&scene, "2026-06-07T11:00:00Z").await, counts(0, 0, 1));

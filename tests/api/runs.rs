@@ -105,7 +105,7 @@ async fn a_run_keeps_its_parameters_and_changes_its_tags(world: World) {
 
 async fn the_latest_metrics_of_a_run_are_there_at_once_and_after_projection(world: World) {
     let scene = Scene::new(world).await;
-    scene.world.catalog.set_lanes(scene.id(), 4, event::Timestamp::default()).await.unwrap();
+    scene.world.set_lanes(scene.id(), 4).await;
     let (run, other) = (new_run(&scene, NewRun::default()).await, new_run(&scene, NewRun::default()).await);
     let some =
         [("loss", 0, json!(0.5)), ("loss", 2, json!("NaN")), ("loss", 1, json!(0.4)), ("auc", 1, json!(0.8))];

@@ -13,14 +13,14 @@ use catalog::{
     Alert, AlertRuleBody, Catalog, New, NewEntity, NewRun, Patch, Pin, PrimaryMetric, ReleaseSpec, Role,
     RunChange, RunStatus, Webhook, Workspace,
 };
-use event::{Clock, Definition, Id, Kind, Task, Timestamp};
+use event::{Clock, Day, Definition, Id, Kind, Task, Timestamp};
 use ingest::{Ingest, Remember, json::read_ndjson};
 use log::{
     apart::Apart,
     counted,
     cut::Cut,
     key::{self, EntityId, Followed, Scope},
-    lane_partitions::LanePartitions,
+    lane_partitions::{self, LanePartitions},
     layout, scan,
 };
 use projector::{
@@ -159,7 +159,8 @@ async fn ingest(table: Arc<dyn Table>, clock: &Clock) -> Workspace {
     for spec in [v1, release_of("m", "v2")] {
         catalog.ensure_release(workspace.id(), &spec, now).await.unwrap();
     }
-    catalog.set_lanes(workspace.id(), 2, event::Timestamp::default()).await.unwrap();
+    lane_partitions::since(&*table, workspace.id(), 2, Day::FIRST).await.unwrap();
+    catalog.set_lanes(workspace.id(), 2, now).await.unwrap();
     let workspace = ingest.workspace("credit/prod").await.unwrap();
     table::probe_write(&*table, key::write_probe(), now).await.unwrap();
     tend(catalog, &workspace).await;

@@ -6,8 +6,13 @@ use std::{
 };
 
 use catalog::{Catalog, New, NewEntity, SnapshotContent};
-use event::{Clock, Definition, Kind, Task, Timestamp, Window};
-use log::{cut::Cut, key::EntityId, lane_partitions::LanePartitions, layout};
+use event::{Clock, Day, Definition, Id, Kind, Task, Timestamp, Window};
+use log::{
+    cut::Cut,
+    key::EntityId,
+    lane_partitions::{self, LanePartitions},
+    layout,
+};
 use table::Table;
 
 use crate::{
@@ -61,6 +66,15 @@ impl World {
     pub async fn workspace(&self) -> EntityId {
         let made = self.catalog.ensure_workspace("credit/prod", at("2026-06-01T00:00:00Z")).await;
         EntityId::Workspace(made.expect("a workspace").entity.id)
+    }
+
+    /// Sets how many lanes the days of a workspace get, and gives each a partition of its own at once, as if that had been decided long ago.
+    ///
+    /// # Panics
+    /// When it cannot be set.
+    pub async fn set_lanes(&self, workspace: &Id, lanes: u8) {
+        lane_partitions::since(&*self.counted, workspace, lanes, Day::FIRST).await.expect("a table");
+        self.catalog.set_lanes(workspace, lanes, Timestamp::default()).await.expect("a number of lanes");
     }
 
     /// A new model of a workspace.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use catalog::Catalog;
-use event::{Clock, Timestamp};
+use event::{Clock, Day};
 use log::lane_partitions;
 
 use crate::support::{Located, Place, block_on, on_both_engines, run_ok};
@@ -31,7 +31,7 @@ fn lanes_stand_apart_and_everything_is_found(place: &Place) {
         let table = place.store().open().await;
         let (catalog, now) = (Catalog::new(table.clone()), Clock::system().now());
         let workspace = catalog.ensure_workspace(FLIGHTS, now).await.unwrap();
-        lane_partitions::ensure(&*table, workspace.id(), LANES, Timestamp::default()).await.unwrap();
+        lane_partitions::since(&*table, workspace.id(), LANES, Day::FIRST).await.unwrap();
         catalog.set_lanes(workspace.id(), LANES, now).await.unwrap();
     });
     run_ok(place, &["demo", "--until", "2013-04-04"]);

@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use event::{Clock, Columns, Definition, Error, Id, Result, Timestamp, lane::MAX_LANES};
+use event::{Clock, Columns, Day, Definition, Error, Id, Result, Timestamp, lane::MAX_LANES};
 use feed::Told;
 use log::{
     key::{self, LogId},
@@ -215,7 +215,7 @@ pub(super) fn is_segment(key: &Key) -> bool {
 /// In half of the runs each lane of a workspace has a partition of its own.
 pub(super) async fn part_lanes(table: &dyn Table, workspace: &Id, seed: u64) -> Result<()> {
     if seed.is_multiple_of(2) {
-        lane_partitions::ensure(table, workspace, MAX_LANES, Timestamp::default()).await?;
+        lane_partitions::since(table, workspace, MAX_LANES, Day::FIRST).await?;
     }
     Ok(())
 }

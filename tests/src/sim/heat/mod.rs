@@ -16,7 +16,7 @@ use std::{
 };
 
 use catalog::{Catalog, ReleaseSpec, Workspace};
-use event::{Error, ErrorKind, Kind, Result, Task, Timestamp};
+use event::{Day, Error, ErrorKind, Kind, Result, Task, Timestamp};
 use ingest::{Ingest, Remember, json::read_ndjson};
 use log::lane_partitions::{self, LanePartitions};
 use projector::{Options, Projector, status::status};
@@ -233,7 +233,7 @@ async fn run(seed: u64, load: Load) -> Result<Heated> {
     let catalog = Catalog::new(table(0));
     let workspace = register(&catalog, world.clock.now(), load).await?;
     if load.parted {
-        lane_partitions::ensure(&*table(0), workspace.id(), load.lanes, Timestamp::default()).await?;
+        lane_partitions::since(&*table(0), workspace.id(), load.lanes, Day::FIRST).await?;
     }
     let (projector, projects) = (Projector::new(table(1), options(&world)), std::future::pending());
     let projector = tokio::spawn(async move { projector.run(projects).await });
