@@ -104,9 +104,10 @@ pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Resu
         ))
         .into());
     }
+    // Before it is done: what fails here is done when it is called again.
+    part_lanes(&Catalog::new(Arc::clone(&table)), around.clock.now()).await?;
     marker.is_done = true;
     marker.put(&*table, Condition::Exists).await?;
-    part_lanes(&Catalog::new(Arc::clone(&table)), around.clock.now()).await?;
     println!(
         "{store}: {} items with {} events, as they were at {}",
         manifest.items, manifest.events, manifest.at

@@ -77,11 +77,12 @@ pub(super) async fn restore(config: &Config, row: &[Link], named: &Named) -> Res
             found.items, manifest.lasting.items
         )));
     }
+    // Before it is there: what fails here is done when it is called again.
+    catalog.part_lanes(&id, clock.now()).await?;
     for item in held.entities() {
         catalog.adopt(item, clock.now()).await?;
     }
     marker.done(&*table).await?;
-    catalog.part_lanes(&id, clock.now()).await?;
     println!(
         "{store}: the workspace {} with {} events in {} items, as they were at {}",
         named.path, manifest.events, manifest.items, manifest.at
