@@ -53,7 +53,7 @@ impl Embedded {
         Ok(Self::on(Arc::new(SqliteTable::open(file, clock.clone())?), clock))
     }
 
-    /// On a table of any engine. `clock` says at what time events are appended; it must be near the engine's.
+    /// On a table of any engine, as that opened it. `clock` says at what time events are appended; it must be near the engine's.
     pub fn on(table: Arc<dyn Table>, clock: Clock) -> Self {
         let table = Apart::over(LanePartitions::over(table, clock.clone()));
         let ingest = promotion::ingest(Arc::clone(&table), clock.clone());

@@ -94,9 +94,10 @@ fn waits(behind: &Behind) -> String {
     let days = behind.evaluations.iter().map(|day| format!("{} to be evaluated", day.day));
     let all: Vec<String> = logs.chain(days).collect();
     let named = all[..all.len().min(MAX_NAMED)].join(", ");
-    match all.len().saturating_sub(MAX_NAMED) {
-        0 => format!("{named} waits"),
-        more => format!("{named} and {more} more wait"),
+    match (all.len(), all.len().saturating_sub(MAX_NAMED)) {
+        (1, _) => format!("{named} waits"),
+        (_, 0) => format!("{named} wait"),
+        (_, more) => format!("{named} and {more} more wait"),
     }
 }
 
@@ -134,6 +135,7 @@ mod tests {
         let behind =
             |lanes: u8| Behind { logs: (0..lanes).map(|lane| (log(lane), 1)).collect(), ..Behind::default() };
         assert_eq!(waits(&behind(1)), "day#2026-06-01/p/00 to be folded waits");
+        assert!(waits(&behind(2)).ends_with("day#2026-06-01/p/01 to be folded wait"));
         assert!(waits(&behind(9)).ends_with("day#2026-06-01/p/02 to be folded and 6 more wait"));
     }
 }
