@@ -22,7 +22,7 @@ use crate::{
 pub(crate) const DAY: &str = "day";
 pub(crate) const APPENDED_AT: &str = "appended_at";
 
-/// Days of fewer rows are put together in one piece.
+/// Segments or days of fewer rows are put together in one piece.
 const MIN_CHUNK_ROWS: usize = 4_096;
 
 /// Checks the names of columns of a kind.
@@ -97,6 +97,11 @@ impl Wanted {
         self.predicate.is_some() || self.narrowed.sample.is_some()
     }
 
+    /// Whether all rows that are read are wanted, in the order of the log.
+    fn takes_all(&self) -> bool {
+        self.predicate.is_none() && self.narrowed == Narrowed::default()
+    }
+
     /// The same, read whatever the keys of events are.
     pub(crate) fn of_all_keys(&self) -> Self {
         Self { bounds: RowBounds { keys: None, ..self.bounds.clone() }, ..self.clone() }
@@ -151,10 +156,10 @@ pub(crate) async fn events(reading: &Arc<Reading>, wanted: &Wanted) -> Result<Da
     let (mut blocks, mut rows) = (Vec::new(), 0);
     let mut days = pin!(self::blocks(reading, wanted));
     while rows < limit
-        && let Some(block) = days.try_next().await?
+        && let Some(day) = days.try_next().await?
     {
-        rows += block.rows;
-        blocks.push(block);
+        rows += day.iter().map(|block| block.rows).sum::<usize>();
+        blocks.extend(day);
     }
     let members: BTreeSet<String> = blocks.iter().flat_map(|block| block.members.iter().cloned()).collect();
     let names = match &wanted.columns {
@@ -183,11 +188,11 @@ fn one_under_the_other(kind: Kind, names: &[String], blocks: Vec<Block>) -> Resu
 }
 
 /// The events of a window, day by day.
-fn blocks(reading: &Arc<Reading>, wanted: &Wanted) -> impl Stream<Item = Result<Block>> + use<> {
+fn blocks(reading: &Arc<Reading>, wanted: &Wanted) -> impl Stream<Item = Result<Vec<Block>>> + use<> {
     let filter = wanted.filter();
     let wanted = Arc::new(wanted.clone());
     let newest = wanted.narrowed.newest;
-    read::window(reading, &filter, newest, move |segments| Block::of(&wanted, segments))
+    read::window(reading, &filter, newest, move |segments| Block::of_day(&wanted, segments))
 }
 
 /// The rows that are wanted of some segments, with the columns that are named and those that are needed to choose them.
@@ -214,7 +219,7 @@ pub(crate) fn type_of(kind: Kind, name: &str) -> FieldType {
     kind.column_type(name).unwrap_or(FieldType::Text)
 }
 
-/// The events of one day, each column in one piece.
+/// Events of one day, each column in one piece.
 struct Block {
     rows: usize,
     members: BTreeSet<String>,
@@ -222,7 +227,17 @@ struct Block {
 }
 
 impl Block {
-    /// What is wanted of a day's segments.
+    /// What is wanted of a day: its segments as they are, where they are large, which saves a copy; else all together.
+    fn of_day(wanted: &Wanted, segments: Vec<Unpacked>) -> Result<Made<Vec<Self>>> {
+        let rows: usize = segments.iter().map(|segment| segment.columns.rows).sum();
+        if !wanted.takes_all() || rows < segments.len() * MIN_CHUNK_ROWS {
+            return Self::of(wanted, segments).map(|(block, kept)| (vec![block], kept));
+        }
+        let blocks = segments.into_iter().map(|segment| Ok(Self::of(wanted, vec![segment])?.0));
+        Ok((blocks.collect::<Result<_>>()?, None))
+    }
+
+    /// What is wanted of segments of a day.
     fn of(wanted: &Wanted, segments: Vec<Unpacked>) -> Result<Made<Self>> {
         let kind = wanted.kind;
         let members = members_of(kind, segments.iter().map(|segment| &segment.columns));
@@ -237,7 +252,7 @@ impl Block {
             _ => concatenated(&name, type_of(kind, &name), &mut pieces),
         });
         let columns: Vec<Series> = columns.collect();
-        let (rows, columns, kept) = if wanted.predicate.is_none() && wanted.narrowed == Narrowed::default() {
+        let (rows, columns, kept) = if wanted.takes_all() {
             (rows, columns, None)
         } else {
             let kept = wanted.chosen(frame(rows, columns)?)?;
