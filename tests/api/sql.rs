@@ -1,6 +1,8 @@
 //! SQL over what a workspace holds: statements answer what queries read, read no more than they name, and can do nothing
 //! else. Each on a SQLite file and on DynamoDB Local.
 
+mod conditions;
+
 use std::sync::{Arc, Mutex};
 
 use event::{Clock, ErrorKind, Kind, Result};

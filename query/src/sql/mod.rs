@@ -9,6 +9,7 @@ mod functions;
 mod joins;
 mod plan;
 mod rewrite;
+mod source;
 mod stack;
 mod tables;
 mod times;
@@ -191,15 +192,15 @@ impl Query {
                 bounds,
                 narrowed: Narrowed::default(),
             };
-            let predicate = need.predicate.clone();
             frames.push(match what {
                 What::Events(kind) => {
+                    let predicate = need.besides_days.clone();
                     let predicate = predicate.map(|predicate| (predicate, need.columns.clone()));
                     events::events(&reading, &wanted(kind, predicate)).await?
                 }
                 What::Joined => {
                     let all = joined::joined(&reading, &wanted(Kind::Predictions, None)).await?;
-                    match predicate {
+                    match need.predicate.clone() {
                         None => all,
                         Some(predicate) => on_large_stack(move || filtered(all, predicate)).await?,
                     }

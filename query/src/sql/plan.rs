@@ -2,9 +2,8 @@
 //! each table it takes.
 
 use std::{
-    any::Any,
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, OnceLock},
+    sync::Arc,
 };
 
 use event::{
@@ -17,14 +16,18 @@ use polars::{
         frame::{LazyFrame, ScanArgsAnonymous},
     },
     prelude::{
-        AnonymousScan, AnonymousScanArgs, DataFrame, DataType, IntoLazy, PlSmallStr, PolarsError,
-        PolarsResult, Schema, SchemaExt, SchemaRef, TimeUnit, TimeZone, col,
+        AnonymousScan, DataFrame, DataType, IntoLazy, PlSmallStr, Schema, SchemaExt, TimeUnit, TimeZone, col,
     },
 };
 use polars_plan::prelude::{FileScanIR, IR, IRPlan};
 use polars_sql::SQLContext;
 
-use super::{admit::Admitted, tables::Table, times::times_of};
+use super::{
+    admit::Admitted,
+    source::{Source, conjuncts, fixed},
+    tables::Table,
+    times::times_of,
+};
 use crate::{
     column_type::ColumnType,
     drift,
@@ -67,6 +70,10 @@ pub(crate) struct Need {
     pub(crate) columns: Vec<String>,
     /// The rows for which it holds.
     pub(crate) predicate: Option<Expr>,
+    /// What it says besides the days, of which no others are read.
+    pub(crate) besides_days: Option<Expr>,
+    /// In how many places the statement takes rows of the table.
+    pub(crate) places: usize,
     /// The days that such rows may be of; `None`, when the statement does not say.
     pub(crate) days: Option<BTreeSet<Day>>,
     /// The releases that such rows may be of.
@@ -77,48 +84,6 @@ pub(crate) struct Need {
     pub(crate) times: Times,
     /// The references that such rows may be compared with.
     pub(crate) references: Option<BTreeSet<String>>,
-}
-
-/// A table of a statement. It has no rows while the statement is planned.
-struct Source {
-    of: Table,
-    schema: SchemaRef,
-    rows: OnceLock<DataFrame>,
-}
-
-impl AnonymousScan for Source {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    /// The rows that were read, which may be more than polars asks for in one place.
-    fn scan(&self, args: AnonymousScanArgs) -> PolarsResult<DataFrame> {
-        let Some(frame) = self.rows.get().cloned() else {
-            return Err(PolarsError::ComputeError(format!("{} was not read", self.of.name()).into()));
-        };
-        let frame = match args.predicate.as_ref().and_then(fixed) {
-            Some(predicate) => frame.lazy().filter(predicate).collect()?,
-            None => frame,
-        };
-        let frame = match &args.with_columns {
-            Some(names) if names.is_empty() => DataFrame::new(frame.height(), Vec::new())?,
-            Some(names) => frame.select(names.iter().cloned())?,
-            None => frame,
-        };
-        Ok(args.n_rows.map_or_else(|| frame.clone(), |rows| frame.head(Some(rows))))
-    }
-
-    fn schema(&self, _: Option<usize>) -> PolarsResult<SchemaRef> {
-        Ok(Arc::clone(&self.schema))
-    }
-
-    fn allows_predicate_pushdown(&self) -> bool {
-        true
-    }
-
-    fn allows_projection_pushdown(&self) -> bool {
-        true
-    }
 }
 
 /// Plans a statement. It must run where the stack is large.
@@ -132,7 +97,7 @@ pub(crate) fn plan(admitted: &Admitted) -> Result<Plan> {
         let of =
             Table::named(name).ok_or_else(|| Error::invalid(format!("sql: there is no table {name}")))?;
         let schema = Arc::new(schema(of, &admitted.names));
-        let source = Arc::new(Source { of, schema: Arc::clone(&schema), rows: OnceLock::new() });
+        let source = Arc::new(Source::new(of, Arc::clone(&schema)));
         let args =
             ScanArgsAnonymous { schema: Some(schema), name: "almanac", ..ScanArgsAnonymous::default() };
         let scan: Arc<dyn AnonymousScan> = Arc::clone(&source) as _;
@@ -164,8 +129,7 @@ impl Plan {
     /// Gives a table its rows.
     pub(crate) fn give(&self, need: &Need, frame: DataFrame) {
         if let Some(source) = self.sources.get(need.of.name()) {
-            // Each table is given once.
-            _ = source.rows.set(frame);
+            source.give(frame, need.places == 1 && need.of.is_filtered());
         }
     }
 }
@@ -259,7 +223,9 @@ impl Need {
         Self {
             of: self.of,
             columns: in_order(schema, &names),
-            predicate: self.predicate.zip(other.predicate).map(|(one, other)| one.or(other)),
+            predicate: either(self.predicate, other.predicate),
+            besides_days: either(self.besides_days, other.besides_days),
+            places: self.places + other.places,
             days: self.days.zip(other.days).map(|(one, other)| &one | &other),
             releases: self.releases.zip(other.releases).map(|(one, other)| &one | &other),
             keys: self.keys.zip(other.keys).map(|(one, other)| &one | &other),
@@ -279,6 +245,11 @@ impl Need {
     }
 }
 
+/// What holds where one of both does; nothing, where one says nothing.
+fn either(one: Option<Expr>, other: Option<Expr>) -> Option<Expr> {
+    one.zip(other).map(|(one, other)| one.or(other))
+}
+
 /// These columns, in the order of a table.
 fn in_order(schema: &Schema, names: &BTreeSet<String>) -> Vec<String> {
     schema.iter_names().map(ToString::to_string).filter(|name| names.contains(name)).collect()
@@ -294,6 +265,8 @@ fn need(source: &Source, columns: Option<&[PlSmallStr]>, predicate: Option<Expr>
         names.extend(columns_of(predicate));
         conjuncts(predicate, &mut parts);
     }
+    let besides_days = parts.iter().filter(|part| !is_of_day(part)).map(|part| (*part).clone());
+    let besides_days = besides_days.reduce(Expr::and);
     let days = predicate.as_ref().and_then(of_day).map(days).transpose()?;
     let texts_of =
         |column| parts.iter().filter_map(|part| one_of(part, column)).reduce(|one, other| &one & &other);
@@ -310,31 +283,23 @@ fn need(source: &Source, columns: Option<&[PlSmallStr]>, predicate: Option<Expr>
     let times = parts.iter().filter_map(|part| times_of(part, time?));
     let times = times.fold(Times::default(), Times::and);
     let columns = in_order(&source.schema, &names);
-    Ok(Need { of: source.of, columns, predicate, days, releases, keys, times, references })
+    let places = 1;
+    Ok(Need {
+        of: source.of,
+        columns,
+        predicate,
+        besides_days,
+        places,
+        days,
+        releases,
+        keys,
+        times,
+        references,
+    })
 }
 
 pub(super) fn columns_of(expr: &Expr) -> impl Iterator<Item = String> {
     expr.clone().meta().root_names().into_iter().map(|name| name.to_string())
-}
-
-/// What must hold together, part by part.
-fn conjuncts<'a>(expr: &'a Expr, parts: &mut Vec<&'a Expr>) {
-    match expr {
-        Expr::BinaryExpr { left, op: Operator::And | Operator::LogicalAnd, right } => {
-            conjuncts(left, parts);
-            conjuncts(right, parts);
-        }
-        part => parts.push(part),
-    }
-}
-
-/// What is fixed of a predicate. Where a statement sorts and limits, polars adds a part that gets narrower while it sorts, only
-/// to spare work; as an expression this part can be shown and not computed.
-fn fixed(predicate: &Expr) -> Option<Expr> {
-    let mut parts = Vec::new();
-    conjuncts(predicate, &mut parts);
-    let is_moving = |part: &Expr| part.into_iter().any(|expr| matches!(expr, Expr::Display { .. }));
-    parts.into_iter().filter(|part| !is_moving(part)).cloned().reduce(Expr::and)
 }
 
 /// What must hold for the day of a row where `expr` holds; `None`, when it may be any day.
@@ -349,13 +314,14 @@ fn of_day(expr: &Expr) -> Option<Expr> {
         Expr::BinaryExpr { left, op: Operator::Or | Operator::LogicalOr, right } => {
             Some(of_day(left)?.or(of_day(right)?))
         }
-        // What has no column holds for all rows or for none.
-        other => {
-            let mut names = columns_of(other).peekable();
-            let is_of_day = names.peek().is_some() && names.all(|name| name == DAY);
-            is_of_day.then(|| other.clone())
-        }
+        other => is_of_day(other).then(|| other.clone()),
     }
+}
+
+/// Whether it says something of days alone. What has no column holds for all rows or for none.
+fn is_of_day(expr: &Expr) -> bool {
+    let mut names = columns_of(expr).peekable();
+    names.peek().is_some() && names.all(|name| name == DAY)
 }
 
 /// The days for which it holds, of all there are.

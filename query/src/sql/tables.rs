@@ -71,6 +71,11 @@ impl Table {
         self.what().is_some_and(What::has_history)
     }
 
+    /// Whether of its rows only those are read that a statement takes.
+    pub(crate) fn is_filtered(self) -> bool {
+        matches!(self, Self::Of(What::Events(_) | What::Joined))
+    }
+
     /// Its columns, without members of families.
     pub(crate) fn columns(self) -> Vec<(&'static str, ColumnType)> {
         match self {

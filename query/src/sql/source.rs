@@ -1,0 +1,93 @@
+//! A table of a statement as polars scans it: without rows while the statement is planned, then with what was read.
+
+use std::{
+    any::Any,
+    sync::{Arc, OnceLock},
+};
+
+use polars::{
+    lazy::dsl::{Expr, Operator},
+    prelude::{AnonymousScan, AnonymousScanArgs, DataFrame, IntoLazy, PolarsError, PolarsResult, SchemaRef},
+};
+
+use super::tables::Table;
+
+/// A table of a statement. It has no rows while the statement is planned.
+pub(super) struct Source {
+    pub(super) of: Table,
+    pub(super) schema: SchemaRef,
+    rows: OnceLock<Rows>,
+}
+
+/// The rows of a table that were read for a statement.
+struct Rows {
+    frame: DataFrame,
+    /// Whether they are those that the statement takes in its one place, and no more.
+    are_chosen: bool,
+}
+
+impl Source {
+    pub(super) fn new(of: Table, schema: SchemaRef) -> Self {
+        Self { of, schema, rows: OnceLock::new() }
+    }
+
+    /// Gives it its rows, once.
+    pub(super) fn give(&self, frame: DataFrame, are_chosen: bool) {
+        _ = self.rows.set(Rows { frame, are_chosen });
+    }
+}
+
+impl AnonymousScan for Source {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    /// The rows that were read, which may be more than polars asks for in one place.
+    fn scan(&self, args: AnonymousScanArgs) -> PolarsResult<DataFrame> {
+        let Some(Rows { frame, are_chosen }) = self.rows.get() else {
+            return Err(PolarsError::ComputeError(format!("{} was not read", self.of.name()).into()));
+        };
+        let frame = match args.predicate.as_ref().and_then(fixed) {
+            Some(predicate) if !are_chosen => frame.clone().lazy().filter(predicate).collect()?,
+            _ => frame.clone(),
+        };
+        let frame = match &args.with_columns {
+            Some(names) if names.is_empty() => DataFrame::new(frame.height(), Vec::new())?,
+            Some(names) => frame.select(names.iter().cloned())?,
+            None => frame,
+        };
+        Ok(args.n_rows.map_or_else(|| frame.clone(), |rows| frame.head(Some(rows))))
+    }
+
+    fn schema(&self, _: Option<usize>) -> PolarsResult<SchemaRef> {
+        Ok(Arc::clone(&self.schema))
+    }
+
+    fn allows_predicate_pushdown(&self) -> bool {
+        true
+    }
+
+    fn allows_projection_pushdown(&self) -> bool {
+        true
+    }
+}
+
+/// What must hold together, part by part.
+pub(super) fn conjuncts<'a>(expr: &'a Expr, parts: &mut Vec<&'a Expr>) {
+    match expr {
+        Expr::BinaryExpr { left, op: Operator::And | Operator::LogicalAnd, right } => {
+            conjuncts(left, parts);
+            conjuncts(right, parts);
+        }
+        part => parts.push(part),
+    }
+}
+
+/// What is fixed of a predicate. Where a statement sorts and limits, polars adds a part that gets narrower while it sorts, only
+/// to spare work; as an expression this part can be shown and not computed.
+pub(super) fn fixed(predicate: &Expr) -> Option<Expr> {
+    let mut parts = Vec::new();
+    conjuncts(predicate, &mut parts);
+    let is_moving = |part: &Expr| part.into_iter().any(|expr| matches!(expr, Expr::Display { .. }));
+    parts.into_iter().filter(|part| !is_moving(part)).cloned().reduce(Expr::and)
+}

@@ -1,0 +1,52 @@
+//! What a condition says of days chooses what is read; the rest of it is computed once.
+
+use tests::{
+    on_both_engines,
+    scene::{Scene, csv},
+};
+
+use super::{ask, filled};
+
+on_both_engines!(Scene::on: what_is_read_by_days_and_conditions_is_what_filtering_all_leaves);
+
+/// A limit that nothing reaches keeps polars from handing a condition down, so there it filters all rows by itself.
+async fn what_is_read_by_days_and_conditions_is_what_filtering_all_leaves(scene: Scene) {
+    filled(&scene).await;
+    let conditions = [
+        "day = '2026-06-02'",
+        "day in ('2026-06-01', '2026-06-03') and release = 'v2'",
+        "day <> '2026-06-02' and day >= '2026-06-01'",
+        "not (day = '2026-06-01') and day < '2026-06-04' and score > 0.3",
+        "day > '2026-06-01' and (release = 'v1' or day = '2026-06-03')",
+        "(day = '2026-06-01' and score > 0.4) or (day = '2026-06-03' and score < 0.4)",
+        "(day = '2026-06-01' or day = '2026-06-02') and (day = '2026-06-02' or score < 0.3)",
+        "extract(day from day) = 3 and day >= '2026-06-01' and key <> 'k1'",
+        "day between '2026-06-01' and '2026-06-03' and extract(hour from predicted_at) = extract(day from day)",
+        "day = '2026-06-01' and 1 = 0",
+        "day = '2026-06-01' and day = '2026-06-02'",
+    ];
+    let all = |table: &str| {
+        format!("(select * from {table} where day between '2026-06-01' and '2026-06-03' limit 1000) t")
+    };
+    let mut found = Vec::new();
+    for condition in conditions {
+        for table in ["predictions", "joined"] {
+            let rows = |from: &str| {
+                format!("select day, key, release, score from {from} where {condition} order by day, key")
+            };
+            let [read, filtered] = [rows(table), rows(&all(table))];
+            let read = csv(ask(&scene, &read).await.unwrap_or_else(|error| panic!("{read}: {error}")));
+            assert_eq!(read, csv(ask(&scene, &filtered).await.unwrap()), "{table} where {condition}");
+            found.push(read.lines().count() - 1);
+        }
+    }
+    assert!(found.contains(&0) && found.contains(&4) && found.contains(&8), "{found:?}");
+    // Taken in two places, a table is read of the days of both.
+    let twice = "select a.day, b.day as other, a.key from predictions a join predictions b on a.key = b.key \
+                 where a.day = '2026-06-01' and b.day = '2026-06-03' and b.release = 'v2' order by a.key";
+    let twice = csv(ask(&scene, twice).await.unwrap());
+    assert_eq!(twice, "day,other,key\n2026-06-01,2026-06-03,k3\n2026-06-01,2026-06-03,k4\n");
+    let both = "select count(*) as n from predictions where day = '2026-06-01' union all \
+                select count(*) from predictions where day >= '2026-06-02' and score > 0.8 and day < '2026-06-04'";
+    assert_eq!(csv(ask(&scene, both).await.unwrap()), "n\n2\n4\n");
+}
