@@ -7,7 +7,7 @@ use event::Result;
 use polars::prelude::{
     Column, CompatLevel, DataFrame, DataType, IntoColumn, Schema, SchemaExt, StringChunked,
 };
-use polars_arrow::io::ipc::write::{Compression, StreamWriter, WriteOptions, default_ipc_fields};
+use polars_arrow::io::ipc::write::{StreamWriter, WriteOptions, default_ipc_fields};
 use polars_io::{
     SerWriter,
     csv::write::CsvWriter,
@@ -19,6 +19,7 @@ use crate::{
     frame::failed,
     lines::{Lines, cannot},
     output::{Format, with_text_times},
+    packed::PackedWriter,
     text_table::Excerpt,
 };
 
@@ -30,6 +31,9 @@ const BATCH_ROWS: usize = 16_384;
 /// How many columns are few. A group of more columns has fewer rows, so that its bytes stay about the same.
 const FEW_COLUMNS: usize = 32;
 const MIN_GROUP_ROWS: usize = 4_096;
+
+/// The level of Arrow at which a stream is read by programs that know no views of strings.
+const FOR_ALL: CompatLevel = CompatLevel::oldest();
 
 /// Writes rows of the same columns in a format.
 pub(crate) enum Encoder<W: Write> {
@@ -45,7 +49,8 @@ pub(crate) enum Encoder<W: Write> {
 pub(crate) enum Grouped<W: Write> {
     Parquet(Box<parquet::BatchedWriter<W>>),
     Ipc(ipc::BatchedWriter<W>),
-    IpcStream(StreamWriter<W>, CompatLevel),
+    IpcStream(StreamWriter<W>),
+    Packed(PackedWriter<W>),
 }
 
 impl<W: Write + Send> Encoder<W> {
@@ -71,8 +76,14 @@ impl<W: Write + Send> Encoder<W> {
                 let fields = default_ipc_fields(schema.to_arrow(CompatLevel::newest()).iter_values());
                 Grouped::Ipc(IpcWriter::new(to).batched(schema, fields).map_err(failed)?)
             }
-            Format::IpcStream => stream(schema, to, (None, CompatLevel::oldest()))?,
-            Format::IpcStreamLz4 => stream(schema, to, (Some(Compression::LZ4), CompatLevel::newest()))?,
+            Format::IpcStream => {
+                let mut writer = StreamWriter::new(to, WriteOptions { compression: None });
+                writer.start(&schema.to_arrow(FOR_ALL), None).map_err(failed)?;
+                Grouped::IpcStream(writer)
+            }
+            Format::IpcStreamLz4 => {
+                Grouped::Packed(PackedWriter::begin(&schema.to_arrow(CompatLevel::newest()), to)?)
+            }
         };
         let rows = if format == Format::Parquet { GROUP_ROWS } else { BATCH_ROWS };
         Ok(Self::Groups(Groups::of(rows, empty.width()), Box::new(grouped)))
@@ -111,24 +122,17 @@ impl<W: Write + Send> Encoder<W> {
     }
 }
 
-/// Begins a stream of Arrow. At the oldest level it is read by programs that know no views of strings.
-fn stream<W: Write>(
-    schema: &Schema,
-    to: W,
-    (compression, level): (Option<Compression>, CompatLevel),
-) -> Result<Grouped<W>> {
-    let mut writer = StreamWriter::new(to, WriteOptions { compression });
-    writer.start(&schema.to_arrow(level), None).map_err(failed)?;
-    Ok(Grouped::IpcStream(writer, level))
-}
-
 impl<W: Write> Grouped<W> {
     fn write(&mut self, group: &DataFrame) -> Result<()> {
         match self {
             Self::Parquet(writer) => writer.write_batch(group),
             Self::Ipc(writer) => writer.write_batch(group),
-            Self::IpcStream(writer, level) => {
-                group.iter_chunks(*level, false).try_for_each(|batch| writer.write(&batch, None))
+            Self::IpcStream(writer) => {
+                group.iter_chunks(FOR_ALL, false).try_for_each(|batch| writer.write(&batch, None))
+            }
+            Self::Packed(writer) => {
+                let mut batches = group.iter_chunks(CompatLevel::newest(), false);
+                return batches.try_for_each(|batch| writer.write(&batch));
             }
         }
         .map_err(failed)
@@ -138,7 +142,8 @@ impl<W: Write> Grouped<W> {
         match &mut self {
             Self::Parquet(writer) => writer.finish().map(|_| ()),
             Self::Ipc(writer) => writer.finish(),
-            Self::IpcStream(writer, _) => writer.finish(),
+            Self::IpcStream(writer) => writer.finish(),
+            Self::Packed(writer) => return writer.finish(),
         }
         .map_err(failed)
     }
