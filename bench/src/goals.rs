@@ -52,6 +52,8 @@ pub const GOALS: &[Goal] = &[
     goal("analyst-arrow-three", Bound::RatioAtMost(2.0)),
     goal("analyst-lz4", Bound::RatioAtMost(2.0)),
     goal("analyst-lz4-three", Bound::RatioAtMost(2.0)),
+    goal("analyst-client", Bound::RatioAtMost(2.0)),
+    goal("analyst-client-three", Bound::RatioAtMost(2.0)),
     goal("analyst-first", Bound::AtMost(5.0)),
     goal("analyst-first-three", Bound::AtMost(5.0)),
     goal("analyst-csv/rate", Bound::AtLeast(500.0)),

@@ -11,7 +11,7 @@ use crate::{
     context::{Context, Opened},
     line::Line,
     peer,
-    rounds::{Readings, Side, interleave},
+    rounds::{Found, Readings, Side, interleave},
     samples::Samples,
     service::{Service, WORKSPACE},
 };
@@ -29,6 +29,12 @@ const FORMS: [Form; 5] = [
     ("parquet", ["analyst-parquet", "analyst-parquet-three"]),
     ("csv", ["analyst-csv", "analyst-csv-three"]),
     ("ndjson", ["analyst-ndjson", "analyst-ndjson-three"]),
+];
+
+/// What brings a frame by itself: its name, the words of its lines, and the lines of all columns and of three.
+const PROGRAMS: [(&str, &str, [&str; 2]); 2] = [
+    ("almanac query", "almanac query to a file to a frame", ["analyst-cli", "analyst-cli-three"]),
+    ("Python client", "the Python client to a frame", ["analyst-client", "analyst-client-three"]),
 ];
 
 /// The lines of rates of text.
@@ -72,13 +78,17 @@ fn frames(
     let mut command = vec![rows.as_str(), &file, &program];
     command.extend(query.into_iter().chain(["--output", &file]));
     command.extend(columns.iter().flat_map(|columns| ["--columns", columns]));
+    let address = format!("http://{}", service.address);
+    let mut call = vec![address.as_str(), WORKSPACE, &from, &to, &rows];
+    call.extend(columns);
     let parquet = context.parquet()?.0.to_string_lossy().into_owned();
     let mut sides: Vec<Side<'_>> = Vec::new();
     for (form, _) in FORMS {
         let (url, rows) = (&url, &rows);
         sides.push(Side::new(form, move || run("analyst_http.py", &[url, form, rows])));
     }
-    sides.push(Side::new("almanac query", || run("analyst_cli.py", &command)));
+    sides.push(Side::new(PROGRAMS[0].0, || run("analyst_cli.py", &command)));
+    sides.push(Side::new(PROGRAMS[1].0, || run("analyst_client.py", &call)));
     sides.push(Side::new("polars", || {
         let found = run("polars_window.py", &[&parquet, &from, &to, named])?;
         ensure!(
@@ -88,7 +98,7 @@ fn frames(
         Ok(found)
     }));
     let found = interleave(context.rounds, sides);
-    let peer = ("polars on Parquet", &found[FORMS.len() + 1]);
+    let peer = ("polars on Parquet", &found[FORMS.len() + PROGRAMS.len()]);
     let of = |words: &str| {
         format!(
             "{words}, 7 of {} days, {}",
@@ -103,23 +113,28 @@ fn frames(
             Line::of(ids[at], of(&format!("{form} over HTTP to a frame")), ("ms", "ms"), found, peer)
         })
         .collect();
-    let cli = ["analyst-cli", "analyst-cli-three"][at];
-    lines.push(Line::of(
-        cli,
-        of("almanac query to a file to a frame"),
-        ("ms", "ms"),
-        &found[FORMS.len()],
-        peer,
-    ));
+    lines.extend(
+        PROGRAMS
+            .iter()
+            .zip(&found[FORMS.len()..])
+            .map(|((_, words, ids), found)| Line::of(ids[at], of(words), ("ms", "ms"), found, peer)),
+    );
+    lines.extend(on_the_way(at, of, &found)?);
+    service.stop();
+    Ok(lines)
+}
+
+/// How long the first byte takes, and how fast text comes.
+fn on_the_way(at: usize, of: impl Fn(&str) -> String, found: &[Found]) -> anyhow::Result<Vec<Line>> {
     let first = ["analyst-first", "analyst-first-three"][at];
-    lines.push(Line::alone(first, of("first byte of ipc-stream"), "ms", found[0].samples("first_ms")));
+    let mut lines =
+        vec![Line::alone(first, of("first byte of ipc-stream"), "ms", found[0].samples("first_ms"))];
     for (form, id) in RATES.into_iter().filter(|_| at == 0) {
         let place =
             FORMS.iter().position(|(name, _)| *name == form).context("a form that is not measured")?;
         let rate = found[place].samples("mb_per_s");
         lines.push(Line::alone(id, of(&format!("{form} over HTTP")), "MB/s", rate));
     }
-    service.stop();
     Ok(lines)
 }
 
