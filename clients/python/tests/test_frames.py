@@ -238,9 +238,13 @@ def test_frames_come_back_in_the_library_that_is_asked_for(workspace: al.Workspa
 def test_a_frame_is_of_the_first_library_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     there = {"polars", "pandas", "pyarrow"}
     monkeypatch.setattr(_frames, "has", lambda library: library in there)
+    monkeypatch.setattr(_frames, "_reads_views", lambda: True)
     assert (_frames.library_for(None), _frames.library_for("arrow")) == ("polars", "pyarrow")
     there.remove("polars")
-    assert (_frames.library_for(None), _frames.format_for("pandas")) == ("pandas", "ipc")
+    assert (_frames.library_for(None), _frames.format_for("pandas")) == ("pandas", "ipc-stream-lz4")
+    # An older pyarrow knows no views of strings, or little of them; polars needs none.
+    monkeypatch.setattr(_frames, "_reads_views", lambda: False)
+    assert (_frames.format_for("polars"), _frames.format_for("pyarrow")) == ("ipc-stream-lz4", "ipc-stream")
     there.remove("pyarrow")
     assert (_frames.library_for(None), _frames.format_for("pandas")) == ("pandas", "ndjson")
     there.remove("pandas")
@@ -427,13 +431,39 @@ def test_numbers_and_texts_of_arrow_are_sent_as_they_lie_in_memory() -> None:
 def test_columns_of_an_answer_lie_in_the_bytes_of_the_answer(workspace: al.Workspace) -> None:
     pa = pytest.importorskip("pyarrow")
     workspace.release("v1").log_predictions(columns(50), key="loan_id", score="p", predicted_at="scored_at")
-    params = {"from": DAY, "to": DAY, "format": "ipc"}
+    params = {"from": DAY, "to": DAY, "format": "ipc-stream"}
     data = workspace.client.transport.request("GET", workspace._url("predictions"), params=params).data
     whole = pa.py_buffer(data)
     table = _frames.frame("pyarrow", data)
     for name in ("score", "predicted_at", "key"):
         for buffer in table.column(name).chunk(0).buffers()[1:]:
             assert buffer.size == 0 or whole.address <= buffer.address < whole.address + whole.size, name
+
+
+def test_text_in_pyarrow_is_what_it_filters_sorts_and_groups(workspace: al.Workspace) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.compute as pc
+
+    workspace.release("v1").log_predictions(columns(), key="loan_id", score="p", predicted_at="scored_at")
+    table = workspace.predictions(DAY, frames="pyarrow")
+    assert table.schema.field("key").type == pa.large_string()
+    found = table.filter(pc.equal(table["key"], "loan-1")).sort_by("key").group_by("key").aggregate([("score", "sum")])
+    assert found.to_pydict() == {"key": ["loan-1"], "score_sum": [0.5]}
+
+
+def test_an_answer_is_the_same_however_it_is_read(workspace: al.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    polars = pytest.importorskip("polars")
+    pytest.importorskip("pyarrow")
+    workspace.release("v1").log_predictions(columns(), key="loan_id", score="p", predicted_at="scored_at")
+    by_pyarrow = workspace.predictions(DAY, frames="polars")
+    table = workspace.predictions(DAY, frames="pyarrow")
+    monkeypatch.setattr(_frames, "_reads_views", lambda: False)
+    by_polars = workspace.predictions(DAY, frames="polars")
+    assert by_pyarrow.schema == by_polars.schema and by_pyarrow.equals(by_polars)
+    assert by_polars["key"].dtype == polars.String and by_polars["key"].to_list() == ["loan-0", "loan-1", "loan-2"]
+    assert workspace.predictions(DAY, frames="pyarrow").equals(table)
+    none = workspace.predictions(date(2031, 1, 1), frames="polars")
+    assert none.schema == by_polars.drop([name for name in by_polars.columns if "." in name]).schema and none.height == 0
 
 
 def test_a_cut_answers_the_same_again(workspace: al.Workspace) -> None:

@@ -18,6 +18,9 @@ from .errors import AlmanacError
 DAY_TEXT = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 ARROW = "application/vnd.apache.arrow.stream"
+
+#: Arrow with views of strings, of which what repeats is compressed.
+PACKED = "ipc-stream-lz4"
 JSON = "application/json"
 
 
@@ -418,26 +421,51 @@ def library_for(asked: Optional[str]) -> str:
 
 def format_for(library: str) -> str:
     """The format in which an answer is asked for."""
-    return "ndjson" if library == "rows" or (library == "pandas" and not has("pyarrow")) else "ipc"
+    if library == "rows" or (library == "pandas" and not has("pyarrow")):
+        return "ndjson"
+    return PACKED if library == "polars" or _reads_views() else "ipc-stream"
 
 
 def frame(library: str, data: bytes) -> Any:
-    """An answer as a frame, whose columns lie in the bytes of the answer where the library can do that."""
+    """An answer as a frame."""
     if library == "rows":
         return _rows(data)
     if library == "polars":
         import polars as pl
 
-        return pl.read_ipc(data) if data[:6] == b"ARROW1" else pl.read_ipc_stream(data)
+        # pyarrow unpacks columns side by side, and polars takes them as they are.
+        return pl.from_arrow(_table(data), rechunk=False) if _reads_views() else pl.read_ipc_stream(data)
     if format_for(library) == "ndjson":
         return _pandas_of(_rows(data))
+    table = _table(data)
+    # Every column by itself, so that none is copied to stand beside those of its type.
+    return table.to_pandas(split_blocks=True) if library == "pandas" else _with_plain_text(table)
+
+
+def _reads_views() -> bool:
+    """Whether pyarrow is there, in a version that makes of views of strings whatever it makes of strings."""
+    if not has("pyarrow"):
+        return False
     import pyarrow as pa
 
-    buffer = pa.py_buffer(data)
-    reader = pa.ipc.open_file(buffer) if data[:6] == b"ARROW1" else pa.ipc.open_stream(buffer)
-    table = reader.read_all()
-    # Every column by itself, so that none is copied to stand beside those of its type.
-    return table.to_pandas(split_blocks=True) if library == "pandas" else table
+    return int(pa.__version__.split(".")[0]) >= 18
+
+
+def _table(data: bytes) -> Any:
+    """An answer as pyarrow's table, whose columns lie in the bytes of the answer where these are not packed."""
+    import pyarrow as pa
+
+    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+
+
+def _with_plain_text(table: Any) -> Any:
+    """The same with strings in the place of views of strings, which pyarrow neither compares nor sorts."""
+    if not _reads_views():
+        return table
+    import pyarrow as pa
+
+    fields = [field.with_type(pa.large_string()) if field.type == pa.string_view() else field for field in table.schema]
+    return table.cast(pa.schema(fields, table.schema.metadata))
 
 
 def _rows(data: bytes) -> List[Dict[str, Any]]:
