@@ -196,7 +196,7 @@ mod tests {
         assert!((8 * ROWS..8 * ROWS + 2_048).contains(&bytes.len()), "{} bytes", bytes.len());
         let first = noise(1).next().unwrap().to_le_bytes();
         let at = bytes.windows(8).position(|eight| eight == first).unwrap();
-        assert_eq!(bytes[at - 4..at], (8 * ROWS as u32 | STORED).to_le_bytes());
+        assert_eq!(bytes[at - 4..at], ((8 * ROWS as u32) | STORED).to_le_bytes());
         assert!(read(&bytes).equals_missing(&scores));
     }
 
