@@ -46,8 +46,6 @@ const ALIGNMENT: usize = 64;
 /// Writes record batches as a stream.
 pub(crate) struct PackedWriter<W> {
     to: W,
-    /// The buffers of a batch, one after the other, and where each is.
-    plain: Vec<u8>,
     /// What is tried of a buffer.
     tried: Vec<u8>,
 }
@@ -62,7 +60,7 @@ impl<W: Write> PackedWriter<W> {
         let ipc_message = schema_to_bytes(schema, &fields, None);
         write_message(&mut to, &EncodedData { ipc_message, arrow_data: Vec::new() }).map_err(failed)?;
         let room = block::compress_bound(SAMPLE_BYTES).map_err(PolarsError::from).map_err(failed)?;
-        Ok(Self { to, plain: Vec::new(), tried: vec![0; room] })
+        Ok(Self { to, tried: vec![0; room] })
     }
 
     /// Writes a batch, whose columns are of the types that the stream began with. None is a dictionary.
@@ -74,17 +72,18 @@ impl<W: Write> PackedWriter<W> {
     }
 
     fn batch(&mut self, batch: &RecordBatchT<Box<dyn Array>>) -> PolarsResult<()> {
-        let (mut nodes, mut plain, mut texts, mut offset) = (Vec::new(), Vec::new(), Vec::new(), 0);
-        self.plain.clear();
+        let (mut nodes, mut places, mut texts, mut offset) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        // It is dropped with the batch: while a client takes nothing, a stream keeps only what it counts.
+        let mut plain = Vec::new();
         for array in batch.arrays() {
             let as_it_is = WriteOptions { compression: None };
-            encode_array(array, &as_it_is, &mut texts, &mut plain, &mut self.plain, &mut nodes, &mut offset);
+            encode_array(array, &as_it_is, &mut texts, &mut places, &mut plain, &mut nodes, &mut offset);
         }
-        let mut arrow_data = Vec::with_capacity(self.plain.len() / 2);
-        let mut buffers = Vec::with_capacity(plain.len());
-        for Buffer { offset, length } in plain {
+        let mut arrow_data = Vec::with_capacity(plain.len() / 2);
+        let mut buffers = Vec::with_capacity(places.len());
+        for Buffer { offset, length } in places {
             let begin = arrow_data.len();
-            self.buffer(offset as usize, length as usize, &mut arrow_data)?;
+            self.buffer(&plain[offset as usize..][..length as usize], &mut arrow_data)?;
             buffers.push(Buffer { offset: begin as i64, length: (arrow_data.len() - begin) as i64 });
             arrow_data.resize(arrow_data.len().next_multiple_of(ALIGNMENT), 0);
         }
@@ -96,8 +95,7 @@ impl<W: Write> PackedWriter<W> {
     }
 
     /// Writes a buffer behind its length. One without bytes has none.
-    fn buffer(&mut self, offset: usize, length: usize, to: &mut Vec<u8>) -> PolarsResult<()> {
-        let bytes = &self.plain[offset..offset + length];
+    fn buffer(&mut self, bytes: &[u8], to: &mut Vec<u8>) -> PolarsResult<()> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -139,7 +137,6 @@ fn store(bytes: &[u8], to: &mut Vec<u8>) {
 fn pays(bytes: &[u8], tried: &mut [u8]) -> io::Result<bool> {
     let Some(sample) = bytes.get(..SAMPLE_BYTES) else { return Ok(false) };
     let packed = block::compress_to_buffer(sample, None, false, tried)?;
-
     Ok(packed * PAYS < SAMPLE_BYTES)
 }
 
