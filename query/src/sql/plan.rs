@@ -72,8 +72,6 @@ pub(crate) struct Need {
     pub(crate) predicate: Option<Expr>,
     /// What it says besides the days, of which no others are read.
     pub(crate) besides_days: Option<Expr>,
-    /// In how many places the statement takes rows of the table.
-    pub(crate) places: usize,
     /// The days that such rows may be of; `None`, when the statement does not say.
     pub(crate) days: Option<BTreeSet<Day>>,
     /// The releases that such rows may be of.
@@ -129,7 +127,7 @@ impl Plan {
     /// Gives a table its rows.
     pub(crate) fn give(&self, need: &Need, frame: DataFrame) {
         if let Some(source) = self.sources.get(need.of.name()) {
-            source.give(frame, need.places == 1 && need.of.is_filtered());
+            source.give(frame, need.predicate.clone().filter(|_| need.of.is_filtered()));
         }
     }
 }
@@ -225,7 +223,6 @@ impl Need {
             columns: in_order(schema, &names),
             predicate: either(self.predicate, other.predicate),
             besides_days: either(self.besides_days, other.besides_days),
-            places: self.places + other.places,
             days: self.days.zip(other.days).map(|(one, other)| &one | &other),
             releases: self.releases.zip(other.releases).map(|(one, other)| &one | &other),
             keys: self.keys.zip(other.keys).map(|(one, other)| &one | &other),
@@ -283,19 +280,7 @@ fn need(source: &Source, columns: Option<&[PlSmallStr]>, predicate: Option<Expr>
     let times = parts.iter().filter_map(|part| times_of(part, time?));
     let times = times.fold(Times::default(), Times::and);
     let columns = in_order(&source.schema, &names);
-    let places = 1;
-    Ok(Need {
-        of: source.of,
-        columns,
-        predicate,
-        besides_days,
-        places,
-        days,
-        releases,
-        keys,
-        times,
-        references,
-    })
+    Ok(Need { of: source.of, columns, predicate, besides_days, days, releases, keys, times, references })
 }
 
 pub(super) fn columns_of(expr: &Expr) -> impl Iterator<Item = String> {
@@ -353,5 +338,38 @@ fn one_of(part: &Expr, column: &str) -> Option<BTreeSet<String>> {
             Some(one)
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::admit::admit, *};
+    use crate::frame::texts;
+
+    /// The keys that a statement answers, when its table is given the rows `a` of release v1 and `b` of v2, whatever it needs.
+    fn keys_of(statement: &str) -> Vec<String> {
+        let plan = plan(&admit(statement).unwrap()).unwrap();
+        let rows = vec![
+            frame::days(DAY, vec![20_605; 2]),
+            texts("key", ["a", "b"].map(Some).into_iter()),
+            texts("release", ["v1", "v2"].map(Some).into_iter()),
+        ];
+        plan.needs.iter().for_each(|need| plan.give(need, frame::frame(2, rows.clone()).unwrap()));
+        let answer = plan.frame.collect().unwrap();
+        answer.column("key").unwrap().str().unwrap().iter().flatten().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_rows_were_chosen_by_is_not_computed_again_and_anything_else_is() {
+        let of = |release: &str| {
+            format!("select key from predictions where day = '2026-06-01' and release = '{release}'")
+        };
+        assert_eq!(keys_of(&of("v1")), ["a", "b"]);
+        assert_eq!(keys_of(&format!("{} union all {}", of("v2"), of("v1"))), ["b", "a"]);
+        // Of rollups more is read than a statement takes.
+        assert_eq!(
+            keys_of("select release as key from rollups where day = '2026-06-01' and release = 'v2'"),
+            ["v2"]
+        );
     }
 }

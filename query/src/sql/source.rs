@@ -22,8 +22,8 @@ pub(super) struct Source {
 /// The rows of a table that were read for a statement.
 struct Rows {
     frame: DataFrame,
-    /// Whether they are those that the statement takes in its one place, and no more.
-    are_chosen: bool,
+    /// What holds for all of them, since they were chosen by it.
+    chosen_by: Option<Expr>,
 }
 
 impl Source {
@@ -32,8 +32,8 @@ impl Source {
     }
 
     /// Gives it its rows, once.
-    pub(super) fn give(&self, frame: DataFrame, are_chosen: bool) {
-        _ = self.rows.set(Rows { frame, are_chosen });
+    pub(super) fn give(&self, frame: DataFrame, chosen_by: Option<Expr>) {
+        _ = self.rows.set(Rows { frame, chosen_by });
     }
 }
 
@@ -44,11 +44,13 @@ impl AnonymousScan for Source {
 
     /// The rows that were read, which may be more than polars asks for in one place.
     fn scan(&self, args: AnonymousScanArgs) -> PolarsResult<DataFrame> {
-        let Some(Rows { frame, are_chosen }) = self.rows.get() else {
+        let Some(Rows { frame, chosen_by }) = self.rows.get() else {
             return Err(PolarsError::ComputeError(format!("{} was not read", self.of.name()).into()));
         };
         let frame = match args.predicate.as_ref().and_then(fixed) {
-            Some(predicate) if !are_chosen => frame.clone().lazy().filter(predicate).collect()?,
+            Some(predicate) if Some(&predicate) != chosen_by.as_ref() => {
+                frame.clone().lazy().filter(predicate).collect()?
+            }
             _ => frame.clone(),
         };
         let frame = match &args.with_columns {

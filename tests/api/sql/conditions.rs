@@ -1,11 +1,16 @@
 //! What a condition says of days chooses what is read; the rest of it is computed once.
 
+use event::Kind;
+use query::Bounds;
+use serde_json::json;
 use tests::{
+    engine::Engine,
     on_both_engines,
-    scene::{Scene, csv},
+    scene::{NOW, Scene, csv},
+    world::at,
 };
 
-use super::{ask, filled};
+use super::{ask, filled, sql};
 
 on_both_engines!(Scene::on: what_is_read_by_days_and_conditions_is_what_filtering_all_leaves);
 
@@ -49,4 +54,31 @@ async fn what_is_read_by_days_and_conditions_is_what_filtering_all_leaves(scene:
     let both = "select count(*) as n from predictions where day = '2026-06-01' union all \
                 select count(*) from predictions where day >= '2026-06-02' and score > 0.8 and day < '2026-06-04'";
     assert_eq!(csv(ask(&scene, both).await.unwrap()), "n\n2\n4\n");
+}
+
+/// How many rows a join makes is counted of its sides, each by itself. There a table has the conditions of that side, and not of the statement.
+#[tokio::test]
+async fn a_join_is_counted_by_what_its_sides_say() {
+    let scene = Scene::on(Engine::Sqlite).await;
+    let keys = (0..2_000).map(|n| {
+        json!({ "key": format!("k{n}"), "predicted_at": "2026-06-01T01:00:00Z", "release": "v1", "score": 0.5 })
+    });
+    scene.append(Kind::Predictions, keys.collect(), "2026-06-04T12:00:00Z").await.unwrap();
+    let query = scene.query(at(NOW)).within(Bounds { memory: 8 * 1024 * 1024, ..Bounds::default() });
+    let side =
+        |key: &str| format!("(select key, release from predictions where day = '2026-06-01' and key {key})");
+    for (one, other, rows) in
+        [("= 'k1'", "<> 'k1'", 1_999), ("<> 'k1'", "= 'k1'", 1_999), ("= 'k1'", "= 'k1'", 1)]
+    {
+        let statement = format!(
+            "select count(*) as n from {} a join {} b on a.release = b.release",
+            side(one),
+            side(other)
+        );
+        let answer = query
+            .sql(scene.id(), &sql(&statement))
+            .await
+            .unwrap_or_else(|error| panic!("{statement}: {error}"));
+        assert_eq!(csv(answer), format!("n\n{rows}\n"), "{statement}");
+    }
 }
