@@ -1,6 +1,6 @@
 //! The workshop: folds dirty days, evaluates them and sketches their features, several side by side.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use event::{Error, Kind, Result};
 use log::{active, key::OfDay};
@@ -43,7 +43,6 @@ enum Done {
 struct Written {
     folded: Folded,
     taken: Taken,
-    took: Duration,
     segments: u64,
     retries: u64,
 }
@@ -154,8 +153,8 @@ impl Shared {
         let Projection { rollup, applied, grown, segments, taken, has_features, retries, .. } = projection;
         let kinds = [Kind::Predictions, Kind::Outcomes];
         let events = kinds.map(|kind| rollup.events(kind)).iter().sum();
-        let folded = Folded { version, applied, events, grown, has_features };
-        Ok(Written { folded, taken, took: began.elapsed(), segments, retries })
+        let folded = Folded { version, applied, events, grown, has_features, took: began.elapsed() };
+        Ok(Written { folded, taken, segments, retries })
     }
 
     async fn sketch(&self, day: &WorkspaceDay, pending: &Pending) -> Result<Made> {
@@ -201,7 +200,7 @@ impl Shared {
             Done::Folded(day, dirty, Ok(written)) => {
                 add(&self.stats.segments, written.segments);
                 add(&self.stats.retries, written.retries);
-                self.stats.meters.folded(&written.taken, written.took);
+                self.stats.meters.folded(&written.taken, written.folded.took);
                 tracing::debug!(
                     workspace = %day.workspace,
                     day = %day.day,

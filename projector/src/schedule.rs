@@ -31,9 +31,12 @@ const LATEST: Duration = Duration::from_secs(60);
 /// for the first time, when it is quiet, or this long after it changed: a day that is loaded as a
 /// whole is read once.
 const FIRST: Duration = Duration::from_secs(5);
-/// A day that grew by less than one in this many of its segments may rest between folds ([`Options::rest`](crate::Options::rest)):
-/// so a trickle does not write the parts of its rollup again for each event.
+/// A day that grew by less than one in this many of its segments rests between folds: so a trickle does not write the
+/// parts of its rollup again for each event. It rests for [`Options::rest`](crate::Options::rest),
 pub const SMALL: u64 = 64;
+/// or for this many times as long as its last fold took, if that is longer: so folding a day that grows by one event
+/// after the other takes a fifth of the time at most, and an event after a pause is folded at once.
+const FOLD_REST: u32 = 4;
 /// The features of a day are sketched at most this often.
 const SKETCH_EVERY: Duration = Duration::from_secs(60);
 /// How many evaluations are remembered.
@@ -100,7 +103,8 @@ struct Made {
 #[derive(Clone, Copy, Debug)]
 struct Fold {
     segments: u64,
-    ended: Instant,
+    /// Until when the day rests if it has grown a little.
+    rests_until: Instant,
 }
 
 /// Something to do.
@@ -137,7 +141,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Nothing to do yet. A day that grows a little is folded at most once in `rest`.
+    /// Nothing to do yet. A day that grows a little rests at least `rest` between folds.
     pub(crate) fn resting(rest: Duration) -> Self {
         Self { rest, ..Self::default() }
     }
@@ -243,7 +247,7 @@ impl Schedule {
     fn fold_due_at(&self, day: &WorkspaceDay, dirty: &Dirty) -> Instant {
         let is_small = |last: &&Fold| !dirty.is_urgent && dirty.told * SMALL < last.segments;
         let last = self.folds.get(day).filter(is_small);
-        last.map_or(dirty.not_before, |last| dirty.not_before.max(last.ended + self.rest))
+        last.map_or(dirty.not_before, |last| dirty.not_before.max(last.rests_until))
     }
 
     /// When there may be something to do that is not ready yet, of what there is room for.
@@ -258,7 +262,7 @@ impl Schedule {
     /// A day was folded: it is to be evaluated, and its features are to be sketched if it has any.
     pub(crate) fn folded(&mut self, day: &WorkspaceDay, done: Dirty, now: Instant, folded: Folded) {
         self.folding.remove(day);
-        self.note_fold(day, folded.applied.values().sum(), now);
+        self.note_fold(day, &folded, now);
         let sketched = folded.has_features.then_some(Step::Sketch);
         for step in [Step::Evaluate].into_iter().chain(sketched) {
             self.carry(done.mark);
@@ -267,14 +271,12 @@ impl Schedule {
         self.release(done.mark);
     }
 
-    fn note_fold(&mut self, day: &WorkspaceDay, segments: u64, now: Instant) {
-        if self.rest.is_zero() {
-            return;
-        }
-        self.folds.insert(day.clone(), Fold { segments, ended: now });
+    fn note_fold(&mut self, day: &WorkspaceDay, folded: &Folded, now: Instant) {
+        let rests_until = now + self.rest.max(folded.took * FOLD_REST);
+        self.folds.insert(day.clone(), Fold { segments: folded.applied.values().sum(), rests_until });
         // Those that have rested say nothing any more. After a look at all there may be half as many more until the next.
         if self.folds.len() > MAX_REMEMBERED.max(self.folds_looked_at * 3 / 2) {
-            self.folds.retain(|_, last| last.ended + self.rest > now);
+            self.folds.retain(|_, last| last.rests_until > now);
             self.folds_looked_at = self.folds.len();
         }
     }
@@ -371,6 +373,8 @@ pub(crate) struct Folded {
     pub(crate) events: u64,
     pub(crate) grown: bool,
     pub(crate) has_features: bool,
+    /// How long that took.
+    pub(crate) took: Duration,
 }
 
 impl Pending {
@@ -382,7 +386,8 @@ impl Pending {
             (Step::Sketch, Some(last)) => return first.max(last.ended + SKETCH_EVERY),
             (Step::Evaluate, Some(last)) => last,
         };
-        if self.events as f64 >= last.events as f64 * (1.0 + GROWTH) {
+        let has_grown_much = self.events as f64 >= last.events as f64 * (1.0 + GROWTH);
+        if has_grown_much && self.events > 0 {
             return self.not_before;
         }
         let rested = last.ended + last.took * REST;
@@ -413,7 +418,8 @@ mod tests {
     }
 
     fn folded(events: u64) -> Folded {
-        Folded { version: 1, applied: Applied::new(), events, grown: true, has_features: false }
+        let (applied, took) = (Applied::new(), Duration::ZERO);
+        Folded { version: 1, applied, events, grown: true, has_features: false, took }
     }
 
     fn fold(schedule: &mut Schedule, now: Instant) -> (WorkspaceDay, Dirty) {
@@ -437,6 +443,8 @@ mod tests {
         assert_eq!(due(1, 0, 10, None), after(310), "never evaluated, and quiet");
         assert_eq!(due(1, 0, 4_999, None), after(5_000), "never evaluated, and never quiet");
         assert_eq!(due(2_000, 0, 10, Some(&last)), start, "grown to twice as much");
+        let empty = Made { events: 0, ..last };
+        assert_eq!(due(0, 0, 1_900, Some(&empty)), after(2_200), "nothing to judge, but other events");
         assert_eq!(due(1_999, 0, 10, Some(&last)), after(2_000), "quiet, and rested");
         assert_eq!(due(1_999, 0, 2_500, Some(&last)), after(2_800), "rested, and quiet");
         assert_eq!(due(1_999, 0, 59_999, Some(&last)), after(60_000), "never quiet");
@@ -582,6 +590,28 @@ mod tests {
         schedule.mark_grown(log(&day(1), 0), now);
         refold(&mut schedule, now);
         assert!(schedule.is_settled(schedule.newest()));
+    }
+
+    #[test]
+    fn folding_a_trickle_takes_a_fifth_of_the_time_and_an_event_after_a_pause_does_not_wait() {
+        let (start, took) = (Instant::now(), Duration::from_millis(5));
+        let mut schedule = Schedule::default();
+        let of_many =
+            || Folded { applied: Applied::from([("p/00".to_owned(), 100 * SMALL)]), took, ..folded(0) };
+        let (mut folds, mut now) = (0, start);
+        while now < start + Duration::from_secs(1) {
+            schedule.mark_grown(log(&day(1), 0), now);
+            if let Some(Job::Fold(day, dirty)) = schedule.next(now, Room { to_step: false, ..ALL }) {
+                now += took;
+                folds += 1;
+                schedule.folded(&day, dirty, now, of_many());
+            }
+            now += Duration::from_millis(1);
+        }
+        assert!((35..=40).contains(&folds), "{folds} folds of 5 ms in a second");
+        now += took * FOLD_REST;
+        schedule.mark_grown(log(&day(1), 0), now);
+        fold(&mut schedule, now);
     }
 
     /// A day that grows by one segment after the other is evaluated so rarely that all evaluations

@@ -48,7 +48,8 @@ pub struct Options {
     pub handover: Handover,
     /// Whether small segments of days that are over are merged.
     pub compacts: bool,
-    /// A day that has grown by less than one in [`SMALL`](crate::SMALL) of its segments is folded at most this often.
+    /// How long a day that has grown by less than one in [`SMALL`](crate::SMALL) of its segments rests at least between
+    /// folds. It rests for four times as long as its last fold took in any case.
     pub rest: Duration,
 }
 
@@ -86,7 +87,7 @@ impl Options {
         Self { compacts, ..self }
     }
 
-    /// The same, and days that grow a little rest between folds.
+    /// The same, and days that grow a little rest so long between folds.
     #[must_use]
     pub fn resting(self, rest: Duration) -> Self {
         Self { rest, ..self }
