@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from random import Random
 from typing import Any, Callable, Iterator
@@ -318,6 +319,48 @@ def test_more_bad_rows_than_the_service_names_are_all_found(workspace: al.Worksp
     assert keys_of(workspace, DAY) == expected(600)[::2]
     assert (logger.stats.stored, logger.stats.refused) == (300, 300)
     assert sum(spool.read(path).body.rows for path in files(tmp_path / "refused", "*.batch")) == 300
+
+
+def test_a_batch_of_bad_rows_alone_is_refused_at_once(workspace: al.Workspace, tmp_path: Path) -> None:
+    errors: "list[Exception]" = []
+    with workspace.logger(spool=tmp_path, on_error=errors.append) as logger:
+        for row in range(600):
+            logger.prediction("v2", f"loan-{row:04}", score=0.5, predicted_at=AT)
+        assert not logger.flush(60)
+    assert (logger.stats.stored, logger.stats.refused) == (0, 600)
+    (kept,) = files(tmp_path / "refused", "*.batch")
+    assert spool.read(kept).body.rows == 600
+    (error,) = errors
+    assert "`v2` is no release of this workspace" in str(error)
+
+
+def test_rows_become_columns_as_they_are_sent() -> None:
+    noon = datetime(2026, 6, 1, 14, tzinfo=timezone(timedelta(hours=2)))
+    first = ("predictions", {1: "x", "2": True}, None, {"age": 41}, 7, 1.5, "v1", 1, True, None)
+    second = ("predictions", None, {"late": 0.25, 1: None}, {"age": None}, "b", noon, "v1", None, 1.0, None)
+    third = ("predictions", {"1": "y"}, {}, None, 2.5, "2026-06-01", None, 0.5, None, None)
+    assert background._columns("predictions", [first, second, third]) == {
+        "key": ["7", "b", "2.5"],
+        "predicted_at": [
+            datetime(1970, 1, 1, 0, 0, 1, 500_000, timezone.utc), datetime(2026, 6, 1, 12, tzinfo=timezone.utc),
+            "2026-06-01T00:00:00Z",
+        ],
+        "release": ["v1", "v1", None],
+        "score": [1.0, None, 0.5],
+        "label": ["true", "1", None],
+        "tag.1": ["x", None, "y"],
+        "tag.2": ["true", None, None],
+        "score.late": [None, 0.25, None],
+        "score.1": [None, None, None],
+        "feature.age": [41.0, None, None],
+    }  # fmt: skip
+    metric = ("metrics", None, None, None, "loss", 0.0)
+    of_run = background._columns("metrics", [(*metric, float("inf"), None, None, None, None, "r", 3)])
+    assert (of_run["value"], of_run["run"], of_run["step"]) == (["Infinity"], ["r"], [3.0])
+    with pytest.raises(al.AlmanacError, match="inf is no number"):
+        background._columns("metrics", [(*metric, float("inf"), None, None, None, None, None, None)])
+    outcome = ("outcomes", None, None, None, "a", noon, None, noon)
+    assert background._columns("outcomes", [outcome])["predicted_on"] == ["2026-06-01"]
 
 
 def test_bad_rows_of_the_spool_are_put_aside_too(workspace: al.Workspace, door: Door, tmp_path: Path) -> None:
@@ -680,7 +723,7 @@ def test_a_row_that_slips_in_while_the_logger_closes_is_sent(workspace: al.Works
 
     def slip() -> None:
         # As a call does that had looked whether the logger is closed before it was.
-        logger._queue.append(("predictions", {"key": "loan-0001", "release": "v1", "score": 0.5, "predicted_at": AT}))
+        logger._queue.append(("predictions", None, None, None, "loan-0001", AT, "v1", 0.5))
         logger._end = end  # type: ignore[method-assign]
         end()
 

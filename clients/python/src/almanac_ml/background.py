@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _frames
-from ._fields import FAMILIES, field
+from ._fields import FAMILIES, KINDS, NUMBER, TEXT, TIME, field
 from .errors import AlmanacError, RefusedError
 from .spool import Batch, Spool
 
@@ -43,8 +43,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("almanac_ml")
 
-#: A row in the queue: its kind, and its fields.
-Row = Tuple[str, Dict[str, Any]]
+#: A row in the queue: its kind, the members of each of :data:`FAMILIES`, and its fields in the order of :data:`KINDS`,
+#: of which the last may be left out. A tuple takes less memory than a dict, and filling fresh memory is what a call
+#: waits for.
+Row = Tuple[Any, ...]
+
+#: Where the fields of a row begin.
+FIRST_FIELD = 1 + len(FAMILIES)
 
 #: The most bytes of spooled batches, unless ``spool_bytes`` says otherwise.
 SPOOL_BYTES = 1024 * 1024 * 1024
@@ -182,18 +187,10 @@ class Logger:
         tags: Optional[Mapping[str, Any]] = None,
     ) -> bool:
         """Logs a prediction, made now unless ``predicted_at`` says when. Returns whether it was taken."""
-        row = {
-            "key": key,
-            "predicted_at": time.time() if predicted_at is None else predicted_at,
-            "release": release,
-            "score": score,
-            "label": label,
-            "value": value,
-            "lower": lower,
-            "upper": upper,
-            "latency_ms": latency_ms,
-        }
-        return self._take("predictions", row, tags=tags, scores=scores, features=features)
+        at = time.time() if predicted_at is None else predicted_at
+        return self._take(
+            ("predictions", tags, scores, features, key, at, release, score, label, value, lower, upper, latency_ms)
+        )
 
     def outcome(
         self,
@@ -213,17 +210,10 @@ class Logger:
         earlier than ``predicted_since``, or than 90 days before, and waits until that is found; with
         ``judges="all"`` it judges all of these predictions.
         """
-        row = {
-            "key": key,
-            "observed_at": time.time() if observed_at is None else observed_at,
-            "predicted_at": predicted_at,
-            "predicted_on": predicted_on,
-            "predicted_since": predicted_since,
-            "judges": judges,
-            "label": label,
-            "value": value,
-        }
-        return self._take("outcomes", row)
+        at = time.time() if observed_at is None else observed_at
+        return self._take(
+            ("outcomes", None, None, None, key, at, predicted_at, predicted_on, predicted_since, judges, label, value)
+        )
 
     def metric(
         self,
@@ -244,28 +234,23 @@ class Logger:
         It may name the prediction that it belongs to: by ``key``, and ``predicted_at`` or ``predicted_on``; or the
         ``run`` that took it, by its id, and its ``step``. Of a run it may be NaN or infinite.
         """
-        row = {
-            "name": name,
-            "measured_at": time.time() if measured_at is None else measured_at,
-            "value": value,
-            "release": release,
-            "key": key,
-            "predicted_at": predicted_at,
-            "predicted_on": predicted_on,
-            "run": run,
-            "step": step,
-        }
-        return self._take("metrics", row, tags=tags)
+        at = time.time() if measured_at is None else measured_at
+        return self._take(
+            ("metrics", tags, None, None, name, at, value, release, key, predicted_at, predicted_on, run, step)
+        )
 
-    def _take(self, kind: str, row: Dict[str, Any], **families: Optional[Mapping[Any, Any]]) -> bool:
+    def _take(self, row: Row) -> bool:
         try:
             if len(self._queue) >= self._max_queued or self._closing:
                 with self._lock:
                     self._dropped += 1
                 return False
-            # Copies: the caller may change its own.
-            row.update({name: dict(members) for name, members in families.items() if members})
-            self._queue.append((kind, row))
+            kind, tags, scores, features, *fields = row
+            if tags or scores or features:
+                # Copies: the caller may change its own.
+                members = (tags and dict(tags), scores and dict(scores), features and dict(features))
+                row = (kind, *members, *fields)
+            self._queue.append(row)
             if self._thread is None:
                 self._start()
             elif len(self._queue) >= self._max_batch and not self._wake.is_set():
@@ -274,7 +259,7 @@ class Logger:
         except Exception as error:  # nothing of this is worth the caller's own work
             with self._lock:
                 self._unusable += 1
-                self._errors.append((error, f"one of the {kind} was not logged"))
+                self._errors.append((error, f"one of the {row[0]} was not logged"))
             return False
 
     def _start(self) -> bool:
@@ -463,21 +448,33 @@ class Logger:
                 self._in_hand = 0
 
     def _made_of(self, rows: List[Row]) -> List[Batch]:
-        kinds: Dict[str, List[Dict[str, Any]]] = {}
-        for kind, row in rows:
-            try:
-                kinds.setdefault(kind, []).append(_plain(kind, row))
-            except Exception as error:  # whatever a caller may have logged
-                self._count(refused=1)
-                self._tell(error, f"one of the {kind} cannot be sent: {row!r:.200}")
+        kinds: Dict[str, List[Row]] = {}
+        for row in rows:
+            kinds.setdefault(row[0], []).append(row)
         made: List[Batch] = []
-        for kind, plain in kinds.items():
-            names = list(dict.fromkeys(name for row in plain for name in row))
-            columns = {name: [row.get(name) for row in plain] for name in names}
-            for body in _frames.json_bodies(columns, len(plain)):
+        for kind, of_kind in kinds.items():
+            count, columns = self._columns_of(kind, of_kind)
+            for body in _frames.json_bodies(columns, count):
                 self._made += 1
                 made.append(Batch(kind, f"{self._name}/{self._made}", body))
         return made
+
+    def _columns_of(self, kind: str, rows: List[Row]) -> Tuple[int, Dict[str, List[Any]]]:
+        """The columns of the rows that can be sent, and how many rows those are."""
+        try:
+            return len(rows), _columns(kind, rows)
+        except Exception:  # whatever a caller may have logged: which of them is it?
+            good = [row for row in rows if self._can_be_sent(kind, row)]
+            return len(good), _columns(kind, good)
+
+    def _can_be_sent(self, kind: str, row: Row) -> bool:
+        try:
+            _columns(kind, [row])
+            return True
+        except Exception as error:
+            self._count(refused=1)
+            self._tell(error, f"one of the {kind} cannot be sent: {row[1:]!r:.200}")
+            return False
 
     def _send(self, batch: Batch, replaced: Callable[[List[Batch]], None]) -> bool:
         """Whether the batch is settled: stored, or refused for good. ``replaced`` takes what it leaves: nothing,
@@ -529,7 +526,7 @@ class Logger:
         if columns is not None and rows > 1 and not bad and error.status in DIVIDED:
             half = rows // 2
             return [_part(batch, columns, range(half)), _part(batch, columns, range(half, rows))]
-        if not bad or columns is None or len(bad) >= rows:
+        if not bad or columns is None or max(len(bad), error.row_count) >= rows:
             self._keep_refused(batch, error)
             return []
         self._keep_refused(_part(batch, columns, sorted(bad)), error)
@@ -628,20 +625,45 @@ class Logger:
                 log.exception("on_error failed")
 
 
-def _plain(kind: str, row: Dict[str, Any]) -> Dict[str, Any]:
-    plain = {}
-    families = {of.name: of for of in FAMILIES}
-    for name, value in row.items():
-        if name in families:
-            of = families[name]
-            for member, content in value.items():
-                plain[of.prefix + (_frames.text(member) or "")] = _frames.plain(content, of.type)
-        elif value is not None:
-            if isinstance(value, float) and field(kind, name).type == "time":
-                value = datetime.fromtimestamp(value, timezone.utc)
-            is_of_run = kind == "metrics" and name == "value" and row.get("run") is not None
-            plain[name] = _frames.measured(value) if is_of_run else _frames.plain(value, field(kind, name).type)
-    return plain
+def _columns(kind: str, rows: List[Row]) -> Dict[str, List[Any]]:
+    """Rows of a kind as columns as they are sent, without those in which none has a value."""
+    values = list(zip(*rows))
+    columns: Dict[str, List[Any]] = {}
+    fields = dict(zip((field.name for field in KINDS[kind]), values[FIRST_FIELD:]))
+    runs = fields.get("run", ()) if kind == "metrics" else ()
+    for name, column in fields.items():
+        if name == "value" and any(run is not None for run in runs):
+            # Of a run a number may be one that JSON has not.
+            pairs = zip(column, runs)
+            plain, measured = _frames.plain, _frames.measured
+            columns[name] = [plain(value, NUMBER) if run is None else measured(value) for value, run in pairs]
+        elif any(value is not None for value in column):
+            columns[name] = _plain(column, field(kind, name).type)
+    for of, column in zip(FAMILIES, values[1:]):
+        members: Dict[str, List[Any]] = {}
+        for at, contents in enumerate(column):
+            for member, content in (contents or {}).items():
+                name = member if type(member) is str else _frames.text(member) or ""
+                of_member = members.get(name)
+                if of_member is None:
+                    of_member = members[name] = [None] * len(column)
+                of_member[at] = content
+        columns.update((of.prefix + name, _plain(contents, of.type)) for name, contents in members.items())
+    return columns
+
+
+def _plain(values: Sequence[Any], kind: str) -> List[Any]:
+    """A column as it is sent. What most values are is not looked at twice."""
+    plain = _frames.plain
+    if kind == NUMBER:
+        return [value if type(value) is float and value - value == 0 else plain(value, kind) for value in values]
+    if kind == TEXT:
+        return [value if type(value) is str else plain(value, kind) for value in values]
+    if kind == TIME:
+        # A time that a call read of the clock is a number.
+        read, utc = datetime.fromtimestamp, timezone.utc
+        return [plain(read(value, utc) if isinstance(value, float) else value, kind) for value in values]
+    return [plain(value, kind) for value in values]
 
 
 def _part(batch: Batch, columns: Dict[str, List[Any]], rows: Sequence[int]) -> Batch:
