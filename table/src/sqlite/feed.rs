@@ -13,7 +13,7 @@ use crate::{Changes, Key, Position};
 pub(super) const SHARD: &str = "sqlite";
 
 /// The most changes in one answer.
-const MAX_CHANGES: i64 = 1_000;
+pub(super) const MAX_CHANGES: usize = 1_000;
 
 /// How long changes are kept.
 const KEEP_MICROS: i64 = DAY_MICROS;
@@ -48,7 +48,7 @@ pub(super) fn read(connection: &mut Connection, from: &Position) -> Attempt<Chan
     };
     let sql = "SELECT seq, pk, sk FROM change WHERE seq > ?1 ORDER BY seq LIMIT ?2";
     let mut statement = transaction.prepare_cached(sql)?;
-    let mut rows = statement.query(params![after, MAX_CHANGES])?;
+    let mut rows = statement.query(params![after, MAX_CHANGES as i64])?;
     let mut last = after;
     let mut keys = Vec::new();
     while let Some(row) = rows.next()? {

@@ -16,7 +16,7 @@ use event::{Clock, Error, Result, Timestamp};
 use tokio::time::Instant;
 
 use self::{
-    elsewhere::Elsewhere,
+    listen::Listener,
     open::Create,
     readers::Readers,
     write::Prepared,
@@ -36,6 +36,7 @@ mod elsewhere;
 mod engine;
 mod fault;
 mod feed;
+mod listen;
 mod manage;
 mod open;
 mod query;
@@ -48,10 +49,6 @@ mod upkeep;
 mod write;
 mod writer;
 
-/// How often the feed looks whether other processes made changes. Those of this process are
-/// announced at once.
-const POLL: Duration = Duration::from_millis(40);
-
 /// The table in one SQLite file.
 #[derive(Debug)]
 pub struct SqliteTable {
@@ -61,6 +58,7 @@ pub struct SqliteTable {
     readers: Arc<Readers>,
     // Dropping it waits for what is still to be written.
     writer: Writer,
+    listener: Listener,
 }
 
 impl SqliteTable {
@@ -85,7 +83,7 @@ impl SqliteTable {
         let connection = open::writer(path, create, busy)?;
         let readers = Readers::new(path.to_owned(), busy);
         let writer = Writer::start(connection, path, clock.clone())?;
-        Ok(Self { clock, readers, writer })
+        Ok(Self { clock, readers, writer, listener: Listener::default() })
     }
 
     async fn write(&self, write: Write) -> Result<()> {
@@ -99,11 +97,6 @@ impl SqliteTable {
         let bytes = writes.iter().map(check::write_bytes).sum();
         let writes = writes.into_iter().map(Prepared::new).collect::<Result<_>>()?;
         self.writer.write(Request { writes, until, forgets: false }, bytes).await
-    }
-
-    async fn read_changes(&self, from: &Position) -> Result<Changes> {
-        let from = from.clone();
-        self.readers.run(move |connection| feed::read(connection, &from)).await
     }
 }
 
@@ -166,26 +159,9 @@ impl Table for SqliteTable {
         if shard != feed::SHARD {
             return Err(Error::not_found(format!("there is no shard `{shard}` in an SQLite file")));
         }
-        // Before the first look, so that no commit after it goes unnoticed.
-        let mut commits = self.writer.subscribe();
-        let mut elsewhere = Elsewhere::new(self.readers.path());
-        let first = self.read_changes(from).await?;
-        let Some(position) = first.next.clone().filter(|_| first.keys.is_empty() && !first.gap) else {
-            return Ok(first);
-        };
-        let more = async {
-            loop {
-                tokio::select! {
-                    _ = commits.changed() => {}
-                    () = tokio::time::sleep(POLL) => if !elsewhere.is_due() { continue },
-                }
-                let changes = self.read_changes(&position).await?;
-                if !changes.keys.is_empty() || changes.gap {
-                    return Ok(changes);
-                }
-            }
-        };
-        tokio::time::timeout(wait, more).await.unwrap_or(Ok(first))
+        let read = |from| self.readers.run(move |connection| feed::read(connection, &from));
+        let file = (self.readers.path(), self.writer.subscribe());
+        self.listener.changes(file, from, wait, read).await
     }
 }
 

@@ -1,0 +1,156 @@
+//! Waiting for changes of the feed, without reading it twice for each.
+
+use std::{
+    path::Path,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use event::Result;
+use tokio::sync::watch;
+
+use super::{elsewhere::Elsewhere, feed};
+use crate::{Changes, Position};
+
+/// How often the feed looks whether other processes made changes. Those of this process are
+/// announced at once.
+const POLL: Duration = Duration::from_millis(40);
+
+/// Where a reader of the feed ended, and what has been announced since.
+#[derive(Debug)]
+struct Place {
+    position: Position,
+    /// The commits of this process; those before the read up to the position count as seen.
+    commits: watch::Receiver<u64>,
+    /// The same for other processes.
+    elsewhere: Elsewhere,
+}
+
+impl Place {
+    /// Waits until there may be more.
+    async fn rumour(&mut self) {
+        loop {
+            tokio::select! {
+                _ = self.commits.changed() => return,
+                () = tokio::time::sleep(POLL) => if self.elsewhere.is_due() { return },
+            }
+        }
+    }
+}
+
+/// Listens to the feed of a file.
+#[derive(Debug, Default)]
+pub(super) struct Listener {
+    /// Where the last reader ended: one that goes on there need not look before there is a rumour.
+    last: Mutex<Option<Place>>,
+}
+
+impl Listener {
+    /// The changes after `from`, for which it waits for a while; `read` reads those that are there.
+    pub(super) async fn changes<R: Future<Output = Result<Changes>>>(
+        &self,
+        (path, commits): (&Path, watch::Receiver<u64>),
+        from: &Position,
+        wait: Duration,
+        read: impl Fn(Position) -> R,
+    ) -> Result<Changes> {
+        // Who does not wait hears nothing of other processes, and so has to look.
+        let mut place = match self.take(from).filter(|_| wait > POLL) {
+            Some(place) => place,
+            None => {
+                // Before the first look, so that no commit after it goes unnoticed.
+                let (position, elsewhere) = (from.clone(), Elsewhere::new(path));
+                let mut place = Place { position, commits, elsewhere };
+                let first = read(from.clone()).await?;
+                if has_news(&first) {
+                    return Ok(self.leave(place, first));
+                }
+                place.position = first.next.unwrap_or(place.position);
+                place
+            }
+        };
+        let more = async {
+            loop {
+                place.rumour().await;
+                let changes = read(place.position.clone()).await?;
+                if has_news(&changes) {
+                    return Ok(changes);
+                }
+            }
+        };
+        let changes = match tokio::time::timeout(wait, more).await {
+            Ok(changes) => changes?,
+            Err(_) => Changes { keys: Vec::new(), next: Some(place.position.clone()), gap: false },
+        };
+        Ok(self.leave(place, changes))
+    }
+
+    fn take(&self, from: &Position) -> Option<Place> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.take_if(|place| place.position == *from)
+    }
+
+    /// Keeps where a reader ends, unless there may be more behind it.
+    fn leave(&self, place: Place, changes: Changes) -> Changes {
+        if let Some(position) = changes.next.clone().filter(|_| changes.keys.len() < feed::MAX_CHANGES) {
+            let place = Place { position, ..place };
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+        }
+        changes
+    }
+}
+
+fn has_news(changes: &Changes) -> bool {
+    !changes.keys.is_empty() || changes.gap
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::Key;
+
+    /// A feed of so many changes, of which each read is counted.
+    async fn read(changes: &Cell<usize>, reads: &Cell<usize>, from: Position) -> Result<Changes> {
+        reads.set(reads.get() + 1);
+        let Position::After(from) = from else { panic!("{from:?}") };
+        let until = changes.get().min(from.parse::<usize>().unwrap() + feed::MAX_CHANGES);
+        let keys = (from.parse().unwrap()..until).map(|at| Key::new("p", at.to_string())).collect();
+        Ok(Changes { keys, next: Some(Position::After(until.to_string())), gap: false })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_goes_on_where_the_last_ended_reads_once_for_each_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(folder.path().join("file-wal"), "").unwrap();
+        let (commits, listener) = (watch::channel(0).0, Listener::default());
+        let (changes, reads) = (Cell::new(0), Cell::new(0));
+        let next = async |from: usize, wait: u64| {
+            let from = Position::After(from.to_string());
+            let read = |from| read(&changes, &reads, from);
+            let wait = Duration::from_millis(wait);
+            let found = listener.changes((&path, commits.subscribe()), &from, wait, read).await.unwrap();
+            (found.keys.len(), reads.replace(0))
+        };
+        assert_eq!(next(0, 100).await, (0, 1), "nothing there");
+        assert_eq!(next(0, 100).await, (0, 0), "nor announced");
+        changes.set(3);
+        commits.send_modify(|commits| *commits += 1);
+        assert_eq!(next(0, 100).await, (3, 1));
+        assert_eq!(next(3, 100).await, (0, 0));
+        assert_eq!(next(3, 0).await, (0, 1), "who does not wait looks");
+        assert_eq!(next(1, 100).await, (2, 1), "another place");
+        assert_eq!(next(3, 5_000).await, (0, 5), "what other processes did is looked for once a second");
+        // More than one answer holds is not announced again.
+        changes.set(3 + 2 * feed::MAX_CHANGES);
+        commits.send_modify(|commits| *commits += 1);
+        assert_eq!(next(3, 100).await, (feed::MAX_CHANGES, 1));
+        assert_eq!(next(3 + feed::MAX_CHANGES, 100).await, (feed::MAX_CHANGES, 1));
+        // A commit between two calls is heard by the second.
+        changes.set(changes.get() + 1);
+        commits.send_modify(|commits| *commits += 1);
+        assert_eq!(next(changes.get() - 1, 100).await, (1, 1));
+    }
+}
