@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import inspect
 import json
 import multiprocessing
 import os
@@ -22,6 +23,7 @@ from conftest import Door, eventually, files, keys_of, prepared
 
 import almanac_ml as al
 from almanac_ml import background, spool
+from almanac_ml._fields import FAMILIES, KINDS
 from almanac_ml._frames import Body
 
 AT = "2026-06-01T02:00:00Z"
@@ -332,6 +334,32 @@ def test_a_batch_of_bad_rows_alone_is_refused_at_once(workspace: al.Workspace, t
     assert spool.read(kept).body.rows == 600
     (error,) = errors
     assert "`v2` is no release of this workspace" in str(error)
+
+
+def test_a_bad_row_with_several_problems_costs_no_good_one(workspace: al.Workspace, tmp_path: Path) -> None:
+    with workspace.logger(spool=tmp_path) as logger:
+        fill(logger, 2)
+        logger.prediction("v1", None, score=7.0, lower=2.0, upper=1.0, predicted_at=AT)
+        assert not logger.flush(60)
+    assert keys_of(workspace, DAY) == expected(2)
+    assert (logger.stats.stored, logger.stats.refused) == (2, 1)
+
+
+def test_a_row_has_its_fields_where_their_table_says(
+    workspace: al.Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: "list[background.Row]" = []
+    monkeypatch.setattr(al.Logger, "_take", lambda _, row: taken.append(row))
+    families = [of.name for of in FAMILIES]
+    with workspace.logger() as logger:
+        calls = {"predictions": logger.prediction, "outcomes": logger.outcome, "metrics": logger.metric}
+        for kind, call in calls.items():
+            names = list(inspect.signature(call).parameters)
+            call(**{name: name for name in names})
+            (kind_taken, *values) = taken.pop()
+            named = dict(zip([*families, *(field.name for field in KINDS[kind])], values))
+            assert kind_taken == kind and len(named) == len(values)
+            assert {name: value for name, value in named.items() if value is not None} == {n: n for n in names}
 
 
 def test_rows_become_columns_as_they_are_sent() -> None:

@@ -172,7 +172,7 @@ def refusal(status: int, data: bytes) -> RefusedError:
         errors: List[Dict[str, Any]] = told.get("errors", [])
         rows = [RowProblem(int(one["row"]), one.get("field"), str(one["message"])) for one in errors]
         detail = str(told.get("detail") or told.get("title") or f"status {status}")
-        return RefusedError(status, detail, rows, int(told.get("error_count", len(rows))), advice)
+        return RefusedError(status, detail, rows, int(told.get("error_count", 0)), advice)
     except (ValueError, TypeError, KeyError, AttributeError):
         text = data[:200].decode("utf-8", "replace").strip()
         return RefusedError(status, text or f"status {status}", advice=advice)

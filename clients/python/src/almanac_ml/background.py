@@ -245,11 +245,10 @@ class Logger:
                 with self._lock:
                     self._dropped += 1
                 return False
-            kind, tags, scores, features, *fields = row
-            if tags or scores or features:
+            families = row[1:FIRST_FIELD]
+            if any(families):
                 # Copies: the caller may change its own.
-                members = (tags and dict(tags), scores and dict(scores), features and dict(features))
-                row = (kind, *members, *fields)
+                row = (row[0], *[members and dict(members) for members in families], *row[FIRST_FIELD:])
             self._queue.append(row)
             if self._thread is None:
                 self._start()
@@ -526,7 +525,7 @@ class Logger:
         if columns is not None and rows > 1 and not bad and error.status in DIVIDED:
             half = rows // 2
             return [_part(batch, columns, range(half)), _part(batch, columns, range(half, rows))]
-        if not bad or columns is None or max(len(bad), error.row_count) >= rows:
+        if not bad or columns is None or error.row_count >= rows:
             self._keep_refused(batch, error)
             return []
         self._keep_refused(_part(batch, columns, sorted(bad)), error)

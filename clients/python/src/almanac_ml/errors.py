@@ -60,8 +60,8 @@ class RefusedError(AlmanacError):
         self.detail = detail
         """What the service says."""
         self.rows = rows or []
-        """The first rows that are wrong (the service names at most 100)."""
-        self.row_count = max(row_count, len(self.rows))
+        """What is wrong with the first rows (the service names at most 100), of which one may have several problems."""
+        self.row_count = max(row_count, len({problem.row for problem in self.rows}))
         """How many rows are wrong."""
         self.advice = advice
         """What to do about it, where the service cannot know."""
@@ -71,7 +71,8 @@ class RefusedError(AlmanacError):
     def __str__(self) -> str:
         text = self.detail if self.advice is None else f"{self.detail}: {self.advice}"
         shown = "; ".join(str(row) for row in self.rows[:3])
-        more = "" if self.row_count <= 3 else f"; and {self.row_count - 3} more"
+        not_shown = max(self.row_count, len(self.rows)) - 3
+        more = f"; and {not_shown} more" if not_shown > 0 else ""
         return self._with_resume(f"{text} ({shown}{more})" if shown else text)
 
     def after(self, rows: int) -> None:
