@@ -7,7 +7,7 @@ use std::{
 };
 
 use event::Result;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 use super::{elsewhere::Elsewhere, feed};
 use crate::{Changes, Position};
@@ -69,20 +69,16 @@ impl Listener {
                 place
             }
         };
-        let more = async {
-            loop {
-                place.rumour().await;
-                let changes = read(place.position.clone()).await?;
-                if has_news(&changes) {
-                    return Ok(changes);
-                }
+        // A read that has begun is not broken off: what was announced of it counts as heard.
+        let until = Instant::now() + wait;
+        while tokio::time::timeout_at(until, place.rumour()).await.is_ok() {
+            let changes = read(place.position.clone()).await?;
+            if has_news(&changes) {
+                return Ok(self.leave(place, changes));
             }
-        };
-        let changes = match tokio::time::timeout(wait, more).await {
-            Ok(changes) => changes?,
-            Err(_) => Changes { keys: Vec::new(), next: Some(place.position.clone()), gap: false },
-        };
-        Ok(self.leave(place, changes))
+        }
+        let nothing = Changes { keys: Vec::new(), next: Some(place.position.clone()), gap: false };
+        Ok(self.leave(place, nothing))
     }
 
     fn take(&self, from: &Position) -> Option<Place> {
@@ -152,5 +148,31 @@ mod tests {
         changes.set(changes.get() + 1);
         commits.send_modify(|commits| *commits += 1);
         assert_eq!(next(changes.get() - 1, 100).await, (1, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_whose_read_outlasts_the_wait_is_not_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(folder.path().join("file-wal"), "").unwrap();
+        let (commits, listener) = (watch::channel(0).0, Listener::default());
+        let (changes, reads) = (Cell::new(0), Cell::new(0));
+        let slow = async |from| {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            read(&changes, &reads, from).await
+        };
+        let from = Position::After("0".to_owned());
+        let next = async || {
+            let wait = Duration::from_millis(100);
+            listener.changes((&path, commits.subscribe()), &from, wait, slow).await.unwrap().keys.len()
+        };
+        assert_eq!(next().await, 0);
+        let commit = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            changes.set(1);
+            commits.send_modify(|commits| *commits += 1);
+        };
+        let (heard, ()) = tokio::join!(next(), commit);
+        assert_eq!(if heard == 0 { next().await } else { heard }, 1);
     }
 }
