@@ -156,41 +156,58 @@ mod tests {
         ]
     }
 
-    proptest! {
-        /// The array is the one that polars makes of the same strings, and stands up to its checks.
-        #[test]
-        fn arrays_are_those_of_polars(pieces in prop::collection::vec(piece(), 0..6), every in 1..5usize) {
-            let (mut texts, mut expected) = (Texts::default(), Vec::<String>::new());
-            for piece in pieces {
-                match piece {
-                    Piece::Texts(all) => {
-                        texts.push(strings(&all));
-                        expected.extend(all);
-                    }
-                    Piece::Coded(all, codes) => {
-                        let dictionary = strings(&all);
-                        expected.extend(codes.iter().map(|code| all.get(usize::from(*code)).cloned().unwrap_or_default()));
-                        texts.push_coded(Coded { codes, dictionary });
-                    }
-                    Piece::Empty(rows) => {
-                        texts.push_empty(rows);
-                        expected.resize(expected.len() + rows, String::new());
-                    }
+    /// The array of `pieces` is the one that polars makes of the same strings, and stands up to its checks; also where every so many strings
+    /// is null.
+    fn assert_as_of_polars(pieces: Vec<Piece>, every: usize) {
+        let (mut texts, mut expected) = (Texts::default(), Vec::<String>::new());
+        for piece in pieces {
+            match piece {
+                Piece::Texts(all) => {
+                    texts.push(strings(&all));
+                    expected.extend(all);
+                }
+                Piece::Coded(all, codes) => {
+                    let dictionary = strings(&all);
+                    let text = |code: &u8| all.get(usize::from(*code)).cloned().unwrap_or_default();
+                    expected.extend(codes.iter().map(text));
+                    texts.push_coded(Coded { codes, dictionary });
+                }
+                Piece::Empty(rows) => {
+                    texts.push_empty(rows);
+                    expected.resize(expected.len() + rows, String::new());
                 }
             }
-            let validity: Bitmap = (0..expected.len()).map(|row| !row.is_multiple_of(every)).collect();
-            for validity in [None, Some(validity)] {
-                let texts = Texts { views: texts.views.clone(), buffers: texts.buffers.clone() };
-                let array = texts.finish(validity.clone());
-                prop_assert!(array.values_iter().eq(expected.iter().map(String::as_str)));
-                let checked = Utf8ViewArray::try_new(
-                    ArrowDataType::Utf8View,
-                    array.views().clone(),
-                    array.data_buffers().clone(),
-                    validity,
-                );
-                prop_assert_eq!(checked.unwrap(), array);
-            }
+        }
+        let validity: Bitmap = (0..expected.len()).map(|row| !row.is_multiple_of(every)).collect();
+        for validity in [None, Some(validity)] {
+            let texts = Texts { views: texts.views.clone(), buffers: texts.buffers.clone() };
+            let array = texts.finish(validity.clone());
+            assert!(array.values_iter().eq(expected.iter().map(String::as_str)));
+            let (views, buffers) = (array.views().clone(), array.data_buffers().clone());
+            let checked = Utf8ViewArray::try_new(ArrowDataType::Utf8View, views, buffers, validity);
+            assert_eq!(checked.unwrap(), array);
+        }
+    }
+
+    /// What Miri looks at: `tests/run` lets it run these tests.
+    #[test]
+    fn strings_of_every_length_are_those_of_polars() {
+        let short = ["", "a", "zwölf Bytes", "twelve bytes", "ß"].map(str::to_owned);
+        let long = ["thirteen byte", "€€€€€", "", "a text that stands in a buffer"].map(str::to_owned);
+        for all in [short.to_vec(), long.to_vec(), [short.as_slice(), &long].concat()] {
+            let codes = vec![2, 0, 0, 200, 1];
+            let coded = Piece::Coded(all.clone(), codes);
+            let pieces = [Piece::Empty(2), Piece::Texts(all.clone()), coded, Piece::Texts(all)];
+            assert_as_of_polars(pieces.to_vec(), 2);
+        }
+    }
+
+    proptest! {
+        // Miri takes minutes to make strings of these patterns.
+        #[test]
+        #[cfg_attr(miri, ignore)]
+        fn arrays_are_those_of_polars(pieces in prop::collection::vec(piece(), 0..6), every in 1..5usize) {
+            assert_as_of_polars(pieces, every);
         }
     }
 }
