@@ -240,6 +240,25 @@ impl ColumnBuilder {
         Ok(())
     }
 
+    /// The code of a text that rows may be set to as it stands, where texts have codes.
+    pub(crate) fn code_of(&mut self, text: &str) -> Option<u8> {
+        let Growing::Coded(coder) = &mut self.values else { return None };
+        match coder.find(text) {
+            Known::Code(code) => Some(code),
+            Known::New(_) => None,
+        }
+    }
+
+    /// Sets row `row` to the text of a code. Says whether texts have codes still; else nothing is set.
+    #[inline]
+    pub(crate) fn push_code(&mut self, row: usize, code: u8) -> bool {
+        self.pad(row);
+        let Growing::Coded(coder) = &mut self.values else { return false };
+        coder.codes.push(code);
+        self.note_valid();
+        true
+    }
+
     /// Sets the next row to a text that is not in the dictionary as it stands.
     fn push_new(&mut self, text: &str) -> Result<(), String> {
         let Growing::Coded(coder) = &mut self.values else { return Ok(()) };

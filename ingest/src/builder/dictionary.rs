@@ -10,11 +10,64 @@ const EMPTY: u16 = u16::MAX;
 /// An odd multiplier that mixes the bits of eight bytes (from the golden ratio).
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// The length of a text with its first and its last eight bytes. A short text is known by that alone, without the call that compares any
+/// number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ends {
+    len: usize,
+    first: u64,
+    last: u64,
+}
+
+impl Ends {
+    /// Up to so many bytes a text is known by its ends.
+    const KNOWN_BYTES: usize = 16;
+
+    #[inline]
+    fn of(text: &[u8]) -> Self {
+        let len = text.len();
+        let (first, last) = match (text.first_chunk(), text.last_chunk()) {
+            (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+            _ => Self::of_few(text),
+        };
+        Self { len, first, last }
+    }
+
+    /// Of less than eight bytes: the first and last four, or all of them.
+    #[inline]
+    fn of_few(text: &[u8]) -> (u64, u64) {
+        match (text.first_chunk(), text.last_chunk()) {
+            (Some(first), Some(last)) => {
+                (u64::from(u32::from_le_bytes(*first)), u64::from(u32::from_le_bytes(*last)))
+            }
+            _ => (text.iter().fold(0, |all, byte| all << 8 | u64::from(*byte)), 0),
+        }
+    }
+
+    /// A hash of `text`, of which these are the ends.
+    #[inline]
+    fn hash(self, text: &[u8]) -> u64 {
+        let all = match self.len <= Self::KNOWN_BYTES {
+            true => mix(self.first, self.last),
+            false => text.chunks(8).fold(0, |all, word| mix(all, Self::of(word).first)),
+        };
+        mix(all, self.len as u64)
+    }
+}
+
+#[inline]
+fn mix(all: u64, word: u64) -> u64 {
+    let mixed = (all.rotate_left(29) ^ word).wrapping_mul(MIX);
+    mixed ^ (mixed >> 29)
+}
+
 /// A dictionary that grows, and the codes of the rows.
 #[derive(Clone, Debug)]
 pub(crate) struct DictionaryBuilder {
     pub(crate) codes: Vec<u8>,
     dictionary: Strings,
+    /// Of each string of the dictionary.
+    ends: Vec<Ends>,
     places: Vec<u16>,
     last: u8,
 }
@@ -28,27 +81,36 @@ pub(crate) enum Known {
 
 impl DictionaryBuilder {
     pub(crate) fn new() -> Self {
-        Self { codes: Vec::new(), dictionary: Strings::default(), places: vec![EMPTY; PLACES], last: 0 }
+        let (codes, dictionary, ends) = (Vec::new(), Strings::default(), Vec::new());
+        Self { codes, dictionary, ends, places: vec![EMPTY; PLACES], last: 0 }
     }
 
     /// Looks the string up: first whether it is that of the row before.
     #[inline]
     pub(crate) fn find(&mut self, text: &str) -> Known {
-        if !self.dictionary.is_empty() && self.dictionary.get(usize::from(self.last)) == text {
+        let ends = Ends::of(text.as_bytes());
+        if self.is(self.last, ends, text) {
             return Known::Code(self.last);
         }
-        let mut place = (hash(text.as_bytes()) >> 32) as usize % PLACES;
+        let mut place = (ends.hash(text.as_bytes()) >> 32) as usize % PLACES;
         loop {
             let code = self.places[place];
             if code == EMPTY {
                 return Known::New(place);
             }
-            if self.dictionary.get(usize::from(code)) == text {
+            if self.is(code as u8, ends, text) {
                 self.last = code as u8;
                 return Known::Code(self.last);
             }
             place = (place + 1) % PLACES;
         }
+    }
+
+    /// Whether the string of a code is `text`, which has these ends.
+    #[inline]
+    fn is(&self, code: u8, ends: Ends, text: &str) -> bool {
+        self.ends.get(usize::from(code)).is_some_and(|known| *known == ends)
+            && (ends.len <= Ends::KNOWN_BYTES || self.dictionary.get(usize::from(code)) == text)
     }
 
     /// The string of a row that is not null.
@@ -63,6 +125,7 @@ impl DictionaryBuilder {
             return None;
         }
         self.dictionary.push(text);
+        self.ends.push(Ends::of(text.as_bytes()));
         self.places[place] = code as u16;
         self.last = code as u8;
         Some(self.last)
@@ -82,21 +145,32 @@ impl DictionaryBuilder {
     }
 }
 
-fn hash(bytes: &[u8]) -> u64 {
-    let mut mixed = bytes.len() as u64;
-    let mut words = bytes.chunks_exact(8);
-    for word in &mut words {
-        let word = word.try_into().map_or(0, u64::from_le_bytes);
-        mixed = (mixed ^ word).wrapping_mul(MIX).rotate_left(29);
-    }
-    let rest = words.remainder().iter().fold(0, |rest, byte| rest << 8 | u64::from(*byte));
-    let mixed = (mixed ^ rest).wrapping_mul(MIX);
-    (mixed ^ (mixed >> 29)).wrapping_mul(MIX)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// Strings of every length, many of which differ by a byte.
+        #[test]
+        fn equal_strings_have_one_code_and_others_have_others(texts in prop::collection::vec("[ab]{0,20}", 0..200)) {
+            let (mut coder, mut codes) = (DictionaryBuilder::new(), HashMap::new());
+            for text in &texts {
+                let code = match coder.find(text) {
+                    Known::Code(code) => code,
+                    Known::New(place) => {
+                        prop_assert!(!codes.contains_key(text), "{} is known", text);
+                        coder.add(text, place).unwrap()
+                    }
+                };
+                prop_assert_eq!(*codes.entry(text).or_insert(code), code);
+            }
+            prop_assert_eq!(coder.dictionary.len(), codes.len());
+        }
+    }
 
     #[test]
     fn strings_get_codes_until_there_are_no_more() {

@@ -249,12 +249,19 @@ impl Filler<'_> {
         } else {
             return Err(wrong(self.name, "a dictionary should hold text"));
         };
+        let mut codes = vec![None; texts.len()];
         for (row, key) in array.keys_iter().enumerate() {
-            match key.map(|key| texts.get(key)) {
-                None | Some(Some(None)) => {}
-                Some(Some(Some(text))) => self.set(row, &Scalar::Text(Cow::Borrowed(text))),
-                Some(None) => return Err(wrong(self.name, "a key is beyond its dictionary")),
+            let Some(key) = key else { continue };
+            let text = *texts.get(key).ok_or_else(|| wrong(self.name, "a key is beyond its dictionary"))?;
+            let Some(text) = text else { continue };
+            let at = self.from + row;
+            if let Some(code) = codes[key]
+                && self.column().is_some_and(|column| column.push_code(at, code))
+            {
+                continue;
             }
+            self.set(row, &Scalar::Text(Cow::Borrowed(text)));
+            codes[key] = self.column().and_then(|column| column.code_of(text));
         }
         Ok(())
     }

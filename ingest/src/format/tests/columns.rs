@@ -103,6 +103,36 @@ fn arrays_of_other_types_are_taken_for_what_they_mean() {
     assert!(told(&truths, &local).unwrap_err().to_string().contains("no time zone"));
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Labels and tags as keys of a dictionary are those of the texts that it holds: good and bad ones, such as become others, and also
+    /// where there are more of them than a byte counts.
+    #[test]
+    fn a_dictionary_is_what_it_stands_for(
+        texts in prop::collection::vec(prop_oneof![Just(None), "[a-c]{0,18}".prop_map(Some), " ?(True|1[.]0*|a) ?".prop_map(Some)], 1..8),
+        others in prop_oneof![Just(0..0u32), Just(0..300u32)],
+        rows in prop::collection::vec(prop::option::weighted(0.9, any::<prop::sample::Index>()), 1..40),
+    ) {
+        use polars_arrow::array::{Array, DictionaryArray, PrimitiveArray, Utf8ViewArray};
+        let mut rows: Vec<_> = rows.iter().map(|row| row.map(|row| row.index(texts.len()) as u32)).collect();
+        rows.extend(others.clone().map(|at| Some(texts.len() as u32 + at)));
+        let repeated = rows.clone();
+        rows.extend(repeated);
+        let texts: Vec<_> = texts.into_iter().chain(others.map(|at| Some(format!("one of many, {at}")))).collect();
+        let codes = PrimitiveArray::<u32>::from(rows.clone());
+        let coded = DictionaryArray::try_from_keys(codes, Utf8ViewArray::from_slice(&texts).boxed(), false).unwrap();
+        let plain: Vec<_> = rows.iter().map(|row| texts[(*row)? as usize].as_deref()).collect();
+        let plain = Utf8ViewArray::from_slice(plain);
+        let all = |text: &str| Utf8ViewArray::from_slice_values(vec![text; rows.len()]);
+        let (keys, times, releases) = (all("k"), all("2013-06-01T04:30:00Z"), all("v1"));
+        let read = |texts: &dyn Array| filled(Kind::Predictions, &[
+            ("key", &keys), ("predicted_at", &times), ("release", &releases), ("label", texts), ("tag.branch", texts),
+        ]);
+        prop_assert_eq!(read(&coded), read(&plain));
+    }
+}
+
 #[test]
 fn what_is_withdrawn_says_so_in_every_format() {
     use polars_arrow::array::{BooleanArray, Utf8Array};
