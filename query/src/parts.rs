@@ -19,6 +19,8 @@ use crate::{
 
 /// A part ends behind the segment with which it has so many rows, or so many bytes.
 const PART_ROWS: usize = 16_384;
+/// The first part ends earlier, so that the client has something sooner.
+const FIRST_ROWS: usize = 4_096;
 const PART_BYTES: u64 = 4 * 1024 * 1024;
 
 /// How many parts are made at once.
@@ -45,6 +47,8 @@ struct Filling {
     filter: Arc<Filter>,
     pages: Pages,
     page: VecDeque<Admitted>,
+    /// With how many rows the next part ends.
+    enough: usize,
 }
 
 /// The rows of some days that are wanted, in parts.
@@ -133,7 +137,8 @@ fn parts_of(
 ) -> impl Stream<Item = Result<Part>> + Send + use<> {
     let filter = Arc::new(wanted.filter());
     let pages: Pages = Box::pin(runs::pages(reading, runs));
-    let filling = Filling { reading: Arc::clone(reading), filter, pages, page: VecDeque::new() };
+    let filling =
+        Filling { reading: Arc::clone(reading), filter, pages, page: VecDeque::new(), enough: FIRST_ROWS };
     let (reading, wanted) = (Arc::clone(reading), Arc::clone(wanted));
     stream::try_unfold(filling, async |mut filling| Ok(filling.next().await?.map(|part| (part, filling))))
         .map(move |part: Result<Vec<Unpacked>>| {
@@ -163,7 +168,8 @@ impl Filling {
     /// The segments of the next part.
     async fn next(&mut self) -> Result<Option<Vec<Unpacked>>> {
         let (mut part, mut rows, mut bytes) = (Vec::new(), 0, 0);
-        while rows < PART_ROWS && bytes < PART_BYTES {
+        let enough = std::mem::replace(&mut self.enough, PART_ROWS);
+        while rows < enough && bytes < PART_BYTES {
             if self.page.is_empty() {
                 match self.pages.try_next().await? {
                     Some(page) => self.page = page,
@@ -181,7 +187,7 @@ impl Filling {
                         bytes += segment.columns.bytes() as u64;
                         taken.push(segment);
                     }
-                    if rows >= PART_ROWS || bytes >= PART_BYTES {
+                    if rows >= enough || bytes >= PART_BYTES {
                         break;
                     }
                 }
