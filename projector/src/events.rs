@@ -74,9 +74,9 @@ impl<'a> Events<'a> {
         if let Some((handover, erased)) = self.handed {
             let taken = handover.take(log, (first, last), erased);
             if !taken.is_empty() {
-                let has_more = first + (taken.len() as u64) <= last;
+                // Behind what was handed over the log may go on, here or in the table.
                 let found = |handed| Found::Handed(log.kind, handed);
-                return Ok(Run { segments: taken.into_iter().map(found).collect(), has_more });
+                return Ok(Run { segments: taken.into_iter().map(found).collect(), has_more: true });
             }
         }
         let segments = scan::grown(self.table, log, first, last).await?;
@@ -140,6 +140,56 @@ impl Found {
                 handed.columns.columns.iter().for_each(|column| _ = wanted(&column.name));
                 Ok(Cow::Borrowed(&*handed.columns))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::{Clock, Column, Id, Timestamp, Values};
+    use table::{Condition, sqlite::SqliteTable};
+
+    use super::*;
+    use crate::project::project_handed;
+
+    #[tokio::test]
+    async fn a_fold_takes_all_that_was_handed_over_and_what_is_stored_behind_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+        let handover = Handover::of(1 << 20);
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let day = WorkspaceDay { workspace: workspace.clone(), day: "2013-06-01".parse().unwrap() };
+        let log = LogId { workspace, day: day.day, kind: Kind::Predictions, lane: 0 };
+        let append = async |seqs: std::ops::RangeInclusive<u64>, is_handed: bool| {
+            for seq in seqs {
+                let columns = vec![
+                    Column::new("key", Values::Text(["a"].into_iter().collect())),
+                    Column::new("predicted_at", Values::Time(vec![day.day.start().micros() + seq as i64])),
+                    Column::new("release", Values::Text(["v1"].into_iter().collect())),
+                ];
+                let columns = Arc::new(Columns { rows: 1, columns });
+                let segment =
+                    Segment::pack(log.clone(), seq, Timestamp::default(), Vec::new(), &columns).unwrap();
+                table.put(segment.to_item(), Condition::Absent).await.unwrap();
+                if is_handed {
+                    handover.give(&segment, &columns, 0);
+                }
+            }
+        };
+        let logs = BTreeSet::from([log.clone()]);
+        let mut last = 0;
+        // As many as are asked for at once, several times as many, and some that are only stored behind them.
+        for (handed, stored) in [(64, 0), (200, 0), (64, 3), (1, 130)] {
+            append(last + 1..=last + handed, true).await;
+            append(last + handed + 1..=last + handed + stored, false).await;
+            last += handed + stored;
+            let done = project_handed(&table, &handover, 1, &day, &logs).await.unwrap();
+            assert_eq!(
+                done.applied.get(&log.name()),
+                Some(&last),
+                "{handed} handed over, {stored} behind them"
+            );
+            assert!(!handover.has(&log));
         }
     }
 }

@@ -34,9 +34,10 @@ const FIRST: Duration = Duration::from_secs(5);
 /// A day that grew by less than one in this many of its segments rests between folds: so a trickle does not write the
 /// parts of its rollup again for each event. It rests for [`Options::rest`](crate::Options::rest),
 pub const SMALL: u64 = 64;
-/// or for this many times as long as its last fold took, if that is longer: so folding a day that grows by one event
-/// after the other takes a fifth of the time at most, and an event after a pause is folded at once.
+/// or for this many times as long as its last fold took: so folding a trickle takes a fifth of the time at most.
 const FOLD_REST: u32 = 4;
+/// That is at most so long: a fold that took longer had much to fold, or waited for the table.
+const LONGEST_FOLD_REST: Duration = Duration::from_secs(2);
 /// The features of a day are sketched at most this often.
 const SKETCH_EVERY: Duration = Duration::from_secs(60);
 /// How many evaluations are remembered.
@@ -272,7 +273,7 @@ impl Schedule {
     }
 
     fn note_fold(&mut self, day: &WorkspaceDay, folded: &Folded, now: Instant) {
-        let rests_until = now + self.rest.max(folded.took * FOLD_REST);
+        let rests_until = now + self.rest.max((folded.took * FOLD_REST).min(LONGEST_FOLD_REST));
         self.folds.insert(day.clone(), Fold { segments: folded.applied.values().sum(), rests_until });
         // Those that have rested say nothing any more. After a look at all there may be half as many more until the next.
         if self.folds.len() > MAX_REMEMBERED.max(self.folds_looked_at * 3 / 2) {
@@ -611,7 +612,11 @@ mod tests {
         assert!((35..=40).contains(&folds), "{folds} folds of 5 ms in a second");
         now += took * FOLD_REST;
         schedule.mark_grown(log(&day(1), 0), now);
-        fold(&mut schedule, now);
+        let (day, dirty) = fold(&mut schedule, now);
+        // As when a history was loaded.
+        schedule.folded(&day, dirty, now, Folded { took: Duration::from_secs(600), ..of_many() });
+        schedule.mark_grown(log(&day, 0), now);
+        assert_eq!(schedule.next_at(Room { to_step: false, ..ALL }), Some(now + LONGEST_FOLD_REST));
     }
 
     /// A day that grows by one segment after the other is evaluated so rarely that all evaluations
