@@ -20,7 +20,7 @@ use log::{
 use table::Table;
 use tokio::{
     sync::{Mutex as AsyncMutex, watch},
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep_until, timeout},
 };
 
 /// How long a watch outlives the last request of those who follow.
@@ -153,13 +153,15 @@ impl Watches {
     async fn keep(self, place: (Id, Kind), watch: Arc<Watch>, ear: Arc<Ear>) {
         let mut look_again = LOOK_WITHIN.0;
         let mut look_at_all = Instant::now() + LOOK_AT_ALL_WITHIN.0;
+        // What this process appends does not put off looking for what others do.
+        let mut look_at = Instant::now() + look_again;
         loop {
             tokio::select! {
                 () = ear.rings() => {
                     watch.hear(ear.heard());
                     continue;
                 }
-                () = sleep(look_again) => {}
+                () = sleep_until(look_at) => {}
                 () = self.closed() => break,
             }
             if watch.is_idle() {
@@ -188,6 +190,7 @@ impl Watches {
                     look_again = AGAIN_AFTER;
                 }
             }
+            look_at = Instant::now() + look_again;
         }
         lock(&self.all).remove(&place);
     }
@@ -347,4 +350,49 @@ impl Watch {
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use event::{Column, Columns, Values};
+    use log::segment_item::Segment;
+    use table::{Condition, sqlite::SqliteTable};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_others_append_is_seen_while_this_process_appends_all_the_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+        let table: Arc<dyn Table> = Arc::new(table);
+        let (bell, workspace) = (Bell::default(), Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap());
+        let ringing = log::bell::Belled::over(Arc::clone(&table), bell.clone());
+        let log = |day: &str| LogId {
+            workspace: workspace.clone(),
+            day: day.parse().unwrap(),
+            kind: Kind::Predictions,
+            lane: 0,
+        };
+        let append = async |table: &Arc<dyn Table>, log: LogId, seq: u64| {
+            let times = Values::Time(vec![log.day.start().micros()]);
+            let columns = Columns { rows: 1, columns: vec![Column::new("predicted_at", times)] };
+            let segment = Segment::pack(log, seq, Timestamp::default(), Vec::new(), &columns).unwrap();
+            table.put(segment.to_item(), Condition::Absent).await.unwrap();
+        };
+        let watches = Watches::new(bell);
+        let watch = watches.over(&table, &Clock::system(), &workspace, Kind::Predictions).await.unwrap();
+        append(&table, log("2013-06-01"), 1).await;
+        let mut seq = 0;
+        while !watch
+            .behind(&Heads::new(), Day::FIRST, Timestamp::default())
+            .logs
+            .contains_key(&log("2013-06-01"))
+        {
+            seq += 1;
+            assert!(seq < 1_000, "never seen");
+            append(&ringing, log("2013-07-01"), seq).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        watches.close();
+    }
 }

@@ -174,19 +174,20 @@ impl Telling {
             tokio::select! {
                 biased;
                 () = self.query.closed() => return None,
-                () = self.listener.told() => {
-                    sleep(GATHER).await;
-                    let topics = self.listener.heard();
-                    if !topics.is_empty() {
-                        return Some(news(&topics));
-                    }
-                }
+                // Before the news, of which there may always be some.
                 () = sleep_until(until) => {
                     if self.said == Said::Renew {
                         return None;
                     }
                     self.said = Said::Renew;
                     return Some(event("renew", &json!({})));
+                }
+                () = self.listener.told() => {
+                    sleep(GATHER).await;
+                    let topics = self.listener.heard();
+                    if !topics.is_empty() {
+                        return Some(news(&topics));
+                    }
                 }
                 () = sleep(HEARTBEAT) => return Some(":\n\n".to_owned()),
             }
@@ -242,6 +243,24 @@ mod tests {
         assert_eq!(telling.next().await.unwrap(), told);
         assert_eq!(telling.next().await, None);
         assert_eq!(began.elapsed().as_secs(), (LONG + RENEWED_WITHIN).as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_renewed_and_ends_where_there_always_is_news() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let (mut telling, table) = begin(folder.path(), &workspace);
+        let (began, mut said) = (Instant::now(), Vec::new());
+        loop {
+            let item = Item::new(key::evaluation(&workspace, 1, "2013-06-01".parse().unwrap()));
+            table.put(item, Condition::None).await.unwrap();
+            let Some(event) = telling.next().await else { break };
+            said.push(event.lines().next().unwrap().to_owned());
+            assert!(began.elapsed() < 10 * LONG, "it never ends");
+        }
+        assert_eq!(said.iter().filter(|said| *said == "event: renew").count(), 1);
+        assert!(said.iter().filter(|said| *said == "event: news").count() > 10);
+        assert!(began.elapsed() <= LONG + RENEWED_WITHIN + GATHER, "{:?}", began.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
