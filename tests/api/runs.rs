@@ -310,5 +310,10 @@ async fn a_run_with_very_many_metrics_keeps_them_all(world: World) {
     let found = scene.world.catalog.run_with_metrics(scene.id(), &run.id).await.unwrap().metrics;
     assert_eq!(found.len(), names.len());
     assert!(found.values().all(|latest| latest.step == Some(1)), "in the first item and beyond it");
+    for experiment in [None, Some(run.experiment_id())] {
+        let asked = RunQuery { experiment, limit: 5, after: None, newest_first: true };
+        let listed = scene.world.catalog.runs(scene.id(), &asked).await.unwrap().runs;
+        assert_eq!(listed[0].metrics, found, "of {:?}", asked.experiment);
+    }
     assert_eq!(history(&scene, &run, "metric 699").await, [(0, 0.0), (1, 1.0)]);
 }

@@ -11,6 +11,7 @@ use std::{cmp::Ordering, collections::BTreeMap};
 
 use event::{
     Columns, Error, Id, Result, Timestamp,
+    fields::Rule,
     lane::{Breakdown, By},
 };
 use log::key::{self, LogId};
@@ -150,7 +151,7 @@ impl Latest {
     }
 
     fn bytes(&self) -> usize {
-        self.metrics.keys().map(|name| name.len() + METRIC_BYTES).sum()
+        bytes_of(&self.metrics)
     }
 
     /// Takes what was noted, as far as it fits: whether that changes anything, and what does not fit.
@@ -177,6 +178,15 @@ impl Latest {
             None => _ = self.metrics.insert(name, value),
         }
     }
+}
+
+fn bytes_of(metrics: &BTreeMap<String, LatestValue>) -> usize {
+    metrics.keys().map(|name| name.len() + METRIC_BYTES).sum()
+}
+
+/// Whether a first item may have no room for another metric, so that there may be parts.
+pub(super) fn is_full(metrics: &BTreeMap<String, LatestValue>) -> bool {
+    bytes_of(metrics) + Rule::Plain.max_bytes() + METRIC_BYTES > MOST_BYTES
 }
 
 /// What metrics say of runs, to be recorded.

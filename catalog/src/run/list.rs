@@ -6,7 +6,7 @@ use event::{Error, Id, Result};
 use log::key;
 use table::{Cursor, Direction, Index, Query, query_all};
 
-use super::{LatestValue, Run};
+use super::{LatestValue, Run, latest::is_full};
 use crate::{Catalog, MAX_PAGE};
 
 /// Which runs, and how many at a time.
@@ -34,14 +34,14 @@ pub struct RunWithMetrics {
 /// A page of runs.
 #[derive(Clone, Debug)]
 pub struct RunPage {
-    /// The runs, in order. Of one with hundreds of metrics those of its first item.
+    /// The runs, in order.
     pub runs: Vec<RunWithMetrics>,
     /// Where the next page begins; `None` after the last.
     pub next: Option<Cursor>,
 }
 
 impl Catalog {
-    /// Runs with their latest metrics, by two queries a page.
+    /// Runs with their latest metrics, by two queries a page, and one more for each run of an experiment that has about a hundred metrics or more.
     ///
     /// # Errors
     /// `Invalid`, when the limit cannot be one; those of the table.
@@ -75,7 +75,12 @@ impl Catalog {
         let mut metrics = BTreeMap::<Id, BTreeMap<String, LatestValue>>::new();
         for item in query_all(&*self.table, Query { index, ..Query::table(range) }).await? {
             let (run, of_item) = Self::latest_of_item(&item)?;
-            metrics.entry(run).or_default().extend(of_item);
+            // In the index of experiments stand first items alone.
+            let of_run = match asked.experiment.is_some() && is_full(&of_item) {
+                true => self.latest_metrics(workspace, &run).await?.metrics,
+                false => of_item,
+            };
+            metrics.entry(run).or_default().extend(of_run);
         }
         let with_metrics = |run: Run| {
             let metrics = metrics.remove(&run.id).unwrap_or_default();
