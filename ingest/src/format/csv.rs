@@ -89,6 +89,11 @@ impl Csv {
                 let message = format!("row {} has more than {MAX_FIELDS} cells", self.number);
                 return Err(Refused::Whole(message));
             }
+            ReadRecordResult::Record if bytes.is_empty() && ends_in_quotes(trimmed(&self.held)) => {
+                self.unclosed(out)?;
+                (self.cells_len, self.ends_len) = (0, 0);
+                self.held.clear();
+            }
             ReadRecordResult::Record => {
                 self.record(out)?;
                 self.held.clear();
@@ -97,6 +102,16 @@ impl Csv {
             ReadRecordResult::End => return Ok((rest, true)),
         }
         Ok((rest, false))
+    }
+
+    /// What comes last is in quotes that are never closed: the rest of the text stands in one cell, or was cut off.
+    fn unclosed(&mut self, out: &mut Collector) -> Result<(), Refused> {
+        if self.columns.is_none() {
+            return Err(Refused::Whole("the header opens a quote that is never closed".into()));
+        }
+        self.number += 1;
+        let message = "opens a quote that is never closed, so that what follows it is no row of its own";
+        out.unreadable(self.number - 1, message.into(), trimmed(&self.held))
     }
 
     fn record(&mut self, out: &mut Collector) -> Result<(), Refused> {
@@ -147,6 +162,22 @@ impl Csv {
         self.spare = Some(row.recycle());
         Ok(())
     }
+}
+
+/// Whether the last cell of a record begins with a quote that is not closed.
+fn ends_in_quotes(record: &[u8]) -> bool {
+    let (mut is_begin, mut is_quoted) = (true, false);
+    for byte in record {
+        let was_quoted = is_quoted;
+        match byte {
+            b'"' if is_quoted => is_quoted = false,
+            b'"' if is_begin => is_quoted = true,
+            _ => {}
+        }
+        // Two quotes in quotes, which stand for one, close them and open them again.
+        is_begin = !is_quoted && (*byte == b',' || was_quoted);
+    }
+    is_quoted
 }
 
 /// A record without the end of its line, or of the line before (which the reader leaves to the next).

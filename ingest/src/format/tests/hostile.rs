@@ -6,6 +6,36 @@ use polars_io::{ipc::IpcCompression, parquet::write::ParquetCompression};
 use super::*;
 
 #[test]
+fn a_quote_that_is_never_closed_is_a_bad_row_and_swallows_no_others() {
+    let header = "key,predicted_at,release,score,tag.note\n";
+    let row = |key: &str, note: &str| format!("{key},2013-06-01T04:30:00Z,v1,0.5,{note}\n");
+    let told = |body: &str, cut: usize| {
+        let (first, second) = body.as_bytes().split_at(cut.min(body.len()));
+        read_in(Kind::Predictions, (Format::Csv, Encoding::Identity), &[first, second])
+            .map(|batch| batch.rows())
+    };
+    let open = ["\"open", "\"", "\"\"\"", "\"a\"\"", "\"a, b\n"];
+    for note in open {
+        let body = header.to_owned() + &row("a", "ok") + &row("b", note) + &row("c", "ok") + &row("d", "ok");
+        for cut in [0, 50, body.len() - 1] {
+            let refused = told(&body, cut).unwrap_err().to_string();
+            assert!(
+                refused.contains("1 bad row") && refused.contains("row 2: opens a quote"),
+                "{note}: {refused}"
+            );
+        }
+        assert!(told(&format!("{header}a,2013-06-01T04:30:00Z,v1,0.5,{note}"), 9).is_err(), "cut off");
+    }
+    for note in ["\"\"", "\"a \"\"b\"\"\"", "5\" screen", "\"a,\nb\"", "\"\"\"\"", "a\"\"", "\"a\" b"] {
+        let body = header.to_owned() + &row("a", note) + &row("b", note);
+        for body in [&body[..], body.trim_end()] {
+            assert_eq!(told(body, 60), Ok(2), "{note}");
+        }
+    }
+    assert!(told("key,\"release", 0).unwrap_err().to_string().contains("the header opens a quote"));
+}
+
+#[test]
 fn bombs_are_refused_before_they_go_off() {
     // A gigabyte of zeros, made of one member or frame for each 16 MiB.
     for encoding in [Encoding::Gzip, Encoding::Zstd] {
