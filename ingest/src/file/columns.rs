@@ -2,20 +2,19 @@
 
 use std::{
     fs::File,
-    io::{BufReader, Read, Seek, SeekFrom},
+    io::{BufReader, Read, Seek, SeekFrom, Take},
 };
 
-use polars_arrow::{
-    io::ipc::read::{FileReader, StreamReader, StreamState, read_file_metadata, read_stream_metadata},
-    record_batch::RecordBatch,
-};
+use polars_arrow::record_batch::RecordBatch;
 use polars_io::SerReader;
 
 use crate::{
     batch::Refused,
     builder::names::Names,
     format::{
-        Collector, caught, fill_frame,
+        Collector, caught,
+        coded::Batches,
+        fill_frame,
         frame::{self, ColumnTarget},
         parquet,
     },
@@ -70,12 +69,9 @@ impl ParquetFile {
     }
 }
 
-/// Batches, one after the other.
-type Batches = Box<dyn Iterator<Item = Result<RecordBatch, Refused>> + Send>;
-
 /// An Arrow file: a stream, or with a footer.
 pub(super) struct ArrowFile {
-    batches: Batches,
+    batches: Batches<Take<BufReader<File>>>,
     places: Vec<(String, ColumnTarget)>,
     /// The batch at hand, and how many of its rows were taken.
     batch: Option<(RecordBatch, usize)>,
@@ -90,15 +86,9 @@ impl ArrowFile {
     pub(super) fn open(file: File, names: &Names) -> Result<Self, Refused> {
         let position = file.try_clone().map_err(unreadable)?;
         let size = file.metadata().map_err(unreadable)?.len();
-        let mut file = BufReader::new(file);
-        let mut magic = Vec::new();
-        (&mut file).take(6).read_to_end(&mut magic).map_err(unreadable)?;
-        file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
-        let (columns, batches) = caught("an Arrow file", || match magic == b"ARROW1" {
-            true => with_footer(file),
-            false => stream(file),
-        })?;
-        let places = frame::places(names, columns.iter().map(String::as_str))?;
+        let stream = streamed(BufReader::new(file))?;
+        let batches = caught("an Arrow file", || Batches::begin(stream))?;
+        let places = frame::places(names, batches.names.iter().map(String::as_str))?;
         Ok(Self { batches, places, batch: None, rows: 0, size, position, is_done: false })
     }
 
@@ -141,21 +131,26 @@ impl ArrowFile {
     }
 }
 
-fn with_footer(mut file: BufReader<File>) -> Result<(Vec<String>, Batches), Refused> {
-    let metadata = read_file_metadata(&mut file).map_err(unreadable)?;
-    let columns = metadata.schema.iter_names().map(ToString::to_string).collect();
-    let batches = FileReader::new(file, metadata, None, None);
-    Ok((columns, Box::new(batches.map(|batch| batch.map_err(unreadable)))))
-}
+/// What stands before the stream of a file with a footer, and behind its footer after the length of that.
+const MAGIC: &[u8] = b"ARROW1";
+const BEGIN_BYTES: u64 = 8;
 
-fn stream(mut file: BufReader<File>) -> Result<(Vec<String>, Batches), Refused> {
-    let metadata = read_stream_metadata(&mut file).map_err(unreadable)?;
-    let columns = metadata.schema.iter_names().map(ToString::to_string).collect();
-    let mut states = StreamReader::new(file, metadata, None);
-    let next = move || match states.next()? {
-        Ok(StreamState::Some(batch)) => Some(Ok(batch)),
-        Ok(StreamState::Waiting) => None,
-        Err(error) => Some(Err(unreadable(error))),
-    };
-    Ok((columns, Box::new(std::iter::from_fn(next))))
+/// How far the stream of a file goes: to its end, or to its footer.
+fn streamed(mut file: BufReader<File>) -> Result<Take<BufReader<File>>, Refused> {
+    let mut magic = Vec::new();
+    (&mut file).take(MAGIC.len() as u64).read_to_end(&mut magic).map_err(unreadable)?;
+    if magic != MAGIC {
+        file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
+        return Ok(file.take(u64::MAX));
+    }
+    let mut tail = [0; 4 + MAGIC.len()];
+    let end = file.seek(SeekFrom::End(-(tail.len() as i64))).map_err(unreadable)?;
+    file.read_exact(&mut tail).map_err(unreadable)?;
+    let (footer, magic) = tail.split_at(4);
+    let footer = footer.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+    if magic != MAGIC {
+        return Err(unreadable("its end is missing"));
+    }
+    file.seek(SeekFrom::Start(BEGIN_BYTES)).map_err(unreadable)?;
+    Ok(file.take(end.saturating_sub(u64::from(footer)).saturating_sub(BEGIN_BYTES)))
 }

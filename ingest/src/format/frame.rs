@@ -22,6 +22,8 @@ use crate::{
     },
 };
 
+use super::scalars::scalars;
+
 /// Where the values of a column go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnTarget {
@@ -238,30 +240,24 @@ impl Filler<'_> {
 
     fn dictionary<K: DictionaryKey>(&mut self, array: &dyn Array) -> Result<(), Refused> {
         let array = self.cast::<DictionaryArray<K>>(array)?;
-        let values = array.values();
-        let texts: Vec<Option<&str>> = if let Some(values) = values.as_any().downcast_ref::<Utf8Array<i32>>()
-        {
-            values.iter().collect()
-        } else if let Some(values) = values.as_any().downcast_ref::<Utf8Array<i64>>() {
-            values.iter().collect()
-        } else if let Some(values) = values.as_any().downcast_ref::<Utf8ViewArray>() {
-            values.iter().collect()
-        } else {
-            return Err(wrong(self.name, "a dictionary should hold text"));
-        };
-        let mut codes = vec![None; texts.len()];
+        let values = scalars(array.values().as_ref());
+        let values = values.ok_or_else(|| wrong(self.name, "a dictionary should hold texts or numbers"))?;
+        let mut codes = vec![None; values.len()];
         for (row, key) in array.keys_iter().enumerate() {
             let Some(key) = key else { continue };
-            let text = *texts.get(key).ok_or_else(|| wrong(self.name, "a key is beyond its dictionary"))?;
-            let Some(text) = text else { continue };
+            let value = values.get(key).ok_or_else(|| wrong(self.name, "a key is beyond its dictionary"))?;
             let at = self.from + row;
             if let Some(code) = codes[key]
                 && self.column().is_some_and(|column| column.push_code(at, code))
             {
                 continue;
             }
-            self.set(row, &Scalar::Text(Cow::Borrowed(text)));
-            codes[key] = self.column().and_then(|column| column.code_of(text));
+            if *value != Scalar::Null {
+                self.set(row, value);
+            }
+            if let Scalar::Text(text) = value {
+                codes[key] = self.column().and_then(|column| column.code_of(text));
+            }
         }
         Ok(())
     }

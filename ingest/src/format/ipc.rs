@@ -8,7 +8,7 @@ use polars_arrow_format::ipc::{
     MessageHeaderRef, MessageRef, RecordBatchRef, SchemaRef, planus, planus::ReadAsRoot,
 };
 
-use super::{caught, collect::Collector, collect::too_many_rows, frame};
+use super::{caught, coded::Batches, collect::Collector, collect::too_many_rows, frame};
 use crate::{
     batch::Refused,
     builder::names::Names,
@@ -29,13 +29,25 @@ fn broken(what: impl std::fmt::Display) -> Refused {
 /// # Errors
 /// When it is none, exceeds a limit, or has a column that is not known.
 pub(crate) fn read(names: &Names, body: &[u8], out: &mut Collector) -> Result<(), Refused> {
-    check(body)?;
+    check(body, &Most::OF_BODY)?;
     caught("an Arrow stream", || {
         let mut bytes = Cursor::new(body);
         let metadata = read_stream_metadata(&mut bytes).map_err(broken)?;
         let places = frame::places(names, metadata.schema.iter_names().map(|name| name.as_str()))?;
-        for state in StreamReader::new(bytes, metadata, None) {
-            let StreamState::Some(batch) = state.map_err(broken)? else { break };
+        let has_dictionaries = metadata.ipc_schema.fields.iter().any(|field| field.dictionary_id.is_some());
+        let batches: Box<dyn Iterator<Item = _>> = match has_dictionaries {
+            true => Box::new(Batches::begin(body)?),
+            false => {
+                let states = StreamReader::new(bytes, metadata, None).map_while(|state| match state {
+                    Ok(StreamState::Some(batch)) => Some(Ok(batch)),
+                    Ok(StreamState::Waiting) => None,
+                    Err(error) => Some(Err(broken(error))),
+                });
+                Box::new(states)
+            }
+        };
+        for batch in batches {
+            let batch = batch?;
             let from = out.builder.rows();
             if from + batch.len() > MAX_BATCH_ROWS {
                 return Err(too_many_rows());
@@ -49,6 +61,19 @@ pub(crate) fn read(names: &Names, body: &[u8], out: &mut Collector) -> Result<()
     })
 }
 
+/// How much a stream may hold.
+pub(super) struct Most {
+    rows: usize,
+    bytes: usize,
+}
+
+impl Most {
+    /// The body of a request.
+    const OF_BODY: Self = Self { rows: MAX_BATCH_ROWS, bytes: MAX_BODY_BYTES };
+    /// A batch of a file, of which libraries make some megabytes.
+    pub(super) const OF_FILE_BATCH: Self = Self { rows: 64 << 20, bytes: 1 << 30 };
+}
+
 /// What the messages so far add up to.
 #[derive(Default)]
 struct Sums {
@@ -58,7 +83,7 @@ struct Sums {
 }
 
 /// Walks the messages without decoding what they hold.
-fn check(body: &[u8]) -> Result<(), Refused> {
+pub(super) fn check(body: &[u8], most: &Most) -> Result<(), Refused> {
     let mut at = 0;
     let mut sums = Sums::default();
     let mut is_first = true;
@@ -83,12 +108,12 @@ fn check(body: &[u8]) -> Result<(), Refused> {
             Some(MessageHeaderRef::RecordBatch(batch)) => {
                 let rows = u64::try_from(batch.length().map_err(broken)?).unwrap_or(u64::MAX);
                 sums.rows = sums.rows.saturating_add(rows);
-                check_batch(batch, rest, &mut sums)?;
+                check_batch(batch, rest, (&mut sums, most))?;
             }
             Some(MessageHeaderRef::DictionaryBatch(dictionary)) => {
                 sums.dictionaries += 1;
                 let data = dictionary.data().map_err(broken)?;
-                check_batch(data.ok_or_else(|| broken("an empty dictionary"))?, rest, &mut sums)?;
+                check_batch(data.ok_or_else(|| broken("an empty dictionary"))?, rest, (&mut sums, most))?;
             }
             _ => return Err(broken("a message of an unknown kind")),
         }
@@ -127,13 +152,17 @@ fn check_schema(schema: SchemaRef<'_>) -> Result<(), Refused> {
 }
 
 /// Its buffers lie within the message, and are not larger than a body when they are inflated.
-fn check_batch(batch: RecordBatchRef<'_>, held: &[u8], sums: &mut Sums) -> Result<(), Refused> {
-    if sums.rows > MAX_BATCH_ROWS as u64 {
+fn check_batch(
+    batch: RecordBatchRef<'_>,
+    held: &[u8],
+    (sums, most): (&mut Sums, &Most),
+) -> Result<(), Refused> {
+    if sums.rows > most.rows as u64 {
         return Err(too_many_rows());
     }
     for node in batch.nodes().map_err(broken)?.into_iter().flatten() {
         // A dictionary may be longer than the batch has rows, but not longer than its own bytes.
-        if !(0..=held.len().max(MAX_BATCH_ROWS) as i64).contains(&node.length()) {
+        if !(0..=held.len().max(most.rows) as i64).contains(&node.length()) {
             return Err(broken("an array is longer than it can be"));
         }
     }
@@ -151,7 +180,7 @@ fn check_batch(batch: RecordBatchRef<'_>, held: &[u8], sums: &mut Sums) -> Resul
             None => return Err(broken("a compressed buffer without its length")),
         };
         sums.bytes = sums.bytes.saturating_add(inflated);
-        if sums.bytes > MAX_BODY_BYTES as u64 {
+        if sums.bytes > most.bytes as u64 {
             return Err(super::too_large());
         }
     }

@@ -4,6 +4,7 @@
 //! columns (`columnar`, `ipc`, `parquet`) and puts them into a builder, which checks them.
 
 mod array;
+pub(crate) mod coded;
 mod collect;
 mod columnar;
 mod csv;
@@ -15,6 +16,7 @@ mod ndjson;
 mod object;
 pub(crate) mod parquet;
 mod raw;
+mod scalars;
 mod thrift;
 mod token;
 

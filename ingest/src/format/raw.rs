@@ -16,6 +16,9 @@ use polars_arrow::{
 };
 use sha2::{Digest, Sha256};
 
+use super::scalars::scalars;
+use crate::builder::row::Scalar;
+
 /// What the digest of a chunk begins with. Another definition needs another one.
 const SCHEME: &[u8] = b"almanac chunk 1\n";
 
@@ -168,8 +171,18 @@ fn texts(array: &dyn Array) -> Option<Vec<Option<&[u8]>>> {
 
 fn dictionary<K: DictionaryKey>(hasher: &mut Sha256, array: &dyn Array) {
     let Some(array) = array.as_any().downcast_ref::<DictionaryArray<K>>() else { return };
-    let texts = texts(array.values().as_ref()).unwrap_or_default();
-    values(hasher, array.keys_iter().map(|key| texts.get(key?).copied().flatten()));
+    if let Some(texts) = texts(array.values().as_ref()) {
+        return values(hasher, array.keys_iter().map(|key| texts.get(key?).copied().flatten()));
+    }
+    let bytes = |value: Scalar<'_>| match value {
+        Scalar::Int(number) => Some(number.to_le_bytes().to_vec()),
+        Scalar::Float(number) => Some(number.to_le_bytes().to_vec()),
+        Scalar::Bool(truth) => Some(vec![u8::from(truth)]),
+        Scalar::Text(text) => Some(text.as_bytes().to_vec()),
+        Scalar::Null | Scalar::Other(_) => None,
+    };
+    let of_keys: Vec<_> = scalars(array.values().as_ref()).into_iter().flatten().map(bytes).collect();
+    values(hasher, array.keys_iter().map(|key| of_keys.get(key?).and_then(Option::as_ref)));
 }
 
 fn numbers<T: NativeType, const N: usize>(hasher: &mut Sha256, array: &dyn Array, bytes: fn(T) -> [u8; N]) {
