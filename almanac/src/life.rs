@@ -212,7 +212,8 @@ async fn change(config: &Config, command: LifeCommand) -> anyhow::Result<()> {
     }
     for change in changes {
         let place = change.environment.as_deref().unwrap_or("-");
-        println!("{} {} in {place} at {}", change.action.past(), change.release, change.at);
+        let to = if change.action == Action::Rollback { " to" } else { "" };
+        println!("{}{to} {} in {place} at {}", change.action.past(), change.release, change.at);
     }
     Ok(())
 }

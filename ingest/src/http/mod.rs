@@ -115,7 +115,8 @@ impl From<Refused> for Problem {
             Refused::TooLarge(detail) => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail),
             Refused::Whole(detail) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail),
             Refused::Rows { errors, error_count } => {
-                let detail = format!("nothing was stored: {error_count} of the rows are wrong");
+                let are = if error_count == 1 { "is" } else { "are" };
+                let detail = format!("nothing was stored: {error_count} of the rows {are} wrong");
                 Problem::rows(detail, errors, error_count)
             }
         }
