@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import importlib.util
 import inspect
 import json
 import multiprocessing
@@ -311,6 +312,27 @@ def test_a_row_that_cannot_be_named_is_found(workspace: al.Workspace, tmp_path: 
     assert (logger.stats.stored, logger.stats.refused) == (100, 1)
     (kept,) = files(tmp_path / "refused", "*.batch")
     assert spool.read(kept).body.rows == 1
+
+
+def test_equal_rows_of_a_divided_batch_are_all_stored(workspace: al.Workspace) -> None:
+    with workspace.logger(flush_seconds=600) as logger:
+        for name in ["loss", "half a \ud800 letter", "loss", "loss"] * 2:
+            logger.metric(name, 0.5, measured_at=AT)
+        assert not logger.flush(60)
+        assert (logger.stats.stored, logger.stats.refused) == (6, 2)
+    assert len(workspace.query("metrics", DAY, frames="rows")) == 6
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pandas") is None, reason="pandas is not installed")
+def test_what_pandas_has_for_no_value_is_none(workspace: al.Workspace) -> None:
+    import pandas
+
+    with workspace.logger() as logger:
+        for score, label in [(pandas.NA, "no"), (0.5, pandas.NA), (float("nan"), "no"), (0.5, pandas.NaT)]:
+            logger.prediction("v1", "loan-0000", score=score, label=label, predicted_at=AT)
+        assert logger.flush(60), logger.stats
+    rows = workspace.predictions(DAY, frames="rows", columns=["score", "label"])
+    assert [(row["score"], row["label"]) for row in rows] == [(None, "no"), (0.5, None)] * 2
 
 
 def test_more_bad_rows_than_the_service_names_are_all_found(workspace: al.Workspace, tmp_path: Path) -> None:
@@ -782,7 +804,7 @@ def test_whatever_happens_each_row_is_stored_once(
     """Loggers come and go on one spool, some with little patience, before a service that does what it likes."""
     monkeypatch.setattr("almanac_ml._http.MAX_PAUSE_SECONDS", 0.01)
     random = Random(seed)
-    words = ["pass", "pass", "503", "429", "401", "404", "half", "lost", "shut", "drip", "portal", "hang"]
+    words = ["pass", "pass", "503", "429", "302", "401", "403", "404", "half", "lost", "shut", "drip", "portal", "hang"]
     logged = 0
     for _ in range(8):
         door.script = random.choices(words, k=random.randrange(12))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import uuid
 from datetime import date, datetime, timedelta, timezone
 
 import pytest
@@ -48,6 +49,29 @@ def as_library(library: str, data):
 
 
 LIBRARIES = ["mapping", "rows", "pandas", "polars", "pyarrow"]
+
+
+@pytest.mark.parametrize("library", ["mapping", "rows", "pandas"])
+def test_uuids_are_the_text_that_everybody_writes(workspace: al.Workspace, library: str) -> None:
+    ids = [uuid.UUID(int=5), uuid.UUID("41424344-4546-4748-494a-4b4c4d4e4f50"), uuid.uuid4()]
+    data = as_library(library, {"id": ids, "p": [0.1, 0.2, 0.3]})
+    workspace.release("v1").log_predictions(data, key="id", score="p", predicted_at=AT)
+    assert keys_of(workspace, DAY) == [str(one) for one in ids]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_column_of_days_stands_for_their_first_instants(workspace: al.Workspace, library: str) -> None:
+    data = as_library(library, {"id": ["a", "b"], "p": [0.1, 0.2], "on": [DAY, f"{DAY}T02:00:00Z"]})
+    workspace.release("v1").log_predictions(data, key="id", score="p", predicted_at="on")
+    rows = workspace.predictions(DAY, frames="rows", columns=["predicted_at"])
+    assert [row["predicted_at"].hour for row in rows] == [0, 2]
+
+
+@pytest.mark.parametrize("library", ["mapping", "pandas", "polars", "pyarrow"])
+def test_a_frame_without_rows_stores_none(workspace: al.Workspace, library: str) -> None:
+    data = as_library(library, {"id": [], "p": [], "at": []})
+    receipt = workspace.release("v1").log_predictions(data, key="id", score="p", predicted_at="at")
+    assert receipt.rows == 0
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -61,3 +61,9 @@ def test_metrics_of_no_run_stay_finite(workspace: al.Workspace) -> None:
     with workspace.logger(on_error=errors.append) as log:
         log.metric("loss", math.inf)
     assert log.stats.refused == 1 and errors
+
+
+def test_parameters_that_are_not_set_are_noted(workspace: al.Workspace) -> None:
+    with workspace.run(params={"max_depth": None, "depth": 6, "rate": float("nan")}) as run:
+        run.log_params({"seed": None})
+        assert run.describe()["params"] == {"max_depth": "None", "depth": "6", "rate": "nan", "seed": "None"}

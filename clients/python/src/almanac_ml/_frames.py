@@ -15,7 +15,10 @@ from ._fields import DAY, FAMILIES, KINDS, MAX_BYTES, NUMBER, TIME, family, fiel
 from .errors import AlmanacError
 
 #: A day as text, which stands for its first instant where a time is asked for.
-DAY_TEXT = re.compile(r"\d{4}-\d{2}-\d{2}")
+DAY_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+#: What follows a day to make it its first instant.
+DAY_BEGIN = "T00:00:00Z"
 
 ARROW = "application/vnd.apache.arrow.stream"
 
@@ -207,8 +210,14 @@ def _arrow_column(column: Any, kind: str, name: str) -> Any:
     import pyarrow.compute as pc
 
     types = pa.types
+    if not len(column):
+        # Libraries guess the type of what has no values.
+        return pa.array([], pa.float64() if kind == NUMBER else pa.string())
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if isinstance(column.type, pa.BaseExtensionType):
+        # Such as UUIDs, which Arrow keeps as their bytes.
+        column = pa.array([plain(value, kind) for value in column.to_pylist()])
     kept = column.type
     is_text = types.is_string(kept) or types.is_large_string(kept)
     try:
@@ -219,8 +228,12 @@ def _arrow_column(column: Any, kind: str, name: str) -> Any:
         if kind == TIME:
             if types.is_integer(kept) or types.is_floating(kept):
                 raise AlmanacError(NO_TIMES.format(name))
+            if is_text:
+                is_day = pc.match_substring_regex(column, f"^{DAY_TEXT.pattern}$")
+                begin, nothing = pa.scalar(DAY_BEGIN, kept), pa.scalar("", kept)
+                return pc.if_else(is_day, pc.binary_join_element_wise(column, begin, nothing), column)
             # Below a microsecond is cut off; what has no zone is taken as UTC.
-            return column if is_text else column.cast(pa.timestamp("us", "UTC"), safe=False)
+            return column.cast(pa.timestamp("us", "UTC"), safe=False)
         if kind == DAY and types.is_timestamp(kept):
             return column.cast(pa.timestamp("us", "UTC"), safe=False).cast(pa.date32()).cast(pa.string())
         if types.is_floating(kept):
@@ -268,7 +281,8 @@ def _polars_expr(data: Any, column: str, kind: str, name: str) -> Any:
         if dtype.is_numeric():
             raise AlmanacError(NO_TIMES.format(name))
         if dtype == pl.String:
-            return expr
+            is_day = expr.str.contains(f"^{DAY_TEXT.pattern}$")
+            return pl.when(is_day).then(expr + pl.lit(DAY_BEGIN)).otherwise(expr)
         zoned = expr.cast(pl.Datetime("us", getattr(dtype, "time_zone", None)))
         is_zoned = getattr(dtype, "time_zone", None) is not None
         return zoned.dt.convert_time_zone("UTC") if is_zoned else zoned.dt.replace_time_zone("UTC")
@@ -346,16 +360,21 @@ def _values(data: Any, name: str) -> List[Any]:
     return [row.get(name) for row in data]
 
 
+def _is_missing(value: Any) -> bool:
+    """Whether it is what libraries have for no value. Of ``pandas.NA`` nobody may ask whether it is itself."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
+
+
 def plain(value: Any, kind: str) -> Any:
     """A value as it is sent: ``None``, a text, a number, or a time in UTC."""
-    if value is None or value != value or type(value).__name__ in ("NAType", "NaTType"):
+    if _is_missing(value):
         return None
     if kind == NUMBER:
         number = float(value)
         return number if math.isfinite(number) else _refuse_infinite(number)
     if kind == TIME:
         if isinstance(value, str):
-            return f"{value}T00:00:00Z" if DAY_TEXT.fullmatch(value) else value
+            return value + DAY_BEGIN if DAY_TEXT.fullmatch(value) else value
         if isinstance(value, date) and not isinstance(value, datetime):
             value = datetime(value.year, value.month, value.day)
         if not isinstance(value, datetime):
@@ -390,10 +409,10 @@ def moment(value: datetime) -> str:
 
 def text(value: Any) -> Optional[str]:
     """A key or a label as text: ``True`` as ``true``, ``1.0`` as ``1``."""
-    if value is None or value != value:
-        return None
     if isinstance(value, str):
         return value
+    if _is_missing(value):
+        return None
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         return "true" if value else "false"
     if isinstance(value, float) or type(value).__name__.startswith("float"):

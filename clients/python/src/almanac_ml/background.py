@@ -67,8 +67,9 @@ TELL_DROPPED_SECONDS = 60.0
 #: How long a logger that nobody closed may send at the end of the process, in seconds.
 EXIT_SECONDS = 5.0
 
-#: Statuses after which a batch waits, since somebody can mend it: give another token, create the workspace.
-MENDED = frozenset((401, 404))
+#: Statuses that say of a batch that it is not to be stored as it is. After any other one it waits, since somebody
+#: can mend it: give a token or a right, create the workspace, set a proxy right that redirects.
+FINAL = frozenset((400, 409, 410, 413, 415, 422))
 
 #: Statuses that one row can cause without being named: what is left of the batch may be fine.
 DIVIDED = frozenset((400, 413, 422))
@@ -484,7 +485,7 @@ class Logger:
         if error is None:
             replaced([])
             self._count(stored=batch.body.rows)
-        elif isinstance(error, RefusedError) and error.status not in MENDED:
+        elif isinstance(error, RefusedError) and error.status in FINAL:
             replaced(self._refused(batch, error))
         else:
             if not self._is_away:
@@ -666,11 +667,13 @@ def _plain(values: Sequence[Any], kind: str) -> List[Any]:
 
 
 def _part(batch: Batch, columns: Dict[str, List[Any]], rows: Sequence[int]) -> Batch:
-    """Some rows of a batch, under a key that its name and they make: a repeat has the same."""
+    """Some rows of a batch, under a key that its name, they and their places make: a repeat has the same, and equal
+    rows that were logged twice have two."""
     part = {name: [values[row] for row in rows] for name, values in columns.items()}
     body = next(iter(_frames.json_bodies(part, len(rows))))
-    digest = hashlib.sha256(body.data).hexdigest()[:24]
-    return Batch(batch.kind, f"{batch.name.split('~')[0]}~{digest}", body)
+    digest = hashlib.sha256(f"{batch.name} {list(rows)} ".encode())
+    digest.update(body.data)
+    return Batch(batch.kind, f"{batch.name.split('~')[0]}~{digest.hexdigest()[:24]}", body)
 
 
 def _close_at_exit(reference: "weakref.ref[Logger]") -> None:

@@ -661,6 +661,8 @@ class Workspace:
         All are read from what there was when the first one was asked for, so together they are one answer. Frames have
         the columns that occur on their days, unless ``columns`` names them.
         """
+        if "limit" in options:
+            raise AlmanacError("pages have `rows` rows each; a limit is of one answer: give it to query()")
         place = {"after": "begin"}
         while place["after"]:
             yield self.query(what, since, until, limit=rows, _place=place, **options)

@@ -59,7 +59,7 @@ class Run:
             "name": name,
             "parent": parent.id if isinstance(parent, Run) else parent,
             "snapshot": snapshot,
-            "params": _texts(params),
+            "params": _params(params),
             "tags": _texts(tags),
         }
         try:
@@ -105,7 +105,7 @@ class Run:
 
     def log_params(self, params: Mapping[str, Any]) -> None:
         """Notes parameters. One that was noted before must have the same value."""
-        self._change({"params": _texts(params)})
+        self._change({"params": _params(params)})
 
     def set_tags(self, tags: Mapping[str, Any]) -> None:
         """Sets tags. One that is ``None`` is removed."""
@@ -153,6 +153,11 @@ class Run:
         answer = self.workspace.client.transport.request(method, path, body=sent, headers=headers, params=params)
         told: Dict[str, Any] = answer.json()
         return told
+
+
+def _params(values: Optional[Mapping[str, Any]]) -> Dict[str, str]:
+    """Parameters as they are stored. One may be ``None``, which says something: scikit-learn has many such."""
+    return {name: _frames.text(value) or str(value) for name, value in (values or {}).items()}
 
 
 def _texts(values: Optional[Mapping[str, Any]]) -> Dict[str, Optional[str]]:
