@@ -16,6 +16,7 @@ use crate::{
         coded::Batches,
         fill_frame,
         frame::{self, ColumnTarget},
+        ipc::FILE,
         parquet,
     },
     limits::FILE_BATCH_ROWS,
@@ -131,24 +132,23 @@ impl ArrowFile {
     }
 }
 
-/// What stands before the stream of a file with a footer, and behind its footer after the length of that.
-const MAGIC: &[u8] = b"ARROW1";
+/// So many bytes stand before the stream of a file with a footer.
 const BEGIN_BYTES: u64 = 8;
 
 /// How far the stream of a file goes: to its end, or to its footer.
 fn streamed(mut file: BufReader<File>) -> Result<Take<BufReader<File>>, Refused> {
     let mut magic = Vec::new();
-    (&mut file).take(MAGIC.len() as u64).read_to_end(&mut magic).map_err(unreadable)?;
-    if magic != MAGIC {
+    (&mut file).take(FILE.len() as u64).read_to_end(&mut magic).map_err(unreadable)?;
+    if magic != FILE {
         file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
         return Ok(file.take(u64::MAX));
     }
-    let mut tail = [0; 4 + MAGIC.len()];
+    let mut tail = [0; 4 + FILE.len()];
     let end = file.seek(SeekFrom::End(-(tail.len() as i64))).map_err(unreadable)?;
     file.read_exact(&mut tail).map_err(unreadable)?;
     let (footer, magic) = tail.split_at(4);
     let footer = footer.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-    if magic != MAGIC {
+    if magic != FILE {
         return Err(unreadable("its end is missing"));
     }
     file.seek(SeekFrom::Start(BEGIN_BYTES)).map_err(unreadable)?;

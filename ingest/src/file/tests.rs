@@ -260,6 +260,8 @@ fn dictionaries_of_arrow_are_read_as_what_they_stand_for() {
         assert_eq!(texts(batch, "tag.branch"), [some("7"), None, some("8"), some("7")]);
         assert_eq!(batch.digest(), of_body.digest());
     }
+    let refused = body(include_bytes!("data/pandas.arrow")).unwrap_err().to_string();
+    assert!(refused.starts_with("this is an Arrow file (Feather), not a stream"), "{refused}");
     let deltas = include_bytes!("data/deltas.arrows");
     let expected =
         [some("yes"), None, some("no"), some("yes"), None, some("maybe"), some("other"), None, some("other")];

@@ -57,7 +57,7 @@ pub(crate) struct Batches<R> {
     from: R,
     /// The names of the columns.
     pub(crate) names: Vec<String>,
-    /// The schema with keys as numbers, as a message.
+    /// The schema with keys as numbers, and columns called by theirs, as a message.
     schema: Vec<u8>,
     coded: Vec<Coded>,
     values: HashMap<i64, Values>,
@@ -79,12 +79,13 @@ impl<R: Read> Batches<R> {
             let header = Some(MessageHeader::Schema(Box::new(schema)));
             encoded(&Message { version, header, body_length: 0, custom_metadata: None })
         };
-        let (mut coded, mut values) = (Vec::new(), HashMap::new());
+        let (mut names, mut coded, mut values) = (Vec::new(), Vec::new(), HashMap::new());
         let mut fields = schema.fields.take().unwrap_or_default();
         for (column, field) in fields.iter_mut().enumerate() {
-            let Some(dictionary) = field.dictionary.take() else { continue };
-            // What its library says of the type is of the dictionary.
+            names.push(field.name.replace(column.to_string()).unwrap_or_default());
+            // What libraries say of it besides, and its name, would be read again with each message.
             field.custom_metadata = None;
+            let Some(dictionary) = field.dictionary.take() else { continue };
             let key = dictionary.index_type.map(|key| *key);
             let key = key.unwrap_or(Int { bit_width: KEY_BITS, is_signed: true });
             let array = None;
@@ -93,7 +94,6 @@ impl<R: Read> Batches<R> {
             coded.push(Coded { column, dictionary: dictionary.id });
             field.type_ = Some(Type::Int(Box::new(key)));
         }
-        let names = fields.iter().map(|field| field.name.clone().unwrap_or_default()).collect();
         let schema = of(fields, &schema);
         Ok(Self { from, names, schema, coded, values, is_done: false })
     }

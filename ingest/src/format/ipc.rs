@@ -17,6 +17,8 @@ use crate::{
 
 /// What begins a message, since version 0.15 of the format.
 const CONTINUATION: u32 = u32::MAX;
+/// What a file with a footer begins with.
+pub(crate) const FILE: &[u8] = b"ARROW1";
 /// The most batches of dictionaries in a body; the decoder handles those in a row by recursion.
 const MAX_DICTIONARIES: usize = 256;
 
@@ -29,6 +31,12 @@ fn broken(what: impl std::fmt::Display) -> Refused {
 /// # Errors
 /// When it is none, exceeds a limit, or has a column that is not known.
 pub(crate) fn read(names: &Names, body: &[u8], out: &mut Collector) -> Result<(), Refused> {
+    if body.starts_with(FILE) {
+        return Err(Refused::Whole(
+            "this is an Arrow file (Feather), not a stream; write one (pyarrow.ipc.new_stream, write_ipc_stream), or import the file"
+                .into(),
+        ));
+    }
     check(body, &Most::OF_BODY)?;
     caught("an Arrow stream", || {
         let mut bytes = Cursor::new(body);
@@ -78,6 +86,7 @@ impl Most {
 #[derive(Default)]
 struct Sums {
     rows: u64,
+    batches: u64,
     bytes: u64,
     dictionaries: usize,
 }
@@ -107,7 +116,9 @@ pub(super) fn check(body: &[u8], most: &Most) -> Result<(), Refused> {
             _ if is_first => return Err(broken("it does not begin with a schema")),
             Some(MessageHeaderRef::RecordBatch(batch)) => {
                 let rows = u64::try_from(batch.length().map_err(broken)?).unwrap_or(u64::MAX);
+                // A batch has a row as a rule, and costs something also without.
                 sums.rows = sums.rows.saturating_add(rows);
+                sums.batches += 1;
                 check_batch(batch, rest, (&mut sums, most))?;
             }
             Some(MessageHeaderRef::DictionaryBatch(dictionary)) => {
@@ -157,7 +168,7 @@ fn check_batch(
     held: &[u8],
     (sums, most): (&mut Sums, &Most),
 ) -> Result<(), Refused> {
-    if sums.rows > most.rows as u64 {
+    if sums.rows.max(sums.batches) > most.rows as u64 {
         return Err(too_many_rows());
     }
     for node in batch.nodes().map_err(broken)?.into_iter().flatten() {

@@ -11,7 +11,7 @@ mod csv;
 mod decode;
 mod fast_path;
 pub(crate) mod frame;
-mod ipc;
+pub(crate) mod ipc;
 mod ndjson;
 mod object;
 pub(crate) mod parquet;

@@ -36,6 +36,20 @@ fn a_quote_that_is_never_closed_is_a_bad_row_and_swallows_no_others() {
 }
 
 #[test]
+fn a_stream_of_very_many_empty_batches_is_refused() {
+    let column = |name: &str| Series::new(name.into(), ["v1"]).into_column();
+    let frame = DataFrame::new(1, vec![column("key"), column("release")]).unwrap();
+    let bytes = arrow(&mut frame.clear(), None);
+    let end = [255, 255, 255, 255, 0, 0, 0, 0];
+    let schema = 8 + u32::from_le_bytes(*bytes[4..].first_chunk().unwrap()) as usize;
+    let (schema, batch) = bytes.strip_suffix(&end).unwrap().split_at(schema);
+    assert!(!batch.is_empty(), "a batch without rows");
+    let stream = |batches: usize| [schema, &batch.repeat(batches), &end].concat();
+    assert!(matches!(read(Format::Arrow, &stream(3)), Err(Refused::Whole(_))), "there is no row in it");
+    assert!(matches!(read(Format::Arrow, &stream(MAX_BATCH_ROWS + 1)), Err(Refused::TooLarge(_))));
+}
+
+#[test]
 fn bombs_are_refused_before_they_go_off() {
     // A gigabyte of zeros, made of one member or frame for each 16 MiB.
     for encoding in [Encoding::Gzip, Encoding::Zstd] {
