@@ -16,7 +16,7 @@ use polars_io::{
 };
 
 use crate::{
-    frame::failed,
+    frame::{failed, refused},
     lines::{Lines, cannot},
     output::{Format, with_text_times},
     packed::PackedWriter,
@@ -64,7 +64,7 @@ impl<W: Write + Send> Encoder<W> {
             Format::Table => return Ok(Self::Table(Box::default(), to)),
             Format::Csv => {
                 let mut empty = with_text_times(empty)?;
-                CsvWriter::new(&mut to).include_header(true).finish(&mut empty).map_err(failed)?;
+                CsvWriter::new(&mut to).include_header(true).finish(&mut empty).map_err(refused)?;
                 return Ok(Self::Lines(Lines::Csv, to));
             }
             Format::Ndjson => return Ok(Self::Lines(Lines::Ndjson, to)),

@@ -1,5 +1,6 @@
 //! Columns become a dataframe: many pieces, one frame, the columns that were asked for.
 
+use evaluate::caught;
 use event::{Error, Result};
 use polars::prelude::{
     Column as Series, DataFrame, Expr, Float64Chunked, Int32Chunked, Int64Chunked, IntoColumn, IntoLazy,
@@ -18,7 +19,11 @@ pub(crate) fn frame(height: usize, columns: Vec<Series>) -> Result<DataFrame> {
 
 /// The rows for which a predicate holds. It comes from a client, and so does its error.
 pub(crate) fn filtered(frame: DataFrame, predicate: Expr) -> Result<DataFrame> {
-    frame.lazy().filter(predicate).collect().map_err(refused)
+    let filtering = || Ok::<_, Error>(frame.lazy().filter(predicate).collect().map_err(refused));
+    // Polars panics on some of what a client may ask for.
+    caught(filtering).unwrap_or_else(|(reason, _)| {
+        Err(Error::invalid(format!("where: this condition cannot be computed: polars {reason}")))
+    })
 }
 
 /// Why polars refuses what a client asked for, in its first line.

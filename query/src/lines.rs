@@ -19,7 +19,11 @@ use polars_io::{
 
 use syntax::{Csv, Ndjson, Syntax, append_some, json, short};
 
-use crate::{frame::failed, output::with_text_times, work};
+use crate::{
+    frame::{failed, refused},
+    output::with_text_times,
+    work,
+};
 
 /// How many rows become text at a time.
 const PIECE_ROWS: usize = 4_096;
@@ -84,10 +88,12 @@ impl Lines {
     fn by_polars(self, rows: &DataFrame, to: &mut Vec<u8>) -> Result<()> {
         let mut rows = with_text_times(rows)?;
         match self {
-            Self::Csv => CsvWriter::new(to).include_header(false).finish(&mut rows),
-            Self::Ndjson => JsonWriter::new(to).with_json_format(JsonFormat::JsonLines).finish(&mut rows),
+            // A statement may make columns that are no cells, such as lists.
+            Self::Csv => CsvWriter::new(to).include_header(false).finish(&mut rows).map_err(refused),
+            Self::Ndjson => {
+                JsonWriter::new(to).with_json_format(JsonFormat::JsonLines).finish(&mut rows).map_err(failed)
+            }
         }
-        .map_err(failed)
     }
 }
 

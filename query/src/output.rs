@@ -105,9 +105,32 @@ pub(crate) fn with_text_times(frame: &DataFrame) -> Result<DataFrame> {
             let day = |number: i32| Some(Timestamp::from_micros(i64::from(number) * DAY_MICROS)?.day());
             Ok(text_of(column, days.iter().map(|number| number.and_then(day))))
         }
+        DataType::Duration(unit) => {
+            let unit_micros = |time: i64| match unit {
+                TimeUnit::Nanoseconds => time.div_euclid(1_000),
+                TimeUnit::Microseconds => time,
+                TimeUnit::Milliseconds => time.saturating_mul(1_000),
+            };
+            let times = column.duration().map_err(failed)?.physical();
+            Ok(text_of(column, times.iter().map(|time| time.map(unit_micros).map(Span))))
+        }
         _ => Ok(column.clone()),
     });
     DataFrame::new(frame.height(), columns.collect::<Result<_>>()?).map_err(failed)
+}
+
+/// Microseconds between two instants. In text they are a duration of ISO 8601 in seconds, such as `PT3600S`.
+#[derive(Clone, Copy, PartialEq)]
+struct Span(i64);
+
+impl Display for Span {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (sign, micros) = (if self.0 < 0 { "-" } else { "" }, self.0.unsigned_abs());
+        let fraction = format!("{:06}", micros % 1_000_000);
+        let fraction = fraction.trim_end_matches('0');
+        let point = if fraction.is_empty() { "" } else { "." };
+        write!(f, "{sign}PT{}{point}{fraction}S", micros / 1_000_000)
+    }
 }
 
 /// Values as text. What repeats the value before it, as days do, is written once.

@@ -9,15 +9,15 @@ use std::{
 use event::{Error, Result};
 use sqlparser::{
     ast::{
-        BinaryOperator, Expr, GroupByExpr, ObjectName, Query, Select, SetExpr, Statement, TableFactor, Visit,
-        Visitor,
+        BinaryOperator, DataType, Expr, GroupByExpr, ObjectName, Query, Select, SetExpr, Statement,
+        TableFactor, Visit, Visitor,
     },
     dialect::GenericDialect,
     parser::{Parser, ParserOptions},
     tokenizer::{Token, Tokenizer},
 };
 
-use super::{functions, rewrite::rewrite, tables::Table};
+use super::{bare, functions, rewrite::rewrite, tables::Table};
 
 /// The most bytes of a statement.
 pub const MAX_STATEMENT_BYTES: usize = 16 * 1024;
@@ -74,7 +74,7 @@ pub(crate) fn admit(text: &str) -> Result<Admitted> {
     }
     rewrite(&mut query, check.aliases);
     Ok(Admitted {
-        text: text_of(&query).unwrap_or_else(|| text.to_owned()),
+        text: text_of(&query)?,
         tables: check.tables,
         names: names_of_columns(&query),
         width: check.width + WORKING_COLUMNS,
@@ -133,8 +133,11 @@ fn check_size(text: &str) -> Result<()> {
     Ok(())
 }
 
+fn options() -> ParserOptions {
+    ParserOptions { trailing_commas: true, ..ParserOptions::default() }
+}
+
 fn parser(text: &str) -> Result<Parser<'static>> {
-    let options = ParserOptions { trailing_commas: true, ..ParserOptions::default() };
     let tokens = Tokenizer::new(&GenericDialect, text).tokenize_with_location();
     let tokens = tokens.map_err(|error| refused(error.to_string()))?;
     let nests = |token: &Token| {
@@ -147,7 +150,7 @@ fn parser(text: &str) -> Result<Parser<'static>> {
         return Err(refused(format!("a statement has at most {MAX_NESTING_TOKENS} words and signs")));
     }
     // As polars reads it.
-    Ok(Parser::new(&GenericDialect).with_options(options).with_tokens_with_locations(tokens))
+    Ok(Parser::new(&GenericDialect).with_options(options()).with_tokens_with_locations(tokens))
 }
 
 fn parse(text: &str) -> Result<Query> {
@@ -260,8 +263,13 @@ impl Visitor for Check {
         self.width = self.width.max(select.projection.len());
         let joins = select.from.iter().map(|from| from.joins.len() + 1).sum::<usize>();
         self.is_shuffled |= is_grouped || select.distinct.is_some() || joins > 1;
-        match &select.into {
-            Some(_) => no("SELECT INTO is not admitted"),
+        if select.into.is_some() {
+            return no("SELECT INTO is not admitted");
+        }
+        match bare::beside_aggregate(select).filter(|_| !is_grouped) {
+            Some(column) => no(format!(
+                "`{column}` stands beside what is made of several rows; write GROUP BY {column}, or max({column})"
+            )),
             None => ControlFlow::Continue(()),
         }
     }
@@ -298,6 +306,9 @@ impl Visitor for Check {
             },
             // What makes long text of short text could make too much of it.
             Expr::BinaryOp { op: BinaryOperator::StringConcat, .. } => no("|| is not admitted"),
+            Expr::Cast { data_type, .. } if is_of_bytes(data_type) => {
+                no(format!("there is no type {data_type}; cast to text"))
+            }
             _ => ControlFlow::Continue(()),
         }
     }
@@ -306,6 +317,12 @@ impl Visitor for Check {
         self.depth -= 1;
         ControlFlow::Continue(())
     }
+}
+
+/// Whether a type is one of bytes, which text formats cannot write.
+fn is_of_bytes(kind: &DataType) -> bool {
+    let name = kind.to_string().to_ascii_lowercase();
+    ["blob", "byte", "binary", "varbinary"].iter().any(|bytes| name.contains(bytes))
 }
 
 impl Check {
@@ -326,10 +343,20 @@ impl Check {
     }
 }
 
-/// The text of a statement that was rewritten, when it reads as the statement; one that does not is run as it was.
-fn text_of(query: &Query) -> Option<String> {
+/// The text of a statement that was rewritten. It may be longer than one that comes may be.
+///
+/// # Errors
+/// When it does not read as the statement: it would mean something else.
+fn text_of(query: &Query) -> Result<String> {
     let text = query.to_string();
-    (parse(&text).ok()? == *query).then_some(text)
+    let parser =
+        Parser::new(&GenericDialect).with_options(options()).with_recursion_limit(MAX_NESTING_TOKENS);
+    let read = parser.try_with_sql(&text);
+    let read = read.and_then(|mut parser| parser.parse_query());
+    match read {
+        Ok(read) if *read == *query => Ok(text),
+        _ => Err(refused("this statement cannot be put into other words; write it more simply")),
+    }
 }
 
 fn names_of_columns(query: &Query) -> BTreeSet<String> {

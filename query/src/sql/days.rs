@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use event::{Day, Error, Id, Result, Window};
+use event::{Day, Error, Id, Kind, Result, Window};
 use log::key;
 
 use super::{Sql, plan::Need, tables::Table};
@@ -24,7 +24,7 @@ impl Query {
             let there = match &sql.cut {
                 Some(cut) => Some(cut.window),
                 None if need.of == Table::Crossings => self.crossings_there(workspace).await?,
-                None => self.days_there(workspace, need.of.what().is_some_and(What::stays)).await?,
+                None => self.days_there(workspace, need.of.what()).await?,
             };
             let days: BTreeSet<Day> = match (there, need.days.take()) {
                 (None, _) => BTreeSet::new(),
@@ -42,17 +42,19 @@ impl Query {
         Ok(())
     }
 
-    /// From the first to the last day of which a workspace has events, or, `with_figures`, what stays when events expire.
-    async fn days_there(&self, workspace: &Id, with_figures: bool) -> Result<Option<Window>> {
+    /// From the first to the last day of which a workspace has events, or what stays when events expire. Releases may be registered years
+    /// after the days of a history: their days count for themselves alone.
+    async fn days_there(&self, workspace: &Id, what: Option<What>) -> Result<Option<Window>> {
+        let is_wanted = |kind: Kind| kind != Kind::Releases || what == Some(What::Events(Kind::Releases));
         let mut ranges = vec![key::segments(workspace)];
-        if with_figures {
+        if what.is_some_and(What::stays) {
             let version = log::active::load(&*self.table, workspace).await?.version;
             ranges.push(key::all_projections(workspace, version));
         }
         let mut there: Option<Window> = None;
         for range in ranges {
-            let first = end_of(&*self.table, table::Query::table(range.clone())).await?;
-            let last = end_of(&*self.table, table::Query::table(range).backward()).await?;
+            let first = end_of(&*self.table, table::Query::table(range.clone()), is_wanted).await?;
+            let last = end_of(&*self.table, table::Query::table(range).backward(), is_wanted).await?;
             if let Some((first, last)) = first.zip(last) {
                 let (from, to) =
                     there.map_or((first, last), |there| (there.from().min(first), there.to().max(last)));
@@ -88,16 +90,24 @@ impl Need {
     }
 }
 
-/// The day of the first item of a query for segments or projections.
-async fn end_of(table: &dyn table::Table, query: table::Query) -> Result<Option<Day>> {
-    let mut query = query.limit(1).only(&["v"]);
+/// So many items are looked at at a time for one that is wanted.
+const ITEMS_AT_ONCE: usize = 16;
+
+/// The day of the first item of a query for projections, or for segments of kinds that are wanted.
+async fn end_of(
+    table: &dyn table::Table,
+    query: table::Query,
+    is_wanted: impl Fn(Kind) -> bool,
+) -> Result<Option<Day>> {
+    let mut query = query.limit(ITEMS_AT_ONCE).only(&["v"]);
     loop {
         let page = table.query(&query).await?;
-        if let Some(item) = page.items.first() {
-            return match key::parse_segment(&item.key) {
-                Some((log, _)) => Ok(Some(log.day)),
-                None => key::parse_projection(&item.key).map(|(day, _)| Some(day)),
-            };
+        for item in &page.items {
+            match key::parse_segment(&item.key) {
+                Some((log, _)) if is_wanted(log.kind) => return Ok(Some(log.day)),
+                Some(_) => {}
+                None => return key::parse_projection(&item.key).map(|(day, _)| Some(day)),
+            }
         }
         // A page may be empty and yet not be the last.
         match page.next {

@@ -4,9 +4,11 @@
 //! it takes of each table. These are read as any query reads them, within the same bounds, and polars computes the rest.
 
 mod admit;
+mod bare;
 mod days;
 mod functions;
 mod joins;
+mod numbers;
 mod plan;
 mod rewrite;
 mod source;

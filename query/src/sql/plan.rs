@@ -312,7 +312,7 @@ fn is_of_day(expr: &Expr) -> bool {
 /// The days for which it holds, of all there are.
 fn days(holds: Expr) -> Result<BTreeSet<Day>> {
     let last: Day = LAST_DAY.parse()?;
-    let all = frame::days(DAY, (0..=last.number()).collect());
+    let all = frame::days(DAY, (Day::FIRST.number()..=last.number()).collect());
     let days = frame::frame(all.len(), vec![all])?.lazy().filter(holds).select([col(DAY)]);
     let days = days.collect().map_err(refused)?;
     let numbers = days.column(DAY).and_then(|days| Ok(days.date()?.physical().clone())).map_err(refused)?;

@@ -13,6 +13,7 @@ use sqlparser::{
     parser::Parser,
 };
 
+use super::numbers;
 use crate::events::{APPENDED_AT, DAY};
 
 /// How an instant is written for polars.
@@ -88,6 +89,14 @@ impl VisitorMut for Rewrite {
                 }
             }
             _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// What polars computes otherwise than SQL does, once its parts are rewritten.
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Some(made) = numbers::as_in_sql(expr) {
+            *expr = made;
         }
         ControlFlow::Continue(())
     }
@@ -199,6 +208,6 @@ fn instant(text: &str) -> Option<String> {
     Some(instant.to_string().trim_end_matches('Z').replacen('T', " ", 1))
 }
 
-fn parsed(text: &str) -> Option<Expr> {
+pub(super) fn parsed(text: &str) -> Option<Expr> {
     Parser::new(&GenericDialect).try_with_sql(text).ok()?.parse_expr().ok()
 }

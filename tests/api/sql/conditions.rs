@@ -12,7 +12,30 @@ use tests::{
 
 use super::{ask, filled, sql};
 
-on_both_engines!(Scene::on: what_is_read_by_days_and_conditions_is_what_filtering_all_leaves);
+on_both_engines!(
+    Scene::on:
+    what_is_read_by_days_and_conditions_is_what_filtering_all_leaves,
+    days_before_1970_are_found_by_conditions,
+);
+
+/// Histories that are loaded may be old.
+async fn days_before_1970_are_found_by_conditions(scene: Scene) {
+    let days = ["1961-01-01", "1962-04-15", "1969-12-31", "1970-01-01"];
+    for day in days {
+        let row = json!([{ "key": "a", "predicted_at": format!("{day}T01:00:00Z"), "release": "v1", "score": 0.5 }]);
+        scene.append(Kind::Predictions, row, "2026-06-04T12:00:00Z").await.unwrap();
+    }
+    for (condition, found) in [
+        ("day < '1975-01-01'", &days[..]),
+        ("day <= '1969-12-31'", &days[..3]),
+        ("day between '1962-01-01' and '1962-12-31'", &days[1..2]),
+        ("day <> '1970-01-01' and day > '1961-01-01'", &days[1..3]),
+    ] {
+        let statement = format!("select day from predictions where {condition} order by day");
+        let answer = csv(ask(&scene, &statement).await.unwrap());
+        assert_eq!(answer.lines().skip(1).collect::<Vec<_>>(), found, "{condition}");
+    }
+}
 
 /// A limit that nothing reaches keeps polars from handing a condition down, so there it filters all rows by itself.
 async fn what_is_read_by_days_and_conditions_is_what_filtering_all_leaves(scene: Scene) {

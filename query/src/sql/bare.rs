@@ -1,0 +1,56 @@
+//! Columns that stand bare beside an aggregate. SQL has no value for them without GROUP BY; polars would give every row the same aggregate.
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{Expr, Select, SelectItem, Visit, Visitor};
+
+use super::functions;
+
+/// The first column of a SELECT that stands bare beside an aggregate: `release` of `select release, max(score)`.
+pub(super) fn beside_aggregate(select: &Select) -> Option<String> {
+    let mut seen = Seen::default();
+    for item in &select.projection {
+        match item {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+                // It never breaks.
+                _ = expr.visit(&mut seen);
+            }
+            _ => seen.column = seen.column.or(Some(item.to_string())),
+        }
+    }
+    seen.column.filter(|_| seen.has_aggregate)
+}
+
+#[derive(Default)]
+struct Seen {
+    /// In how many functions of several rows it looks.
+    depth: usize,
+    has_aggregate: bool,
+    column: Option<String>,
+}
+
+impl Visitor for Seen {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Function(function) if functions::is_of_rows(function) => {
+                self.depth += 1;
+                // One over a window has a value in each row.
+                self.has_aggregate |= function.over.is_none();
+            }
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) if self.depth == 0 && self.column.is_none() => {
+                self.column = Some(expr.to_string());
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if matches!(expr, Expr::Function(function) if functions::is_of_rows(function)) {
+            self.depth -= 1;
+        }
+        ControlFlow::Continue(())
+    }
+}

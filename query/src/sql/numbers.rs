@@ -1,0 +1,79 @@
+//! Numbers as SQL has them, where polars has others: counts and parts of dates that have 64 bits and a sign, so that differences of them
+//! do not wrap around, powers that are not whole numbers, and sums of what has no column, which are of all rows.
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments};
+
+use super::rewrite::parsed;
+
+/// Functions whose results polars keeps in 32 bits or fewer, or without a sign.
+const NARROW: &[&str] = &[
+    "bit_length",
+    "char_length",
+    "character_length",
+    "count",
+    "date_part",
+    "length",
+    "octet_length",
+    "row_number",
+    "strpos",
+];
+
+/// Functions of which polars has the type of the base, and panics where a whole number is too large for it.
+const POWERS: &[&str] = &["pow", "power"];
+
+/// Functions that polars computes of one value where it is the same in all rows.
+const SUMS: &[&str] = &["sum", "total"];
+
+/// What stands for an expression so that polars computes it as SQL does; `None`, where it does so by itself.
+pub(super) fn as_in_sql(expr: &Expr) -> Option<Expr> {
+    match expr {
+        Expr::Extract { .. } | Expr::Position { .. } => whole(expr),
+        Expr::Function(function) => of_function(function),
+        _ => None,
+    }
+}
+
+fn whole(expr: &Expr) -> Option<Expr> {
+    parsed(&format!("cast({expr} as bigint)"))
+}
+
+fn of_function(function: &Function) -> Option<Expr> {
+    let name = function.name.to_string();
+    let is_one_of = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(&name));
+    if is_one_of(NARROW) {
+        return whole(&Expr::Function(function.clone()));
+    }
+    let [first, more @ ..] = arguments(function)? else { return None };
+    let FunctionArg::Unnamed(FunctionArgExpr::Expr(first)) = first else { return None };
+    if is_one_of(POWERS) && more.len() == 1 {
+        let mut of_number = function.clone();
+        let FunctionArguments::List(list) = &mut of_number.args else { return None };
+        list.args[0] =
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(parsed(&format!("cast({first} as double)"))?));
+        return Some(Expr::Function(of_number));
+    }
+    if is_one_of(SUMS) && more.is_empty() && function.filter.is_none() && !has_column(first) {
+        let Expr::Function(count) = parsed("count(*)")? else { return None };
+        let count = Function { over: function.over.clone(), ..count };
+        return parsed(&format!("(({first}) * nullif(cast({count} as bigint), 0))"));
+    }
+    None
+}
+
+/// What a function is called with, where it is of all rows and not of distinct ones.
+fn arguments(function: &Function) -> Option<&[FunctionArg]> {
+    match &function.args {
+        FunctionArguments::List(list) if list.duplicate_treatment.is_none() => Some(&list.args),
+        _ => None,
+    }
+}
+
+fn has_column(expr: &Expr) -> bool {
+    let found = sqlparser::ast::visit_expressions(expr, |expr| match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}

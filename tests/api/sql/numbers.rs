@@ -1,0 +1,101 @@
+//! Numbers are those of SQL: whole ones have 64 bits and a sign, sums are of all rows, and no column stands beside an aggregate.
+
+use query::{What, Words};
+use tests::{
+    on_both_engines,
+    scene::{NOW, Scene, csv},
+    world::at,
+};
+
+use super::{ask, filled};
+
+on_both_engines!(
+    Scene::on:
+    numbers_are_those_of_sql,
+    differences_of_days_and_instants_have_a_sign_and_a_unit,
+    what_has_no_value_in_a_row_is_refused,
+);
+
+async fn numbers_are_those_of_sql(scene: Scene) {
+    filled(&scene).await;
+    let of_a_day = "predictions where day = '2026-06-01'";
+    for (select, rest, told) in [
+        ("count(*) - 20 as a, -count(*) as b, count(label) - count(*) as c", "", "-16,-4,-4"),
+        ("count(*) * 3000000000 as a", "", "12000000000"),
+        (
+            "count(*) filter (where score > 0.6) - count(*) as a, count(distinct release) - 3 as b",
+            "",
+            "-2,-1",
+        ),
+        ("(count(*) - 7) * 1.0 / 2 as a", "", "-1.5"),
+        ("sum(1) as a, sum(2.5) as b, sum(case when 1 = 1 then 1 else 0 end) as c", "", "4,10.0,4"),
+        ("sum(1) as a, sum(score) as b", " and score > 9", ","),
+        ("release, sum(1) as n, count(*) - 5 as c", " group by release order by release", "v1,2,-3\nv2,2,-3"),
+        ("release", " group by release having count(*) - 3 < 0 order by release", "v1\nv2"),
+        ("key, sum(1) over (partition by release) as n", " and key < 'k3' order by key", "k1,2\nk2,2"),
+        (
+            "extract(hour from predicted_at) * 60 + extract(minute from predicted_at) as m",
+            " and key = 'k4'",
+            "240",
+        ),
+        (
+            "extract(month from predicted_at) * 100 + extract(day from predicted_at) as m",
+            " and key = 'k4'",
+            "601",
+        ),
+        ("date_part('hour', predicted_at) * 100 as m", " and key = 'k4'", "400"),
+        ("length(key) - 25 as l, strpos(key, 'x') - 1 as p", " and key = 'k4'", "-23,-1"),
+        ("row_number() over (order by key) - 3 as n, key", " order by key limit 1", "-2,k1"),
+        (
+            "key",
+            " and length(key) - 25 < 0 and extract(hour from predicted_at) * 60 >= 180 order by key",
+            "k3\nk4",
+        ),
+        (
+            "power(2, 40) as a, pow(10, 12) as b, power(2, -1) as c",
+            " and key = 'k4'",
+            "1099511627776.0,1000000000000.0,0.5",
+        ),
+    ] {
+        let statement = format!("select {select} from {of_a_day}{rest}");
+        let answer =
+            csv(ask(&scene, &statement).await.unwrap_or_else(|error| panic!("{statement}: {error}")));
+        assert_eq!(answer.split_once('\n').unwrap().1.trim_end(), told, "{statement}");
+    }
+}
+
+async fn differences_of_days_and_instants_have_a_sign_and_a_unit(scene: Scene) {
+    filled(&scene).await;
+    let deltas = "select day, n - lag(n) over (order by day) as more from (select day, count(*) n from predictions \
+                  where (day = '2026-06-01' and key < 'k4') or (day = '2026-06-02' and key < 'k2') group by day) order by day";
+    assert_eq!(csv(ask(&scene, deltas).await.unwrap()), "day,more\n2026-06-01,\n2026-06-02,-2\n");
+    let waits = "select o.observed_at - p.predicted_at as wait from predictions p join outcomes o on p.key = o.key \
+                 where p.day = '2026-06-01' and o.day = '2026-06-01' and p.key = 'k1'";
+    assert_eq!(csv(ask(&scene, waits).await.unwrap()), "wait\nPT255600S\n");
+    let within = async |condition: &str| {
+        let words = Words {
+            from: "2026-06-01",
+            to: "2026-06-01",
+            filter: Some(condition),
+            columns: Some("key"),
+            ..Words::default()
+        };
+        let request = query::Request::parse(What::Events(event::Kind::Predictions), &words).unwrap();
+        scene.query(at(NOW)).run(scene.id(), &request).await.map(csv)
+    };
+    assert_eq!(within("length(key) - 25 < 0").await.unwrap().lines().count(), 5);
+    assert_eq!(within("power(2, 40) > score and key = 'k2'").await.unwrap(), "key\nk2\n");
+}
+
+async fn what_has_no_value_in_a_row_is_refused(scene: Scene) {
+    filled(&scene).await;
+    for (statement, why) in [
+        ("select release, max(score) from predictions where day = '2026-06-01'", "`release` stands beside"),
+        ("select count(*), p.key from predictions p where day = '2026-06-01'", "GROUP BY p.key"),
+        ("select *, count(*) from predictions where day = '2026-06-01'", "`*` stands beside"),
+        ("select cast(key as blob) from predictions where day = '2026-06-01'", "cast to text"),
+    ] {
+        let refused = ask(&scene, statement).await.unwrap_err().to_string();
+        assert!(refused.contains(why), "{statement}: {refused}");
+    }
+}
