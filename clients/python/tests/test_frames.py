@@ -56,7 +56,7 @@ def test_uuids_are_the_text_that_everybody_writes(workspace: al.Workspace, libra
     ids = [uuid.UUID(int=5), uuid.UUID("41424344-4546-4748-494a-4b4c4d4e4f50"), uuid.uuid4()]
     data = as_library(library, {"id": ids, "p": [0.1, 0.2, 0.3]})
     workspace.release("v1").log_predictions(data, key="id", score="p", predicted_at=AT)
-    assert keys_of(workspace, DAY) == [str(one) for one in ids]
+    assert keys_of(workspace, DAY) == sorted(str(one) for one in ids)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -64,7 +64,7 @@ def test_a_column_of_days_stands_for_their_first_instants(workspace: al.Workspac
     data = as_library(library, {"id": ["a", "b"], "p": [0.1, 0.2], "on": [DAY, f"{DAY}T02:00:00Z"]})
     workspace.release("v1").log_predictions(data, key="id", score="p", predicted_at="on")
     rows = workspace.predictions(DAY, frames="rows", columns=["predicted_at"])
-    assert [row["predicted_at"].hour for row in rows] == [0, 2]
+    assert [row["predicted_at"] for row in rows] == [f"{DAY}T00:00:00Z", f"{DAY}T02:00:00Z"]
 
 
 @pytest.mark.parametrize("library", ["mapping", "pandas", "polars", "pyarrow"])
