@@ -1,7 +1,7 @@
 //! What a condition says of days chooses what is read; the rest of it is computed once.
 
-use event::Kind;
-use query::Bounds;
+use event::{ErrorKind, Kind};
+use query::{Bounds, Request, Sql, What, Words};
 use serde_json::json;
 use tests::{
     engine::Engine,
@@ -35,6 +35,22 @@ async fn days_before_1970_are_found_by_conditions(scene: Scene) {
         let answer = csv(ask(&scene, &statement).await.unwrap());
         assert_eq!(answer.lines().skip(1).collect::<Vec<_>>(), found, "{condition}");
     }
+    // A release that is promoted decades later makes the history no longer.
+    let promotion = json!([{ "release": "v1", "model": "m", "released_at": "2026-06-04T11:00:00Z", "action": "promote",
+        "environment": "production" }]);
+    scene.append(Kind::Releases, promotion, "2026-06-04T12:00:00Z").await.unwrap();
+    let all = Sql { all_days: true, ..sql("select count(*) as n from predictions") };
+    assert_eq!(csv(scene.query(at(NOW)).sql(scene.id(), &all).await.unwrap()), "n\n4\n");
+    // Polars panics on this, which is no reason to ask again.
+    let words = Words {
+        from: days[0],
+        to: days[0],
+        filter: Some("predicted_at + interval '999999 years' > predicted_at"),
+        ..Words::default()
+    };
+    let request = Request::parse(What::Events(Kind::Predictions), &words).unwrap();
+    let refused = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
 }
 
 /// A limit that nothing reaches keeps polars from handing a condition down, so there it filters all rows by itself.
