@@ -21,11 +21,10 @@ use polars_arrow_format::ipc::{
     DictionaryBatch, Field, Int, Message, MessageHeader, MessageRef, Schema, Type, planus, planus::ReadAsRoot,
 };
 
-use super::ipc::{self, Most};
+use super::ipc::{self, CONTINUATION, Most};
 use crate::batch::Refused;
 
-/// What begins a message, and what ends a stream.
-const CONTINUATION: u32 = u32::MAX;
+/// What ends a stream.
 const END: [u8; 8] = [255, 255, 255, 255, 0, 0, 0, 0];
 
 /// Messages are as long as a multiple of this.

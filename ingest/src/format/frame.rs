@@ -24,6 +24,10 @@ use crate::{
 
 use super::scalars::scalars;
 
+/// What is wrong with a dictionary of anything else.
+const NO_DICTIONARY: &str = "a dictionary should hold texts or numbers";
+const BEYOND: &str = "a key is beyond its dictionary";
+
 /// Where the values of a column go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnTarget {
@@ -240,12 +244,15 @@ impl Filler<'_> {
 
     fn dictionary<K: DictionaryKey>(&mut self, array: &dyn Array) -> Result<(), Refused> {
         let array = self.cast::<DictionaryArray<K>>(array)?;
+        if array.values().len() > array.len() {
+            return self.of_long_dictionary(array);
+        }
         let values = scalars(array.values().as_ref());
-        let values = values.ok_or_else(|| wrong(self.name, "a dictionary should hold texts or numbers"))?;
+        let values = values.ok_or_else(|| wrong(self.name, NO_DICTIONARY))?;
         let mut codes = vec![None; values.len()];
         for (row, key) in array.keys_iter().enumerate() {
             let Some(key) = key else { continue };
-            let value = values.get(key).ok_or_else(|| wrong(self.name, "a key is beyond its dictionary"))?;
+            let value = values.get(key).ok_or_else(|| wrong(self.name, BEYOND))?;
             let at = self.from + row;
             if let Some(code) = codes[key]
                 && self.column().is_some_and(|column| column.push_code(at, code))
@@ -257,6 +264,23 @@ impl Filler<'_> {
             }
             if let Scalar::Text(text) = value {
                 codes[key] = self.column().and_then(|column| column.code_of(text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Of a dictionary with more values than rows those that rows have are looked at: many short batches may share it.
+    fn of_long_dictionary<K: DictionaryKey>(&mut self, array: &DictionaryArray<K>) -> Result<(), Refused> {
+        for (row, key) in array.keys_iter().enumerate() {
+            let Some(key) = key else { continue };
+            if key >= array.values().len() {
+                return Err(wrong(self.name, BEYOND));
+            }
+            let value = array.values().sliced(key, 1);
+            let value = scalars(value.as_ref()).and_then(|mut values| values.pop());
+            let value = value.ok_or_else(|| wrong(self.name, NO_DICTIONARY))?;
+            if value != Scalar::Null {
+                self.set(row, &value);
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// What begins a message, since version 0.15 of the format.
-const CONTINUATION: u32 = u32::MAX;
+pub(super) const CONTINUATION: u32 = u32::MAX;
 /// What a file with a footer begins with.
 pub(crate) const FILE: &[u8] = b"ARROW1";
 /// The most batches of dictionaries in a body; the decoder handles those in a row by recursion.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments};
 
-use super::rewrite::parsed;
+use super::{functions, rewrite::parsed};
 
 /// Functions whose results polars keeps in 32 bits or fewer, or without a sign.
 const NARROW: &[&str] = &[
@@ -54,7 +54,7 @@ fn of_function(function: &Function) -> Option<Expr> {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(parsed(&format!("cast({first} as double)"))?));
         return Some(Expr::Function(of_number));
     }
-    if is_one_of(SUMS) && more.is_empty() && function.filter.is_none() && !has_column(first) {
+    if is_one_of(SUMS) && more.is_empty() && function.filter.is_none() && is_constant(first) {
         let Expr::Function(count) = parsed("count(*)")? else { return None };
         let count = Function { over: function.over.clone(), ..count };
         return parsed(&format!("(({first}) * nullif(cast({count} as bigint), 0))"));
@@ -70,10 +70,12 @@ fn arguments(function: &Function) -> Option<&[FunctionArg]> {
     }
 }
 
-fn has_column(expr: &Expr) -> bool {
+/// Whether it is the same in all rows: it has no column, and nothing that is made of several rows.
+fn is_constant(expr: &Expr) -> bool {
     let found = sqlparser::ast::visit_expressions(expr, |expr| match expr {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        Expr::Function(function) if functions::is_of_rows(function) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });
-    found.is_break()
+    found.is_continue()
 }
