@@ -17,7 +17,7 @@ use sqlparser::{
     tokenizer::{Token, Tokenizer},
 };
 
-use super::{bare, functions, rewrite::rewrite, tables::Table};
+use super::{bare, functions, rewrite::rewrite, tables::Table, truncate};
 
 /// The most bytes of a statement.
 pub const MAX_STATEMENT_BYTES: usize = 16 * 1024;
@@ -301,7 +301,12 @@ impl Visitor for Check {
         }
         match expr {
             Expr::Function(function) => match name_of(&function.name) {
-                Some(name) if functions::is_known(name) => ControlFlow::Continue(()),
+                Some(name) if functions::is_known(name) => {
+                    truncate::wrong(function).map_or(ControlFlow::Continue(()), no)?;
+                    bare::within_aggregate(function).map_or(ControlFlow::Continue(()), |inner| {
+                        no(format!("`{inner}` stands within `{function}`; compute it in a query of its own, named by WITH"))
+                    })
+                }
                 _ => no(format!("there is no function {}", function.name)),
             },
             // What makes long text of short text could make too much of it.

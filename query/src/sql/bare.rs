@@ -1,8 +1,9 @@
-//! Columns that stand bare beside an aggregate. SQL has no value for them without GROUP BY; polars would give every row the same aggregate.
+//! Functions of several rows where SQL has no value for them: columns that stand bare beside an aggregate, and an aggregate of another. Of the
+//! first polars would give every row the same aggregate, of the second a figure of the number of groups.
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Expr, Select, SelectItem, Visit, Visitor};
+use sqlparser::ast::{Expr, Function, Select, SelectItem, Visit, Visitor};
 
 use super::functions;
 
@@ -19,6 +20,18 @@ pub(super) fn beside_aggregate(select: &Select) -> Option<String> {
         }
     }
     seen.column.filter(|_| seen.has_aggregate)
+}
+
+/// A function of several rows within another one: `count(*)` of `sum(count(*)) over ()`.
+pub(super) fn within_aggregate(function: &Function) -> Option<String> {
+    if !functions::is_of_rows(function) {
+        return None;
+    }
+    let found = sqlparser::ast::visit_expressions(function, |expr| match expr {
+        Expr::Function(inner) if functions::is_of_rows(inner) => ControlFlow::Break(inner.to_string()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.break_value()
 }
 
 #[derive(Default)]

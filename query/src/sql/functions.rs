@@ -2,6 +2,8 @@
 
 use sqlparser::ast::Function;
 
+use super::truncate;
+
 /// Functions of several rows.
 const AGGREGATES: &[&str] = &[
     "avg",
@@ -56,6 +58,7 @@ const SCALARS: &[&str] = &[
     "cotd",
     "date",
     "date_part",
+    truncate::NAME,
     "degrees",
     "div",
     "ends_with",
@@ -108,6 +111,11 @@ fn is_one_of(names: &[&str], name: &str) -> bool {
 /// Whether a statement may call the function of this name.
 pub(super) fn is_known(name: &str) -> bool {
     [AGGREGATES, WINDOWS, SCALARS].into_iter().any(|names| is_one_of(names, name))
+}
+
+/// Whether it is the function of this name.
+pub(super) fn is_named(function: &Function, name: &str) -> bool {
+    function.name.to_string().eq_ignore_ascii_case(name)
 }
 
 /// Whether a function is of several rows.

@@ -15,6 +15,7 @@ mod source;
 mod stack;
 mod tables;
 mod times;
+mod truncate;
 
 use std::{sync::Arc, time::Duration};
 

@@ -26,6 +26,9 @@ const POWERS: &[&str] = &["pow", "power"];
 /// Functions that polars computes of one value where it is the same in all rows.
 const SUMS: &[&str] = &["sum", "total"];
 
+/// The logarithm, which is one to base 10 unless another base is said. Polars always wants one.
+const LOGARITHM: &str = "log";
+
 /// What stands for an expression so that polars computes it as SQL does; `None`, where it does so by itself.
 pub(super) fn as_in_sql(expr: &Expr) -> Option<Expr> {
     match expr {
@@ -53,6 +56,9 @@ fn of_function(function: &Function) -> Option<Expr> {
         list.args[0] =
             FunctionArg::Unnamed(FunctionArgExpr::Expr(parsed(&format!("cast({first} as double)"))?));
         return Some(Expr::Function(of_number));
+    }
+    if name.eq_ignore_ascii_case(LOGARITHM) && more.is_empty() {
+        return parsed(&format!("log10({first})"));
     }
     if is_one_of(SUMS) && more.is_empty() && function.filter.is_none() && is_constant(first) {
         let Expr::Function(count) = parsed("count(*)")? else { return None };

@@ -13,7 +13,7 @@ use sqlparser::{
     parser::Parser,
 };
 
-use super::numbers;
+use super::{numbers, truncate};
 use crate::events::{APPENDED_AT, DAY};
 
 /// How an instant is written for polars.
@@ -147,6 +147,7 @@ fn compared(expr: &Expr) -> Option<Compared> {
     let name = match expr {
         Expr::Identifier(ident) => ident,
         Expr::CompoundIdentifier(idents) => idents.last()?,
+        Expr::Function(function) => return compared(truncate::time(function)?),
         _ => return None,
     };
     let is_time = |kind: Kind| kind.column_type(&name.value) == Some(FieldType::Time);

@@ -13,6 +13,7 @@ on_both_engines!(
     Scene::on:
     numbers_are_those_of_sql,
     differences_of_days_and_instants_have_a_sign_and_a_unit,
+    times_are_cut_off_to_units,
     what_has_no_value_in_a_row_is_refused,
 );
 
@@ -56,6 +57,7 @@ async fn numbers_are_those_of_sql(scene: Scene) {
             " and key = 'k4'",
             "1099511627776.0,1000000000000.0,0.5",
         ),
+        ("log(100) as a, log10(100) as b, log(8, 2) as c", " and key = 'k4'", "2.0,2.0,3.0"),
     ] {
         let statement = format!("select {select} from {of_a_day}{rest}");
         let answer =
@@ -87,17 +89,67 @@ async fn differences_of_days_and_instants_have_a_sign_and_a_unit(scene: Scene) {
     assert_eq!(within("power(2, 40) > score and key = 'k2'").await.unwrap(), "key\nk2\n");
 }
 
+async fn times_are_cut_off_to_units(scene: Scene) {
+    filled(&scene).await;
+    for (statement, told) in [
+        (
+            "select date_trunc('hour', predicted_at) as hour, count(*) as n from predictions where day = '2026-06-01' \
+             and key > 'k2' group by date_trunc('hour', predicted_at) order by hour",
+            "hour,n\n2026-06-01T03:00:00Z,1\n2026-06-01T04:00:00Z,1\n",
+        ),
+        (
+            "select DATE_TRUNC('month', day) as month, date_trunc('week', day) as week, count(*) as n from predictions \
+             where day between '2026-06-01' and '2026-06-02' group by month, week",
+            "month,week,n\n2026-06-01,2026-06-01,8\n",
+        ),
+        (
+            "select key from predictions where day = '2026-06-01' and date_trunc('hour', predicted_at) = \
+             '2026-06-01 04:00:00'",
+            "key\nk4\n",
+        ),
+        (
+            "select key from predictions where date_trunc('hour', predicted_at) >= '2026-06-01T04:00:00Z' \
+             and date_trunc('day', day) = '2026-06-01'",
+            "key\nk4\n",
+        ),
+        (
+            "select date_trunc('year', observed_at) as y from joined where day = '2026-06-01' and key = 'k4'",
+            "y\n2026-01-01T00:00:00Z\n",
+        ),
+    ] {
+        let answer = ask(&scene, statement).await.unwrap_or_else(|error| panic!("{statement}: {error}"));
+        assert_eq!(csv(answer), told, "{statement}");
+    }
+    for (call, why) in [
+        ("date_trunc('fortnight', predicted_at)", "units are second, minute, hour"),
+        ("date_trunc(predicted_at, 'hour')", "write date_trunc('hour', predicted_at)"),
+        ("date_trunc('hour')", "write date_trunc('hour', predicted_at)"),
+        ("date_trunc('hour', score)", "of a day or an instant"),
+    ] {
+        let statement = format!("select {call} from predictions where day = '2026-06-01'");
+        let refused = ask(&scene, &statement).await.unwrap_err().to_string();
+        assert!(refused.contains(why), "{statement}: {refused}");
+    }
+}
+
 async fn what_has_no_value_in_a_row_is_refused(scene: Scene) {
     filled(&scene).await;
-    // Polars may refuse it; what it must not answer is the square of a count.
-    let twice = "select sum(count(*)) as n from predictions where day = '2026-06-01'";
-    if let Ok(answer) = ask(&scene, twice).await {
-        assert_eq!(csv(answer), "n\n4\n");
-    }
+    let of_groups = "with g as (select release, count(*) n from predictions where day = '2026-06-01' group by release) \
+                     select release, n, sum(n) over () as of_all from g order by release";
+    assert_eq!(csv(ask(&scene, of_groups).await.unwrap()), "release,n,of_all\nv1,2,4\nv2,2,4\n");
     for (statement, why) in [
         ("select release, max(score) from predictions where day = '2026-06-01'", "`release` stands beside"),
         ("select count(*), p.key from predictions p where day = '2026-06-01'", "GROUP BY p.key"),
         ("select *, count(*) from predictions where day = '2026-06-01'", "`*` stands beside"),
+        ("select sum(count(*)) as n from predictions where day = '2026-06-01'", "`count(*)` stands within"),
+        (
+            "select release, sum(count(*)) over () n from predictions where day = '2026-06-01' group by release",
+            "named by WITH",
+        ),
+        (
+            "select release from predictions where day = '2026-06-01' group by release order by max(1 + avg(score))",
+            "`avg(score)` stands within",
+        ),
         ("select cast(key as blob) from predictions where day = '2026-06-01'", "cast to text"),
     ] {
         let refused = ask(&scene, statement).await.unwrap_err().to_string();
