@@ -47,7 +47,7 @@ impl BatchBuilder {
         }
         let rows = self.rows();
         if rows == 0 {
-            return Err(Refused::Whole("there is no row in it".into()));
+            return Err(Refused::no_rows());
         }
         if rows > MAX_BATCH_ROWS {
             return Err(Refused::TooLarge(format!(

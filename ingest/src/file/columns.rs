@@ -14,10 +14,10 @@ use crate::{
     format::{
         Collector, caught,
         coded::Batches,
-        fill_frame,
-        frame::{self, ColumnTarget},
+        fill_frame, frame,
         ipc::FILE,
         parquet,
+        places::{ColumnTarget, places},
     },
     limits::FILE_BATCH_ROWS,
 };
@@ -89,7 +89,7 @@ impl ArrowFile {
         let size = file.metadata().map_err(unreadable)?.len();
         let stream = streamed(BufReader::new(file))?;
         let batches = caught("an Arrow file", || Batches::begin(stream))?;
-        let places = frame::places(names, batches.names.iter().map(String::as_str))?;
+        let places = places(names, batches.names.iter().map(String::as_str))?;
         Ok(Self { batches, places, batch: None, rows: 0, size, position, is_done: false })
     }
 

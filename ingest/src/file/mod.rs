@@ -209,7 +209,7 @@ pub fn batches_of(frame: &DataFrame, spec: &FileSpec, now: Timestamp) -> Result<
     }
     out.cut()?;
     if !out.has_chunk() {
-        return Err(Refused::Whole("there is no row in it".into()));
+        return Err(Refused::no_rows());
     }
     whole(std::iter::from_fn(|| out.next_chunk().map(Ok)))
 }

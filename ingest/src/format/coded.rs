@@ -21,7 +21,7 @@ use polars_arrow_format::ipc::{
     DictionaryBatch, Field, Int, Message, MessageHeader, MessageRef, Schema, Type, planus, planus::ReadAsRoot,
 };
 
-use super::ipc::{self, CONTINUATION, Most};
+use super::ipc::{self, CONTINUATION, Most, broken};
 use crate::batch::Refused;
 
 /// What ends a stream.
@@ -32,10 +32,6 @@ const ALIGNMENT: usize = 8;
 
 /// The width of keys whose type is not said.
 const KEY_BITS: i32 = 32;
-
-fn broken(what: impl std::fmt::Display) -> Refused {
-    Refused::Whole(format!("this is not an Arrow stream that can be read: {what}"))
-}
 
 /// A column whose values stand in a dictionary.
 struct Coded {

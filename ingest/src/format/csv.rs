@@ -6,7 +6,7 @@ use csv_core::{ReadRecordResult, Reader};
 
 use super::{
     collect::Collector,
-    frame::{ColumnTarget, places},
+    places::{ColumnTarget, places},
 };
 use crate::{
     batch::Refused,
@@ -63,7 +63,7 @@ impl Csv {
         while !self.step(&[], out)?.1 {}
         match self.columns {
             Some(_) => Ok(()),
-            None => Err(Refused::Whole("there is no row in it".into())),
+            None => Err(Refused::no_rows()),
         }
     }
 

@@ -5,7 +5,10 @@ use std::{borrow::Cow, fmt::Display};
 
 use event::{Timestamp, time::DAY_MICROS};
 use polars_arrow::{
-    array::{Array, BooleanArray, DictionaryArray, DictionaryKey, PrimitiveArray, Utf8Array, Utf8ViewArray},
+    array::{
+        Array, BooleanArray, DictionaryArray, DictionaryKey, Float16Array, PrimitiveArray, Utf8Array,
+        Utf8ViewArray,
+    },
     bitmap::Bitmap,
     datatypes::{ArrowDataType, IntegerType, TimeUnit},
     types::NativeType,
@@ -16,70 +19,15 @@ use crate::{
     builder::{
         BatchBuilder,
         column_builder::{ColumnBuilder, Growing, Mask},
-        names::{IS_SET, Names, Target, unknown_field},
         row::Scalar,
-        rules,
     },
 };
 
-use super::scalars::scalars;
+use super::{places::ColumnTarget, scalars::scalars};
 
 /// What is wrong with a dictionary of anything else.
 const NO_DICTIONARY: &str = "a dictionary should hold texts or numbers";
 const BEYOND: &str = "a key is beyond its dictionary";
-
-/// Where the values of a column go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ColumnTarget {
-    Field(usize),
-    PredictedOn,
-    EventId,
-    /// Into the member of this family and name.
-    Member(usize, String),
-    Ignored,
-}
-
-/// Where each column of a table goes, in their order.
-///
-/// # Errors
-/// When one is not known or goes where another one goes.
-pub(crate) fn places<'a>(
-    names: &Names,
-    columns: impl Iterator<Item = &'a str>,
-) -> Result<Vec<(String, ColumnTarget)>, Refused> {
-    let mut places: Vec<(String, ColumnTarget)> = Vec::new();
-    for name in columns {
-        let wrong = |message: &str| Refused::Whole(format!("the column `{name}` {message}"));
-        let place = match names.find(name) {
-            Some(Target::Field(field)) => ColumnTarget::Field(field),
-            Some(Target::PredictedOn) => ColumnTarget::PredictedOn,
-            Some(Target::EventId) => ColumnTarget::EventId,
-            Some(Target::Member(family, skipped)) => member(names, family, &name[skipped..]),
-            Some(Target::Named(at)) => member(names, names.named[at].0, &names.named[at].1),
-            Some(Target::Family(family)) => {
-                let family = &names.kind.families()[family];
-                let called = family.columns_are_called();
-                return Err(wrong(&format!(
-                    "should be one column for each {} here, called {called}",
-                    family.noun
-                )));
-            }
-            Some(Target::Ignored) => ColumnTarget::Ignored,
-            Some(Target::Set) => return Err(wrong(IS_SET)),
-            None => return Err(wrong(&unknown_field(names.kind))),
-        };
-        if place != ColumnTarget::Ignored && places.iter().any(|(_, known)| *known == place) {
-            return Err(wrong("is given twice"));
-        }
-        places.push((name.to_owned(), place));
-    }
-    Ok(places)
-}
-
-fn member(names: &Names, family: usize, name: &str) -> ColumnTarget {
-    let rule = names.kind.families()[family].name_rule;
-    ColumnTarget::Member(family, rules::plain(rule, name).into_owned())
-}
 
 /// Puts an array into the rows of the builder from `from` on, which were added before.
 ///
@@ -131,8 +79,14 @@ impl Filler<'_> {
     fn any(mut self, array: &dyn Array) -> Result<(), Refused> {
         match array.dtype() {
             ArrowDataType::Null => Ok(()),
-            ArrowDataType::Float64 => self.floats::<f64>(array, |number| number),
-            ArrowDataType::Float32 => self.floats::<f32>(array, f64::from),
+            ArrowDataType::Float64 => self.floats(self.cast(array)?, |number: f64| number),
+            ArrowDataType::Float32 => self.floats(self.cast(array)?, |number: f32| f64::from(number)),
+            ArrowDataType::Float16 => {
+                self.floats(self.cast::<Float16Array>(array)?, |number| number.0.to_f64())
+            }
+            ArrowDataType::Decimal(_, scale) => {
+                self.floats(self.cast(array)?, |number: i128| decimal(number, *scale))
+            }
             ArrowDataType::Int64 => self.ints::<i64>(array, Some),
             ArrowDataType::Int32 => self.ints::<i32>(array, |number| Some(i64::from(number))),
             ArrowDataType::Int16 => self.ints::<i16>(array, |number| Some(i64::from(number))),
@@ -142,7 +96,8 @@ impl Filler<'_> {
             ArrowDataType::UInt16 => self.ints::<u16>(array, |number| Some(i64::from(number))),
             ArrowDataType::UInt8 => self.ints::<u8>(array, |number| Some(i64::from(number))),
             ArrowDataType::Timestamp(unit, zone) => self.times(array, *unit, zone.is_some()),
-            ArrowDataType::Date32 => self.days(array),
+            ArrowDataType::Date32 => self.days(array, |day: i32| i64::from(day) * DAY_MICROS),
+            ArrowDataType::Date64 => self.days(array, |millis: i64| millis.saturating_mul(1_000)),
             ArrowDataType::Boolean => {
                 let array = self.cast::<BooleanArray>(array)?;
                 self.each(array.iter().map(|truth| truth.map_or(Scalar::Null, Scalar::Bool)));
@@ -286,8 +241,11 @@ impl Filler<'_> {
         Ok(())
     }
 
-    fn floats<T: NativeType>(&mut self, array: &dyn Array, float: fn(T) -> f64) -> Result<(), Refused> {
-        let array = self.cast::<PrimitiveArray<T>>(array)?;
+    fn floats<T: NativeType>(
+        &mut self,
+        array: &PrimitiveArray<T>,
+        float: impl Fn(T) -> f64,
+    ) -> Result<(), Refused> {
         let numbers = array.values_iter().map(|number| float(*number));
         let from = self.from;
         match self.whole(|values| matches!(values, Growing::Float(_))) {
@@ -347,9 +305,9 @@ impl Filler<'_> {
         }
     }
 
-    fn days(&mut self, array: &dyn Array) -> Result<(), Refused> {
-        let array = self.cast::<PrimitiveArray<i32>>(array)?;
-        let times = array.values_iter().map(|day| i64::from(*day) * DAY_MICROS);
+    fn days<T: NativeType>(&mut self, array: &dyn Array, micros: fn(T) -> i64) -> Result<(), Refused> {
+        let array = self.cast::<PrimitiveArray<T>>(array)?;
+        let times = array.values_iter().map(|day| micros(*day));
         self.each_time(array.validity(), times, true)
     }
 
@@ -386,6 +344,11 @@ impl Filler<'_> {
         }
         Ok(())
     }
+}
+
+/// The nearest double of a decimal number.
+fn decimal(number: i128, scale: usize) -> f64 {
+    format!("{number}e-{scale}").parse().unwrap_or(f64::NAN)
 }
 
 /// The values that are not null under `validity`, and nulls.

@@ -8,7 +8,7 @@ use polars_arrow_format::ipc::{
     MessageHeaderRef, MessageRef, RecordBatchRef, SchemaRef, planus, planus::ReadAsRoot,
 };
 
-use super::{caught, coded::Batches, collect::Collector, collect::too_many_rows, frame};
+use super::{caught, coded::Batches, collect::Collector, collect::too_many_rows, frame, places::places};
 use crate::{
     batch::Refused,
     builder::names::Names,
@@ -22,8 +22,9 @@ pub(crate) const FILE: &[u8] = b"ARROW1";
 /// The most batches of dictionaries in a body; the decoder handles those in a row by recursion.
 const MAX_DICTIONARIES: usize = 256;
 
-fn broken(what: impl std::fmt::Display) -> Refused {
-    Refused::Whole(format!("the body is not an Arrow stream that can be read: {what}"))
+/// That something is not what it should be, be it a body or in a file.
+pub(super) fn broken(what: impl std::fmt::Display) -> Refused {
+    Refused::Whole(format!("this is not an Arrow stream that can be read: {what}"))
 }
 
 /// Reads a whole stream into the builder.
@@ -41,7 +42,7 @@ pub(crate) fn read(names: &Names, body: &[u8], out: &mut Collector) -> Result<()
     caught("an Arrow stream", || {
         let mut bytes = Cursor::new(body);
         let metadata = read_stream_metadata(&mut bytes).map_err(broken)?;
-        let places = frame::places(names, metadata.schema.iter_names().map(|name| name.as_str()))?;
+        let places = places(names, metadata.schema.iter_names().map(|name| name.as_str()))?;
         let has_dictionaries = metadata.ipc_schema.fields.iter().any(|field| field.dictionary_id.is_some());
         let batches: Box<dyn Iterator<Item = _>> = match has_dictionaries {
             true => Box::new(Batches::begin(body)?),

@@ -15,6 +15,7 @@ pub(crate) mod ipc;
 mod ndjson;
 mod object;
 pub(crate) mod parquet;
+pub(crate) mod places;
 mod raw;
 mod scalars;
 mod thrift;
@@ -256,6 +257,7 @@ impl Parser {
                 Ok(())
             }
             Parser::Json(names, expected) => {
+                let bytes = bytes.strip_prefix(token::MARK).unwrap_or(bytes);
                 let bytes = &bytes[token::skip_white(bytes, 0)..];
                 let Some(first) = bytes.first() else { return Ok(()) };
                 *self = match first {

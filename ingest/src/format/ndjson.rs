@@ -2,7 +2,12 @@
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::{collect::Collector, fast_path::Lean, object, token::skip_white};
+use super::{
+    collect::Collector,
+    fast_path::Lean,
+    object,
+    token::{MARK, skip_white},
+};
 use crate::{
     batch::Refused,
     builder::{names::Names, row::Row},
@@ -84,15 +89,20 @@ impl Lines {
         Ok(())
     }
 
+    /// Reads a line, of the first what follows the mark that texts of Windows begin with.
     #[inline]
     fn line<'a>(
         &mut self,
-        line: &'a [u8],
-        text: Option<&'a str>,
+        mut line: &'a [u8],
+        mut text: Option<&'a str>,
         row: &mut Row<'a>,
         out: &mut Collector,
     ) -> Result<(), Refused> {
         self.check_length(line.len())?;
+        if self.number == 1 && line.starts_with(MARK) {
+            line = &line[MARK.len()..];
+            text = text.and_then(|text| text.get(MARK.len()..));
+        }
         let begin = skip_white(line, 0);
         if let Some(text) = text {
             row.clear();

@@ -11,6 +11,7 @@ use super::{
     caught,
     collect::{Collector, too_many_rows},
     frame,
+    places::{ColumnTarget, places},
     thrift::{LIST, STRUCT, Thrift},
 };
 use crate::{
@@ -97,7 +98,7 @@ pub(crate) fn fill(
     number: u64,
     out: &mut Collector,
 ) -> Result<(), Refused> {
-    let places = frame::places(names, frame.columns().iter().map(|column| column.name().as_str()))?;
+    let places = places(names, frame.columns().iter().map(|column| column.name().as_str()))?;
     let from = out.builder.rows();
     out.builder.add_rows(number, frame.height());
     for (place, column) in places.iter().zip(frame.columns()) {
@@ -106,7 +107,7 @@ pub(crate) fn fill(
         for chunk in 0..series.n_chunks() {
             let array = series.to_arrow(chunk, CompatLevel::newest());
             frame::fill(&mut out.builder, place, row, array.as_ref())?;
-            if let Some(raw) = out.raw().filter(|_| place.1 != frame::ColumnTarget::Ignored) {
+            if let Some(raw) = out.raw().filter(|_| place.1 != ColumnTarget::Ignored) {
                 raw.column(number, &place.0, array.as_ref());
             }
             row += array.len();
@@ -147,6 +148,9 @@ fn check(body: &[u8]) -> Result<(), Refused> {
     }
     if footer.elements > MAX_FIELDS + 1 {
         return Err(broken(format!("there are more than {MAX_FIELDS} columns")));
+    }
+    if footer.rows == 0 {
+        return Err(Refused::no_rows());
     }
     if footer.rows > MAX_BATCH_ROWS as i64 {
         return Err(too_many_rows());

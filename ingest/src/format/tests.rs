@@ -56,6 +56,24 @@ fn split<'a>(body: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
     ends.into_iter().map(part).collect()
 }
 
+#[test]
+fn texts_of_windows_may_begin_with_a_mark() {
+    let row = r#"{"key":"a","predicted_at":"2013-06-01T04:30:00Z","release":"v1","score":0.5}"#;
+    let columns = r#"{"key":["a"],"predicted_at":["2013-06-01T04:30:00Z"],"release":["v1"],"score":[0.5]}"#;
+    let csv = "key,predicted_at,release,score\na,2013-06-01T04:30:00Z,v1,0.5\n";
+    let as_json = format!(" [{row}]");
+    for (format, text) in
+        [(Format::Ndjson, row), (Format::Json, &as_json), (Format::Json, columns), (Format::Csv, csv)]
+    {
+        let marked = format!("\u{feff}{text}");
+        let batch = read(format, marked.as_bytes()).unwrap();
+        assert_eq!(batch, read(format, text.as_bytes()).unwrap(), "{text}");
+        assert_eq!(batch.columns.column("key").unwrap().text(0), Some("a"));
+    }
+    let second = format!("{row}\n\u{feff}{row}");
+    assert!(matches!(read(Format::Ndjson, second.as_bytes()), Err(Refused::Rows { error_count: 1, .. })));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -15,6 +15,9 @@ const MAX_EXACT: u64 = 1 << 53;
 /// Digits that fit into a `u64`, and into an `i64`, whatever they are.
 const MAX_DIGITS: usize = 18;
 
+/// What texts of Windows may begin with: the byte-order mark, in UTF-8.
+pub(crate) const MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// The first byte at `at` or after it that is no white space.
 #[inline]
 pub(crate) fn skip_white(bytes: &[u8], mut at: usize) -> usize {

@@ -34,7 +34,7 @@ fn columns_must_fit_each_other() {
 /// A column of a body that came in Arrow, put into a builder and checked.
 fn filled(kind: Kind, columns: &[(&str, &dyn polars_arrow::array::Array)]) -> Result<Batch, Refused> {
     let mut out = Collector::new(kind, now(), Reading { loose_text: true, ..Reading::default() });
-    let places = frame::places(&Names::new(kind), columns.iter().map(|(name, _)| *name))?;
+    let places = places::places(&Names::new(kind), columns.iter().map(|(name, _)| *name))?;
     out.builder.add_rows(1, columns[0].1.len());
     for (place, (_, array)) in places.iter().zip(columns) {
         frame::fill(&mut out.builder, place, 0, *array)?;
@@ -45,8 +45,9 @@ fn filled(kind: Kind, columns: &[(&str, &dyn polars_arrow::array::Array)]) -> Re
 #[test]
 fn arrays_of_other_types_are_taken_for_what_they_mean() {
     use polars_arrow::{
-        array::{BooleanArray, DictionaryArray, PrimitiveArray, Utf8Array},
+        array::{BooleanArray, DictionaryArray, Float16Array, PrimitiveArray, Utf8Array},
         datatypes::{ArrowDataType, TimeUnit},
+        types::NativeType,
     };
     let keys = PrimitiveArray::<i64>::from_vec(vec![7, 8, 9]);
     let day = Timestamp::parse("2013-06-01T00:00:00Z").unwrap().day();
@@ -98,6 +99,27 @@ fn arrays_of_other_types_are_taken_for_what_they_mean() {
             .map(|refused| refused.unwrap_err().to_string())
             .join("\n")
     );
+    let millis =
+        PrimitiveArray::<i64>::from_slice([day.start().micros() / 1_000; 3]).to(ArrowDataType::Date64);
+    let bits = [0x3800_u16, 0x3400, 0xc000];
+    let halves =
+        Float16Array::from_vec(bits.map(|half| NativeType::from_le_bytes(half.to_le_bytes())).to_vec());
+    let cents = PrimitiveArray::<i128>::from(vec![Some(1_234), None, Some(-10_i128.pow(20) - 1)])
+        .to(ArrowDataType::Decimal(38, 2));
+    let value = |values: &dyn polars_arrow::array::Array| {
+        let columns: [(&str, &dyn polars_arrow::array::Array); 5] = [
+            ("key", &keys),
+            ("predicted_on", &millis),
+            ("observed_at", &seconds),
+            ("label", &truths),
+            ("value", values),
+        ];
+        let batch = filled(Kind::Outcomes, &columns).unwrap();
+        assert_eq!(batch.days, [day; 3]);
+        [0, 1, 2].map(|row| batch.columns.column("value").unwrap().float(row))
+    };
+    assert_eq!(value(&halves), [Some(0.5), Some(0.25), Some(-2.0)]);
+    assert_eq!(value(&cents), [Some(12.34), None, Some(-1e18)]);
     let local =
         PrimitiveArray::<i64>::from_slice([0; 3]).to(ArrowDataType::Timestamp(TimeUnit::Second, None));
     assert!(told(&truths, &local).unwrap_err().to_string().contains("no time zone"));

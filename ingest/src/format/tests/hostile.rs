@@ -49,6 +49,16 @@ fn a_stream_of_very_many_empty_batches_is_refused() {
     assert!(matches!(read(Format::Arrow, &stream(MAX_BATCH_ROWS + 1)), Err(Refused::TooLarge(_))));
 }
 
+/// What pyarrow 25.0.1 writes of a column `key` without rows: it says of its pages that they stand at the beginning.
+const NO_ROWS: &[u8] = b"PAR1\x15\x04\x19,5\x00\x18\x06schema\x15\x02\x00\x15\x0c%\x02\x18\x03key%\x00L\x1c\x00\x00\x00\
+    \x16\x00\x19\x1c\x19\x1c&\x00\x1c\x15\x0c\x19\x15\x06\x19\x18\x03key\x15\x00\x16\x00\x16\x00\x16\x00&\x00I\x0c\x00\x00\
+    \x16\x00\x16\x00&\x00\x16\x00\x00( parquet-cpp-arrow version 25.0.1\x19\x1c\x1c\x00\x00\x00t\x00\x00\x00PAR1";
+
+#[test]
+fn a_parquet_file_without_rows_is_told_so() {
+    assert_eq!(read(Format::Parquet, NO_ROWS).unwrap_err(), Refused::no_rows());
+}
+
 #[test]
 fn bombs_are_refused_before_they_go_off() {
     // A gigabyte of zeros, made of one member or frame for each 16 MiB.
