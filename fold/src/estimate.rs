@@ -7,7 +7,7 @@
 
 mod classes;
 
-pub use classes::{ClassCalibration, ClassCases, expected_of_classes};
+pub use classes::{ClassCalibration, ClassCases, expected_of_classes, realised_of_classes};
 
 use crate::{metrics::NORMAL_975, paired::log_loss};
 
@@ -136,17 +136,32 @@ pub fn expected<'a>(
     cases: impl IntoIterator<Item = &'a Case>,
     calibration: &Calibration,
 ) -> [Option<Expected>; EXPECTED.len()] {
-    let mut cases: Vec<Likely> = cases.into_iter().map(|case| Likely::new(case, calibration)).collect();
-    // Sums must not depend on the order in which predictions came.
+    let likely = |case: &'a Case| Likely::new(case, calibration.probability(case.score));
+    let mut limits = EXPECTED.iter().map(|(_, limits)| *limits);
+    figures_of(&in_order(cases.into_iter().map(likely))).map(|(value, deviation)| {
+        within_limits((value, deviation), limits.next().unwrap_or([f64::NEG_INFINITY, f64::INFINITY]))
+    })
+}
+
+/// What each figure of [`EXPECTED`] is of the cases with truth; `None` where it is not defined. A truth that is known is as certain
+/// as a probability of 0 or 1, so this is what is expected by such.
+///
+/// It holds [`BYTES_OF_EXPECTED`] for each case.
+pub fn realised(cases: &[Case]) -> [Option<f64>; EXPECTED.len()] {
+    let certain = |case: &Case| Some(Likely::new(case, f64::from(u8::from(case.is_positive?))));
+    let figures = figures_of(&in_order(cases.iter().filter_map(certain)));
+    figures.map(|(value, _)| value.is_finite().then_some(value))
+}
+
+/// Cases in the order of their scores. Sums must not depend on the order in which predictions came.
+fn in_order(cases: impl Iterator<Item = Likely>) -> Vec<Likely> {
+    let mut cases: Vec<Likely> = cases.collect();
     let worth = |case: &Likely| case.worth.map(|worth| worth.map(f64::to_bits));
     cases.sort_unstable_by(|one, other| {
         let by_score = one.score.total_cmp(&other.score).then(one.says.total_cmp(&other.says));
-        by_score.then_with(|| worth(one).cmp(&worth(other)))
+        by_score.then(one.p.total_cmp(&other.p)).then_with(|| worth(one).cmp(&worth(other)))
     });
-    let mut limits = EXPECTED.iter().map(|(_, limits)| *limits);
-    figures_of(&cases).map(|(value, deviation)| {
-        within_limits((value, deviation), limits.next().unwrap_or([f64::NEG_INFINITY, f64::INFINITY]))
-    })
+    cases
 }
 
 /// A figure with its band, which ends where the figure cannot be any more; `None`, where it divides by zero.
@@ -201,9 +216,9 @@ struct Likely {
 }
 
 impl Likely {
-    fn new(case: &Case, calibration: &Calibration) -> Self {
+    fn new(case: &Case, p: f64) -> Self {
         let says = f64::from(u8::from(case.says_positive));
-        Self { score: case.score, says, p: calibration.probability(case.score), worth: case.worth }
+        Self { score: case.score, says, p, worth: case.worth }
     }
 }
 

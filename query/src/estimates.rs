@@ -9,13 +9,11 @@ use std::{
 use catalog::Catalog;
 use event::{Error, Period, Result, Window, fields::FieldType};
 use fold::{
-    Figure,
     estimate::{
         BYTES_OF_EXPECTED, Calibration, Case, ClassCalibration, ClassCases, EXPECTED, Expected, expected,
-        expected_of_classes,
+        expected_of_classes, realised, realised_of_classes,
     },
-    evaluation::{Bucket, Buckets, By, ReleaseEvaluation, Value},
-    figure,
+    evaluation::{Bucket, Buckets, By, Value},
     metrics::MAX_CLASSES,
 };
 use polars::prelude::DataFrame;
@@ -44,7 +42,8 @@ struct Estimated<'a> {
     values: &'a [String],
     n: usize,
     judged: usize,
-    of: Option<&'a ReleaseEvaluation>,
+    /// What came true of those with truth, in the order of [`EXPECTED`].
+    real: [Option<f64>; EXPECTED.len()],
     /// What is expected of all its predictions, and of those with truth, in the order of [`EXPECTED`].
     expected: Vec<[Option<Expected>; 2]>,
 }
@@ -199,6 +198,14 @@ impl Predicted<'_> {
         }
     }
 
+    /// What the figures of those with truth are. Others of the bucket, such as have a label and no score, are not among them.
+    fn realised(self) -> [Option<f64>; EXPECTED.len()] {
+        match self {
+            Self::Binary(cases) => realised(cases),
+            Self::Classes(cases) => realised_of_classes(cases),
+        }
+    }
+
     /// What is expected of all of them, and of those with truth; `None`, when it is not known what their scores mean.
     fn expected(self, meaning: &Meaning<'_>, of: Place<'_>) -> Option<Vec<[Option<Expected>; 2]>> {
         let (all, judged) = match self {
@@ -237,8 +244,7 @@ fn rows_of(
             let values: Vec<String> =
                 by.iter().zip(&bucket.values).map(|(by, value)| breakdown::text_of(by, value)).collect();
             let (n, judged) = predicted.counts();
-            let of = period.buckets.buckets.iter().find(|(of, _)| of == bucket).map(|(_, of)| of);
-            let row = Estimated { release, values: &values, n, judged, of, expected };
+            let row = Estimated { release, values: &values, n, judged, real: predicted.realised(), expected };
             rows.push((period.day, cells(&row)));
         }
     }
@@ -269,11 +275,8 @@ fn place(bucket: &Bucket) -> Place<'_> {
 }
 
 fn cells(row: &Estimated<'_>) -> Vec<Cell> {
-    let real = figure::Row { release: row.of, ..figure::Row::default() };
-    let figure = |(_, at, part): &(String, usize, &Part)| {
-        let real = Figure::named(EXPECTED[*at].0).and_then(|figure| figure.number(&real, None));
-        Cell::Float((part.2)(real, row.expected[*at]))
-    };
+    let figure =
+        |(_, at, part): &(String, usize, &Part)| Cell::Float((part.2)(row.real[*at], row.expected[*at]));
     let places = |places: &'static [Column]| places.iter().map(|(.., read)| read(row));
     let values = row.values.iter().cloned().map(|value| Cell::Text(Some(value)));
     places(&PLACES[..1]).chain(values).chain(places(&PLACES[1..])).chain(FIGURES.iter().map(figure)).collect()

@@ -77,6 +77,12 @@ async fn days_without_truth_have_figures_that_are_expected(world: World) {
     let expected =
         ["2026-06-01,v1,16,0,0.75,,,0.75,0.75,", "2026-06-02,v1,16,16,0.75,0.5,-0.25,0.75,0.75,0.5"];
     assert_eq!((&*rows, &*warnings), (&expected.map(str::to_owned)[..], &[][..]));
+    // Such as have a label and no score are neither among those that are expected nor among those that came true.
+    let alone = |key: usize| json!({ "key": format!("l{key}"), "predicted_at": "2026-06-02T01:00:00Z", "release": "v1", "label": "1" });
+    scene.append(Kind::Predictions, (0..8).map(alone).collect(), APPENDED).await.unwrap();
+    let wrong = |key: usize| json!({ "key": format!("l{key}"), "predicted_on": "2026-06-02", "observed_at": "2026-06-02T02:00:00Z", "label": "0" });
+    scene.append(Kind::Outcomes, (0..8).map(wrong).collect(), APPENDED).await.unwrap();
+    assert_eq!(asked(&scene, &words(columns)).await.0, expected);
     let (both, _) =
         asked(&scene, &Words { group_by: Some("all"), ..words("day,n,labelled,accuracy_expected") }).await;
     assert_eq!(both, ["2026-06-01,32,16,0.75"]);

@@ -160,13 +160,59 @@ pub fn expected_of_classes(
     calibration: &ClassCalibration,
     is_judged: bool,
 ) -> [Option<Expected>; EXPECTED.len()] {
-    let likely = Likely::new(cases, calibration, is_judged);
-    let figures = if likely.n() > 0 { likely.figures() } else { Vec::new() };
+    let figures = Likely::new(cases, Says::Scores(calibration), is_judged).figures();
     let of = |(name, limits): (&str, [f64; 2])| {
         let (_, value, deviation) = *figures.iter().find(|(known, ..)| *known == name)?;
         within_limits((value, deviation), limits)
     };
     EXPECTED.map(of)
+}
+
+/// What each figure of [`EXPECTED`] is of the predictions whose real class is known; `None` where it is not defined.
+///
+/// It holds [`ClassCases::bytes_of_expected`].
+pub fn realised_of_classes(cases: &ClassCases) -> [Option<f64>; EXPECTED.len()] {
+    let figures = Likely::new(cases, Says::Truth, true).figures();
+    EXPECTED.map(|(name, _)| {
+        let (_, value, _) = figures.iter().find(|(known, ..)| *known == name)?;
+        value.is_finite().then_some(*value)
+    })
+}
+
+/// What says how probable each class of a prediction is.
+#[derive(Clone, Copy)]
+enum Says<'a> {
+    /// Its scores, by what they mean.
+    Scores(&'a ClassCalibration),
+    /// Its real class, which is certain.
+    Truth,
+}
+
+impl<'a> Says<'a> {
+    /// The classes that it knows of.
+    fn names(self) -> impl Iterator<Item = &'a Box<str>> {
+        let calibration = match self {
+            Self::Scores(calibration) => Some(calibration),
+            Self::Truth => None,
+        };
+        calibration.into_iter().flat_map(|calibration| calibration.0.keys())
+    }
+
+    /// How probable each of the classes with these names is, for a prediction with these scores of a real class.
+    fn of(self, places: &BTreeMap<&str, usize>, scores: &[f64], real: Option<usize>) -> Vec<f64> {
+        let calibration = match self {
+            Self::Scores(calibration) => calibration,
+            Self::Truth => {
+                return (0..places.len()).map(|class| f64::from(u8::from(real == Some(class)))).collect();
+            }
+        };
+        let of_class =
+            |(name, score): (&&str, &f64)| calibration.0.get(*name).map_or(0.0, |of| of.probability(*score));
+        let likely: Vec<f64> = places.keys().zip(scores).map(of_class).collect();
+        let sum: f64 = likely.iter().sum();
+        // What no score speaks of may be any class.
+        likely.iter().map(|one| if sum > 0.0 { one / sum } else { 1.0 / likely.len() as f64 }).collect()
+    }
 }
 
 /// Predictions with what their scores say of each class.
@@ -181,9 +227,8 @@ struct Likely {
 }
 
 impl Likely {
-    fn new(cases: &ClassCases, calibration: &ClassCalibration, is_judged: bool) -> Self {
-        let names: BTreeSet<&str> =
-            calibration.0.keys().chain(cases.numbers.keys()).map(|name| &**name).collect();
+    fn new(cases: &ClassCases, says: Says<'_>, is_judged: bool) -> Self {
+        let names: BTreeSet<&str> = says.names().chain(cases.numbers.keys()).map(|name| &**name).collect();
         let places: BTreeMap<&str, usize> = names.into_iter().zip(0..).collect();
         let classes = places.len();
         let mut place_of = vec![0; cases.numbers.len()];
@@ -192,26 +237,20 @@ impl Likely {
         for (row, some) in cases.each().filter(|(row, _)| !is_judged || row.real.is_some()) {
             let mut scores = vec![0.0; classes];
             some.iter().for_each(|(class, score)| scores[place_of[*class as usize]] = *score);
-            rows.push((place_of[row.says as usize], scores));
+            rows.push((place_of[row.says as usize], row.real.map(|real| place_of[real as usize]), scores));
         }
         // Sums must not depend on the order in which predictions came.
         rows.sort_unstable_by(|one, other| {
-            let by_score = one.1.iter().zip(&other.1).map(|(one, other)| one.total_cmp(other));
-            by_score.fold(one.0.cmp(&other.0), |found, by| found.then(by))
+            let by_score = one.2.iter().zip(&other.2).map(|(one, other)| one.total_cmp(other));
+            by_score.fold(one.0.cmp(&other.0), |found, by| found.then(by)).then(one.1.cmp(&other.1))
         });
-        let calibrations: Vec<_> = places.keys().map(|name| calibration.0.get(*name)).collect();
-        let (mut says, mut all, mut p) = (Vec::new(), Vec::new(), Vec::new());
-        for (said, scores) in rows {
-            let of_class =
-                |(score, of): (&f64, &Option<&Calibration>)| of.map_or(0.0, |of| of.probability(*score));
-            let likely: Vec<f64> = scores.iter().zip(&calibrations).map(of_class).collect();
-            let sum: f64 = likely.iter().sum();
-            // What no score speaks of may be any class.
-            p.extend(likely.iter().map(|one| if sum > 0.0 { one / sum } else { 1.0 / classes as f64 }));
-            says.push(said);
-            all.extend(scores);
+        let mut likely = Self { classes, says: Vec::new(), scores: Vec::new(), p: Vec::new() };
+        for (said, real, scores) in rows {
+            likely.p.extend(says.of(&places, &scores, real));
+            likely.says.push(said);
+            likely.scores.extend(scores);
         }
-        Self { classes, says, scores: all, p }
+        likely
     }
 
     fn n(&self) -> usize {
@@ -228,6 +267,9 @@ impl Likely {
 
     /// The figures that several classes have: the name, the figure of the expected counts, and its standard deviation.
     fn figures(&self) -> Vec<(&'static str, f64, f64)> {
+        if self.n() == 0 {
+            return Vec::new();
+        }
         let n = self.n() as f64;
         let rows = || 0..self.n();
         let (mut real, mut said, mut hits) =
@@ -319,36 +361,4 @@ impl ClassCalibration {
     pub(super) fn of_each<const N: usize>(names: [&str; N], of: &Calibration) -> Self {
         Self(names.map(|name| (name.into(), of.clone())).into())
     }
-}
-
-/// The figures of cases with truth: what is expected where each is certainly of its real class.
-#[cfg(test)]
-pub(super) fn realised_of(
-    cases: &ClassCases,
-    calibration: &ClassCalibration,
-) -> [Option<f64>; EXPECTED.len()] {
-    let mut likely = Likely::new(cases, calibration, true);
-    let names: BTreeSet<&str> =
-        calibration.0.keys().chain(cases.numbers.keys()).map(|name| &**name).collect();
-    let names: Vec<&str> = names.into_iter().collect();
-    // The rows of both are in the order of their scores, which no two share.
-    let mut rows: Vec<(Vec<f64>, usize)> = Vec::new();
-    for (row, some) in cases.each() {
-        let of = |number: u32| {
-            let (name, _) = cases.numbers.iter().find(|(_, known)| **known == number).expect("a class");
-            names.iter().position(|known| *known == &**name).expect("a class")
-        };
-        let mut scores = vec![0.0; names.len()];
-        some.iter().for_each(|(class, score)| scores[of(*class)] = *score);
-        rows.push((scores, of(row.real.expect("a truth"))));
-    }
-    for row in 0..likely.n() {
-        let scores = &likely.scores[row * likely.classes..(row + 1) * likely.classes];
-        let (_, real) = rows.iter().find(|(known, _)| known == scores).expect("the row");
-        for class in 0..likely.classes {
-            likely.p[row * likely.classes + class] = f64::from(u8::from(class == *real));
-        }
-    }
-    let figures = likely.figures();
-    EXPECTED.map(|(name, _)| figures.iter().find(|(known, ..)| *known == name).map(|(_, value, _)| *value))
 }

@@ -172,14 +172,12 @@ fn bands_hold_as_often_as_they_say() {
                 Case { worth, ..case(score, says, Some(draw() < calibration.probability(score))) }
             })
             .collect();
-        let real = Calibration { points: vec![(0.0, 0.0), (1.0, 1.0)] };
-        // A truth that is known for certain is a score of 0 or 1.
-        let of_truth = realised(&cases, &real);
-        for ((within, expected), real) in within.iter_mut().zip(expected(&cases, &calibration)).zip(of_truth)
-        {
+        let expected = expected(&cases, &calibration);
+        for ((within, expected), real) in within.iter_mut().zip(expected).zip(realised(&cases)) {
             // What is not defined of a binary task holds.
-            let holds =
-                expected.is_none_or(|Expected { band: (low, high), .. }| (low..=high).contains(&real));
+            let holds = expected
+                .zip(real)
+                .is_none_or(|(expected, real)| (expected.band.0..=expected.band.1).contains(&real));
             *within += usize::from(holds);
         }
     }
@@ -188,19 +186,6 @@ fn bands_hold_as_often_as_they_say() {
         let is_macro = name.starts_with("macro_");
         assert!((0.92..=0.98).contains(&share) || is_macro && share == 1.0, "{name}: {share}");
     }
-}
-
-/// The figures of cases with truth.
-fn realised(cases: &[Case], certain: &Calibration) -> [f64; EXPECTED.len()] {
-    let likely = |case: &Case| Likely {
-        score: case.score,
-        says: f64::from(u8::from(case.says_positive)),
-        p: certain.probability(f64::from(u8::from(case.is_positive == Some(true)))),
-        worth: case.worth,
-    };
-    let mut likely: Vec<Likely> = cases.iter().map(likely).collect();
-    likely.sort_unstable_by(|one, other| one.score.total_cmp(&other.score));
-    figures_of(&likely).map(|(value, _)| value)
 }
 
 /// Cases of several classes as the reference counts them: what it says, the real class, the scores in twentieths, and how often.
@@ -378,9 +363,7 @@ fn bands_of_classes_hold_as_often_as_they_say() {
             cases.add(NAMES.into_iter().zip(scores), NAMES[says], Some(NAMES[real]));
         }
         let expected = expected_of_classes(&cases, &calibration, true);
-        for ((within, expected), real) in
-            within.iter_mut().zip(expected).zip(classes::realised_of(&cases, &calibration))
-        {
+        for ((within, expected), real) in within.iter_mut().zip(expected).zip(realised_of_classes(&cases)) {
             let holds = expected
                 .zip(real)
                 .is_none_or(|(expected, real)| (expected.band.0..=expected.band.1).contains(&real));
