@@ -15,6 +15,7 @@ use crate::{
     parts,
     read::Reading,
     request::{Last, Request, What, Words},
+    staged::expired_in,
     work,
 };
 
@@ -60,6 +61,7 @@ impl Query {
         request.columns.clone_from(&new.columns);
         let workspace = self.catalog().workspace(&new.workspace).await?;
         let attributes = new.attributes()?;
+        self.refuse_expired(workspace.id(), &request).await?;
         let Digested { digest, cut, warnings } = self.digest(workspace.id(), &request).await?;
         let content = SnapshotContent {
             what: what.name().to_owned(),
@@ -76,6 +78,18 @@ impl Query {
         match self.catalog().create(new, self.now()).await? {
             AnyEntity::Snapshot(snapshot) => Ok((snapshot, warnings)),
             other => Err(Error::corrupt(format!("{} is no snapshot", other.at()))),
+        }
+    }
+
+    /// Refuses a snapshot of days whose events have expired: its rows would be a part of those days, and look like all.
+    async fn refuse_expired(&self, workspace: &Id, request: &Request) -> Result<()> {
+        let point = Point::of(request);
+        let kept = self.kept(workspace, &point).await?;
+        match expired_in(&kept, point.window.days()) {
+            Some(expired) => Err(Error::invalid(format!(
+                "from: {expired} have expired; a snapshot is of days that have their events"
+            ))),
+            None => Ok(()),
         }
     }
 

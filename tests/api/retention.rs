@@ -1,14 +1,14 @@
 //! Events that expire unless they are pinned.
 
-use catalog::Pin;
-use event::{Clock, Day, Error, ErrorKind, Kind};
+use catalog::{Pin, new::NewSnapshot};
+use event::{Clock, Day, Error, ErrorKind, Kind, Timestamp};
 use log::{counted::CountedTime, expired, scan};
 use projector::{
     expire::Deleted,
     rebuild::{Pace, rebuild},
     sweep::sweep,
 };
-use query::{Request, What, Words};
+use query::{Request, Sql, SqlWords, What, Words};
 use serde_json::json;
 use tests::{
     on_both_engines,
@@ -44,6 +44,13 @@ fn prediction(day: &str, release: &str) -> serde_json::Value {
     json!({ "key": "k", "predicted_at": format!("{day}T01:00:00Z"), "release": release, "score": 0.9 })
 }
 
+/// What an answer of the days up to the last one lacks.
+async fn warnings(scene: &Scene, what: What, from: &str, now: Timestamp) -> Vec<String> {
+    let words = Words { from, to: DAYS[3], ..Words::default() };
+    let request = Request::parse(what, &words).unwrap();
+    scene.query(now).run(scene.id(), &request).await.unwrap().warnings
+}
+
 fn days(days: &[&str]) -> Vec<Day> {
     days.iter().map(|day| day.parse().unwrap()).collect()
 }
@@ -58,6 +65,30 @@ async fn events_expire_unless_they_are_pinned(world: World) {
     catalog.set_retention(&id, Some(2), now).await.unwrap();
     assert_eq!(scene.days(What::Joined, now).await, ["2026-06-04"], "filtered on read, deleted or not");
     assert_eq!(scene.logs().await, days(&DAYS));
+    // An answer of events says what it lacks, and no snapshot is made of it.
+    let lacks = ["the events of 3 of the days, up to 2026-06-03, have expired and are not in the answer"];
+    for what in [What::Joined, What::Events(Kind::Predictions), What::Events(Kind::Outcomes)] {
+        assert_eq!(warnings(&scene, what, DAYS[0], now).await, lacks, "{what:?}");
+    }
+    assert_eq!(warnings(&scene, What::Joined, DAYS[3], now).await, [""; 0]);
+    assert_eq!(warnings(&scene, What::Events(Kind::Releases), DAYS[0], now).await, [""; 0]);
+    let statement = "select count(*) n from predictions where day in ('2026-06-02', '2026-06-04')";
+    let sql = Sql::parse(&SqlWords { statement, ..SqlWords::default() }).unwrap();
+    let answer = scene.query(now).sql(&id, &sql).await.unwrap();
+    assert_eq!(
+        answer.warnings,
+        ["the events of 1 of the days, up to 2026-06-02, have expired and are not in the answer"]
+    );
+    assert_eq!(csv(answer), "n\n1\n");
+    let snapshot = NewSnapshot {
+        workspace: scene.workspace.path.clone(),
+        name: "lacking".into(),
+        from: Some(DAYS[2].into()),
+        to: Some(DAYS[3].into()),
+        ..NewSnapshot::default()
+    };
+    let refused = scene.query(now).create_snapshot(&snapshot).await.unwrap_err().to_string();
+    assert!(refused.contains("the events of 1 of the days, up to 2026-06-03, have expired"), "{refused}");
 
     // A pin brings back what is not deleted: a day, and the days of a release.
     catalog.pin(&id, &Pin::Day("2026-06-01".parse().unwrap()), true, now).await.unwrap();

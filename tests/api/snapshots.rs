@@ -144,9 +144,13 @@ async fn days_of_a_snapshot_stay_as_long_as_it_is_there(scene: Scene) {
     assert_eq!(scene.expire(later).await.days, 1);
     assert_eq!(scene.logs().await, ["2026-06-01", "2026-06-02"].map(|day| day.parse().unwrap()));
     assert_eq!(read(&scene, What::Joined, "two").await, known);
-    // What has expired is in no new snapshot; of a window that ends in it a snapshot says so.
-    let (snapshot, _) = scene.query(later).create_snapshot(&june("rest", "predictions")).await.unwrap();
-    assert_eq!(snapshot.content.rows, 16);
+    // Of a window in which days have expired there is no snapshot, which would look whole; of the days before them there is.
+    let mut rest = june("rest", "predictions");
+    let refused = scene.query(later).create_snapshot(&rest).await.unwrap_err().to_string();
+    assert!(refused.contains("up to 2026-06-05, have expired"), "{refused}");
+    rest.to = Some("2026-06-02".into());
+    let (snapshot, warnings) = scene.query(later).create_snapshot(&rest).await.unwrap();
+    assert_eq!((snapshot.content.rows, warnings), (16, Vec::new()));
     catalog.delete(&AnyEntity::Snapshot(snapshot).at(), None, later).await.unwrap();
 
     catalog.delete(&made, None, later).await.unwrap();
@@ -157,7 +161,10 @@ async fn days_of_a_snapshot_stay_as_long_as_it_is_there(scene: Scene) {
     assert_eq!(scene.expire(later).await, Deleted::default());
     assert_eq!(scene.expire(later.plus_seconds(3_600)).await.days, 2);
     // The name is free again.
-    create(&scene, &june("two", "predictions")).await.unwrap();
+    catalog.set_retention(&id, None, later).await.unwrap();
+    let mut two = june("two", "predictions");
+    two.from = Some("2026-06-04".into());
+    create(&scene, &two).await.unwrap();
 }
 
 async fn a_snapshot_that_releases_name_is_deleted_only_once_it_is_archived(scene: Scene) {
