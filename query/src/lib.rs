@@ -74,6 +74,7 @@ mod maturity;
 mod meters;
 mod narrow;
 pub mod output;
+mod pace;
 mod packed;
 mod pages;
 mod parts;

@@ -1,22 +1,26 @@
 //! The threads on which queries compute. They give way to the threads that append: an ingest beside many readers keeps
 //! most of its rate, and the readers take what is left.
 //!
-//! Two things see to it. The threads have a lower priority than others of the process (on Linux; elsewhere a thread has none
-//! of its own). And short pieces of work take turns, one for each core, so that many readers are no more than a few
-//! threads that want to run.
+//! Three things see to it. The threads have a lower priority than others of the process (on Linux; elsewhere a thread has none
+//! of its own). Short pieces of work take turns, one for each core, so that many readers are no more than a few
+//! threads that want to run. And while something is appended, a piece that had to wait for its core keeps its turn for as long again as
+//! it took (`pace`): what is sent to readers, and what they do with it, has the priority of all else, and there is less of it then.
 
 use std::{
     num::NonZero,
     sync::{LazyLock, mpsc},
-    thread::available_parallelism,
+    thread::{self, available_parallelism},
 };
 
 use event::{Error, Result};
+use log::appending::Appending;
 use tokio::{
     runtime::{Builder, Runtime},
     sync::Semaphore,
     task::JoinHandle,
 };
+
+use crate::pace::Began;
 
 /// By how much the threads are nicer than others. A thread that is 10 nicer gets about a tenth of a core that another
 /// one wants as well.
@@ -47,8 +51,17 @@ pub(crate) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 pub(crate) fn piece<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     run(move || {
         // The thread waits, not a task: a stream whose client takes nothing is not polled, and would keep a turn.
-        let _turn = THREADS.own.as_ref().and_then(|own| own.handle().block_on(THREADS.turns.acquire()).ok());
-        work()
+        let turn = THREADS.own.as_ref().and_then(|own| own.handle().block_on(THREADS.turns.acquire()).ok());
+        let began = Began::now();
+        let made = work();
+        if let Some((turn, rest)) = turn.zip(began.rest(Appending::is_any())) {
+            // What was made is not kept back.
+            run(move || {
+                thread::sleep(rest);
+                drop(turn);
+            });
+        }
+        made
     })
 }
 

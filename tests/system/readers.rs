@@ -149,7 +149,7 @@ fn readers_of_everything_take_little_memory_also_when_some_stop() {
     let address = service.address();
     let alone = appended(&service, 0, |batches| batches == BATCHES);
     let stalled: Vec<_> = (0..STALLED).map(|_| begin(&address)).collect();
-    let mut beside = 0.0;
+    let (mut beside, began) = (0.0, Instant::now());
     let read = thread::scope(|scope| {
         let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(|| read_all(begin(&address)))).collect();
         // Events come in all the while.
@@ -162,6 +162,7 @@ fn readers_of_everything_take_little_memory_also_when_some_stop() {
     let peak = peak_kib(service.process.id());
     println!("{rows} rows, {} bytes an answer, at most {peak} KiB", read[0].0);
     println!("{beside:.0} events a second came in beside the readers, {alone:.0} without them");
+    println!("the readers took {:.1} s", began.elapsed().as_secs_f64());
     assert!(peak < MOST_KIB, "{peak} KiB");
     drop(stalled);
 }

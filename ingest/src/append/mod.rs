@@ -42,7 +42,7 @@ use std::{
 
 use catalog::{Catalog, Lanes};
 use event::{Clock, Columns, Day, Error, Id, Kind, Result, Share, Timestamp};
-use log::{batch::BatchId, handover::Handover, key::LogId};
+use log::{appending::Appending, batch::BatchId, handover::Handover, key::LogId};
 use table::Table;
 use tokio::time::Instant;
 
@@ -204,6 +204,7 @@ impl Appender {
         idempotency_key: Option<&str>,
         remember: Remember,
     ) -> Result<Receipt> {
+        let _appending = Appending::begin();
         let (kind, rows) = (batch.kind, batch.rows());
         let (digest, parts) = off_thread(rows, move || (batch.digest(), batch.into_parts())).await?;
         let name = idempotency_key.map_or_else(|| identity::content_key(&digest), str::to_owned);

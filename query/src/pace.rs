@@ -1,0 +1,83 @@
+//! How long a piece of work rests, so that readers leave the cores to those that append.
+
+use std::time::{Duration, Instant};
+
+/// The longest rest.
+const MOST: Duration = Duration::from_millis(50);
+
+/// A piece that waited for its core for less than this share of its time had it to itself.
+const SHARE: u32 = 16;
+
+/// When a piece of work began, on the thread that does it.
+pub(crate) struct Began {
+    at: Instant,
+    /// How long the thread had waited for a core by then, in all; `None`, where the system does not say.
+    waited: Option<Duration>,
+}
+
+impl Began {
+    pub(crate) fn now() -> Self {
+        Self { at: Instant::now(), waited: waited() }
+    }
+
+    /// How long the piece rests that the same thread has done now: as long as it took, if something is being appended and
+    /// others wanted its core, or might have.
+    pub(crate) fn rest(&self, is_appending: bool) -> Option<Duration> {
+        if !is_appending {
+            return None;
+        }
+        rest(self.at.elapsed(), waited().zip(self.waited).map(|(now, then)| now.saturating_sub(then)))
+    }
+}
+
+fn rest(took: Duration, waited: Option<Duration>) -> Option<Duration> {
+    let had_core = waited.is_some_and(|waited| waited < took / SHARE);
+    (!had_core).then(|| took.min(MOST))
+}
+
+/// How long this thread has waited for a core, in all, since it runs.
+#[cfg(target_os = "linux")]
+fn waited() -> Option<Duration> {
+    use std::{fs::File, os::unix::fs::FileExt};
+
+    thread_local! {
+        static STATS: Option<File> = File::open("/proc/thread-self/schedstat").ok();
+    }
+    STATS.with(|stats| {
+        let mut text = [0; 64];
+        let length = stats.as_ref()?.read_at(&mut text, 0).ok()?;
+        let text = std::str::from_utf8(&text[..length]).ok()?;
+        // Behind how long it had a core, in nanoseconds.
+        text.split(' ').nth(1)?.parse().ok().map(Duration::from_nanos)
+    })
+}
+
+/// The system does not say.
+#[cfg(not(target_os = "linux"))]
+fn waited() -> Option<Duration> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_rests_that_had_to_wait_beside_appends() {
+        let [ten, second] = [Duration::from_millis(10), Duration::from_secs(1)];
+        assert_eq!(rest(ten, Some(Duration::ZERO)), None);
+        assert_eq!(rest(ten, Some(ten / 20)), None);
+        assert_eq!(rest(ten, Some(ten / 10)), Some(ten));
+        assert_eq!(rest(second, Some(ten)), None);
+        assert_eq!(rest(second, Some(second / 2)), Some(MOST));
+        assert_eq!(rest(ten, None), Some(ten), "where it is not known, others might have wanted the core");
+        assert_eq!(Began::now().rest(false), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn linux_says_how_long_a_thread_has_waited() {
+        let first = waited().expect("a kernel that counts it");
+        assert!(waited().unwrap() >= first);
+    }
+}
