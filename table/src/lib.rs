@@ -350,7 +350,7 @@ pub trait Table: Debug + Send + Sync {
     /// call: of a file also not in its log of writes. What other machines keep, such as backups, stays.
     ///
     /// # Errors
-    /// `Unavailable`, when others read what was there before, for longer than one waits; it may be called again.
+    /// `Unavailable`, when others still read what was there before; it may be called again.
     async fn forget_deleted(&self) -> Result<()>;
 
     /// The time that the engine's own clock has reached for sure, without asking it; `None` while it

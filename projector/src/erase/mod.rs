@@ -30,9 +30,11 @@ use crate::rebuild::{self, rebuild_touched};
 /// How often somebody who carries out an erasure shows that.
 const BEAT_EVERY: Duration = Duration::from_secs(15);
 
-/// How long to wait before the engine is asked again to forget what was deleted, and how often in a row.
+/// How long to wait before the engine is asked again to forget what was deleted: at first, at most and in all. Each time
+/// delays writes a little.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-const MAX_RETRIES: usize = 60;
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
 /// How an erasure is carried out.
 #[derive(Clone, Debug)]
@@ -180,23 +182,50 @@ impl Carrying<'_> {
     }
 
     async fn clear(&self, mut erasure: Erasure) -> Result<()> {
-        let mut retries = 0;
-        loop {
-            match self.table.forget_deleted().await {
-                Err(error) if error.may_pass() && retries < MAX_RETRIES => {
-                    retries += 1;
-                    sleep(RETRY_AFTER).await;
-                }
-                forgotten => break forgotten?,
-            }
-        }
+        patiently(|| self.table.forget_deleted()).await?;
         erasure.phase = ErasurePhase::Done;
         erasure.ended_at = Some(self.pace.clock.now());
         self.catalog.move_erasure(&mut erasure, Vec::new()).await.map(drop)
     }
 }
 
+/// Asks the engine to forget what was deleted, and again while others still read it, ever more rarely.
+async fn patiently<F: Future<Output = Result<()>>>(mut forget: impl FnMut() -> F) -> Result<()> {
+    let (mut waited, mut pause) = (Duration::ZERO, RETRY_AFTER);
+    loop {
+        match forget().await {
+            Err(error) if error.may_pass() && waited < PATIENCE => {
+                sleep(pause).await;
+                waited += pause;
+                pause = MAX_RETRY_AFTER.min(pause * 2);
+            }
+            forgotten => return forgotten,
+        }
+    }
+}
+
 /// Whether an error says that a segment itself cannot be read, and not that the table cannot be asked.
 fn is_unreadable(error: &Error) -> bool {
     error.kind() == ErrorKind::Corrupt
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_others_still_read_is_asked_for_ever_more_rarely() {
+        let began = Instant::now();
+        let mut asked = Vec::new();
+        let refused = patiently(|| {
+            asked.push(began.elapsed().as_secs());
+            async { Err(Error::unavailable("others still read it")) }
+        });
+        assert_eq!(refused.await.unwrap_err().kind(), ErrorKind::Unavailable);
+        assert_eq!(asked[..8], [0, 1, 3, 7, 15, 31, 61, 91]);
+        assert!(asked.last() >= Some(&PATIENCE.as_secs()), "{asked:?}");
+        assert!(asked.len() < 30, "{asked:?}");
+    }
 }

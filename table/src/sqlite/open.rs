@@ -20,6 +20,9 @@ const PAGE_BYTES: u32 = 16 * 1024;
 /// The log of writes goes back into the file when it has grown to this.
 const CHECKPOINT_PAGES: u32 = 4 * 1024;
 
+/// How long emptying the log of writes waits for others: a short read ends in it, and no write waits for a long one.
+const EMPTYING_TIMEOUT: Duration = Duration::from_millis(50);
+
 /// How many prepared statements a connection keeps.
 const STATEMENTS: usize = 64;
 
@@ -159,14 +162,17 @@ fn turn_on_wal(connection: &Connection, path: &Path) -> Attempt<()> {
     }
 }
 
-/// Writes the whole log of writes back into the file and empties it.
+/// Writes the whole log of writes back into the file and empties it. All that is to be written waits meanwhile, so this
+/// hardly waits for others.
 ///
 /// # Errors
-/// `Unavailable`, when readers of older states are in its way for too long.
+/// `Unavailable`, when readers of older states, or another process that writes, are in its way.
 pub(super) fn empty_wal(connection: &Connection) -> Attempt<()> {
-    let is_blocked =
-        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0))?;
-    match is_blocked {
+    let usual = connection.pragma_query_value(None, "busy_timeout", |row| row.get::<_, u32>(0))?;
+    connection.busy_timeout(EMPTYING_TIMEOUT)?;
+    let is_blocked = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
+    connection.busy_timeout(Duration::from_millis(usual.into()))?;
+    match is_blocked? {
         false => Ok(()),
         true => Err(Error::unavailable("others still read what was deleted; try again").into()),
     }
