@@ -78,15 +78,16 @@ impl Ingest {
     ) -> Result<Vec<DefinedRelease>, SubmitError> {
         check(new)?;
         // Those that an older Almanac registered begin with what their model says before it changes.
-        let known = self.adopted(workspace.id()).await?;
+        self.adopted(workspace.id()).await?;
         let at = self.catalog().model_named(workspace.id(), model).await?;
         let at = EntityId::Model(workspace.id().clone(), at);
         let now = self.clock().now();
         let change = |definition: &Definition| new.after(definition, Some(self.from(new)));
         self.catalog().define_model(&at, change, now).await?;
-        // The model comes first, so a release that is registered in this moment either has its definition or
-        // is found here.
+        // The model comes first, then its releases, and last how they are judged. So a release that is registered in this
+        // moment either begins with what the model says now, or is found here with what it began with.
         let page = self.catalog().page(workspace.id()).await?;
+        let known = self.catalog().definitions(workspace.id()).await?;
         let mut defined = Vec::new();
         for release in page.releases.iter().filter(|release| release.model == model) {
             let name = release.entity.name.as_str();
@@ -111,7 +112,7 @@ impl Ingest {
         known: &Definitions,
     ) -> Result<Option<DefinedRelease>, SubmitError> {
         let from = self.from(new);
-        // One that was registered in this moment begins with it.
+        // One that was deleted in this moment has none.
         let Some(before) = known.of_release(release, from) else { return Ok(None) };
         let after = new.after(&before, Some(from))?;
         if known.of_release_from(release, from).iter().all(|known| known.is_like(&after)) {

@@ -1,15 +1,22 @@
 //! How predictions are judged: by the definition that the release log held then, whatever becomes of the catalog.
 
-use catalog::Patch;
-use event::Kind;
-use ingest::definitions::NewDefinition;
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use catalog::{Catalog, Patch};
+use event::{Clock, Kind};
+use ingest::{Ingest, definitions::NewDefinition};
 use log::key::EntityId;
 use projector::verify::verify;
 use query::{Request, What, Words};
 use serde_json::{Value, json};
 use table::Condition;
 use tests::{
+    between::{Between, Call},
     on_both_engines,
+    register::release_of,
     scene::{NOW, Scene},
     world::{World, at},
 };
@@ -17,6 +24,7 @@ use tests::{
 on_both_engines!(
     World::on:
     a_mended_positive_label_counts_from_its_day_on,
+    a_release_that_is_registered_while_its_model_is_defined_is_defined_as_well,
     definitions_of_a_day_are_those_of_its_log,
     outcomes_without_a_prediction_and_repeated_predictions_are_shown,
     labels_that_nothing_knows_are_warned_of,
@@ -79,6 +87,42 @@ async fn a_mended_positive_label_counts_from_its_day_on(world: World) {
     scene.assert_verified().await;
     assert_eq!(binary("2026-06-02", None).await.1, mended);
     assert_eq!(binary("2026-06-03", None).await.1, old);
+}
+
+/// One is registered right before the model is written, which it begins with as that was, and one right after.
+async fn a_release_that_is_registered_while_its_model_is_defined_is_defined_as_well(world: World) {
+    let scene = Scene::new(world).await;
+    let model = scene.world.catalog.model_named(scene.id(), "m").await.unwrap();
+    let model = EntityId::Model(scene.id().clone(), model).key();
+    let page = log::key::workspace_page(scene.id());
+    let (inner, workspace) = (Arc::clone(&scene.table), scene.id().clone());
+    let mut comes = VecDeque::from(["before", "after"]);
+    let table = Between::new(Arc::clone(&scene.table), move |call| {
+        let is_time = match call {
+            Call::Write(keys) => comes.len() == 2 && keys.contains(&model),
+            Call::Query(query) => comes.len() == 1 && query.range.pk == page,
+            Call::Get(_) => false,
+        };
+        let name = if is_time { comes.pop_front()? } else { return None };
+        let (catalog, workspace) = (Catalog::new(Arc::clone(&inner)), workspace.clone());
+        Some(Box::pin(async move {
+            catalog.ensure_release(&workspace, &release_of("m", name), at(NOW)).await.unwrap();
+        }))
+    });
+    let ingest = Ingest::replaying(Arc::new(table), Clock::from_fn(|| at("2026-06-06T00:00:00Z")));
+    let new = NewDefinition {
+        positive_label: Some("yes".into()),
+        from: Some("2026-06-02".parse().unwrap()),
+        ..NewDefinition::default()
+    };
+    let defined = ingest.define_model(&scene.workspace, "m", &new).await.unwrap();
+    let defined: BTreeSet<&str> = defined.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(defined, BTreeSet::from(["before", "v1", "v2"]), "`after` begins with it");
+    let definitions = scene.world.catalog.definitions(scene.id()).await.unwrap();
+    for release in ["before", "after", "v1", "v2"] {
+        let definition = definitions.of_release(release, "2026-06-03".parse().unwrap()).unwrap();
+        assert_eq!(definition.task.positive_label(), Some("yes"), "{release}");
+    }
 }
 
 async fn definitions_of_a_day_are_those_of_its_log(world: World) {
