@@ -72,22 +72,20 @@ impl Ingest {
         let mut registered: BTreeMap<String, ReleaseSpec> = BTreeMap::new();
         for (row, spec) in specs(batch).into_iter().enumerate() {
             let name = spec.release.name.clone();
-            let is_known = registered.contains_key(&name)
-                || page.releases.iter().any(|release| release.entity.name == name);
+            let on_page = page.releases.iter().find(|release| release.entity.name == name);
+            // Of one that the batch itself registers further up, what it says there.
+            let model_by_batch = || registered.get(&name).map(|registered| registered.model.as_str());
+            let model = on_page.map(|release| release.model.as_str()).or_else(model_by_batch);
             if let Some(problem) = defining::problem(batch, row, spec.action) {
                 problems.push(problem);
             }
             if spec.action != Some(Action::Register) {
-                if !is_known {
-                    problems.push((row, "release", unknown_release(&name)));
-                }
-                let found = page.releases.iter().find(|release| release.entity.name == name);
-                if let Some(known) = found.filter(|known| known.model != spec.release.model) {
-                    problems.push((
-                        row,
-                        "model",
-                        format!("is not that of `{name}`, which is `{}`", known.model),
-                    ));
+                match model {
+                    None => problems.push((row, "release", unknown_release(&name))),
+                    Some(model) if model != spec.release.model => {
+                        problems.push((row, "model", format!("is not that of `{name}`, which is `{model}`")));
+                    }
+                    Some(_) => {}
                 }
                 if spec.release.environment.is_none() && spec.action.is_none_or(Action::is_of_live) {
                     problems.push((row, "environment", "is missing; say where".to_owned()));

@@ -177,10 +177,16 @@ impl Ingest {
     }
 }
 
-/// The gates of an event that makes a release live, and where it does.
+/// The gates of an event that makes a release live, and where it does. They are those of the model that the release is of,
+/// whatever the event says; one that its batch registers is of the model that it names.
 fn gates_of<'a>(page: &'a WorkspacePage, change: &'a ReleaseChange) -> Option<(&'a PromotionGates, &'a str)> {
     let environment = change.environment.as_deref()?;
-    let model = page.models.iter().find(|model| model.entity.name == change.model)?;
+    let release = page.releases.iter().find(|known| known.entity.name == change.release);
+    let mut models = page.models.iter();
+    let model = models.find(|model| match release {
+        Some(release) => model.entity.id == release.model_id,
+        None => model.entity.name == change.model,
+    })?;
     let gates = model.gates.as_ref().filter(|gates| gates.hold_in(environment))?;
     (change.action.effect() == Effect::GoesLive).then_some((gates, environment))
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use catalog::{Action, Measured, PromotionGates, PromotionGatesBody, ToMeasure};
-use event::{Clock, Kind, Window};
+use event::{Clock, Kind, Task, Window};
 use ingest::{Ingest, Receipt, Remember, SubmitError, json::read_json_array};
 use log::{
     audit::{Author, by},
@@ -24,6 +24,7 @@ on_both_engines!(
     a_release_that_is_worse_goes_live_by_no_door,
     an_override_says_why_and_stands_in_the_trail,
     what_was_let_through_is_let_through_again,
+    a_batch_promotes_what_it_registers_as_a_release_of_its_model,
     a_second_person_is_neither_who_created_nor_who_asks,
     figures_are_those_that_queries_answer,
     a_batch_has_at_most_so_many_promotions_that_gates_judge,
@@ -202,6 +203,24 @@ async fn what_was_let_through_is_let_through_again(scene: Scene) {
     assert_eq!(told(&scene).await, [""; 0]);
     let again = ingest.promote(&scene.workspace, "v2", "production", None).await.unwrap();
     assert_eq!(again, None, "it is live already");
+}
+
+async fn a_batch_promotes_what_it_registers_as_a_release_of_its_model(scene: Scene) {
+    let catalog = &scene.world.catalog;
+    catalog.ensure_model(scene.id(), "ungated", &Task::Regression, at(NOW)).await.unwrap();
+    declare(&scene, PromotionGatesBody { second_person: true, ..PromotionGatesBody::default() }).await;
+    let ingest = scene.ingest(at(NOW));
+    let refused = async |model: &str| {
+        let register = json!({ "release": "v3", "released_at": NOW, "model": "m", "action": "register" });
+        let mut promote = event(Action::Promote, "v3", "production", NOW);
+        promote["model"] = model.into();
+        post(&scene, &ingest, &json!([register, promote])).await.unwrap_err().to_string()
+    };
+    let wrong = refused("ungated").await;
+    assert!(wrong.contains("`model` is not that of `v3`, which is `m`"), "{wrong}");
+    let gated = refused("m").await;
+    assert!(gated.contains("second_person: nobody has approved it for production"), "{gated}");
+    assert!(catalog.live_now(scene.id()).await.unwrap().is_empty());
 }
 
 async fn a_second_person_is_neither_who_created_nor_who_asks(scene: Scene) {
