@@ -50,5 +50,5 @@ pub use row_problem::RowProblem;
 pub use share::Share;
 pub use split::{MAX_SPLIT_EDGES, MAX_SPLITS, Split};
 pub use task::Task;
-pub use time::{Clock, Day, Timestamp, Window};
+pub use time::{Clock, Day, MAX_WINDOW_DAYS, Timestamp, Window};
 pub use zone::Zone;

@@ -9,6 +9,9 @@ use crate::{Error, Result};
 /// Microseconds in a day.
 pub const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
+/// The most days in a window that is asked for.
+pub const MAX_WINDOW_DAYS: i32 = 3_660;
+
 /// Years outside of this range would not sort as text.
 const YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
 
@@ -144,6 +147,19 @@ impl Window {
         Ok(Self { from, to })
     }
 
+    /// The same, if it has at most [`MAX_WINDOW_DAYS`].
+    ///
+    /// # Errors
+    /// `Invalid`, when it has more.
+    pub fn bounded(self) -> Result<Self> {
+        match self.to.number() - self.from.number() >= MAX_WINDOW_DAYS {
+            true => {
+                Err(Error::invalid(format!("the window is longer than {MAX_WINDOW_DAYS} days; ask for less")))
+            }
+            false => Ok(self),
+        }
+    }
+
     /// The first day.
     pub fn from(self) -> Day {
         self.from
@@ -246,6 +262,16 @@ mod tests {
         assert_eq!("2012-02-29".parse::<Day>().unwrap().to_string(), "2012-02-29");
         assert_eq!("2013-12-31".parse::<Day>().unwrap().month(), "2013-12");
         assert!("9999-12-31".parse::<Day>().unwrap().next().is_none());
+    }
+
+    #[test]
+    fn a_window_that_is_asked_for_has_at_most_so_many_days() {
+        let window = |text: &str| text.parse::<Window>().unwrap().bounded();
+        let ten_years = window("2016-01-01..2026-01-07").unwrap();
+        assert_eq!(ten_years.days().count(), MAX_WINDOW_DAYS as usize);
+        for long in ["2016-01-01..2026-01-08", "0001-01-01..9999-12-31"] {
+            assert!(window(long).unwrap_err().to_string().contains("longer than 3660 days"), "{long}");
+        }
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Resettling {
     /// Reads it from words; of no day named, the latest in which something may wait.
     ///
     /// # Errors
-    /// `Invalid`, when a word is wrong.
+    /// `Invalid`, when a word is wrong or the window has more than [`MAX_WINDOW_DAYS`](event::MAX_WINDOW_DAYS).
     pub fn parse(
         (key, observed_at): (&str, Option<&str>),
         (from, to): (Option<&str>, Option<&str>),
@@ -67,7 +67,7 @@ impl Resettling {
         let first = || to.start().plus_seconds(-(DAYS - 1) * 24 * 60 * 60).day();
         let from = from.map_or_else(|| Ok(first()), |from| day("from", from))?;
         let observed_at = observed_at.map(Timestamp::parse).transpose()?;
-        Ok(Self { key: key.to_owned(), observed_at, window: Window::new(from, to)? })
+        Ok(Self { key: key.to_owned(), observed_at, window: Window::new(from, to)?.bounded()? })
     }
 }
 

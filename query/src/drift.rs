@@ -24,7 +24,6 @@ use crate::{
     read::{self, Filter, Reading, RowBounds, Unpacked},
     request::{Request, What, Words},
     series::{Cell, Row, held_items, series},
-    window::not_too_long,
     work,
 };
 
@@ -122,7 +121,7 @@ pub(crate) fn reference_of(what: What, word: &str) -> Result<Window> {
     if !what.takes("reference") {
         return Err(Error::invalid("reference: only drift and estimates have one"));
     }
-    word.parse().and_then(not_too_long).map_err(|error| Error::invalid(format!("reference: {error}")))
+    word.parse().and_then(Window::bounded).map_err(|error| Error::invalid(format!("reference: {error}")))
 }
 
 impl Query {

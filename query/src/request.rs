@@ -21,9 +21,6 @@ use crate::{
 
 pub use crate::{by::By, live_in::LiveIn, what::What, window::Last};
 
-/// The most days in a window.
-pub const MAX_WINDOW_DAYS: i32 = 3_660;
-
 /// A question about a window of days.
 #[derive(Clone, Debug)]
 pub struct Request {

@@ -1,8 +1,8 @@
 //! Windows: by the days or instants between which they are, or by how long they are.
 
-use event::{Day, Error, Result, Timestamp, Window, Zone};
+use event::{Day, Error, MAX_WINDOW_DAYS, Result, Timestamp, Window, Zone};
 
-use crate::request::{MAX_WINDOW_DAYS, What};
+use crate::request::What;
 
 /// The days that a request reads and, of events, the instants between which they happened.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,20 +104,7 @@ pub(crate) fn days_between(from: &str, to: &str) -> Result<Window> {
     let named = |name: &str, error: Error| Error::invalid(format!("{name}: {error}"));
     let from: Day = from.parse().map_err(|error| named("from", error))?;
     let to: Day = to.parse().map_err(|error| named("to", error))?;
-    not_too_long(Window::new(from, to)?)
-}
-
-/// A window of at most [`MAX_WINDOW_DAYS`].
-///
-/// # Errors
-/// `Invalid`, when it has more.
-pub(crate) fn not_too_long(window: Window) -> Result<Window> {
-    match window.to().number() - window.from().number() >= MAX_WINDOW_DAYS {
-        true => {
-            Err(Error::invalid(format!("the window is longer than {MAX_WINDOW_DAYS} days; ask for less")))
-        }
-        false => Ok(window),
-    }
+    Window::new(from, to)?.bounded()
 }
 
 /// How many days a window has that nobody named: these and the last one.

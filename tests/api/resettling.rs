@@ -138,5 +138,8 @@ async fn the_outcomes_of_a_key_are_settled_anew(new: Scene) {
     assert_eq!(resolved(&scene, "2026-06-07T12:00:00Z").await, counts(1, 0, 1));
     assert_eq!(history(&scene).await, SETTLED_ANEW);
     assert!(Resettling::parse(("k0", None), (Some("June"), None), at(NOW)).is_err());
+    let ever = (Some("0001-01-01"), Some("9999-12-31"));
+    let long = Resettling::parse(("k0", None), ever, at(NOW)).unwrap_err().to_string();
+    assert!(long.contains("longer than 3660 days"), "{long}");
     scene.assert_verified().await;
 }

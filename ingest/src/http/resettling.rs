@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use event::{Kind, Right, Timestamp, fields::MAX_KEY_BYTES};
+use event::{Kind, MAX_WINDOW_DAYS, Right, Timestamp, fields::MAX_KEY_BYTES};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{Demand, InPath, Named, Operation, Problem, Routes, Whole, answer, content, json_object, schema};
@@ -38,11 +38,13 @@ fn operation(named: Named) -> Operation {
     let key = schema::string().min_length(Some(1)).max_length(Some(MAX_KEY_BYTES));
     let observed = schema::nullable(schema::time())
         .description(Some("Only the outcome that was observed at this instant; all of the key by default."));
-    let first = "The first UTC day on which it came; the 100 days up to the last one by default.";
+    let first = format!(
+        "The first UTC day on which it came; the 100 days up to the last one by default, at most {MAX_WINDOW_DAYS}."
+    );
     let day = |says: &str| schema::nullable(schema::day()).description(Some(says));
     let body = schema::object([("key", key.into())])
         .property("observed_at", observed)
-        .property("from", day(first))
+        .property("from", day(&first))
         .property("to", day("The last UTC day on which it came; today by default."));
     let judged = schema::array(schema::time());
     let judged = judged.description(Some("The instants of the predictions from which it was taken back."));

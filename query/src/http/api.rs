@@ -3,7 +3,7 @@
 use axum::http::{HeaderName, StatusCode};
 use catalog::SNAPSHOTS_OF;
 use event::{
-    Kind, Period,
+    Kind, MAX_WINDOW_DAYS, Period,
     fields::{FieldType, TAG_PREFIX},
 };
 use fold::evaluation::MAX_BY;
@@ -31,7 +31,7 @@ use crate::{
     narrow::{KEY, OLDEST, ORDERS},
     output::Format,
     pages::{MAX_PAGE_ROWS, PAGE_ROWS},
-    request::{MAX_WINDOW_DAYS, What},
+    request::What,
     sql::MAX_STATEMENT_BYTES,
     zero_division::ZERO_DIVISIONS,
 };

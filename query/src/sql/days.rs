@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use event::{Day, Error, Id, Kind, Result, Window};
+use event::{Day, Error, Id, Kind, MAX_WINDOW_DAYS, Result, Window};
 use log::key;
 
 use super::{Sql, plan::Need, tables::Table};
-use crate::{Query, request::MAX_WINDOW_DAYS, what::What};
+use crate::{Query, what::What};
 
 impl Query {
     /// Settles which days of each table are read.
