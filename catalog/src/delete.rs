@@ -5,18 +5,30 @@
 //! are never deleted here: those of a release stay in the log under its name, which therefore stays with its
 //! model (`first`), and a release that is created again with that name and model finds them; those of a
 //! workspace stay in the table, where nothing leads to them any more.
+//!
+//! A release that is live is retired first: one that is gone could be neither retired nor replaced by a rollback.
 
 use event::{Error, Kind, Result, Timestamp};
 use log::key::{self, Counted, EntityId, EntityKind};
-use table::{Condition, Index, Query, Update, Write, query_all, unless_overtaken};
+use table::{
+    Condition, Index, MAX_TRANSACTION_BYTES, Query, Update, Write, item::MAX_ITEM_BYTES, query_all,
+    unless_overtaken,
+};
 
 use super::{
-    AnyEntity, Catalog, Children,
+    AnyEntity, Catalog, Children, Release,
     change::check_fresh,
     closing::{CLOSING, check_closing, release_name, until},
     create::{BUSY, pointer_item},
+    live::state_of,
     member,
 };
+
+/// In how many environments a deletion demands that nothing went live since it looked; of further ones it looks only.
+const MAX_UNCHANGED: usize = 8;
+
+// So all that is demanded fits in a transaction.
+const _: () = assert!((MAX_UNCHANGED + 1) * MAX_ITEM_BYTES <= MAX_TRANSACTION_BYTES);
 
 impl Catalog {
     /// Deletes an entity; when it is archived, with its children. A workspace is closed first, which takes
@@ -24,7 +36,7 @@ impl Catalog {
     ///
     /// # Errors
     /// `NotFound`; `Stale`, when its version is not `if_version`; `Conflict`, when it is not archived
-    /// and has children or events, or a workspace is changed while it is closing.
+    /// and has children or events, it or a release of it is live, or a workspace is changed while it is closing.
     pub async fn delete(&self, at: &EntityId, if_version: Option<i64>, now: Timestamp) -> Result<()> {
         let known = self.get(at).await?;
         check_fresh(&known, if_version)?;
@@ -36,6 +48,7 @@ impl Catalog {
             let known = self.get(at).await?;
             check_fresh(&known, if_version)?;
             check_closing(&known)?;
+            let not_live = self.refuse_if_live(&known).await?;
             match known.entity().archived_at {
                 // What was let in while it was closing is there by now.
                 None => {
@@ -44,10 +57,14 @@ impl Catalog {
                         return Err(refused);
                     }
                 }
-                Some(_) => self.delete_children(&known, now).await?,
+                Some(_) => {
+                    if self.delete_children(&known, &not_live, now).await?.is_none() {
+                        continue;
+                    }
+                }
             }
             self.delete_traces(at).await?;
-            if unless_overtaken(self.remove(&known, now).await)?.is_some() {
+            if unless_overtaken(self.remove(&known, not_live, now).await)?.is_some() {
                 return Ok(());
             }
         }
@@ -56,16 +73,47 @@ impl Catalog {
     /// Checks that an entity may be deleted as it is now, and deletes nothing.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict`, when it is not archived and has children or events.
+    /// `NotFound`; `Conflict`, when it is not archived and has children or events, or it or a release of it is live.
     pub async fn check_deletable(&self, at: &EntityId) -> Result<()> {
         self.check_used(&self.get(at).await?).await
     }
 
     async fn check_used(&self, known: &AnyEntity) -> Result<()> {
+        self.refuse_if_live(known).await?;
         match known.entity().archived_at {
             Some(_) => Ok(()),
             None => self.refuse_if_used(known).await,
         }
+    }
+
+    /// Refuses to delete a release that is live, and a model with one. Returns what demands that nothing went live since.
+    async fn refuse_if_live(&self, known: &AnyEntity) -> Result<Vec<Write>> {
+        let at = known.at();
+        let (EntityId::Release(workspace, id) | EntityId::Model(workspace, id)) = &at else {
+            return Ok(Vec::new());
+        };
+        let page = self.page(workspace).await?;
+        let is_of = |release: &&Release| release.entity.id == *id || release.model_id == *id;
+        let going: Vec<&Release> = page.releases.iter().filter(is_of).collect();
+        let mut unchanged = Vec::new();
+        for item in query_all(&*self.table, Query::table(key::lives(workspace))).await? {
+            let state = state_of(&item)?;
+            let is_live = |release: &&&Release| {
+                state.get(&release.model).is_some_and(|live| live.release == release.entity.name)
+            };
+            if let Some(release) = going.iter().find(is_live) {
+                let (name, environment) = (&release.entity.name, key::parse_live(&item.key.sk));
+                let message = format!(
+                    "the release `{name}` is live in {}; retire it first",
+                    environment.unwrap_or("?")
+                );
+                return Err(Error::conflict(message));
+            }
+            let as_it_was = Condition::unchanged(item.int("ver")?);
+            unchanged.push(Write::Check(item.key, as_it_was));
+        }
+        unchanged.truncate(MAX_UNCHANGED);
+        Ok(unchanged)
     }
 
     /// Refuses to delete what has children or events.
@@ -124,18 +172,24 @@ impl Catalog {
     async fn releases_with(&self, of: &EntityId) -> Result<Vec<EntityId>> {
         let Some(workspace) = of.workspace() else { return Ok(Vec::new()) };
         let page = self.page(workspace).await?;
-        let is_with = |release: &&super::Release| match of.kind() {
+        let is_with = |release: &&Release| match of.kind() {
             EntityKind::Model => release.model_id == *of.id(),
             EntityKind::Snapshot => release.details.tuned_on.as_ref().is_some_and(|on| on.id == *of.id()),
             _ => release.configuration_id.as_ref() == Some(of.id()),
         };
-        let at = |release: &super::Release| EntityId::Release(workspace.clone(), release.entity.id.clone());
+        let at = |release: &Release| EntityId::Release(workspace.clone(), release.entity.id.clone());
         Ok(page.releases.iter().filter(is_with).map(at).collect())
     }
 
-    /// Deletes what belongs to an archived entity. Broken off, it goes on when called again. (A
-    /// configuration or a snapshot leaves its releases, which keep its name.)
-    async fn delete_children(&self, known: &AnyEntity, now: Timestamp) -> Result<()> {
+    /// Deletes what belongs to an archived entity, each under the demand that it is `not_live`. Broken off, it goes on when
+    /// called again; `None`, when somebody else was quicker. (A configuration or a snapshot leaves its releases, which keep its
+    /// name.)
+    async fn delete_children(
+        &self,
+        known: &AnyEntity,
+        not_live: &[Write],
+        now: Timestamp,
+    ) -> Result<Option<()>> {
         let at = known.at();
         let children = match at.kind() {
             EntityKind::Model => self.releases_with(&at).await?,
@@ -155,15 +209,19 @@ impl Catalog {
             let Some(known) = self.find(&child).await? else { continue };
             if child.kind() == EntityKind::Workspace {
                 check_closing(&known)?;
-                Box::pin(self.delete_children(&known, now)).await?;
+                if Box::pin(self.delete_children(&known, &[], now)).await?.is_none() {
+                    return Ok(None);
+                }
             }
             // Its children are gone, and so counted no more.
             let Some(known) = self.find(&child).await? else { continue };
             check_closing(&known)?;
             self.delete_traces(&child).await?;
-            self.remove(&known, now).await?;
+            if unless_overtaken(self.remove(&known, not_live.to_vec(), now).await)?.is_none() {
+                return Ok(None);
+            }
         }
-        Ok(())
+        Ok(Some(()))
     }
 
     /// Deletes what is noted of an entity besides itself: memberships, grants, counters, the runs of a workspace, and
@@ -192,13 +250,12 @@ impl Catalog {
     }
 
     /// Deletes an entity with its guard, its pointer and its share in its parent's count, if it has not
-    /// changed and has no children.
-    async fn remove(&self, known: &AnyEntity, now: Timestamp) -> Result<()> {
+    /// changed and has no children, and as is demanded.
+    async fn remove(&self, known: &AnyEntity, demanded: Vec<Write>, now: Timestamp) -> Result<()> {
         let (at, parent) = (known.at(), known.parent());
-        let mut writes = vec![
-            Write::Delete(at.key(), unchanged(known)),
-            release_name(known, &known.entity().name, until(now)),
-        ];
+        let mut writes = demanded;
+        writes.push(Write::Delete(at.key(), unchanged(known)));
+        writes.push(release_name(known, &known.entity().name, until(now)));
         writes.extend(pointer_item(known).map(|pointer| Write::Delete(pointer.key, Condition::None)));
         writes.extend(self.unbind(known).await?);
         writes.extend(self.unpin_of(known, now).await?);

@@ -5,11 +5,15 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use catalog::{Action, DetailedSpec, HistoryOf, ReleaseChange, ReleaseDetails};
-use event::Kind;
-use log::{key, scan};
+use catalog::{Action, Catalog, DetailedSpec, HistoryOf, Patch, ReleaseChange, ReleaseDetails};
+use event::{ErrorKind, Kind};
+use log::{
+    key::{self, EntityId},
+    scan,
+};
 use serde_json::json;
 use tests::{
+    between::{Between, Call},
     hooked::{Asked, Hooked, Turn},
     on_both_engines,
     register::release_of,
@@ -23,6 +27,7 @@ on_both_engines!(
     a_late_promotion_beside_300_live_models_is_put_in_its_place,
     a_release_of_which_the_event_failed_is_created_by_asking_again,
     what_cannot_be_recorded_as_live_fails_no_append,
+    a_release_that_is_live_is_not_deleted,
     unknown_releases_are_registered_where_that_is_set,
     the_history_of_a_model_is_read_newest_first,
 );
@@ -201,6 +206,51 @@ async fn what_cannot_be_recorded_as_live_fails_no_append(world: World) {
     let version = 2;
     projector::project::project(&*table, version, &day, &[head.log].into()).await.unwrap();
     assert_eq!(now().await["production"]["m"].release, "v1");
+}
+
+/// One that is gone could not be retired.
+async fn a_release_that_is_live_is_not_deleted(world: World) {
+    let scene = Scene::new(world).await;
+    let (catalog, now) = (scene.world.catalog.clone(), at("2026-06-05T00:00:00Z"));
+    let promoted = |release: &str, seconds: i64| ReleaseChange {
+        at: now.plus_seconds(seconds),
+        action: Action::Promote,
+        release: release.to_owned(),
+        model: "m".to_owned(),
+        environment: Some("production".to_owned()),
+        note: None,
+    };
+    catalog.record(scene.id(), &[promoted("v1", 0)]).await.unwrap();
+    let release = scene.release("v1").await;
+    let model = EntityId::Model(scene.id().clone(), catalog.model_named(scene.id(), "m").await.unwrap());
+    for of in [&release, &model] {
+        let is_refused = async || {
+            let refused = catalog.delete(of, None, now).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Conflict);
+            assert_eq!(refused.to_string(), "the release `v1` is live in production; retire it first");
+        };
+        is_refused().await;
+        catalog.change(of, &Patch::archive(true), None, now).await.unwrap();
+        is_refused().await;
+    }
+    // Nor is one that goes live right before it is deleted.
+    catalog.record(scene.id(), &[promoted("v2", 1)]).await.unwrap();
+    let (inner, workspace) = (Arc::clone(&scene.table), scene.id().clone());
+    let (key, mut meanwhile) = (release.key(), Some(promoted("v1", 2)));
+    let table = Between::new(Arc::clone(&scene.table), move |call| {
+        let is_time = matches!(call, Call::Write(keys) if keys.contains(&key));
+        let change = if is_time { meanwhile.take()? } else { return None };
+        let (catalog, workspace) = (Catalog::new(Arc::clone(&inner)), workspace.clone());
+        Some(Box::pin(async move { catalog.record(&workspace, &[change]).await.unwrap() }))
+    });
+    let refused = Catalog::new(Arc::new(table)).delete(&release, None, now).await.unwrap_err();
+    assert!(refused.to_string().ends_with("is live in production; retire it first"), "{refused}");
+    // What is retired goes, and with its model what is not live.
+    let later = now.plus_seconds(3);
+    scene.ingest(later).retire(&scene.workspace, "v1", None, None).await.unwrap();
+    catalog.delete(&release, None, later).await.unwrap();
+    catalog.delete(&model, None, later).await.unwrap();
+    assert!(catalog.page(scene.id()).await.unwrap().releases.is_empty());
 }
 
 /// Access pattern A10.

@@ -188,7 +188,7 @@ def deleted():
     for at in range(2):
         client.create_model_version("half", f"s3://models/half/{at}")
     client.set_registered_model_alias("half", "champion", "2")
-    refused(lambda: client.delete_registered_model("half"), "RESOURCE_CONFLICT", "archive it first")
+    refused(lambda: client.delete_registered_model("half"), "RESOURCE_CONFLICT", "is live in champion; retire it first")
     assert [version.version for version in client.search_model_versions("name = 'half'")] == ["2", "1"]
 
 
