@@ -112,6 +112,8 @@ async fn tend(catalog: &Catalog, workspace: &Workspace) {
     catalog.change(&spare, &Patch::archive(true), None, now).await.unwrap();
     catalog.delete(&spare, None, now).await.unwrap();
     let place = EntityId::Workspace(id.clone());
+    let snapshot = create("june", tests::world::snapshot(&place)).await;
+    catalog.delete(&snapshot, None, now).await.unwrap();
     catalog.add_member(&group, &user, now).await.unwrap();
     catalog.remove_member(&group, &user, now).await.unwrap();
     catalog.grant(&Scope::Workspace(id.clone()), &user, Role::Reader, now).await.unwrap();

@@ -159,16 +159,16 @@ data "aws_iam_policy_document" "ingest" {
     }
   }
 
-  # A day is pinned, or kept for longer, while it has not expired.
+  # A day is pinned, kept for longer, or in a snapshot that is made, with its name, while it has not expired.
   statement {
     sid       = "KeepDays"
-    actions   = ["dynamodb:PutItem", "dynamodb:ConditionCheckItem"]
+    actions   = ["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"]
     resources = [aws_dynamodb_table.this.arn]
 
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = [local.workspace, "${local.workspace}/audit", "${local.workspace}/expired"]
+      values   = [local.workspace, "@name#*", "@id#*", "${local.workspace}/audit", "${local.workspace}/expired"]
     }
   }
 
@@ -194,7 +194,7 @@ data "aws_iam_policy_document" "ingest" {
   statement {
     sid       = "LeaveExpiryToTheProjector"
     effect    = "Deny"
-    actions   = ["dynamodb:PutItem"]
+    actions   = ["dynamodb:PutItem", "dynamodb:UpdateItem"]
     resources = [aws_dynamodb_table.this.arn]
 
     condition {
