@@ -32,8 +32,10 @@ pub const TRY_WITHIN: Duration = Duration::from_secs(10);
 const RECEIVERS_AT_ONCE: usize = 32;
 const FAILING_AT_ONCE: usize = 16;
 
-/// The most deliveries that are looked at together.
+/// The most deliveries that are taken up together, and the most that are looked at for them: those of receivers that are
+/// posted to already are passed over, so that a slow one does not hide what is due at others.
 const MAX_DUE: usize = 5_000;
+const MAX_LOOKED_AT: usize = 4 * MAX_DUE;
 
 /// How many keys are read in a page.
 const PAGE: usize = 1_000;
@@ -95,6 +97,9 @@ impl Outcome {
 /// A webhook of a workspace.
 type Receiver = (Id, String);
 
+/// Receivers that are posted to, and whether something that failed before is among it.
+type Busy = BTreeMap<Receiver, bool>;
+
 /// The writes of the deliveries of a crossing, for the transaction in which it is written.
 pub(crate) fn writes(workspace: &Id, alerts: &Alerts, rule: &AlertRule, crossed: &CrossedRule) -> Vec<Write> {
     let of = |webhook: &Webhook| Delivery::of(crossed, &webhook.name).to_item(workspace);
@@ -111,7 +116,7 @@ pub async fn deliver(
     courier: &dyn Courier,
     clock: &Clock,
 ) -> Result<Outcome> {
-    let due = due(table, clock.now()).await?;
+    let due = due(table, clock.now(), &Busy::new()).await?;
     let round = Round { table, catalog, courier, clock };
     let round = &round;
     let served = stream::iter(due).map(async |(receiver, due)| round.serve(&receiver, &due.keys).await);
@@ -134,23 +139,26 @@ struct Due {
     has_failed: bool,
 }
 
-/// What is due by an instant, by receiver.
-async fn due(table: &dyn Table, now: Timestamp) -> Result<BTreeMap<Receiver, Due>> {
+/// What is due by an instant, by receiver, but for those that are busy.
+async fn due(table: &dyn Table, now: Timestamp, busy: &Busy) -> Result<BTreeMap<Receiver, Due>> {
     let query = Query { index: Index::Gsi1, ..Query::table(key::deliveries_due(now)) };
     let mut query = query.only(&["tries"]).limit(PAGE);
-    let (mut due, mut count) = (BTreeMap::<Receiver, Due>::new(), 0);
+    let (mut due, mut count, mut looked_at) = (BTreeMap::<Receiver, Due>::new(), 0, 0);
     loop {
         let page = table.query(&query).await?;
-        count += page.items.len();
+        looked_at += page.items.len();
         for item in page.items {
-            if let Some((workspace, webhook)) = key::parse_delivery(&item.key) {
-                let of = due.entry((workspace, webhook.to_owned())).or_default();
+            let Some((workspace, webhook)) = key::parse_delivery(&item.key) else { continue };
+            let receiver = (workspace, webhook.to_owned());
+            if !busy.contains_key(&receiver) {
+                let of = due.entry(receiver).or_default();
                 of.has_failed |= item.int("tries").is_ok_and(|tries| tries > 0);
                 of.keys.push(item.key);
+                count += 1;
             }
         }
         match page.next {
-            Some(next) if count < MAX_DUE => query.after = Some(next),
+            Some(next) if count < MAX_DUE && looked_at < MAX_LOOKED_AT => query.after = Some(next),
             _ => return Ok(due),
         }
     }
@@ -300,7 +308,7 @@ pub(crate) async fn run(shared: &Arc<Shared>) -> Result<()> {
         if !shared.has_sweep_lease() {
             continue;
         }
-        match due(&*shared.table, shared.now()).await {
+        match due(&*shared.table, shared.now(), &posting.busy).await {
             Ok(due) => posting.begin(shared, courier, due),
             Err(error) if error.may_pass() => {
                 tracing::warn!(%error, "the table is not available; what crossed is posted later");
@@ -310,11 +318,11 @@ pub(crate) async fn run(shared: &Arc<Shared>) -> Result<()> {
     }
 }
 
-/// Whom it is posted to now, and whether something that failed before is among it.
+/// Whom it is posted to now.
 #[derive(Debug, Default)]
 struct Posting {
     tasks: JoinSet<(Receiver, Result<Outcome>)>,
-    busy: BTreeMap<Receiver, bool>,
+    busy: Busy,
 }
 
 impl Posting {
@@ -353,5 +361,46 @@ impl Posting {
                 tracing::warn!(%workspace, webhook, %error, "what crossed is posted later");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use table::{MAX_TRANSACTION_WRITES, sqlite::SqliteTable};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_receiver_that_is_slow_hides_nothing_that_is_due_at_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let receiver = |name: &str| (workspace.clone(), name.to_owned());
+        let put = |webhook: &str, number: usize, due_at: Timestamp| {
+            let rule = format!("rule-{number}");
+            let delivery = Delivery {
+                ver: 1,
+                of: Delivered::Crossing { rule, created_at: Timestamp::default() },
+                day: due_at.day(),
+                webhook: webhook.to_owned(),
+                made_at: due_at,
+                state: DeliveryState::Pending,
+                tries: 0,
+                due_at,
+                why: None,
+            };
+            Write::Put(delivery.to_item(&workspace), Condition::Absent)
+        };
+        let (first, now) = (Timestamp::default(), Timestamp::default().plus_seconds(60));
+        let mut writes: Vec<Write> = (0..MAX_DUE).map(|number| put("slow", number, first)).collect();
+        writes.push(put("quick", 0, now));
+        for some in writes.chunks(MAX_TRANSACTION_WRITES) {
+            table.transact(some.to_vec()).await.unwrap();
+        }
+        let seen = async |busy: Busy| -> Vec<Receiver> {
+            due(&table, now, &busy).await.unwrap().into_keys().collect()
+        };
+        assert_eq!(seen(Busy::new()).await, [receiver("slow")], "it has been due for longer");
+        assert_eq!(seen(Busy::from([(receiver("slow"), false)])).await, [receiver("quick")]);
     }
 }
