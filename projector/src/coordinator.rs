@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use event::{Error, Result};
+use event::{Error, Result, Timestamp};
 use table::{Position, Shard};
 use tokio::{
     task::{AbortHandle, JoinSet},
@@ -30,6 +30,8 @@ const DISCOVER_EVERY: Duration = Duration::from_secs(60);
 pub(crate) struct Coordinator {
     shared: Arc<Shared>,
     beat: i64,
+    /// What the clocks of other living workers said at most.
+    latest: Timestamp,
     watch: Watch,
     counting: Counting,
     shards: Vec<Shard>,
@@ -47,6 +49,7 @@ impl Coordinator {
             watch: Watch::new(shared.options.period),
             shared,
             beat: 0,
+            latest: Timestamp::default(),
             counting: Counting::new(),
             shards: Vec::new(),
             discover_at: Instant::now(),
@@ -114,6 +117,7 @@ impl Coordinator {
         let others = beats.iter().filter(|beat| beat.worker != *me);
         let others = others.filter(|beat| self.watch.life(&beat.worker, now) != Life::Dead);
         let clocks: Vec<_> = others.map(|beat| beat.at).collect();
+        self.latest = clocks.iter().copied().max().unwrap_or_default();
         if let Err(error) = self.counting.tick(&shared, &clocks).await {
             // Until it is counted, nothing is deleted.
             waits(&error, me, "the time of the table is not counted; trying again");
@@ -153,7 +157,7 @@ impl Coordinator {
             retries: shared.stats.retries.load(std::sync::atomic::Ordering::Relaxed),
             layout: log::layout::LAYOUT,
         };
-        beat.write(&*shared.table).await?;
+        beat.write(&*shared.table, self.latest).await?;
         *lock(&shared.last_beat) = Some(Instant::now());
         Ok(())
     }

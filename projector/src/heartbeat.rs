@@ -22,6 +22,9 @@ const PERIODS: u32 = 3;
 /// How long the heartbeat of a worker that is gone is kept for people to see.
 const KEEP_SECONDS: i64 = 60 * 60;
 
+/// How far ahead the clock of another worker may be, for a heartbeat to be kept by it.
+const MAX_AHEAD_SECONDS: i64 = 24 * 60 * 60;
+
 /// What a worker tells of itself with each heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
@@ -44,13 +47,16 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    fn to_item(&self) -> Item {
+    /// Its item. `latest` is what the clocks of other living workers say at most: to one that is ahead an item that has
+    /// expired by its clock is not there, and so is its worker.
+    fn to_item(&self, latest: Timestamp) -> Item {
+        let until = self.at.max(latest.min(self.at.plus_seconds(MAX_AHEAD_SECONDS)));
         let mut item = Item::new(key::worker(&self.worker))
             .with("v", ITEM_VERSION)
             .with("beat", self.beat)
             .with("at", self.at.micros())
             .with("layout", i64::from(self.layout))
-            .with("expires_at", self.at.micros().div_euclid(1_000_000) + KEEP_SECONDS);
+            .with("expires_at", until.micros().div_euclid(1_000_000) + KEEP_SECONDS);
         for (name, figure) in self.figures() {
             item = item.with(name, i64::try_from(figure).unwrap_or(i64::MAX));
         }
@@ -84,12 +90,13 @@ impl Heartbeat {
         })
     }
 
-    /// Writes it. Only the worker itself does, so there is no condition.
+    /// Writes it, so that other workers see it whose clocks say `latest` at most. Only the worker itself does, so there is
+    /// no condition.
     ///
     /// # Errors
     /// Those of the table.
-    pub(crate) async fn write(&self, table: &dyn Table) -> Result<()> {
-        table.put(self.to_item(), Condition::None).await
+    pub(crate) async fn write(&self, table: &dyn Table, latest: Timestamp) -> Result<()> {
+        table.put(self.to_item(latest), Condition::None).await
     }
 }
 
@@ -181,7 +188,18 @@ mod tests {
             oldest_ms: 3,
             ..Default::default()
         };
-        assert_eq!(Heartbeat::from_item(&beat.to_item()).unwrap(), beat);
+        assert_eq!(Heartbeat::from_item(&beat.to_item(Timestamp::default())).unwrap(), beat);
+    }
+
+    #[test]
+    fn it_is_kept_for_an_hour_by_the_clock_that_is_furthest_ahead() {
+        let at = Timestamp::default().plus_seconds(1_000_000);
+        let beat = Heartbeat { worker: "w".into(), at, ..Default::default() };
+        let kept = |ahead: i64| {
+            let item = beat.to_item(at.plus_seconds(ahead));
+            item.int("expires_at").unwrap() - 1_000_000
+        };
+        assert_eq!([-7_200, 0, 7_200, 500_000].map(kept), [3_600, 3_600, 10_800, 90_000]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! beside it.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod ahead;
 mod bench;
 mod blind;
 mod breakdowns;

@@ -54,7 +54,7 @@ async fn append(table: &Arc<dyn Table>, workspace: &Workspace, day: u32, lane: u
     table.put(segment.to_item(), Condition::Absent).await.unwrap();
 }
 
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(super) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let begin = tokio::time::Instant::now();
     while !holds().await {
         assert!(begin.elapsed() < PATIENCE, "{what} never came");
@@ -67,17 +67,17 @@ async fn is_caught_up(table: &Arc<dyn Table>, workspace: &Workspace) -> bool {
     behind.logs.is_empty() && behind.evaluations.is_empty()
 }
 
-struct Running {
+pub(super) struct Running {
     projector: Projector,
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<Result<()>>,
+    pub(super) stop: oneshot::Sender<()>,
+    pub(super) task: JoinHandle<Result<()>>,
 }
 
-fn start(table: &Arc<dyn Table>, worker: &str) -> Running {
+pub(super) fn start(table: &Arc<dyn Table>, worker: &str) -> Running {
     start_with(table, Options { worker: worker.to_owned(), ..Options::new(Clock::system()) })
 }
 
-fn start_with(table: &Arc<dyn Table>, options: Options) -> Running {
+pub(super) fn start_with(table: &Arc<dyn Table>, options: Options) -> Running {
     let options = Options { period: Duration::from_millis(100), ..options };
     let projector = Projector::new(Arc::clone(table), options);
     let (stop, stopped) = oneshot::channel();

@@ -1,0 +1,23 @@
+//! Workers whose clocks are far apart.
+
+use event::Clock;
+use projector::{Options, heartbeat::heartbeats};
+use tests::engine::Fresh;
+
+use super::workers::{start, start_with, until};
+
+/// What has expired by the clock of a worker is not there for it. Who is not there is taken for dead.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_is_hours_ahead_sees_the_others() {
+    let fresh = Fresh::sqlite(Clock::system());
+    let clock = Clock::from_fn(|| Clock::system().now().plus_seconds(2 * 60 * 60));
+    let ahead = fresh.open_again(clock.clone());
+    let running = [start(&fresh.table, "right"), start_with(&ahead, Options::new(clock))];
+    for table in [&fresh.table, &ahead] {
+        until("the heartbeats of both", async || heartbeats(&**table).await.unwrap().len() == 2).await;
+    }
+    for one in running {
+        one.stop.send(()).unwrap();
+        one.task.await.unwrap().unwrap();
+    }
+}
