@@ -53,7 +53,8 @@ fn time(all: &Map<String, Value>, claim: &str) -> Result<Option<Timestamp>, Wron
 fn name(all: &Map<String, Value>, settings: &OidcSettings) -> Result<String, Wrong> {
     let claim = &settings.principal_claim;
     let wrong = || Wrong::Claim(claim.clone());
-    // At many issuers people may write any address into their profile.
+    // At many issuers people may write any address into their profile. Some say nothing of it at all: there it is for who
+    // sets the claim to know.
     if claim == "email" && all.get("email_verified").is_some_and(|verified| *verified != Value::Bool(true)) {
         return Err(Wrong::Claim("email_verified".into()));
     }
@@ -143,8 +144,10 @@ mod tests {
         ] {
             assert_eq!(mail(address), wrong("email"), "{address}");
         }
-        let unverified = json!({ "email": "ann@example.com", "email_verified": false });
-        assert_eq!(named(unverified, "email", Some("example.com")), wrong("email_verified"));
+        for unverified in [json!(false), json!("true"), json!(null)] {
+            let claims = json!({ "email": "ann@example.com", "email_verified": unverified });
+            assert_eq!(named(claims, "email", Some("example.com")), wrong("email_verified"), "{unverified}");
+        }
     }
 
     #[test]
