@@ -37,8 +37,14 @@ impl Catalog {
         }
         self.get(of).await?;
         let key = key::free_counter(of, name);
-        let policy =
-            Policy { attempts: 200, pauses: true, kind: ErrorKind::Conflict, ..Policy::of(&"the counter") };
+        let policy = Policy {
+            attempts: 200,
+            pauses: true,
+            kind: ErrorKind::Conflict,
+            // A change with a key is known by that.
+            once: idempotency_key.is_none(),
+            ..Policy::of(&"the counter")
+        };
         update(&*self.table, &key, policy, async |known| {
             let before = known.unwrap_or_else(|| empty(key.clone()));
             if let Some(answer) = answered(&before, idempotency_key, by)? {

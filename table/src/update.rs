@@ -5,7 +5,7 @@ use std::{fmt::Display, future::Future, time::Duration};
 
 use event::{Error, ErrorKind, Result};
 
-use super::{Condition, Table};
+use super::{Condition, Table, Write};
 use crate::{Item, Key};
 
 /// The attribute that each write of an item counts up, from 1 on.
@@ -25,6 +25,9 @@ pub struct Policy<'a> {
     pub pauses: bool,
     /// The kind of the error when every attempt was overtaken.
     pub kind: ErrorKind,
+    /// Whether it changes more to make the change again, as to count does. Then [`update`] writes in a transaction: an engine knows
+    /// its own again whose answer was lost, also when somebody else has written since.
+    pub once: bool,
 }
 
 /// What becomes of an item.
@@ -39,7 +42,7 @@ pub enum Change<T> {
 impl<'a> Policy<'a> {
     /// 100 attempts without pauses, and then `Throttled`.
     pub const fn of(what: &'a (dyn Display + Sync)) -> Self {
-        Self { what, attempts: ATTEMPTS, pauses: false, kind: ErrorKind::Throttled }
+        Self { what, attempts: ATTEMPTS, pauses: false, kind: ErrorKind::Throttled, once: false }
     }
 
     /// Begins to try.
@@ -66,7 +69,7 @@ impl Tries<'_> {
     /// # Errors
     /// [`Policy::kind`], when all attempts were overtaken.
     pub async fn next(&mut self) -> Result<()> {
-        let Policy { what, attempts, pauses, kind } = self.policy;
+        let Policy { what, attempts, pauses, kind, .. } = self.policy;
         if self.begun == attempts {
             return Err(Error::new(kind, format!("too many change {what} at one time; try again")));
         }
@@ -121,8 +124,12 @@ pub async fn update<T, F: Future<Output = Result<Change<T>>>>(
         match change(stored).await? {
             Change::Leave(out) => return Ok(out),
             Change::Put(item, out) => {
-                let item = item.with(VERSION, ver + 1);
-                if unless_overtaken(table.put(item, Condition::unchanged(ver)).await)?.is_some() {
+                let (item, condition) = (item.with(VERSION, ver + 1), Condition::unchanged(ver));
+                let written = match policy.once {
+                    true => table.transact(vec![Write::Put(item, condition)]).await,
+                    false => table.put(item, condition).await,
+                };
+                if unless_overtaken(written)?.is_some() {
                     return Ok(out);
                 }
             }

@@ -1,10 +1,18 @@
 //! Counters: free ones, and the counts of events.
 
-use catalog::counts::{Kinds, MonthCounts, counts_item};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use catalog::{
+    Catalog,
+    counts::{Kinds, MonthCounts, counts_item},
+};
 use event::Timestamp;
 use log::key::{self, Counted};
 use projector::counters::move_old;
-use table::{Condition, Item, Key, Query, query_all};
+use table::{Call, Condition, Item, Key, Layer, Query, Table, query_all};
 use tests::{
     on_both_engines,
     scene::Scene,
@@ -14,6 +22,7 @@ use tests::{
 on_both_engines!(
     World::on:
     free_counters_belong_to_any_entity,
+    a_change_of_a_counter_is_known_again_by_its_key_or_its_transaction,
     the_page_of_a_workspace_does_not_grow_with_counters,
     counters_of_an_older_version_are_read_and_moved,
 );
@@ -40,6 +49,42 @@ async fn free_counters_belong_to_any_entity(world: World) {
         let (all, reads) = world.reads(catalog.counters(of)).await;
         assert_eq!((all.unwrap().len(), cost(reads)), (2, (0, 1)));
     }
+}
+
+/// A table that counts the puts of free counters, which an engine may not know again when their answers are lost.
+#[derive(Debug)]
+struct Puts {
+    inner: Arc<dyn Table>,
+    seen: AtomicUsize,
+}
+
+impl Layer for Puts {
+    type Kept = ();
+    const ONE_BY_ONE: bool = true;
+
+    fn below(&self) -> &dyn Table {
+        &*self.inner
+    }
+
+    async fn before(&self, call: Call<'_>) -> event::Result<()> {
+        if let Call::Put(item) = call
+            && key::parse_free_counter(&item.key.sk).is_some()
+        {
+            self.seen.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+async fn a_change_of_a_counter_is_known_again_by_its_key_or_its_transaction(world: World) {
+    let at = world.workspace().await;
+    let puts = Arc::new(Puts { inner: world.table(), seen: AtomicUsize::new(0) });
+    let catalog = Catalog::new(Arc::clone(&puts) as _);
+    for (known_by, seen) in [(None, 0), (Some("k"), 1), (None, 1)] {
+        catalog.count(&at, "example", 1, known_by).await.unwrap();
+        assert_eq!(puts.seen.load(Ordering::Relaxed), seen, "{known_by:?}");
+    }
+    assert_eq!(catalog.counter(&at, "example").await.unwrap(), 3);
 }
 
 /// Counts of a day, as a counter holds them.

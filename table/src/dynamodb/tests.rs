@@ -16,6 +16,7 @@ use tokio::{
 
 use super::client::Address;
 use super::*;
+use crate::{Change, Policy, update};
 
 /// What the server does with a call of an operation.
 enum Reply {
@@ -155,6 +156,28 @@ async fn a_put_whose_answer_was_lost_is_settled_by_reading() {
     let (here, script) = table(lost(OTHER)).await;
     let error = here.put(item(), Condition::Absent).await.unwrap_err();
     assert_eq!((error.kind(), error.to_string()), (ErrorKind::Conflict, "item p / s exists already".into()));
+    played(&script);
+}
+
+/// The answer of the first attempt is lost, and by the second somebody else has counted.
+#[tokio::test]
+async fn what_counts_is_counted_once_though_its_answer_is_lost_and_another_one_counts() {
+    let counted = r#"{"Item":{"PK":{"S":"p"},"SK":{"S":"s"},"n":{"N":"7"},"ver":{"N":"1"}}}"#;
+    let (here, script) = table(vec![
+        ("GetItem", Answer(counted)),
+        ("TransactWriteItems", HangUp),
+        ("TransactWriteItems", Answer("{}")),
+    ])
+    .await;
+    let policy = Policy { once: true, ..Policy::of(&"the counter") };
+    let count = async |stored: Option<Item>| {
+        let n = stored.unwrap().int("n")? + 1;
+        Ok(Change::Put(item().with("n", n), n))
+    };
+    assert_eq!(update(&here, &item().key, policy, count).await.unwrap(), 8);
+    let asked = script.lock().unwrap().asked.clone();
+    let token = |at: usize| asked[at]["ClientRequestToken"].as_str().unwrap();
+    assert_eq!(token(1), token(2), "DynamoDB makes requests of one token once");
     played(&script);
 }
 
