@@ -16,7 +16,7 @@ use super::{
 /// What is to be changed. It can name no attribute that a key or an identity is made of.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Patch {
-    /// Another name. A release keeps its name, since events name it.
+    /// Another name. A release keeps its name, since events name it, and so does a model that has one.
     pub name: Option<String>,
     /// Whether it is archived: then it takes no more children, and may be deleted with those it has.
     pub archived: Option<bool>,
@@ -152,14 +152,32 @@ impl Catalog {
 
     /// Moves the guard with the name, in one transaction.
     async fn rename(&self, before: &AnyEntity, after: &AnyEntity, now: Timestamp) -> Result<()> {
+        let mut writes: Vec<Write> = self.unreleased(before).await?.into_iter().collect();
         let free = self.free_name(after).await?;
-        self.table
-            .transact(vec![
-                Write::Update(update(before, after, &[])),
-                Write::Put(guard_item(after), free),
-                release_name(before, &before.entity().name, until(now)),
-            ])
-            .await
+        writes.push(Write::Update(update(before, after, &[])));
+        writes.push(Write::Put(guard_item(after), free));
+        writes.push(release_name(before, &before.entity().name, until(now)));
+        self.table.transact(writes).await
+    }
+
+    /// Refuses another name for a model that has releases: events name it with them, and what is live, what is defined and
+    /// what figures are of goes by that name. Returns what demands that no release was created since.
+    async fn unreleased(&self, known: &AnyEntity) -> Result<Option<Write>> {
+        let AnyEntity::Model(model) = known else { return Ok(None) };
+        let at = EntityId::Workspace(model.workspace.clone());
+        let children = self.get(&at).await?.children();
+        let releases = self.releases_with(&known.at()).await?.len();
+        if releases > 0 {
+            let (name, is) = (&model.entity.name, if releases == 1 { "release" } else { "releases" });
+            return Err(Error::invalid(format!(
+                "the model `{name}` keeps its name: events name it with its {releases} {is}"
+            )));
+        }
+        let counted = EntityKind::Release.counter().map(|counter| match children.get(&EntityKind::Release) {
+            Some(count) => Condition::Equals(counter, (*count).into()),
+            None => Condition::Without(counter),
+        });
+        Ok(counted.map(|counted| Write::Check(at.key(), counted)))
     }
 
     /// The workspaces of a category show its name in their paths. A look-up uses the guards of names, so

@@ -169,7 +169,7 @@ impl Catalog {
     }
 
     /// The releases of a model, with a configuration, or tuned on a snapshot.
-    async fn releases_with(&self, of: &EntityId) -> Result<Vec<EntityId>> {
+    pub(super) async fn releases_with(&self, of: &EntityId) -> Result<Vec<EntityId>> {
         let Some(workspace) = of.workspace() else { return Ok(Vec::new()) };
         let page = self.page(workspace).await?;
         let is_with = |release: &&Release| match of.kind() {

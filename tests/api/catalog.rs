@@ -339,16 +339,18 @@ async fn a_category_takes_its_workspaces_along_to_a_new_name() {
     catalog.resolve(EntityKind::Model, "lending/prod/churn").await.unwrap();
     catalog.change(&at, &Patch::rename("current"), None, now()).await.unwrap();
     assert_eq!(catalog.workspace("lending/current").await.unwrap().path, "lending/current");
-    // A model that is renamed keeps its releases.
+    // A model is renamed until it has a release, which events name with it.
+    let churn = catalog.resolve(EntityKind::Model, "lending/current/churn").await.unwrap();
+    catalog.change(&churn, &Patch::rename("leaving"), None, now()).await.unwrap();
     let spec = catalog::ReleaseSpec {
         name: "v1".into(),
-        model: "churn".into(),
+        model: "leaving".into(),
         configuration: None,
         environment: None,
     };
     catalog.ensure_release(at.id(), &spec, now()).await.unwrap();
-    let churn = catalog.resolve(EntityKind::Model, "lending/current/churn").await.unwrap();
-    catalog.change(&churn, &Patch::rename("leaving"), None, now()).await.unwrap();
+    let kept = catalog.change(&churn, &Patch::rename("churn"), None, now()).await.unwrap_err().to_string();
+    assert!(kept.contains("the model `leaving` keeps its name: events name it with its 1 release"), "{kept}");
     let page = catalog.page(at.id()).await.unwrap();
     assert_eq!(page.releases[0].model, "leaving");
     let definitions = catalog.definitions(at.id()).await.unwrap();

@@ -51,9 +51,7 @@ async fn a_deleted_release_changes_no_answer_about_the_past(world: World) {
     let model = scene.world.catalog.model_named(scene.id(), "m").await.unwrap();
     let model = EntityId::Model(scene.id().clone(), model);
     let now_before = scene.figures(None).await;
-    for patch in [Patch::rename("gone"), Patch::archive(true)] {
-        scene.world.catalog.change(&model, &patch, None, at(NOW)).await.unwrap();
-    }
+    scene.world.catalog.change(&model, &Patch::archive(true), None, at(NOW)).await.unwrap();
     scene.world.catalog.delete(&model, None, at(NOW)).await.unwrap();
     assert_eq!((scene.figures(None).await, scene.figures(then).await), (now_before, before.1.clone()));
     scene.assert_verified().await;
@@ -191,9 +189,12 @@ async fn no_change_of_the_catalog_changes_an_answer_about_the_past(world: World)
             }
             6 => {
                 let id = scene.world.catalog.model_named(scene.id(), &model).await.unwrap();
-                model = format!("m{round}");
                 let at_model = EntityId::Model(scene.id().clone(), id);
-                scene.world.catalog.change(&at_model, &Patch::rename(&model), None, hour).await.unwrap();
+                let (name, catalog) = (format!("m{round}"), &scene.world.catalog);
+                let has_releases = !catalog.page(scene.id()).await.unwrap().releases.is_empty();
+                let renamed = catalog.change(&at_model, &Patch::rename(&name), None, hour).await;
+                assert_eq!(renamed.is_err(), has_releases, "{renamed:?}");
+                model = if has_releases { model } else { name };
             }
             _ => {}
         }

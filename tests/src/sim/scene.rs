@@ -24,7 +24,7 @@ mod settle;
 
 pub(super) use appends::events;
 pub(super) use changes::ENVIRONMENT;
-use changes::Names;
+use changes::{MODEL, Names, SPARE};
 pub use compacting::{Compacted, compacting};
 pub use crossings::{Crossed, crossings};
 pub use gone::{Gone, retained};
@@ -181,10 +181,11 @@ impl Scene {
         let now = self.clock.now();
         let workspace = catalog.ensure_workspace("sim/one", now).await?;
         let task = Task::Binary { positive_label: "1".into() };
-        let model = catalog.ensure_model(workspace.id(), "m", &task, now).await?;
-        self.names = Names::new(model.entity.id, self.releases);
+        catalog.ensure_model(workspace.id(), MODEL, &task, now).await?;
+        let spare = catalog.ensure_model(workspace.id(), SPARE, &task, now).await?;
+        self.names = Names::new(spare.entity.id);
         for release in 1..=self.releases {
-            let (name, model) = (format!("v{release}"), "m".to_owned());
+            let (name, model) = (format!("v{release}"), MODEL.to_owned());
             let spec = ReleaseSpec { name, model, configuration: None, environment: None };
             catalog.ensure_release(workspace.id(), &spec, now).await?;
         }

@@ -1,5 +1,5 @@
 //! The catalog changes while events arrive: releases are registered, defined, promoted and retired by release
-//! events, the model and the workspace are renamed.
+//! events, a model that has no release and the workspace are renamed.
 
 use std::time::Duration;
 
@@ -27,21 +27,22 @@ const WAIT: Duration = Duration::from_millis(50);
 /// Where releases are live.
 pub(in crate::sim) const ENVIRONMENT: &str = "production";
 
+/// The model that has all releases, and at first the name of one that has none.
+pub(super) const MODEL: &str = "m";
+pub(super) const SPARE: &str = "spare";
+
 /// What the catalog should hold.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    model_id: Option<Id>,
-    model: String,
-    /// By release, the name that the model had when it was registered.
-    model_of: Vec<String>,
+    /// A model that has no release, and its name.
+    spare: Option<(Id, String)>,
     renamed: u64,
     path: Option<String>,
 }
 
 impl Names {
-    pub(super) fn new(model_id: Id, releases: usize) -> Self {
-        let model = "m".to_owned();
-        Self { model_id: Some(model_id), model_of: vec![model.clone(); releases], model, ..Self::default() }
+    pub(super) fn new(spare: Id) -> Self {
+        Self { spare: Some((spare, SPARE.to_owned())), ..Self::default() }
     }
 }
 
@@ -92,7 +93,7 @@ impl Scene {
     }
 
     async fn register_release(&mut self, log: usize) -> Option<Segment> {
-        let (name, model) = (format!("v{}", self.releases + 1), self.names.model.clone());
+        let (name, model) = (format!("v{}", self.releases + 1), MODEL.to_owned());
         let first = Definition::of(Task::Binary { positive_label: "1".into() });
         // Before anybody can have seen it.
         self.world.lock().definitions.insert(name.clone(), first);
@@ -103,7 +104,6 @@ impl Scene {
         })
         .await;
         self.releases += 1;
-        self.names.model_of.push(spec.model);
         self.append_event(log, self.releases - 1, Action::Register, &[], None)
     }
 
@@ -128,7 +128,7 @@ impl Scene {
             at: released_at(&segment.log, segment.seq),
             is_live: action == Action::Promote,
             release: format!("v{}", 1 + release),
-            model: self.names.model_of[release].clone(),
+            model: MODEL.to_owned(),
         };
         self.world.lock().said.promoted.push(promoted);
         Some(segment)
@@ -153,7 +153,7 @@ impl Scene {
         let mut columns = vec![
             Column::new("release", text(&format!("v{}", 1 + release))),
             Column::new("released_at", Values::Time(vec![released_at(&log, seq)])),
-            Column::new("model", text(&self.names.model_of[release])),
+            Column::new("model", text(MODEL)),
             Column::new("action", text(action.name())),
         ];
         columns.extend(fields.iter().map(|(name, value)| Column::new(*name, text(value))));
@@ -172,10 +172,11 @@ impl Scene {
 
     async fn rename_model(&mut self) -> Option<Segment> {
         self.names.renamed += 1;
-        let name = format!("m{}", self.names.renamed);
-        let at = EntityId::Model(self.workspace.clone(), self.names.model_id.clone()?);
+        let (id, _) = self.names.spare.clone()?;
+        let name = format!("{SPARE}{}", self.names.renamed);
+        let at = EntityId::Model(self.workspace.clone(), id.clone());
         self.rename("the name of a model", &at, &name).await;
-        self.names.model = name;
+        self.names.spare = Some((id, name));
         None
     }
 
@@ -199,17 +200,17 @@ impl Scene {
     /// In the end every name leads to what has it.
     pub(super) async fn look_at_names(&mut self) {
         let path = self.names.path.clone().unwrap_or_else(|| "sim/one".to_owned());
-        let (workspace, model) = (self.workspace.clone(), self.names.model.clone());
-        let model_id = self.names.model_id.clone();
+        let (workspace, spare) = (self.workspace.clone(), self.names.spare.clone());
         let (_, table) = self.table("client");
         let catalog = Catalog::new(table);
         match catalog.workspace(&path).await {
             Ok(found) if *found.id() == workspace => {}
             other => self.violated(format!("{path} leads to {other:?}")),
         }
-        match catalog.model_named(&workspace, &model).await {
-            Ok(found) if Some(&found) == model_id.as_ref() => {}
-            other => self.violated(format!("the model {model} is {other:?}")),
+        let Some((id, name)) = spare else { return };
+        match catalog.model_named(&workspace, &name).await {
+            Ok(found) if found == id => {}
+            other => self.violated(format!("the model {name} is {other:?}")),
         }
     }
 }
