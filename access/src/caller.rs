@@ -128,10 +128,18 @@ impl Caller {
         if is_within { self.rights_by(scopes) } else { Rights::NONE }
     }
 
-    /// Whether it is this user or system itself, and so may do with what is its own as it likes.
+    /// Whether it is this user or system itself.
     pub fn is(&self, entity: &EntityId) -> bool {
         matches!(&self.principal, Principal::Known(own, _) if own == entity)
-            && self.limits.rights().has(Right::Read)
+    }
+
+    /// The rights on what is its own: all that its token leaves. What is its own is in no workspace, so a token for some
+    /// workspaces leaves none.
+    pub fn rights_on_own(&self) -> Rights {
+        match self.limits.scopes {
+            Some(_) => Rights::NONE,
+            None => self.limits.rights(),
+        }
     }
 
     fn rights_by<'a>(&self, scopes: impl IntoIterator<Item = &'a Scope>) -> Rights {

@@ -33,7 +33,8 @@ pub enum About {
     CategoryOf(Place),
     /// An entity whose type stands in the first parameter of the path, and its name in the second.
     Typed(&'static str, &'static str),
-    /// A user, group or system, such as `user:ann` or, of the given type, `ann`. The caller itself needs only to read.
+    /// A user, group or system, such as `user:ann` or, of the given type, `ann`. The caller itself has every right on it that its
+    /// token leaves.
     Own(Option<&'static str>, Place),
 }
 

@@ -247,7 +247,8 @@ impl Guard {
         rights.ok_or_else(|| Catalog::missing(kind, text))
     }
 
-    /// What belongs to a user, group or system is its own, or of who has the right on the server.
+    /// What belongs to a user, group or system is its own, as far as its token leaves the right, or of who has the right on the
+    /// server.
     async fn check_own(
         &self,
         caller: &Caller,
@@ -260,8 +261,10 @@ impl Guard {
         }
         let found = self.access.catalog().principal_named(kind, text).await?;
         match found {
-            Some(at) if caller.is(&at) => Ok(()),
-            Some(_) if caller.rights_on_server().has(Right::Read) => Err(forbidden(need.right, &need.says())),
+            Some(at) if caller.is(&at) && caller.rights_on_own().has(need.right) => Ok(()),
+            Some(at) if caller.is(&at) || caller.rights_on_server().has(Right::Read) => {
+                Err(forbidden(need.right, &need.says()))
+            }
             _ => Err(Catalog::missing(kind, text).into()),
         }
     }

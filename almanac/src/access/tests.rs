@@ -25,6 +25,7 @@ use crate::up::{Options, Services};
 mod expected;
 mod ground;
 mod hostile;
+mod limits;
 mod news;
 mod oidc;
 mod once;

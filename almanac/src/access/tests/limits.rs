@@ -1,0 +1,124 @@
+//! Tokens with limits: what they leave out is left out everywhere, of what is the caller's own too.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use ::access::{Access, Limits, NewToken, Token, Tokens, http::guard};
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    extract::Request,
+    http::{HeaderMap, StatusCode},
+};
+use catalog::{New, NewEntity, Role};
+use event::{Kind, Right};
+use log::key::{EntityId, Scope};
+use tests::{
+    conformance::TestClock,
+    engine::{Engine, Fresh},
+    on_both_engines,
+};
+use tokio::sync::watch;
+use tower::ServiceExt;
+
+use super::ground::Ground;
+use crate::up::{Options, Services};
+
+/// A service that ann calls, who maintains `credit/prod`.
+struct House {
+    clock: TestClock,
+    tokens: Tokens,
+    ann: EntityId,
+    workspace: Scope,
+    router: Router,
+    _fresh: Fresh,
+    _stop: watch::Sender<bool>,
+}
+
+impl House {
+    async fn on(engine: Engine) -> Self {
+        let Ground { clock, table, catalog, workspace, ann, fresh } = Ground::on(engine).await;
+        catalog.grant(&workspace, &ann, Role::Maintainer, clock.now()).await.unwrap();
+        catalog.create(NewEntity::new("bob", New::User), clock.now()).await.unwrap();
+        let options = Options::new(clock.clock());
+        let (stop, stopping) = watch::channel(false);
+        let services = Services::new(Arc::clone(&table), &options);
+        services.end_waiting();
+        let access = Access::new(Arc::clone(&table), clock.clock());
+        let router = guard(services.routes(&options, stopping), Arc::new(access)).into_router();
+        let tokens = Tokens::new(table);
+        Self { clock, tokens, ann, workspace, router, _fresh: fresh, _stop: stop }
+    }
+
+    async fn token(&self, name: &str, limits: Limits) -> Token {
+        let new = NewToken { name: name.into(), expires_at: None, limits, is_once: false };
+        self.tokens.create(&self.ann, new, self.clock.now()).await.unwrap().0
+    }
+
+    async fn send(
+        &self,
+        headers: &[(&str, String)],
+        method: &str,
+        path: &str,
+    ) -> (StatusCode, HeaderMap, String) {
+        let request = Request::builder().method(method).uri(path);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, value));
+        let answer = self.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let (head, body) = answer.into_parts();
+        let body = to_bytes(body, usize::MAX).await.unwrap();
+        (head.status, head.headers, String::from_utf8_lossy(&body).into_owned())
+    }
+}
+
+fn bearer_of(token: &Token) -> (&'static str, String) {
+    ("Authorization", format!("Bearer {}", token.text()))
+}
+
+fn of_rights<const N: usize>(rights: [Right; N]) -> Limits {
+    Limits { rights: Some(BTreeSet::from(rights)), ..Limits::default() }
+}
+
+on_both_engines!(
+    House::on:
+    a_token_does_with_what_is_its_users_own_what_it_is_for,
+);
+
+async fn a_token_does_with_what_is_its_users_own_what_it_is_for(house: House) {
+    let of_kinds = Limits { kinds: Some(vec![Kind::Metrics]), ..Limits::default() };
+    let of_workspace =
+        Limits { scopes: Some(BTreeSet::from([house.workspace.clone()])), ..Limits::default() };
+    let narrow = Limits { scopes: of_workspace.scopes.clone(), ..of_rights([Right::Read]) };
+    // The tokens; whether each is for what is administered, and for what is read.
+    let tokens = [
+        (house.token("whole", Limits::default()).await, true, true),
+        (house.token("kinds", of_kinds).await, true, true),
+        (house.token("admin", of_rights([Right::Admin])).await, true, false),
+        (house.token("reads", of_rights([Right::Read])).await, false, true),
+        (house.token("wide", of_workspace).await, false, false),
+        (house.token("narrow", narrow).await, false, false),
+    ];
+    for (token, administers, reads) in &tokens {
+        let bearer = bearer_of(token);
+        // A session of a browser may do what its token may.
+        let (_, headers, _) = house.send(std::slice::from_ref(&bearer), "POST", "/v1/session").await;
+        let cookie = headers["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+        let session = [("Cookie", cookie), ("Almanac-Dashboard", "yes".to_owned())];
+        for by in [&[bearer][..], &session] {
+            for (method, path, may, done) in [
+                ("GET", "/v1/tokens/user:ann", *administers, StatusCode::OK),
+                // Nobody has a token of this name.
+                ("DELETE", "/v1/tokens/user:ann/spare", *administers, StatusCode::NOT_FOUND),
+                ("GET", "/v1/users/ann", *reads, StatusCode::OK),
+                ("GET", "/v1/counters/user/ann/spare", *reads, StatusCode::OK),
+            ] {
+                let (status, _, said) = house.send(by, method, path).await;
+                let expected = if may { done } else { StatusCode::FORBIDDEN };
+                assert_eq!(status, expected, "{method} {path} {:?}: {said}", by[0].0);
+            }
+        }
+        let (status, _, said) = house.send(&[bearer_of(token)], "GET", "/v1/tokens/user:bob").await;
+        assert_eq!(status, StatusCode::NOT_FOUND, "what is another's is not there: {said}");
+    }
+    let (status, ..) = house.send(&[bearer_of(&tokens[3].0)], "DELETE", "/v1/tokens/user:ann/whole").await;
+    assert_eq!(status, StatusCode::FORBIDDEN);
+    assert_eq!(house.tokens.list(&house.ann).await.unwrap().len(), tokens.len(), "none was revoked");
+}
