@@ -52,12 +52,13 @@ pub struct Need {
 pub struct Demand {
     needs: Vec<Need>,
     kinds: Vec<Kind>,
+    is_append: bool,
 }
 
 impl Demand {
     /// Nothing: the operation is for everybody, and callers are not asked who they are.
     pub fn nothing() -> Self {
-        Self { needs: Vec::new(), kinds: Vec::new() }
+        Self { needs: Vec::new(), kinds: Vec::new(), is_append: false }
     }
 
     /// A right on something.
@@ -103,6 +104,13 @@ impl Demand {
         Self { kinds: kinds.to_vec(), ..self }
     }
 
+    /// The same for an operation that appends one batch, named by the header `Idempotency-Key`, and does nothing else: what a token
+    /// for one append is for.
+    #[must_use]
+    pub fn appending(self) -> Self {
+        Self { is_append: true, ..self }
+    }
+
     /// The rights that are needed, and on what.
     pub fn needs(&self) -> &[Need] {
         &self.needs
@@ -111,6 +119,11 @@ impl Demand {
     /// The kinds of events that are appended or read.
     pub fn kinds(&self) -> &[Kind] {
         &self.kinds
+    }
+
+    /// Whether the operation appends one batch and does nothing else.
+    pub fn is_append(&self) -> bool {
+        self.is_append
     }
 
     /// Whether callers are not even asked who they are.

@@ -168,7 +168,7 @@ impl Guard {
             let detail = format!("the token is not for {kind}");
             return Err(refuse(Problem::new(StatusCode::FORBIDDEN, detail)));
         }
-        if caller.once.is_some() && !once::is_append(demand) {
+        if caller.once.is_some() && !demand.is_append() {
             let detail = "the token is for one append and nothing else";
             return Err(refuse(Problem::new(StatusCode::FORBIDDEN, detail)));
         }

@@ -8,19 +8,14 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use event::{Error, ErrorKind, Right};
+use event::{Error, ErrorKind};
 use tracing::Instrument;
-use web::{Demand, Problem};
+use web::Problem;
 
 use crate::{gate::Access, once::Use, token::Digest};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const ALMANAC_REPEAT: HeaderName = HeaderName::from_static("almanac-repeat");
-
-/// Whether the demand of an operation is the append that the token is for.
-pub(super) fn is_append(demand: &Demand) -> bool {
-    !demand.kinds().is_empty() && demand.needs().iter().all(|need| need.right == Right::Append)
-}
 
 /// The answer to the request, if this is the one use of its token. The token names the batch, whatever the request says.
 pub(super) async fn used(access: &Arc<Access>, digest: Digest, mut request: Request, next: Next) -> Response {

@@ -58,7 +58,7 @@ pub fn routes(ingest: Arc<Ingest>) -> Routes {
         let meters = Arc::new(Meters::new(kind));
         for named in Named::BOTH {
             let meters = Arc::clone(&meters);
-            let demand = Demand::workspace(right_to_append(kind)).of_kinds(&[kind]);
+            let demand = Demand::workspace(right_to_append(kind)).of_kinds(&[kind]).appending();
             routes =
                 routes.add(api::append(kind, named), demand, move |ingest, InPath(workspace), request| {
                     append((kind, meters), ingest, workspace, request)

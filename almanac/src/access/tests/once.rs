@@ -15,11 +15,11 @@ use axum::{
     extract::Request,
     http::StatusCode,
 };
-use catalog::{Catalog, New, NewEntity, Role};
+use catalog::{Catalog, New, NewEntity, NewRun, Role};
 use event::{Clock, ErrorKind, Kind, Right};
 use futures::future::join_all;
 use log::key::{self, EntityId, Scope};
-use serde_json::Value;
+use serde_json::{Value, json};
 use table::Table;
 use tests::{
     conformance::TestClock,
@@ -38,6 +38,7 @@ const ALL: usize = usize::MAX;
 struct Scene {
     engine: Engine,
     clock: TestClock,
+    catalog: Catalog,
     tokens: Tokens,
     ann: EntityId,
     workspace: Scope,
@@ -69,13 +70,24 @@ impl Scene {
         let workspace = Scope::Workspace(workspace);
         let ann = catalog.create(NewEntity::new("ann", New::User), clock.now()).await.unwrap().at();
         catalog.grant(&Scope::Server, &ann, Role::Admin, clock.now()).await.unwrap();
-        let options = Options::new(clock.clock());
+        let options = Options { mlflow: true, ..Options::new(clock.clock()) };
         let (stop, stopping) = watch::channel(false);
         let routes = Services::new(Arc::clone(&table), &options).routes(&options, stopping);
         let access = Access::new(Arc::clone(&table), clock.clock());
         let router = guard(routes, Arc::new(access)).into_router();
         let tokens = Tokens::new(table);
-        Self { engine, clock, tokens, ann, workspace, router, writes_left, _fresh: fresh, _stop: stop }
+        Self {
+            engine,
+            clock,
+            catalog,
+            tokens,
+            ann,
+            workspace,
+            router,
+            writes_left,
+            _fresh: fresh,
+            _stop: stop,
+        }
     }
 
     fn asked_for(&self) -> NewToken {
@@ -124,6 +136,7 @@ on_both_engines!(
     what_was_appended_is_answered_though_the_use_cannot_be_ended,
     a_use_that_stored_nothing_is_given_back,
     a_token_for_one_append_is_for_nothing_else,
+    a_token_for_one_append_changes_no_run_and_settles_nothing_again,
 );
 
 async fn many_uses_at_one_time_give_one_success(scene: Scene) {
@@ -225,4 +238,29 @@ async fn a_token_for_one_append_is_for_nothing_else(scene: Scene) {
     let revoked = scene.tokens.begin_use(&Token::new().digest(), scene.clock.now()).await;
     assert_eq!(revoked.unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(key::token(&token.digest()).pk.split('#').next(), Some("token"));
+}
+
+async fn a_token_for_one_append_changes_no_run_and_settles_nothing_again(scene: Scene) {
+    let workspace = scene.workspace.entity().unwrap().id().clone();
+    let run = scene.catalog.create_run(&workspace, NewRun::default(), scene.clock.now()).await.unwrap();
+    let token = scene.token().await;
+    let door = "/mlflow/credit/prod/api/2.0/mlflow/runs";
+    let metric = json!({ "key": "loss", "value": 0.5, "timestamp": 1_780_000_000_000_i64 });
+    let mut alone = metric.clone();
+    alone["run_id"] = run.id.as_str().into();
+    let batch = json!({ "run_id": run.id.as_str(), "metrics": [metric], "params": [{ "key": "depth", "value": "6" }] });
+    for (path, body) in [("log-batch", &batch), ("log-metric", &alone)] {
+        let (status, said) = scene.send(&token, "POST", &format!("{door}/{path}"), &body.to_string()).await;
+        assert_eq!(status, StatusCode::FORBIDDEN, "{path}: {said}");
+    }
+    let known = scene.catalog.run(&workspace, &run.id).await.unwrap();
+    assert_eq!(known, run, "nothing of it has changed");
+    assert_eq!(scene.append(&token, "a").await.0, StatusCode::CREATED, "none of it was the use");
+
+    let mut of_outcomes = scene.asked_for();
+    (of_outcomes.name, of_outcomes.limits.kinds) = ("outcomes".into(), Some(vec![Kind::Outcomes]));
+    let (token, _) = scene.tokens.create(&scene.ann, of_outcomes, scene.clock.now()).await.unwrap();
+    let resettle = "/v1/workspaces/credit/prod/outcomes/resettle";
+    let (status, said) = scene.send(&token, "POST", resettle, r#"{"key":"a"}"#).await;
+    assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
 }
