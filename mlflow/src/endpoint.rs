@@ -132,7 +132,9 @@ impl Endpoint {
     pub fn demand(&self) -> Demand {
         let demand = Demand::workspace(self.right);
         match self.does {
-            Does::LogMetric | Does::LogBatch => demand.of_kinds(&[Kind::Metrics]),
+            Does::LogMetric | Does::LogBatch | Does::GetRun | Does::SearchRuns | Does::MetricHistory => {
+                demand.of_kinds(&[Kind::Metrics])
+            }
             _ => demand,
         }
     }

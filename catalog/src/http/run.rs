@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use event::{Right, fields::MAX_STEP};
+use event::{Kind, Right, fields::MAX_STEP};
 use log::key;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -52,12 +52,13 @@ fn of_list() -> Demand {
 /// The routes of runs and experiments.
 pub(super) fn add(routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
     let creates = Demand::of(Right::Append, About::Entity("workspace", Place::Body("workspace")));
+    let with_metrics = |demand: Demand| demand.of_kinds(&[Kind::Metrics]);
     routes
         .add(create_operation(), creates, create)
-        .add(list_operation(), of_list(), list)
-        .add(show_operation(), demand(Right::Read), show)
+        .add(list_operation(), with_metrics(of_list()), list)
+        .add(show_operation(), with_metrics(demand(Right::Read)), show)
         .add(change_operation(), demand(Right::Append), change)
-        .add(history_operation(), demand(Right::Read), history)
+        .add(history_operation(), with_metrics(demand(Right::Read)), history)
         .add(experiments_operation(), of_list(), experiments)
         .schema("Run", run_schema(false))
         .schema("RunWithMetrics", run_schema(true))

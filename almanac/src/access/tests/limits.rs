@@ -9,7 +9,7 @@ use axum::{
     extract::Request,
     http::{HeaderMap, StatusCode},
 };
-use catalog::{New, NewEntity, Role};
+use catalog::{Catalog, New, NewEntity, NewRun, Role};
 use event::{Kind, Right};
 use log::key::{EntityId, Scope};
 use tests::{
@@ -26,6 +26,7 @@ use crate::up::{Options, Services};
 /// A service that ann calls, who maintains `credit/prod`.
 struct House {
     clock: TestClock,
+    catalog: Catalog,
     tokens: Tokens,
     ann: EntityId,
     workspace: Scope,
@@ -39,14 +40,14 @@ impl House {
         let Ground { clock, table, catalog, workspace, ann, fresh } = Ground::on(engine).await;
         catalog.grant(&workspace, &ann, Role::Maintainer, clock.now()).await.unwrap();
         catalog.create(NewEntity::new("bob", New::User), clock.now()).await.unwrap();
-        let options = Options::new(clock.clock());
+        let options = Options { mlflow: true, ..Options::new(clock.clock()) };
         let (stop, stopping) = watch::channel(false);
         let services = Services::new(Arc::clone(&table), &options);
         services.end_waiting();
         let access = Access::new(Arc::clone(&table), clock.clock());
         let router = guard(services.routes(&options, stopping), Arc::new(access)).into_router();
         let tokens = Tokens::new(table);
-        Self { clock, tokens, ann, workspace, router, _fresh: fresh, _stop: stop }
+        Self { clock, catalog, tokens, ann, workspace, router, _fresh: fresh, _stop: stop }
     }
 
     async fn token(&self, name: &str, limits: Limits) -> Token {
@@ -80,6 +81,7 @@ fn of_rights<const N: usize>(rights: [Right; N]) -> Limits {
 on_both_engines!(
     House::on:
     a_token_does_with_what_is_its_users_own_what_it_is_for,
+    a_token_for_other_kinds_reads_no_metrics_of_runs,
 );
 
 async fn a_token_does_with_what_is_its_users_own_what_it_is_for(house: House) {
@@ -121,4 +123,30 @@ async fn a_token_does_with_what_is_its_users_own_what_it_is_for(house: House) {
     let (status, ..) = house.send(&[bearer_of(&tokens[3].0)], "DELETE", "/v1/tokens/user:ann/whole").await;
     assert_eq!(status, StatusCode::FORBIDDEN);
     assert_eq!(house.tokens.list(&house.ann).await.unwrap().len(), tokens.len(), "none was revoked");
+}
+
+async fn a_token_for_other_kinds_reads_no_metrics_of_runs(house: House) {
+    let workspace = house.workspace.entity().unwrap().id().clone();
+    let run = house.catalog.create_run(&workspace, NewRun::default(), house.clock.now()).await.unwrap().id;
+    let of_kind = |kind| Limits { kinds: Some(vec![kind]), ..Limits::default() };
+    let metrics = bearer_of(&house.token("metrics", of_kind(Kind::Metrics)).await);
+    let outcomes = bearer_of(&house.token("outcomes", of_kind(Kind::Outcomes)).await);
+    let door = "/mlflow/credit/prod/api/2.0/mlflow";
+    for (method, path, has_metrics) in [
+        ("GET", "/v1/runs?of=credit/prod".to_owned(), true),
+        ("GET", format!("/v1/runs/credit%2Fprod/{run}"), true),
+        ("GET", format!("/v1/runs/credit%2Fprod/{run}/metrics/loss"), true),
+        ("GET", "/v1/experiments?of=credit/prod".to_owned(), false),
+        ("GET", format!("{door}/runs/get?run_id={run}"), true),
+        ("POST", format!("{door}/runs/search"), true),
+        ("GET", format!("{door}/metrics/get-history?run_id={run}&metric_key=loss"), true),
+        ("GET", format!("{door}/artifacts/list?run_id={run}"), false),
+    ] {
+        for (bearer, is_for_metrics) in [(&metrics, true), (&outcomes, false)] {
+            let (status, _, said) = house.send(std::slice::from_ref(bearer), method, &path).await;
+            let expected =
+                if has_metrics && !is_for_metrics { StatusCode::FORBIDDEN } else { StatusCode::OK };
+            assert_eq!(status, expected, "{method} {path}: {said}");
+        }
+    }
 }
