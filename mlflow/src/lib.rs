@@ -18,5 +18,6 @@ mod notes;
 mod registry;
 mod runs;
 mod search;
+mod tokens;
 
 pub use door::{as_mlflow, routes};
