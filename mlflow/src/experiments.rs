@@ -8,7 +8,7 @@ use crate::{
     answer::{Answer, Failure},
     asked::{Asked, millis},
     door::Door,
-    filter::{Filter, Subject},
+    filter::{Attributes, Filter, Subject},
 };
 
 /// The most experiments of a page.
@@ -74,6 +74,7 @@ impl Subject for Experiment {
         match (of, name) {
             ("tags", name) => self.tags.get(name).cloned(),
             ("attributes", "name") => Some(self.name.clone()),
+            ("attributes", "experiment_id") => Some(self.id()),
             _ => None,
         }
     }
@@ -87,8 +88,9 @@ impl Subject for Experiment {
     }
 }
 
-/// The attributes of experiments that are numbers.
-const NUMBERS: [&str; 2] = ["creation_time", "last_update_time"];
+/// The attributes of experiments.
+const ATTRIBUTES: Attributes =
+    Attributes { numbers: &["creation_time", "last_update_time"], texts: &["name", "experiment_id"] };
 
 impl Door {
     pub(crate) async fn create_experiment(&self, workspace: &Workspace, asked: &Asked) -> Answer {
@@ -144,7 +146,7 @@ impl Door {
 
     pub(crate) async fn search_experiments(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let limit = asked.limit(1_000, MAX_EXPERIMENTS)?;
-        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &NUMBERS)?;
+        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &ATTRIBUTES)?;
         let mut all = self.ingest.catalog().experiments(workspace.id()).await?;
         if !all.iter().any(|one| one.id() == key::DEFAULT_EXPERIMENT.1) {
             all.insert(0, self.find_experiment(workspace, key::DEFAULT_EXPERIMENT.1).await?);

@@ -15,6 +15,15 @@ pub(crate) trait Subject {
     fn number(&self, of: &str, name: &str) -> Option<f64>;
 }
 
+/// The attributes by which something is searched and sorted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attributes {
+    /// Those that are numbers.
+    pub(crate) numbers: &'static [&'static str],
+    /// Those that are texts.
+    pub(crate) texts: &'static [&'static str],
+}
+
 /// What a comparison is about: metrics, params, tags or attributes, and its name there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Field {
@@ -79,7 +88,7 @@ pub(crate) struct Order {
 }
 
 impl Field {
-    fn parse(parts: &[String], numbers: &[&str]) -> Answer<Self> {
+    fn parse(parts: &[String], known: &Attributes) -> Answer<Self> {
         let (of, name) = match parts {
             [name] => ("attributes", name.clone()),
             [of, name @ ..] => (of.as_str(), name.join(".")),
@@ -94,7 +103,12 @@ impl Field {
                 return Err(wrong(&format!("`{other}` is none of metrics, params, tags and attributes")));
             }
         };
-        let is_number = of == "metrics" || of == "attributes" && numbers.contains(&name.as_str());
+        let is_in = |names: &[&str]| of == "attributes" && names.contains(&name.as_str());
+        let is_number = of == "metrics" || is_in(known.numbers);
+        if of == "attributes" && !is_number && !is_in(known.texts) {
+            let all = [known.numbers, known.texts].concat().join(", ");
+            return Err(wrong(&format!("`{name}` is no attribute; there are {all}")));
+        }
         Ok(Self { of, name, is_number })
     }
 }
@@ -186,8 +200,8 @@ impl Reader<'_> {
 }
 
 impl Filter {
-    /// Reads a filter; `numbers` are the attributes that are numbers.
-    pub(crate) fn parse(text: &str, numbers: &[&str]) -> Answer<Self> {
+    /// Reads a filter of what has these attributes.
+    pub(crate) fn parse(text: &str, known: &Attributes) -> Answer<Self> {
         let tokens = tokens(text)?;
         if tokens.is_empty() {
             return Ok(Self::default());
@@ -195,7 +209,7 @@ impl Filter {
         let mut reader = Reader { tokens: tokens.iter().peekable(), text };
         let mut all = Vec::new();
         loop {
-            let field = Field::parse(&reader.word()?, numbers)?;
+            let field = Field::parse(&reader.word()?, known)?;
             let test = reader.test(&field)?;
             all.push((field, test));
             if reader.tokens.peek().is_none() {
@@ -264,10 +278,10 @@ fn is_like(text: &str, pattern: &str) -> bool {
 
 impl Order {
     /// Reads `metrics.loss DESC`.
-    pub(crate) fn parse(text: &str, numbers: &[&str]) -> Answer<Self> {
+    pub(crate) fn parse(text: &str, known: &Attributes) -> Answer<Self> {
         let tokens = tokens(text)?;
         let mut reader = Reader { tokens: tokens.iter().peekable(), text };
-        let field = Field::parse(&reader.word()?, numbers)?;
+        let field = Field::parse(&reader.word()?, known)?;
         let is_descending = reader.takes("DESC");
         if !is_descending {
             reader.takes("ASC");
@@ -299,6 +313,8 @@ impl Order {
 mod tests {
     use super::*;
 
+    const KNOWN: Attributes = Attributes { numbers: &["start_time"], texts: &["status"] };
+
     struct One;
 
     impl Subject for One {
@@ -324,7 +340,7 @@ mod tests {
     }
 
     fn is_one(filter: &str) -> bool {
-        Filter::parse(filter, &["start_time"]).unwrap().matches(&One)
+        Filter::parse(filter, &KNOWN).unwrap().matches(&One)
     }
 
     #[test]
@@ -367,16 +383,21 @@ mod tests {
             "metrics.loss = 1 OR metrics.loss = 2",
             "params.depth > '5'",
             "loss.x = 1",
+            "foo = '1'",
+            "attributes.foo IS NULL",
             "params.depth = 'x",
             "params.depth IN ()",
             "; drop",
             "metrics.loss = 1 AND",
             "= 1",
         ] {
-            let refused = Filter::parse(filter, &[]).unwrap_err();
+            let refused = Filter::parse(filter, &KNOWN).unwrap_err();
             assert_eq!(refused.code, "INVALID_PARAMETER_VALUE", "{filter}");
         }
-        assert!(Order::parse("metrics.loss SIDEWAYS", &[]).is_err());
+        for order in ["metrics.loss SIDEWAYS", "foo", "attributes.foo DESC", "loss.x ASC"] {
+            let refused = Order::parse(order, &KNOWN).unwrap_err();
+            assert_eq!(refused.code, "INVALID_PARAMETER_VALUE", "{order}");
+        }
     }
 
     #[test]
@@ -395,7 +416,7 @@ mod tests {
             ("metrics.loss DESC", "[Some(2.0), Some(1.0), Some(NaN), None]"),
             ("params.loss ASC", "[Some(1.0), Some(2.0), Some(NaN), None]"),
         ] {
-            let order = Order::parse(order, &[]).unwrap();
+            let order = Order::parse(order, &KNOWN).unwrap();
             let mut all = [None, Some(2.0), Some(f64::NAN), Some(1.0)].map(Number);
             all.sort_by(|a, b| order.compare(a, b));
             assert_eq!(format!("{:?}", all.map(|one| one.0)), expected);

@@ -11,7 +11,7 @@ use crate::{
     asked::{Asked, millis},
     door::Door,
     experiments::{page, texts},
-    filter::{Filter, Subject},
+    filter::{Attributes, Filter, Subject},
     notes::{Note, noted, notes, tag, tags},
     registry::{NO_STAGE, number_of, shown_version},
 };
@@ -19,6 +19,9 @@ use crate::{
 /// The tags of a registered model that say how its predictions are judged.
 const TASK: &str = "almanac.task";
 const POSITIVE_LABEL: &str = "almanac.positive_label";
+
+/// The attributes of registered models.
+const ATTRIBUTES: Attributes = Attributes { numbers: &[], texts: &["name"] };
 
 /// The most registered models of a page.
 const MAX_MODELS: usize = 1_000;
@@ -169,7 +172,7 @@ impl Door {
 
     pub(crate) async fn search_models(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let limit = asked.limit(100, MAX_MODELS)?;
-        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &[])?;
+        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &ATTRIBUTES)?;
         let known = self.ingest.catalog().page(workspace.id()).await?;
         let mut found: Vec<&Model> = known.models.iter().filter(|model| filter.matches(*model)).collect();
         found.sort_by_key(|model| &model.entity.name);

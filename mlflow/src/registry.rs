@@ -10,10 +10,14 @@ use crate::{
     asked::{Asked, millis},
     door::Door,
     experiments::page,
-    filter::{Filter, Subject},
+    filter::{Attributes, Filter, Subject},
     models::{aliases_of, versions},
     notes::{NOTES, Note, noted, notes, tag, tags},
 };
+
+/// The attributes of versions.
+const ATTRIBUTES: Attributes =
+    Attributes { numbers: &["version_number"], texts: &["name", "run_id", "source_path"] };
 
 /// The most versions of a page.
 const MAX_VERSIONS: usize = 200_000;
@@ -166,7 +170,7 @@ impl Door {
 
     pub(crate) async fn search_versions(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let limit = asked.limit(MAX_VERSIONS, MAX_VERSIONS)?;
-        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &["version_number"])?;
+        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &ATTRIBUTES)?;
         let known = self.ingest.catalog().page(workspace.id()).await?;
         let mut found: Vec<_> = known
             .releases

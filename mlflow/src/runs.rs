@@ -25,7 +25,7 @@ pub(crate) fn status_of(status: RunStatus) -> String {
 
 /// Where MLflow's clients put the artifacts of a run: where its experiment says, of which the run keeps the address. Almanac
 /// itself takes none.
-fn artifact_uri(run: &Run) -> String {
+pub(crate) fn artifact_uri(run: &Run) -> String {
     let told = run.tags.get(ARTIFACTS).cloned();
     told.unwrap_or_else(|| format!("mlflow-artifacts:/{}/{}/artifacts", run.experiment_id(), run.id))
 }

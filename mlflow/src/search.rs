@@ -10,8 +10,8 @@ use crate::{
     asked::{Asked, millis},
     door::Door,
     experiments::{is_wanted, page},
-    filter::{Filter, Order, Subject},
-    runs::{shown, status_of},
+    filter::{Attributes, Filter, Order, Subject},
+    runs::{artifact_uri, shown, status_of},
 };
 
 /// The most runs of a page.
@@ -20,21 +20,38 @@ const MAX_RUNS: usize = 50_000;
 /// The most runs that a search looks at.
 const MAX_SEARCHED: usize = 100_000;
 
-/// The attributes of runs that are numbers.
-const NUMBERS: [&str; 3] = ["start_time", "end_time", "created"];
+/// The attributes of runs, some by several names.
+const ATTRIBUTES: Attributes = Attributes {
+    numbers: &["start_time", "end_time", "created", "Created"],
+    texts: &[
+        "run_id",
+        "run_name",
+        "run name",
+        "Run name",
+        "Run Name",
+        "name",
+        "status",
+        "user_id",
+        "user",
+        "User",
+        "artifact_uri",
+    ],
+};
 
 impl Subject for RunWithMetrics {
     fn text(&self, of: &str, name: &str) -> Option<String> {
         let run = &self.run;
         match (of, name) {
             ("params", name) => run.params.get(name).cloned(),
-            ("tags", "mlflow.runName") | ("attributes", "run_name" | "run name" | "Run name" | "name") => {
+            ("tags", "mlflow.runName")
+            | ("attributes", "run_name" | "run name" | "Run name" | "Run Name" | "name") => {
                 Some(run.name.clone())
             }
             ("tags", "mlflow.parentRunId") => run.parent.as_ref().map(ToString::to_string),
             ("tags", name) => run.tags.get(name).cloned(),
             ("attributes", "run_id") => Some(run.id.to_string()),
             ("attributes", "status") => Some(status_of(run.status)),
+            ("attributes", "artifact_uri") => Some(artifact_uri(run)),
             ("attributes", "user_id" | "User" | "user") => run.tags.get("mlflow.user").cloned(),
             _ => None,
         }
@@ -77,11 +94,11 @@ impl Door {
 
     pub(crate) async fn search_runs(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let limit = asked.limit(1_000, MAX_RUNS)?;
-        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &NUMBERS)?;
+        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &ATTRIBUTES)?;
         let orders: Vec<Order> = asked
             .texts("order_by")
             .into_iter()
-            .map(|text| Order::parse(text, &NUMBERS))
+            .map(|text| Order::parse(text, &ATTRIBUTES))
             .collect::<Answer<_>>()?;
         let mut found = Vec::new();
         for experiment in asked.texts("experiment_ids") {

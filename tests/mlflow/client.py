@@ -109,6 +109,8 @@ def searches():
         token = page.token or ""
     assert paged == [f"run {at}" for at in reversed(range(12))]
     refused(lambda: search("metrics.score >"), "INVALID_PARAMETER_VALUE")
+    refused(lambda: search("attributes.foo = 'x'"), "INVALID_PARAMETER_VALUE", "foo")
+    refused(lambda: search(order_by=["foo"]), "INVALID_PARAMETER_VALUE", "foo")
     client.delete_run(search("attributes.run_name = 'run 0'")[0].info.run_id)
     assert len(search()) == 11 and names(search(run_view_type=ViewType.DELETED_ONLY)) == ["run 0"]
     assert [found.name for found in client.search_experiments(filter_string="tags.kind = 'test'")] == ["searched"]
