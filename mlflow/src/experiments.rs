@@ -192,13 +192,18 @@ impl Door {
     }
 }
 
+/// Where the page begins that a token stands for.
+pub(crate) fn beginning(token: Option<&str>) -> Answer<usize> {
+    token.map_or(Ok(0), str::parse).map_err(|_| Failure::invalid("Invalid page token"))
+}
+
 /// A page of all that was found, and where the next one begins.
 pub(crate) fn page<'a, T>(
     all: &'a [T],
     token: Option<&str>,
     limit: usize,
 ) -> Answer<(&'a [T], Option<String>)> {
-    let from: usize = token.map_or(Ok(0), str::parse).map_err(|_| Failure::invalid("Invalid page token"))?;
+    let from = beginning(token)?;
     let rest = all.get(from..).unwrap_or_default();
     let page = &rest[..limit.min(rest.len())];
     Ok((page, (rest.len() > limit).then(|| (from + limit).to_string())))

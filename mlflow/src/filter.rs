@@ -87,6 +87,15 @@ pub(crate) struct Order {
     is_descending: bool,
 }
 
+/// What something is sorted by in one order.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Key {
+    /// A number, if there is one.
+    Number(Option<f64>),
+    /// A text, if there is one.
+    Text(Option<String>),
+}
+
 impl Field {
     fn parse(parts: &[String], known: &Attributes) -> Answer<Self> {
         let (of, name) = match parts {
@@ -292,20 +301,39 @@ impl Order {
         }
     }
 
-    /// The order of two. What has no value comes last, and before it what is NaN.
-    pub(crate) fn compare(&self, a: &impl Subject, b: &impl Subject) -> Ordering {
-        let turned = |order: Ordering| if self.is_descending { order.reverse() } else { order };
+    /// What something is sorted by.
+    pub(crate) fn key(&self, subject: &impl Subject) -> Key {
         let (of, name) = (self.field.of, self.field.name.as_str());
-        if self.field.is_number {
-            let rank = |value: Option<f64>| value.map_or(2, |value| u8::from(value.is_nan()));
-            let (a, b) = (a.number(of, name), b.number(of, name));
-            let by_value = || a.zip(b).map_or(Ordering::Equal, |(a, b)| turned(a.total_cmp(&b)));
-            return rank(a).cmp(&rank(b)).then_with(by_value);
+        match self.field.is_number {
+            true => Key::Number(subject.number(of, name)),
+            false => Key::Text(subject.text(of, name)),
         }
-        match (a.text(of, name), b.text(of, name)) {
-            (Some(a), Some(b)) => turned(a.cmp(&b)),
-            (a, b) => a.is_none().cmp(&b.is_none()),
+    }
+
+    /// The order of two, by their keys. What has no value comes last, and before it what is NaN.
+    pub(crate) fn compare(&self, a: &Key, b: &Key) -> Ordering {
+        let turned = |order: Ordering| if self.is_descending { order.reverse() } else { order };
+        match (a, b) {
+            (Key::Number(a), Key::Number(b)) => {
+                let rank = |value: Option<f64>| value.map_or(2, |value| u8::from(value.is_nan()));
+                let by_value = || a.zip(*b).map_or(Ordering::Equal, |(a, b)| turned(a.total_cmp(&b)));
+                rank(*a).cmp(&rank(*b)).then_with(by_value)
+            }
+            (Key::Text(Some(a)), Key::Text(Some(b))) => turned(a.cmp(b)),
+            (a, b) => a.is_nothing().cmp(&b.is_nothing()),
         }
+    }
+}
+
+impl Key {
+    /// How many bytes of memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let text = if let Self::Text(Some(text)) = self { text.len() } else { 0 };
+        size_of::<Self>() + text
+    }
+
+    fn is_nothing(&self) -> bool {
+        matches!(self, Self::Number(None) | Self::Text(None))
     }
 }
 
@@ -418,7 +446,7 @@ mod tests {
         ] {
             let order = Order::parse(order, &KNOWN).unwrap();
             let mut all = [None, Some(2.0), Some(f64::NAN), Some(1.0)].map(Number);
-            all.sort_by(|a, b| order.compare(a, b));
+            all.sort_by(|a, b| order.compare(&order.key(a), &order.key(b)));
             assert_eq!(format!("{:?}", all.map(|one| one.0)), expected);
         }
     }

@@ -1,24 +1,43 @@
 //! Searching runs.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::BTreeSet};
 
-use catalog::{MAX_PAGE, RunQuery, RunWithMetrics, Workspace};
+use catalog::{RunQuery, RunWithMetrics, Workspace};
+use event::{Id, Timestamp};
 use serde_json::{Value, json};
 
 use crate::{
     answer::{Answer, Failure},
     asked::{Asked, millis},
     door::Door,
-    experiments::{is_wanted, page},
-    filter::{Attributes, Filter, Order, Subject},
+    experiments::{beginning, is_wanted, page},
+    filter::{Attributes, Filter, Key, Order, Subject},
     runs::{artifact_uri, shown, status_of},
 };
 
 /// The most runs of a page.
 const MAX_RUNS: usize = 50_000;
 
-/// The most runs that a search looks at.
-const MAX_SEARCHED: usize = 100_000;
+/// The most experiments that a search names.
+const MAX_EXPERIMENTS: usize = 1_000;
+
+/// How many runs are listed at one time; each may take half a megabyte.
+const RUNS_AT_ONCE: usize = 200;
+
+/// How many runs are read at one time that are not kept.
+const READS_AT_ONCE: usize = 16;
+
+/// The bounds of a search.
+const BOUNDS: Bounds = Bounds { searched: 100_000, bytes: 32 * 1024 * 1024 };
+
+/// How much a search takes at most.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// How many runs it looks at.
+    searched: usize,
+    /// How many bytes of runs it keeps, of what it sorts by, and of runs on a page.
+    bytes: usize,
+}
 
 /// The attributes of runs, some by several names.
 const ATTRIBUTES: Attributes = Attributes {
@@ -67,54 +86,232 @@ impl Subject for RunWithMetrics {
     }
 }
 
+/// A run that was found: by what it is sorted, and all of it as long as there is room for all that were found.
+struct Found {
+    id: Id,
+    started_at: Timestamp,
+    keys: Vec<Key>,
+    whole: Option<Box<RunWithMetrics>>,
+}
+
+/// A search, and what it has found so far.
+struct Search<'a> {
+    asked: &'a Asked,
+    filter: Filter,
+    orders: Vec<Order>,
+    bounds: Bounds,
+    searched: usize,
+    found: Vec<Found>,
+    /// How many bytes the runs take that were found.
+    bytes: usize,
+    /// How many what they are sorted by takes.
+    key_bytes: usize,
+}
+
+impl<'a> Search<'a> {
+    fn parse(asked: &'a Asked, bounds: Bounds) -> Answer<Self> {
+        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &ATTRIBUTES)?;
+        let orders = asked.texts("order_by").into_iter().map(|text| Order::parse(text, &ATTRIBUTES));
+        let orders = orders.collect::<Answer<_>>()?;
+        Ok(Self { asked, filter, orders, bounds, searched: 0, found: Vec::new(), bytes: 0, key_bytes: 0 })
+    }
+
+    /// The experiments whose runs are searched, each once.
+    fn experiments(&self) -> Answer<BTreeSet<&'a str>> {
+        let experiments: BTreeSet<&str> = self.asked.texts("experiment_ids").into_iter().collect();
+        match experiments.len() {
+            ..=MAX_EXPERIMENTS => Ok(experiments),
+            _ => Err(Failure::invalid(format!("a search names {MAX_EXPERIMENTS} experiments at most"))),
+        }
+    }
+
+    fn is_wanted(&self, of: &RunWithMetrics) -> bool {
+        is_wanted(self.asked, "run_view_type", of.run.archived_at.is_some()) && self.filter.matches(of)
+    }
+
+    /// Looks at runs, and keeps what is needed of those that are wanted.
+    fn look_at(&mut self, runs: Vec<RunWithMetrics>) -> Answer<()> {
+        self.searched += runs.len();
+        if self.searched > self.bounds.searched {
+            let most = self.bounds.searched;
+            return Err(Failure::invalid(format!(
+                "a search looks at {most} runs at most: name fewer experiments"
+            )));
+        }
+        for of in runs {
+            if !self.is_wanted(&of) {
+                continue;
+            }
+            let keys: Vec<Key> = self.orders.iter().map(|order| order.key(&of)).collect();
+            self.key_bytes += size_of::<Found>() + keys.iter().map(Key::bytes).sum::<usize>();
+            let had_room = self.bytes <= self.bounds.bytes;
+            self.bytes += of.bytes();
+            let (id, started_at, has_room) =
+                (of.run.id.clone(), of.run.started_at, self.bytes <= self.bounds.bytes);
+            if had_room && !has_room {
+                self.found.iter_mut().for_each(|one| one.whole = None);
+            }
+            self.found.push(Found { id, started_at, keys, whole: has_room.then(|| Box::new(of)) });
+        }
+        match self.key_bytes <= self.bounds.bytes {
+            true => Ok(()),
+            false => Err(Failure::invalid("the runs have too long texts to be sorted by: narrow the search")),
+        }
+    }
+
+    /// What was found, in order.
+    fn sorted(self) -> Vec<Found> {
+        let Self { orders, mut found, .. } = self;
+        found.sort_by(|a, b| {
+            let keys = orders.iter().zip(a.keys.iter().zip(&b.keys));
+            let by_order = keys.map(|(order, (a, b))| order.compare(a, b)).find(|order| order.is_ne());
+            // The latest first, when nothing else says it.
+            let usual = || (b.started_at, &a.id).cmp(&(a.started_at, &b.id));
+            by_order.unwrap_or(Ordering::Equal).then_with(usual)
+        });
+        found
+    }
+}
+
 impl Door {
-    /// All runs of an experiment.
-    async fn runs_of(&self, workspace: &Workspace, experiment: &str) -> Answer<Vec<RunWithMetrics>> {
+    /// Looks at all runs of an experiment.
+    async fn look_through(
+        &self,
+        workspace: &Workspace,
+        experiment: &str,
+        search: &mut Search<'_>,
+    ) -> Answer<()> {
         let mut asked = RunQuery {
             experiment: Some(experiment.to_owned()),
-            limit: MAX_PAGE,
+            limit: RUNS_AT_ONCE,
             after: None,
             newest_first: true,
         };
-        let mut all = Vec::new();
         loop {
             let page = self.ingest.catalog().runs(workspace.id(), &asked).await?;
-            all.extend(page.runs);
-            if all.len() > MAX_SEARCHED {
-                let message =
-                    format!("a search looks at {MAX_SEARCHED} runs at most: use several experiments");
-                return Err(Failure::invalid(message));
-            }
+            search.look_at(page.runs)?;
             match page.next {
                 Some(next) => asked.after = Some(next),
-                None => return Ok(all),
+                None => return Ok(()),
             }
         }
     }
 
     pub(crate) async fn search_runs(&self, workspace: &Workspace, asked: &Asked) -> Answer {
-        let limit = asked.limit(1_000, MAX_RUNS)?;
-        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &ATTRIBUTES)?;
-        let orders: Vec<Order> = asked
-            .texts("order_by")
-            .into_iter()
-            .map(|text| Order::parse(text, &ATTRIBUTES))
-            .collect::<Answer<_>>()?;
-        let mut found = Vec::new();
-        for experiment in asked.texts("experiment_ids") {
-            found.extend(self.runs_of(workspace, experiment).await?);
+        let (limit, token) = (asked.limit(1_000, MAX_RUNS)?, asked.text_if("page_token"));
+        let mut search = Search::parse(asked, BOUNDS)?;
+        for experiment in search.experiments()? {
+            self.look_through(workspace, experiment, &mut search).await?;
         }
-        found.retain(|of| {
-            is_wanted(asked, "run_view_type", of.run.archived_at.is_some()) && filter.matches(of)
-        });
-        found.sort_by(|a, b| {
-            let by_order = orders.iter().map(|order| order.compare(a, b)).find(|order| order.is_ne());
-            // The latest first, when nothing else says it.
-            let usual = || (b.run.started_at, &a.run.id).cmp(&(a.run.started_at, &b.run.id));
-            by_order.unwrap_or(Ordering::Equal).then_with(usual)
-        });
-        let (page, next) = page(&found, asked.text_if("page_token"), limit)?;
-        let shown: Vec<Value> = page.iter().map(shown).collect();
+        let found = search.sorted();
+        let (some, next) = page(&found, token, limit)?;
+        let (shown, taken) = self.shown_runs(workspace, some).await?;
+        // A page that is full before its limit is followed by one that begins there.
+        let next = if taken < some.len() { Some((beginning(token)? + taken).to_string()) } else { next };
         Ok(json!({ "runs": shown, "next_page_token": next }))
+    }
+
+    /// Runs that were found as MLflow has them, as many as a page has room for and one at least; and for how many of those found they stand.
+    /// One that was deleted since is left out.
+    async fn shown_runs(&self, workspace: &Workspace, found: &[Found]) -> Answer<(Vec<Value>, usize)> {
+        let (mut all, mut taken, mut bytes) = (Vec::new(), 0, 0);
+        for some in found.chunks(READS_AT_ONCE) {
+            let missing = some.iter().filter(|one| one.whole.is_none());
+            let missing: Vec<Id> = missing.map(|one| one.id.clone()).collect();
+            let mut reads =
+                self.ingest.catalog().runs_with_metrics(workspace.id(), &missing).await?.into_iter();
+            for one in some {
+                let read = if one.whole.is_none() { reads.next().flatten() } else { None };
+                let of = one.whole.as_deref().or(read.as_ref());
+                bytes += of.map_or(0, RunWithMetrics::bytes);
+                if bytes > BOUNDS.bytes && taken > 0 {
+                    return Ok((all, taken));
+                }
+                all.extend(of.map(shown));
+                taken += 1;
+            }
+        }
+        Ok((all, taken))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use axum::http::Extensions;
+    use catalog::{Run, RunStatus, Texts};
+
+    use super::*;
+
+    fn asked(fields: Value) -> Asked {
+        let Value::Object(fields) = fields else { panic!("fields are an object") };
+        Asked { fields, extensions: Extensions::new() }
+    }
+
+    /// A run that began so many seconds after the first.
+    fn run(seconds: i64, param: &str) -> RunWithMetrics {
+        let at = Timestamp::default().plus_seconds(1_780_000_000 + seconds);
+        let run = Run {
+            id: Id::new(at),
+            workspace: Id::new(at),
+            experiment: "depths".to_owned(),
+            name: format!("run {seconds}"),
+            status: RunStatus::Running,
+            started_at: at,
+            ended_at: None,
+            parent: None,
+            snapshot: None,
+            params: [("depth".to_owned(), param.to_owned())].into(),
+            tags: Texts::new(),
+            created_at: at,
+            archived_at: None,
+            version: 1,
+        };
+        RunWithMetrics { run, metrics: BTreeMap::new() }
+    }
+
+    #[test]
+    fn more_runs_than_there_is_room_for_are_sorted_all_the_same() {
+        let asked = asked(json!({ "order_by": ["params.depth DESC"] }));
+        let runs: Vec<RunWithMetrics> = (0..20).map(|n| run(n, &format!("{:02}", n * 7 % 20))).collect();
+        let found_within = |bytes: usize| {
+            let mut search = Search::parse(&asked, Bounds { searched: 20, bytes }).unwrap();
+            for some in runs.chunks(3) {
+                search.look_at(some.to_vec()).unwrap();
+            }
+            search.sorted()
+        };
+        let (roomy, narrow) = (found_within(1 << 20), found_within(runs[0].bytes() * 10));
+        assert!(roomy.iter().all(|one| one.whole.is_some()) && narrow.iter().all(|one| one.whole.is_none()));
+        let ids = |found: &[Found]| found.iter().map(|one| one.id.clone()).collect::<Vec<_>>();
+        assert_eq!(ids(&roomy), ids(&narrow));
+        let depths = roomy.iter().map(|one| one.whole.as_ref().unwrap().run.params["depth"].clone());
+        assert!(depths.eq((0..20).rev().map(|n| format!("{n:02}"))));
+    }
+
+    #[test]
+    fn bounds_hold_for_all_experiments_together() {
+        let asked = asked(json!({ "order_by": ["params.depth"] }));
+        let search = |searched, bytes| Search::parse(&asked, Bounds { searched, bytes }).unwrap();
+        let mut few = search(5, 1 << 20);
+        few.look_at(vec![run(0, "1"), run(1, "2"), run(2, "3")]).unwrap();
+        let refused = few.look_at(vec![run(3, "4"), run(4, "5"), run(5, "6")]).unwrap_err();
+        assert_eq!(refused.message, "a search looks at 5 runs at most: name fewer experiments");
+        let long = "x".repeat(1_000);
+        let refused =
+            search(5, 3_000).look_at(vec![run(0, &long), run(1, &long), run(2, &long)]).unwrap_err();
+        assert!(refused.message.contains("too long texts"), "{}", refused.message);
+    }
+
+    #[test]
+    fn an_experiment_is_searched_once_however_often_it_is_named() {
+        let named = asked(json!({ "experiment_ids": ["1", "0", "1", "1"] }));
+        let experiments = Search::parse(&named, BOUNDS).unwrap().experiments().unwrap();
+        assert_eq!(experiments.into_iter().collect::<Vec<_>>(), ["0", "1"]);
+        let ids: Vec<String> = (0..=MAX_EXPERIMENTS).map(|id| id.to_string()).collect();
+        let many = asked(json!({ "experiment_ids": ids }));
+        let refused = Search::parse(&many, BOUNDS).unwrap().experiments().unwrap_err();
+        assert_eq!(refused.code, "INVALID_PARAMETER_VALUE");
     }
 }

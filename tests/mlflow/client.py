@@ -102,6 +102,7 @@ def searches():
     assert names(search("tags.mlflow.runName LIKE 'run 1%'", order_by=["params.parity", "metrics.score DESC"])) == [
         "run 10", "run 11", "run 1",
     ]
+    assert len(client.search_runs([experiment] * 3)) == 12, "each counts once"
     paged, token = [], None
     while token != "":
         page = search(max_results=5, page_token=token)

@@ -167,6 +167,74 @@ fn each_endpoint_asks_for_its_right() {
     assert_eq!(told, [["model.create", by], ["model.delete", by]], "{trail}");
 }
 
+/// A service with the door to `credit/prod`, which asks nobody who calls.
+fn open_door() -> (Place, Running) {
+    let place = Place::sqlite();
+    run_ok(&place, &["workspace", "create", "credit/prod"]);
+    let service = Running::start(&place, &["--mlflow"], &[]);
+    (place, service)
+}
+
+/// What an endpoint answers that takes a request.
+fn post(service: &Service, path: &str, body: &Value) -> Value {
+    let answer = ask(service, ("POST", path), None, body);
+    assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+    answer.json()
+}
+
+/// That an endpoint refuses a request with a code of MLflow.
+fn refused(service: &Service, path: &str, body: &Value, code: &str) {
+    let answer = ask(service, ("POST", path), None, body);
+    assert_eq!(
+        (answer.status, &answer.json()["error_code"]),
+        (400, &json!(code)),
+        "{path}: {}",
+        answer.text()
+    );
+}
+
+fn new_run(service: &Service, name: &str) -> Value {
+    let run = post(service, "mlflow/runs/create", &json!({ "experiment_id": "0", "run_name": name }));
+    run["run"]["info"]["run_id"].clone()
+}
+
+#[test]
+fn a_search_finds_each_run_once_and_is_answered_in_parts() {
+    let (_place, service) = open_door();
+    // All together they are more than a search keeps, and more than a page has room for.
+    let value = "x".repeat(8_000);
+    let params: Vec<Value> = (0..30).map(|n| json!({ "key": format!("p{n:02}"), "value": value })).collect();
+    let runs = 160;
+    for n in 0..runs {
+        let run = new_run(&service, &format!("run {n:03}"));
+        let metrics = json!([{ "key": "n", "value": n, "timestamp": 1_780_000_000_000_i64 }]);
+        let batch = json!({ "run_id": run, "metrics": metrics, "params": params });
+        post(&service, "mlflow/runs/log-batch", &batch);
+    }
+    let search = |more: Value| {
+        let mut asked = json!({ "experiment_ids": ["0", "0", "0"], "order_by": ["metrics.n ASC"] });
+        asked.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let found = post(&service, "mlflow/runs/search", &asked);
+        let names = found["runs"].as_array().unwrap().iter().map(|run| run["info"]["run_name"].clone());
+        (names.collect::<Vec<_>>(), found["next_page_token"].clone())
+    };
+    let (few, next) = search(json!({ "filter": "metrics.n < 3" }));
+    assert_eq!((few, next), (vec![json!("run 000"), json!("run 001"), json!("run 002")], Value::Null));
+    let (mut all, mut next) = search(json!({}));
+    assert!((2..runs).contains(&all.len()), "the first page has {} runs", all.len());
+    while next != Value::Null {
+        let (some, after) = search(json!({ "page_token": next }));
+        all.extend(some);
+        next = after;
+    }
+    assert_eq!(all, (0..runs).map(|n| json!(format!("run {n:03}"))).collect::<Vec<_>>());
+    let path = "mlflow/runs/search";
+    let ids: Vec<String> = (0..1_001).map(|id| id.to_string()).collect();
+    refused(&service, path, &json!({ "experiment_ids": ids }), "INVALID_PARAMETER_VALUE");
+    let foo = json!({ "experiment_ids": ["0"], "order_by": ["foo"] });
+    refused(&service, path, &foo, "INVALID_PARAMETER_VALUE");
+}
+
 #[test]
 fn metrics_of_the_door_are_metrics_like_all_others() {
     let folder = tempfile::tempdir().unwrap();

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use event::{Error, Id, Result};
+use futures::future::try_join_all;
 use log::key;
 use table::{Cursor, Direction, Index, Query, query_all};
 
-use super::{LatestValue, Run, latest::is_full};
+use super::{LatestValue, Run, Texts, latest::is_full, span::Span};
 use crate::{Catalog, MAX_PAGE};
 
 /// Which runs, and how many at a time.
@@ -29,6 +30,19 @@ pub struct RunWithMetrics {
     pub run: Run,
     /// The latest values, by metric.
     pub metrics: BTreeMap<String, LatestValue>,
+}
+
+impl RunWithMetrics {
+    /// About how many bytes of memory it takes.
+    pub fn bytes(&self) -> usize {
+        let name = |name: &String| size_of::<String>() + name.len();
+        let texts = |all: &Texts| all.iter().map(|(key, text)| name(key) + name(text)).sum::<usize>();
+        let metric = |(key, latest): (&String, &LatestValue)| {
+            name(key) + size_of::<LatestValue>() + latest.spans.len() * size_of::<Span>()
+        };
+        let metrics: usize = self.metrics.iter().map(metric).sum();
+        size_of::<Self>() + texts(&self.run.params) + texts(&self.run.tags) + metrics
+    }
 }
 
 /// A page of runs.
@@ -87,5 +101,24 @@ impl Catalog {
             RunWithMetrics { run, metrics }
         };
         Ok(RunPage { runs: runs.into_iter().map(with_metrics).collect(), next: page.next })
+    }
+
+    /// These runs with their latest metrics, as [`Catalog::run_with_metrics`] reads each, all at one time; `None` for one that is not
+    /// there.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn runs_with_metrics(
+        &self,
+        workspace: &Id,
+        runs: &[Id],
+    ) -> Result<Vec<Option<RunWithMetrics>>> {
+        try_join_all(runs.iter().map(|run| self.find_with_metrics(workspace, run))).await
+    }
+
+    pub(super) async fn find_with_metrics(&self, workspace: &Id, run: &Id) -> Result<Option<RunWithMetrics>> {
+        let Some(run) = self.find_run(workspace, run).await? else { return Ok(None) };
+        let metrics = self.latest_metrics(workspace, &run.id).await?.metrics;
+        Ok(Some(RunWithMetrics { run, metrics }))
     }
 }

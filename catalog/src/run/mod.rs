@@ -228,9 +228,7 @@ impl Catalog {
     /// # Errors
     /// `NotFound`, when there is none of this id in the workspace.
     pub async fn run_with_metrics(&self, workspace: &Id, run: &Id) -> Result<RunWithMetrics> {
-        let run = self.run(workspace, run).await?;
-        let metrics = self.latest_metrics(workspace, &run.id).await?.metrics;
-        Ok(RunWithMetrics { run, metrics })
+        self.find_with_metrics(workspace, run).await?.ok_or_else(|| no_run(run.as_str()))
     }
 
     /// The experiment of a name, created when it is new.
