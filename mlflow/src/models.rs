@@ -121,7 +121,11 @@ impl Door {
     }
 
     /// The model that a request names, and the page that it stands on.
-    async fn model_of(&self, workspace: &Workspace, asked: &Asked) -> Answer<(WorkspacePage, Model)> {
+    pub(crate) async fn model_of(
+        &self,
+        workspace: &Workspace,
+        asked: &Asked,
+    ) -> Answer<(WorkspacePage, Model)> {
         let name = asked.text("name")?;
         let page = self.page_with(workspace, name).await?;
         let model = page.models.iter().find(|model| model.entity.name == name).cloned();

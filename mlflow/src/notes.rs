@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use catalog::{Patch, attributes};
+use catalog::{Entity, Patch, attributes};
 use event::ErrorKind;
 use log::key::EntityId;
 use serde_json::{Map, Value, json};
@@ -20,6 +20,9 @@ const PROMPT: &str = "mlflow.prompt.is_prompt";
 
 /// What MLflow notes of a model or a version stands under this attribute.
 pub(crate) const NOTES: &str = "mlflow";
+
+/// Of a model it is noted under this name which number a version was given last. A model whose versions are older has no such note.
+pub(crate) const GIVEN: &str = "last_version";
 
 /// How often notes are changed again that another request changed in between.
 const TRIES: usize = 10;
@@ -62,6 +65,8 @@ pub(crate) enum Note<'a> {
     Description(&'a str),
     /// A tag, with its value; without one it is taken away.
     Tag(&'a str, Option<&'a str>),
+    /// The number that a version is given.
+    Given(u64),
 }
 
 impl<'a> Note<'a> {
@@ -80,6 +85,7 @@ impl<'a> Note<'a> {
         let mut notes = notes.as_object().cloned().unwrap_or_default();
         match self {
             Self::Description(text) => _ = notes.insert("description".to_owned(), text.into()),
+            Self::Given(number) => _ = notes.insert(GIVEN.to_owned(), number.into()),
             Self::Tag(key, value) => {
                 let mut tags = notes.get("tags").and_then(Value::as_object).cloned().unwrap_or_default();
                 match value {
@@ -96,22 +102,27 @@ impl<'a> Note<'a> {
 impl Door {
     /// Changes what is noted of a model or a release.
     pub(crate) async fn note(&self, at: &EntityId, note: Note<'_>) -> Answer<()> {
-        let catalog = self.ingest.catalog();
         for _ in 0..TRIES {
-            let known = catalog.get(at).await?;
-            let entity = known.entity();
-            let changed = json!({ NOTES: note.apply(&notes(&entity.attributes)) });
-            let changed = attributes::from_json(changed.as_object().unwrap_or(&Map::new()))?;
-            let attributes = changed.into_iter().map(|(name, value)| (name, Some(value))).collect();
-            let patch = Patch { attributes, ..Patch::default() };
-            let (version, now) = (Some(entity.version), self.ingest.clock().now());
-            match catalog.change(at, &patch, version, now).await {
-                // Another request changed it in between.
-                Err(error) if error.kind() == ErrorKind::Stale => {}
-                done => return Ok(done.map(drop)?),
+            let known = self.ingest.catalog().get(at).await?;
+            if self.note_as_read(at, known.entity(), note).await? {
+                return Ok(());
             }
         }
         Err(Failure::busy(at.kind().name()))
+    }
+
+    /// The same, if nothing has changed it since it was read; whether that is so.
+    pub(crate) async fn note_as_read(&self, at: &EntityId, read: &Entity, note: Note<'_>) -> Answer<bool> {
+        let changed = json!({ NOTES: note.apply(&notes(&read.attributes)) });
+        let changed = attributes::from_json(changed.as_object().unwrap_or(&Map::new()))?;
+        let attributes = changed.into_iter().map(|(name, value)| (name, Some(value))).collect();
+        let patch = Patch { attributes, ..Patch::default() };
+        let (version, now) = (Some(read.version), self.ingest.clock().now());
+        match self.ingest.catalog().change(at, &patch, version, now).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::Stale => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -129,5 +140,7 @@ mod tests {
         let none = Note::Tag("a", None).apply(&Value::Null);
         assert_eq!(none, json!({ "tags": {} }), "of what has no notes nothing is taken away");
         assert_eq!(Note::Description("new").apply(&noted)["description"], "new");
+        let given = Note::Given(3).apply(&noted);
+        assert_eq!((&given[GIVEN], &given["tags"]), (&json!(3), &noted["tags"]));
     }
 }

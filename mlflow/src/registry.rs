@@ -1,6 +1,6 @@
 //! Versions of registered models are releases: version 3 of `risk` is the release `risk-3`.
 
-use catalog::{Release, Workspace, WorkspacePage, new::NewRelease};
+use catalog::{Model, Release, Workspace, WorkspacePage, new::NewRelease};
 use ingest::SubmitError;
 use log::key::EntityId;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::{
     experiments::page,
     filter::{Attributes, Filter, Subject},
     models::{aliases_of, versions},
-    notes::{NOTES, Note, noted, notes, tag, tags},
+    notes::{GIVEN, NOTES, Note, noted, notes, tag, tags},
 };
 
 /// The attributes of versions.
@@ -60,6 +60,14 @@ pub(crate) fn shown_version(page: &WorkspacePage, release: &Release) -> Value {
     })
 }
 
+/// The number that the next version of a model is given: one more than the last that was given, to a version that is there or that was
+/// deleted.
+fn next_number(page: &WorkspacePage, model: &Model) -> u64 {
+    let there = versions(page, &model.entity.name).last().map_or(0, |(number, _)| *number);
+    let given = notes(&model.entity.attributes)[GIVEN].as_u64().unwrap_or(0);
+    there.max(given).saturating_add(1)
+}
+
 impl Subject for Release {
     fn text(&self, of: &str, name: &str) -> Option<String> {
         match (of, name) {
@@ -98,8 +106,8 @@ impl Door {
         workspace.check_open()?;
         let name = asked.text("name")?;
         for _ in 0..TRIES {
-            let page = self.page_with(workspace, name).await?;
-            let number = versions(&page, name).last().map_or(1, |(number, _)| number + 1);
+            let (page, model) = self.model_of(workspace, asked).await?;
+            let number = next_number(&page, &model);
             let mut attributes = noted(asked)?;
             if let Some(link) = asked.text_if("run_link") {
                 attributes[NOTES]["run_link"] = link.into();
@@ -115,6 +123,11 @@ impl Door {
                 ..NewRelease::default()
             };
             let new = new.with_run(self.ingest.catalog(), workspace.id()).await?.spec()?;
+            // The request that notes it first has the number, for good.
+            let at = EntityId::Model(workspace.id().clone(), model.entity.id.clone());
+            if !self.note_as_read(&at, &model.entity, Note::Given(number)).await? {
+                continue;
+            }
             match self.ingest.create_release(workspace, new).await {
                 Ok(created) if created.is_new => {
                     return Ok(json!({ "model_version": shown_version(&page, &created.release) }));

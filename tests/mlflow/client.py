@@ -181,6 +181,8 @@ def deleted():
     client.delete_model_version("spare", "2")
     refused(lambda: client.get_model_version("spare", "2"), "RESOURCE_DOES_NOT_EXIST")
     assert [version.version for version in client.search_model_versions("name = 'spare'")] == ["3", "1"]
+    client.delete_model_version("spare", "3")
+    assert client.create_model_version("spare", "s3://models/spare/3").version == "4", "a number is given once"
     client.delete_registered_model("spare")
     refused(lambda: client.get_registered_model("spare"), "RESOURCE_DOES_NOT_EXIST")
     # What was live somewhere has a history, which is not deleted by a call.

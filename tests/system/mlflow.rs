@@ -176,10 +176,14 @@ fn open_door() -> (Place, Running) {
 }
 
 /// What an endpoint answers that takes a request.
-fn post(service: &Service, path: &str, body: &Value) -> Value {
-    let answer = ask(service, ("POST", path), None, body);
-    assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+fn done(service: &Service, endpoint: (&str, &str), body: &Value) -> Value {
+    let answer = ask(service, endpoint, None, body);
+    assert_eq!(answer.status, 200, "{endpoint:?}: {}", answer.text());
     answer.json()
+}
+
+fn post(service: &Service, path: &str, body: &Value) -> Value {
+    done(service, ("POST", path), body)
 }
 
 /// That an endpoint refuses a request with a code of MLflow.
@@ -233,6 +237,34 @@ fn a_search_finds_each_run_once_and_is_answered_in_parts() {
     refused(&service, path, &json!({ "experiment_ids": ids }), "INVALID_PARAMETER_VALUE");
     let foo = json!({ "experiment_ids": ["0"], "order_by": ["foo"] });
     refused(&service, path, &foo, "INVALID_PARAMETER_VALUE");
+}
+
+#[test]
+fn a_number_is_given_to_one_version_for_good() {
+    let (place, service) = open_door();
+    post(&service, "mlflow/registered-models/create", &json!({ "name": "risk" }));
+    let create = |name: &str| {
+        let made =
+            post(&service, "mlflow/model-versions/create", &json!({ "name": name, "source": "s3://m" }));
+        made["model_version"]["version"].as_str().unwrap().to_owned()
+    };
+    let delete = |version: &str| {
+        let named = json!({ "name": "risk", "version": version });
+        done(&service, ("DELETE", "mlflow/model-versions/delete"), &named);
+    };
+    assert_eq!([create("risk"), create("risk")], ["1", "2"]);
+    delete("2");
+    assert_eq!(create("risk"), "3", "the number of what was deleted is not given again");
+    // What is noted besides changes nothing of that.
+    let tag = json!({ "name": "risk", "key": "team", "value": "lending" });
+    post(&service, "mlflow/registered-models/set-tag", &tag);
+    delete("1");
+    delete("3");
+    assert_eq!(create("risk"), "4");
+    // Of a model whose versions were made elsewhere, or by an older Almanac, no number is noted.
+    run_ok(&place, &["model", "create", "old", "-w", "credit/prod"]);
+    run_ok(&place, &["release", "create", "old-6", "-w", "credit/prod", "--model", "old"]);
+    assert_eq!([create("old"), create("old")], ["7", "8"]);
 }
 
 #[test]
