@@ -64,7 +64,9 @@ impl Door {
         if metrics.is_empty() {
             return Ok(());
         }
-        let body = columns(&Self::run_id(asked)?, metrics)?;
+        let run = self.run_of(workspace, asked).await?;
+        run.check_active()?;
+        let body = columns(&run.id, metrics)?;
         let uri = format!("/v1/workspaces/{}/metrics", workspace.id());
         let mut request = Request::post(uri)
             .header(header::CONTENT_TYPE, "application/json")
@@ -88,9 +90,6 @@ impl Door {
         let told = to_bytes(answer.into_body(), MAX_ANSWER_BYTES).await.unwrap_or_default();
         let told: Value = serde_json::from_slice(&told).unwrap_or_default();
         let first = told["errors"][0]["message"].as_str();
-        if first.is_some_and(|message| message.contains("is no run of this workspace")) {
-            return Err(Failure::missing(format!("Run with id={} not found", asked.run()?)));
-        }
         let detail = told["detail"].as_str().unwrap_or_default();
         let message = first.map_or_else(|| detail.to_owned(), |first| format!("{detail}: {first}"));
         Err(match status.as_u16() {

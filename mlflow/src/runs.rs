@@ -149,6 +149,7 @@ impl Door {
             name: asked.text_if("run_name").map(str::to_owned),
             status,
             ended_at: asked.time("end_time")?.filter(|at| at.micros() != 0),
+            unless_archived: true,
             ..RunChange::default()
         };
         let run = self.change(workspace, asked, &change).await?;
@@ -169,7 +170,8 @@ impl Door {
     pub(crate) async fn log_param(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let value = asked.text_if("value").unwrap_or_default();
         let params = [(asked.text("key")?.to_owned(), value.to_owned())].into();
-        self.change(workspace, asked, &RunChange { params, ..RunChange::default() }).await?;
+        let change = RunChange { params, unless_archived: true, ..RunChange::default() };
+        self.change(workspace, asked, &change).await?;
         Ok(json!({}))
     }
 
@@ -186,9 +188,10 @@ impl Door {
     }
 }
 
-/// A change of tags. That of the name changes the name.
+/// A change of tags, of a run that MLflow does not call deleted. That of the name changes the name.
 pub(crate) fn tagging(tags: impl IntoIterator<Item = (String, Option<String>)>) -> RunChange {
-    let mut change = RunChange { tags: tags.into_iter().collect(), ..RunChange::default() };
+    let tags = tags.into_iter().collect();
+    let mut change = RunChange { tags, unless_archived: true, ..RunChange::default() };
     change.name = change.tags.remove(RUN_NAME).flatten();
     change
 }

@@ -16,6 +16,7 @@ use tests::{
 on_both_engines!(
     World::on:
     a_run_keeps_its_parameters_and_changes_its_tags,
+    a_run_that_is_archived_is_changed_unless_that_is_refused,
     the_latest_metrics_of_a_run_are_there_at_once_and_after_projection,
     the_history_of_a_metric_is_one_range_of_the_log_a_day,
     values_that_are_no_numbers_count_as_events_and_are_in_no_figure,
@@ -101,6 +102,24 @@ async fn a_run_keeps_its_parameters_and_changes_its_tags(world: World) {
     let names: Vec<String> =
         catalog.experiments(scene.id()).await.unwrap().into_iter().map(|one| one.name).collect();
     assert_eq!(names, ["Default", "depths of trees"]);
+}
+
+async fn a_run_that_is_archived_is_changed_unless_that_is_refused(world: World) {
+    let scene = Scene::new(world).await;
+    let (catalog, later) = (&scene.world.catalog, at(THEN).plus_seconds(60));
+    let run = new_run(&scene, NewRun::default()).await;
+    let archive = RunChange { archived: Some(true), ..RunChange::default() };
+    let archived = catalog.change_run(scene.id(), &run.id, &archive, later).await.unwrap();
+    let tags = [("team".to_owned(), Some("risk".to_owned()))].into();
+    let tagged = RunChange { tags, ..RunChange::default() };
+    let strict = RunChange { unless_archived: true, ..tagged.clone() };
+    let refused = catalog.change_run(scene.id(), &run.id, &strict, later).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    assert_eq!(catalog.run(scene.id(), &run.id).await.unwrap(), archived);
+    assert!(catalog.change_run(scene.id(), &run.id, &tagged, later).await.is_ok());
+    let restore = RunChange { archived: Some(false), ..RunChange::default() };
+    catalog.change_run(scene.id(), &run.id, &restore, later).await.unwrap();
+    assert!(catalog.change_run(scene.id(), &run.id, &strict, later).await.is_ok());
 }
 
 async fn the_latest_metrics_of_a_run_are_there_at_once_and_after_projection(world: World) {

@@ -113,6 +113,15 @@ def searches():
     refused(lambda: search("attributes.foo = 'x'"), "INVALID_PARAMETER_VALUE", "foo")
     refused(lambda: search(order_by=["foo"]), "INVALID_PARAMETER_VALUE", "foo")
     client.delete_run(search("attributes.run_name = 'run 0'")[0].info.run_id)
+    gone = search(run_view_type=ViewType.DELETED_ONLY)[0].info.run_id
+    for change in [
+        lambda: client.log_metric(gone, "score", 1.0),
+        lambda: client.log_param(gone, "depth", 6),
+        lambda: client.set_tag(gone, "team", "risk"),
+        lambda: client.log_batch(gone, [Metric("score", 1.0, 1_780_000_000_000, 1)]),
+        lambda: client.set_terminated(gone),
+    ]:
+        refused(change, "INVALID_PARAMETER_VALUE", "archived")
     assert len(search()) == 11 and names(search(run_view_type=ViewType.DELETED_ONLY)) == ["run 0"]
     assert [found.name for found in client.search_experiments(filter_string="tags.kind = 'test'")] == ["searched"]
     client.delete_experiment(experiment)

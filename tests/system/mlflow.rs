@@ -268,6 +268,43 @@ fn a_number_is_given_to_one_version_for_good() {
 }
 
 #[test]
+fn a_run_that_is_deleted_takes_nothing_until_it_is_restored() {
+    let (_place, service) = open_door();
+    let run = new_run(&service, "gone");
+    let metric = json!({ "key": "loss", "value": 0.5, "timestamp": 1_780_000_000_000_i64 });
+    let dataset =
+        json!({ "dataset": { "name": "loans", "digest": "d1", "source_type": "s3", "source": "{}" } });
+    let mut changes = vec![
+        ("log-metric", metric.clone()),
+        ("log-parameter", json!({ "key": "depth", "value": "6" })),
+        ("log-batch", json!({ "metrics": [metric] })),
+        ("log-batch", json!({ "params": [{ "key": "depth", "value": "6" }] })),
+        ("log-batch", json!({ "tags": [{ "key": "team", "value": "risk" }] })),
+        ("log-inputs", json!({ "datasets": [dataset] })),
+        ("set-tag", json!({ "key": "team", "value": "risk" })),
+        ("delete-tag", json!({ "key": "team" })),
+        ("update", json!({ "status": "FINISHED" })),
+    ];
+    changes.iter_mut().for_each(|(_, change)| change["run_id"] = run.clone());
+    let data = || {
+        let path = format!("mlflow/runs/get?run_id={}", run.as_str().unwrap());
+        let shown = &done(&service, ("GET", &path), &json!({}))["run"];
+        (shown["data"].clone(), shown["info"]["status"].clone())
+    };
+    let before = data();
+    post(&service, "mlflow/runs/delete", &json!({ "run_id": run }));
+    for (path, change) in &changes {
+        refused(&service, &format!("mlflow/runs/{path}"), change, "INVALID_PARAMETER_VALUE");
+    }
+    assert_eq!(data(), before);
+    post(&service, "mlflow/runs/restore", &json!({ "run_id": run }));
+    for (path, change) in &changes {
+        post(&service, &format!("mlflow/runs/{path}"), change);
+    }
+    assert_eq!((&data().1, data().0["metrics"][0]["value"].as_f64()), (&json!("FINISHED"), Some(0.5)));
+}
+
+#[test]
 fn metrics_of_the_door_are_metrics_like_all_others() {
     let folder = tempfile::tempdir().unwrap();
     let now = Arc::new(AtomicI64::new(Timestamp::parse("2026-06-02T00:00:00Z").unwrap().micros()));

@@ -28,6 +28,8 @@ pub struct RunChange {
     pub tags: BTreeMap<String, Option<String>>,
     /// Whether it is archived.
     pub archived: Option<bool>,
+    /// Whether a run that is archived is refused.
+    pub unless_archived: bool,
 }
 
 impl RunChange {
@@ -36,6 +38,9 @@ impl RunChange {
     /// # Errors
     /// `Conflict`, when a parameter has another value already; `Invalid`, when it cannot be changed so.
     pub fn apply(&self, before: &Run, now: Timestamp) -> Result<Run> {
+        if self.unless_archived {
+            before.check_active()?;
+        }
         let mut after = before.clone();
         if let Some(name) = &self.name {
             check_run_name("name", name)?;

@@ -87,6 +87,7 @@ impl RunChangeBody {
             params: self.params.unwrap_or_default(),
             tags: self.tags.unwrap_or_default(),
             archived: self.archived,
+            unless_archived: false,
         })
     }
 }

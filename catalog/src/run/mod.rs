@@ -151,6 +151,19 @@ impl Run {
     pub fn experiment_id(&self) -> String {
         key::experiment_id(&self.experiment)
     }
+
+    /// Refuses a run that is archived, for those to whom such a one is deleted.
+    ///
+    /// # Errors
+    /// `Invalid`, naming it.
+    pub fn check_active(&self) -> Result<()> {
+        match self.archived_at {
+            None => Ok(()),
+            Some(_) => {
+                Err(Error::invalid(format!("the run `{}` is archived, so nothing of it changes", self.id)))
+            }
+        }
+    }
 }
 
 impl Catalog {
