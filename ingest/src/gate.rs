@@ -320,7 +320,7 @@ impl Pass {
         Ok(())
     }
 
-    /// Gives the slot back, since the client is slow.
+    /// Gives the slot back, since the client is slow, or since what the request does next takes a slot of its own.
     pub fn step_aside(&mut self) {
         let Some(slot) = self.slot.take() else { return };
         self.is_slow = true;

@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use crate::support::{Place, Service, ndjson, run_ok};
+use serde_json::{Value, json};
+
+use crate::support::{Place, Running, Service, ndjson, run_ok};
 
 const ROW: &str = r#"{"key":"a","predicted_at":"2026-06-01T04:30:00Z","release":"v1","score":0.5}"#;
 
@@ -20,14 +22,19 @@ struct Slow {
 }
 
 impl Slow {
-    /// Sends the head of a request with a chunked body.
+    /// Sends the head of an append with a chunked body.
     fn begin(service: &Service, workspace: &str) -> Self {
+        Self::post(service, &format!("/v1/workspaces/{workspace}/predictions"))
+    }
+
+    /// Sends the head of a request to a path.
+    fn post(service: &Service, path: &str) -> Self {
         let address = service.address();
         let mut stream = TcpStream::connect(&address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         write!(
             stream,
-            "POST /v1/workspaces/{workspace}/predictions HTTP/1.1\r\nHost: {address}\r\n\
+            "POST {path} HTTP/1.1\r\nHost: {address}\r\n\
              Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n"
         )
         .unwrap();
@@ -143,6 +150,41 @@ fn as_many_slow_uploads_as_there_are_slots_delay_no_other_one() {
         assert_eq!(status, 201, "{body}");
     }
     assert_eq!(stored(&place), SLOTS / 2 * 10_001);
+}
+
+#[test]
+fn bodies_of_mlflows_clients_come_through_the_same_gate() {
+    let place = place();
+    let service = Running::start(&place, &["--mlflow"], &[]);
+    let door = |workspace: &str, does: &str| format!("/mlflow/{workspace}/api/2.0/mlflow/runs/{does}");
+    let create = |workspace: &str| {
+        let made = service.post(&door(workspace, "create"), "application/json", None, "{}");
+        assert_eq!(made.status, 200, "{}", made.text());
+        made.json()["run"]["info"]["run_id"].clone()
+    };
+    let full = door("a/one", "log-batch");
+    let reading: Vec<Slow> =
+        (0..READING_OF_WORKSPACE).map(|_| Slow::post(&service, &full).once_read()).collect();
+    let (status, _, body) = Slow::post(&service, &full).answer();
+    assert_eq!(status, 429, "{body}");
+    assert!(body.contains("REQUEST_LIMIT_EXCEEDED"), "{body}");
+    // Small requests are let through.
+    create("a/one");
+    // In another workspace are more large ones than there are slots: none keeps a slot that its own metrics need.
+    let metric = |step: i64| json!({ "key": "loss", "value": 0.5, "timestamp": 1_780_000_000_000_i64 + step, "step": step });
+    let metrics: Vec<Value> = (0..1_500).map(metric).collect();
+    let batch = json!({ "run_id": create("a/two"), "metrics": metrics }).to_string();
+    let open = door("a/two", "log-batch");
+    let mut large: Vec<Slow> = (0..2 * SLOTS).map(|_| Slow::post(&service, &open).once_read()).collect();
+    for slow in &mut large {
+        slow.send(&batch);
+        slow.end();
+    }
+    for slow in large {
+        let (status, _, body) = slow.answer();
+        assert_eq!(status, 200, "{body}");
+    }
+    drop(reading);
 }
 
 #[test]

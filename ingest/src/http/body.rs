@@ -7,10 +7,10 @@
 use std::{mem, time::Duration};
 
 use axum::{
-    body::{Body, Bytes},
+    body::{Body, Bytes, HttpBody},
     http::{HeaderMap, HeaderName, StatusCode, header},
 };
-use event::{Kind, Timestamp};
+use event::{Id, Kind, Timestamp};
 use http_body_util::BodyExt;
 use tokio::{
     task::JoinHandle,
@@ -24,6 +24,7 @@ use crate::{
     format::{BodyReader, Encoding, Format},
     gate::{Pass, Size},
     limits::MAX_BODY_BYTES,
+    service::Ingest,
 };
 
 /// Bodies of up to so many bytes are small: read whole and parsed at once.
@@ -74,7 +75,7 @@ impl Form {
         })?;
         let length = text(header::CONTENT_LENGTH).parse().ok();
         if length.is_some_and(|length: u64| length > MAX_BODY_BYTES as u64) {
-            return Err(too_large());
+            return Err(too_large(MAX_BODY_BYTES));
         }
         Ok(Self { format, encoding, length })
     }
@@ -105,30 +106,105 @@ impl Form {
             return Ok(reader.finish()?);
         }
         let mut held = Held::new(reader);
-        let mut patience = PATIENCE;
+        let mut coming = Coming { frames, pass, patience: PATIENCE };
         loop {
-            let next = match pass.has_slot() {
-                true => frames.next_within(&mut patience).await?,
-                false => Some(frames.next().await?),
-            };
-            let Some(next) = next else {
-                held.settle().await?;
-                pass.step_aside();
-                patience = PATIENCE;
-                continue;
-            };
-            let Some(bytes) = next else { break };
-            if !pass.has_room(bytes.len()) {
-                pass.line_up().await.map_err(busy)?;
-            }
-            pass.hold(bytes.len()).map_err(busy)?;
-            held.take(&bytes)?;
-            if pass.has_slot() {
-                held.parse_some().await?;
+            match coming.next().await? {
+                Came::Bytes(bytes) => {
+                    held.take(&bytes)?;
+                    if coming.pass.has_slot() {
+                        held.parse_some().await?;
+                    }
+                }
+                Came::Late => {
+                    held.settle().await?;
+                    coming.step_aside();
+                }
+                Came::End => break,
             }
         }
-        pass.line_up().await.map_err(busy)?;
+        coming.pass.line_up().await.map_err(busy)?;
         held.finish().await
+    }
+}
+
+/// Reads a whole body of at most `most` bytes that is no batch of events, through the gate as appends are. One that is large comes
+/// with its pass: it has a slot until it gives that back, and its bytes count until it ends. What is small is read, and needs none any more.
+///
+/// # Errors
+/// As appends: when too much is under way, and when the body is too large, breaks off or does not come in time.
+pub async fn read_whole(
+    ingest: &Ingest,
+    workspace: &Id,
+    body: Body,
+    most: usize,
+) -> Result<(Vec<u8>, Option<Pass>), Problem> {
+    if body.is_end_stream() {
+        return Ok((Vec::new(), None));
+    }
+    let (hint, within) = (body.size_hint(), ingest.body_within());
+    if hint.lower() > most as u64 {
+        return Err(too_large(most));
+    }
+    let size = match hint.upper() {
+        Some(upper) if upper <= SMALL_BODY_BYTES => Size::Small,
+        _ => Size::Large,
+    };
+    let mut pass = ingest.gate().enter(workspace, size).map_err(busy)?;
+    let frames = Frames { body, until: Instant::now() + within, within };
+    let mut coming = Coming { frames, pass: &mut pass, patience: PATIENCE };
+    let mut whole = Vec::new();
+    loop {
+        match coming.next().await? {
+            Came::Bytes(bytes) if whole.len() + bytes.len() > most => return Err(too_large(most)),
+            Came::Bytes(bytes) => whole.extend_from_slice(&bytes),
+            Came::Late => coming.step_aside(),
+            Came::End => break,
+        }
+    }
+    drop(coming);
+    if whole.len() as u64 <= SMALL_BODY_BYTES {
+        return Ok((whole, None));
+    }
+    pass.line_up().await.map_err(busy)?;
+    Ok((whole, Some(pass)))
+}
+
+/// A body that comes, with the pass that holds what has come.
+struct Coming<'a> {
+    frames: Frames,
+    pass: &'a mut Pass,
+    patience: Duration,
+}
+
+/// What came of a body.
+enum Came {
+    /// The next of it, for which there is room.
+    Bytes(Bytes),
+    /// Nothing, for so long that the slot is to be given back.
+    Late,
+    /// Its end.
+    End,
+}
+
+impl Coming<'_> {
+    async fn next(&mut self) -> Result<Came, Problem> {
+        let next = match self.pass.has_slot() {
+            true => self.frames.next_within(&mut self.patience).await?,
+            false => Some(self.frames.next().await?),
+        };
+        let Some(next) = next else { return Ok(Came::Late) };
+        let Some(bytes) = next else { return Ok(Came::End) };
+        if !self.pass.has_room(bytes.len()) {
+            self.pass.line_up().await.map_err(busy)?;
+        }
+        self.pass.hold(bytes.len()).map_err(busy)?;
+        Ok(Came::Bytes(bytes))
+    }
+
+    /// Gives the slot back, since the client is slow.
+    fn step_aside(&mut self) {
+        self.pass.step_aside();
+        self.patience = PATIENCE;
     }
 }
 
@@ -265,10 +341,10 @@ impl Frames {
     }
 }
 
-fn too_large() -> Problem {
+fn too_large(most: usize) -> Problem {
     Problem::new(
         StatusCode::PAYLOAD_TOO_LARGE,
-        format!("the body is larger than {} MiB; send several batches", MAX_BODY_BYTES >> 20),
+        format!("the body is larger than {} MiB; send several batches", most >> 20),
     )
 }
 

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 use web::{Asker, Demand, InPath, Named, Problem, RequestContext, Routes};
 
+pub use self::body::read_whole;
 use self::meters::Meters;
 use crate::{
     append::{Receipt, Remember},
