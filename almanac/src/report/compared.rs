@@ -36,7 +36,7 @@ pub(super) async fn section(ask: &Ask, told: &Told) -> anyhow::Result<Section> {
         if !pairs.is_empty() && ask.champion(model).is_none() {
             let environment = &ask.environment;
             section.say(format!(
-                "No release of {model} was live in {environment}; the newest is compared with other ones."
+                "No release of {model} was live in {environment} when the window ended; the newest is compared with other ones."
             ));
         }
         for (release, against) in pairs {

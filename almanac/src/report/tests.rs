@@ -201,3 +201,28 @@ async fn what_crossed_and_the_worst_segments_are_rows_of_the_page() {
     );
     assert_eq!(row(&text, &["v1", "production"])[4], "Read.");
 }
+
+/// What was live in the window and is not when it ends is no champion, which is said so that it agrees with the table of what was live.
+#[tokio::test]
+async fn a_release_that_was_retired_in_the_window_is_not_live_when_it_ends() {
+    let scene = Scene::on(Engine::Sqlite).await;
+    let change = |action: &str, day: &str| {
+        json!({ "release": "v1", "released_at": format!("{day}T00:00:00Z"), "model": "m", "action": action,
+                "environment": "production" })
+    };
+    let changes = json!([change("promote", "2026-06-01"), change("retire", "2026-06-02")]);
+    scene.append(Kind::Releases, changes, "2026-06-03T00:00:00Z").await.unwrap();
+    for release in ["v1", "v2"] {
+        scene.predict("2026-06-01", release, 0.9).await;
+    }
+    scene.project().await;
+    let words = ["report", "-w", "credit/prod", "--from", "2026-06-01", "--to", "2026-06-03"];
+    let args = <Parsed as clap::Parser>::try_parse_from(words).unwrap().args;
+    let ask = Ask::of(scene.query(at(NOW)), &scene.workspace, &args).await.unwrap();
+    let wanted = Wanted::of(&["live", "compared"].map(str::to_owned)).unwrap();
+    let text = page(&Head::default(), &sections(&ask, wanted).await.unwrap());
+    let live = row(&text, &["production", "m", "v1"]);
+    assert_eq!(live[3..], ["2026-06-01T00:00:00Z", "2026-06-02T00:00:00Z"], "{live:?}");
+    let says = "No release of m was live in production when the window ended; the newest is compared with other ones.";
+    assert!(text.contains(says), "{text}");
+}
