@@ -12,9 +12,11 @@ const TOP: f64 = 64.0;
 const RIGHT: f64 = 24.0;
 const BOTTOM: f64 = 40.0;
 const LEFT: f64 = 72.0;
+/// Up to where texts may reach at the right.
+const EDGE: f64 = WIDTH - 4.0;
 const NUMBER_TICKS: usize = 6;
 const TIME_TICKS: usize = 8;
-/// How wide a letter of a name is at most, about.
+/// How wide a letter of a name or of a day is at most, about.
 const LETTER: f64 = 7.5;
 /// Up to how many points of a chart each has a dot that says its number when pointed at.
 const MOST_DOTS: usize = 800;
@@ -94,7 +96,8 @@ fn draw(svg: &mut String, chart: &Chart) {
     for tick in &time_ticks {
         let (x, y) = (plane.x(tick.at), bottom + 20.0);
         put(svg, format_args!("<path class=\"grid\" d=\"M{x:.2} {bottom}v6\"/>"));
-        put(svg, format_args!("<text class=\"mid\" x=\"{x:.2}\" y=\"{y}\">{}</text>", tick.text));
+        let (class, at) = under(x, &tick.text);
+        put(svg, format_args!("<text class=\"{class}\" x=\"{at:.2}\" y=\"{y}\">{}</text>", tick.text));
     }
     draw_marks(svg, &chart.marks, &plane);
     let dots = chart.points().filter(|point| point.value.is_some()).count() <= MOST_DOTS;
@@ -116,6 +119,13 @@ fn draw(svg: &mut String, chart: &Chart) {
         let (x, y) = ((LEFT + right) / 2.0, (TOP + bottom) / 2.0);
         put(svg, format_args!("<text class=\"mid\" x=\"{x}\" y=\"{y}\">no numbers</text>"));
     }
+}
+
+/// Where the text of a tick of time stands and how it is aligned: in the middle under it, or up to the edge of the image where half of the
+/// text has no room beside the tick. At the left there is always room for half of a day.
+fn under(x: f64, text: &str) -> (&'static str, f64) {
+    let half = text.chars().count() as f64 * LETTER / 2.0;
+    if x + half > EDGE { ("end", EDGE) } else { ("mid", x) }
 }
 
 /// Draws what happened within the time of a chart: a line from top to bottom, with its text at the side where there is room.

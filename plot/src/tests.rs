@@ -59,6 +59,22 @@ fn what_happened_within_its_time_is_marked() {
 }
 
 #[test]
+fn the_days_at_both_ends_are_written_whole() {
+    let days = |count: usize| {
+        let lines = vec![line("v1", "2013-06-01", &vec![Some(0.5); count])];
+        Chart { title: "auc".into(), lines, ..Chart::default() }.svg()
+    };
+    let eight = days(8);
+    // The first stands in the middle under its tick, the last, whose tick is at 856, ends where the image does.
+    assert!(eight.contains("<text class=\"mid\" x=\"72.00\" y=\"400\">2013-06-01</text>"), "{eight}");
+    assert!(eight.contains("<text class=\"mid\" x=\"744.00\" y=\"400\">2013-06-07</text>"), "{eight}");
+    assert!(eight.contains("<text class=\"end\" x=\"876.00\" y=\"400\">2013-06-08</text>"), "{eight}");
+    // A day alone has room on both sides.
+    let one = days(1);
+    assert!(one.contains("<text class=\"mid\" x=\"464.00\" y=\"400\">2013-06-01</text>"), "{one}");
+}
+
+#[test]
 fn charts_stand_one_below_the_other() {
     let svg = stacked(&[two(), Chart { title: "second".into(), ..two() }]);
     assert!(svg.contains("viewBox=\"0 0 880 840\"") && svg.contains("translate(0 420)"), "{svg}");
