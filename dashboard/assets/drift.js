@@ -1,7 +1,7 @@
 // How far the columns of predictions are from what they were in the reference days: by effect, and from day to day.
 
 import { ofWorkspace, rows } from './api.js';
-import { card, controls, dayField, field, select, volume, windowControls, windowOf } from './common.js';
+import { card, controls, dayField, field, select, windowControls, windowOf } from './common.js';
 import { barChart, lineChart } from './chart.js';
 import { h, name } from './dom.js';
 import { ways } from './share.js';
@@ -9,28 +9,46 @@ import { table } from './table.js';
 import { addDays, count, dayNumber } from './words.js';
 
 const MULTIPLES = 6;
+/** How many days are the window, and how many days before it the reference, unless others are chosen. */
+const WINDOW = 30;
+const REFERENCE = 60;
 const MEASURES = { js_distance: 'Jensen-Shannon distance', psi: 'population stability index', wasserstein_scaled: 'Wasserstein distance, in deviations', ks: 'Kolmogorov-Smirnov', l_infinity: 'L-infinity' };
 const NOTICEABLE = { psi: [{ y: 0.2, text: 'a shift that is usually looked into' }], js_distance: [{ y: 0.1, text: 'a shift that is usually looked into' }] };
 
-/** The reference that is chosen, else as many days before the window as it has, up to 60. */
+/** The window that is chosen; else the last 30 days, or the later half of fewer than 60, so that there are days before them. */
+async function windowOfDrift(context) {
+  const { from, to } = await windowOf(context);
+  if (context.chosen.get('from')) return { from, to };
+  const days = dayNumber(to) - dayNumber(from) + 1;
+  return { from: addDays(to, 1 - Math.min(WINDOW, Math.ceil(days / 2))), to };
+}
+
+/** The reference that is chosen, else as many days before the window as have predictions, up to 60; `null`, when none has. */
 async function reference({ chosen, workspace, signal }, window) {
   const [from, to] = [chosen.get('reference-from'), chosen.get('reference-to')];
   if (from && to) return { from, to };
-  const first = (await volume(workspace, signal))[0]?.day ?? addDays(window.from, -60);
-  const end = addDays(window.from, -1);
-  if (end < first) return { from: window.from, to: window.to };
-  const begin = addDays(end, -59);
-  return { from: begin < first ? first : begin, to: end };
+  const last = addDays(window.from, -1);
+  const found = await rows(ofWorkspace(workspace, 'rollups'), { from: addDays(last, 1 - REFERENCE), to: last, columns: 'day,release,predictions' }, { signal });
+  const first = found.find((row) => row.release === null && row.predictions > 0)?.day;
+  return first ? { from: first, to: last } : null;
 }
 
 /** The page. */
 export async function page(context) {
   const { workspace, chosen, signal, go } = context;
-  const given = await windowOf(context);
-  const window = chosen.get('from') ? given : { from: addDays(given.to, -29) > given.from ? addDays(given.to, -29) : given.from, to: given.to };
+  const window = await windowOfDrift(context);
   const past = await reference(context, window);
+  const ends = past ?? { from: chosen.get('reference-from'), to: chosen.get('reference-to') };
+  const set = (key, other, end) => (value) => go({ [key]: value || null, [other]: end });
   const measure = chosen.get('measure') in MEASURES ? chosen.get('measure') : 'js_distance';
   const asOf = chosen.get('as-of');
+  const bar = controls(
+    field('Measure', select(measure, Object.entries(MEASURES), (value) => go({ measure: value }))),
+    windowControls(context, window),
+    field('Reference from', dayField(ends.from, set('reference-from', 'reference-to', ends.to))),
+    field('Reference to', dayField(ends.to, set('reference-to', 'reference-from', ends.from))));
+  if (!past) return [bar, card({ title: 'There is nothing to compare with', side: h('p', { class: 'empty' }, `None of the ${REFERENCE} days before ${window.from} has predictions. Choose a later first day of the window, or name reference days above: drift is how far the window is from those.`) })];
+  const overlaps = past.from <= window.to && past.to >= window.from;
   const parameters = { from: window.from, to: window.to, reference: `${past.from}..${past.to}`, ...(asOf && { 'as-of': asOf }) };
   const whole = { ...parameters, 'group-by': 'all' };
   const path = ofWorkspace(workspace, 'drift');
@@ -42,17 +60,12 @@ export async function page(context) {
     const points = days.filter((row) => row.column === column).map((row) => ({ x: dayNumber(row.day), y: row[measure] }));
     return h('figure', { class: 'multiple' }, h('figcaption', null, name(column)), lineChart({ title: `${measure} of ${column} by day`, days: true, series: [{ name: column, points }, { name: '', points: [{ x: points[0]?.x ?? 0, y: null, low: null, high: top }] }].slice(0, 1), zero: true, height: 150, lines: NOTICEABLE[measure]?.filter((one) => one.y <= top * 1.2) }));
   };
-  const set = (key, other) => (value) => go({ [key]: value, [other]: other === 'reference-to' ? past.to : past.from });
   const file = `${workspace.replace('/', '-')}-drift`;
   return [
-    controls(
-      field('Measure', select(measure, Object.entries(MEASURES), (value) => go({ measure: value }))),
-      windowControls(context, window),
-      field('Reference from', dayField(past.from, set('reference-from', 'reference-to'))),
-      field('to', dayField(past.to, set('reference-to', 'reference-from')))),
+    bar,
     card({
       title: 'What changed most',
-      note: `${window.from} to ${window.to} against ${past.from} to ${past.to}${asOf ? `, as known on ${asOf}` : ''}`,
+      note: `${window.from} to ${window.to} against ${past.from} to ${past.to}${overlaps ? ', which share days' : ''}${asOf ? `, as known on ${asOf}` : ''}`,
       chart: ranked.length ? barChart({ title: `Columns by ${MEASURES[measure]}`, bars: ranked.slice(0, 15).map((row) => ({ name: row.column, value: row[measure] })), lines: NOTICEABLE[measure]?.filter((one) => one.y <= ranked[0][measure] * 1.2) }) : null,
       side: table({ caption: 'Columns by effect', rows: ranked, empty: 'No column has enough predictions in both windows for this measure.', columns: [
         { key: 'column', text: 'Column' },

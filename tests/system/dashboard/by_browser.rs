@@ -10,6 +10,7 @@ use crate::{
 };
 
 mod arena;
+mod drift;
 mod expected;
 mod hostile;
 mod operate;
