@@ -6,7 +6,7 @@ import { card, dayField, field } from './common.js';
 import { h } from './dom.js';
 import { ways } from './share.js';
 import { table } from './table.js';
-import { addDays, count, dayNumber } from './words.js';
+import { addDays, count, dayNumber, periodHead } from './words.js';
 
 /** The figures that scores alone say something of. */
 const EXPECTED = ['accuracy', 'precision', 'recall', 'f1', 'auc', 'brier', 'log_loss'];
@@ -48,7 +48,7 @@ export async function expected(context, window, { figure, group, asOf }) {
     note: 'Expected from scores alone, as if they meant what they meant in the reference days; the gap is of those predictions that have their truth.',
     chart: found.length ? lineChart({ title: `${figure} expected and realised, ${window.from} to ${window.to}`, days: true, series: lines(found, figure), legend: true, height: 300, xs: [dayNumber(window.from), dayNumber(window.to)] }) : null,
     side: [choice, table({ caption: `${figure} expected and realised`, rows: [...found].reverse(), empty: says, columns: [
-      { key: 'day', text: 'Day' },
+      { key: 'day', text: periodHead(group) },
       { key: 'release', text: 'Release' },
       { key: 'labelled', text: 'Judged', number: true, shows: (row) => count(row.labelled) },
       { key: `${figure}_expected`, text: 'Expected', number: true },

@@ -8,7 +8,7 @@ import { canBeExpected, expected } from './expected.js';
 import { ways } from './share.js';
 import { link } from './state.js';
 import { table } from './table.js';
-import { addDays, count, dayNumber, figure as shown, many } from './words.js';
+import { addDays, count, dayNumber, dayOf, figure as shown, many, nextMonth, periodHead } from './words.js';
 
 const MATURE = 0.9;
 /** How often new evaluations are looked for where what moves is not heard, in milliseconds. */
@@ -23,18 +23,24 @@ const named = (all) => {
   return [...names];
 };
 
-const STEP = { day: 1, week: 7, month: 31 };
+/** From where to where a period is shaded: a day around its point; a week and a month, whose points stand at their first days, up to their ends. */
+const SHADED = {
+  day: (day) => [day - 0.5, day + 0.5],
+  // Day 4 of the count was a Monday.
+  week: (day) => [day, day + 7 - ((((day - 4) % 7) + 7) % 7)],
+  month: (day) => [day, dayNumber(nextMonth(dayOf(day)))],
+};
 
 /** The shades over days of which less than nine tenths are judged. */
-function immature(found, step) {
+function immature(found, group) {
   const most = new Map();
   for (const row of found) if (typeof row.maturity === 'number') most.set(row.day, Math.max(most.get(row.day) ?? 0, row.maturity));
   const days = [...most].filter(([, share]) => share < MATURE).map(([day]) => dayNumber(day)).sort((a, b) => a - b);
   const shades = [];
-  for (const day of days) {
+  for (const [from, to] of days.map(SHADED[group] ?? SHADED.day)) {
     const last = shades.at(-1);
-    if (last && day - step / 2 <= last.to) last.to = day + step / 2;
-    else shades.push({ from: day - step / 2, to: day + step / 2, text: 'Less than nine tenths of the predictions are judged yet' });
+    if (last && from <= last.to) last.to = to;
+    else shades.push({ from, to, text: 'Less than nine tenths of the predictions are judged yet' });
   }
   return shades;
 }
@@ -74,10 +80,12 @@ export async function page(context) {
   const [found, entries] = await Promise.all([rows(ofWorkspace(workspace, 'evaluations'), parameters, { signal }), history(workspace, signal)]);
   const series = lines(found, figure);
   const marks = promotions(entries, window);
-  const shades = immature(found, STEP[group] ?? 1);
-  const chart = found.length ? lineChart({ title: `${figure} by ${group}, ${window.from} to ${window.to}`, days: true, series, marks, shades, legend: true, height: 340, xs: [dayNumber(window.from), dayNumber(window.to)] }) : null;
+  const shades = immature(found, group);
+  // A day alone stands for itself; the last of longer periods reaches to the end of the window.
+  const end = dayNumber(window.to) + (group === 'day' ? 0 : 1);
+  const chart = found.length ? lineChart({ title: `${figure} by ${group}, ${window.from} to ${window.to}`, days: true, series, marks, shades, legend: true, height: 340, xs: [dayNumber(window.from), end] }) : null;
   const columns = [
-    { key: 'day', text: { week: 'Week from', month: 'Month from' }[group] ?? 'Day', shows: (row) => (group === 'day' ? h('a', { class: 'plain', href: link('day', workspace, { day: row.day, release: row.release, 'as-of': asOf }) }, row.day) : row.day) },
+    { key: 'day', text: periodHead(group), shows: (row) => (group === 'day' ? h('a', { class: 'plain', href: link('day', workspace, { day: row.day, release: row.release, 'as-of': asOf }) }, row.day) : row.day) },
     { key: 'release', text: 'Release' },
     { key: 'labelled', text: 'Judged', number: true, shows: (row) => count(row.labelled) },
     { key: figure, text: figure, number: true },

@@ -37,6 +37,12 @@ export const dayOf = (number) => new Date(number * DAY).toISOString().slice(0, 1
 /** The day so many days after `day`. */
 export const addDays = (day, days) => dayOf(dayNumber(day) + days);
 
+/** The first day of the month after that of `day`. */
+export const nextMonth = (day) => new Date(Date.UTC(Number(day.slice(0, 4)), Number(day.slice(5, 7)), 1)).toISOString().slice(0, 10);
+
+/** What heads a column of days, of which each is the first of a period. */
+export const periodHead = (group) => ({ week: 'Week from', month: 'Month from' }[group] ?? 'Day');
+
 /** Today, in UTC. */
 export const today = () => new Date().toISOString().slice(0, 10);
 

@@ -176,6 +176,29 @@ fn figures_are_those_of_the_api() {
     assert_eq!(browser.console(), [""; 0]);
 }
 
+/// The point of a week stands at its first day, and its shade begins there.
+#[test]
+fn an_immature_week_is_shaded_from_its_first_day_to_its_end() {
+    let _alone = alone();
+    let service = Running::start(scene(), &[], &[]);
+    service.get_until("/readyz", |answer| answer.status == 200);
+    let browser = Browser::start();
+    browser.resize(1360, 1000);
+    let asked = "from=2013-06-10&to=2013-07-08&group-by=week&as-of=2013-07-02";
+    let weeks = ndjson(service.get(&format!("{WORKSPACE}/evaluations?{asked}&release=v1")).text());
+    let immature = weeks.iter().filter(|row| row["maturity"].as_f64().is_some_and(|share| share < 0.9));
+    assert_eq!(immature.map(|row| &row["day"]).collect::<Vec<_>>(), ["2013-07-01"]);
+    browser.open(&format!("http://{}/#/w/flights/nyc/figures?{asked}", service.address()));
+    shown(&browser, "Figures");
+    let ends = "const shade = document.querySelector('.stage rect.shade'); const from = Number(shade.getAttribute('x'));
+        const day = (text) => Number([...document.querySelectorAll('.stage text.tick')].find((one) => one.textContent === text).getAttribute('x'));
+        return [from, from + Number(shade.getAttribute('width')), day('1 Jul'), day('8 Jul')].map(Math.round)";
+    let [from, to, first, next]: [i64; 4] = serde_json::from_value(browser.run(ends, &[])).unwrap();
+    assert_eq!((from, to), (first, next));
+    assert_eq!(browser.text("th"), "Week from");
+    assert_eq!(browser.console(), [""; 0]);
+}
+
 #[test]
 fn the_keyboard_does_what_the_pointer_does() {
     let _alone = alone();

@@ -22,6 +22,7 @@ fn what_was_expected_is_what_the_api_says() {
     let script = "return [...document.querySelector('[aria-label=\"accuracy expected and realised\"] tbody').rows].map((row) => [...row.cells].map((cell) => cell.innerText))";
     let mut rows: Vec<Vec<String>> = serde_json::from_value(browser.run(script, &[])).unwrap();
     rows.reverse();
+    assert_eq!(browser.text("[aria-label='accuracy expected and realised'] th"), "Week from");
     let columns = "day,release,accuracy_expected,accuracy,accuracy_gap";
     let told = service.get(&format!("/v1/workspaces/flights/nyc/estimates?{asked}&columns={columns}"));
     let told = ndjson(told.text());
