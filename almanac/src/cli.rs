@@ -316,6 +316,8 @@ fn report(error: &anyhow::Error) -> Exit {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use catalog::Action;
 
     use super::*;
@@ -327,5 +329,30 @@ mod tests {
         for action in Action::ALL {
             assert!(release.find_subcommand(action.name()).is_some(), "{action:?}");
         }
+    }
+
+    /// What the dashboard names after `almanac` is a command, with options that it has.
+    #[test]
+    fn what_the_dashboard_advises_is_a_command() {
+        let all = Cli::command();
+        let mut commands = BTreeSet::new();
+        for file in dashboard::FILES {
+            for advice in file.text.split("almanac ").skip(1) {
+                let advice = advice.split(['`', '\'', '"', '<']).next().unwrap_or_default();
+                let mut command = &all;
+                for word in advice.split_whitespace() {
+                    match word.strip_prefix("--") {
+                        Some(option) => {
+                            let is_there = command.get_arguments().any(|arg| arg.get_long() == Some(option));
+                            assert!(is_there, "{}: almanac {advice}", file.name);
+                        }
+                        None => command = command.find_subcommand(word).unwrap_or(command),
+                    }
+                }
+                assert_ne!(command.get_name(), all.get_name(), "{}: almanac {advice}", file.name);
+                commands.insert(command.get_name().to_owned());
+            }
+        }
+        assert!(commands.len() > 10, "{commands:?}");
     }
 }

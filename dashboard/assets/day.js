@@ -121,7 +121,7 @@ export async function page(context) {
     ] }), data: { columns: ['at', 'n', 'judged', 'mean', 'share'], rows: reliable }, file: `${file}-bins` }),
     chosen.get('bin') && (await behind(context, day, release, asOf)),
     confused.length > 0 && card({ title: 'What was taken for what', side: h('div', { class: 'matrices' }, names.map((one) => [one, confused.filter((other) => other.release === one)]).filter(([, all]) => all.length).map(([one, all]) => matrix(one, all))), data: { columns: ['release', 'truth', 'predicted', 'count'], rows: confused }, file: `${file}-confusion`, ways: ways('confusion', workspace, parameters) }),
-    card({ title: 'Where it is worst', note: `${figure} by the values of the splits that the model declares`, side: table({ caption: 'Worst segments', rows: low.rows.slice(0, 50), empty: low.says ?? 'The model declares no splits: `almanac model update --split` does.', columns: [
+    card({ title: 'Where it is worst', note: `${figure} by the values of the splits that the model declares`, side: table({ caption: 'Worst segments', rows: low.rows.slice(0, 50), empty: low.says ?? 'The model declares no splits: `almanac model define --split` does.', columns: [
       { key: 'segment', text: 'Segment' },
       { key: 'n', text: 'Judged', number: true, shows: (one) => count(one.n ?? one.labelled) },
       { key: 'value', text: figure ?? 'figure', number: true },
