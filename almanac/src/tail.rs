@@ -119,13 +119,22 @@ pub(crate) async fn tail(config: &Config, args: &TailArgs) -> anyhow::Result<()>
     };
     let (from, after) = (args.from.as_deref(), args.after.as_deref());
     let words = FollowWords { words, from, after, wait: Some(&wait), limit: Some(&limit) };
-    let mut follow = Follow::parse(kind(&args.kind)?, &words)?;
+    let follow = Follow::parse(kind(&args.kind)?, &words)?;
     let query = Query::new(open::existing(config).await?, Clock::system());
+    let ended = print(&query, args, (follow, format)).await;
+    // What looks for events in the background ends with it, and not by a look that is broken off.
+    query.close();
+    ended
+}
+
+/// Prints what is followed until there is no more, or nobody reads it any longer.
+async fn print(query: &Query, args: &TailArgs, (follow, format): (Follow, Format)) -> anyhow::Result<()> {
     let workspace = query.catalog().workspace(&args.workspace).await?;
     let workspace = workspace.id();
-    if let Some(consumer) = &args.consumer {
-        follow = query.of_consumer(workspace, consumer, follow).await?;
-    }
+    let mut follow = match &args.consumer {
+        Some(consumer) => query.of_consumer(workspace, consumer, follow).await?,
+        None => follow,
+    };
     let mut out = std::io::stdout();
     loop {
         let mut followed = query.follow(workspace, &follow).await?;

@@ -174,7 +174,14 @@ impl Watches {
             }
             let began = Instant::now();
             let is_for_all = began >= look_at_all;
-            let looked = if is_for_all { watch.look_at_all().await } else { watch.look_at_recent().await };
+            let look =
+                async { if is_for_all { watch.look_at_all().await } else { watch.look_at_recent().await } };
+            let looked = tokio::select! {
+                // A process that ends breaks off what is read, which is no failure of the table.
+                biased;
+                () = self.closed() => break,
+                looked = look => looked,
+            };
             let took = began.elapsed();
             match looked {
                 Ok(_) if is_for_all => {
@@ -394,5 +401,27 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         watches.close();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_is_under_way_ends_when_nobody_is_to_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+        let table: Arc<dyn Table> = Arc::new(table);
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let watches = Watches::new(Bell::default());
+        let watch = watches.over(&table, &Clock::system(), &workspace, Kind::Predictions).await.unwrap();
+        // Its next look waits for this, as for a table that does not answer.
+        let looking = watch.looking.lock().await;
+        tokio::time::sleep(LOOK_WITHIN.1).await;
+        assert_eq!(lock(&watches.all).len(), 1);
+        watches.close();
+        let ended = async {
+            while !lock(&watches.all).is_empty() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(Duration::from_secs(5), ended).await.expect("it ends");
+        drop(looking);
     }
 }
