@@ -355,4 +355,17 @@ mod tests {
         }
         assert!(commands.len() > 10, "{commands:?}");
     }
+
+    /// A switch has no value, so its help names no default.
+    #[test]
+    fn no_switch_says_a_default() {
+        let mut commands = vec![Cli::command()];
+        while let Some(command) = commands.pop() {
+            for arg in command.get_arguments().filter(|arg| !arg.get_action().takes_values()) {
+                let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+                assert!(!help.contains("[default"), "{} {:?}: {help}", command.get_name(), arg.get_long());
+            }
+            commands.extend(command.get_subcommands().cloned());
+        }
+    }
 }

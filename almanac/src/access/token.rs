@@ -43,7 +43,7 @@ pub(crate) struct CreateArgs {
     /// What it is for, in a word.
     #[arg(long)]
     name: String,
-    /// For how many days it is good; for ever, unless it is given.
+    /// For how many days it is good; for ever, unless it is given, or --once is.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DAYS)))]
     days: Option<u32>,
     /// Only on this workspace. May be repeated.
@@ -65,7 +65,7 @@ pub(crate) struct CreateArgs {
     /// repeated.
     #[arg(long = "limit", value_name = "NAME=NUMBER")]
     limits: Vec<String>,
-    /// Good for one append, of one kind to one workspace, within at most 7 days [default: 1].
+    /// Good for one append, of one kind to one workspace, within a day, or within as many as --days says, 7 at most.
     #[arg(long)]
     once: bool,
 }
