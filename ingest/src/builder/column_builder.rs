@@ -13,9 +13,6 @@ use super::{
     times::TimeReader,
 };
 
-/// Up to this size doubles tell all whole numbers apart: 2^53.
-const GREATEST_WHOLE: f64 = 9_007_199_254_740_992.0;
-
 /// The values so far.
 #[derive(Clone, Debug)]
 pub(crate) enum Growing {
@@ -163,12 +160,14 @@ impl ColumnBuilder {
                 self.push_text(row, if *truth { "true" } else { "false" })
             }
             (Growing::Text(_) | Growing::Coded(_), Scalar::Float(number))
-                if self.rule == Rule::Label && number.fract() == 0.0 && number.abs() <= GREATEST_WHOLE =>
+                if self.rule == Rule::Label
+                    && number.fract() == 0.0
+                    && number.abs() <= rules::GREATEST_WHOLE =>
             {
                 self.before.push((row as u32, None));
                 self.push_text(row, &(*number as i64).to_string())
             }
-            (Growing::Text(_) | Growing::Coded(_), _) => wrong("a string"),
+            (Growing::Text(_) | Growing::Coded(_), _) => Err(rules::no_text(self.rule, value)),
             (Growing::Float(_), Scalar::Int(number)) => {
                 self.push_float(row, *number as f64);
                 Ok(())

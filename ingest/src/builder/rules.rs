@@ -10,7 +10,11 @@ use event::{
     surrogate::{SURROGATE_PREFIX, is_surrogate},
 };
 
+use super::row::Scalar;
 use crate::limits::{MAX_EVENT_ID_BYTES, MAX_KEY_BYTES};
+
+/// Up to this size doubles tell all whole numbers apart: 2^53.
+pub(crate) const GREATEST_WHOLE: f64 = 9_007_199_254_740_992.0;
 
 /// The text as it is kept.
 #[inline]
@@ -18,6 +22,18 @@ pub(crate) fn plain(rule: Rule, text: &str) -> Cow<'_, str> {
     match rule {
         Rule::Label => plain_label(text),
         _ => Cow::Borrowed(text),
+    }
+}
+
+/// What is wrong with a value that is no text and of which none is made.
+pub(crate) fn no_text(rule: Rule, value: &Scalar<'_>) -> String {
+    match (rule, value) {
+        (Rule::Label, Scalar::Float(_)) => {
+            format!(
+                "should be a string, or a whole number of at most {GREATEST_WHOLE}, but is another number"
+            )
+        }
+        _ => format!("should be a string, but is {}", value.is_called()),
     }
 }
 

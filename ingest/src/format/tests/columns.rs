@@ -260,7 +260,10 @@ fn labels_that_mean_the_same_are_stored_as_the_same() {
         let label = batch.columns.column("label").unwrap();
         assert_eq!([300, 301, 302, 303, 304].map(|row| label.text(row)), [Some(plain); 5]);
     }
-    for (label, wrong) in [("\"  \"", "is empty"), ("0.5", "should be a string, but is a number")] {
+    let number = "should be a string, or a whole number of at most 9007199254740992, but is another number";
+    for (label, wrong) in
+        [("\"  \"", "is empty"), ("0.5", number), ("1e20", number), ("[]", "a string, but is a list")]
+    {
         assert!(read(body(label)).unwrap_err().to_string().contains(wrong), "{label}");
     }
 }
