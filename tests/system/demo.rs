@@ -32,6 +32,19 @@ fn query(what: &str, from: &str, to: &str, more: &[&str]) -> Vec<Value> {
     ndjson(&run_ok(demo().data.path(), &[&args[..], more].concat()))
 }
 
+/// What is printed of a part of the months says how far it goes, and offers no days that are not there.
+#[test]
+fn a_replay_up_to_a_day_tells_of_no_later_one() {
+    let data = tempfile::tempdir().unwrap();
+    let printed = run_ok(data.path(), &["demo", "--until", "2013-06-15"]);
+    assert!(printed.contains("Accuracy of v1, by week, 2013-04-01 to 2013-06-15:"), "{printed}");
+    assert!(printed.contains("so the truth is known), up to 2013-06-15:"), "{printed}");
+    for later in ["December", "2013-12-31", "2013-07"] {
+        assert!(!printed.contains(later), "{later}: {printed}");
+    }
+    assert!(printed.contains("--from 2013-06-13 --to 2013-06-13"), "{printed}");
+}
+
 #[test]
 fn june_is_complete() {
     let reference: Value = serde_json::from_str(REFERENCE).unwrap();

@@ -1,7 +1,10 @@
 //! What the demo shows: tables of evaluations, a chart, what to try next.
 
+use std::borrow::Cow;
+
 use ::plot::Chart;
 use catalog::Workspace;
+use event::Day;
 use query::{Query, Request, What, Words, output::text_table};
 
 use super::set::{ChartView, Set, TableView};
@@ -13,13 +16,21 @@ const CHART_LINES: usize = 10;
 const ALWAYS_NEXT: [(&str, &str); 2] =
     [("verify", "fold the log again and compare"), ("up", "serve the same over HTTP on 127.0.0.1:7171")];
 
-/// Prints what was replayed, as the evaluations say it.
-pub(super) async fn print(query: &Query, workspace: &Workspace, set: &Set) -> anyhow::Result<()> {
+/// Prints what was replayed, up to the end of a day or all, as the evaluations say it.
+pub(super) async fn print(
+    query: &Query,
+    workspace: &Workspace,
+    set: &Set,
+    until: Option<Day>,
+) -> anyhow::Result<()> {
+    let until = until.map(|day| day.to_string());
+    let until = until.as_deref();
     let ask = async |words: Words<'_>| {
         let answer = query.run(workspace.id(), &Request::parse(What::Evaluations, &words)?).await;
         answer.map(|answer| answer.frame)
     };
-    for TableView { title, window: (from, to), release, group_by, columns } in &set.views.tables {
+    for TableView { title, window, release, group_by, columns } in &set.views.tables {
+        let Some((from, to)) = replayed(*window, until) else { continue };
         let words = Words {
             from,
             to,
@@ -30,14 +41,15 @@ pub(super) async fn print(query: &Query, workspace: &Workspace, set: &Set) -> an
         };
         let rows = ask(words).await?;
         if rows.height() > 0 {
-            println!("{title}\n\n{}\n", text_table(&rows)?);
+            println!("{}\n\n{}\n", titled(title, window.1, to), text_table(&rows)?);
         }
         if group_by.is_none() && rows.height() > 0 {
             let predictions: i64 = rows.column("predictions")?.i64()?.into_no_null_iter().sum();
             println!("{} days, {predictions} predictions\n", rows.height());
         }
     }
-    let ChartView { title, window: (from, to), release, figure } = &set.views.chart;
+    let ChartView { title, window, release, figure } = &set.views.chart;
+    let (from, to) = replayed(*window, until).unwrap_or(*window);
     let columns = format!("day,release,{figure}");
     let columns = Some(columns.as_str());
     let group_by = Some("week");
@@ -50,21 +62,61 @@ pub(super) async fn print(query: &Query, workspace: &Workspace, set: &Set) -> an
         plot::print(&Chart { title, lines, ..Chart::default() }, CHART_LINES);
         println!();
     }
-    what_next(set);
+    what_next(set, until);
     Ok(())
 }
 
-fn what_next(set: &Set) {
+/// What was replayed of a window, of which the days are texts, as they are ordered too; `None`, when nothing was.
+fn replayed<'a>((from, to): (&'a str, &'a str), until: Option<&'a str>) -> Option<(&'a str, &'a str)> {
+    let to = until.map_or(to, |until| until.min(to));
+    (from <= to).then_some((from, to))
+}
+
+/// The title of a table, and up to which day it goes where that is not the last of its window.
+fn titled<'a>(title: &'a str, last: &str, to: &str) -> Cow<'a, str> {
+    match to == last {
+        true => title.into(),
+        false => format!("{}, up to {to}:", title.trim_end_matches(':')).into(),
+    }
+}
+
+/// Whether options ask for days of which the first was replayed.
+fn begins_within(options: &str, until: Option<&str>) -> bool {
+    let from = options.strip_prefix("--from ").and_then(|days| days.split(' ').next());
+    from.zip(until).is_none_or(|(from, until)| from <= until)
+}
+
+fn what_next(set: &Set, until: Option<&str>) {
     // As this program was called, so that a line can be copied and run.
     let almanac = std::env::args().next().unwrap_or_else(|| "almanac".into());
     let queries = set
         .views
         .next
         .iter()
+        .filter(|(_, options, _)| begins_within(options, until))
         .map(|(what, options, shows)| (format!("query {what} -w {} {options}", set.workspace), *shows));
     let always = ALWAYS_NEXT.iter().map(|(command, does)| ((*command).to_owned(), *does));
     println!("What to try next:");
     for (command, shows) in queries.chain(always) {
         println!("  {almanac} {command}\n      {shows}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_ends_where_the_replay_did() {
+        let window = ("2013-07-01", "2013-12-31");
+        assert_eq!(replayed(window, None), Some(window));
+        assert_eq!(replayed(window, Some("2014-01-01")), Some(window));
+        assert_eq!(replayed(window, Some("2013-07-09")), Some(("2013-07-01", "2013-07-09")));
+        assert_eq!(replayed(window, Some("2013-06-30")), None);
+        assert_eq!(titled("Until winter:", "2013-12-31", "2013-12-31"), "Until winter:");
+        assert_eq!(titled("Until winter:", "2013-12-31", "2013-07-09"), "Until winter, up to 2013-07-09:");
+        let options = "--from 2013-07-01 --to 2013-07-07 --format csv";
+        assert!(begins_within(options, None) && begins_within(options, Some("2013-07-01")));
+        assert!(!begins_within(options, Some("2013-06-30")));
     }
 }
