@@ -72,7 +72,7 @@ pub(crate) fn admit(text: &str) -> Result<Admitted> {
     if check.tables.is_empty() {
         return Err(refused(format!("name a table; there are {}", names_of_tables())));
     }
-    rewrite(&mut query, check.aliases);
+    rewrite(&mut query, check.aliases).map_err(refused)?;
     Ok(Admitted {
         text: text_of(&query)?,
         tables: check.tables,

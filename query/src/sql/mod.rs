@@ -8,6 +8,7 @@ mod bare;
 mod days;
 mod functions;
 mod joins;
+mod named;
 mod numbers;
 mod plan;
 mod rewrite;

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
-use event::{Day, Kind, Timestamp, custom::CUSTOM_FIGURES, fields::FieldType};
+use event::{Day, Kind, Result, Timestamp, custom::CUSTOM_FIGURES, fields::FieldType};
 use sqlparser::{
     ast::{
         BinaryOperator, Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, Value, ValueWithSpan,
@@ -13,27 +13,38 @@ use sqlparser::{
     parser::Parser,
 };
 
-use super::{numbers, truncate};
+use super::{named::named, numbers, truncate};
 use crate::events::{APPENDED_AT, DAY};
 
 /// How an instant is written for polars.
 const INSTANT: &str = "%Y-%m-%d %H:%M:%S%.f";
 
+/// How many letters a day has: `2026-06-01`.
+const LENGTH_OF_DAY: usize = 10;
+
 /// Rewrites a statement; `aliases` are the names that it gives to tables.
-pub(super) fn rewrite(query: &mut Query, aliases: BTreeSet<String>) {
-    // It never breaks.
-    _ = VisitMut::visit(query, &mut Rewrite { aliases });
+///
+/// # Errors
+/// What a text is not that a column of days or instants is compared with.
+pub(super) fn rewrite(query: &mut Query, aliases: BTreeSet<String>) -> Result<(), String> {
+    let named = named(query);
+    match VisitMut::visit(query, &mut Rewrite { aliases, named }) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(why) => Err(why),
+    }
 }
 
 struct Rewrite {
     aliases: BTreeSet<String>,
+    /// The names that the statement gives to columns.
+    named: BTreeSet<String>,
 }
 
 impl VisitorMut for Rewrite {
-    type Break = ();
+    type Break = String;
 
     /// What is ordered by a computed column is ordered by its name.
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<String> {
         let SetExpr::Select(select) = &*query.body else { return ControlFlow::Continue(()) };
         let Some(OrderByKind::Expressions(by)) = query.order_by.as_mut().map(|order| &mut order.kind) else {
             return ControlFlow::Continue(());
@@ -53,7 +64,7 @@ impl VisitorMut for Rewrite {
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<String> {
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) = item
                 && let Some(alias) = name_of(expr)
@@ -64,37 +75,18 @@ impl VisitorMut for Rewrite {
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
         if let Some(member) = self.member(expr) {
             *expr = member;
         }
-        match expr {
-            Expr::BinaryOp { left, op, right } if is_comparison(op) => {
-                compare(left, right);
-                compare(right, left);
-            }
-            Expr::Between { expr, low, high, .. } => {
-                let mut column = expr.clone();
-                compare(&mut column, low);
-                compare(expr, high);
-            }
-            Expr::InList { expr: of, list, negated } => {
-                let all = list.iter().map(|value| equal(of, value)).collect::<Option<Vec<_>>>();
-                if let Some(any) = all.and_then(any_of) {
-                    let any = Expr::Nested(Box::new(any));
-                    *expr = match negated {
-                        true => Expr::UnaryOp { op: sqlparser::ast::UnaryOperator::Not, expr: Box::new(any) },
-                        false => any,
-                    };
-                }
-            }
-            _ => {}
+        match self.compare_in(expr) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(why) => ControlFlow::Break(why),
         }
-        ControlFlow::Continue(())
     }
 
     /// What polars computes otherwise than SQL does, once its parts are rewritten.
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
         if let Some(made) = numbers::as_in_sql(expr) {
             *expr = made;
         }
@@ -115,10 +107,98 @@ impl Rewrite {
             _ => None,
         }
     }
+
+    /// Makes texts days and instants in what compares them with columns of these.
+    fn compare_in(&self, expr: &mut Expr) -> Result<(), String> {
+        match expr {
+            Expr::BinaryOp { left, op, right } if is_comparison(op) => {
+                self.compare(left, right)?;
+                self.compare(right, left)?;
+            }
+            Expr::Between { expr, low, high, .. } => {
+                let mut column = expr.clone();
+                self.compare(&mut column, low)?;
+                self.compare(expr, high)?;
+            }
+            Expr::InList { expr: of, list, negated } => {
+                let all = list.iter().map(|value| self.equal(of, value));
+                let all = all.collect::<Result<Option<Vec<_>>, _>>()?;
+                if let Some(any) = all.and_then(any_of) {
+                    let any = Expr::Nested(Box::new(any));
+                    *expr = match negated {
+                        true => Expr::UnaryOp { op: sqlparser::ast::UnaryOperator::Not, expr: Box::new(any) },
+                        false => any,
+                    };
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Makes a text a day or an instant, if it is compared with a column of days or instants.
+    ///
+    /// # Errors
+    /// What the text is not. A column that the statement itself calls so may be of texts.
+    fn compare(&self, column: &mut Expr, with: &mut Expr) -> Result<(), String> {
+        let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = &*with else {
+            return Ok(());
+        };
+        let Some((name, of)) = self.compared(column) else { return Ok(()) };
+        let read = match of {
+            Compared::Day => text.parse::<Day>().map(|day| format!("date('{day}')")),
+            Compared::Instant => instant(text).map(|at| format!("timestamp('{at}', '{INSTANT}')")),
+        };
+        let made = match read {
+            Ok(made) => parsed(&made),
+            Err(_) if self.named.contains(name) => None,
+            Err(wrong) => return Err(wrong.to_string()),
+        };
+        let Some(made) = made else { return Ok(()) };
+        match of {
+            Compared::Day => *with = made,
+            Compared::Instant => {
+                if let Some(cast) = parsed(&format!("cast({column} as timestamp)")) {
+                    (*with, *column) = (made, cast);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a column holds that is compared with text, and its name. Members of families hold neither days nor instants.
+    fn compared<'a>(&self, expr: &'a Expr) -> Option<(&'a str, Compared)> {
+        let name = match expr {
+            Expr::Identifier(ident) => ident,
+            Expr::CompoundIdentifier(idents) if self.member(expr).is_none() => idents.last()?,
+            Expr::Function(function) => return self.compared(truncate::time(function)?),
+            _ => return None,
+        };
+        let name = name.value.as_str();
+        let is_time = |kind: Kind| kind.column_type(name) == Some(FieldType::Time);
+        match name {
+            DAY => Some((name, Compared::Day)),
+            APPENDED_AT => Some((name, Compared::Instant)),
+            _ if Kind::ALL.into_iter().any(is_time) => Some((name, Compared::Instant)),
+            _ => None,
+        }
+    }
+
+    /// `column = value`, when the column is of days or instants and the value text.
+    fn equal(&self, column: &Expr, value: &Expr) -> Result<Option<Expr>, String> {
+        let (mut left, mut right) = (column.clone(), value.clone());
+        self.compare(&mut left, &mut right)?;
+        let is_made = right != *value;
+        Ok(is_made.then(|| Expr::BinaryOp {
+            left: Box::new(left),
+            op: BinaryOperator::Eq,
+            right: Box::new(right),
+        }))
+    }
 }
 
 /// The family that a name begins with: `tag` of `tag.carrier`.
-fn is_family(name: &str) -> bool {
+pub(super) fn is_family(name: &str) -> bool {
     let families = Kind::ALL.into_iter().flat_map(Kind::families).chain([&CUSTOM_FIGURES]);
     families.map(|family| family.prefix).any(|prefix| prefix.strip_suffix('.') == Some(name))
 }
@@ -138,56 +218,10 @@ fn is_comparison(op: &BinaryOperator) -> bool {
 }
 
 /// What a column holds that is compared with text.
+#[derive(Clone, Copy)]
 enum Compared {
     Day,
     Instant,
-}
-
-fn compared(expr: &Expr) -> Option<Compared> {
-    let name = match expr {
-        Expr::Identifier(ident) => ident,
-        Expr::CompoundIdentifier(idents) => idents.last()?,
-        Expr::Function(function) => return compared(truncate::time(function)?),
-        _ => return None,
-    };
-    let is_time = |kind: Kind| kind.column_type(&name.value) == Some(FieldType::Time);
-    match name.value.as_str() {
-        DAY => Some(Compared::Day),
-        APPENDED_AT => Some(Compared::Instant),
-        _ if Kind::ALL.into_iter().any(is_time) => Some(Compared::Instant),
-        _ => None,
-    }
-}
-
-/// Makes a text a day or an instant, if it is compared with a column of days or instants.
-fn compare(column: &mut Expr, with: &mut Expr) {
-    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = with else { return };
-    match compared(column) {
-        Some(Compared::Day) => {
-            if let Ok(day) = text.parse::<Day>()
-                && let Some(made) = parsed(&format!("date('{day}')"))
-            {
-                *with = made;
-            }
-        }
-        Some(Compared::Instant) => {
-            if let Some(instant) = instant(text)
-                && let Some(made) = parsed(&format!("timestamp('{instant}', '{INSTANT}')"))
-                && let Some(cast) = parsed(&format!("cast({column} as timestamp)"))
-            {
-                (*with, *column) = (made, cast);
-            }
-        }
-        None => {}
-    }
-}
-
-/// `column = value`, when the column is of days or instants and the value text.
-fn equal(column: &Expr, value: &Expr) -> Option<Expr> {
-    let (mut left, mut right) = (column.clone(), value.clone());
-    compare(&mut left, &mut right);
-    let is_made = right != *value;
-    is_made.then(|| Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::Eq, right: Box::new(right) })
 }
 
 /// Whether any holds; halves of halves, so that long lists do not nest deep.
@@ -201,12 +235,14 @@ fn any_of(mut all: Vec<Expr>) -> Option<Expr> {
     Some(Expr::BinaryOp { left: nested(left), op: BinaryOperator::Or, right: nested(right) })
 }
 
-/// An instant as polars reads it: RFC 3339, a day, or without a zone in UTC.
-fn instant(text: &str) -> Option<String> {
-    let day = || text.parse::<Day>().map(Day::start);
-    let utc = || Timestamp::parse(&format!("{}Z", text.replacen(' ', "T", 1)));
-    let instant = Timestamp::parse(text).or_else(|_| day()).or_else(|_| utc()).ok()?;
-    Some(instant.to_string().trim_end_matches('Z').replacen('T', " ", 1))
+/// An instant as polars reads it: RFC 3339, a day, or without a zone in UTC, with or without seconds.
+fn instant(text: &str) -> Result<String> {
+    let utc = |end: &str| Timestamp::parse(&format!("{}{end}", text.replacen(' ', "T", 1)));
+    let read = match text.len() {
+        LENGTH_OF_DAY => text.parse::<Day>().map(Day::start),
+        _ => Timestamp::parse(text).or_else(|wrong| utc("Z").or_else(|_| utc(":00Z")).map_err(|_| wrong)),
+    };
+    Ok(read?.to_string().trim_end_matches('Z').replacen('T', " ", 1))
 }
 
 pub(super) fn parsed(text: &str) -> Option<Expr> {

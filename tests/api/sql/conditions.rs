@@ -18,6 +18,69 @@ on_both_engines!(
     days_before_1970_are_found_by_conditions,
 );
 
+/// A text that is no day, or no instant, is named where a column of days or instants is compared with it.
+#[tokio::test]
+async fn a_mistyped_day_is_named() {
+    let scene = Scene::on(Engine::Sqlite).await;
+    filled(&scene).await;
+    let no_day = |day: &str| format!("sql: `{day}` is not a day of the calendar, written YYYY-MM-DD");
+    let no_time = |at: &str| format!("sql: `{at}` is not a time such as 2013-06-01T04:30:00Z");
+    for (condition, says) in [
+        ("day between '2024-02-28' and '2024-02-30'", no_day("2024-02-30")),
+        ("day >= '2026-11-31'", no_day("2026-11-31")),
+        ("'2026-13-01' < day", no_day("2026-13-01")),
+        ("day in ('2026-06-01', '2026-06-31')", no_day("2026-06-31")),
+        ("day = '2026-06'", no_day("2026-06")),
+        ("day = '2026-06-01' and predicted_at > '2026-11-10T25:00:00Z'", no_time("2026-11-10T25:00:00Z")),
+        ("day = '2026-06-01' and predicted_at > 'noon'", no_time("noon")),
+        ("day = '2026-06-01' and date_trunc('day', predicted_at) = '2026-06-31'", no_day("2026-06-31")),
+    ] {
+        let refused =
+            ask(&scene, &format!("select key from predictions where {condition}")).await.unwrap_err();
+        assert!(refused.to_string().starts_with(&says), "{condition}: {refused}");
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{condition}");
+        let words =
+            Words { from: "2026-06-01", to: "2026-06-01", filter: Some(condition), ..Words::default() };
+        let request = Request::parse(What::Events(Kind::Predictions), &words).unwrap();
+        let refused = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap_err();
+        assert!(refused.to_string().starts_with(&says), "{condition}: {refused}");
+    }
+    // A tag may be called so, and what a statement calls so itself; both are texts.
+    let tagged = json!([{ "key": "k9", "predicted_at": "2026-06-04T01:00:00Z", "release": "v1", "tags": { "day": "Monday" } }]);
+    scene.append(Kind::Predictions, tagged, "2026-06-04T12:00:00Z").await.unwrap();
+    let first = "predictions where day = '2026-06-01'";
+    for (statement, rows) in [
+        (
+            "select key from predictions where day = '2026-06-04' and tag.day = 'Monday'".to_owned(),
+            "key\nk9\n",
+        ),
+        (
+            "select p.key as k from predictions p where p.day = '2026-06-04' and p.tag.day <> '2026-06-31'"
+                .to_owned(),
+            "k\nk9\n",
+        ),
+        (
+            format!(
+                "with m as (select substr(cast(day as text), 1, 7) as day from {first}) select count(*) as n from m where day = '2026-06'"
+            ),
+            "n\n4\n",
+        ),
+        (
+            format!("select count(*) as n from (select release from {first}) m(day) where day = 'v1'"),
+            "n\n2\n",
+        ),
+        (
+            format!(
+                "select count(*) as n from (select * replace (release as day) from {first}) m where day = 'v1'"
+            ),
+            "n\n2\n",
+        ),
+    ] {
+        let answer = ask(&scene, &statement).await.unwrap_or_else(|error| panic!("{statement}: {error}"));
+        assert_eq!(csv(answer), rows, "{statement}");
+    }
+}
+
 /// Histories that are loaded may be old.
 async fn days_before_1970_are_found_by_conditions(scene: Scene) {
     let days = ["1961-01-01", "1962-04-15", "1969-12-31", "1970-01-01"];
