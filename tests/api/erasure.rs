@@ -316,16 +316,25 @@ async fn the_trail_says_that_keys_were_erased_and_not_which(scene: Scene) {
     let words = AuditWords { from: Some("2026-06-01"), to: Some("2035-01-01"), ..AuditWords::default() };
     let request = AuditRequest::parse(&words, at("2035-01-01T00:00:00Z")).unwrap();
     let trail = Trail::Workspace(scene.id().clone());
-    let text = csv(scene.query(at(NOW)).audit(&trail, &request).await.unwrap().0);
+    let told = async || csv(scene.query(at(NOW)).audit(&trail, &request).await.unwrap().0);
+    let text = told().await;
     let of = |action: &str| text.lines().filter(|line| line.contains(action)).collect::<Vec<_>>();
     assert_eq!((of("erasure.begin").len(), of("erasure.end").len()), (1, 1), "{text}");
     assert!(of("erasure.begin")[0].contains("asked for by letter 9"), "{text}");
     assert!(of("erasure.end")[0].contains(&done.surrogates[0]), "{text}");
+    // What is folded again ends once, and not again when the version before is deleted.
+    assert_eq!((of("rebuild.begin").len(), of("rebuild.end").len()), (1, 1), "{text}");
+    assert!(!of("erasure.begin")[0].contains("values"), "{text}");
     assert!(!text.contains(KEY) && !text.contains("smith"), "{text}");
     let latest = scene.world.catalog.erasures(scene.id()).await.unwrap();
     // A heartbeat may come after the end.
     let latest: Vec<_> = latest.into_iter().map(|latest| Erasure { beats: done.beats, ..latest }).collect();
     assert_eq!(latest, [done]);
+    let begun = begin_of(&scene, &["nobody"], true).await.unwrap();
+    carry(&scene.table, &begun).await.unwrap();
+    let text = told().await;
+    let with_values = |line: &&str| line.contains("erasure.begin") && line.contains("values");
+    assert_eq!(text.lines().filter(with_values).count(), 1, "{text}");
 }
 
 async fn a_key_that_nobody_has_is_refused_all_the_same(scene: Scene) {

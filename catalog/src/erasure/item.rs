@@ -90,6 +90,8 @@ pub struct Erasure {
     pub keys: Surrogates,
     /// Whether it takes scores, labels and values as well.
     pub with_values: bool,
+    /// Whether its item says that by an attribute too. One that was begun before items did stays as it is: the trail would tell of a change.
+    pub says_values: bool,
     /// How many keys it is of.
     pub count: u64,
     /// The surrogates, once nothing has the keys any more.
@@ -132,6 +134,7 @@ impl Erasure {
             begun_at: now,
             phase: ErasurePhase::Waiting,
             with_values,
+            says_values: with_values,
             count: keys.len() as u64,
             keys,
             surrogates: Vec::new(),
@@ -167,6 +170,7 @@ impl Erasure {
             .with("begun_at", self.begun_at.micros())
             .with("keys", self.count as i64)
             .with("phase", self.phase.name());
+        let item = if self.says_values { item.with(VALUES, Value::Bool(true)) } else { item };
         let item = match self.phase {
             ErasurePhase::Done => item,
             _ => item.with("GSI1PK", key::OPEN_ERASURES).with("GSI1SK", self.id.as_str()),
@@ -258,6 +262,7 @@ impl Erasure {
             phase,
             keys,
             with_values,
+            says_values: item.attributes.contains_key(VALUES),
             count: u64::try_from(item.int("keys")?).map_err(|_| wrong("keys"))?,
             surrogates: texts("surrogates", item.attributes.get("surrogates"))?,
             left,
@@ -274,6 +279,9 @@ impl Erasure {
         })
     }
 }
+
+/// The attribute by which the trail tells that values are erased; the version of the item, which it does not tell, keeps an older Almanac off.
+const VALUES: &str = "values";
 
 /// The attribute that holds what an open erasure has found. It is not told in the trail before the end.
 const PROGRESS: &str = "progress";
@@ -349,7 +357,12 @@ mod tests {
             let told = format!("{:?}", erasure.to_item(1));
             assert_eq!(told.contains("loan-17"), phase.is_open(), "{told}");
             assert_eq!(told.contains("GSI1PK"), phase != ErasurePhase::Done);
+            // An item of a time at which none said it does not begin to.
+            assert!(!told.contains(VALUES), "{told}");
         }
+        let with_values = Erasure::new(&workspace, (&["b".into()], true), "letter 9", Timestamp::default());
+        assert_eq!(read(&with_values), with_values);
+        assert_eq!(with_values.to_item(1).attributes.get(VALUES), Some(&Value::Bool(true)));
         let item = erasure.to_item(1);
         for (name, value) in
             [("phase", Value::from("x")), ("rows", "x".into()), ("surrogates", 1.into()), ("v", 3.into())]

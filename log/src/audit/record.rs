@@ -20,7 +20,7 @@ const MAX_ATTRIBUTE_BYTES: usize = 2 * 1024;
 
 /// Attributes that say nothing of what people decide: the form of the item, its place in indexes, when it is used, and what
 /// is counted.
-const UNTOLD: [&str; 19] = [
+const UNTOLD: [&str; 20] = [
     "v",
     "ver",
     "updated_at",
@@ -33,6 +33,8 @@ const UNTOLD: [&str; 19] = [
     "spent_at",
     "followers",
     "expires_at",
+    // Of projections: up to which version they are deleted, after a rebuild has ended.
+    "oldest",
     // Of an erasure: keys that are erased, and how far it is.
     "erases",
     "phase",
