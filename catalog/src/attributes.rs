@@ -91,6 +91,11 @@ fn value_of(json: &Json, depth: usize) -> Result<Value, String> {
 }
 
 fn number_of(number: &serde_json::Number) -> Result<Number, String> {
+    if number.is_u64() && !number.is_i64() {
+        // It would be stored as the double beside it.
+        let most = i64::MAX;
+        return Err(format!("has the whole number {number}; the greatest is {most}, so write it as a text"));
+    }
     let stored = Number::parse(&number.to_string()).map_err(|error| error.to_string())?;
     match check::is_number(&stored) {
         true => Ok(stored),
@@ -162,6 +167,8 @@ mod tests {
             said(json!({ "a": { "$set": [1, "b"] } })),
             said(json!({ "a": { "$set": [1], "b": 2 } })),
             said(json!({ "a": 1e200 })),
+            said(json!({ "a": u64::MAX })),
+            said(json!({ "a": { "$set": [1_u64 << 63] } })),
             said(json!({ "a": deep })),
             check_attributes(&read(json!({ "": 1 })).unwrap()).unwrap_err().to_string(),
             check_attributes(&read(json!({ "a": "x".repeat(MAX_ATTRIBUTES_BYTES) })).unwrap())
