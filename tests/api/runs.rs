@@ -1,6 +1,6 @@
 //! Runs: what they are given, what they measure, and what it costs to read that.
 
-use catalog::{HistoryPage, NewRun, Run, RunChange, RunQuery, RunStatus};
+use catalog::{HistoryPage, NewRun, Run, RunChange, RunQuery, RunStatus, new::NewRelease};
 use event::{ErrorKind, Kind};
 use ingest::SubmitError;
 use log::key;
@@ -24,6 +24,7 @@ on_both_engines!(
     what_has_expired_is_gone_from_the_history_and_the_latest_value_stays,
     a_page_of_runs_is_two_queries,
     a_run_with_very_many_metrics_keeps_them_all,
+    a_release_from_a_run_has_those_metrics_that_can_be_stored,
 );
 
 const THEN: &str = "2026-06-01T12:00:00Z";
@@ -335,4 +336,27 @@ async fn a_run_with_very_many_metrics_keeps_them_all(world: World) {
         assert_eq!(listed[0].metrics, found, "of {:?}", asked.experiment);
     }
     assert_eq!(history(&scene, &run, "metric 699").await, [(0, 0.0), (1, 1.0)]);
+}
+
+async fn a_release_from_a_run_has_those_metrics_that_can_be_stored(world: World) {
+    let scene = Scene::new(world).await;
+    let run = new_run(&scene, NewRun::default()).await;
+    let measured = [
+        ("auc", 1, json!(0.8)),
+        ("p_value", 1, json!(1e-200)),
+        ("huge", 1, json!(-1e200)),
+        ("gap", 1, json!("NaN")),
+        ("zero", 1, json!(0.0)),
+    ];
+    measure(&scene, &run, &measured).await.unwrap();
+    let new = || NewRelease { name: "v9".into(), model: "m".into(), ..NewRelease::default() };
+    let from_run = NewRelease { from_run: Some(run.id.to_string()), ..new() };
+    let spec = from_run.with_run(&scene.world.catalog, scene.id()).await.unwrap().spec().unwrap();
+    let metrics = spec.details.metrics.iter().map(|(name, number)| (name.as_str(), number.as_f64()));
+    assert_eq!(metrics.collect::<Vec<_>>(), [("auc", 0.8), ("zero", 0.0)]);
+    // What somebody gives is not left out without a word.
+    let metrics = [("p_value".to_owned(), serde_json::Number::from_f64(1e-200).unwrap())];
+    let by_hand = NewRelease { metrics: Some(metrics.into()), ..new() };
+    let refused = by_hand.spec().unwrap_err().to_string();
+    assert_eq!(refused, "the metric `p_value` is outside of what can be stored");
 }
