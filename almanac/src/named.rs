@@ -52,7 +52,6 @@ impl One {
         let wrong = |why: &str| Err(Error::invalid(why.to_owned()));
         match (kind.parent(), self.entity, self.workspace) {
             (_, Some(entity), None) => Ok(entity),
-            (Some(EntityKind::Workspace), Some(entity), Some(_)) if parse_id(&entity).is_some() => Ok(entity),
             (Some(EntityKind::Workspace), Some(entity), Some(workspace)) => {
                 Ok(format!("{workspace}/{entity}"))
             }
@@ -125,6 +124,17 @@ pub(crate) async fn release(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Also where the name of one is the id of another one.
+    #[test]
+    fn what_is_in_a_workspace_is_looked_up_there() {
+        for entity in ["churn", "m_2NBs0tD5Ihm2PVFzM3kZvMYdQX9", "2NBs0tD5Ihm2PVFzM3kZvMYdQX9"] {
+            let one = One::new(Some(entity.to_owned()), Some("credit/prod".to_owned()));
+            assert_eq!(one.path(EntityKind::Model).unwrap(), format!("credit/prod/{entity}"));
+            let one = One::new(Some(entity.to_owned()), None);
+            assert_eq!(one.path(EntityKind::Model).unwrap(), entity);
+        }
+    }
 
     #[test]
     fn words_after_a_workspace_move_up_where_it_is_named_by_a_flag() {

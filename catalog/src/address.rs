@@ -1,5 +1,5 @@
 //! Finding entities by what people call them: an id, with its prefix or without, or a path such as
-//! `credit`, `credit/prod`, `credit/prod/churn`, `credit/prod/churn@v2`.
+//! `credit`, `credit/prod`, `credit/prod/churn`, `credit/prod/churn@v2`, also with an id in the place of the last name.
 
 use event::{Error, Id, Result, id::check_name};
 use log::key::{self, EntityId, EntityKind};
@@ -13,13 +13,10 @@ impl Catalog {
     /// `NotFound`, when there is none; `Invalid`, when it is an id of another type.
     pub async fn resolve(&self, kind: EntityKind, text: &str) -> Result<EntityId> {
         let missing = || missing(kind, text);
-        if let Some((found, id)) = key::parse_id(text) {
-            if let Some(other) = found.filter(|found| *found != kind) {
-                return Err(Error::invalid(format!("`{text}` is the id of a {other}, not of a {kind}")));
-            }
-            if let Some(at) = self.by_id(kind, id).await? {
-                return Ok(at);
-            }
+        if let Some(id) = id_of(kind, text)?
+            && let Some(at) = self.by_id(kind, id).await?
+        {
+            return Ok(at);
         }
         let mut segments: Vec<&str> = text.split('/').collect();
         let own = segments.pop().unwrap_or_default();
@@ -40,7 +37,9 @@ impl Catalog {
         };
         check_name(name).map_err(|_| missing())?;
         let Some(model) = model else {
-            let id = self.id_named(parent.as_ref(), kind, name).await?.ok_or_else(missing)?;
+            let Some(id) = self.id_named(parent.as_ref(), kind, name).await? else {
+                return self.by_id_in(parent.as_ref(), kind, name).await?.ok_or_else(missing);
+            };
             let workspace =
                 parent.filter(|_| kind != EntityKind::Workspace).map(|parent| parent.id().clone());
             return EntityId::new(kind, id, workspace).ok_or_else(missing);
@@ -69,6 +68,18 @@ impl Catalog {
         Ok(self.find(&at).await?.map(|any| any.at()))
     }
 
+    /// The entity of a type and an id in a workspace, in which nothing has that id for its name.
+    async fn by_id_in(
+        &self,
+        parent: Option<&EntityId>,
+        kind: EntityKind,
+        text: &str,
+    ) -> Result<Option<EntityId>> {
+        let Some(EntityId::Workspace(workspace)) = parent else { return Ok(None) };
+        let Some(id) = id_of(kind, text)? else { return Ok(None) };
+        Ok(self.by_id(kind, id).await?.filter(|at| at.workspace() == Some(workspace)))
+    }
+
     /// The entity called `name` among the children of a type.
     pub(super) async fn named(
         &self,
@@ -95,6 +106,19 @@ impl Catalog {
             Some(guard) if !is_given_up(&guard) => Ok(Some(Id::parse(guard.text("id")?)?)),
             _ => Ok(None),
         }
+    }
+}
+
+/// The id that a text is, if it is one.
+///
+/// # Errors
+/// `Invalid`, when it is an id of another type.
+fn id_of(kind: EntityKind, text: &str) -> Result<Option<Id>> {
+    match key::parse_id(text) {
+        Some((Some(other), _)) if other != kind => {
+            Err(Error::invalid(format!("`{text}` is the id of a {other}, not of a {kind}")))
+        }
+        found => Ok(found.map(|(_, id)| id)),
     }
 }
 

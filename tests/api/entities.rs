@@ -15,6 +15,7 @@ on_both_engines!(
     the_key_of_a_child_carries_its_parent,
     a_child_counts_on_its_parent_or_is_not_made,
     names_are_unique_and_found,
+    in_its_workspace_a_name_comes_before_an_id,
     each_child_has_its_own_400_kb,
 );
 
@@ -132,6 +133,29 @@ async fn names_are_unique_and_found(world: World) {
     let gone = catalog.resolve(EntityKind::Model, "credit/prod/churn").await.unwrap_err();
     assert_eq!(gone.kind(), ErrorKind::NotFound);
     catalog.change(&other, &Patch::rename("churn"), None, now()).await.unwrap();
+}
+
+/// People may name a model as they like, and so by the id of another one.
+async fn in_its_workspace_a_name_comes_before_an_id(world: World) {
+    let catalog = &world.catalog;
+    let at = world.workspace().await;
+    let churn = world.model(&at, "churn", now()).await;
+    let model = async |text: String| catalog.resolve(EntityKind::Model, &text).await;
+    // What nothing has for a name is the id that it is, of this workspace alone.
+    for id in [churn.id().to_string(), churn.to_string()] {
+        assert_eq!(model(format!("credit/prod/{id}")).await.unwrap(), churn);
+    }
+    let elsewhere = catalog.ensure_workspace("credit/test", now()).await.unwrap();
+    let elsewhere = world.model(&EntityId::Workspace(elsewhere.entity.id), "churn", now()).await;
+    let missing = model(format!("credit/prod/{elsewhere}")).await.unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound, "{missing}");
+    let wrong = catalog.resolve(EntityKind::Release, &format!("credit/prod/{churn}")).await.unwrap_err();
+    assert!(wrong.to_string().contains("is the id of a model, not of a release"), "{wrong}");
+    for id in [churn.id().to_string(), churn.to_string()] {
+        let named = world.model(&at, &id, now()).await;
+        assert_eq!(model(format!("credit/prod/{id}")).await.unwrap(), named);
+        assert_eq!(model(id).await.unwrap(), churn);
+    }
 }
 
 /// Access pattern A7.
