@@ -45,9 +45,8 @@ fn filled(kind: Kind, columns: &[(&str, &dyn polars_arrow::array::Array)]) -> Re
 #[test]
 fn arrays_of_other_types_are_taken_for_what_they_mean() {
     use polars_arrow::{
-        array::{BooleanArray, DictionaryArray, Float16Array, PrimitiveArray, Utf8Array},
+        array::{BooleanArray, DictionaryArray, PrimitiveArray, Utf8Array},
         datatypes::{ArrowDataType, TimeUnit},
-        types::NativeType,
     };
     let keys = PrimitiveArray::<i64>::from_vec(vec![7, 8, 9]);
     let day = Timestamp::parse("2013-06-01T00:00:00Z").unwrap().day();
@@ -99,30 +98,43 @@ fn arrays_of_other_types_are_taken_for_what_they_mean() {
             .map(|refused| refused.unwrap_err().to_string())
             .join("\n")
     );
+    let local =
+        PrimitiveArray::<i64>::from_slice([0; 3]).to(ArrowDataType::Timestamp(TimeUnit::Second, None));
+    assert!(told(&truths, &local).unwrap_err().to_string().contains("no time zone"));
+}
+
+#[test]
+fn half_precision_decimals_and_days_in_milliseconds_are_numbers_and_days() {
+    use polars_arrow::{
+        array::{Array, Float16Array, PrimitiveArray, Utf8Array},
+        datatypes::ArrowDataType,
+        types::NativeType,
+    };
+    let keys = PrimitiveArray::<i64>::from_vec(vec![7, 8, 9]);
+    let day = Timestamp::parse("2013-06-01T00:00:00Z").unwrap().day();
     let millis =
         PrimitiveArray::<i64>::from_slice([day.start().micros() / 1_000; 3]).to(ArrowDataType::Date64);
+    let labels = Utf8Array::<i32>::from_slice(["late"; 3]);
     let bits = [0x3800_u16, 0x3400, 0xc000];
     let halves =
         Float16Array::from_vec(bits.map(|half| NativeType::from_le_bytes(half.to_le_bytes())).to_vec());
     let cents = PrimitiveArray::<i128>::from(vec![Some(1_234), None, Some(-10_i128.pow(20) - 1)])
         .to(ArrowDataType::Decimal(38, 2));
-    let value = |values: &dyn polars_arrow::array::Array| {
-        let columns: [(&str, &dyn polars_arrow::array::Array); 5] = [
+    let value = |values: &dyn Array| {
+        let columns: [(&str, &dyn Array); 5] = [
             ("key", &keys),
             ("predicted_on", &millis),
-            ("observed_at", &seconds),
-            ("label", &truths),
+            ("observed_at", &millis),
+            ("label", &labels),
             ("value", values),
         ];
         let batch = filled(Kind::Outcomes, &columns).unwrap();
         assert_eq!(batch.days, [day; 3]);
+        assert_eq!(batch.columns.column("observed_at").unwrap().time(2), Some(day.start().micros()));
         [0, 1, 2].map(|row| batch.columns.column("value").unwrap().float(row))
     };
     assert_eq!(value(&halves), [Some(0.5), Some(0.25), Some(-2.0)]);
     assert_eq!(value(&cents), [Some(12.34), None, Some(-1e18)]);
-    let local =
-        PrimitiveArray::<i64>::from_slice([0; 3]).to(ArrowDataType::Timestamp(TimeUnit::Second, None));
-    assert!(told(&truths, &local).unwrap_err().to_string().contains("no time zone"));
 }
 
 proptest! {
