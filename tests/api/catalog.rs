@@ -14,7 +14,7 @@ use table::{
     query_all,
     sqlite::SqliteTable,
 };
-use tests::{crashing::Crashing, local::fresh_table};
+use tests::{crashing::Crashing, local::fresh_table, register::release_of};
 
 fn now() -> Timestamp {
     Timestamp::parse("2026-06-10T00:00:00Z").unwrap()
@@ -342,12 +342,7 @@ async fn a_category_takes_its_workspaces_along_to_a_new_name() {
     // A model is renamed until it has a release, which events name with it.
     let churn = catalog.resolve(EntityKind::Model, "lending/current/churn").await.unwrap();
     catalog.change(&churn, &Patch::rename("leaving"), None, now()).await.unwrap();
-    let spec = catalog::ReleaseSpec {
-        name: "v1".into(),
-        model: "leaving".into(),
-        configuration: None,
-        environment: None,
-    };
+    let spec = release_of("leaving", "v1");
     catalog.ensure_release(at.id(), &spec, now()).await.unwrap();
     let kept = catalog.change(&churn, &Patch::rename("churn"), None, now()).await.unwrap_err().to_string();
     assert!(kept.contains("the model `leaving` keeps its name: events name it with its 1 release"), "{kept}");

@@ -203,8 +203,7 @@ async fn no_change_of_the_catalog_changes_an_answer_about_the_past(world: World)
             scene.assert_verified().await;
         }
         let then = hour.plus_seconds(60).to_string();
-        let answer = scene.figures(Some(&then)).await;
-        answers.push((then, answer));
+        answers.push((then.clone(), scene.figures(Some(&then)).await));
         for day in days {
             assert_defined(&scene, day.parse().unwrap(), &firsts, &said, round).await;
         }

@@ -46,7 +46,7 @@ async fn a_mistyped_day_is_named() {
         assert!(refused.to_string().starts_with(&says), "{condition}: {refused}");
     }
     // A tag may be called so, and what a statement calls so itself; both are texts.
-    let tagged = json!([{ "key": "k9", "predicted_at": "2026-06-04T01:00:00Z", "release": "v1", "tags": { "day": "Monday" } }]);
+    let tagged = json!([{ "key": "k9", "predicted_at": "2026-06-04T01:00:00Z", "release": "v1", "score": 0.5, "tags": { "day": "Monday" } }]);
     scene.append(Kind::Predictions, tagged, "2026-06-04T12:00:00Z").await.unwrap();
     let first = "predictions where day = '2026-06-01'";
     for (statement, rows) in [
