@@ -1,6 +1,8 @@
 //! How long a piece of work rests, so that readers leave the cores to those that append.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// The longest rest.
 const MOST: Duration = Duration::from_millis(50);

@@ -60,8 +60,9 @@ fn every_verb_takes_a_workspace_in_both_ways() {
     ok(&["workspace", "update", "-w", "credit/prod", "--set", "team=lending"]);
     ok(&["workspace", "lanes", "-w", "credit/prod", "2"]);
     same(&["workspace", "lanes", "credit/prod"], &["workspace", "lanes", "-w", "credit/prod"]);
-    ok(&["model", "rename", "churn", "leaving", "-w", "credit/prod"]);
-    ok(&["model", "rename", "credit/prod/leaving", "churn"]);
+    ok(&["model", "create", "spare", "-w", "credit/prod", "--task", "regression"]);
+    ok(&["model", "rename", "spare", "leaving", "-w", "credit/prod"]);
+    ok(&["model", "rename", "credit/prod/leaving", "spare"]);
     ok(&["workspace", "rename", "-w", "credit/prod", "current"]);
     ok(&["workspace", "rename", "credit/current", "prod"]);
     for (args, why) in [
