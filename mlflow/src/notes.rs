@@ -24,8 +24,8 @@ pub(crate) const NOTES: &str = "mlflow";
 /// Of a model it is noted under this name which number a version was given last. A model whose versions are older has no such note.
 pub(crate) const GIVEN: &str = "last_version";
 
-/// How often notes are changed again that another request changed in between.
-const TRIES: usize = 10;
+/// How often a change is made again that another request was quicker than: as often as some dozens make one at the same time.
+pub(crate) const TRIES: usize = 50;
 
 /// What MLflow notes of something.
 pub(crate) fn notes(attributes: &attributes::Attributes) -> Value {

@@ -12,7 +12,7 @@ use crate::{
     experiments::page,
     filter::{Attributes, Filter, Subject},
     models::{aliases_of, versions},
-    notes::{GIVEN, NOTES, Note, noted, notes, tag, tags},
+    notes::{GIVEN, NOTES, Note, TRIES, noted, notes, tag, tags},
 };
 
 /// The attributes of versions.
@@ -27,9 +27,6 @@ const STAGES: [&str; 4] = [NO_STAGE, "Staging", "Production", "Archived"];
 
 /// The stage of all versions.
 pub(crate) const NO_STAGE: &str = "None";
-
-/// How often a number is chosen again that another request took.
-const TRIES: usize = 10;
 
 /// The number of a version, if the release is one.
 pub(crate) fn number_of(release: &Release) -> Option<u64> {

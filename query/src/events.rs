@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use event::{Columns, Day, Error, Kind, Result, fields::FieldType};
+use event::{Columns, Error, Kind, Result, fields::FieldType};
 use futures::{Stream, TryStreamExt};
 use polars::prelude::{BooleanChunked, Column as Series, DataFrame, Expr, SortMultipleOptions};
 
@@ -92,14 +92,6 @@ impl Wanted {
         Filter { kind, columns, release, bounds }
     }
 
-    /// Warns of days whose events have expired, which the answer lacks. What releases did never expires.
-    pub(crate) fn warn_of_expired(&self, reading: &Reading) {
-        if self.kind != Kind::Releases {
-            let may_be_of = |day: &Day| self.bounds.may_be_of(*day);
-            reading.warn_of_expired_days(reading.window.days().filter(may_be_of));
-        }
-    }
-
     /// Whether only the rows themselves say which of them are wanted.
     pub(crate) fn chooses_rows(&self) -> bool {
         self.predicate.is_some() || self.narrowed.sample.is_some()
@@ -159,7 +151,6 @@ pub(crate) fn check(wanted: &Wanted) -> Result<()> {
 /// The events of a window.
 pub(crate) async fn events(reading: &Arc<Reading>, wanted: &Wanted) -> Result<DataFrame> {
     check(wanted)?;
-    wanted.warn_of_expired(reading);
     let kind = wanted.kind;
     let limit = wanted.narrowed.limit.unwrap_or(usize::MAX);
     let (mut blocks, mut rows) = (Vec::new(), 0);

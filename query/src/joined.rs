@@ -39,7 +39,6 @@ pub(crate) fn check(wanted: &Wanted) -> Result<()> {
 /// The predictions of a window with their outcomes.
 pub(crate) async fn joined(reading: &Arc<Reading>, wanted: &Wanted) -> Result<DataFrame> {
     check(wanted)?;
-    wanted.warn_of_expired(reading);
     let is_member = |name: &String| Kind::Predictions.family(name).is_some();
     // Whether there is an event that might have a member that is named is not known of some keys.
     let of_all_keys = wanted.columns.iter().flatten().any(is_member).then(|| wanted.of_all_keys());

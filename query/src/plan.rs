@@ -32,7 +32,6 @@ impl Plan {
     /// `Invalid`, when a column is named that there is not; those of the table.
     pub(crate) async fn of_events(reading: &Arc<Reading>, wanted: Wanted) -> Result<Self> {
         events::check(&wanted)?;
-        wanted.warn_of_expired(reading);
         let days = runs::survey(reading, &wanted.filter(), seeks_members(&wanted)).await?;
         let members = match wanted.columns {
             Some(_) => members_of(&days),
@@ -53,7 +52,6 @@ impl Plan {
     /// As of events.
     pub(crate) async fn of_joined(reading: &Arc<Reading>, wanted: Wanted) -> Result<Self> {
         joined::check(&wanted)?;
-        wanted.warn_of_expired(reading);
         let (of_predictions, of_outcomes) = (wanted.filter(), joined::of_outcomes(&wanted));
         let (days, _) = futures::try_join!(
             runs::survey(reading, &of_predictions, seeks_members(&wanted)),

@@ -12,10 +12,10 @@ use log::{cut::Cut, key::EntityId};
 use crate::{
     Point, Query,
     digest::FrameDigest,
+    expired::may_expire,
     parts,
     read::Reading,
     request::{Last, Request, What, Words},
-    staged::expired_in,
     work,
 };
 
@@ -83,11 +83,14 @@ impl Query {
 
     /// Refuses a snapshot of days whose events have expired: its rows would be a part of those days, and look like all.
     async fn refuse_expired(&self, workspace: &Id, request: &Request) -> Result<()> {
+        if !may_expire(request.what) {
+            return Ok(());
+        }
         let point = Point::of(request);
         let kept = self.kept(workspace, &point).await?;
-        match expired_in(&kept, point.window.days()) {
+        match self.expired(workspace, &kept, point.window.days()).await? {
             Some(expired) => Err(Error::invalid(format!(
-                "from: {expired} have expired; a snapshot is of days that have their events"
+                "{expired} have expired; a snapshot is of days that have their events"
             ))),
             None => Ok(()),
         }

@@ -21,6 +21,7 @@ use crate::{
     budget::Hold,
     evaluation_rows::{EvaluationRow, frame_of},
     evaluations,
+    expired::HAVE_EXPIRED,
     known::Expired,
     maturity::{BYTES_OF_EVALUATION, Staged, Told, rows_of},
     read::Reading,
@@ -162,23 +163,12 @@ async fn of_expired(reading: &Reading, request: &Request) -> Result<Vec<(Day, Ev
     expired.told(reading, (&stages, |stage: &Stage| stage.applied.is_empty()), latest, evaluation_of)
 }
 
-/// How many of some days have no events any more, in words, and the last of them; `None`, when all have theirs.
-pub(crate) fn expired_in(kept: &Kept, days: impl Iterator<Item = Day>) -> Option<String> {
-    let expired = days.filter(|day| !kept.keeps(*day)).map(|day| (1, day));
-    let (count, last) = expired.reduce(|(count, _), (one, day)| (count + one, day))?;
-    Some(format!("the events of {count} of the days, up to {last},"))
-}
-
 impl Reading {
     /// Warns when events of a window have expired, so that they are not in what is made of the logs.
     pub(crate) fn warn_of_expired(&self, window: Window) {
-        self.warn_of_expired_days(window.days());
-    }
-
-    /// The same of some days.
-    pub(crate) fn warn_of_expired_days(&self, days: impl Iterator<Item = Day>) {
-        if let Some(expired) = expired_in(&self.kept, days) {
-            self.warn(format!("{expired} have expired and are not in the answer"));
+        let expired: Vec<Day> = window.days().filter(|day| !self.kept.keeps(*day)).collect();
+        if let (Some(last), count) = (expired.last(), expired.len()) {
+            self.warn(format!("the events of {count} of the days, up to {last}, {HAVE_EXPIRED}"));
         }
     }
 }

@@ -55,11 +55,14 @@ pub(crate) fn piece<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
         let began = Began::now();
         let made = work();
         if let Some((turn, rest)) = turn.zip(began.rest(Appending::is_any())) {
-            // What was made is not kept back.
-            run(move || {
+            // What was made is not kept back. On a thread of its own it waits behind no piece that waits for a turn; there are no more of
+            // these threads than turns. Where none can be had the turn is free at once.
+            let resting = thread::Builder::new().name("query-rest".to_owned());
+            let rested = resting.spawn(move || {
                 thread::sleep(rest);
                 drop(turn);
             });
+            drop(rested);
         }
         made
     })

@@ -111,6 +111,16 @@ async fn events_expire_unless_they_are_pinned(world: World) {
     let report = projector::verify(&scene.table, &id, |_, _| {}).await.unwrap();
     assert_eq!((report.faults.as_slice(), report.expired, report.rollups), ([].as_slice(), 1, 3));
 
+    // Of a day that is deleted a statement lacks all; of days that never had any nothing is said.
+    let statement = "select count(*) n from predictions where day = '2026-06-03'";
+    let answer = scene
+        .query(later)
+        .sql(&id, &Sql::parse(&SqlWords { statement, ..SqlWords::default() }).unwrap())
+        .await;
+    let lacks = ["the events of 1 of the days, up to 2026-06-03, have expired and are not in the answer"];
+    assert_eq!(answer.unwrap().warnings, lacks);
+    assert_eq!(warnings(&scene, What::Joined, "2026-01-01", later).await, lacks);
+
     // Too late for a pin and for a longer retention, and for new events.
     let pin = catalog.pin(&id, &Pin::Day("2026-06-03".parse().unwrap()), true, later).await;
     assert!(pin.unwrap_err().is_conflict());

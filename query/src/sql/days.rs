@@ -6,11 +6,23 @@ use event::{Day, Error, Id, Kind, MAX_WINDOW_DAYS, Result, Window};
 use log::key;
 
 use super::{Sql, plan::Need, tables::Table};
-use crate::{Query, what::What};
+use crate::{
+    Point, Query,
+    expired::{HAVE_EXPIRED, may_expire},
+    read::Reading,
+    what::What,
+};
 
 impl Query {
-    /// Settles which days of each table are read.
-    pub(super) async fn choose_days(&self, workspace: &Id, sql: &Sql, needs: &mut [Need]) -> Result<()> {
+    /// Settles which days of each table are read. Returns those that are asked for of events that may expire, also such of which there is
+    /// nothing any more.
+    pub(super) async fn choose_days(
+        &self,
+        workspace: &Id,
+        sql: &Sql,
+        needs: &mut [Need],
+    ) -> Result<BTreeSet<Day>> {
+        let mut asked = BTreeSet::new();
         for need in needs.iter_mut() {
             let name = need.of.name();
             if !need.of.has_history() && (sql.as_of.is_some() || sql.cut.is_some()) {
@@ -26,6 +38,9 @@ impl Query {
                 None if need.of == Table::Crossings => self.crossings_there(workspace).await?,
                 None => self.days_there(workspace, need.of.what()).await?,
             };
+            if sql.cut.is_none() && need.of.what().is_some_and(may_expire) {
+                asked.extend(need.days.iter().flatten());
+            }
             let days: BTreeSet<Day> = match (there, need.days.take()) {
                 (None, _) => BTreeSet::new(),
                 (Some(there), Some(days)) => days.into_iter().filter(|day| there.contains(*day)).collect(),
@@ -39,7 +54,26 @@ impl Query {
             }
             need.days = Some(days);
         }
-        Ok(())
+        Ok(asked)
+    }
+
+    /// What an answer lacks of the days that are asked for, since their events have expired.
+    pub(super) async fn lacks(
+        &self,
+        workspace: &Id,
+        reading: Option<&Reading>,
+        asked: BTreeSet<Day>,
+    ) -> Result<Option<String>> {
+        let (Some(first), Some(last)) = (asked.first(), asked.last()) else { return Ok(None) };
+        let kept = match reading {
+            Some(reading) => reading.kept.clone(),
+            None => {
+                let window = Window::new(*first, *last)?;
+                self.kept(workspace, &Point { window, as_of: None, cut: None, is_raw: true }).await?
+            }
+        };
+        let expired = self.expired(workspace, &kept, asked.into_iter()).await?;
+        Ok(expired.map(|expired| format!("{expired} {HAVE_EXPIRED}")))
     }
 
     /// From the first to the last day of which a workspace has events, or what stays when events expire. Releases may be registered years

@@ -129,14 +129,17 @@ impl Query {
         })
         .await?;
         drop(timed);
-        self.choose_days(workspace, sql, &mut plan.needs).await?;
+        let asked = self.choose_days(workspace, sql, &mut plan.needs).await?;
         let (frames, reading) = self.read_needs(workspace, sql, &plan.needs, &held.hold).await?;
+        let lacks = self.lacks(workspace, reading.as_deref(), asked).await?;
         let read = frames.iter().map(|frame| frame.estimated_size() as u64).sum();
         let rows: usize = frames.iter().map(DataFrame::height).sum();
         held.hold.settle(read).await?;
         plan.needs.iter().zip(frames).for_each(|(need, frame)| plan.give(need, frame));
         let (frame, held) = self.collect(plan, admitted, rows as u64, held).await?;
-        self.answer(NAME, began, frame, (reading, sql.as_of), held).await
+        let mut answer = self.answer(NAME, began, frame, (reading, sql.as_of), held).await?;
+        answer.warnings.extend(lacks);
+        Ok(answer)
     }
 
     /// Reads what a statement needs, all from one reading of the logs.

@@ -27,7 +27,6 @@ use super::{
     source::{Source, conjuncts, fixed},
     tables::Table,
     times::times_of,
-    truncate,
 };
 use crate::{
     column_type::ColumnType,
@@ -91,7 +90,7 @@ pub(crate) struct Need {
 /// `Invalid`, when polars refuses the statement.
 pub(crate) fn plan(admitted: &Admitted) -> Result<Plan> {
     let mut sources = BTreeMap::new();
-    let mut context = SQLContext::new().with_function_registry(truncate::registry());
+    let mut context = SQLContext::new();
     for name in &admitted.tables {
         let of =
             Table::named(name).ok_or_else(|| Error::invalid(format!("sql: there is no table {name}")))?;

@@ -87,7 +87,11 @@ impl VisitorMut for Rewrite {
 
     /// What polars computes otherwise than SQL does, once its parts are rewritten.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
-        if let Some(made) = numbers::as_in_sql(expr) {
+        let truncated = match &*expr {
+            Expr::Function(function) => truncate::in_words(function, |time| self.is_day(time)),
+            _ => None,
+        };
+        if let Some(made) = truncated.or_else(|| numbers::as_in_sql(expr)) {
             *expr = made;
         }
         ControlFlow::Continue(())
@@ -182,6 +186,11 @@ impl Rewrite {
             _ if Kind::ALL.into_iter().any(is_time) => Some((name, Compared::Instant)),
             _ => None,
         }
+    }
+
+    /// Whether it is a column of days, as tables have it.
+    fn is_day(&self, expr: &Expr) -> bool {
+        matches!(self.compared(expr), Some((name, Compared::Day)) if !self.named.contains(name))
     }
 
     /// `column = value`, when the column is of days or instants and the value text.

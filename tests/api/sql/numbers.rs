@@ -1,6 +1,8 @@
 //! Numbers are those of SQL: whole ones have 64 bits and a sign, sums are of all rows, and no column stands beside an aggregate.
 
+use event::{Day, Kind};
 use query::{What, Words};
+use serde_json::json;
 use tests::{
     on_both_engines,
     scene::{NOW, Scene, csv},
@@ -14,6 +16,7 @@ on_both_engines!(
     numbers_are_those_of_sql,
     differences_of_days_and_instants_have_a_sign_and_a_unit,
     times_are_cut_off_to_units,
+    each_unit_begins_where_the_calendar_says,
     what_has_no_value_in_a_row_is_refused,
 );
 
@@ -82,7 +85,7 @@ async fn differences_of_days_and_instants_have_a_sign_and_a_unit(scene: Scene) {
             columns: Some("key"),
             ..Words::default()
         };
-        let request = query::Request::parse(What::Events(event::Kind::Predictions), &words).unwrap();
+        let request = query::Request::parse(What::Events(Kind::Predictions), &words).unwrap();
         scene.query(at(NOW)).run(scene.id(), &request).await.map(csv)
     };
     assert_eq!(within("length(key) - 25 < 0").await.unwrap().lines().count(), 5);
@@ -113,6 +116,16 @@ async fn times_are_cut_off_to_units(scene: Scene) {
             "key\nk4\n",
         ),
         (
+            "with h as (select date_trunc('hour', predicted_at) as hour, key from predictions where day = '2026-06-01') \
+             select hour, max(key) as k from h where hour > timestamp('2026-06-01 02:30:00', '%Y-%m-%d %H:%M:%S') group by hour order by hour",
+            "hour,k\n2026-06-01T03:00:00Z,k3\n2026-06-01T04:00:00Z,k4\n",
+        ),
+        (
+            "select m from (select distinct date_trunc('month', day) as m from predictions where day = '2026-06-01') as months \
+             union all select date_trunc('quarter', day) as m from predictions where day = '2026-06-02' and key = 'k1' order by m",
+            "m\n2026-04-01\n2026-06-01\n",
+        ),
+        (
             "select date_trunc('year', observed_at) as y from joined where day = '2026-06-01' and key = 'k4'",
             "y\n2026-01-01T00:00:00Z\n",
         ),
@@ -124,11 +137,56 @@ async fn times_are_cut_off_to_units(scene: Scene) {
         ("date_trunc('fortnight', predicted_at)", "units are second, minute, hour"),
         ("date_trunc(predicted_at, 'hour')", "write date_trunc('hour', predicted_at)"),
         ("date_trunc('hour')", "write date_trunc('hour', predicted_at)"),
-        ("date_trunc('hour', score)", "of a day or an instant"),
+        ("date_trunc('year', date_trunc('month', day))", "within another one"),
+        ("date_trunc('hour', score)", ""),
     ] {
         let statement = format!("select {call} from predictions where day = '2026-06-01'");
         let refused = ask(&scene, &statement).await.unwrap_err().to_string();
         assert!(refused.contains(why), "{statement}: {refused}");
+    }
+}
+
+/// Every unit, of instants before 1970 and after, of each month, and of leap years; as the calendar says.
+async fn each_unit_begins_where_the_calendar_says(scene: Scene) {
+    let months = (1..=12).map(|month| format!("2024-{month:02}-29T12:34:56.789Z"));
+    let others =
+        ["2026-03-31T00:00:00Z", "2023-02-28T23:59:59Z", "1968-02-29T00:00:00Z", "1969-12-31T23:59:59.5Z"];
+    let instants: Vec<String> = months.chain(others.map(str::to_owned)).collect();
+    let row = |(at, instant): (usize, &String)| json!({ "key": format!("k{at:02}"), "predicted_at": instant, "release": "v1", "score": 0.5 });
+    let rows = instants.iter().enumerate().map(row).collect();
+    scene.append(Kind::Predictions, rows, "2026-06-04T12:00:00Z").await.unwrap();
+    let units = ["second", "minute", "hour", "day", "week", "month", "quarter", "year"];
+    let columns = units.map(|unit| format!("date_trunc('{unit}', predicted_at) as of_{unit}")).join(", ");
+    let mut lines = Vec::new();
+    for days in ["day > '2023-01-01'", "day between '1968-01-01' and '1970-01-01'"] {
+        let statement = format!(
+            "select {columns}, date_trunc('quarter', day) as q from predictions where {days} order by key"
+        );
+        let answer = csv(ask(&scene, &statement).await.unwrap());
+        lines.extend(answer.lines().skip(1).map(str::to_owned));
+    }
+    assert_eq!(lines.len(), instants.len());
+    for (line, instant) in lines.iter().zip(&instants) {
+        let (day, time) = instant.split_once('T').unwrap();
+        let (year, month): (&str, u32) = (&day[..4], day[5..7].parse().unwrap());
+        let first = |month: u32| format!("{year}-{month:02}-01");
+        let is_monday = |day: &Day| (day.number() + 3).rem_euclid(7) == 0;
+        let mut week = std::iter::successors(day.parse::<Day>().ok(), |day| day.before());
+        let monday = week.find(is_monday).unwrap().to_string();
+        let quarter = first((month - 1) / 3 * 3 + 1);
+        let midnight = |day: &str| format!("{day}T00:00:00Z");
+        let expected = [
+            format!("{day}T{}Z", &time[..8]),
+            format!("{day}T{}:00Z", &time[..5]),
+            format!("{day}T{}:00:00Z", &time[..2]),
+            midnight(day),
+            midnight(&monday),
+            midnight(&first(month)),
+            midnight(&quarter),
+            midnight(&first(1)),
+            quarter,
+        ];
+        assert_eq!(line.split(',').collect::<Vec<_>>(), expected, "{instant}");
     }
 }
 

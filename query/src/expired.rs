@@ -1,0 +1,53 @@
+//! Days whose events have expired, of which an answer of events lacks what it would have.
+
+use std::collections::BTreeSet;
+
+use catalog::Kept;
+use event::{Day, Id, Kind, Result};
+use log::{active, key};
+use table::{Query as TableQuery, query_all};
+
+use crate::{
+    Query,
+    read::Reading,
+    request::{Request, What},
+};
+
+/// Whether what is asked for is made of events that may expire. What releases did never does.
+pub(crate) fn may_expire(what: What) -> bool {
+    matches!(what, What::Joined) || matches!(what, What::Events(kind) if kind != Kind::Releases)
+}
+
+impl Query {
+    /// Of how many of some days the events have expired, in words, and the last of them; `None` of none. A day that was never folded
+    /// had none.
+    pub(crate) async fn expired(
+        &self,
+        workspace: &Id,
+        kept: &Kept,
+        days: impl Iterator<Item = Day>,
+    ) -> Result<Option<String>> {
+        let gone: BTreeSet<Day> = days.filter(|day| !kept.keeps(*day)).collect();
+        let (Some(first), Some(last)) = (gone.first(), gone.last()) else { return Ok(None) };
+        let version = active::load(&*self.table, workspace).await?.version;
+        let range = key::projections(workspace, version, *first, *last);
+        let items = query_all(&*self.table, TableQuery::table(range).only(&["v"])).await?;
+        let folded = items.iter().filter_map(|item| key::parse_projection(&item.key).ok());
+        let lacking: BTreeSet<Day> = folded.map(|(day, _)| day).filter(|day| gone.contains(day)).collect();
+        Ok(lacking.last().map(|last| format!("the events of {} of the days, up to {last},", lacking.len())))
+    }
+
+    /// Warns of the days of a reading of events that the answer lacks since they have expired.
+    pub(crate) async fn warn_of_expired(&self, reading: &Reading, request: &Request) -> Result<()> {
+        if may_expire(request.what)
+            && let Some(expired) =
+                self.expired(&reading.workspace, &reading.kept, reading.window.days()).await?
+        {
+            reading.warn(format!("{expired} {HAVE_EXPIRED}"));
+        }
+        Ok(())
+    }
+}
+
+/// What is said of days whose events an answer lacks.
+pub(crate) const HAVE_EXPIRED: &str = "have expired and are not in the answer";
