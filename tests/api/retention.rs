@@ -1,6 +1,6 @@
 //! Events that expire unless they are pinned.
 
-use catalog::{Pin, new::NewSnapshot};
+use catalog::{AnyEntity, Pin, new::NewSnapshot};
 use event::{Clock, Day, Error, ErrorKind, Kind, Timestamp};
 use log::{counted::CountedTime, expired, scan};
 use projector::{
@@ -19,6 +19,7 @@ use tests::{
 on_both_engines!(
     World::on:
     events_expire_unless_they_are_pinned,
+    answers_of_events_say_which_days_have_expired,
     a_rebuild_keeps_what_expired,
     marked_days_are_deleted_to_the_end,
     one_clock_ahead_deletes_nothing_for_good,
@@ -65,30 +66,6 @@ async fn events_expire_unless_they_are_pinned(world: World) {
     catalog.set_retention(&id, Some(2), now).await.unwrap();
     assert_eq!(scene.days(What::Joined, now).await, ["2026-06-04"], "filtered on read, deleted or not");
     assert_eq!(scene.logs().await, days(&DAYS));
-    // An answer of events says what it lacks, and no snapshot is made of it.
-    let lacks = ["the events of 3 of the days, up to 2026-06-03, have expired and are not in the answer"];
-    for what in [What::Joined, What::Events(Kind::Predictions), What::Events(Kind::Outcomes)] {
-        assert_eq!(warnings(&scene, what, DAYS[0], now).await, lacks, "{what:?}");
-    }
-    assert_eq!(warnings(&scene, What::Joined, DAYS[3], now).await, [""; 0]);
-    assert_eq!(warnings(&scene, What::Events(Kind::Releases), DAYS[0], now).await, [""; 0]);
-    let statement = "select count(*) n from predictions where day in ('2026-06-02', '2026-06-04')";
-    let sql = Sql::parse(&SqlWords { statement, ..SqlWords::default() }).unwrap();
-    let answer = scene.query(now).sql(&id, &sql).await.unwrap();
-    assert_eq!(
-        answer.warnings,
-        ["the events of 1 of the days, up to 2026-06-02, have expired and are not in the answer"]
-    );
-    assert_eq!(csv(answer), "n\n1\n");
-    let snapshot = NewSnapshot {
-        workspace: scene.workspace.path.clone(),
-        name: "lacking".into(),
-        from: Some(DAYS[2].into()),
-        to: Some(DAYS[3].into()),
-        ..NewSnapshot::default()
-    };
-    let refused = scene.query(now).create_snapshot(&snapshot).await.unwrap_err().to_string();
-    assert!(refused.contains("the events of 1 of the days, up to 2026-06-03, have expired"), "{refused}");
 
     // A pin brings back what is not deleted: a day, and the days of a release.
     catalog.pin(&id, &Pin::Day("2026-06-01".parse().unwrap()), true, now).await.unwrap();
@@ -111,16 +88,6 @@ async fn events_expire_unless_they_are_pinned(world: World) {
     let report = projector::verify(&scene.table, &id, |_, _| {}).await.unwrap();
     assert_eq!((report.faults.as_slice(), report.expired, report.rollups), ([].as_slice(), 1, 3));
 
-    // Of a day that is deleted a statement lacks all; of days that never had any nothing is said.
-    let statement = "select count(*) n from predictions where day = '2026-06-03'";
-    let answer = scene
-        .query(later)
-        .sql(&id, &Sql::parse(&SqlWords { statement, ..SqlWords::default() }).unwrap())
-        .await;
-    let lacks = ["the events of 1 of the days, up to 2026-06-03, have expired and are not in the answer"];
-    assert_eq!(answer.unwrap().warnings, lacks);
-    assert_eq!(warnings(&scene, What::Joined, "2026-01-01", later).await, lacks);
-
     // Too late for a pin and for a longer retention, and for new events.
     let pin = catalog.pin(&id, &Pin::Day("2026-06-03".parse().unwrap()), true, later).await;
     assert!(pin.unwrap_err().is_conflict());
@@ -135,6 +102,54 @@ async fn events_expire_unless_they_are_pinned(world: World) {
     catalog.set_retention(&id, Some(2), later).await.unwrap();
     let more = json!([prediction("2026-06-01", "v2")]);
     scene.append(Kind::Predictions, more, "2026-06-06T02:00:00Z").await.unwrap();
+}
+
+/// An answer of events says what it lacks, and no snapshot is made of it.
+async fn answers_of_events_say_which_days_have_expired(world: World) {
+    let scene = scene(world).await;
+    let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
+    let now = at("2026-06-06T00:00:00Z");
+    catalog.set_retention(&id, Some(2), now).await.unwrap();
+    let lacks = ["the events of 3 of the days, up to 2026-06-03, have expired and are not in the answer"];
+    for what in [What::Joined, What::Events(Kind::Predictions), What::Events(Kind::Outcomes)] {
+        assert_eq!(warnings(&scene, what, DAYS[0], now).await, lacks, "{what:?}");
+    }
+    assert_eq!(warnings(&scene, What::Joined, DAYS[3], now).await, [""; 0]);
+    assert_eq!(warnings(&scene, What::Events(Kind::Releases), DAYS[0], now).await, [""; 0]);
+    let asked = async |now: Timestamp, days: &str| {
+        let statement = format!("select count(*) n from predictions where day in ({days})");
+        let sql = Sql::parse(&SqlWords { statement: &statement, ..SqlWords::default() }).unwrap();
+        let answer = scene.query(now).sql(&id, &sql).await.unwrap();
+        (answer.warnings.clone(), csv(answer))
+    };
+    let one = |day: &str| {
+        vec![format!("the events of 1 of the days, up to {day}, have expired and are not in the answer")]
+    };
+    assert_eq!(asked(now, "'2026-06-02', '2026-06-04'").await, (one("2026-06-02"), "n\n1\n".to_owned()));
+    let snapshot = |what: &str, to: &str| NewSnapshot {
+        workspace: scene.workspace.path.clone(),
+        name: what.into(),
+        what: Some(what.into()),
+        from: Some(DAYS[2].into()),
+        to: Some(to.into()),
+        ..NewSnapshot::default()
+    };
+    for what in ["joined", "predictions"] {
+        let refused =
+            scene.query(now).create_snapshot(&snapshot(what, DAYS[3])).await.unwrap_err().to_string();
+        assert!(refused.contains("the events of 1 of the days, up to 2026-06-03, have expired"), "{refused}");
+    }
+    // What releases did never expires.
+    let (made, _) = scene.query(now).create_snapshot(&snapshot("releases", DAYS[3])).await.unwrap();
+
+    // Of a day that is deleted a statement lacks all; of days that never had any nothing is said.
+    catalog.delete(&AnyEntity::Snapshot(made).at(), None, now).await.unwrap();
+    assert_eq!(scene.expire(now).await, Deleted::default());
+    let later = now.plus_seconds(3_600);
+    assert_eq!(scene.expire(later).await.days, 3);
+    assert_eq!(asked(later, "'2026-06-03'").await, (one("2026-06-03"), "n\n0\n".to_owned()));
+    assert_eq!(asked(later, "'2026-01-03', '2026-06-04'").await, (Vec::new(), "n\n1\n".to_owned()));
+    assert_eq!(warnings(&scene, What::Joined, "2026-01-01", later).await, lacks);
 }
 
 /// Access pattern D5.

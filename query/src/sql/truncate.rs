@@ -16,8 +16,10 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// Each unit, and how long after its beginning a time is, in microseconds.
-const UNITS: [(&str, fn(&str) -> String); 8] = [
+/// How long after the beginning of a unit a time is, in microseconds, in words of SQL.
+type Since = fn(&str) -> String;
+
+const UNITS: [(&str, Since); 8] = [
     ("second", |time| since(time, SECOND)),
     ("minute", |time| since(time, MINUTE)),
     ("hour", |time| since(time, HOUR)),
@@ -79,7 +81,7 @@ pub(super) fn time(function: &Function) -> Option<&Expr> {
     parts(function).map(|(_, time)| time)
 }
 
-fn parts(function: &Function) -> Option<(fn(&str) -> String, &Expr)> {
+fn parts(function: &Function) -> Option<(Since, &Expr)> {
     let FunctionArguments::List(list) = &function.args else { return None };
     let [FunctionArg::Unnamed(Arg::Expr(Expr::Value(named))), FunctionArg::Unnamed(Arg::Expr(time))] =
         list.args.as_slice()
