@@ -124,10 +124,11 @@ impl Catalog {
     /// What binds the name of a new release to its model, as that is at this moment.
     ///
     /// # Errors
-    /// `Conflict`, when the name belongs to another model; `NotFound`, when the model is gone.
+    /// `Conflict`, when the name belongs to another model; `NotFound`, when the model is gone, or has another name than the release gives it.
     pub(super) async fn bind(&self, any: &AnyEntity) -> Result<Vec<Write>> {
         let AnyEntity::Release(release) = any else { return Ok(Vec::new()) };
-        let model = self.model_of(release).await?.ok_or_else(|| super::no_model(&release.model))?;
+        let model = self.model_of(release).await?.filter(|model| model.entity.name == release.model);
+        let model = model.ok_or_else(|| super::no_model(&release.model))?;
         let name = &release.entity.name;
         let known = self.first_of(&release.workspace, name).await?;
         let unchanged = Condition::Equals("ver", model.entity.version.into());

@@ -1,11 +1,15 @@
 //! Entities: their ids, the keys of children, their counts on the parent, their names and their size.
 
-use catalog::{ListOptions, New, NewEntity, Patch};
+use std::sync::Arc;
+
+use catalog::{Catalog, ListOptions, New, NewEntity, Patch};
 use event::{Definition, ErrorKind, Task, Timestamp};
 use log::key::{EntityId, EntityKind};
 use table::item::Value;
 use tests::{
+    between::{Between, Call, Happens},
     on_both_engines,
+    register::release_of,
     world::{World, at, cost, release, snapshot},
 };
 
@@ -15,6 +19,7 @@ on_both_engines!(
     the_key_of_a_child_carries_its_parent,
     a_child_counts_on_its_parent_or_is_not_made,
     names_are_unique_and_found,
+    a_model_has_its_first_release_under_the_name_that_it_keeps,
     in_its_workspace_a_name_comes_before_an_id,
     each_child_has_its_own_400_kb,
 );
@@ -178,4 +183,37 @@ async fn each_child_has_its_own_400_kb(world: World) {
     let error = world.catalog.create(large(360_000), now()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("358400"), "{error}");
+}
+
+/// A catalog before whose first write of a model something else happens.
+fn before_its_write(world: &World, model: &EntityId, happens: Happens) -> Catalog {
+    let (model, mut happens) = (model.key(), Some(happens));
+    let table = Between::new(world.table(), move |call| match call {
+        Call::Write(keys) if keys.contains(&model) => happens.take(),
+        _ => None,
+    });
+    Catalog::new(Arc::new(table))
+}
+
+/// A rename between the look at a model and the write of its first release, and the other way round: one of both is refused.
+async fn a_model_has_its_first_release_under_the_name_that_it_keeps(world: World) {
+    let at = world.workspace().await;
+    let releases = async || world.catalog.page(at.id()).await.unwrap().releases;
+    let model = world.model(&at, "churn", now()).await;
+    let (catalog, of) = (world.catalog.clone(), model.clone());
+    let renamed =
+        async move { drop(catalog.change(&of, &Patch::rename("leaving"), None, now()).await.unwrap()) };
+    let late = before_its_write(&world, &model, Box::pin(renamed));
+    let refused = late.ensure_release(at.id(), &release_of("churn", "v1"), now()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NotFound, "{refused}");
+    assert_eq!(releases().await, []);
+
+    let (catalog, workspace) = (world.catalog.clone(), at.id().clone());
+    let created = async move {
+        drop(catalog.ensure_release(&workspace, &release_of("leaving", "v1"), now()).await.unwrap());
+    };
+    let late = before_its_write(&world, &model, Box::pin(created));
+    let refused = late.change(&model, &Patch::rename("churn"), None, now()).await.unwrap_err().to_string();
+    assert!(refused.contains("keeps its name"), "{refused}");
+    assert_eq!(releases().await[0].model, "leaving");
 }
