@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use catalog::Kept;
-use event::{Day, Id, Kind, Result};
+use event::{Day, Id, Kind, Result, Window};
 use log::{active, key};
 use table::{Query as TableQuery, query_all};
 
@@ -34,20 +34,37 @@ impl Query {
         let items = query_all(&*self.table, TableQuery::table(range).only(&["v"])).await?;
         let folded = items.iter().filter_map(|item| key::parse_projection(&item.key).ok());
         let lacking: BTreeSet<Day> = folded.map(|(day, _)| day).filter(|day| gone.contains(day)).collect();
-        Ok(lacking.last().map(|last| format!("the events of {} of the days, up to {last},", lacking.len())))
+        Ok(in_words(lacking.into_iter()))
     }
 
     /// Warns of the days of a reading of events that the answer lacks since they have expired.
-    pub(crate) async fn warn_of_expired(&self, reading: &Reading, request: &Request) -> Result<()> {
+    pub(crate) async fn warn_of_expired_events(&self, reading: &Reading, request: &Request) -> Result<()> {
         if may_expire(request.what)
             && let Some(expired) =
                 self.expired(&reading.workspace, &reading.kept, reading.window.days()).await?
         {
-            reading.warn(format!("{expired} {HAVE_EXPIRED}"));
+            reading.warn(warning(&expired));
         }
         Ok(())
     }
 }
 
-/// What is said of days whose events an answer lacks.
-pub(crate) const HAVE_EXPIRED: &str = "have expired and are not in the answer";
+/// How many days they are, and the last of them; `None` of none.
+fn in_words(expired: impl Iterator<Item = Day>) -> Option<String> {
+    let (count, last) = expired.map(|day| (1, day)).reduce(|(count, _), (one, day)| (count + one, day))?;
+    Some(format!("the events of {count} of the days, up to {last},"))
+}
+
+/// The warning that an answer lacks days that have expired.
+pub(crate) fn warning(expired: &str) -> String {
+    format!("{expired} have expired and are not in the answer")
+}
+
+impl Reading {
+    /// Warns when events of a window have expired, so that they are not in figures that are made of the logs.
+    pub(crate) fn warn_of_expired(&self, window: Window) {
+        if let Some(expired) = in_words(window.days().filter(|day| !self.kept.keeps(*day))) {
+            self.warn(warning(&expired));
+        }
+    }
+}

@@ -289,7 +289,7 @@ impl Query {
 
     /// What is read from the logs.
     async fn of_logs(&self, reading: Arc<Reading>, request: &Request) -> Result<DataFrame> {
-        self.warn_of_expired(&reading, request).await?;
+        self.warn_of_expired_events(&reading, request).await?;
         match request.what {
             What::Events(kind) => events::events(&reading, &self.wanted(kind, request).await?).await,
             What::Joined => joined::joined(&reading, &Wanted::of(Kind::Predictions, request)).await,

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use catalog::{Catalog, Kept};
-use event::{Day, Error, Id, Result, Timestamp, Window};
+use event::{Day, Error, Id, Result, Timestamp};
 use fold::{
     Evaluation,
     maturity::{AGES, Age},
@@ -21,7 +21,6 @@ use crate::{
     budget::Hold,
     evaluation_rows::{EvaluationRow, frame_of},
     evaluations,
-    expired::HAVE_EXPIRED,
     known::Expired,
     maturity::{BYTES_OF_EVALUATION, Staged, Told, rows_of},
     read::Reading,
@@ -161,14 +160,4 @@ async fn of_expired(reading: &Reading, request: &Request) -> Result<Vec<(Day, Ev
     let stages = stages_of(table, workspace, days, hold).await?;
     let latest = evaluations::stored(table, workspace, (request, false), hold).await?;
     expired.told(reading, (&stages, |stage: &Stage| stage.applied.is_empty()), latest, evaluation_of)
-}
-
-impl Reading {
-    /// Warns when events of a window have expired, so that they are not in what is made of the logs.
-    pub(crate) fn warn_of_expired(&self, window: Window) {
-        let expired: Vec<Day> = window.days().filter(|day| !self.kept.keeps(*day)).collect();
-        if let (Some(last), count) = (expired.last(), expired.len()) {
-            self.warn(format!("the events of {count} of the days, up to {last}, {HAVE_EXPIRED}"));
-        }
-    }
 }

@@ -131,7 +131,7 @@ impl Query {
     }
 
     pub(crate) async fn plan(&self, reading: &Arc<Reading>, request: &Request) -> Result<Plan> {
-        self.warn_of_expired(reading, request).await?;
+        self.warn_of_expired_events(reading, request).await?;
         match request.what {
             What::Events(kind) => Plan::of_events(reading, self.wanted(kind, request).await?).await,
             _ => Plan::of_joined(reading, Wanted::of(Kind::Predictions, request)).await,

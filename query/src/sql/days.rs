@@ -8,7 +8,7 @@ use log::key;
 use super::{Sql, plan::Need, tables::Table};
 use crate::{
     Point, Query,
-    expired::{HAVE_EXPIRED, may_expire},
+    expired::{may_expire, warning},
     read::Reading,
     what::What,
 };
@@ -73,7 +73,7 @@ impl Query {
             }
         };
         let expired = self.expired(workspace, &kept, asked.into_iter()).await?;
-        Ok(expired.map(|expired| format!("{expired} {HAVE_EXPIRED}")))
+        Ok(expired.as_deref().map(warning))
     }
 
     /// From the first to the last day of which a workspace has events, or what stays when events expire. Releases may be registered years

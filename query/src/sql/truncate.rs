@@ -3,6 +3,7 @@
 
 use std::ops::ControlFlow;
 
+use event::time::DAY_MICROS as DAY;
 use sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr as Arg, FunctionArguments, Value};
 
 use super::{functions, rewrite::parsed};
@@ -14,7 +15,6 @@ pub(super) const NAME: &str = "date_trunc";
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
-const DAY: i64 = 24 * HOUR;
 
 /// How long after the beginning of a unit a time is, in microseconds, in words of SQL.
 type Since = fn(&str) -> String;
