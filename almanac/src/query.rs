@@ -56,14 +56,14 @@ pub(crate) struct WindowArgs {
     /// The workspace, as category/name or by id.
     #[arg(long, short)]
     pub(crate) workspace: String,
-    /// The first day, as YYYY-MM-DD (UTC); or, of events, an instant: then only those that happened then or later.
+    /// The first day, as YYYY-MM-DD (UTC); or, of events and joined rows, an instant: then only those that happened then or later.
     #[arg(long, value_name = "DAY")]
     pub(crate) from: Option<String>,
-    /// The last day, which is included; or, of events, an instant: then only those that happened before it.
+    /// The last day, which is included; or, of events and joined rows, an instant: then only those that happened before it.
     #[arg(long, value_name = "DAY")]
     pub(crate) to: Option<String>,
-    /// Instead of --from and --to: the last days or weeks, with today, such as 7d or 2w; of events also the last hours, such
-    /// as 6h.
+    /// Instead of --from and --to: the last days or weeks, with today, such as 7d or 2w; of events and joined rows also the last
+    /// hours, such as 6h.
     #[arg(long, conflicts_with_all = ["from", "to"], value_name = "TIME")]
     pub(crate) last: Option<String>,
     /// Only this release.
@@ -128,25 +128,25 @@ pub(crate) struct FiguresArgs {
     pub(crate) against: Option<String>,
 }
 
-/// Which events are read.
+/// Which events, or joined rows, are read.
 #[derive(Debug, Args)]
 pub(crate) struct NarrowedArgs {
-    /// Only events for which this holds: an expression of SQL over their columns, such as "score > 0.5".
+    /// Only rows for which this holds: an expression of SQL over their columns, such as "score > 0.5".
     #[arg(long = "where", value_name = "CONDITION")]
     pub(crate) filter: Option<String>,
-    /// Only events with this tag. May be given several times.
+    /// Only rows with this tag. May be given several times.
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) tag: Vec<String>,
-    /// Only events of this key.
+    /// Only rows of this key.
     #[arg(long)]
     pub(crate) key: Option<String>,
-    /// Only the first so many events.
+    /// Only the first so many rows.
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<String>,
-    /// Only events of this share of all keys, which are the same keys each time, such as 0.01.
+    /// Only rows of this share of all keys, which are the same keys each time, such as 0.01.
     #[arg(long, value_name = "SHARE")]
     pub(crate) sample: Option<String>,
-    /// oldest (the default: as they stand in the log) or newest: the last day first, of each day the latest event first.
+    /// oldest (the default: as they stand in the log) or newest: the last day first, of each day the latest row first.
     #[arg(long)]
     pub(crate) order: Option<String>,
 }

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use event::{Columns, Error, Kind, Result, fields::FieldType};
+use event::{Columns, Error, Kind, Result, custom::OUTCOME_COLUMNS, fields::FieldType};
 use futures::{Stream, TryStreamExt};
 use polars::prelude::{BooleanChunked, Column as Series, DataFrame, Expr, SortMultipleOptions};
 
@@ -15,7 +15,7 @@ use crate::{
     frame::{days, failed, filtered, frame},
     narrow::{KEY, Narrowed},
     read::{self, Filter, Made, Reading, RowBounds, Unpacked},
-    request::Request,
+    request::{Request, What},
 };
 
 /// Columns that every event has besides its own: the day it belongs to, and when it was appended.
@@ -43,10 +43,12 @@ pub(crate) fn check_known(
     }
 }
 
-/// Which events of a kind are wanted, and what of them.
+/// Which events of a kind are wanted, or which rows of it with their outcomes, and what of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) kind: Kind,
+    /// Whether they are predictions, and each comes with the outcome that judges it.
+    pub(crate) is_joined: bool,
     /// These columns; all when `None`.
     pub(crate) columns: Option<Vec<String>>,
     /// Only events of this release.
@@ -63,8 +65,8 @@ impl Wanted {
     /// What a request asks for, without its condition.
     pub(crate) fn of(kind: Kind, request: &Request) -> Self {
         let (columns, release) = (request.columns.clone(), request.release.clone());
-        let narrowed = request.narrowed.clone();
-        Self { kind, columns, release, predicate: None, bounds: RowBounds::default(), narrowed }
+        let (is_joined, narrowed) = (request.what == What::Joined, request.narrowed.clone());
+        Self { kind, is_joined, columns, release, predicate: None, bounds: RowBounds::default(), narrowed }
     }
 
     /// The columns that are needed to choose rows and to order them.
@@ -98,7 +100,7 @@ impl Wanted {
     }
 
     /// Whether all rows that are read are wanted, in the order of the log.
-    fn takes_all(&self) -> bool {
+    pub(crate) fn takes_all(&self) -> bool {
         self.predicate.is_none() && self.narrowed == Narrowed::default()
     }
 
@@ -108,7 +110,7 @@ impl Wanted {
     }
 
     /// The rows that are wanted of some of a day.
-    fn chosen(&self, mut rows: DataFrame) -> Result<DataFrame> {
+    pub(crate) fn chosen(&self, mut rows: DataFrame) -> Result<DataFrame> {
         if let Some((predicate, _)) = &self.predicate {
             rows = filtered(rows, predicate.clone())?;
         }
@@ -152,9 +154,20 @@ pub(crate) fn check(wanted: &Wanted) -> Result<()> {
 pub(crate) async fn events(reading: &Arc<Reading>, wanted: &Wanted) -> Result<DataFrame> {
     check(wanted)?;
     let kind = wanted.kind;
+    collected(wanted, blocks(reading, wanted), |members| all_names(kind, members)).await
+}
+
+/// What is wanted of days, one under the other: of as many as have enough rows. Its columns are those that are named; else `all_names`
+/// says which, from the members that occur.
+pub(crate) async fn collected(
+    wanted: &Wanted,
+    days: impl Stream<Item = Result<Vec<Block>>>,
+    all_names: impl Fn(&BTreeSet<String>) -> Vec<String>,
+) -> Result<DataFrame> {
+    let kind = wanted.kind;
     let limit = wanted.narrowed.limit.unwrap_or(usize::MAX);
     let (mut blocks, mut rows) = (Vec::new(), 0);
-    let mut days = pin!(self::blocks(reading, wanted));
+    let mut days = pin!(days);
     while rows < limit
         && let Some(day) = days.try_next().await?
     {
@@ -164,7 +177,7 @@ pub(crate) async fn events(reading: &Arc<Reading>, wanted: &Wanted) -> Result<Da
     let members: BTreeSet<String> = blocks.iter().flat_map(|block| block.members.iter().cloned()).collect();
     let names = match &wanted.columns {
         Some(names) => names.clone(),
-        None => all_names(kind, &members),
+        None => all_names(&members),
     };
     // A member may occur in what was not read.
     let is_whole = !blocks.is_empty() && rows < limit;
@@ -214,13 +227,14 @@ pub(crate) fn all_names(kind: Kind, members: &BTreeSet<String>) -> Vec<String> {
     names.chain([APPENDED_AT.to_owned()]).collect()
 }
 
-/// What a column holds.
+/// What a column of events holds, or of joined rows.
 pub(crate) fn type_of(kind: Kind, name: &str) -> FieldType {
-    kind.column_type(name).unwrap_or(FieldType::Text)
+    let of_outcome = || OUTCOME_COLUMNS.iter().find(|(column, ..)| *column == name).map(|(.., kind)| *kind);
+    kind.column_type(name).or_else(of_outcome).unwrap_or(FieldType::Text)
 }
 
-/// Events of one day, each column in one piece.
-struct Block {
+/// Rows of one day, each column in one piece.
+pub(crate) struct Block {
     rows: usize,
     members: BTreeSet<String>,
     columns: HashMap<String, Series>,
@@ -251,16 +265,20 @@ impl Block {
             APPENDED_AT => instants(APPENDED_AT, repeated(&meta, rows, |piece| piece.appended_at)),
             _ => concatenated(&name, type_of(kind, &name), &mut pieces),
         });
-        let columns: Vec<Series> = columns.collect();
-        let (rows, columns, kept) = if wanted.takes_all() {
-            (rows, columns, None)
-        } else {
-            let kept = wanted.chosen(frame(rows, columns)?)?;
-            let bytes = kept.estimated_size() as u64;
-            (kept.height(), kept.into_columns(), Some(bytes))
-        };
-        let columns = columns.into_iter().map(|column| (column.name().to_string(), column));
-        Ok((Self { rows, columns: columns.collect(), members }, kept))
+        let all = frame(rows, columns.collect())?;
+        if wanted.takes_all() {
+            return Ok((Self::new(all, members), None));
+        }
+        let kept = wanted.chosen(all)?;
+        let bytes = kept.estimated_size() as u64;
+        Ok((Self::new(kept, members), Some(bytes)))
+    }
+
+    /// Rows, and the members of families that occur on their day.
+    pub(crate) fn new(rows: DataFrame, members: BTreeSet<String>) -> Self {
+        let height = rows.height();
+        let columns = rows.into_columns().into_iter().map(|column| (column.name().to_string(), column));
+        Self { rows: height, members, columns: columns.collect() }
     }
 }
 

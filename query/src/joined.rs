@@ -4,11 +4,11 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use event::{Column, Columns, Day, Error, Kind, Result, custom::OUTCOME_COLUMNS, fields::FieldType};
 use fold::{LogSegment, RowRef, join, join::PREDICTION_COLUMNS};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 use polars::prelude::{Column as Series, DataFrame};
 
 use crate::{
-    events::{DAY, Wanted, check_known, check_members, members_of, type_of},
+    events::{self, Block, DAY, Wanted, check_known, check_members, members_of, type_of},
     frame,
     parts::{self, Part},
     read::{self, Filter, Reading, RowBounds, Unpacked},
@@ -40,26 +40,60 @@ pub(crate) fn check(wanted: &Wanted) -> Result<()> {
 pub(crate) async fn joined(reading: &Arc<Reading>, wanted: &Wanted) -> Result<DataFrame> {
     check(wanted)?;
     let is_member = |name: &String| Kind::Predictions.family(name).is_some();
+    let named = wanted.columns.clone().map(|names| wanted.with_working(names));
     // Whether there is an event that might have a member that is named is not known of some keys.
-    let of_all_keys = wanted.columns.iter().flatten().any(is_member).then(|| wanted.of_all_keys());
-    let wanted = of_all_keys.as_ref().unwrap_or(wanted);
-    let days = reading.window.days().filter(|day| wanted.bounds.may_be_of(*day));
-    let reads = days.map(|day| join_day(reading, day, wanted));
+    let of_all_keys = named.iter().flatten().any(is_member).then(|| wanted.of_all_keys());
+    let wanted = Arc::new(of_all_keys.unwrap_or_else(|| wanted.clone()));
+    match wanted.takes_all() {
+        true => all(reading, wanted).await,
+        false => events::collected(&wanted, chosen(reading, &wanted), all_names).await,
+    }
+}
+
+/// All rows of a window.
+async fn all(reading: &Arc<Reading>, wanted: Arc<Wanted>) -> Result<DataFrame> {
+    let reads = days(reading, &wanted).into_iter().map(|day| join_day(reading, day, &wanted));
     let days: Vec<JoinedDay> = stream::iter(reads).buffered(DAYS_AT_ONCE).try_collect().await?;
     let bytes = days.iter().map(JoinedDay::bytes).sum();
     reading.grow(bytes).await?;
-    let (wanted, building) = (wanted.clone(), Arc::clone(reading));
-    let building = work::run(move || built(wanted, &days, &building));
+    let building = Arc::clone(reading);
+    let building = work::run(move || built(&wanted, &days, &building));
     building.await.map_err(|error| Error::unavailable("joining was interrupted").because(error))?
 }
 
 /// The dataframe of days that are joined.
-fn built(wanted: Wanted, days: &[JoinedDay], reading: &Reading) -> Result<DataFrame> {
+fn built(wanted: &Wanted, days: &[JoinedDay], reading: &Reading) -> Result<DataFrame> {
     let members = members_of(Kind::Predictions, days.iter().flat_map(|day| &day.predictions));
-    let names = wanted.columns.unwrap_or_else(|| all_names(&members));
+    let names = wanted.columns.clone().unwrap_or_else(|| all_names(&members));
     let rows: usize = days.iter().map(|day| day.pairs.len()).sum();
     check_members(Kind::Predictions, &names, &members, rows > 0)?;
     frame_of(&names, days, reading)
+}
+
+/// The rows of a window that are wanted, day by day.
+fn chosen(reading: &Arc<Reading>, wanted: &Arc<Wanted>) -> impl Stream<Item = Result<Vec<Block>>> + use<> {
+    let (reading, wanted) = (Arc::clone(reading), Arc::clone(wanted));
+    let days = days(&reading, &wanted).into_iter().map(move |day| {
+        let (reading, wanted) = (Arc::clone(&reading), Arc::clone(&wanted));
+        async move {
+            let joined = join_day(&reading, day, &wanted).await?;
+            let members = members_of(Kind::Predictions, joined.predictions.iter());
+            let has_events = !joined.predictions.is_empty();
+            let names = wanted.columns.clone().unwrap_or_else(|| all_names(&members));
+            let part = made(&reading, joined, names, &wanted).await?;
+            Ok(has_events.then(|| Block::new(part.frame, members)).into_iter().collect())
+        }
+    });
+    stream::iter(days).buffered(DAYS_AT_ONCE)
+}
+
+/// The days that may have rows that are wanted, in the order of the answer.
+fn days(reading: &Reading, wanted: &Wanted) -> Vec<Day> {
+    let mut days: Vec<Day> = reading.window.days().filter(|day| wanted.bounds.may_be_of(*day)).collect();
+    if wanted.narrowed.newest {
+        days.reverse();
+    }
+    days
 }
 
 /// The names of all columns, with those of the members of families that occur.
@@ -69,20 +103,27 @@ pub(crate) fn all_names(members: &BTreeSet<String>) -> Vec<String> {
     names.chain(OUTCOME_COLUMNS.iter().map(|(name, ..)| (*name).to_owned())).collect()
 }
 
-/// A frame without rows.
-pub(crate) fn no_rows(names: &[String]) -> Result<DataFrame> {
-    frame::frame(0, names.iter().map(|name| series(name, &[])).collect())
-}
-
-/// A day of an answer.
+/// What is wanted of a day, with the columns that are needed to choose it.
 pub(crate) async fn part(reading: &Arc<Reading>, day: Day, wanted: &Arc<Wanted>) -> Result<Part> {
     let joined = join_day(reading, day, wanted).await?;
+    made(reading, joined, wanted.columns.clone().unwrap_or_default(), wanted).await
+}
+
+/// The rows that are wanted of a day: its columns `names`, and those that are needed to choose them.
+async fn made(
+    reading: &Arc<Reading>,
+    joined: JoinedDay,
+    names: Vec<String>,
+    wanted: &Arc<Wanted>,
+) -> Result<Part> {
     let bytes = joined.bytes();
     let held = 2 * bytes + joined.pairs_bytes();
     reading.grow(bytes).await?;
     let (wanted, building) = (Arc::clone(wanted), Arc::clone(reading));
-    let building =
-        work::run(move || frame_of(wanted.columns.as_deref().unwrap_or_default(), &[joined], &building));
+    let building = work::run(move || {
+        let names = wanted.with_working(names);
+        wanted.chosen(frame_of(&names, &[joined], &building)?)
+    });
     let frame = building.await.map_err(parts::interrupted)??;
     parts::settled(reading, frame, held).await
 }
@@ -104,12 +145,10 @@ pub(crate) fn of_outcomes(wanted: &Wanted) -> Filter {
 }
 
 async fn join_day(reading: &Arc<Reading>, day: Day, wanted: &Wanted) -> Result<JoinedDay> {
-    let needed = |columns: &[&str]| {
-        let wanted = wanted.columns.as_ref()?;
-        Some(wanted.iter().cloned().chain(columns.iter().map(|name| (*name).to_owned())).collect::<Vec<_>>())
-    };
-    let columns = needed(PREDICTION_COLUMNS);
-    let of_predictions = Filter { columns, ..wanted.filter() };
+    let of_rows = wanted.filter();
+    let of_join = PREDICTION_COLUMNS.iter().map(|name| (*name).to_owned());
+    let columns = of_rows.columns.map(|names| names.into_iter().chain(of_join).collect());
+    let of_predictions = Filter { columns, ..of_rows };
     let of_outcomes = of_outcomes(wanted);
     let (predictions, outcomes) = futures::try_join!(
         read::day_of(reading, day, &of_predictions),

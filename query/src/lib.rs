@@ -273,7 +273,7 @@ impl Query {
         frame.map(Found::of)
     }
 
-    /// Which events a request wants.
+    /// Which events of a kind a request wants, or which rows of it.
     pub(crate) async fn wanted(&self, kind: Kind, request: &Request) -> Result<Wanted> {
         let wanted = Wanted::of(kind, request);
         let conditions = &request.narrowed.conditions;
@@ -281,7 +281,7 @@ impl Query {
             return Ok(wanted);
         }
         let timed = self.budget.step(Step::Plan);
-        let condition = sql::conditions(kind, conditions).await?;
+        let condition = sql::conditions(request.what, conditions).await?;
         drop(timed);
         let predicate = Some((condition.predicate, condition.columns));
         Ok(Wanted { predicate, bounds: condition.bounds, ..wanted })
@@ -292,7 +292,7 @@ impl Query {
         self.warn_of_expired_events(&reading, request).await?;
         match request.what {
             What::Events(kind) => events::events(&reading, &self.wanted(kind, request).await?).await,
-            What::Joined => joined::joined(&reading, &Wanted::of(Kind::Predictions, request)).await,
+            What::Joined => joined::joined(&reading, &self.wanted(Kind::Predictions, request).await?).await,
             What::Challengers => challengers::challenged(&reading, &self.catalog, request).await,
             What::HeadToHead => head_to_head::compared(&reading, &self.catalog, request).await,
             What::Drift => drift::exact(&reading, request).await,

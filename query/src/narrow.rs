@@ -1,4 +1,4 @@
-//! Which events of a window a request keeps: those for which a condition holds, a share of keys, the first so many.
+//! Which events or joined rows of a window a request keeps: those for which a condition holds, a share of keys, the first so many.
 
 use event::{Error, Kind, Result, Share, Timestamp, fields::TAG_PREFIX};
 
@@ -31,7 +31,7 @@ pub struct Narrowed {
 impl Narrowed {
     /// The same, and only events that happened in a span of time.
     pub(crate) fn within(mut self, what: What, span: Span) -> Self {
-        let What::Events(kind) = what else { return self };
+        let Some(kind) = what.rows_of() else { return self };
         let compared = |sign: &str, at: Timestamp| format!("{} {sign} '{at}'", kind.time_field());
         self.conditions.extend(span.since.map(|since| compared(">=", since)));
         self.conditions.extend(span.before.map(|before| compared("<", before)));
@@ -54,9 +54,9 @@ impl Narrowed {
         let Some((first, _)) = said.iter().find(|(_, word)| word.is_some()) else {
             return Ok(Self::default());
         };
-        let What::Events(kind) = what else {
+        let Some(kind) = what.rows_of() else {
             return Err(Error::invalid(format!(
-                "{first}: only events have it; `sql` asks more of {}",
+                "{first}: only events and joined rows have it; `sql` asks more of {}",
                 what.name()
             )));
         };
@@ -72,7 +72,7 @@ impl Narrowed {
         }
         let limit = words.limit.map(|word| {
             let limit = word.parse().ok().filter(|limit| *limit > 0);
-            limit.ok_or_else(|| Error::invalid(format!("limit: `{word}` is not a number of events")))
+            limit.ok_or_else(|| Error::invalid(format!("limit: `{word}` is not a number of rows")))
         });
         let newest = match words.order {
             None | Some(OLDEST) => false,

@@ -112,7 +112,10 @@ pub(crate) async fn settled(reading: &Reading, frame: DataFrame, held: u64) -> R
 }
 
 /// No more rows than are wanted, and only the columns that are.
-fn limited(wanted: &Arc<Wanted>, parts: impl Stream<Item = Result<Part>> + Send + 'static) -> Parts {
+pub(crate) fn limited(
+    wanted: &Arc<Wanted>,
+    parts: impl Stream<Item = Result<Part>> + Send + 'static,
+) -> Parts {
     let names = wanted.columns.clone().unwrap_or_default();
     let left = wanted.narrowed.limit.unwrap_or(usize::MAX);
     let limited = stream::try_unfold((parts.boxed(), left), move |(mut parts, left)| {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use event::{Day, Kind, Result};
+use event::{Day, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use polars::prelude::{Column as Series, DataFrame};
 
@@ -22,7 +22,6 @@ pub(crate) struct Plan {
     pub(crate) wanted: Arc<Wanted>,
     /// What is read of the days that have something.
     pub(crate) days: Vec<DayRuns>,
-    is_joined: bool,
 }
 
 impl Plan {
@@ -38,12 +37,7 @@ impl Plan {
             None => members_of(&first_days(reading, &wanted, &days).await?),
         };
         let names = wanted.columns.clone().unwrap_or_else(|| events::all_names(wanted.kind, &members));
-        if wanted.narrowed.limit.is_none() && seeks_members(&wanted) {
-            let needed = wanted.with_working(names.clone());
-            events::check_members(wanted.kind, &needed, &members, !days.is_empty())?;
-        }
-        let wanted = Arc::new(Wanted { columns: Some(names), ..wanted });
-        Ok(Self { wanted, days, is_joined: false })
+        Self::new(wanted, names, days, &members)
     }
 
     /// The plan of an answer of predictions with their outcomes.
@@ -57,35 +51,56 @@ impl Plan {
             runs::survey(reading, &of_predictions, seeks_members(&wanted)),
             runs::survey(reading, &of_outcomes, false),
         )?;
-        let members = members_of(&days);
+        let members = match wanted.columns {
+            Some(_) => members_of(&days),
+            None => members_of(&first_days(reading, &wanted, &days).await?),
+        };
         let names = wanted.columns.clone().unwrap_or_else(|| joined::all_names(&members));
-        if seeks_members(&wanted) {
-            events::check_members(Kind::Predictions, &names, &members, !days.is_empty())?;
+        Self::new(wanted, names, days, &members)
+    }
+
+    fn new(
+        wanted: Wanted,
+        names: Vec<String>,
+        days: Vec<DayRuns>,
+        members: &BTreeSet<String>,
+    ) -> Result<Self> {
+        if wanted.narrowed.limit.is_none() && seeks_members(&wanted) {
+            let needed = wanted.with_working(names.clone());
+            events::check_members(wanted.kind, &needed, members, !days.is_empty())?;
         }
         let wanted = Arc::new(Wanted { columns: Some(names), ..wanted });
-        Ok(Self { wanted, days, is_joined: true })
+        Ok(Self { wanted, days })
     }
 
     /// A frame with its columns and no rows.
     pub(crate) fn no_rows(&self) -> Result<DataFrame> {
         let names = self.wanted.columns.as_deref().unwrap_or_default();
-        if self.is_joined { joined::no_rows(names) } else { events::no_rows(self.wanted.kind, names) }
+        events::no_rows(self.wanted.kind, names)
     }
 
     /// The rows, from the reading for which it was planned, and the reading that says what they lack in the end.
     pub(crate) fn parts(&self, reading: &Arc<Reading>) -> (Parts, Arc<Reading>) {
         let fixed = Arc::new(reading.fixed());
-        if !self.is_joined {
-            return (parts::parts(&fixed, &self.wanted, self.days.clone()), fixed);
-        }
-        let (wanted, again) = (Arc::clone(&self.wanted), Arc::clone(&fixed));
-        let days: Vec<Day> = self.days.iter().map(|day| day.day).collect();
-        let days = days.into_iter().map(move |day| {
-            let (again, wanted) = (Arc::clone(&again), Arc::clone(&wanted));
-            async move { joined::part(&again, day, &wanted).await }
-        });
-        (stream::iter(days).buffered(1).boxed(), fixed)
+        (parts_of(&fixed, &self.wanted, self.days.clone()), fixed)
     }
+}
+
+/// The rows of days.
+fn parts_of(reading: &Arc<Reading>, wanted: &Arc<Wanted>, days: Vec<DayRuns>) -> Parts {
+    if !wanted.is_joined {
+        return parts::parts(reading, wanted, days);
+    }
+    let mut days: Vec<Day> = days.into_iter().map(|day| day.day).collect();
+    if wanted.narrowed.newest {
+        days.reverse();
+    }
+    let (reading, all) = (Arc::clone(reading), Arc::clone(wanted));
+    let days = days.into_iter().map(move |day| {
+        let (reading, wanted) = (Arc::clone(&reading), Arc::clone(&all));
+        async move { joined::part(&reading, day, &wanted).await }
+    });
+    parts::limited(wanted, stream::iter(days).buffered(1))
 }
 
 /// Whether the headers of segments must be read to know which members of families there are.
@@ -108,7 +123,8 @@ fn members_of(days: &[DayRuns]) -> BTreeSet<String> {
 async fn first_days(reading: &Arc<Reading>, wanted: &Wanted, days: &[DayRuns]) -> Result<Vec<DayRuns>> {
     let Some(limit) = wanted.narrowed.limit else { return Ok(days.to_vec()) };
     let newest = wanted.narrowed.newest;
-    let last = match wanted.chooses_rows() {
+    // A prediction that was sent several times is one joined row.
+    let last = match wanted.chooses_rows() || wanted.is_joined {
         true => last_chosen(reading, wanted, days, limit).await?,
         false => {
             let mut rows = 0;
@@ -136,7 +152,7 @@ async fn last_chosen(
     limit: usize,
 ) -> Result<Option<Day>> {
     let counted = Arc::new(Wanted { columns: Some(vec![DAY.to_owned()]), ..wanted.clone() });
-    let mut parts = parts::parts(reading, &counted, days.to_vec());
+    let mut parts = parts_of(reading, &counted, days.to_vec());
     let (mut rows, mut last) = (0, None);
     while let Some(part) = parts.try_next().await? {
         reading.hold.shrink(part.bytes);

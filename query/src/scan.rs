@@ -1,8 +1,8 @@
-//! A scan: the events of a window as frames, for programs.
+//! A scan: the events of a window, or its predictions with their outcomes, as frames, for programs.
 
 use std::sync::Arc;
 
-use event::{Clock, Error, Id, Kind, Result, Share, Timestamp, Window};
+use event::{Clock, Id, Kind, Result, Share, Timestamp, Window};
 use futures::{FutureExt, Stream, StreamExt};
 use polars::prelude::DataFrame;
 use table::Table;
@@ -64,6 +64,13 @@ impl Scan {
     #[must_use]
     pub fn kind(mut self, kind: Kind) -> Self {
         self.request.what = What::Events(kind);
+        self
+    }
+
+    /// Predictions with the outcomes that judge them, in place of events of a kind. A day is joined as a whole, and is one frame.
+    #[must_use]
+    pub fn joined(mut self) -> Self {
+        self.request.what = What::Joined;
         self
     }
 
@@ -150,9 +157,6 @@ impl Scan {
     /// while it is read, or when all queries together hold too much.
     pub async fn frames(self) -> Result<impl Stream<Item = Result<DataFrame>>> {
         let Self { query, workspace, request } = self;
-        if !matches!(request.what, What::Events(_)) {
-            return Err(Error::invalid("only events are scanned"));
-        }
         let (place, hold) = query.budget.enter_stream().await?;
         query.check_release(&workspace, &request).await?;
         let (service, asked) = (&query, &request);

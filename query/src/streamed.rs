@@ -20,7 +20,6 @@ use crate::{
     answer::{Found, Held},
     budget::{Hold, StreamPlace, Wanted as WantedHold, not_whole},
     encode::Encoder,
-    events::Wanted,
     explain::Step,
     narrow::Narrowed,
     output::Format,
@@ -134,7 +133,7 @@ impl Query {
         self.warn_of_expired_events(reading, request).await?;
         match request.what {
             What::Events(kind) => Plan::of_events(reading, self.wanted(kind, request).await?).await,
-            _ => Plan::of_joined(reading, Wanted::of(Kind::Predictions, request)).await,
+            _ => Plan::of_joined(reading, self.wanted(Kind::Predictions, request).await?).await,
         }
     }
 

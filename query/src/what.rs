@@ -145,6 +145,15 @@ impl What {
         )
     }
 
+    /// The kind of events of which each of its rows is one; `None`, where rows are made of several.
+    pub(crate) fn rows_of(self) -> Option<Kind> {
+        match self {
+            What::Events(kind) => Some(kind),
+            What::Joined => Some(Kind::Predictions),
+            _ => None,
+        }
+    }
+
     /// Whether it has events that no evaluation could use.
     pub(crate) fn is_raw(self) -> bool {
         matches!(self, What::Events(_) | What::Rollups)

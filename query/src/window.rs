@@ -4,7 +4,7 @@ use event::{Day, Error, MAX_WINDOW_DAYS, Result, Timestamp, Window, Zone};
 
 use crate::request::What;
 
-/// The days that a request reads and, of events, the instants between which they happened.
+/// The days that a request reads and, of events and joined rows, the instants between which they happened.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Span {
     pub(crate) days: Window,
@@ -22,7 +22,7 @@ impl Span {
     pub(crate) fn parse(what: What, from: &str, to: &str) -> Result<Self> {
         let instant = |name: &str, text: &str| match text.contains('T') {
             false => Ok(None),
-            true if !matches!(what, What::Events(_)) => Err(Error::invalid(format!(
+            true if what.rows_of().is_none() => Err(Error::invalid(format!(
                 "{name}: {} are of whole days; name a day instead of an instant",
                 what.name()
             ))),
@@ -83,7 +83,7 @@ impl Last<'_> {
             let first = today.start().plus_seconds(-(days - 1) * 86_400).day();
             return Ok([first.to_string(), today.to_string()]);
         }
-        if !matches!(what, What::Events(_)) {
+        if what.rows_of().is_none() {
             return Err(Error::invalid(format!(
                 "last: {} are of whole days; ask for days, such as 7d",
                 what.name()
@@ -182,7 +182,14 @@ mod tests {
             );
         }
         assert!(span("2026-06-29Tnoon", "2026-07-01").unwrap_err().to_string().starts_with("from: "));
-        let joined = Span::parse(What::Joined, "2026-06-01", "2026-06-02T00:00:00Z").unwrap_err();
-        assert_eq!(joined.to_string(), "to: joined are of whole days; name a day instead of an instant");
+        assert_eq!(
+            Span::parse(What::Joined, "2026-06-01", "2026-06-02T00:00:00Z").unwrap().days.to().to_string(),
+            "2026-06-01"
+        );
+        let refused = Span::parse(What::Evaluations, "2026-06-01", "2026-06-02T00:00:00Z").unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "to: evaluations are of whole days; name a day instead of an instant"
+        );
     }
 }

@@ -14,6 +14,7 @@ use tests::{
 on_both_engines!(
     Scene::on:
     events_are_narrowed_by_each_word_and_by_all_together,
+    joined_rows_are_narrowed_by_the_same_words,
     a_window_ends_at_instants_or_now,
     a_narrowing_that_is_wrong_is_refused_and_the_refusal_says_why,
     what_is_streamed_is_what_is_collected,
@@ -43,9 +44,20 @@ async fn filled(scene: &Scene, days: u32) {
 }
 
 async fn asked(scene: &Scene, words: &Words<'_>) -> event::Result<(String, String)> {
-    let request = Request::parse(What::Events(Kind::Predictions), words)?;
+    asked_of(scene, What::Events(Kind::Predictions), words).await
+}
+
+/// The answer as CSV, and its cut.
+async fn asked_of(scene: &Scene, what: What, words: &Words<'_>) -> event::Result<(String, String)> {
+    let request = Request::parse(what, words)?;
     let mut answer = scene.query(at("2026-07-02T00:00:00Z")).run(scene.id(), &request).await?;
     Ok((csv(&mut answer), answer.cut.unwrap().to_string()))
+}
+
+/// The rows of days of June, without the month.
+fn in_short(text: &str) -> String {
+    let rows = text.lines().skip(1).map(|line| line["2026-06-0".len()..].replace(',', " "));
+    rows.collect::<Vec<_>>().join(", ")
 }
 
 async fn events_are_narrowed_by_each_word_and_by_all_together(scene: Scene) {
@@ -81,9 +93,7 @@ async fn events_are_narrowed_by_each_word_and_by_all_together(scene: Scene) {
     ];
     for (words, expected) in cases {
         let (text, cut) = asked(&scene, &words).await.unwrap_or_else(|error| panic!("{words:?}: {error}"));
-        let rows: Vec<String> =
-            text.lines().skip(1).map(|line| line["2026-06-0".len()..].replace(',', " ")).collect();
-        assert_eq!(rows.join(", "), expected, "{words:?}");
+        assert_eq!(in_short(&text), expected, "{words:?}");
         let (again, _) = asked(&scene, &Words { cut: Some(&cut), ..words.clone() }).await.unwrap();
         assert_eq!(again, text, "{words:?}");
         // All columns are there, also those that only choose.
@@ -125,14 +135,65 @@ async fn a_window_ends_at_instants_or_now(scene: Scene) {
         let request = Request::parse(What::Events(Kind::Predictions), &words).unwrap();
         let mut answer = scene.query(at("2026-07-02T00:00:00Z")).run(scene.id(), &request).await.unwrap();
         let text = csv(&mut answer);
-        let rows: Vec<String> =
-            text.lines().skip(1).map(|line| line["2026-06-0".len()..].replace(',', " ")).collect();
-        assert_eq!(rows.join(", "), expected, "{words:?}");
+        assert_eq!(in_short(&text), expected, "{words:?}");
         // What a length came to names the same window.
         if let Some([from, to]) = &request.last {
             assert_eq!(asked(&scene, &words_of(from, to)).await.unwrap().0, text);
         }
     }
+}
+
+async fn joined_rows_are_narrowed_by_the_same_words(scene: Scene) {
+    filled(&scene, 3).await;
+    let outcome = |key: &str, label: &str| {
+        json!({ "key": key, "predicted_on": "2026-06-02", "observed_at": "2026-06-05T00:00:00Z", "label": label })
+    };
+    let outcomes = json!([outcome("k1", "paid"), outcome("k2", "default"), outcome("k4", "paid")]);
+    scene.append(Kind::Outcomes, outcomes, "2026-06-30T12:00:00Z").await.unwrap();
+    // Sent twice it is one row, so the first two rows are not the first two events.
+    let again = json!([{ "key": "k4", "predicted_at": "2026-06-01T05:00:00Z", "release": "v2", "score": 0.9 }]);
+    scene.append(Kind::Predictions, again, "2026-06-30T13:00:00Z").await.unwrap();
+    let words = Words { columns: Some("day,key,outcome_label"), ..june() };
+    let cases = [
+        (Words { filter: Some("outcome_label = 'paid'"), ..words.clone() }, "2 k1 paid, 2 k4 paid"),
+        (
+            Words { filter: Some("observed_at > '2026-06-04' and score < 0.7"), ..words.clone() },
+            "2 k1 paid, 2 k2 default",
+        ),
+        (Words { key: Some("k2"), ..words.clone() }, "1 k2 , 2 k2 default, 3 k2 "),
+        (Words { key: Some("k2"), limit: Some("2"), order: Some("newest"), ..words.clone() }, "3 k2 , 2 k2 default"),
+        (Words { tag: Some("city=Ulm"), release: Some("v2"), ..words.clone() }, "2 k4 paid, 3 k4 "),
+        (Words { limit: Some("5"), order: Some("newest"), ..words.clone() }, "3 k1 , 3 k2 , 3 k3 , 3 k4 , 2 k1 paid"),
+        (
+            Words { filter: Some("outcome_label is null"), sample: Some("1"), limit: Some("3"), ..words.clone() },
+            "1 k1 , 1 k2 , 1 k3 ",
+        ),
+        (Words { sample: Some("0"), ..words.clone() }, ""),
+        (
+            Words { from: "2026-06-02T06:00:00Z", to: "2026-06-02T08:00:00Z", ..words.clone() },
+            "2 k2 default, 2 k3 ",
+        ),
+        (Words { filter: Some("score = 0.9 and day = '2026-06-01'"), ..words.clone() }, "1 k4 "),
+        (Words { limit: Some("4"), ..words.clone() }, "1 k1 , 1 k2 , 1 k3 , 1 k4 "),
+    ];
+    for (words, expected) in cases {
+        let asked = async |words: &Words<'_>| asked_of(&scene, What::Joined, words).await.unwrap();
+        let (text, cut) = asked(&words).await;
+        assert_eq!(in_short(&text), expected, "{words:?}");
+        assert_eq!(asked(&Words { cut: Some(&cut), ..words.clone() }).await.0, text, "{words:?}");
+        // All columns are there, also those that only choose.
+        let (all, _) = asked(&Words { columns: None, ..words.clone() }).await;
+        assert!(all.starts_with("day,key,predicted_at,release,score,"), "{all}");
+        assert_eq!(all.lines().count(), text.lines().count(), "{words:?}");
+    }
+    let refused = async |words: Words<'_>| {
+        asked_of(&scene, What::Joined, &words).await.unwrap_err().to_string()
+    };
+    for (filter, says) in [("outcome_nothing = 1", "outcome_nothing"), ("withdrawn is null", "withdrawn")] {
+        assert!(refused(Words { filter: Some(filter), ..words.clone() }).await.contains(says), "{filter}");
+    }
+    let of_planet = refused(Words { tag: Some("planet=x"), ..words }).await;
+    assert!(of_planet.contains("no event of the window has the tag `tag.planet`"), "{of_planet}");
 }
 
 fn words_of<'a>(from: &'a str, to: &'a str) -> Words<'a> {
@@ -159,7 +220,7 @@ async fn a_narrowing_that_is_wrong_is_refused_and_the_refusal_says_why(scene: Sc
         said.push(asked(&scene, &words).await.unwrap_err().to_string());
     }
     let of = |what| Request::parse(what, &Words { key: Some("k"), ..june() }).unwrap_err().to_string();
-    said.extend([of(What::Joined), of(What::Events(Kind::Releases))]);
+    said.extend([of(What::Evaluations), of(What::Events(Kind::Releases))]);
     insta::assert_snapshot!("narrow_refusals", said.join("\n"));
 }
 
@@ -176,6 +237,9 @@ async fn what_is_streamed_is_what_is_collected(scene: Scene) {
         scan().release("v1").limit(3),
         scan().limit(8).as_of(at("2026-06-30T13:00:00Z")),
         scan().kind(Kind::Metrics),
+        scan().joined(),
+        scan().joined().filter("outcome_label is null").sample(half).newest().limit(7).columns(["key"]),
+        scan().joined().limit(8),
     ];
     for scan in scans {
         let frames: Vec<_> = scan.clone().frames().await.unwrap().try_collect().await.unwrap();

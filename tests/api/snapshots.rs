@@ -80,6 +80,7 @@ async fn a_snapshot_reads_the_same_rows_for_ever(scene: Scene) {
     narrowed.columns = Some(vec!["score".into(), "key".into()]);
     let mut hours = june("hours", "predictions");
     (hours.from, hours.to) = (Some("2026-06-02T00:30:00Z".into()), Some("2026-06-03T00:30:00Z".into()));
+    let some_joined = NewSnapshot { name: "some".into(), what: "joined".into(), ..narrowed.clone() };
     let mut earlier = june("earlier", "joined");
     earlier.as_of = Some("2026-06-03T00:00:00Z".into());
     let all = [
@@ -89,6 +90,7 @@ async fn a_snapshot_reads_the_same_rows_for_ever(scene: Scene) {
         (narrowed, PREDICTIONS, 4),
         (hours, PREDICTIONS, 8),
         (earlier, What::Joined, 0),
+        (some_joined, What::Joined, 4),
     ];
     let (mut known, mut made) = (Vec::new(), Vec::new());
     for (new, what, rows) in &all {
@@ -213,7 +215,7 @@ async fn what_a_snapshot_cannot_keep_is_refused(scene: Scene) {
     let invalid = [
         (june("a/b", "joined"), "name"),
         (june("e", "evaluations"), "a snapshot is of predictions"),
-        (NewSnapshot { filter: Some("score > 0.5".into()), ..june("w", "joined") }, "only events have it"),
+        (NewSnapshot { filter: Some("nothing = 1".into()), ..june("w", "joined") }, "nothing"),
         (NewSnapshot { from: None, ..june("f", "joined") }, "from: "),
         (NewSnapshot { release: Some("v9".into()), ..june("r", "joined") }, "there is no release `v9`"),
         (NewSnapshot { columns: Some(vec!["nonsense".into()]), ..june("c", "joined") }, "there is no column"),

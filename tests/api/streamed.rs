@@ -197,6 +197,10 @@ async fn what_is_streamed_is_what_is_made_as_a_whole(scene: Scene) {
         (PREDICTIONS, Words { limit: Some("3"), filter: Some("day > '2026-06-01'"), ..june() }),
         (What::Joined, Words { columns: Some("day,key,outcome_label,tag.city0"), ..june() }),
         (What::Events(Kind::Metrics), june()),
+        (What::Joined, Words { filter: Some("outcome_label is null and tag.city0 = 'Ulm'"), ..june() }),
+        (What::Joined, Words { order: Some("newest"), limit: Some("6000"), ..june() }),
+        (What::Joined, Words { sample: Some("0.3"), limit: Some("9000"), columns: Some("key"), ..june() }),
+        (What::Joined, Words { limit: Some("3"), filter: Some("day > '2026-06-01'"), ..june() }),
     ];
     for (at, (what, words)) in cases.iter().enumerate() {
         // All formats of one, and of the rest one each in turn.

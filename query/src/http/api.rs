@@ -52,8 +52,7 @@ pub(super) fn query(what: What, named: Named) -> Operation {
     let operation = parameters(what).into_iter().fold(operation, Operation::takes);
     let row = schema::component(&row_name(what));
     let rows = with_header(rows_of(&row, what.has_history()), said::OF_WINDOW);
-    let is_paged = matches!(what, What::Events(_));
-    let rows = if is_paged { with_header(rows, said::OF_NEXT) } else { rows };
+    let rows = if is_paged(what) { with_header(rows, said::OF_NEXT) } else { rows };
     let operation = operation.answers(StatusCode::OK, or_explained(rows).build()).fails(&ALWAYS);
     let operation = operation.fails(&[StatusCode::NOT_FOUND, StatusCode::PAYLOAD_TOO_LARGE]);
     let operation = match what.is_kept_at_ages() {
@@ -80,9 +79,9 @@ const WINDOW: (&str, &str, &str) = (
     "The last UTC day.",
     "How many days or weeks the window has that ends today, in place of `from` and `to`: `7d`, `2w`. The header `Almanac-Window` says which days they are.",
 );
-const WINDOW_OF_EVENTS: (&str, &str, &str) = (
-    "The first UTC day, or an instant: then only events are read that happened then or later.",
-    "The last UTC day, or an instant: then only events are read that happened before it.",
+const WINDOW_OF_ROWS: (&str, &str, &str) = (
+    "The first UTC day, or an instant: then only what happened then or later is read.",
+    "The last UTC day, or an instant: then only what happened before it is read.",
     "How many days, weeks or hours the window has that ends now, in place of `from` and `to`: `7d`, `2w`, `6h`. The header `Almanac-Window` says which days or instants they are.",
 );
 
@@ -90,7 +89,7 @@ pub(super) const GROUP_BY: &str = "group-by";
 
 /// Lengths of windows: up to [`MAX_WINDOW_DAYS`] days, and whole weeks within them.
 const LAST: &str = "^(([1-9][0-9]{0,2}|[12][0-9]{3}|3[0-5][0-9]{2}|36[0-5][0-9]|3660)d|([1-9][0-9]?|[1-4][0-9]{2}|5[01][0-9]|52[0-2])w)$";
-const LAST_OF_EVENTS: &str = "^(([1-9][0-9]{0,2}|[12][0-9]{3}|3[0-5][0-9]{2}|36[0-5][0-9]|3660)d|([1-9][0-9]?|[1-4][0-9]{2}|5[01][0-9]|52[0-2])w|[1-9][0-9]{0,3}h)$";
+const LAST_OF_ROWS: &str = "^(([1-9][0-9]{0,2}|[12][0-9]{3}|3[0-5][0-9]{2}|36[0-5][0-9]|3660)d|([1-9][0-9]?|[1-4][0-9]{2}|5[01][0-9]|52[0-2])w|[1-9][0-9]{0,3}h)$";
 
 pub(super) fn parameter(
     name: &str,
@@ -104,10 +103,10 @@ pub(super) fn parameter(
 /// The parameters that the words of a request are in.
 pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
     let day = || schema::day().into();
-    let is_of_events = matches!(what, What::Events(_));
-    let bound = || if is_of_events { schema::any_of([day(), schema::time().into()]) } else { day() };
-    let (from, to, says_last) = if is_of_events { WINDOW_OF_EVENTS } else { WINDOW };
-    let last = schema::string().pattern(Some(if is_of_events { LAST_OF_EVENTS } else { LAST }));
+    let is_of_rows = what.rows_of().is_some();
+    let bound = || if is_of_rows { schema::any_of([day(), schema::time().into()]) } else { day() };
+    let (from, to, says_last) = if is_of_rows { WINDOW_OF_ROWS } else { WINDOW };
+    let last = schema::string().pattern(Some(if is_of_rows { LAST_OF_ROWS } else { LAST }));
     let mut parameters = vec![
         parameter("from", bound(), Some("2026-06-01"), from),
         parameter("to", bound(), Some("2026-06-30"), to),
@@ -137,8 +136,8 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
         let says = "Read the rows of this snapshot again, as they were known when it was made. It says all that is read; beside it only `format` may be named.";
         parameters.push(parameter("snapshot", schema::name().into(), None, says));
     }
-    if let What::Events(kind) = what {
-        parameters.extend(of_events(kind));
+    if let Some(kind) = what.rows_of() {
+        parameters.extend(of_rows(what, kind));
     }
     if what.is_judged() {
         let all = of_evaluations().into_iter().map(ParameterBuilder::build);
@@ -167,13 +166,18 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
     parameters
 }
 
-/// The parameters that only events have.
-fn of_events(kind: Kind) -> Vec<ParameterBuilder> {
+/// Whether it may be read page by page.
+fn is_paged(what: What) -> bool {
+    matches!(what, What::Events(_))
+}
+
+/// The parameters that only events and joined rows have.
+fn of_rows(what: What, kind: Kind) -> Vec<ParameterBuilder> {
     let parameter = |name: &str, schema: RefOr<Schema>, says: &str| {
         web::parameter(ParameterIn::Query, name, schema, says)
     };
     let says = format!(
-        "Only events for which this holds: an expression of SQL over their columns, such as `{} >= '2026-06-01T12:00:00Z'`.",
+        "Only rows for which this holds: an expression of SQL over their columns, such as `{} >= '2026-06-01T12:00:00Z'`.",
         kind.time_field()
     );
     let text = || schema::string().min_length(Some(1));
@@ -184,25 +188,30 @@ fn of_events(kind: Kind) -> Vec<ParameterBuilder> {
         parameters.push(parameter(
             "tag",
             tag.into(),
-            "Only events with these tags, as `NAME=VALUE` with commas between.",
+            "Only rows with these tags, as `NAME=VALUE` with commas between.",
         ));
     }
     if kind.field(KEY).is_some() {
-        parameters.push(parameter("key", text().into(), "Only events of this key."));
+        parameters.push(parameter("key", text().into(), "Only rows of this key."));
         let share = ObjectBuilder::new().schema_type(Type::Number).minimum(Some(0)).maximum(Some(1));
-        let says = "Only events of this share of all keys, which are the same keys each time.";
+        let says = "Only rows of this share of all keys, which are the same keys each time.";
         parameters.push(parameter("sample", share.into(), says));
     }
     let limit = schema::integer(1..=u32::MAX as usize);
-    let says = format!(
-        "Only the first so many; with `after` so many on this page, {PAGE_ROWS} by default and {MAX_PAGE_ROWS} at most."
-    );
+    let says = match is_paged(what) {
+        true => format!(
+            "Only the first so many; with `after` so many on this page, {PAGE_ROWS} by default and {MAX_PAGE_ROWS} at most."
+        ),
+        false => "Only the first so many.".to_owned(),
+    };
     parameters.push(parameter("limit", limit.into(), &says));
-    let says = format!(
-        "Answer page by page: `{BEGIN}` asks for the first page, what the header `Almanac-Next` of a page says for the one after it, beside the words of the same request. All pages are of the cut of the first one, whatever is appended meanwhile."
-    );
-    let after = schema::string().pattern(Some("^[A-Za-z0-9_-]+$"));
-    parameters.push(parameter("after", after.into(), &says));
+    if is_paged(what) {
+        let says = format!(
+            "Answer page by page: `{BEGIN}` asks for the first page, what the header `Almanac-Next` of a page says for the one after it, beside the words of the same request. All pages are of the cut of the first one, whatever is appended meanwhile."
+        );
+        let after = schema::string().pattern(Some("^[A-Za-z0-9_-]+$"));
+        parameters.push(parameter("after", after.into(), &says));
+    }
     let says = "In which order they come: as they stand in the log (the default), or the last day first and of each day the latest first.";
     let orders = schema::one_of(ORDERS).default(Some(json!(OLDEST)));
     parameters.push(parameter("order", orders.into(), says));

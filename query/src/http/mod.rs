@@ -230,7 +230,7 @@ async fn read(
         [(header::CONTENT_TYPE, format.map_or(HeaderValue::from_static(said::CUT_TYPE), content_type))];
     if method == Method::HEAD {
         query.check_release(workspace.id(), &request).await?;
-        if let What::Events(kind) = what {
+        if let Some(kind) = what.rows_of() {
             query.wanted(kind, &request).await?;
         }
         // The length of a stream is not known, so none is claimed.

@@ -39,7 +39,6 @@ use crate::{
     drift,
     events::{self, Wanted},
     explain::Step,
-    frame::filtered,
     joined,
     narrow::Narrowed,
     read::Reading,
@@ -101,13 +100,13 @@ impl Sql {
     }
 }
 
-/// What conditions say of the events of a kind.
+/// What conditions say of the rows of a table.
 ///
 /// # Errors
 /// `Invalid`, when one is not admitted or polars refuses it.
-pub(crate) async fn conditions(kind: Kind, conditions: &[String]) -> Result<Condition> {
+pub(crate) async fn conditions(of: What, conditions: &[String]) -> Result<Condition> {
     let conditions = conditions.to_vec();
-    on_large_stack(move || plan::condition(&admit::admit_conditions(kind.name(), &conditions)?)).await
+    on_large_stack(move || plan::condition(&admit::admit_conditions(of.name(), &conditions)?)).await
 }
 
 impl Query {
@@ -191,27 +190,18 @@ impl Query {
         for need in needs {
             let (Some(window), Some(what)) = (need.window()?, need.of.what()) else { continue };
             let bounds = need.bounds();
-            let wanted = |kind, predicate| Wanted {
+            let wanted = |kind| Wanted {
                 kind,
+                is_joined: what == What::Joined,
                 columns: Some(need.columns.clone()),
                 release: None,
-                predicate,
+                predicate: need.besides_days.clone().map(|predicate| (predicate, need.columns.clone())),
                 bounds,
                 narrowed: Narrowed::default(),
             };
             frames.push(match what {
-                What::Events(kind) => {
-                    let predicate = need.besides_days.clone();
-                    let predicate = predicate.map(|predicate| (predicate, need.columns.clone()));
-                    events::events(&reading, &wanted(kind, predicate)).await?
-                }
-                What::Joined => {
-                    let all = joined::joined(&reading, &wanted(Kind::Predictions, None)).await?;
-                    match need.predicate.clone() {
-                        None => all,
-                        Some(predicate) => on_large_stack(move || filtered(all, predicate)).await?,
-                    }
-                }
+                What::Events(kind) => events::events(&reading, &wanted(kind)).await?,
+                What::Joined => joined::joined(&reading, &wanted(Kind::Predictions)).await?,
                 _ => self.of_logs(Arc::clone(&reading), &sql.request((need, what), window)).await?,
             });
         }

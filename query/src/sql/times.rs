@@ -70,11 +70,12 @@ mod tests {
     use event::{Kind, Timestamp};
 
     use super::{super::conditions, *};
+    use crate::request::What;
 
     #[tokio::test]
     async fn a_condition_says_which_times_its_rows_have() {
         let times = async |condition: &str| {
-            let found = conditions(Kind::Predictions, &[condition.to_owned()]).await.unwrap();
+            let found = conditions(What::Events(Kind::Predictions), &[condition.to_owned()]).await.unwrap();
             let micros = |text: &str| Timestamp::parse(text).unwrap().micros();
             let noon = micros("2026-06-01T12:00:00Z");
             let Times { since, until } = found.bounds.times;

@@ -593,10 +593,10 @@ class Workspace:
     ) -> Any:
         """A frame of a window of UTC days, ``until`` included (one day without it), or of ``last="7d"``.
 
-        Of events, datetimes with a time zone are instants: the events that happened from ``since`` on and before
+        Of events and joined rows, datetimes with a time zone are instants: what happened from ``since`` on and before
         ``until``.
 
-        Of events ``where`` (SQL over the columns), ``tags`` and ``key`` choose some, ``sample`` those of a share of
+        Of both ``where`` (SQL over the columns), ``tags`` and ``key`` choose some, ``sample`` those of a share of
         keys and ``limit`` the first; ``order="newest"`` begins with the latest.
 
         ``as_of`` asks for what was known at that instant, and ``cut`` for the same answer again: see :meth:`cut`.
@@ -1325,10 +1325,10 @@ def _day(day: Day) -> str:
 
 
 def _window(what: str, since: Optional[Instant], until: Optional[Instant]) -> Dict[str, Optional[str]]:
-    """Where a window begins and ends; only events are read by instants."""
+    """Where a window begins and ends; only events and joined rows are read by instants."""
 
     def end(of: Instant) -> str:
-        is_instant = isinstance(of, datetime) and of.tzinfo is not None and what in KINDS
+        is_instant = isinstance(of, datetime) and of.tzinfo is not None and what in (*KINDS, "joined")
         return _instant(of) if is_instant else _day(of)
 
     if since is None:
