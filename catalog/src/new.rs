@@ -78,7 +78,7 @@ pub struct NewConfiguration {
 }
 
 /// A snapshot: the words of a query.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewSnapshot {
     /// The workspace, by id or path.
