@@ -80,7 +80,7 @@ async fn a_snapshot_reads_the_same_rows_for_ever(scene: Scene) {
     narrowed.columns = Some(vec!["score".into(), "key".into()]);
     let mut hours = june("hours", "predictions");
     (hours.from, hours.to) = (Some("2026-06-02T00:30:00Z".into()), Some("2026-06-03T00:30:00Z".into()));
-    let some_joined = NewSnapshot { name: "some".into(), what: "joined".into(), ..narrowed.clone() };
+    let some_joined = NewSnapshot { name: "some".into(), what: Some("joined".into()), ..narrowed.clone() };
     let mut earlier = june("earlier", "joined");
     earlier.as_of = Some("2026-06-03T00:00:00Z".into());
     let all = [
