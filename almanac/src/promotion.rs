@@ -29,7 +29,7 @@ impl Reader for ByQuery {
     }
 
     fn pick_pairs<'a>(&'a self, workspace: &'a Workspace, arena: &'a str) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move { self.0.refresh_arena(workspace, arena, None).await.map(drop) })
+        Box::pin(self.0.pick_missing_pairs(workspace, arena))
     }
 }
 

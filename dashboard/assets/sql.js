@@ -19,7 +19,9 @@ function drawn(found, columns) {
   for (const row of found) {
     for (const column of names.length ? numbers.slice(0, 1) : numbers) {
       const key = [names.map((one) => row[one]).join(' '), names.length ? '' : column].join('');
-      if (row.day) lines.set(key, [...(lines.get(key) ?? []), { x: dayNumber(row.day), y: row[column] }]);
+      if (!row.day) continue;
+      if (!lines.has(key)) lines.set(key, []);
+      lines.get(key).push({ x: dayNumber(row.day), y: row[column] });
     }
   }
   const series = [...lines].slice(0, MOST_LINES).map(([name, points]) => ({ name, points: points.sort((a, b) => a.x - b.x) }));

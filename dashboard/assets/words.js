@@ -24,7 +24,11 @@ export function figure(value) {
 /** What a tick of an axis says. */
 export function tick(value, step) {
   if (Math.abs(value) >= 10_000) return compact(value);
-  const places = Math.max(0, Math.min(6, -Math.floor(Math.log10(step) + 1e-9)));
+  const power = Math.floor(Math.log10(step) + 1e-9);
+  const digits = step / 10 ** power;
+  // A step of 2.5 needs one place more than one of 2.
+  const more = Math.abs(digits - Math.round(digits)) > 1e-6 ? 1 : 0;
+  const places = Math.max(0, Math.min(6, more - power));
   return value.toFixed(places);
 }
 

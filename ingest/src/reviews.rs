@@ -186,12 +186,15 @@ impl Ingest {
     /// The item that may be judged by a link, with its review.
     ///
     /// # Errors
-    /// `NotFound`, when the link is not good; `Conflict`, when it was used, or its time is over; those of the table.
+    /// `NotFound`, when the link is not good; `Conflict`, when it was used, its time is over, or the day of the item has expired; those of
+    /// the table.
     pub async fn asked_by(&self, link: &ReviewLink) -> Result<(Review, ReviewItem)> {
         let (at, by) = (link.item(), AnsweredBy::Link(link.digest()));
         let (ReviewStanding::Open(item) | ReviewStanding::Answered(item)) =
             self.catalog().review_standing(at, &by, None, self.clock().now()).await?;
-        Ok((self.review_of(at, &item).await?, item))
+        let review = self.review_of(at, &item).await?;
+        self.check_kept(&at.workspace, item.predicted_at.day()).await?;
+        Ok((review, item))
     }
 
     /// Answers an item: decides what is said of it, and appends that as an outcome. The same answer again is a success.

@@ -91,15 +91,32 @@ impl Coordinator {
         }
     }
 
+    /// Lists the shards. Where that fails, those that were known are followed still, and sweeps find what the stream does not tell: it is
+    /// tried again at the next tick.
+    async fn discover(&mut self) {
+        let listed = self.shared.table.shards().await;
+        let mut unlisted = lock(&self.shared.unlisted);
+        match listed {
+            Ok(shards) => {
+                self.ended.retain(|ended| shards.iter().any(|shard| shard.id == *ended));
+                self.shards = shards;
+                self.discover_at = Instant::now() + DISCOVER_EVERY;
+                *unlisted = None;
+            }
+            Err(error) => {
+                unlisted.get_or_insert_with(Instant::now);
+                let me = &self.shared.options.worker;
+                waits(&error, me, "the shards of the stream cannot be listed; trying again");
+            }
+        }
+    }
+
     async fn tick(&mut self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         shared.options.handover.forget_old();
         self.show_that_it_is_there().await?;
         if Instant::now() >= self.discover_at {
-            self.shards = shared.table.shards().await?;
-            self.discover_at = Instant::now() + DISCOVER_EVERY;
-            let shards = &self.shards;
-            self.ended.retain(|ended| shards.iter().any(|shard| shard.id == *ended));
+            self.discover().await;
         }
         let stream = self.shards.first().map_or("feed", Shard::stream).to_owned();
         let table = &*shared.table;

@@ -176,6 +176,8 @@ pub(crate) struct Shared {
     pub(crate) last_beat: Mutex<Option<Instant>>,
     /// Shards that it should read and could not begin to, and since when.
     pub(crate) unheard: Mutex<BTreeMap<String, Instant>>,
+    /// Since when the shards of the stream cannot be listed.
+    pub(crate) unlisted: Mutex<Option<Instant>>,
     /// Shards or leases are not what they were.
     pub(crate) discover: Notify,
     pub(crate) following: Mutex<BTreeMap<String, Arc<Following>>>,
@@ -206,6 +208,7 @@ impl Shared {
             swept_at: Mutex::default(),
             last_beat: Mutex::default(),
             unheard: Mutex::default(),
+            unlisted: Mutex::default(),
             discover: Notify::new(),
             following: Mutex::default(),
             stats: Stats::default(),

@@ -105,7 +105,8 @@ impl Projector {
         let held = following.values().filter(|one| one.shard != SWEEP && one.has_lease());
         let silent = following.values().filter(|one| one.shard != SWEEP).map(|one| one.silent_for(now));
         let unheard = lock(&shared.unheard);
-        let feed_age = silent.chain(unheard.values().map(|since| now - *since)).max();
+        let unlisted = *lock(&shared.unlisted);
+        let feed_age = silent.chain(unheard.values().copied().chain(unlisted).map(|since| now - since)).max();
         let swept = *lock(&shared.swept_at);
         let stats = &shared.stats;
         let figure = |figure: &AtomicU64| figure.load(Ordering::Relaxed);

@@ -13,6 +13,7 @@ use crate::arenas::{ANN, BOB, DAY, NOW, act, arena, pair, predict, spec};
 on_both_engines!(
     Scene::on:
     c4_an_arena_gets_the_pairs_of_a_release_that_goes_live,
+    an_arena_does_not_grow_for_a_release_that_predicts_nothing,
     nobody_else_appends_what_looks_like_a_vote,
 );
 
@@ -58,6 +59,23 @@ async fn c4_an_arena_gets_the_pairs_of_a_release_that_goes_live(scene: Scene) {
         queries.push(reads.queries);
     }
     assert_eq!(queries[0], queries[1] + 2);
+}
+
+async fn an_arena_does_not_grow_for_a_release_that_predicts_nothing(scene: Scene) {
+    scene.register("v3", "m").await.unwrap();
+    predict(&scene, &["v1", "v2"], 12, DAY).await;
+    act(&scene, "promote", "v1", "production", "2026-06-05T00:00:00Z").await;
+    act(&scene, "promote", "v2", "shadow", "2026-06-05T00:00:00Z").await;
+    let duel = arena(&scene, "duel", spec(3, &[])).await;
+    act(&scene, "promote", "v3", "test", "2026-06-05T01:00:00Z").await;
+    // Each service looks by itself for pairs that are missing.
+    for who in ["user:a", "user:b", "user:c"] {
+        let ingest = crate::reading::ingest(&scene, NOW);
+        ingest.next_of((scene.id(), &duel), (who, DEFAULT_LEASE_SECONDS)).await.unwrap().unwrap();
+        let pairs = scene.world.catalog.arena_pairs(scene.id(), &duel.id).await.unwrap();
+        let pairs: Vec<_> = pairs.iter().map(|pair| (pair.releases.join("-"), pair.items)).collect();
+        assert_eq!(pairs, [("v1-v2".to_owned(), 3)]);
+    }
 }
 
 async fn nobody_else_appends_what_looks_like_a_vote(scene: Scene) {

@@ -145,13 +145,12 @@ async fn a_window_ends_at_instants_or_now(scene: Scene) {
 
 async fn joined_rows_are_narrowed_by_the_same_words(scene: Scene) {
     filled(&scene, 3).await;
-    let outcome = |key: &str, label: &str| {
-        json!({ "key": key, "predicted_on": "2026-06-02", "observed_at": "2026-06-05T00:00:00Z", "label": label })
-    };
+    let outcome = |key: &str, label: &str| json!({ "key": key, "predicted_on": "2026-06-02", "observed_at": "2026-06-05T00:00:00Z", "label": label });
     let outcomes = json!([outcome("k1", "paid"), outcome("k2", "default"), outcome("k4", "paid")]);
     scene.append(Kind::Outcomes, outcomes, "2026-06-30T12:00:00Z").await.unwrap();
     // Sent twice it is one row, so the first two rows are not the first two events.
-    let again = json!([{ "key": "k4", "predicted_at": "2026-06-01T05:00:00Z", "release": "v2", "score": 0.9 }]);
+    let again =
+        json!([{ "key": "k4", "predicted_at": "2026-06-01T05:00:00Z", "release": "v2", "score": 0.9 }]);
     scene.append(Kind::Predictions, again, "2026-06-30T13:00:00Z").await.unwrap();
     let words = Words { columns: Some("day,key,outcome_label"), ..june() };
     let cases = [
@@ -161,11 +160,22 @@ async fn joined_rows_are_narrowed_by_the_same_words(scene: Scene) {
             "2 k1 paid, 2 k2 default",
         ),
         (Words { key: Some("k2"), ..words.clone() }, "1 k2 , 2 k2 default, 3 k2 "),
-        (Words { key: Some("k2"), limit: Some("2"), order: Some("newest"), ..words.clone() }, "3 k2 , 2 k2 default"),
-        (Words { tag: Some("city=Ulm"), release: Some("v2"), ..words.clone() }, "2 k4 paid, 3 k4 "),
-        (Words { limit: Some("5"), order: Some("newest"), ..words.clone() }, "3 k1 , 3 k2 , 3 k3 , 3 k4 , 2 k1 paid"),
         (
-            Words { filter: Some("outcome_label is null"), sample: Some("1"), limit: Some("3"), ..words.clone() },
+            Words { key: Some("k2"), limit: Some("2"), order: Some("newest"), ..words.clone() },
+            "3 k2 , 2 k2 default",
+        ),
+        (Words { tag: Some("city=Ulm"), release: Some("v2"), ..words.clone() }, "2 k4 paid, 3 k4 "),
+        (
+            Words { limit: Some("5"), order: Some("newest"), ..words.clone() },
+            "3 k1 , 3 k2 , 3 k3 , 3 k4 , 2 k1 paid",
+        ),
+        (
+            Words {
+                filter: Some("outcome_label is null"),
+                sample: Some("1"),
+                limit: Some("3"),
+                ..words.clone()
+            },
             "1 k1 , 1 k2 , 1 k3 ",
         ),
         (Words { sample: Some("0"), ..words.clone() }, ""),
@@ -186,9 +196,8 @@ async fn joined_rows_are_narrowed_by_the_same_words(scene: Scene) {
         assert!(all.starts_with("day,key,predicted_at,release,score,"), "{all}");
         assert_eq!(all.lines().count(), text.lines().count(), "{words:?}");
     }
-    let refused = async |words: Words<'_>| {
-        asked_of(&scene, What::Joined, &words).await.unwrap_err().to_string()
-    };
+    let refused =
+        async |words: Words<'_>| asked_of(&scene, What::Joined, &words).await.unwrap_err().to_string();
     for (filter, says) in [("outcome_nothing = 1", "outcome_nothing"), ("withdrawn is null", "withdrawn")] {
         assert!(refused(Words { filter: Some(filter), ..words.clone() }).await.contains(says), "{filter}");
     }

@@ -357,9 +357,13 @@ async fn what_is_picked_is_written_down(scene: Scene) {
 }
 
 async fn what_has_expired_is_served_to_nobody(scene: Scene) {
-    let review = review(&scene, 2).await;
+    let review = review(&scene, 3).await;
     let served = next(&scene, &review, ANN, NOW).await.unwrap();
+    let by_link = next(&scene, &review, &guest_reviewer("bob").unwrap(), NOW).await.unwrap().link;
+    assert!(scene.ingest(at(NOW)).asked_by(&by_link).await.is_ok());
     scene.world.catalog.set_retention(scene.id(), Some(1), at(NOW)).await.unwrap();
+    let hidden = scene.ingest(at(NOW)).asked_by(&by_link).await.unwrap_err();
+    assert!(hidden.is_conflict() && hidden.to_string().contains("have expired"), "{hidden}");
     assert_eq!(next(&scene, &review, BOB, NOW).await, None);
     assert_eq!(next(&scene, &review, ANN, NOW).await, None);
     let at_item = item(&scene, &review, served.number);

@@ -117,3 +117,23 @@ async fn a_feed_that_is_denied_shows_and_comes_back() {
     until("an answer", async || worker.health().feed_age < Duration::from_millis(500)).await;
     stop.send(()).unwrap();
 }
+
+/// The shards of the stream cannot be listed from the beginning on: the worker folds what sweeps find, and says since when it hears nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_feed_whose_shards_cannot_be_listed_shows_and_sweeps_go_on() {
+    let bench = Bench::on(tests::engine::Engine::Sqlite).await;
+    let fails = Arc::new(AtomicBool::new(true));
+    let is_down = Arc::clone(&fails);
+    let table: Arc<dyn Table> = Hooked::new(Arc::clone(&bench.table), move |asked| match asked {
+        Asked::Shards if is_down.load(Ordering::Relaxed) => Turn::Fail(ErrorKind::Unavailable),
+        _ => Turn::Pass,
+    });
+    let (worker, stop) = later(&table);
+    until("two sweeps", async || worker.health().sweeps >= 2).await;
+    bench.append_some().await;
+    until("the evaluation", async || bench.evaluation(1).await.is_some()).await;
+    until("the silence", async || worker.health().feed_age > Duration::from_millis(1_500)).await;
+    fails.store(false, Ordering::Relaxed);
+    until("an answer", async || worker.health().feed_age < Duration::from_millis(500)).await;
+    stop.send(()).unwrap();
+}

@@ -14,6 +14,8 @@ pub enum Asked<'a> {
     Query(&'a Query),
     /// An item is written or checked.
     Write(&'a Key),
+    /// The shards of the stream are listed.
+    Shards,
     /// The changes of a shard are read.
     Changes,
 }
@@ -73,6 +75,7 @@ impl Layer for Hooked {
         match call {
             Call::Get(key) => self.pass(Asked::Get(key)).await,
             Call::Query(query) => self.pass(Asked::Query(query)).await,
+            Call::Shards => self.pass(Asked::Shards).await,
             Call::Changes => self.pass(Asked::Changes).await,
             _ => {
                 for key in call.written() {

@@ -11,7 +11,7 @@ use clap::Args;
 use event::{Error, Result, Timestamp};
 use futures::{StreamExt, TryStreamExt, stream};
 use log::key;
-use table::{Condition, Item, Key, Scan, Table, engine::Whole, item::Value, text};
+use table::{Condition, Item, Key, KeyRange, Query, Scan, Table, engine::Whole, item::Value, text};
 
 use super::{
     chain::{self, Link, Newest},
@@ -158,7 +158,7 @@ async fn put(table: &dyn Table, item: Item, condition: &Condition) -> Result<()>
     loop {
         let Err(error) = table.put(item.clone(), condition.clone()).await else { return Ok(()) };
         if error.is_conflict() {
-            return match table.get(&item.key).await?.as_ref() == Some(&item) {
+            return match as_stored(table, &item.key).await?.as_ref() == Some(&item) {
                 true => Ok(()),
                 false => Err(Error::invalid(format!(
                     "item {} is in the table, and differs from the export; restore into a new table",
@@ -172,6 +172,12 @@ async fn put(table: &dyn Table, item: Item, condition: &Condition) -> Result<()>
         tries += 1;
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// An item as it is stored: of a merged one a table shows segments.
+async fn as_stored(table: &dyn Table, key: &Key) -> Result<Option<Item>> {
+    let range = KeyRange { pk: key.pk.clone(), from: key.sk.clone(), to: key.sk.clone() };
+    Ok(table.query(&Query::table(range).as_stored()).await?.items.pop())
 }
 
 /// What says that an export is being restored, or was.

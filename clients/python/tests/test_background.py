@@ -358,6 +358,15 @@ def test_a_batch_of_bad_rows_alone_is_refused_at_once(workspace: al.Workspace, t
     assert "`v2` is no release of this workspace" in str(error)
 
 
+def test_a_bad_name_in_one_row_costs_no_good_one(workspace: al.Workspace, tmp_path: Path) -> None:
+    with workspace.logger(spool=tmp_path) as logger:
+        fill(logger, 200)
+        logger.prediction("v1", "bad", score=0.5, predicted_at=AT, tags={"home branch": "n"})
+        assert not logger.flush(60)
+    assert keys_of(workspace, DAY) == expected(200)
+    assert (logger.stats.stored, logger.stats.refused) == (200, 1)
+
+
 def test_a_bad_row_with_several_problems_costs_no_good_one(workspace: al.Workspace, tmp_path: Path) -> None:
     with workspace.logger(spool=tmp_path) as logger:
         fill(logger, 2)

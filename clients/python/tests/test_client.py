@@ -34,7 +34,10 @@ def test_a_token_is_taken_from_the_caller_or_the_environment(
             nobody.workspace("credit/prod").create()
         assert refused.value.status == 401
         url = nobody.transport.url
-        al.connect(url, token=token).workspace("credit/prod").create()
+        al.connect(url, token=token + "\n").workspace("credit/prod").create()
+        with pytest.raises(al.AlmanacError, match="characters that no token has") as wrong:
+            al.connect(url, token="alm_secret\nmore")
+        assert "secret" not in str(wrong.value)
         monkeypatch.setenv("ALMANAC_TOKEN", token)
         assert al.connect(url).workspace("credit/prod").predictions(DAY, frames="rows") == []
         assert token not in repr(al.connect(url)) and token not in repr(al.connect(url).transport)

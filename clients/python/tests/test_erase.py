@@ -13,6 +13,7 @@ def test_an_erasure_is_begun_and_listed(workspace: al.Workspace) -> None:
     assert (begun["keys"], begun["ended_at"]) == (1, None)
     again = workspace.erase(["loan-1"], reason="asked for by letter 9")
     assert again["id"] == begun["id"], "the same, while it goes on"
+    assert workspace.erase("loan-1", reason="asked for by letter 9")["id"] == begun["id"], "a text is one key"
     (listed,) = workspace.erasures()
     assert (listed["id"], listed["reason"]) == (begun["id"], "asked for by letter 9")
     assert "loan-1" not in str(listed) and not listed["values"]

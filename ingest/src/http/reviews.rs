@@ -9,8 +9,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use catalog::{
-    AnsweredBy, DEFAULT_LEASE_SECONDS, MAX_LEASE_SECONDS, MAX_REVIEW_ITEMS, MIN_LEASE_SECONDS, ReviewLink,
-    Verdict, guest_reviewer,
+    AnsweredBy, DEFAULT_LEASE_SECONDS, MAX_ARENA_PAIRS, MAX_LEASE_SECONDS, MAX_PAIR_ITEMS, MIN_LEASE_SECONDS,
+    ReviewLink, Verdict, guest_reviewer,
     http::{answered_json, asked_json, delete_review, review_schemas, vote_schema},
 };
 use event::{Error, Id, Kind, Right};
@@ -130,7 +130,7 @@ fn null() -> RefOr<Schema> {
 }
 
 fn answer_operation(named: Named) -> Operation {
-    let item = schema::integer(0..=MAX_REVIEW_ITEMS - 1);
+    let item = schema::integer(0..=MAX_ARENA_PAIRS * MAX_PAIR_ITEMS as usize - 1);
     let body = said(schema::object([("review", schema::name().into()), ("item", item.into())]));
     let example = json!({ "review": "june", "item": 0, "label": "1" });
     named

@@ -1,10 +1,13 @@
 //! What was believed of a key, and when: its outcomes in the order in which they were appended, with those that were taken back or corrected.
 
+use std::collections::{HashMap, HashSet};
+
 use event::{Day, Error, Id, Result, Timestamp};
+use polars::prelude::DataFrame;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{Format, Query, Request, What, Words, window::days_until};
+use crate::{Format, Query, Request, What, Words, window::days_until, work};
 
 /// How many days a history has that nobody named.
 pub(crate) const DAYS: i64 = 400;
@@ -133,45 +136,50 @@ impl Query {
             Words { from: &from, to: &to, key: Some(words.key), columns: Some(COLUMNS), ..Words::default() };
         let request = Request::parse(What::Events(event::Kind::Outcomes), &asked)?;
         let mut answer = self.run(workspace, &request).await?;
-        let mut lines = Vec::new();
-        Format::Ndjson.write(&mut answer.frame, &mut lines)?;
-        let broken = |error: serde_json::Error| Error::corrupt(format!("a row of the answer: {error}"));
-        let rows = serde_json::Deserializer::from_slice(&lines).into_iter::<Row>();
-        let mut past: Vec<PastOutcome> =
-            rows.map(|row| row.map_err(broken)?.read()).collect::<Result<_>>()?;
-        stand(&mut past);
-        past.sort_by_key(|one| one.appended_at);
+        let mut frame = std::mem::take(&mut answer.frame);
+        // A key may have many outcomes, and others wait for the threads that answer.
+        let past = work::run(move || past_of(&mut frame)).await;
+        let past = past.map_err(|error| Error::unavailable("reading was interrupted").because(error))??;
         Ok((past, answer.warnings))
     }
+}
+
+/// The outcomes of an answer, which come day by day.
+fn past_of(frame: &mut DataFrame) -> Result<Vec<PastOutcome>> {
+    let mut lines = Vec::new();
+    Format::Ndjson.write(frame, &mut lines)?;
+    let broken = |error: serde_json::Error| Error::corrupt(format!("a row of the answer: {error}"));
+    let rows = serde_json::Deserializer::from_slice(&lines).into_iter::<Row>();
+    let mut past: Vec<PastOutcome> = rows.map(|row| row.map_err(broken)?.read()).collect::<Result<_>>()?;
+    stand(&mut past);
+    past.sort_by_key(|one| one.appended_at);
+    Ok(past)
 }
 
 /// Says how the outcomes of a key stand, which come day by day, and of each day in the order of the log, by the rules of the
 /// [join](fold::join).
 fn stand(past: &mut [PastOutcome]) {
     for of_day in past.chunk_by_mut(|one, other| one.day == other.day) {
-        for at in 0..of_day.len() {
-            let (before, after) = (&of_day[at], &of_day[at + 1..]);
-            let is_same = |other: &&PastOutcome| {
-                (other.predicted_at, other.observed_at) == (before.predicted_at, before.observed_at)
-            };
-            let is_taken_back =
-                after.iter().filter(is_same).any(|other| other.standing == PastStanding::Withdraws);
-            if is_taken_back && before.standing == PastStanding::Counts {
-                of_day[at].standing = PastStanding::Withdrawn;
+        let mut taken_back = HashSet::new();
+        for one in of_day.iter_mut().rev() {
+            let named = (one.predicted_at, one.observed_at);
+            match one.standing {
+                PastStanding::Withdraws => _ = taken_back.insert(named),
+                PastStanding::Counts if taken_back.contains(&named) => one.standing = PastStanding::Withdrawn,
+                _ => {}
             }
         }
-        let counting: Vec<(usize, Option<Timestamp>, Timestamp)> = (0..)
-            .zip(of_day.iter())
-            .filter(|(_, one)| one.standing == PastStanding::Counts)
-            .map(|(at, one)| (at, one.predicted_at, one.observed_at))
-            .collect();
-        for (at, judges, observed_at) in &counting {
-            let later = counting
-                .iter()
-                .filter(|(other, by, _)| other != at && (by == judges || by.is_none() && judges.is_some()));
-            let mut later = later.map(|(other, _, observed)| (*observed, *other));
-            if later.any(|other| other > (*observed_at, *at)) {
-                of_day[*at].standing = PastStanding::Corrected;
+        // Of each instant that outcomes judge, and of those that judge the whole day, the one that wins.
+        let mut winners: HashMap<Option<Timestamp>, (Timestamp, usize)> = HashMap::new();
+        let counts = |one: &PastOutcome| one.standing == PastStanding::Counts;
+        for (at, one) in of_day.iter().enumerate().filter(|(_, one)| counts(one)) {
+            let winner = winners.entry(one.predicted_at).or_insert((one.observed_at, at));
+            *winner = (one.observed_at, at).max(*winner);
+        }
+        for (at, one) in of_day.iter_mut().enumerate().filter(|(_, one)| counts(one)) {
+            let mut others = [one.predicted_at, None].into_iter().filter_map(|judges| winners.get(&judges));
+            if others.any(|other| *other > (one.observed_at, at)) {
+                one.standing = PastStanding::Corrected;
             }
         }
     }
@@ -192,6 +200,48 @@ mod tests {
             value: None,
             reason: None,
             standing,
+        }
+    }
+
+    /// Whether each of the outcomes of a day counts, by the rules as they are written.
+    fn counting(of_day: &[PastOutcome]) -> Vec<bool> {
+        let is_withdrawal = |one: &PastOutcome| one.standing == PastStanding::Withdraws;
+        let is_kept = |at: usize| {
+            let named = |one: &PastOutcome| (one.predicted_at, one.observed_at);
+            let mut after = of_day[at + 1..].iter();
+            !is_withdrawal(&of_day[at])
+                && !after.any(|other| is_withdrawal(other) && named(other) == named(&of_day[at]))
+        };
+        let wins = |at: usize| {
+            let (judges, observed_at) = (of_day[at].predicted_at, of_day[at].observed_at);
+            let rivals = (0..of_day.len()).filter(|other| is_kept(*other));
+            let mut rivals = rivals.filter(|other| {
+                let by = of_day[*other].predicted_at;
+                by == judges || by.is_none()
+            });
+            rivals.all(|other| (of_day[other].observed_at, other) <= (observed_at, at))
+        };
+        (0..of_day.len()).map(|at| is_kept(at) && wins(at)).collect()
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn outcomes_stand_as_the_rules_say(
+            drawn in proptest::collection::vec((0_u32..3, 0_u32..4, proptest::bool::weighted(0.2)), 0..24),
+        ) {
+            let judged = [None, Some("01:00"), Some("02:00")];
+            let observed = ["03:00", "04:00", "05:00", "06:00"];
+            let mut all: Vec<PastOutcome> = drawn
+                .into_iter()
+                .map(|(judges, at, withdraws)| {
+                    let standing = if withdraws { PastStanding::Withdraws } else { PastStanding::Counts };
+                    past("2026-06-01", judged[judges as usize], observed[at as usize], standing)
+                })
+                .collect();
+            let expected = counting(&all);
+            stand(&mut all);
+            let found: Vec<bool> = all.iter().map(|one| one.standing == PastStanding::Counts).collect();
+            proptest::prop_assert_eq!(found, expected);
         }
     }
 

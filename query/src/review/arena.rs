@@ -81,6 +81,24 @@ impl Query {
         name: &str,
         to: Option<Day>,
     ) -> Result<(Review, Vec<String>)> {
+        self.more_of_arena(workspace, (name, to), |_| true).await
+    }
+
+    /// Picks for the pairs of live releases that an arena lacks, and for no other.
+    ///
+    /// # Errors
+    /// As [`Query::refresh_arena`].
+    pub async fn pick_missing_pairs(&self, workspace: &Workspace, name: &str) -> Result<()> {
+        self.more_of_arena(workspace, (name, None), |pair| pair.items == 0).await.map(drop)
+    }
+
+    /// Picks more for those pairs of an arena that are wanted.
+    async fn more_of_arena(
+        &self,
+        workspace: &Workspace,
+        (name, to): (&str, Option<Day>),
+        is_wanted: impl Fn(&ArenaPair) -> bool + Send,
+    ) -> Result<(Review, Vec<String>)> {
         workspace.check_open()?;
         let (catalog, id) = (self.catalog(), workspace.id());
         let review = catalog.review(id, name).await?;
@@ -95,7 +113,9 @@ impl Query {
         });
         let known = Known { pairs, taken: taken.collect(), expires_at: review.expires_at };
         let expiry = self.expiry(id).await?;
-        let (added, warnings) = self.picked_pairs(id, (name, &review.spec, window), (known, &expiry)).await?;
+        let picked = self.picked_pairs(id, (name, &review.spec, window), (known, &expiry)).await?;
+        let (mut added, warnings) = picked;
+        added.retain(|(pair, _)| is_wanted(pair));
         if added.is_empty() {
             return Ok((review, warnings));
         }

@@ -117,7 +117,7 @@ data "aws_iam_policy_document" "ingest" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = concat(local.catalog_keys, local.audit_keys, ["${local.workspace}/def"])
+      values   = concat(local.catalog_keys, local.audit_keys, ["${local.workspace}/def", "${local.workspace}/latest"])
     }
   }
 

@@ -67,7 +67,10 @@ class Transport:
             raise AlmanacError(f"the address {url!r} should begin with http:// or https://")
         self.timeout = timeout
         self.retry_for = retry_for
-        self._token = token
+        # A file that holds a token ends with a new line. What is wrong with one is said without it.
+        self._token = token.strip() if token else token
+        if self._token and not (self._token.isascii() and self._token.isprintable()):
+            raise AlmanacError("the token has characters that no token has; pass what `almanac token create` printed")
         # On the way to another machine bytes cost more than the time to compress them.
         self.compresses = urlsplit(self.url).hostname not in ("127.0.0.1", "localhost", "::1")
         self._pool = self._new_pool()

@@ -670,9 +670,11 @@ def _part(batch: Batch, columns: Dict[str, List[Any]], rows: Sequence[int]) -> B
     """Some rows of a batch, under a key that its name, they and their places make: a repeat has the same, and equal
     rows that were logged twice have two."""
     part = {name: [values[row] for row in rows] for name, values in columns.items()}
-    body = next(iter(_frames.json_bodies(part, len(rows))))
     digest = hashlib.sha256(f"{batch.name} {list(rows)} ".encode())
-    digest.update(body.data)
+    digest.update(next(iter(_frames.json_bodies(part, len(rows)))).data)
+    # A column that only other rows have may be why the batch was refused.
+    had = {name: values for name, values in part.items() if any(value is not None for value in values)}
+    body = next(iter(_frames.json_bodies(had, len(rows))))
     return Batch(batch.kind, f"{batch.name.split('~')[0]}~{digest.hexdigest()[:24]}", body)
 
 

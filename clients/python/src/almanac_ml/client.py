@@ -970,7 +970,7 @@ class Workspace:
             "model": model,
             "release": release,
             "by": by,
-            "labels": list(labels),
+            "labels": _names(labels),
             "with_outcomes": with_outcomes,
         }
         return self._warned("reviews", asked)
@@ -1002,9 +1002,9 @@ class Workspace:
             "n": n,
             "seed": seed,
             "model": model,
-            "releases": list(releases),
+            "releases": _names(releases),
             "judges": judges,
-            "tags": list(tags),
+            "tags": _names(tags),
         }
         return self._warned("reviews", asked)
 
@@ -1073,14 +1073,14 @@ class Workspace:
         """Deletes a review. Its items are served no more; outcomes that were appended stay."""
         self.client.transport.request("DELETE", self._url("reviews"), params={"review": name})
 
-    def erase(self, keys: Sequence[str], *, reason: str, values: bool = False) -> Dict[str, Any]:
+    def erase(self, keys: Union[str, Sequence[str]], *, reason: str, values: bool = False) -> Dict[str, Any]:
         """Takes keys out of all that is stored of the workspace, for good, and has events of them refused from now on.
 
         A projector carries it out; ``erasures`` tells how far it is. Scores, labels and values of the events stay,
         under surrogates by chance; their tags, features and texts go. With ``values`` scores, labels and values go
         too, and figures are made again without them. The reason stays: it must not have a key in it.
         """
-        body = {"keys": list(keys), "reason": reason, "values": values or None}
+        body = {"keys": _names(keys), "reason": reason, "values": values or None}
         begun: Dict[str, Any] = self._post(self._url("erasures"), body).json()
         return begun
 
@@ -1241,12 +1241,17 @@ def _withdrawal(reason: Optional[str]) -> Dict[str, Any]:
     return {} if reason is None else {"withdrawn": "true", "reason": reason}
 
 
+def _names(given: Union[str, Sequence[str]]) -> List[str]:
+    """A list of names. A text is one name, and not its letters."""
+    return [given] if isinstance(given, str) else list(given)
+
+
 def _members(**families: Union[Sequence[str], Mapping[str, str]]) -> Dict[str, Column]:
     """Columns of tags, scores and features, by the names under which they are sent."""
     sources = {}
     for family in FAMILIES:
         given = families.get(family.name, ())
-        named = given if isinstance(given, Mapping) else {name: name for name in given}
+        named = given if isinstance(given, Mapping) else {name: name for name in _names(given)}
         sources.update({f"{family.prefix}{member}": Column(column) for member, column in named.items()})
     return sources
 
@@ -1264,7 +1269,7 @@ def _chosen(
     """Which rows and columns are asked for, as the service names it."""
     return {
         "release": release,
-        "columns": None if columns is None else list(columns),
+        "columns": None if columns is None else _names(columns),
         "where": where,
         "tag": ",".join(f"{name}={value}" for name, value in tags.items()) if tags else None,
         "key": key,
@@ -1311,7 +1316,7 @@ def _judging(
         "threshold": threshold,
         "costs": _costs(costs),
         "interval_level": interval_level,
-        "splits": None if splits is None else list(splits),
+        "splits": None if splits is None else _names(splits),
         "figures": None if figures is None else dict(figures),
     }
 
