@@ -76,9 +76,11 @@ impl Following {
     }
 
     /// Whether it is read under this lease, or without one when `None`. Another epoch is another
-    /// lease: its checkpoint may be past what was read without it.
+    /// lease: its checkpoint may be past what was read without it. So is one of another stream: that of the sweep
+    /// is taken under a stand-in name while the shards cannot be listed.
     pub(crate) fn is_under(&self, found: Option<&Lease>) -> bool {
-        lock(&self.lease).as_ref().map(|lease| lease.epoch) == found.map(|found| found.epoch)
+        let of = |lease: &Lease| (lease.stream.clone(), lease.epoch);
+        lock(&self.lease).as_ref().map(of) == found.map(of)
     }
 
     /// For how long news has waited for the checkpoint to move past it.
@@ -180,4 +182,22 @@ pub(crate) enum Moved {
     Not,
     /// The lease is another worker's.
     Lost,
+}
+
+#[cfg(test)]
+mod tests {
+    use table::Shard;
+
+    use super::*;
+    use crate::lease::SWEEP;
+
+    #[test]
+    fn a_lease_of_another_stream_is_another_lease() {
+        let shard = Shard { id: SWEEP.to_owned(), parent: None };
+        let lease = |stream: &str| Lease::first(&shard, stream, "w", None);
+        let following = Following::new(SWEEP, Some(&lease("feed")));
+        assert!(following.is_under(Some(&lease("feed"))));
+        assert!(!following.is_under(Some(&lease("arn:aws:dynamodb:stream"))));
+        assert!(!following.is_under(None));
+    }
 }
