@@ -118,7 +118,7 @@ metrics! {
     PROJECTOR_CHECKPOINT_AGE: GAUGE, Projector, "almanac_projector_checkpoint_age_seconds" [],
         "For how long the oldest checkpoint has waited to move.";
     PROJECTOR_FEED_AGE: GAUGE, Projector, "almanac_projector_feed_age_seconds" [],
-        "For how long the shard that is read worst has told nothing, not even that there is nothing new.";
+        "For how long the shard that is read worst has told nothing, not even that there is nothing new, or the shards cannot be listed, if that is longer.";
     PROJECTOR_SWEEP_AGE: GAUGE, Projector, "almanac_projector_sweep_age_seconds" [],
         "How long ago all workspaces were swept; 0 where the lease of the sweep is not held.";
     PROJECTOR_SWEPT_BEHIND: GAUGE, Projector, "almanac_projector_swept_behind_segments" [],

@@ -91,24 +91,25 @@ impl Coordinator {
         }
     }
 
-    /// Lists the shards. Where that fails, those that were known are followed still, and sweeps find what the stream does not tell: it is
-    /// tried again at the next tick.
-    async fn discover(&mut self) {
-        let listed = self.shared.table.shards().await;
-        let mut unlisted = lock(&self.shared.unlisted);
-        match listed {
+    /// Lists the shards. While the table is not available those that were known are followed still, and sweeps find what the stream does
+    /// not tell: it is tried again at the next tick.
+    async fn discover(&mut self) -> Result<()> {
+        let shared = &self.shared;
+        match shared.table.shards().await {
             Ok(shards) => {
                 self.ended.retain(|ended| shards.iter().any(|shard| shard.id == *ended));
                 self.shards = shards;
                 self.discover_at = Instant::now() + DISCOVER_EVERY;
-                *unlisted = None;
+                *lock(&shared.unlisted) = None;
             }
-            Err(error) => {
-                unlisted.get_or_insert_with(Instant::now);
-                let me = &self.shared.options.worker;
+            Err(error) if error.may_pass() => {
+                lock(&shared.unlisted).get_or_insert_with(Instant::now);
+                let me = &shared.options.worker;
                 waits(&error, me, "the shards of the stream cannot be listed; trying again");
             }
+            Err(error) => return Err(error),
         }
+        Ok(())
     }
 
     async fn tick(&mut self) -> Result<()> {
@@ -116,7 +117,7 @@ impl Coordinator {
         shared.options.handover.forget_old();
         self.show_that_it_is_there().await?;
         if Instant::now() >= self.discover_at {
-            self.discover().await;
+            self.discover().await?;
         }
         let stream = self.shards.first().map_or("feed", Shard::stream).to_owned();
         let table = &*shared.table;

@@ -138,3 +138,16 @@ async fn a_feed_whose_shards_cannot_be_listed_shows_and_sweeps_go_on() {
     until("an answer", async || worker.health().feed_age < Duration::from_millis(500)).await;
     stop.send(()).unwrap();
 }
+
+/// A stream that there is not is no matter of time: the worker ends, and says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shards_that_can_never_be_listed_end_the_worker() {
+    let fresh = tests::engine::Fresh::sqlite(Clock::system());
+    let table: Arc<dyn Table> = Hooked::new(Arc::clone(&fresh.table), |asked| match asked {
+        Asked::Shards => Turn::Fail(ErrorKind::Invalid),
+        _ => Turn::Pass,
+    });
+    let worker = Projector::new(table, Options::new(Clock::system()));
+    let ended = worker.run(std::future::pending()).await.unwrap_err();
+    assert_eq!(ended.kind(), ErrorKind::Invalid, "{ended}");
+}
