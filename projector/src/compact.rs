@@ -209,7 +209,7 @@ impl Compactor {
 
     /// Merges what can be of a log; whether nothing is left to do.
     async fn log(&self, table: &dyn Table, log: &LogId, turn: Turn, done: &mut Done) -> Result<bool> {
-        let stored = small_items(table, log).await?;
+        let stored = stored_items(table, log).await?;
         // What was read is not the head, nor becomes it again.
         let (read_at, Some(head)) = (Instant::now(), stored.last().map(|head| head.last)) else {
             return Ok(true);
@@ -244,8 +244,8 @@ impl Compactor {
     }
 }
 
-/// The items of a log, from its first on. A page of DynamoDB counts whole items, so one of large items has few, and small ones may follow.
-async fn small_items(table: &dyn Table, log: &LogId) -> Result<Vec<Stored>> {
+/// All items of a log, from its first on. How many a page has says nothing: engines end it by the bytes of whole items.
+async fn stored_items(table: &dyn Table, log: &LogId) -> Result<Vec<Stored>> {
     let mut query = Query::table(key::segments_from(log, 0)).only(&["v", "n", FROM]).as_stored();
     let mut stored = Vec::new();
     loop {

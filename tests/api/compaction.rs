@@ -22,6 +22,7 @@ use tests::{
     engine::Engine,
     on_both_engines,
     scene::{NOW, Scene, csv},
+    short_pages::ShortPages,
     world::{World, at},
 };
 
@@ -36,6 +37,7 @@ on_both_engines!(
     keys_are_erased_in_what_is_merged_and_counted_once,
     what_is_merged_expires_as_a_whole,
     two_that_merge_at_once_lose_nothing,
+    pages_of_a_few_items_end_no_merging,
 );
 
 const DAY: &str = "2026-06-01";
@@ -351,5 +353,20 @@ async fn two_that_merge_at_once_lose_nothing(scene: Scene) {
     }
     assert_answers(&scene, &before).await;
     assert_eq!(stored(&scene, Kind::Predictions).await, [(1, 19), (20, 20)]);
+    scene.assert_verified().await;
+}
+
+/// As pages are that are full of large items.
+async fn pages_of_a_few_items_end_no_merging(mut scene: Scene) {
+    upgrade(&scene).await;
+    trickle(&scene, 20).await;
+    let whole = Arc::clone(&scene.table);
+    scene.table = ShortPages::new(Arc::clone(&whole));
+    let done = compact(&scene).await;
+    assert_eq!((done.merged, done.deleted), (2, 36));
+    scene.table = whole;
+    for kind in [Kind::Predictions, Kind::Outcomes] {
+        assert_eq!(stored(&scene, kind).await, [(1, 19), (20, 20)], "{kind:?}");
+    }
     scene.assert_verified().await;
 }

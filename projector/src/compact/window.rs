@@ -16,7 +16,7 @@ use table::{KeyRange, Query, Table};
 
 use super::{
     AGES, Compactor, DAY_SECONDS, Done, FIRST_LAYOUT, Held, MAX_DELETES, held_twice, merge, runs,
-    small_items, without_held,
+    stored_items, without_held,
 };
 use crate::lock::lock;
 
@@ -129,7 +129,7 @@ pub async fn plan_window(
 
 /// Adds what merging a log would come to.
 async fn plan(table: &dyn Table, log: &LogId, report: &mut Report) -> Result<()> {
-    let stored = small_items(table, log).await?;
+    let stored = stored_items(table, log).await?;
     let Some(head) = stored.last().map(|head| head.last) else { return Ok(()) };
     let mut gone = Held::default();
     for by in held_twice(&stored).filter(|by| by.last < head) {
