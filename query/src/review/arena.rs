@@ -21,6 +21,8 @@ type Added = Vec<(ArenaPair, Vec<ReviewItem>)>;
 /// What an arena has already.
 pub(super) struct Known {
     pairs: Vec<ArenaPair>,
+    /// Whether its pairs get nothing more.
+    only_new: bool,
     taken: Taken,
     /// Until when it is kept, in seconds since 1970.
     expires_at: i64,
@@ -29,7 +31,7 @@ pub(super) struct Known {
 impl Known {
     /// Of one that is being made.
     pub(super) fn nothing(expires_at: i64) -> Self {
-        Self { pairs: Vec::new(), taken: BTreeSet::new(), expires_at }
+        Self { pairs: Vec::new(), only_new: false, taken: BTreeSet::new(), expires_at }
     }
 }
 
@@ -51,7 +53,7 @@ impl Query {
         }
         let pairs = known.pairs.into_iter().map(|pair| (pair.releases.clone(), pair)).collect();
         let how = (spec.seed, spec.n, arena.judges);
-        let picker = PairPicker::new(releases, how, (pairs, known.taken));
+        let picker = PairPicker::new(releases, how, (pairs, known.taken)).only_new(known.only_new);
         let (picker, warnings) = self.picked(workspace, (spec, window), picker).await?;
         let (picked, mut pairs) = picker.finish();
         let mut added = Vec::new();
@@ -81,7 +83,7 @@ impl Query {
         name: &str,
         to: Option<Day>,
     ) -> Result<(Review, Vec<String>)> {
-        self.more_of_arena(workspace, (name, to), |_| true).await
+        self.more_of_arena(workspace, (name, to), false).await
     }
 
     /// Picks for the pairs of live releases that an arena lacks, and for no other.
@@ -89,15 +91,15 @@ impl Query {
     /// # Errors
     /// As [`Query::refresh_arena`].
     pub async fn pick_missing_pairs(&self, workspace: &Workspace, name: &str) -> Result<()> {
-        self.more_of_arena(workspace, (name, None), |pair| pair.items == 0).await.map(drop)
+        self.more_of_arena(workspace, (name, None), true).await.map(drop)
     }
 
-    /// Picks more for those pairs of an arena that are wanted.
+    /// Picks more for an arena, or only for pairs that it lacks.
     async fn more_of_arena(
         &self,
         workspace: &Workspace,
         (name, to): (&str, Option<Day>),
-        is_wanted: impl Fn(&ArenaPair) -> bool + Send,
+        only_new: bool,
     ) -> Result<(Review, Vec<String>)> {
         workspace.check_open()?;
         let (catalog, id) = (self.catalog(), workspace.id());
@@ -111,11 +113,9 @@ impl Query {
             releases.sort_unstable();
             Some((releases.try_into().ok()?, item.predicted_at.micros(), item.key))
         });
-        let known = Known { pairs, taken: taken.collect(), expires_at: review.expires_at };
+        let known = Known { pairs, only_new, taken: taken.collect(), expires_at: review.expires_at };
         let expiry = self.expiry(id).await?;
-        let picked = self.picked_pairs(id, (name, &review.spec, window), (known, &expiry)).await?;
-        let (mut added, warnings) = picked;
-        added.retain(|(pair, _)| is_wanted(pair));
+        let (added, warnings) = self.picked_pairs(id, (name, &review.spec, window), (known, &expiry)).await?;
         if added.is_empty() {
             return Ok((review, warnings));
         }

@@ -57,6 +57,8 @@ pub(super) struct PairPicker {
     judges: u32,
     /// The pairs that there are.
     pairs: Pairs,
+    /// Whether nothing is picked for these.
+    only_new: bool,
     /// What was picked of them before.
     taken: Taken,
     kept: BTreeMap<Pair, BTreeMap<Place, Bout>>,
@@ -68,13 +70,22 @@ impl PairPicker {
         (seed, n, judges): (u32, u32, u32),
         (pairs, taken): (Pairs, Taken),
     ) -> Self {
-        Self { releases, seed, n: n as usize, judges, pairs, taken, kept: BTreeMap::new() }
+        let (n, only_new) = (n as usize, false);
+        Self { releases, seed, n, judges, pairs, only_new, taken, kept: BTreeMap::new() }
+    }
+
+    /// The same; with `only_new` it picks only for pairs that there are not.
+    pub(super) fn only_new(self, only_new: bool) -> Self {
+        Self { only_new, ..self }
     }
 
     /// How many keys there is room for in a pair.
     fn room(&self, pair: &Pair) -> usize {
-        let left =
-            self.pairs.get(pair).map_or(MAX_PAIR_ITEMS, |pair| MAX_PAIR_ITEMS.saturating_sub(pair.items));
+        let left = match self.pairs.get(pair) {
+            None => MAX_PAIR_ITEMS,
+            Some(_) if self.only_new => 0,
+            Some(pair) => MAX_PAIR_ITEMS.saturating_sub(pair.items),
+        };
         self.n.min((left / self.judges.max(1)) as usize)
     }
 
