@@ -271,3 +271,54 @@ async fn first_key(whole: &dyn Whole) -> Result<Option<Key>> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use event::{Clock, Column, Columns, Id, Kind, Values};
+    use log::{
+        apart::Apart,
+        batch::{BatchId, BatchPart},
+        key::LogId,
+        merged,
+        segment_item::Segment,
+    };
+    use table::sqlite::SqliteTable;
+
+    use super::*;
+
+    /// An item that holds the segments 1 to 3 of a log.
+    fn merged_item() -> Item {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let log = LogId { workspace, day: "2026-06-01".parse().unwrap(), kind: Kind::Predictions, lane: 0 };
+        let segment = |seq: u64| {
+            let columns = Columns {
+                rows: 1,
+                columns: vec![
+                    Column::new("predicted_at", Values::Time(vec![seq as i64])),
+                    Column::new("release", Values::Text(["v1"].into_iter().collect())),
+                ],
+            };
+            let batch = BatchPart { batch: BatchId([seq as u8; 16]), first: 0, rows: 1 };
+            let appended_at = Timestamp::default().plus_seconds(seq as i64);
+            Segment::pack(log.clone(), seq, appended_at, vec![batch], &columns).unwrap()
+        };
+        merged::merge(&[segment(1), segment(2), segment(3)]).unwrap()
+    }
+
+    #[tokio::test]
+    async fn merged_items_that_are_stored_already_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let below = SqliteTable::open(&folder.path().join("log.db"), Clock::system()).unwrap();
+        let table = Apart::over(Arc::new(below));
+        let (item, now) = (merged_item(), Timestamp::default());
+        let restored = async |item: &Item| {
+            write(&*table, std::iter::once(Ok(item.clone())), (now, &Condition::Absent)).await
+        };
+        restored(&item).await.unwrap();
+        // A restore that was killed before its marker said so writes it again.
+        restored(&item).await.unwrap();
+        assert_eq!(as_stored(&*table, &item.key).await.unwrap().as_ref(), Some(&item));
+        let other = item.clone().with("other", 1);
+        assert!(restored(&other).await.unwrap_err().to_string().contains("differs from the export"));
+    }
+}
