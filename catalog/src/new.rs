@@ -95,16 +95,16 @@ pub struct NewSnapshot {
     pub last: Option<String>,
     /// Only what belongs to this release.
     pub release: Option<String>,
-    /// Only events for which this holds.
+    /// Only rows for which this holds.
     #[serde(rename = "where")]
     pub filter: Option<String>,
-    /// Only events with these tags, as `NAME=VALUE` with commas between.
+    /// Only rows with these tags, as `NAME=VALUE` with commas between.
     pub tag: Option<String>,
-    /// Only events of this key.
+    /// Only rows of this key.
     pub key: Option<String>,
     /// Only the first so many.
     pub limit: Option<serde_json::Number>,
-    /// Only events of this share of all keys.
+    /// Only rows of this share of all keys.
     pub sample: Option<serde_json::Number>,
     /// `oldest` or `newest` first.
     pub order: Option<String>,

@@ -16,10 +16,9 @@ function drawn(found, columns) {
   const numbers = columns.filter((column) => found.some((row) => typeof row[column] === 'number'));
   const names = columns.filter((column) => column !== 'day' && !numbers.includes(column));
   const lines = new Map();
-  for (const row of found) {
+  for (const row of found.filter((one) => one.day)) {
     for (const column of names.length ? numbers.slice(0, 1) : numbers) {
       const key = [names.map((one) => row[one]).join(' '), names.length ? '' : column].join('');
-      if (!row.day) continue;
       if (!lines.has(key)) lines.set(key, []);
       lines.get(key).push({ x: dayNumber(row.day), y: row[column] });
     }

@@ -80,7 +80,7 @@ impl Query {
     /// # Errors
     /// As [`Query::run`].
     pub async fn answer_as(&self, workspace: &Id, request: &Request, format: Format) -> Result<Made> {
-        if !matches!(request.what, What::Events(_) | What::Joined) {
+        if request.what.rows_of().is_none() {
             return Ok(Made::Whole(Box::new(self.run(workspace, request).await?)));
         }
         let (turn, hold) = self.budget.enter().await?;

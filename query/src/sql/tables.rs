@@ -73,7 +73,7 @@ impl Table {
 
     /// Whether of its rows only those are read that a statement takes.
     pub(crate) fn is_filtered(self) -> bool {
-        matches!(self, Self::Of(What::Events(_) | What::Joined))
+        self.what().is_some_and(|what| what.rows_of().is_some())
     }
 
     /// Its columns, without members of families.
