@@ -70,9 +70,10 @@ impl Narrowed {
         if words.key.is_some_and(str::is_empty) {
             return Err(Error::invalid("key: no event has an empty one"));
         }
+        let counted = if what == What::Joined { "rows" } else { "events" };
         let limit = words.limit.map(|word| {
             let limit = word.parse().ok().filter(|limit| *limit > 0);
-            limit.ok_or_else(|| Error::invalid(format!("limit: `{word}` is not a number of rows")))
+            limit.ok_or_else(|| Error::invalid(format!("limit: `{word}` is not a number of {counted}")))
         });
         let newest = match words.order {
             None | Some(OLDEST) => false,

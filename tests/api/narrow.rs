@@ -201,6 +201,8 @@ async fn joined_rows_are_narrowed_by_the_same_words(scene: Scene) {
     for (filter, says) in [("outcome_nothing = 1", "outcome_nothing"), ("withdrawn is null", "withdrawn")] {
         assert!(refused(Words { filter: Some(filter), ..words.clone() }).await.contains(says), "{filter}");
     }
+    let of_limit = refused(Words { limit: Some("0"), ..words.clone() }).await;
+    assert_eq!(of_limit, "limit: `0` is not a number of rows");
     let of_planet = refused(Words { tag: Some("planet=x"), ..words }).await;
     assert!(of_planet.contains("no event of the window has the tag `tag.planet`"), "{of_planet}");
 }
