@@ -244,9 +244,11 @@ impl Lake {
             println!("{} {day}: {}", of.name(), if before.is_some() { "again" } else { "new" });
             return Ok(true);
         }
-        let (exported, count) = self.written(of, day, delta, rows).await?;
+        let Some((exported, count)) = self.written((of, day), delta, rows, is_known).await? else {
+            return Ok(true);
+        };
         // Of what has no rows and never had any, the table says nothing.
-        if is_known(&exported.covered) || before.is_none() && exported.file.is_none() {
+        if before.is_none() && exported.file.is_none() {
             return Ok(true);
         }
         if !delta.commit(&*self.store, &exported, self.query.now()).await? {
@@ -257,14 +259,24 @@ impl Lake {
         Ok(true)
     }
 
-    /// Writes the file of a day, which no table names yet.
-    async fn written(&self, of: Of, day: Day, delta: &Delta, rows: DayRows) -> Result<(Exported, u64)> {
+    /// Writes the file of a day, which no table names yet. `None`, when its rows turn out to be what is known: a segment that cannot be read
+    /// is left out only once the rows are made. Then no file is put.
+    async fn written(
+        &self,
+        (of, day): (Of, Day),
+        delta: &Delta,
+        rows: DayRows,
+        is_known: impl Fn(&Covered) -> bool,
+    ) -> Result<Option<(Exported, u64)>> {
         let mut schema = delta.schema().clone();
         let names = schema.names(&rows.columns())?;
         let unmade = |error| Error::unavailable(format!("the file of {day} cannot be made")).because(error);
         let mut draft = self.store.draft()?;
         let written = rows.write(names, draft.try_clone().map_err(unmade)?).await?;
         written.warnings.iter().for_each(|warning| eprintln!("warning: {} {day}: {warning}", of.name()));
+        if is_known(&written.covered) {
+            return Ok(None);
+        }
         let mut file = None;
         if written.rows > 0 {
             let bytes = draft.seek(SeekFrom::End(0)).map_err(unmade)?;
@@ -274,7 +286,7 @@ impl Lake {
             file = Some(DataFile { path, bytes, rows: written.rows });
         }
         let erased = self.erased_on(of, day);
-        Ok((Exported { day, covered: written.covered, erased, schema, file }, written.rows))
+        Ok(Some((Exported { day, covered: written.covered, erased, schema, file }, written.rows)))
     }
 }
 

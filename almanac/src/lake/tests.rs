@@ -1,6 +1,6 @@
-//! Days of which keys were erased are exported again.
+//! Days of which keys were erased are exported again, and those with a segment that cannot be read are not.
 
-use std::{fs, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use ::tests::{
     on_both_engines,
@@ -10,13 +10,29 @@ use ::tests::{
 use event::Clock;
 use projector::erase::{Pace, carry_out};
 use serde_json::json;
+use table::{Condition, query_all};
 
 use super::*;
 
-on_both_engines!(Scene::on: an_erased_day_is_exported_again);
+on_both_engines!(
+    Scene::on:
+    an_erased_day_is_exported_again,
+    a_day_with_a_segment_that_cannot_be_read_is_written_once,
+);
 
 const DAYS: [&str; 2] = ["2026-06-01", "2026-06-02"];
 const SENT: &str = "2026-06-04T12:00:00Z";
+
+/// Syncs a table to a folder: how many days it has then, how many are new, and how many were exported again.
+async fn sync_to(scene: &Scene, to: &Path, of: Of) -> (usize, usize, usize) {
+    let to = Depot::Folder(to.to_owned());
+    let args = SyncArgs { to, workspace: String::new(), since: None, dry_run: false };
+    let (table, query) = (Arc::clone(&scene.table), scene.query(at(NOW)));
+    let store = stored(&args, None).await.unwrap();
+    let lake = Lake::open((table, query, scene.id().clone()), store, &args).await.unwrap();
+    let (delta, synced) = lake.sync(of).await.unwrap();
+    (delta.days().len(), synced.new, synced.again)
+}
 
 async fn an_erased_day_is_exported_again(scene: Scene) {
     for day in DAYS {
@@ -29,15 +45,7 @@ async fn an_erased_day_is_exported_again(scene: Scene) {
     scene.project().await;
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("lake");
-    let args =
-        SyncArgs { to: Depot::Folder(to.clone()), workspace: String::new(), since: None, dry_run: false };
-    let sync = async |of| {
-        let (table, query) = (Arc::clone(&scene.table), scene.query(at(NOW)));
-        let store = stored(&args, None).await.unwrap();
-        let lake = Lake::open((table, query, scene.id().clone()), store, &args).await.unwrap();
-        let (delta, synced) = lake.sync(of).await.unwrap();
-        (delta.days().len(), synced.new, synced.again)
-    };
+    let sync = async |of| sync_to(&scene, &to, of).await;
     let [predictions, outcomes] = [Kind::Predictions, Kind::Outcomes].map(Of::Events);
     assert_eq!((sync(predictions).await, sync(outcomes).await), ((2, 2, 0), (2, 2, 0)));
     assert_eq!(sync(predictions).await, (2, 0, 0));
@@ -56,4 +64,23 @@ async fn an_erased_day_is_exported_again(scene: Scene) {
     }
     // The table says how many it has, so nothing is exported once more.
     assert_eq!(sync(predictions).await, (2, 0, 0));
+}
+
+async fn a_day_with_a_segment_that_cannot_be_read_is_written_once(scene: Scene) {
+    scene.predict_many(DAYS[0], "v1", 3, SENT).await;
+    let other = json!([{ "key": "other", "predicted_at": format!("{}T02:00:00Z", DAYS[0]), "release": "v1", "score": 0.5 }]);
+    scene.append(Kind::Predictions, other, SENT).await.unwrap();
+    let segments = query_all(&*scene.table, table::Query::table(key::segments(scene.id()))).await.unwrap();
+    let is_second = |item: &&table::Item| {
+        key::parse_segment(&item.key).is_some_and(|(log, seq)| log.kind == Kind::Predictions && seq == 2)
+    };
+    let damaged = segments.iter().find(is_second).unwrap().clone().with("data", vec![1, 2, 3]);
+    scene.table.put(damaged, Condition::Exists).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("lake");
+    let predictions = Of::Events(Kind::Predictions);
+    assert_eq!(sync_to(&scene, &to, predictions).await, (1, 1, 0));
+    assert_eq!(sync_to(&scene, &to, predictions).await, (1, 0, 0));
+    let files = fs::read_dir(to.join(format!("predictions/day={}", DAYS[0]))).unwrap();
+    assert_eq!(files.count(), 1, "each file is named by the table");
 }
