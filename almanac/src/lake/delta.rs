@@ -42,8 +42,8 @@ pub(super) struct Delta {
     next: u64,
     metadata: Option<Value>,
     schema: Schema,
-    /// The files that make up the table, with their days.
-    files: BTreeMap<String, String>,
+    /// The files that make up the table, with their days; of one that another program has put there it may be no day.
+    files: BTreeMap<String, Option<String>>,
     /// How many commits of Almanac there are.
     commits: u64,
     /// What was exported of each day.
@@ -173,7 +173,8 @@ impl Delta {
             self.metadata = Some(metadata.clone());
         }
         if let Some(add) = action.get("add") {
-            self.files.insert(text(&add["path"])?, text(&add["partitionValues"][DAY])?);
+            let day = add["partitionValues"][DAY].as_str().map(str::to_owned);
+            self.files.insert(text(&add["path"])?, day);
         }
         if let Some(remove) = action.get("remove") {
             self.files.remove(&text(&remove["path"])?);
@@ -248,7 +249,7 @@ impl Delta {
 
     fn actions(&self, of: &Exported, now: Timestamp) -> Vec<Value> {
         let (day, millis) = (of.day.to_string(), now.micros().div_euclid(1_000));
-        let old = self.files.iter().filter(|(_, of)| **of == day);
+        let old = self.files.iter().filter(|(_, of)| of.as_ref() == Some(&day));
         let removed = old.map(|(path, _)| {
             json!({ "remove": { "path": path, "deletionTimestamp": millis, "dataChange": true } })
         });

@@ -120,7 +120,7 @@ async fn a_commit_that_another_has_made_is_not_written_over() {
 #[tokio::test]
 async fn files_of_others_leave_with_their_day() {
     let (store, delta) = filled().await;
-    let ours = delta.files.iter().find(|(_, of)| **of == "2026-06-02").unwrap().0;
+    let ours = delta.files.iter().find(|(_, of)| of.as_deref() == Some("2026-06-02")).unwrap().0;
     let compacted = json!({ "add": { "path": "day=2026-06-02/compacted.parquet", "partitionValues": { "day": "2026-06-02" },
         "size": 1, "modificationTime": 1, "dataChange": false } });
     let remove = json!({ "remove": { "path": ours, "dataChange": false } });
@@ -129,9 +129,24 @@ async fn files_of_others_leave_with_their_day() {
     let mut delta = Delta::load(&store, "predictions", &workspace()).await.unwrap();
     let late = exported(&delta, "2026-06-02", 2, &["key"]);
     assert!(delta.commit(&store, &late, now()).await.unwrap());
-    let of_day: Vec<&String> =
-        delta.files.iter().filter(|(_, of)| **of == "2026-06-02").map(|(path, _)| path).collect();
+    let files = delta.files.iter().filter(|(_, of)| of.as_deref() == Some("2026-06-02"));
+    let of_day: Vec<&String> = files.map(|(path, _)| path).collect();
     assert_eq!(of_day, [&late.file.unwrap().path]);
+}
+
+/// Other programs may add rows without a day: Delta says so by a null.
+#[tokio::test]
+async fn a_file_of_no_day_stays_and_holds_nothing_up() {
+    let (store, _) = filled().await;
+    let no_day = "day=__HIVE_DEFAULT_PARTITION__/other.parquet";
+    let add = json!({ "add": { "path": no_day, "partitionValues": { "day": null }, "size": 1, "modificationTime": 1,
+        "dataChange": true } });
+    store.put_new("predictions/_delta_log/00000000000000000003.json", &format!("{add}\n")).await.unwrap();
+    let mut delta = Delta::load(&store, "predictions", &workspace()).await.unwrap();
+    let late = exported(&delta, "2026-06-02", 2, &["key"]);
+    assert!(delta.commit(&store, &late, now()).await.unwrap());
+    assert_eq!(delta.files[no_day], None);
+    assert_eq!(delta.files.len(), 3, "{:?}", delta.files);
 }
 
 #[tokio::test]
