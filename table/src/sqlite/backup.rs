@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io::{self, ErrorKind},
-    path::Path,
+    path::{Path, PathBuf},
     thread,
     time::Duration,
 };
@@ -33,18 +33,26 @@ pub(super) fn backup(from: &Path, to: &Path, mut tell: Tell) -> Result<()> {
     }
     // All of it is copied from the state that this connection sees, so writers that go on do not make it begin again.
     let source = still::connection(from)?;
-    let partial = beside(to, ".partial");
-    for ending in ["", "-journal", "-wal", "-shm"] {
-        match fs::remove_file(beside(&partial, ending)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(unwritable(&partial, error)),
-            _ => {}
+    let partial = create_partial(to).map_err(|error| unwritable(to, error))?;
+    let copied = copy(&source, &partial, &mut tell).map_err(|fault| fault.at(&partial)).and_then(|()| {
+        finish(from, &partial, to).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => there(to),
+            _ => unwritable(to, error),
+        })
+    });
+    if copied.is_err() {
+        for ending in ["", "-journal", "-wal", "-shm"] {
+            // Why there is no copy says more than why this is left.
+            _ = fs::remove_file(beside(&partial, ending));
         }
     }
-    copy(&source, &partial, &mut tell).map_err(|fault| fault.at(&partial))?;
-    finish(from, &partial, to).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => there(to),
-        _ => unwritable(to, error),
-    })
+    copied
+}
+
+/// Makes an empty file beside a new one, of a name that no other backup has: two of them may copy to the same place at once.
+fn create_partial(to: &Path) -> io::Result<PathBuf> {
+    let partial = beside(to, &format!(".{:016x}.partial", fastrand::u64(..)));
+    File::create_new(&partial).map(|_| partial)
 }
 
 fn copy(source: &Connection, partial: &Path, tell: &mut Tell) -> Attempt<()> {
@@ -88,4 +96,32 @@ fn there(to: &Path) -> Error {
 
 fn unwritable(path: &Path, error: io::Error) -> Error {
     Error::unavailable(format!("{} cannot be written", path.display())).because(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use event::Clock;
+
+    use super::*;
+    use crate::sqlite::SqliteTable;
+
+    #[tokio::test]
+    async fn of_two_backups_to_one_place_one_is_whole_and_the_other_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("log.db"), folder.path().join("copy.db"));
+        drop(SqliteTable::open(&from, Clock::system()).unwrap());
+        let (source, target) = (from.clone(), to.clone());
+        // While the first one copies, the second one does all of its work.
+        let tell = move |_: u64, _: u64| {
+            if !target.exists() {
+                backup(&source, &target, Box::new(|_, _| ())).unwrap();
+            }
+        };
+        let refused = backup(&from, &to, Box::new(tell)).unwrap_err().to_string();
+        assert!(refused.contains("copy.db is there already"), "{refused}");
+        drop(still::connection(&to).unwrap());
+        let names = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name());
+        let left: Vec<_> = names.filter(|name| name.to_string_lossy().contains("partial")).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
 }
