@@ -50,7 +50,8 @@ pub(crate) async fn export(config: &Config, args: &ExportArgs) -> anyhow::Result
     };
     let region = config.region.value.as_deref();
     let shelf = Shelf::open(&args.to, region).await?;
-    shelf.clear().await?;
+    // It is held until the manifest is written.
+    let _lock = shelf.clear().await?;
     let row = if args.since.is_empty() { Vec::new() } else { chain::read(&args.since, region).await? };
     check_base(&row, named.as_ref())?;
     let known = Known::of(&row).await?;

@@ -3,7 +3,7 @@
 
 use std::{
     fmt,
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
@@ -45,14 +45,16 @@ impl Shelf {
         }
     }
 
-    /// Makes it ready for an export: takes away what an interrupted one left.
+    /// Makes it ready for an export: takes away what an interrupted one left. A folder is locked for this export as long as what is
+    /// returned is kept; objects have no lock, and [`Shelf::finish`] finds what another export wrote to them.
     ///
     /// # Errors
-    /// `Invalid`, when there is a whole export, or anything else.
-    pub(super) async fn clear(&self) -> Result<()> {
+    /// `Invalid`, when there is a whole export, or anything else; `Unavailable`, when another export writes to the folder.
+    pub(super) async fn clear(&self) -> Result<Option<File>> {
         match self {
             Self::Folder(folder) => {
                 fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+                let lock = lock(folder)?;
                 let mut names = Vec::new();
                 for entry in fs::read_dir(folder).map_err(|error| failed(folder, error))? {
                     let entry = entry.map_err(|error| failed(folder, error))?;
@@ -60,13 +62,14 @@ impl Shelf {
                 }
                 self.check_ours(&names, "folder")?;
                 let mut left = names.iter().map(|name| folder.join(name));
-                left.try_for_each(|path| fs::remove_file(&path).map_err(|error| failed(&path, error)))
+                left.try_for_each(|path| fs::remove_file(&path).map_err(|error| failed(&path, error)))?;
+                Ok(lock)
             }
             Self::Objects(objects) => {
                 let found = objects.list("").await?;
                 let names: Vec<String> = found.files.into_iter().map(|(name, _)| name).collect();
                 self.check_ours(&[found.folders, names.clone()].concat(), "prefix")?;
-                objects.delete(&names).await
+                objects.delete(&names).await.map(|()| None)
             }
         }
     }
@@ -231,6 +234,19 @@ async fn fetch(objects: &Objects, file: &FileOf, mut to: impl FnMut(&[u8]) -> Re
 
 fn partial_name() -> String {
     format!("{NAME}.partial")
+}
+
+/// Locks a folder itself, so nothing is left in it, until what is returned is closed. `None`, where the file system cannot lock folders.
+fn lock(folder: &Path) -> Result<Option<File>> {
+    let opened = File::open(folder).map_err(|error| failed(folder, error))?;
+    match opened.try_lock() {
+        Ok(()) => Ok(Some(opened)),
+        Err(TryLockError::WouldBlock) => Err(Error::unavailable(format!(
+            "another `almanac export` writes to {}; wait until it is done, or name another folder",
+            folder.display()
+        ))),
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
 }
 
 /// Writes the manifest into a folder.

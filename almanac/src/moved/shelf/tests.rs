@@ -48,6 +48,21 @@ async fn what_was_interrupted_is_taken_away_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_folder_is_for_one_export_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, other) = (in_folder(&folder), in_folder(&folder));
+    let lock = one.clear().await.unwrap();
+    let file = folder.path().join("items-00001.ndjson.zst");
+    fs::write(&file, "half").unwrap();
+    let refused = other.clear().await.unwrap_err().to_string();
+    assert!(refused.contains("another `almanac export` writes to"), "{refused}");
+    assert!(file.exists(), "what the other one wrote stays");
+    drop(lock);
+    other.clear().await.unwrap();
+    assert!(!file.exists());
+}
+
+#[tokio::test]
 async fn of_a_prefix_what_was_interrupted_is_taken_away_and_nothing_else() {
     let (shelf, store) = in_memory();
     for key in ["out/items-00001.ndjson.zst", "out/gone-00001.ndjson.zst", "out2/items-00001.ndjson.zst"] {
