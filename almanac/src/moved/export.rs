@@ -6,8 +6,9 @@ use catalog::Catalog;
 use clap::Args;
 use event::{Error, Id, Result, Timestamp};
 use log::{
-    key,
+    key::{self, LogId},
     layout::{self, LAYOUT},
+    merged,
 };
 use table::{Item, Key, Table, engine::Whole, text};
 
@@ -145,16 +146,17 @@ async fn write(whole: &dyn Whole, to: &To<'_>, mut known: Known, at: Timestamp) 
         lasting: Sum::default(),
         files: Vec::new(),
     };
-    let workspace = manifest.of_workspace()?;
+    let (workspace, mut events) = (manifest.of_workspace()?, Events::default());
     each(whole, workspace.as_ref(), async |part, item: &Item, line: &str| {
         manifest.items += 1;
         if part == Part::Own {
             manifest.lasting.add(item, line);
         }
-        let is_segment = key::parse_segment(&item.key).is_some();
-        if is_segment {
+        let segment = key::parse_segment(&item.key);
+        let is_segment = segment.is_some();
+        if let Some(segment) = segment {
             manifest.segments += 1;
-            manifest.events += u64::try_from(item.int("n")?).unwrap_or(0);
+            events.add(segment, item)?;
         }
         match (known.takes_out(item, line), is_segment) {
             (true, _) => Ok(()),
@@ -164,11 +166,45 @@ async fn write(whole: &dyn Whole, to: &To<'_>, mut known: Known, at: Timestamp) 
     })
     .await?;
     known.left(to.row, async |key: &Key| gone.add(&text::line(&Item::new(key.clone()))?).await).await?;
+    manifest.events = events.total;
     // Segments come back first: before the catalog is there, nobody finds the workspaces.
     manifest.files = segments.finish().await?;
     manifest.files.extend(others.finish().await?);
     manifest.files.extend(gone.finish().await?);
     Ok(manifest)
+}
+
+/// Counts events. While small segments are merged, the items of some stand before the merged item that holds them too; their events count
+/// once.
+#[derive(Default)]
+struct Events {
+    total: u64,
+    /// The log that is read, and the segments of it, with their events, that no merged item held yet.
+    log: Option<LogId>,
+    own: Vec<(u64, u64)>,
+}
+
+impl Events {
+    /// Counts those of the next item of a log; those of one log come in the order of their numbers.
+    ///
+    /// # Errors
+    /// `Corrupt`, when the item does not say how many it has.
+    fn add(&mut self, (log, seq): (LogId, u64), item: &Item) -> Result<()> {
+        let events = u64::try_from(item.int("n")?).unwrap_or(0);
+        if self.log.as_ref() != Some(&log) {
+            self.log = Some(log);
+            self.own.clear();
+        }
+        match merged::span(item) {
+            Some((_, from, _)) => {
+                let held = self.own.drain(..).filter(|(seq, _)| *seq >= from);
+                self.total -= held.map(|(_, events)| events).sum::<u64>();
+            }
+            None => self.own.push((seq, events)),
+        }
+        self.total += events;
+        Ok(())
+    }
 }
 
 /// Reads the table once more, and demands that nothing of what is exported has changed.
@@ -187,6 +223,7 @@ mod tests {
     use std::sync::atomic::{AtomicI64, Ordering};
 
     use async_trait::async_trait;
+    use event::Kind;
     use table::{Page, Scan};
 
     use super::*;
@@ -205,6 +242,26 @@ mod tests {
             let items = vec![Item::new(Key::new("w#1", "a")).with("n", readings), beat];
             Ok(Page { items, ..Page::default() })
         }
+    }
+
+    #[test]
+    fn events_of_segments_that_a_merged_item_holds_count_once() {
+        let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+        let log = |lane| LogId {
+            workspace: workspace.clone(),
+            day: "2026-06-01".parse().unwrap(),
+            kind: Kind::Predictions,
+            lane,
+        };
+        let own = |lane, seq| Item::new(key::segment(&log(lane), seq)).with("n", 10);
+        let merged = |lane, from: i64, last| own(lane, last).with(merged::FROM, from).with("n", 30);
+        // The items of 3 and 4 are not deleted yet, of which the merged item under 5 is the third.
+        let items = [own(0, 1), own(0, 2), own(0, 3), own(0, 4), merged(0, 3, 5), own(0, 6), merged(1, 1, 3)];
+        let mut events = Events::default();
+        for item in items {
+            events.add(key::parse_segment(&item.key).unwrap(), &item).unwrap();
+        }
+        assert_eq!(events.total, 10 + 10 + 30 + 10 + 30);
     }
 
     #[tokio::test]
