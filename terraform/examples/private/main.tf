@@ -67,7 +67,7 @@ resource "aws_route_table_association" "private" {
   route_table_id = aws_route_table.private.id
 }
 
-# What a task needs to start: its image (whose layers are in S3), its secret, and somewhere to write logs.
+# What a task needs: its image (whose layers are in S3), its secret, somewhere to write logs, and the stream of the table.
 resource "aws_security_group" "endpoints" {
   name_prefix = "${var.name}-endpoints-"
   description = "Endpoints of AWS services"
@@ -108,6 +108,25 @@ data "aws_iam_policy_document" "endpoints" {
   }
 }
 
+data "aws_iam_policy_document" "streams" {
+  statement {
+    sid       = "OwnStreams"
+    actions   = ["dynamodb:DescribeStream", "dynamodb:GetShardIterator", "dynamodb:GetRecords"]
+    resources = ["arn:aws:dynamodb:${var.region}:${data.aws_caller_identity.current.account_id}:table/*/stream/*"]
+
+    principals {
+      type        = "AWS"
+      identifiers = ["*"]
+    }
+
+    condition {
+      test     = "StringEquals"
+      variable = "aws:PrincipalAccount"
+      values   = [data.aws_caller_identity.current.account_id]
+    }
+  }
+}
+
 data "aws_iam_policy_document" "s3" {
   # checkov:skip=CKV_AWS_283:the bucket is of AWS, and its layers are read with signed addresses
   statement {
@@ -133,6 +152,18 @@ resource "aws_vpc_endpoint" "service" {
   security_group_ids  = [aws_security_group.endpoints.id]
   policy              = data.aws_iam_policy_document.endpoints.json
   tags                = { Name = "${var.name}-${each.key}" }
+}
+
+# The projector follows the table by this one; a gateway endpoint does not serve streams. AWS has no private DNS for it, so the
+# projector is told its name.
+resource "aws_vpc_endpoint" "streams" {
+  vpc_id             = aws_vpc.this.id
+  service_name       = "com.amazonaws.${var.region}.dynamodb-streams"
+  vpc_endpoint_type  = "Interface"
+  subnet_ids         = aws_subnet.private[*].id
+  security_group_ids = [aws_security_group.endpoints.id]
+  policy             = data.aws_iam_policy_document.streams.json
+  tags               = { Name = "${var.name}-dynamodb-streams" }
 }
 
 resource "aws_vpc_endpoint" "s3" {
@@ -192,6 +223,7 @@ module "almanac" {
   load_balancer_subnet_ids = aws_route_table_association.private[*].subnet_id
   task_subnet_ids          = aws_route_table_association.private[*].subnet_id
   endpoint_route_table_ids = [aws_route_table.private.id]
+  streams_endpoint         = "https://${aws_vpc_endpoint.streams.dns_entry[0].dns_name}"
   trusted_proxies          = [for at in range(2) : cidrsubnet(var.vpc_cidr_block, 8, at)]
 
   certificate_arn     = var.certificate_arn
@@ -205,5 +237,5 @@ module "almanac" {
   alarm_topic_arns = var.alarm_topic_arns
 
   # What tasks call must be there before they start.
-  depends_on = [aws_vpc_endpoint.service, aws_vpc_endpoint.s3]
+  depends_on = [aws_vpc_endpoint.service, aws_vpc_endpoint.streams, aws_vpc_endpoint.s3]
 }

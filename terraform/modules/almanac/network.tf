@@ -139,7 +139,7 @@ resource "aws_vpc_security_group_egress_rule" "service" {
   for_each = local.services
 
   security_group_id = aws_security_group.service[each.key].id
-  description       = "DynamoDB, ECR and CloudWatch Logs"
+  description       = "DynamoDB and its streams, ECR, Secrets Manager and CloudWatch Logs"
   cidr_ipv4         = "0.0.0.0/0"
   from_port         = 443
   to_port           = 443

@@ -12,6 +12,9 @@ locals {
   # The settings of the issuer, as variables of the environment.
   oidc_environment = [for name, value in var.oidc : { name = "ALMANAC_OIDC_${upper(name)}", value = value }]
 
+  # Only the projector follows the table. The SDK of AWS reads this variable.
+  streams_environment = var.streams_endpoint == null ? [] : [{ name = "AWS_ENDPOINT_URL_DYNAMODB_STREAMS", value = var.streams_endpoint }]
+
   # Those that the load balancer calls.
   http_services = { for name, service in local.services : name => service if name != "projector" }
 
@@ -91,7 +94,7 @@ resource "aws_ecs_task_definition" "service" {
       { name = "ALMANAC_BODY_SECONDS", value = tostring(local.times.body) },
       { name = "ALMANAC_KEEP_ALIVE_SECONDS", value = tostring(local.times.keep_alive) },
       { name = "ALMANAC_DRAIN_SECONDS", value = tostring(local.times.drain) },
-    ], local.oidc_environment)
+    ], local.oidc_environment, each.key == "projector" ? local.streams_environment : [])
 
     # Services that others reach do not start without a token to know their callers by.
     secrets = [{ name = "ALMANAC_ADMIN_TOKEN", valueFrom = var.admin_token_secret_arn }]

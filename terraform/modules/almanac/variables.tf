@@ -73,7 +73,7 @@ variable "load_balancer_subnet_ids" {
 }
 
 variable "task_subnet_ids" {
-  description = "Subnets of the tasks, in at least two availability zones. They need a way to ECR, Secrets Manager and CloudWatch Logs: a NAT gateway in each zone, interface endpoints, or public addresses."
+  description = "Subnets of the tasks, in at least two availability zones. They need a way to ECR, Secrets Manager, CloudWatch Logs and DynamoDB Streams: a NAT gateway in each zone, interface endpoints (of DynamoDB Streams with streams_endpoint), or public addresses."
   type        = list(string)
 
   validation {
@@ -89,9 +89,20 @@ variable "assign_public_ip" {
 }
 
 variable "endpoint_route_table_ids" {
-  description = "Route tables of the tasks' subnets, to which a gateway endpoint of DynamoDB is added (free of charge); empty when the VPC has one already."
+  description = "Route tables of the tasks' subnets, to which a gateway endpoint of DynamoDB is added (free of charge; it does not serve DynamoDB Streams); empty when the VPC has one already."
   type        = list(string)
   default     = []
+}
+
+variable "streams_endpoint" {
+  description = "The address of an interface endpoint of DynamoDB Streams, by which the projector follows the table; it has no private DNS, so the projector must be told. Null where tasks reach DynamoDB Streams by its public name."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.streams_endpoint == null || can(regex("^https://[^/\\s]+$", var.streams_endpoint))
+    error_message = "The address begins with https:// and has no path."
+  }
 }
 
 variable "certificate_arn" {

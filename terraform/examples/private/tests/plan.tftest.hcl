@@ -24,4 +24,9 @@ run "plan" {
     condition     = toset(aws_subnet.private[*].availability_zone) == toset(["eu-west-1a", "eu-west-1b"])
     error_message = "The subnets are in two zones."
   }
+
+  assert {
+    condition     = aws_vpc_endpoint.streams.service_name == "com.amazonaws.eu-west-1.dynamodb-streams" && aws_vpc_endpoint.streams.vpc_endpoint_type == "Interface"
+    error_message = "The projector has a way to the stream of the table."
+  }
 }

@@ -268,6 +268,19 @@ run "everything_that_can_be_asked_for" {
   }
 }
 
+run "a_way_of_its_own_to_the_stream" {
+  command = plan
+
+  variables {
+    streams_endpoint = "https://vpce-1.streams.dynamodb.eu-west-1.vpce.amazonaws.com"
+  }
+
+  assert {
+    condition     = { for role, definition in aws_ecs_task_definition.service : role => [for one in jsondecode(definition.container_definitions)[0].environment : one.value if one.name == "AWS_ENDPOINT_URL_DYNAMODB_STREAMS"] } == { ingest = [], projector = [var.streams_endpoint], query = [] }
+    error_message = "The projector, and no other role, is told of the endpoint."
+  }
+}
+
 run "a_bound_for_demand" {
   command = plan
 

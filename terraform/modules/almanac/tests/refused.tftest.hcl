@@ -126,6 +126,16 @@ run "task_subnet_ids_1" {
   expect_failures = [var.task_subnet_ids]
 }
 
+run "streams_endpoint_1" {
+  command = plan
+
+  variables {
+    streams_endpoint = "vpce-1.streams.dynamodb.eu-west-1.vpce.amazonaws.com"
+  }
+
+  expect_failures = [var.streams_endpoint]
+}
+
 run "certificate_arn_1" {
   command = plan
 
