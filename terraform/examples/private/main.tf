@@ -224,7 +224,6 @@ module "almanac" {
   task_subnet_ids          = aws_route_table_association.private[*].subnet_id
   endpoint_route_table_ids = [aws_route_table.private.id]
   streams_endpoint         = "https://${aws_vpc_endpoint.streams.dns_entry[0].dns_name}"
-  trusted_proxies          = [for at in range(2) : cidrsubnet(var.vpc_cidr_block, 8, at)]
 
   certificate_arn     = var.certificate_arn
   allowed_cidr_blocks = concat([var.vpc_cidr_block], var.allowed_cidr_blocks)

@@ -50,7 +50,7 @@ data "aws_iam_policy_document" "endpoint" {
   }
 }
 
-# In which zones the subnets are.
+# In which zones the subnets are, and of which addresses.
 data "aws_subnet" "load_balancer" {
   count = length(var.load_balancer_subnet_ids)
   id    = var.load_balancer_subnet_ids[count.index]

@@ -12,6 +12,9 @@ locals {
   # The settings of the issuer, as variables of the environment.
   oidc_environment = [for name, value in var.oidc : { name = "ALMANAC_OIDC_${upper(name)}", value = value }]
 
+  # Before the services is the load balancer.
+  trusted_proxies = var.trusted_proxies == null ? data.aws_subnet.load_balancer[*].cidr_block : var.trusted_proxies
+
   # Only the projector follows the table. The SDK of AWS reads this variable.
   streams_environment = var.streams_endpoint == null ? [] : [{ name = "AWS_ENDPOINT_URL_DYNAMODB_STREAMS", value = var.streams_endpoint }]
 
@@ -90,7 +93,7 @@ resource "aws_ecs_task_definition" "service" {
       { name = "ALMANAC_STORE", value = "dynamodb:${aws_dynamodb_table.this.name}" },
       { name = "ALMANAC_REGION", value = data.aws_region.current.region },
       { name = "ALMANAC_LISTEN", value = "0.0.0.0:${local.port}" },
-      { name = "ALMANAC_TRUSTED_PROXIES", value = join(",", var.trusted_proxies) },
+      { name = "ALMANAC_TRUSTED_PROXIES", value = join(",", local.trusted_proxies) },
       { name = "ALMANAC_BODY_SECONDS", value = tostring(local.times.body) },
       { name = "ALMANAC_KEEP_ALIVE_SECONDS", value = tostring(local.times.keep_alive) },
       { name = "ALMANAC_DRAIN_SECONDS", value = tostring(local.times.drain) },

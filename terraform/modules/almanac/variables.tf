@@ -142,12 +142,12 @@ variable "oidc" {
 }
 
 variable "trusted_proxies" {
-  description = "The IPv4 ranges of the load balancer's subnets, so that the address of a client is the one that the load balancer saw; empty to see the load balancer's."
+  description = "Whose word on the address of a client, and on whether it came by TLS, is taken: IPv4 ranges. Null for those of the load balancer's subnets. Empty for nobody's: all clients then have the load balancer's address, and cookies of sessions are not kept to TLS."
   type        = list(string)
-  default     = []
+  default     = null
 
   validation {
-    condition     = alltrue([for block in var.trusted_proxies : can(cidrnetmask(block))])
+    condition     = alltrue([for block in var.trusted_proxies == null ? [] : var.trusted_proxies : can(cidrnetmask(block))])
     error_message = "Each must be an IPv4 range such as 10.0.0.0/24."
   }
 }

@@ -281,6 +281,38 @@ run "a_way_of_its_own_to_the_stream" {
   }
 }
 
+run "the_load_balancer_is_trusted" {
+  command = plan
+
+  override_data {
+    target = data.aws_subnet.load_balancer[0]
+    values = { availability_zone = "eu-west-1a", cidr_block = "10.0.0.0/24" }
+  }
+
+  override_data {
+    target = data.aws_subnet.load_balancer[1]
+    values = { availability_zone = "eu-west-1b", cidr_block = "10.0.1.0/24" }
+  }
+
+  assert {
+    condition     = alltrue([for definition in aws_ecs_task_definition.service : { for one in jsondecode(definition.container_definitions)[0].environment : one.name => one.value }.ALMANAC_TRUSTED_PROXIES == "10.0.0.0/24,10.0.1.0/24"])
+    error_message = "What the load balancer says of a client is believed."
+  }
+}
+
+run "nobody_is_trusted" {
+  command = plan
+
+  variables {
+    trusted_proxies = []
+  }
+
+  assert {
+    condition     = alltrue([for definition in aws_ecs_task_definition.service : { for one in jsondecode(definition.container_definitions)[0].environment : one.name => one.value }.ALMANAC_TRUSTED_PROXIES == ""])
+    error_message = "Nobody is believed where that is asked for."
+  }
+}
+
 run "a_bound_for_demand" {
   command = plan
 
