@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs};
 
 use crate::{
-    code::{Project, root},
+    code::{Project, label, root},
     pipeline::pipeline,
     policies::{Call, Statement, TABLE, allowed, allowed_whole, policy},
 };
@@ -134,6 +134,22 @@ fn no_role_writes_what_is_anothers() {
     }
     for role in ["ingest", "projector", "query"] {
         assert!(!may(role, "DeleteTable", &w) && !may(role, "Scan", &w), "{role}");
+    }
+}
+
+/// A task that starts before its rights are there fails, and is taken for a deployment that failed.
+#[test]
+fn services_wait_for_all_rights_of_their_tasks() {
+    let project = Project::read();
+    let module = project.almanac();
+    let (_, service) = module.block("resource", &["aws_ecs_service", "service"]).unwrap();
+    let waits_for = service.body.get_attribute("depends_on").unwrap().value.to_string();
+    let rights = module.blocks("resource").filter(|(_, block)| label(block, 0) == "aws_iam_role_policy");
+    let names: Vec<String> =
+        rights.map(|(_, block)| format!("aws_iam_role_policy.{}", label(block, 1))).collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+    for name in names {
+        assert!(waits_for.contains(&name), "services do not wait for {name}");
     }
 }
 

@@ -188,7 +188,7 @@ resource "aws_ecs_service" "service" {
   }
 
   # A target group must have a listener before a service can use it, and a task needs its rights.
-  depends_on = [aws_lb_listener.https, aws_lb_listener_rule.query, aws_lb_listener_rule.sql, aws_iam_role_policy.service, aws_iam_role_policy.execution]
+  depends_on = [aws_lb_listener.https, aws_lb_listener_rule.query, aws_lb_listener_rule.sql, aws_iam_role_policy.service, aws_iam_role_policy.key, aws_iam_role_policy.execution]
 
   lifecycle {
     # Autoscaling moves it.
