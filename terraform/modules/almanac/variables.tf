@@ -198,10 +198,10 @@ variable "request_seconds" {
   type        = number
   default     = 80
 
-  # A task has two minutes to stop, by Fargate, and needs 20 s more than a request.
+  # A question for what is new waits for it for up to 30 s. A task has two minutes to stop, by Fargate, and needs 20 s more than a request.
   validation {
-    condition     = var.request_seconds >= 10 && var.request_seconds <= 100 && floor(var.request_seconds) == var.request_seconds
-    error_message = "Whole seconds from 10 to 100: Fargate ends a task that takes more than 120 s to stop."
+    condition     = var.request_seconds >= 35 && var.request_seconds <= 100 && floor(var.request_seconds) == var.request_seconds
+    error_message = "Whole seconds from 35 to 100: a reader that follows the log waits for up to 30 s, and Fargate ends a task that takes more than 120 s to stop."
   }
 }
 

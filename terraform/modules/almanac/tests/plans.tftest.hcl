@@ -60,16 +60,16 @@ run "times_of_short_requests" {
   command = plan
 
   variables {
-    request_seconds = 10
+    request_seconds = 35
   }
 
   assert {
-    condition     = alltrue([for definition in aws_ecs_task_definition.service : { for one in jsondecode(definition.container_definitions)[0].environment : one.name => one.value }.ALMANAC_BODY_SECONDS == "10"])
+    condition     = alltrue([for definition in aws_ecs_task_definition.service : { for one in jsondecode(definition.container_definitions)[0].environment : one.name => one.value }.ALMANAC_BODY_SECONDS == "35"])
     error_message = "A body may take as long as a request."
   }
 
   assert {
-    condition     = aws_lb.this.idle_timeout >= 10
+    condition     = aws_lb.this.idle_timeout >= 35
     error_message = "The load balancer waits for as long as a request may take."
   }
 
@@ -79,12 +79,12 @@ run "times_of_short_requests" {
   }
 
   assert {
-    condition     = alltrue([for group in aws_lb_target_group.this : group.deregistration_delay > 10])
+    condition     = alltrue([for group in aws_lb_target_group.this : group.deregistration_delay > 35])
     error_message = "A task is not taken from the load balancer before what it began has ended."
   }
 
   assert {
-    condition     = alltrue([for definition in aws_ecs_task_definition.service : tonumber({ for one in jsondecode(definition.container_definitions)[0].environment : one.name => one.value }.ALMANAC_DRAIN_SECONDS) > 10])
+    condition     = alltrue([for definition in aws_ecs_task_definition.service : tonumber({ for one in jsondecode(definition.container_definitions)[0].environment : one.name => one.value }.ALMANAC_DRAIN_SECONDS) > 35])
     error_message = "A task that is stopped ends what it began."
   }
 

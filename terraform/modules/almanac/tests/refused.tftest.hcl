@@ -250,7 +250,7 @@ run "request_seconds_1" {
   command = plan
 
   variables {
-    request_seconds = 5
+    request_seconds = 34
   }
 
   expect_failures = [var.request_seconds]
