@@ -403,7 +403,7 @@ resource "aws_iam_role_policy" "key" {
   policy = data.aws_iam_policy_document.key[0].json
 }
 
-# What ECS itself needs to start a task: the image, the token of the administrator, and somewhere to write logs.
+# What ECS itself needs to start a task: the image, the token of the administrator and other secrets, and somewhere to write logs.
 data "aws_iam_policy_document" "execution" {
   statement {
     sid       = "WriteLogs"
@@ -412,9 +412,9 @@ data "aws_iam_policy_document" "execution" {
   }
 
   statement {
-    sid       = "ReadTheAdminToken"
+    sid       = "ReadSecrets"
     actions   = ["secretsmanager:GetSecretValue"]
-    resources = [var.admin_token_secret_arn]
+    resources = concat([var.admin_token_secret_arn], local.secret_arns)
   }
 
   dynamic "statement" {

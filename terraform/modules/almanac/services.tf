@@ -18,6 +18,13 @@ locals {
   # Only the projector follows the table. The SDK of AWS reads this variable.
   streams_environment = var.streams_endpoint == null ? [] : [{ name = "AWS_ENDPOINT_URL_DYNAMODB_STREAMS", value = var.streams_endpoint }]
 
+  # What is given to a role besides.
+  given_environment = { for role in keys(local.services) : role => [for name, value in lookup(var.environment, role, {}) : { name = name, value = value }] }
+  given_secrets     = { for role in keys(local.services) : role => [for name, arn in lookup(var.secrets, role, {}) : { name = name, valueFrom = arn }] }
+
+  # The secrets themselves, where an ARN goes on with a key of what is in it.
+  secret_arns = distinct([for arn in flatten([for given in values(var.secrets) : values(given)]) : regex("^arn:[^:]+:secretsmanager:[^:]+:[^:]+:secret:[^:]+", arn)])
+
   # Those that the load balancer calls.
   http_services = { for name, service in local.services : name => service if name != "projector" }
 
@@ -97,10 +104,10 @@ resource "aws_ecs_task_definition" "service" {
       { name = "ALMANAC_BODY_SECONDS", value = tostring(local.times.body) },
       { name = "ALMANAC_KEEP_ALIVE_SECONDS", value = tostring(local.times.keep_alive) },
       { name = "ALMANAC_DRAIN_SECONDS", value = tostring(local.times.drain) },
-    ], local.oidc_environment, each.key == "projector" ? local.streams_environment : [])
+    ], local.oidc_environment, each.key == "projector" ? local.streams_environment : [], local.given_environment[each.key])
 
     # Services that others reach do not start without a token to know their callers by.
-    secrets = [{ name = "ALMANAC_ADMIN_TOKEN", valueFrom = var.admin_token_secret_arn }]
+    secrets = concat([{ name = "ALMANAC_ADMIN_TOKEN", valueFrom = var.admin_token_secret_arn }], local.given_secrets[each.key])
 
     portMappings = [{ containerPort = local.port, protocol = "tcp" }]
 

@@ -141,6 +141,48 @@ variable "oidc" {
   }
 }
 
+variable "environment" {
+  description = "Further settings of the services, by role, as variables of the environment, such as { query = { ALMANAC_QUERY_MEMORY = \"1GiB\" } }. The keys are ingest, projector and query. docs/operating.md lists the settings."
+  type        = map(map(string))
+  default     = {}
+
+  validation {
+    condition     = alltrue([for role in keys(var.environment) : contains(["ingest", "projector", "query"], role)])
+    error_message = "The keys are ingest, projector and query."
+  }
+
+  validation {
+    condition     = alltrue(flatten([for role, given in var.environment : [for name in keys(given) : can(regex("^[A-Z_][A-Z0-9_]*$", name)) && !can(regex("^ALMANAC_(STORE|REGION|LISTEN|TRUSTED_PROXIES|BODY_SECONDS|KEEP_ALIVE_SECONDS|DRAIN_SECONDS|ADMIN_TOKEN|OIDC_.*)$", name))]]))
+    error_message = "Each is a variable of the environment in capitals, and none that the module sets itself."
+  }
+
+  validation {
+    condition     = alltrue([for role, given in var.environment : length(setintersection(keys(given), keys(lookup(var.secrets, role, {})))) == 0])
+    error_message = "A variable is in environment or in secrets of a role, not in both."
+  }
+}
+
+variable "secrets" {
+  description = "Secrets of Secrets Manager that services get as variables of the environment, by role: the name of the variable and the ARN of the secret, such as { projector = { ALMANAC_WEBHOOK_SECRET_ONCALL = \"arn:aws:secretsmanager:eu-west-1:123456789012:secret:oncall-AbCdEf\" } }. The keys are ingest, projector and query."
+  type        = map(map(string))
+  default     = {}
+
+  validation {
+    condition     = alltrue([for role in keys(var.secrets) : contains(["ingest", "projector", "query"], role)])
+    error_message = "The keys are ingest, projector and query."
+  }
+
+  validation {
+    condition     = alltrue(flatten([for role, given in var.secrets : [for name in keys(given) : can(regex("^[A-Z_][A-Z0-9_]*$", name)) && !can(regex("^ALMANAC_(STORE|REGION|LISTEN|TRUSTED_PROXIES|BODY_SECONDS|KEEP_ALIVE_SECONDS|DRAIN_SECONDS|ADMIN_TOKEN|OIDC_.*)$", name))]]))
+    error_message = "Each is a variable of the environment in capitals, and none that the module sets itself."
+  }
+
+  validation {
+    condition     = alltrue(flatten([for role, given in var.secrets : [for arn in values(given) : can(regex("^arn:[^:]+:secretsmanager:[^:]+:[^:]+:secret:[^:]+", arn))]]))
+    error_message = "Each must be the ARN of a secret of Secrets Manager."
+  }
+}
+
 variable "trusted_proxies" {
   description = "Whose word on the address of a client, and on whether it came by TLS, is taken: IPv4 ranges. Null for those of the load balancer's subnets. Empty for nobody's: all clients then have the load balancer's address, and cookies of sessions are not kept to TLS."
   type        = list(string)

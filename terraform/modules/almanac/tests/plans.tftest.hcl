@@ -313,6 +313,30 @@ run "nobody_is_trusted" {
   }
 }
 
+run "settings_and_secrets_of_roles" {
+  command = plan
+
+  variables {
+    environment = { query = { ALMANAC_QUERY_MEMORY = "1GiB" } }
+    secrets     = { projector = { ALMANAC_WEBHOOK_SECRET_CHAT = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:hooks-AbCdEf:chat::" } }
+  }
+
+  assert {
+    condition     = { for role, definition in aws_ecs_task_definition.service : role => [for one in jsondecode(definition.container_definitions)[0].environment : one.value if one.name == "ALMANAC_QUERY_MEMORY"] } == { ingest = [], projector = [], query = ["1GiB"] }
+    error_message = "Only query gets its setting."
+  }
+
+  assert {
+    condition     = { for role, definition in aws_ecs_task_definition.service : role => [for one in jsondecode(definition.container_definitions)[0].secrets : one.name] } == { ingest = ["ALMANAC_ADMIN_TOKEN"], projector = ["ALMANAC_ADMIN_TOKEN", "ALMANAC_WEBHOOK_SECRET_CHAT"], query = ["ALMANAC_ADMIN_TOKEN"] }
+    error_message = "Only the projector gets its secret."
+  }
+
+  assert {
+    condition     = one(local.secret_arns) == "arn:aws:secretsmanager:eu-west-1:123456789012:secret:hooks-AbCdEf"
+    error_message = "The right to read is to the secret, not to the key in it."
+  }
+}
+
 run "a_bound_for_demand" {
   command = plan
 

@@ -186,6 +186,47 @@ run "oidc_3" {
   expect_failures = [var.oidc]
 }
 
+run "environment_1" {
+  command = plan
+
+  variables {
+    environment = { writer = { ALMANAC_QUERY_MEMORY = "1GiB" } }
+  }
+
+  expect_failures = [var.environment]
+}
+
+run "environment_2" {
+  command = plan
+
+  variables {
+    environment = { query = { ALMANAC_STORE = "dynamodb:other" } }
+  }
+
+  expect_failures = [var.environment]
+}
+
+run "environment_3" {
+  command = plan
+
+  variables {
+    environment = { projector = { ALMANAC_WEBHOOK_SECRET_CHAT = "x" } }
+    secrets     = { projector = { ALMANAC_WEBHOOK_SECRET_CHAT = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:chat-AbCdEf" } }
+  }
+
+  expect_failures = [var.environment]
+}
+
+run "secrets_1" {
+  command = plan
+
+  variables {
+    secrets = { projector = { ALMANAC_WEBHOOK_SECRET_CHAT = "whsec_x" } }
+  }
+
+  expect_failures = [var.secrets]
+}
+
 run "trusted_proxies_1" {
   command = plan
 
