@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use axum::{
-    Json,
+    body::Body,
     extract::State,
-    http::StatusCode,
+    http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
 use event::{Kind, Right};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use web::{
     Demand, InPath, Named, Operation, Problem, RequestContext, Routes, answer,
     openapi::{RefOr, Required, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
@@ -20,8 +20,12 @@ use web::{
 use super::{
     api::ALWAYS,
     asked::{Asked, asked},
+    body::HeldBody,
 };
-use crate::{HistoryWords, PastOutcome, PastStanding, Query, pending::HISTORY_DAYS};
+use crate::{
+    HistoryWords, PastStanding, Query,
+    pending::{HISTORY_DAYS, MAX_HISTORY},
+};
 
 const JSON: &str = "application/json";
 
@@ -36,23 +40,20 @@ pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
 fn operation(named: Named) -> Operation {
     let says_from =
         format!("The first UTC day of predictions; the {HISTORY_DAYS} days up to the last one by default.");
+    let says = format!(
+        "Its outcomes in the order in which they were appended, also those that were taken back or corrected, and how each stands today. \
+         Outcomes without a date are among them once it is decided what they judge. A key that has more than {MAX_HISTORY} about the days is \
+         refused: ask for fewer days."
+    );
     let operation = named
         .operation(Operation::get, "/outcomes/history", "outcome_history")
         .tag("query")
         .summary("Tell what was believed of a key, and when")
-        .description(
-            "Its outcomes in the order in which they were appended, also those that were taken back or corrected, and how each stands today. \
-             Outcomes without a date are among them once it is decided what they judge.",
-        )
+        .description(&says)
         .takes(
-            parameter(
-                ParameterIn::Query,
-                "key",
-                schema::string().min_length(Some(1)),
-                "The key.",
-            )
-            .required(Required::True)
-            .example(Some(json!("loan-0000017"))),
+            parameter(ParameterIn::Query, "key", schema::string().min_length(Some(1)), "The key.")
+                .required(Required::True)
+                .example(Some(json!("loan-0000017"))),
         )
         .takes(parameter(ParameterIn::Query, "from", schema::day(), &says_from))
         .takes(parameter(
@@ -64,7 +65,7 @@ fn operation(named: Named) -> Operation {
     operation
         .answers(StatusCode::OK, answer("Its outcomes.", JSON, history_schema()))
         .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
+        .fails(&[StatusCode::NOT_FOUND, StatusCode::PAYLOAD_TOO_LARGE])
 }
 
 fn history_schema() -> RefOr<Schema> {
@@ -82,7 +83,7 @@ fn history_schema() -> RefOr<Schema> {
         ("standing", schema::one_of(PastStanding::ALL.map(PastStanding::name)).into()),
     ]);
     schema::object([
-        ("outcomes", schema::array(outcome).into()),
+        ("outcomes", schema::array(outcome).max_items(Some(MAX_HISTORY)).into()),
         ("warnings", schema::array(schema::string().description(Some("What could not be read."))).into()),
     ])
     .into()
@@ -116,7 +117,6 @@ async fn read(
     let words = HistoryWords { key: &asked.key, from: asked.from.as_deref(), to: asked.to.as_deref() };
     let workspace = query.catalog().workspace(workspace).await?;
     context.workspace = Some(workspace.id().clone());
-    let (past, warnings) = query.outcome_history(workspace.id(), &words).await?;
-    let outcomes: Vec<Value> = past.iter().map(PastOutcome::to_json).collect();
-    Ok(Json(json!({ "outcomes": outcomes, "warnings": warnings })).into_response())
+    let written = query.written_history(workspace.id(), &words).await?;
+    Ok(([(CONTENT_TYPE, JSON)], Body::new(HeldBody(written))).into_response())
 }

@@ -1,16 +1,30 @@
 //! What was believed of a key, and when: its outcomes in the order in which they were appended, with those that were taken back or corrected.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use event::{Day, Error, Id, Result, Timestamp};
 use polars::prelude::DataFrame;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{Format, Query, Request, What, Words, window::days_until, work};
+use crate::{
+    Answer, Format, Query, Request, What, Words,
+    answer::{Held, Written},
+    window::days_until,
+    work,
+};
 
 /// How many days a history has that nobody named.
 pub(crate) const DAYS: i64 = 400;
+
+/// The most outcomes that a history has.
+pub(crate) const MAX_OUTCOMES: usize = 10_000;
+
+/// About how many bytes an outcome takes on its way into an answer, beside what it takes in the dataframe.
+const OUTCOME_BYTES: u64 = 2_048;
+
+/// About how many times what the dataframe takes is there again on that way: as lines, as outcomes, as JSON and as its text.
+const COPIES: u64 = 4;
 
 /// The columns that are read.
 const COLUMNS: &str = "day,appended_at,predicted_at,observed_at,label,value,withdrawn,reason";
@@ -76,6 +90,11 @@ pub struct PastOutcome {
 }
 
 impl PastOutcome {
+    /// By what one of its key and day is known: the instant that it judges, and when it was observed.
+    fn instants(&self) -> (Option<Timestamp>, Timestamp) {
+        (self.predicted_at, self.observed_at)
+    }
+
     /// The same as JSON.
     pub fn to_json(&self) -> Value {
         json!({
@@ -124,30 +143,71 @@ impl Query {
     /// without a date are among them once it is decided what they judge.
     ///
     /// # Errors
-    /// `Invalid`, when a word is wrong; as [`Query::run`].
+    /// `Invalid`, when a word is wrong; `TooLarge`, when there are more outcomes than a history has; as [`Query::run`].
     pub async fn outcome_history(
         &self,
         workspace: &Id,
         words: &HistoryWords<'_>,
     ) -> Result<(Vec<PastOutcome>, Vec<String>)> {
+        let (past, _held) = self.history_as(workspace, words, |past, warnings| Ok((past, warnings))).await?;
+        Ok(past)
+    }
+
+    /// The same as JSON. It counts in the bounds until it is sent.
+    ///
+    /// # Errors
+    /// As [`Query::outcome_history`].
+    pub(crate) async fn written_history(&self, workspace: &Id, words: &HistoryWords<'_>) -> Result<Written> {
+        let (text, Held { hold, wanted, turn }) = self.history_as(workspace, words, written).await?;
+        let left = text.len() as u64;
+        hold.settle(left).await?;
+        hold.made();
+        drop((wanted, turn));
+        Ok(Written { chunks: vec![text].into_iter(), left, hold })
+    }
+
+    /// What `make` makes of the outcomes of a key and of what could not be read, and what that takes of the bounds.
+    async fn history_as<T: Send + 'static>(
+        &self,
+        workspace: &Id,
+        words: &HistoryWords<'_>,
+        make: impl FnOnce(Vec<PastOutcome>, Vec<String>) -> Result<T> + Send + 'static,
+    ) -> Result<(T, Held)> {
         let window = days_until(words.from, words.to, DAYS - 1, self.now())?;
         let (from, to) = (window.from().to_string(), window.to().to_string());
         let asked =
             Words { from: &from, to: &to, key: Some(words.key), columns: Some(COLUMNS), ..Words::default() };
         let request = Request::parse(What::Events(event::Kind::Outcomes), &asked)?;
-        let mut answer = self.run(workspace, &request).await?;
-        let mut frame = std::mem::take(&mut answer.frame);
-        // A key may have many outcomes, and others wait for the threads that answer.
-        let past = work::run(move || past_of(&mut frame)).await;
-        let past = past.map_err(|error| Error::unavailable("reading was interrupted").because(error))??;
-        Ok((past, answer.warnings))
+        let Answer { frame, warnings, held, .. } = self.run(workspace, &request).await?;
+        check_count(words.key, frame.height())?;
+        let bytes = COPIES * frame.estimated_size() as u64 + OUTCOME_BYTES * frame.height() as u64;
+        held.hold.take(bytes).await?;
+        let hold = held.hold.clone();
+        let making = work::run(move || {
+            hold.check()?;
+            make(past_of(frame)?, warnings)
+        });
+        let made = making.await;
+        let made =
+            made.map_err(|error| Error::unavailable("making the history was interrupted").because(error))?;
+        Ok((made?, held))
     }
 }
 
-/// The outcomes of an answer, which come day by day.
-fn past_of(frame: &mut DataFrame) -> Result<Vec<PastOutcome>> {
+/// Refuses more outcomes of a key than a history has.
+fn check_count(key: &str, count: usize) -> Result<()> {
+    if count <= MAX_OUTCOMES {
+        return Ok(());
+    }
+    Err(Error::too_large(format!(
+        "the key `{key}` has {count} outcomes about these days, and a history has at most {MAX_OUTCOMES}; ask for fewer days with `from` and `to`, or read the outcomes of the key as events: `almanac query outcomes --key`, GET .../outcomes?key="
+    )))
+}
+
+/// The outcomes of a dataframe, in the order in which they were appended, and how they stand.
+fn past_of(mut frame: DataFrame) -> Result<Vec<PastOutcome>> {
     let mut lines = Vec::new();
-    Format::Ndjson.write(frame, &mut lines)?;
+    Format::Ndjson.write(&mut frame, &mut lines)?;
     let broken = |error: serde_json::Error| Error::corrupt(format!("a row of the answer: {error}"));
     let rows = serde_json::Deserializer::from_slice(&lines).into_iter::<Row>();
     let mut past: Vec<PastOutcome> = rows.map(|row| row.map_err(broken)?.read()).collect::<Result<_>>()?;
@@ -156,37 +216,63 @@ fn past_of(frame: &mut DataFrame) -> Result<Vec<PastOutcome>> {
     Ok(past)
 }
 
+/// A history as the text of its JSON.
+fn written(past: Vec<PastOutcome>, warnings: Vec<String>) -> Result<Vec<u8>> {
+    let outcomes: Vec<Value> = past.iter().map(PastOutcome::to_json).collect();
+    Ok(json!({ "outcomes": outcomes, "warnings": warnings }).to_string().into_bytes())
+}
+
 /// Says how the outcomes of a key stand, which come day by day, and of each day in the order of the log, by the rules of the
 /// [join](fold::join).
 fn stand(past: &mut [PastOutcome]) {
     for of_day in past.chunk_by_mut(|one, other| one.day == other.day) {
-        let mut taken_back = HashSet::new();
-        for one in of_day.iter_mut().rev() {
-            let named = (one.predicted_at, one.observed_at);
-            match one.standing {
-                PastStanding::Withdraws => _ = taken_back.insert(named),
-                PastStanding::Counts if taken_back.contains(&named) => one.standing = PastStanding::Withdrawn,
-                _ => {}
-            }
+        take_back(of_day);
+        correct(of_day);
+    }
+}
+
+/// Of the outcomes of a day, those are withdrawn behind which one of the same instants withdraws.
+fn take_back(of_day: &mut [PastOutcome]) {
+    // Of several the last one stays.
+    let last: HashMap<(Option<Timestamp>, Timestamp), usize> = of_day
+        .iter()
+        .enumerate()
+        .filter(|(_, one)| one.standing == PastStanding::Withdraws)
+        .map(|(at, one)| (one.instants(), at))
+        .collect();
+    for (at, one) in of_day.iter_mut().enumerate() {
+        let is_taken_back = last.get(&one.instants()).is_some_and(|last| *last > at);
+        if is_taken_back && one.standing == PastStanding::Counts {
+            one.standing = PastStanding::Withdrawn;
         }
-        // Of each instant that outcomes judge, and of those that judge the whole day, the one that wins.
-        let mut winners: HashMap<Option<Timestamp>, (Timestamp, usize)> = HashMap::new();
-        let counts = |one: &PastOutcome| one.standing == PastStanding::Counts;
-        for (at, one) in of_day.iter().enumerate().filter(|(_, one)| counts(one)) {
-            let winner = winners.entry(one.predicted_at).or_insert((one.observed_at, at));
-            *winner = (one.observed_at, at).max(*winner);
+    }
+}
+
+/// Of the outcomes of a day that count, those are corrected that judge what one judges, too, that was observed later, or as late and came
+/// later.
+fn correct(of_day: &mut [PastOutcome]) {
+    let mut greatest: HashMap<Option<Timestamp>, (Timestamp, usize)> = HashMap::new();
+    for (at, one) in of_day.iter().enumerate() {
+        if one.standing == PastStanding::Counts {
+            let place = (one.observed_at, at);
+            let of_same = greatest.entry(one.predicted_at).or_insert(place);
+            *of_same = place.max(*of_same);
         }
-        for (at, one) in of_day.iter_mut().enumerate().filter(|(_, one)| counts(one)) {
-            let mut others = [one.predicted_at, None].into_iter().filter_map(|judges| winners.get(&judges));
-            if others.any(|other| *other > (one.observed_at, at)) {
-                one.standing = PastStanding::Corrected;
-            }
+    }
+    let of_whole_day = greatest.get(&None).copied();
+    for (at, one) in of_day.iter_mut().enumerate() {
+        let judges = greatest.get(&one.predicted_at).copied().max(of_whole_day);
+        if one.standing == PastStanding::Counts && judges > Some((one.observed_at, at)) {
+            one.standing = PastStanding::Corrected;
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use event::ErrorKind;
+    use proptest::prelude::*;
+
     use super::*;
 
     fn past(day: &str, predicted_at: Option<&str>, observed_at: &str, standing: PastStanding) -> PastOutcome {
@@ -200,48 +286,6 @@ mod tests {
             value: None,
             reason: None,
             standing,
-        }
-    }
-
-    /// Whether each of the outcomes of a day counts, by the rules as they are written.
-    fn counting(of_day: &[PastOutcome]) -> Vec<bool> {
-        let is_withdrawal = |one: &PastOutcome| one.standing == PastStanding::Withdraws;
-        let is_kept = |at: usize| {
-            let named = |one: &PastOutcome| (one.predicted_at, one.observed_at);
-            let mut after = of_day[at + 1..].iter();
-            !is_withdrawal(&of_day[at])
-                && !after.any(|other| is_withdrawal(other) && named(other) == named(&of_day[at]))
-        };
-        let wins = |at: usize| {
-            let (judges, observed_at) = (of_day[at].predicted_at, of_day[at].observed_at);
-            let rivals = (0..of_day.len()).filter(|other| is_kept(*other));
-            let mut rivals = rivals.filter(|other| {
-                let by = of_day[*other].predicted_at;
-                by == judges || by.is_none()
-            });
-            rivals.all(|other| (of_day[other].observed_at, other) <= (observed_at, at))
-        };
-        (0..of_day.len()).map(|at| is_kept(at) && wins(at)).collect()
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn outcomes_stand_as_the_rules_say(
-            drawn in proptest::collection::vec((0_u32..3, 0_u32..4, proptest::bool::weighted(0.2)), 0..24),
-        ) {
-            let judged = [None, Some("01:00"), Some("02:00")];
-            let observed = ["03:00", "04:00", "05:00", "06:00"];
-            let mut all: Vec<PastOutcome> = drawn
-                .into_iter()
-                .map(|(judges, at, withdraws)| {
-                    let standing = if withdraws { PastStanding::Withdraws } else { PastStanding::Counts };
-                    past("2026-06-01", judged[judges as usize], observed[at as usize], standing)
-                })
-                .collect();
-            let expected = counting(&all);
-            stand(&mut all);
-            let found: Vec<bool> = all.iter().map(|one| one.standing == PastStanding::Counts).collect();
-            proptest::prop_assert_eq!(found, expected);
         }
     }
 
@@ -275,5 +319,78 @@ mod tests {
         ];
         stand(&mut again);
         assert_eq!(standings(&again), ["withdrawn", "withdraws", "counts"]);
+    }
+
+    /// The definition of how outcomes stand: each is compared with all others of its day.
+    fn stand_by_definition(past: &mut [PastOutcome]) {
+        for of_day in past.chunk_by_mut(|one, other| one.day == other.day) {
+            for at in 0..of_day.len() {
+                let (before, after) = (&of_day[at], &of_day[at + 1..]);
+                let is_same = |other: &&PastOutcome| {
+                    (other.predicted_at, other.observed_at) == (before.predicted_at, before.observed_at)
+                };
+                let is_taken_back =
+                    after.iter().filter(is_same).any(|other| other.standing == PastStanding::Withdraws);
+                if is_taken_back && before.standing == PastStanding::Counts {
+                    of_day[at].standing = PastStanding::Withdrawn;
+                }
+            }
+            let counting: Vec<(usize, Option<Timestamp>, Timestamp)> = (0..)
+                .zip(of_day.iter())
+                .filter(|(_, one)| one.standing == PastStanding::Counts)
+                .map(|(at, one)| (at, one.predicted_at, one.observed_at))
+                .collect();
+            for (at, judges, observed_at) in &counting {
+                let later = counting.iter().filter(|(other, by, _)| {
+                    other != at && (by == judges || by.is_none() && judges.is_some())
+                });
+                let mut later = later.map(|(other, _, observed)| (*observed, *other));
+                if later.any(|other| other > (*observed_at, *at)) {
+                    of_day[*at].standing = PastStanding::Corrected;
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn outcomes_stand_as_by_the_definition(
+            mut rows in prop::collection::vec((1_u8..4, 0_u8..4, 0_u8..4, 0_u8..4), 0..60),
+        ) {
+            rows.sort_by_key(|(day, ..)| *day);
+            let rows = rows.into_iter().map(|(day, predicted, observed, standing)| {
+                let predicted = (predicted > 0).then(|| format!("0{predicted}:00"));
+                let standing =
+                    if standing == 0 { PastStanding::Withdraws } else { PastStanding::Counts };
+                let (day, observed) = (format!("2026-06-0{day}"), format!("1{observed}:00"));
+                past(&day, predicted.as_deref(), &observed, standing)
+            });
+            let mut all: Vec<PastOutcome> = rows.collect();
+            let mut expected = all.clone();
+            stand(&mut all);
+            stand_by_definition(&mut expected);
+            prop_assert_eq!(standings(&all), standings(&expected));
+        }
+    }
+
+    /// Compared with each other they would take minutes.
+    #[test]
+    fn many_outcomes_of_a_day_are_gone_through_once() {
+        const OUTCOMES: usize = 200_000;
+        let one = past("2026-06-01", Some("01:00"), "10:00", PastStanding::Counts);
+        let mut all = vec![one; OUTCOMES];
+        stand(&mut all);
+        let last = all.pop().unwrap();
+        assert_eq!(last.standing, PastStanding::Counts);
+        assert!(all.iter().all(|one| one.standing == PastStanding::Corrected));
+    }
+
+    #[test]
+    fn more_outcomes_than_a_history_has_are_refused() {
+        check_count("k", MAX_OUTCOMES).unwrap();
+        let error = check_count("k", MAX_OUTCOMES + 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TooLarge);
+        let text = error.to_string();
+        assert!(text.contains("`k` has 10001 outcomes") && text.contains("`from` and `to`"), "{text}");
     }
 }

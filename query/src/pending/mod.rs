@@ -24,7 +24,7 @@ use log::{
 use table::{KeyRange, Query as TableQuery};
 use tokio::time::Instant;
 
-pub(crate) use self::history::DAYS as HISTORY_DAYS;
+pub(crate) use self::history::{DAYS as HISTORY_DAYS, MAX_OUTCOMES as MAX_HISTORY};
 pub use self::history::{HistoryWords, PastOutcome, PastStanding};
 pub(crate) use self::request::{DAYS, DEFAULT_ROWS, MAX_ROWS, PLACE_PATTERN};
 pub use self::request::{PendingPlace, PendingRequest, PendingState, PendingWords};

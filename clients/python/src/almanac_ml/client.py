@@ -327,7 +327,10 @@ class Workspace:
     def outcome_history(
         self, key: str, since: Optional[Day] = None, until: Optional[Day] = None
     ) -> List[Dict[str, Any]]:
-        """What was believed of a key and when: its outcomes in the order of the log, and how each stands today."""
+        """What was believed of a key and when: its outcomes in the order of the log, and how each stands today.
+
+        A key that has more than 10,000 about the days is refused: ask for fewer days.
+        """
         params = {"key": key, "from": since and _day(since), "to": until and _day(until)}
         asked = {name: str(value) for name, value in params.items() if value is not None}
         answer = self.client.transport.request("GET", self._url("outcomes/history"), params=asked).json()
