@@ -38,8 +38,10 @@ use tokio::sync::oneshot;
 
 use crate::policies::{Call, TABLE, Whole};
 
+mod deleted;
 mod judged;
 
+use deleted::delete_workspace;
 use judged::review;
 
 /// How long the test waits for what must happen, before it fails, and how often it looks.
@@ -376,10 +378,11 @@ pub(crate) async fn pipeline() -> Calls {
     }
     let workspace = ingest(Arc::clone(&ingesting), &clock).await;
     projector(Arc::clone(&projecting), &plain, &workspace, (&clock, &later)).await;
-    erase(ingesting, Arc::clone(&projecting), &workspace).await;
+    erase(Arc::clone(&ingesting), Arc::clone(&projecting), &workspace).await;
     query(querying).await;
     compact(Arc::clone(&projecting), &plain, &workspace, &clock).await;
     expire(projecting, &plain, &workspace).await;
+    delete_workspace(ingesting, &clock).await;
     let transactions =
         [("ingest", wholes(ingests)), ("projector", wholes(projects)), ("query", wholes(queries))];
     Calls { ingest: calls(ingests), projector: calls(projects), query: calls(queries), transactions }

@@ -105,6 +105,8 @@ fn no_role_writes_what_is_anothers() {
     assert!(may("projector", "DeleteItem", &format!("{w}/day")), "what has expired is deleted");
     assert!(may("projector", "PutItem", &format!("{w}/day")), "what pending outcomes judge is appended");
     assert!(may("ingest", "PutItem", &format!("{w}/day")), "events are appended");
+    assert!(may("ingest", "DeleteItem", &format!("{w}/latest")), "metrics of runs go with their workspace");
+    assert!(!may("ingest", "DeleteItem", &format!("{w}/feed")), "what happened stays");
     for partition in [
         format!("{w}/batch"),
         format!("{w}/batch/0f"),

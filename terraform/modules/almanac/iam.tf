@@ -117,7 +117,7 @@ data "aws_iam_policy_document" "ingest" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = concat(local.catalog_keys, local.audit_keys, ["${local.workspace}/def", "${local.workspace}/latest"])
+      values   = concat(local.catalog_keys, local.audit_keys, ["${local.workspace}/def"])
     }
   }
 
@@ -156,6 +156,19 @@ data "aws_iam_policy_document" "ingest" {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
       values   = local.consumer_keys
+    }
+  }
+
+  # The latest metrics of the runs of a workspace go with it.
+  statement {
+    sid       = "ForgetMetricsOfRuns"
+    actions   = ["dynamodb:DeleteItem"]
+    resources = [aws_dynamodb_table.this.arn]
+
+    condition {
+      test     = "ForAllValues:StringLike"
+      variable = "dynamodb:LeadingKeys"
+      values   = ["${local.workspace}/latest"]
     }
   }
 
