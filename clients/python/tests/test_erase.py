@@ -21,3 +21,7 @@ def test_an_erasure_is_begun_and_listed(workspace: al.Workspace) -> None:
         workspace.erase(["loan-1"], reason="asked for by letter 9", values=True)
     with pytest.raises(al.RefusedError):
         workspace.erase(["loan-2"], reason="of loan-2")
+
+
+def test_one_key_is_erased_and_not_its_letters(workspace: al.Workspace) -> None:
+    assert workspace.erase("17", reason="asked for by letter 10")["keys"] == 1

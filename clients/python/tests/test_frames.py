@@ -306,6 +306,17 @@ def test_missing_values_and_numbers_as_keys(workspace: al.Workspace) -> None:
     assert [row["key"] for row in stored] == ["1", "2", "true"]
 
 
+def test_one_name_stands_for_itself_where_names_are_taken(workspace: al.Workspace) -> None:
+    row = {"key": "a", "score": 0.5, "predicted_at": AT, "branch": "north", "age": 41.0}
+    workspace.release("v1").log_predictions([row], tags="branch", features="age")
+    columns = ["tag.branch", "feature.age"]
+    assert workspace.predictions(DAY, frames="rows", columns=columns) == [{"tag.branch": "north", "feature.age": 41.0}]
+    assert workspace.predictions(DAY, frames="rows", columns="key") == [{"key": "a"}]
+    workspace.define_model("risk", splits="tag.branch")
+    gates = workspace.set_promotion_gates("risk", environments="production", min_n=5)
+    assert gates["environments"] == ["production"]
+
+
 def test_a_mistake_is_told_before_anything_is_sent(workspace: al.Workspace) -> None:
     with pytest.raises(al.AlmanacError, match="no column 'loan'.*there are loan_id"):
         workspace.release("v1").log_predictions(columns(), key="loan", predicted_at=AT)

@@ -931,7 +931,7 @@ class Workspace:
         """
         said = {
             "model": model,
-            "environments": None if environments is None else list(environments),
+            "environments": None if environments is None else _names(environments),
             "days": days,
             "min_n": min_n,
             "figure": figure,
