@@ -422,6 +422,29 @@ def test_rows_become_columns_as_they_are_sent() -> None:
     assert background._columns("outcomes", [outcome])["predicted_on"] == ["2026-06-01"]
 
 
+def test_models_with_more_features_than_a_request_takes_go_in_several(workspace: al.Workspace) -> None:
+    workspace.create_release("v2", model="risk")
+    with workspace.logger(flush_seconds=60) as logger:
+        for row in range(20):
+            release = f"v{row % 2 + 1}"
+            features = {f"{release}-{number}": number for number in range(150)}
+            assert logger.prediction(release, f"loan-{row:04}", score=0.5, predicted_at=AT, features=features)
+        assert logger.flush()
+        assert logger._made == 2, "each release has one batch, though their rows alternate"
+    assert logger.stats == al.Stats(logged=20, stored=20)
+    assert keys_of(workspace, DAY) == expected(20)
+
+
+def test_rows_are_parted_where_they_have_too_many_names() -> None:
+    def row(key: int, first: int, count: int) -> background.Row:
+        return ("metrics", {f"t{name}": "x" for name in range(first, first + count)}, None, None, key)
+
+    rows = [row(0, 0, 200), row(1, 56, 200), row(2, 57, 200), row(3, 0, 300), row(4, 0, 1), row(5, 0, 256)]
+    parts = [[row[4] for row in part] for part in background._fitting("metrics", rows)]
+    assert parts == [[0, 1], [2], [3], [4, 5]]
+    assert background._fitting("metrics", rows[:2]) == [rows[:2]]
+
+
 def test_bad_rows_of_the_spool_are_put_aside_too(workspace: al.Workspace, door: Door, tmp_path: Path) -> None:
     door.is_shut = True
     with through(door, workspace).logger(spool=tmp_path, retry_for=0.05) as logger:

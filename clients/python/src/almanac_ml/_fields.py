@@ -29,10 +29,11 @@ class Family:
     type: str
 
 
-#: The most rows, bytes, and numbers of scores and features of one request.
+#: The most rows, bytes, numbers of scores and features, and different names of each family of one request.
 MAX_ROWS = 100_000
 MAX_BYTES = 48 * 1024 * 1024
 MAX_CELLS = 1 << 23
+MAX_MEMBERS = 256
 
 FAMILIES: Tuple[Family, ...] = (
     Family("tags", "tag.", TEXT),

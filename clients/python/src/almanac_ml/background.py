@@ -31,10 +31,10 @@ from collections import deque
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from . import _frames
-from ._fields import FAMILIES, KINDS, NUMBER, TEXT, TIME, field
+from ._fields import FAMILIES, KINDS, MAX_MEMBERS, NUMBER, TEXT, TIME, field
 from .errors import AlmanacError, RefusedError
 from .spool import Batch, Spool
 
@@ -50,6 +50,9 @@ Row = Tuple[Any, ...]
 
 #: Where the fields of a row begin.
 FIRST_FIELD = 1 + len(FAMILIES)
+
+#: Where a prediction has its release.
+RELEASE_FIELD = FIRST_FIELD + [field.name for field in KINDS["predictions"]].index("release")
 
 #: The most bytes of spooled batches, unless ``spool_bytes`` says otherwise.
 SPOOL_BYTES = 1024 * 1024 * 1024
@@ -452,8 +455,9 @@ class Logger:
         for row in rows:
             kinds.setdefault(row[0], []).append(row)
         made: List[Batch] = []
-        for kind, of_kind in kinds.items():
-            count, columns = self._columns_of(kind, of_kind)
+        fitting = [(kind, part) for kind, of_kind in kinds.items() for part in _fitting(kind, of_kind)]
+        for kind, part in fitting:
+            count, columns = self._columns_of(kind, part)
             for body in _frames.json_bodies(columns, count):
                 self._made += 1
                 made.append(Batch(kind, f"{self._name}/{self._made}", body))
@@ -623,6 +627,41 @@ class Logger:
                 self._on_error(error)
             except Exception:  # the caller's own mistake must not end the thread
                 log.exception("on_error failed")
+
+
+def _fitting(kind: str, rows: List[Row]) -> List[List[Row]]:
+    """The rows, in as many parts as it takes for none to have more tags, scores or features than a request may have."""
+    if _fits(_members_of(rows)):
+        return [rows]
+    if kind == "predictions":
+        # Rows of one release have the same names. They keep their order among themselves, which is what matters.
+        rows = sorted(rows, key=_release_of)
+    parts: List[List[Row]] = []
+    named: List[Set[Any]] = []
+    for row in rows:
+        more = [before | of_row for before, of_row in zip(named, _members_of([row]))]
+        if parts and _fits(more):
+            parts[-1].append(row)
+            named = more
+        else:
+            parts.append([row])
+            named = _members_of([row])
+    return parts
+
+
+def _members_of(rows: Sequence[Row]) -> List[Set[Any]]:
+    """The names of the members of each family that the rows have."""
+    return [set().union(*[row[at] for row in rows if row[at]]) for at in range(1, FIRST_FIELD)]
+
+
+def _fits(named: Sequence[Set[Any]]) -> bool:
+    return all(len(names) <= MAX_MEMBERS for names in named)
+
+
+def _release_of(row: Row) -> str:
+    """The release of a prediction, if it is a text."""
+    release = row[RELEASE_FIELD]
+    return release if isinstance(release, str) else ""
 
 
 def _columns(kind: str, rows: List[Row]) -> Dict[str, List[Any]]:
