@@ -445,6 +445,21 @@ def test_rows_are_parted_where_they_have_too_many_names() -> None:
     assert background._fitting("metrics", rows[:2]) == [rows[:2]]
 
 
+def test_flush_tells_once_what_was_lost_before_it(workspace: al.Workspace) -> None:
+    with workspace.logger(flush_seconds=0.01) as logger:
+        fill(logger, 1)
+        logger.prediction("v1", "too-much", score=17.0, predicted_at=AT)
+        eventually(lambda: logger.stats.refused == 1)
+        assert not logger.flush(), "a row was refused before it was called"
+        fill(logger, 1, first=1)
+        assert logger.flush(), "that was told"
+    with workspace.logger(max_queued=1, flush_seconds=60) as logger:
+        taken = [logger.prediction("v1", f"late-{row}", score=0.5, predicted_at=AT) for row in range(50)]
+        assert not all(taken) and logger.stats.dropped
+        assert not logger.flush()
+        assert logger.flush()
+
+
 def test_bad_rows_of_the_spool_are_put_aside_too(workspace: al.Workspace, door: Door, tmp_path: Path) -> None:
     door.is_shut = True
     with through(door, workspace).logger(spool=tmp_path, retry_for=0.05) as logger:

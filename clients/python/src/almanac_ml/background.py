@@ -156,6 +156,8 @@ class Logger:
         self._dropped = self._unusable = 0
         self._told_dropped, self._told_dropped_at = 0, float("-inf")
         self._errors: Deque[Tuple[Exception, str]] = deque(maxlen=100)
+        # What was lost when flush() ended the last time.
+        self._told_lost = (0, 0)
         self._rounds = 0
         self._closing = self._is_urgent = self._is_abandoned = False
         self._thread: Optional[threading.Thread] = None
@@ -294,13 +296,14 @@ class Logger:
             )
 
     def flush(self, timeout: float = 30.0) -> bool:
-        """Waits until everything logged before is stored; ``False`` when that took too long, or some of
-        it waits on disk or was refused or dropped."""
-        before = self.stats
+        """Waits until everything logged before is stored; ``False`` when that took too long, some of
+        it waits on disk, or rows were refused or dropped since the last call that did not take too long."""
+        told, before = self._told_lost, self.stats
         if threading.current_thread() is self._thread:
-            return before.waiting == before.spooled == 0
+            return before.waiting == before.spooled == 0 and _lost(before) == told
         if self._thread is None and (self._closing or not (before.waiting or self._spool_root)):
-            return before.waiting == 0
+            self._told_lost = _lost(before)
+            return before.waiting == 0 and _lost(before) == told
         if not self._start():
             return False
         give_up = time.monotonic() + timeout
@@ -314,8 +317,8 @@ class Logger:
                     if time.monotonic() >= give_up:
                         return False
         after = self.stats
-        lost = (after.refused, after.dropped) != (before.refused, before.dropped)
-        return after.waiting == after.spooled == 0 and not lost
+        self._told_lost = _lost(after)
+        return after.waiting == after.spooled == 0 and _lost(after) == told
 
     def _is_running(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
@@ -627,6 +630,11 @@ class Logger:
                 self._on_error(error)
             except Exception:  # the caller's own mistake must not end the thread
                 log.exception("on_error failed")
+
+
+def _lost(stats: Stats) -> Tuple[int, int]:
+    """The rows that were refused and dropped."""
+    return stats.refused, stats.dropped
 
 
 def _fitting(kind: str, rows: List[Row]) -> List[List[Row]]:
