@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import uuid
+import warnings
 from datetime import date, datetime, timedelta, timezone
 
 import pytest
@@ -509,6 +510,25 @@ def test_a_cut_answers_the_same_again(workspace: al.Workspace) -> None:
     send(loans(loan_id=["c", "d"]), key="loan_id", score="p", predicted_at=AT)
     assert keys_of(workspace, DAY) == ["a", "b", "c", "d"]
     assert [row["key"] for row in workspace.predictions(DAY, cut=cut, frames="rows")] == ["a", "b"]
+
+
+def test_an_answer_of_an_earlier_instant_is_a_warning(workspace: al.Workspace) -> None:
+    soon = datetime.now(timezone.utc) + timedelta(hours=1)
+    for as_of in (soon, soon.isoformat(), date.today() + timedelta(days=2)):
+        with pytest.warns(al.AlmanacWarning, match="the answer is as of .*, the last closed instant"):
+            workspace.predictions(DAY, as_of=as_of, frames="rows")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for as_of in (AT, "2026-06-01", "2026-06-01T02:00:00.25+02:00", date(2026, 6, 1)):
+            assert workspace.predictions(DAY, as_of=as_of, frames="rows") == []
+
+
+def test_texts_are_instants() -> None:
+    moment = datetime(2026, 6, 1, 2, 0, 0, 250_000, timezone.utc)
+    for text in ("2026-06-01T02:00:00.25Z", "2026-06-01T04:00:00.2500009+02:00", "2026-06-01 02:00:00.250"):
+        assert _frames.instant_of(text) == moment
+    assert _frames.instant_of("2026-06-01") == datetime(2026, 6, 1, tzinfo=timezone.utc)
+    assert _frames.instant_of("2026-06-31") is None is _frames.instant_of("yesterday")
 
 
 def test_what_an_answer_lacks_is_a_warning() -> None:

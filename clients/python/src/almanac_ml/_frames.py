@@ -20,6 +20,9 @@ DAY_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 #: What follows a day to make it its first instant.
 DAY_BEGIN = "T00:00:00Z"
 
+#: An instant as text: its second, the digits behind that, and its zone.
+INSTANT_TEXT = re.compile(r"([0-9-]{10}[Tt ][0-9:]{8})(?:\.([0-9]+))?([Zz]|[+-][0-9]{2}:[0-9]{2})?")
+
 ARROW = "application/vnd.apache.arrow.stream"
 
 #: Arrow with views of strings, of which what repeats is compressed.
@@ -405,6 +408,20 @@ def _utc(value: datetime) -> datetime:
 def moment(value: datetime) -> str:
     """An instant as text."""
     return _utc(value).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def instant_of(text: str) -> Optional[datetime]:
+    """The instant that a text means, a day its first one; ``None`` where it is none, which the service will say."""
+    found = INSTANT_TEXT.fullmatch(text + DAY_BEGIN if DAY_TEXT.fullmatch(text) else text)
+    if found is None:
+        return None
+    second, parts, zone = found.groups(default="")
+    zone = "+00:00" if zone in ("Z", "z", "") else zone
+    try:
+        # Python 3.9 reads neither a Z nor other fractions than of three or six digits.
+        return _utc(datetime.fromisoformat(f"{second}.{parts[:6]:0<6}{zone}"))
+    except ValueError:
+        return None
 
 
 def text(value: Any) -> Optional[str]:

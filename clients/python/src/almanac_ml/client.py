@@ -643,7 +643,7 @@ class Workspace:
         answer = self.client.transport.request(
             "GET", self._url(what), params=params, timeout=timeout, retry_for=retry_for
         )
-        _warn(answer)
+        _warn(answer, as_of)
         if _place is not None:
             _place["after"] = answer.headers.get("Almanac-Next", "")
         if explain:
@@ -676,6 +676,7 @@ class Workspace:
         if as_of is not None:
             params["as-of"] = _instant(as_of)
         answer = self.client.transport.request("GET", self._url(what), params=params)
+        _warn(answer, as_of)
         return answer.data.decode().strip()
 
     def follow(
@@ -764,7 +765,7 @@ class Workspace:
             "format": _frames.format_for(library),
         }
         answer = self._post(self._url("sql"), asked)
-        _warn(answer)
+        _warn(answer, as_of)
         return _frames.frame(library, answer.data)
 
     def describe(self, *, timeout: Optional[float] = None, retry_for: Optional[float] = None) -> Dict[str, Any]:
@@ -855,7 +856,7 @@ class Workspace:
             "attributes": attributes,
         }
         answer = self._post("/v1/snapshots", asked)
-        _warn(answer)
+        _warn(answer, as_of)
         made: Dict[str, Any] = answer.json()
         return made
 
@@ -1019,7 +1020,7 @@ class Workspace:
         """How the releases of an arena rank by its votes: strengths with 95% intervals, and what came of each pair."""
         asked = _params({"review": name, "as-of": as_of})
         answer = self.client.transport.request("GET", self._url("reviews/ranking"), params=asked)
-        _warn(answer)
+        _warn(answer, as_of)
         ranking: Dict[str, Any] = answer.json()
         return ranking
 
@@ -1195,10 +1196,17 @@ def _result(future: "Future[Dict[str, Any]]", sent: int) -> Dict[str, Any]:
         raise
 
 
-def _warn(answer: Answer) -> None:
+def _warn(answer: Answer, as_of: Optional[Instant] = None) -> None:
+    """Says what an answer lacks, and when it is of an earlier instant than ``as_of``, which was asked for."""
     told = answer.headers.get("Almanac-Warning")
     if told:
         warnings.warn(f"the answer lacks something: {told}", AlmanacWarning, stacklevel=4)
+    answered = answer.headers.get("Almanac-As-Of")
+    if answered and as_of is not None:
+        asked, given = _frames.instant_of(_instant(as_of)), _frames.instant_of(answered)
+        if asked and given and given < asked:
+            text = f"the answer is as of {answered}, the last closed instant: {_instant(as_of)} is not closed yet"
+            warnings.warn(text, AlmanacWarning, stacklevel=4)
 
 
 def _column_or_value(data: Any, source: Any) -> Any:
