@@ -6,7 +6,7 @@ import importlib.util
 import inspect
 import uuid
 import warnings
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, time, timedelta, timezone
 
 import pytest
 from conftest import Door, keys_of
@@ -379,6 +379,30 @@ def test_numbers_are_no_times(workspace: al.Workspace, library: str) -> None:
     data = as_library(library, loans(at=[1_780_000_000, 1_780_000_001]))
     with pytest.raises(al.AlmanacError, match="give.*datetime"):
         workspace.release("v1").log_predictions(data, key="loan_id", score="p", predicted_at="at")
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("value", [timedelta(hours=1), date(2026, 6, 1), AT, time(4, 30)])
+def test_times_are_no_numbers(workspace: al.Workspace, library: str, value: object) -> None:
+    data = as_library(library, {"key": ["a", "b"], "score": [0.5, 0.25], "age": [value, None]})
+    with pytest.raises(al.AlmanacError, match="the column 'age' of feature.age holds .*; give numbers"):
+        workspace.release("v1").log_predictions(data, features=["age"], predicted_at=AT)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_durations_of_latencies_are_milliseconds(
+    workspace: al.Workspace, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    took = [timedelta(milliseconds=12, microseconds=500), None, timedelta(seconds=2)]
+    data = as_library(library, {"key": ["a", "b", "c"], "score": [0.5] * 3, "latency_ms": took})
+    workspace.release("v1").log_predictions(data, predicted_at=AT)
+    if library not in ("polars", "pyarrow"):
+        # As JSON too.
+        monkeypatch.setattr(_frames, "has", lambda _: False)
+    workspace.release("v1").log_predictions(data, predicted_at=AT + timedelta(seconds=1))
+    rows = workspace.predictions(DAY, frames="rows", order="newest", columns=["key", "latency_ms"])
+    assert {(row["key"], row["latency_ms"]) for row in rows} == {("a", 12.5), ("b", None), ("c", 2000.0)}
+    assert len(rows) == 6
 
 
 @pytest.mark.parametrize("library", ["mapping", "rows", "pandas"])

@@ -8,11 +8,15 @@ import json
 import math
 import re
 import sys
-from datetime import date, datetime, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ._fields import DAY, FAMILIES, KINDS, MAX_BYTES, NUMBER, TIME, family, field, most_rows
 from .errors import AlmanacError
+
+#: Fields of numbers that are durations: a duration stands for its milliseconds.
+MILLISECONDS = frozenset(("latency_ms",))
+MILLISECOND = timedelta(milliseconds=1)
 
 #: A day as text, which stands for its first instant where a time is asked for.
 DAY_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -177,7 +181,10 @@ def _arrow_body(kind: str, data: Any, sources: Mapping[str, Any]) -> Body:
     for name, source in sources.items():
         of = field(kind, name)
         if isinstance(source, Column):
-            arrays[name] = _arrow_column(_arrow_values(data, source.name, of.type), of.type, name)
+            values = _arrow_values(data, source.name, of.type)
+            if of.type == NUMBER:
+                values = _arrow_numbers(values, source.name, name)
+            arrays[name] = _arrow_column(values, of.type, name)
         else:
             arrays[name] = pa.repeat(pa.scalar(plain(source, of.type)), rows)
     table = pa.table(arrays)
@@ -206,6 +213,18 @@ def _arrow_values(data: Any, name: str, kind: str) -> Any:
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         # A column of several types, such as keys of which some are numbers.
         return pa.array([plain(value, kind) for value in values])
+
+
+def _arrow_numbers(values: Any, column: str, name: str) -> Any:
+    """The numbers of a column, where those are durations their milliseconds."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if name in MILLISECONDS and pa.types.is_duration(values.type):
+        return pc.divide(values.cast(pa.duration("ns")).cast(pa.int64()).cast(pa.float64(), safe=False), 1e6)
+    if pa.types.is_temporal(values.type):
+        raise AlmanacError(NO_NUMBERS.format(column, name, values.type))
+    return values
 
 
 def _arrow_column(column: Any, kind: str, name: str) -> Any:
@@ -251,6 +270,9 @@ def _arrow_column(column: Any, kind: str, name: str) -> Any:
 #: Numbers may be seconds, milliseconds or microseconds: guessing would store wrong days.
 NO_TIMES = "the column of {} holds numbers; give datetimes, such as those of pandas.to_datetime(column, unit='s')"
 
+#: What libraries take for numbers in units of their own.
+NO_NUMBERS = "the column {!r} of {} holds {}; give numbers"
+
 
 def _polars_body(kind: str, data: Any, sources: Mapping[str, Any]) -> Body:
     import polars as pl
@@ -278,6 +300,10 @@ def _polars_expr(data: Any, column: str, kind: str, name: str) -> Any:
 
     dtype, expr = data.schema[column], pl.col(column)
     if kind == NUMBER:
+        if name in MILLISECONDS and isinstance(dtype, pl.Duration):
+            return expr.dt.total_nanoseconds() / 1e6
+        if dtype.is_temporal():
+            raise AlmanacError(NO_NUMBERS.format(column, name, dtype))
         numbers = expr if dtype in (pl.Float32, pl.Float64) else expr.cast(pl.Float64)
         return numbers.fill_nan(None)
     if kind == TIME:
@@ -306,10 +332,21 @@ def _json_bodies(kind: str, data: Any, sources: Mapping[str, Any]) -> Iterator[B
     for name, source in sources.items():
         kind_of = field(kind, name).type
         if isinstance(source, Column):
-            columns[name] = [plain(value, kind_of) for value in _values(data, source.name)]
+            columns[name] = _plain_values(_values(data, source.name), kind_of, source.name, name)
         else:
             columns[name] = [plain(source, kind_of)] * rows
     yield from json_bodies(columns, rows)
+
+
+def _plain_values(values: List[Any], kind: str, column: str, name: str) -> List[Any]:
+    """The values of a column as they are sent."""
+    if name in MILLISECONDS:
+        values = [value / MILLISECOND if isinstance(value, timedelta) else value for value in values]
+    if kind == NUMBER:
+        for value in values:
+            if isinstance(value, (date, time, timedelta)) and not _is_missing(value):
+                raise AlmanacError(NO_NUMBERS.format(column, name, type(value).__name__))
+    return [plain(value, kind) for value in values]
 
 
 def json_bodies(columns: Mapping[str, List[Any]], rows: int, step: Optional[int] = None) -> Iterator[Body]:

@@ -214,6 +214,7 @@ class Workspace:
         one instant for all rows; without it, the column ``predicted_at``, or now if there is none. Times
         without a zone are taken as UTC. ``tags`` are columns, or a mapping of tags to columns; so are
         ``scores``, the probabilities of classes, and ``features``, the numbers that it was predicted from.
+        Durations of ``latency_ms`` are sent as milliseconds.
         ``withdrawn_because`` is a reason for which the predictions of these releases, keys and instants are taken back.
         """
         data = _frames.settled(data)
