@@ -405,6 +405,34 @@ def test_durations_of_latencies_are_milliseconds(
     assert len(rows) == 6
 
 
+@pytest.mark.parametrize("is_json", [False, True])
+@pytest.mark.parametrize("library", ["mapping", "rows", "pandas"])
+def test_columns_may_be_called_by_numbers(
+    workspace: al.Workspace, library: str, is_json: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = as_library(library, {"key": ["a", "b"], 0: [0.25, 0.5], 1: [0.75, 0.5], 7: [0.1, 0.2]})
+    if is_json:
+        monkeypatch.setattr(_frames, "has", lambda _: False)
+    workspace.release("v1").log_predictions(data, scores=[0, 1], score=7, features={"age": 7}, predicted_at=AT)
+    names = ["key", "score", "score.0", "score.1", "feature.age"]
+    rows = workspace.predictions(DAY, frames="rows", columns=names)
+    assert [list(row.values()) for row in rows] == [["a", 0.1, 0.25, 0.75, 0.1], ["b", 0.2, 0.5, 0.5, 0.2]]
+
+
+def test_of_several_columns_of_a_name_none_is_taken() -> None:
+    data = as_library("pandas", {"key": ["a"], 0: [0.25], "0": [0.5]})
+    sources = {"key": _frames.column("key"), "predicted_at": AT, "release": "v1", "score": _frames.column(0)}
+    with pytest.raises(al.AlmanacError, match="there are several columns '0'"):
+        list(_frames.bodies("predictions", data, sources))
+
+
+def test_a_column_that_no_row_of_a_request_has_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_fields, "MAX_ROWS", 1)
+    sources = {"key": _frames.column("key"), "predicted_at": AT, "release": "v1", "score": _frames.column(0)}
+    made = list(_frames.bodies("predictions", [{"key": "a", 0: 0.5}, {"key": "b"}], sources))
+    assert [body.rows for body in made] == [1, 1]
+
+
 @pytest.mark.parametrize("library", ["mapping", "rows", "pandas"])
 def test_keys_may_be_texts_and_numbers(workspace: al.Workspace, library: str) -> None:
     data = as_library(library, {"key": ["a", 7], "p": [0.25, 0.75]})

@@ -141,9 +141,14 @@ def check_sources(kind: str, data: Any, sources: Mapping[str, Any]) -> None:
 
 
 class Column(NamedTuple):
-    """A column of a frame, by its name."""
+    """A column of a frame, by its name as text."""
 
     name: str
+
+
+def column(name: object) -> Column:
+    """The column of a name, which libraries allow to be a number."""
+    return Column(str(name))
 
 
 def _sliced(
@@ -201,12 +206,7 @@ def _arrow_values(data: Any, name: str, kind: str) -> Any:
 
     if is_from(data, "pyarrow"):
         return data.column(name)
-    if is_from(data, "pandas"):
-        values = data[name]
-        if values.ndim != 1:
-            raise AlmanacError(f"there are several columns {name!r}")
-    else:
-        values = data[name] if isinstance(data, Mapping) else [row.get(name) for row in data]
+    values = _column_of(data, name)
     try:
         # Missing numbers are NaN in pandas and numpy, and null in Arrow.
         return pa.array(values, from_pandas=True)
@@ -392,12 +392,24 @@ def _moment(value: Any) -> str:
 
 
 def _values(data: Any, name: str) -> List[Any]:
-    if is_from(data, "pandas") or is_from(data, "polars"):
-        values = data[name]
-        return list(values.to_list() if is_from(data, "polars") else values.tolist())
+    values = _column_of(data, name)
+    return list(values.tolist() if is_from(data, "pandas") else values)
+
+
+def _column_of(data: Any, name: str) -> Any:
+    """A column of pandas, a mapping or rows by its name as text: its label may be a number."""
+    if is_from(data, "pandas"):
+        places = [place for place, label in enumerate(data.columns) if str(label) == name]
+        if len(places) != 1:
+            raise AlmanacError(f"there are several columns {name!r}")
+        return data.iloc[:, places[0]]
     if isinstance(data, Mapping):
-        return list(data[name])
-    return [row.get(name) for row in data]
+        return data[name] if name in data else next(data[label] for label in data if str(label) == name)
+    if any(name in row for row in data):
+        return [row.get(name) for row in data]
+    # Where a part of the rows is looked at, none of them may have it.
+    label = next((label for row in data for label in row if str(label) == name), name)
+    return [row.get(label) for row in data]
 
 
 def _is_missing(value: Any) -> bool:

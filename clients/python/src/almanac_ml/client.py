@@ -219,7 +219,7 @@ class Workspace:
         """
         data = _frames.settled(data)
         sources = {
-            "key": Column(key),
+            "key": _frames.column(key),
             "predicted_at": _time_of(data, "predicted_at", predicted_at, idempotency_key),
             "release": _column_or_value(data, release),
             **_optional(
@@ -265,7 +265,7 @@ class Workspace:
         if judges is None and _frames.is_column(data, "judges"):
             judges = "judges"
         sources = {
-            "key": Column(key),
+            "key": _frames.column(key),
             "observed_at": _time_of(data, "observed_at", observed_at, idempotency_key),
             "predicted_at": _dated(data, "predicted_at", predicted_at),
             "predicted_on": _dated(data, "predicted_on", predicted_on),
@@ -363,10 +363,10 @@ class Workspace:
         data = _frames.settled(data)
         sources = {
             "name": _column_or_value(data, name),
-            "value": Column(value),
+            "value": _frames.column(value),
             "measured_at": _time_of(data, "measured_at", measured_at, idempotency_key),
             "release": _column_or_value(data, release),
-            "key": Column(key) if key is not None else None,
+            "key": _frames.column(key) if key is not None else None,
             "predicted_at": _dated(data, "predicted_at", predicted_at),
             "predicted_on": _dated(data, "predicted_on", predicted_on),
             **_members(tags=tags),
@@ -1242,7 +1242,7 @@ def _optional(data: Any, **sources: Optional[str]) -> Dict[str, Any]:
     found = {}
     for name, source in sources.items():
         if source is not None:
-            found[name] = Column(source)
+            found[name] = _frames.column(source)
         elif name in names:
             found[name] = Column(name)
     return found
@@ -1264,7 +1264,7 @@ def _members(**families: Union[Sequence[str], Mapping[str, str]]) -> Dict[str, C
     for family in FAMILIES:
         given = families.get(family.name, ())
         named = given if isinstance(given, Mapping) else {name: name for name in _names(given)}
-        sources.update({f"{family.prefix}{member}": Column(column) for member, column in named.items()})
+        sources.update({f"{family.prefix}{member}": _frames.column(column) for member, column in named.items()})
     return sources
 
 
