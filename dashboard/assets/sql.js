@@ -6,12 +6,15 @@ import { lineChart } from './chart.js';
 import { fresh, h } from './dom.js';
 import { waysOfSql } from './share.js';
 import { table } from './table.js';
-import { dayNumber, many } from './words.js';
+import { count, dayNumber, many } from './words.js';
 
 const MOST_LINES = 8;
 
-/** A chart of the numbers of an answer over its days, one line a column, or one a name where a column has names. */
-function drawn(found, columns) {
+/** The most points of a chart: a browser takes seconds to draw and to read more of them. */
+const MOST_POINTS = 5_000;
+
+/** The lines of the numbers of an answer over its days, one a column, or one a name where a column has names; `null`, where it has no days. */
+export function linesOf(found, columns) {
   if (!found.some((row) => /^\d{4}-\d\d-\d\d$/.test(row.day))) return null;
   const numbers = columns.filter((column) => found.some((row) => typeof row[column] === 'number'));
   const names = columns.filter((column) => column !== 'day' && !numbers.includes(column));
@@ -23,8 +26,17 @@ function drawn(found, columns) {
       lines.get(key).push({ x: dayNumber(row.day), y: row[column] });
     }
   }
-  const series = [...lines].slice(0, MOST_LINES).map(([name, points]) => ({ name, points: points.sort((a, b) => a.x - b.x) }));
-  return numbers.length && series.length ? lineChart({ title: 'The answer by day', days: true, series, legend: true, height: 280 }) : null;
+  if (!lines.size) return null;
+  return [...lines].slice(0, MOST_LINES).map(([name, points]) => ({ name, points: points.sort((a, b) => a.x - b.x) }));
+}
+
+/** The chart of an answer, or why it has none. */
+function drawn(found, columns) {
+  const series = linesOf(found, columns);
+  if (!series) return {};
+  const points = series.reduce((sum, one) => sum + one.points.length, 0);
+  if (points > MOST_POINTS) return { note: `No chart: ${count(points)} points are more than ${count(MOST_POINTS)}.` };
+  return { chart: lineChart({ title: 'The answer by day', days: true, series, legend: true, height: 280 }) };
 }
 
 async function answered(workspace, statement, asOf, signal) {
@@ -39,7 +51,7 @@ async function answered(workspace, statement, asOf, signal) {
   const number = (column) => found.some((row) => typeof row[column] === 'number');
   return card({
     title: many(found.length, 'row'),
-    chart: drawn(found, columns),
+    ...drawn(found, columns),
     wide: true,
     side: table({ caption: 'The answer', rows: found, empty: 'The answer has no rows.', columns: columns.map((key) => ({ key, text: key, number: number(key) })) }),
     data: { columns, rows: found },

@@ -14,6 +14,7 @@ mod drift;
 mod expected;
 mod hostile;
 mod operate;
+mod parts;
 mod review;
 mod session;
 mod slices;

@@ -1,0 +1,40 @@
+//! Parts of the pages alone: what their scripts make of answers that are too large, too many or too rare for a scene of their own.
+
+use serde_json::{Value, json};
+
+use crate::{
+    browser::Browser,
+    support::{Place, Running, alone},
+};
+
+/// What an expression is in the page: `part` is a script of the dashboard, `given` what is handed over.
+fn made(part: &str, expression: &str, given: Value) -> Value {
+    let _alone = alone();
+    let place = Place::sqlite();
+    let service = Running::start(&place, &["--role", "query"], &[]);
+    let browser = Browser::start();
+    browser.open(&format!("http://{}/", service.address()));
+    let script = format!(
+        "const [given, done] = arguments; import('/dashboard/{part}').then(async (part) => done(await ({expression}))).catch((error) => done(String(error)))"
+    );
+    browser.run_until_done(&script, &[given])
+}
+
+/// A line of very many rows is made at once: each row copied the line before.
+#[test]
+fn an_answer_of_very_many_rows_is_a_line_at_once() {
+    let lines = "(() => {
+        const rows = Array.from({ length: given }, (_, at) => ({ day: '2026-06-01', score: at }));
+        const began = performance.now();
+        const lines = part.linesOf(rows, ['day', 'score']);
+        return [lines.length, lines[0].points.length, performance.now() - began < 5_000];
+    })()";
+    assert_eq!(made("sql.js", lines, json!(200_000)), json!([1, 200_000, true]));
+    let page = "(async () => {
+        const body = Array.from({ length: given }, (_, at) => JSON.stringify({ day: '2026-06-01', score: at })).join('\\n');
+        window.fetch = async () => new Response(body);
+        const shown = await part.page({ workspace: 'credit/prod', chosen: new URLSearchParams('sql=select'), go: () => {} });
+        return [shown[1].querySelector('.card-head p').textContent, shown[1].querySelectorAll('.chart').length];
+    })()";
+    assert_eq!(made("sql.js", page, json!(5_001)), json!(["No chart: 5,001 points are more than 5,000.", 0]));
+}
