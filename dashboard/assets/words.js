@@ -3,6 +3,8 @@
 const DAY = 86_400_000;
 const whole = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat('en-GB', { notation: 'compact', maximumFractionDigits: 1 });
+/** The most places of a tick. */
+const MOST_PLACES = 6;
 
 /** A count. */
 export const count = (value) => (value === null || value === undefined ? '–' : whole.format(value));
@@ -21,15 +23,19 @@ export function figure(value) {
   return value.toFixed(4);
 }
 
-/** What a tick of an axis says. */
+/** How many places a step needs: 0.25 has two, as 0.05 has. */
+function placesOf(step) {
+  let places = 0;
+  for (let left = step; places < MOST_PLACES && Math.abs(left - Math.round(left)) > left * 1e-6; left *= 10) places += 1;
+  return places;
+}
+
+/** What a tick of an axis says: with the places that its step needs, also in thousands and millions. */
 export function tick(value, step) {
-  if (Math.abs(value) >= 10_000) return compact(value);
-  const power = Math.floor(Math.log10(step) + 1e-9);
-  const digits = step / 10 ** power;
-  // A step of 2.5 needs one place more than one of 2.
-  const more = Math.abs(digits - Math.round(digits)) > 1e-6 ? 1 : 0;
-  const places = Math.max(0, Math.min(6, more - power));
-  return value.toFixed(places);
+  const most = Math.abs(value);
+  if (most < 10_000) return value.toFixed(placesOf(step));
+  const unit = 1000 ** Math.min(4, Math.floor(Math.log10(most) / 3 + 1e-9));
+  return new Intl.NumberFormat('en-GB', { notation: 'compact', maximumFractionDigits: placesOf(step / unit) }).format(value);
 }
 
 /** The number of a day. */

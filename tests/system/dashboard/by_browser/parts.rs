@@ -38,3 +38,14 @@ fn an_answer_of_very_many_rows_is_a_line_at_once() {
     })()";
     assert_eq!(made("sql.js", page, json!(5_001)), json!(["No chart: 5,001 points are more than 5,000.", 0]));
 }
+
+/// A tick has the places that its step needs: 0.25 was shown as 0.3.
+#[test]
+fn ticks_are_what_stands_at_them() {
+    let asked =
+        json!([[0.25, 0.25], [2.5, 2.5], [25, 25], [0.3, 0.1], [0.15, 0.05], [12_500, 2_500], [10_250, 250]]);
+    assert_eq!(
+        made("words.js", "given.map(([value, step]) => part.tick(value, step))", asked),
+        json!(["0.25", "2.5", "25", "0.3", "0.15", "12.5k", "10.25k"])
+    );
+}
