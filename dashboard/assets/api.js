@@ -73,10 +73,15 @@ export const text = async (path, parameters, options) => (await send(url(path, p
 /** The bytes of an answer, as they come. */
 export const stream = async (path, parameters, options) => (await send(url(path, parameters), options)).body;
 
+const parsed = (body) => body.split('\n').filter((line) => line).map((line) => JSON.parse(line));
+
 /** The rows of a query. */
-export async function rows(path, parameters, options) {
-  const body = await text(path, { ...parameters, format: 'ndjson' }, options);
-  return body.split('\n').filter((line) => line).map((line) => JSON.parse(line));
+export const rows = async (path, parameters, options) => parsed(await text(path, { ...parameters, format: 'ndjson' }, options));
+
+/** A page of rows, and after what the next one begins; the last page has no `next`. */
+export async function pageOfRows(path, parameters, options) {
+  const answer = await send(url(path, { ...parameters, format: 'ndjson' }), options);
+  return { rows: parsed(await answer.text()), next: answer.headers.get('Almanac-Next') };
 }
 
 /** The answer to a JSON body. */
@@ -86,7 +91,7 @@ export const post = (path, body, options) => send(path, { ...options, method: 'P
 export async function sql(workspace, statement, asOf, options) {
   const body = { sql: statement, format: 'ndjson', ...(asOf && { as_of: asOf }) };
   const answer = await post(ofWorkspace(workspace, 'sql'), body, options);
-  return (await answer.text()).split('\n').filter((line) => line).map((line) => JSON.parse(line));
+  return parsed(await answer.text());
 }
 
 /** All pages of a list, up to `most` entries. */
