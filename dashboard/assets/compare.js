@@ -1,7 +1,7 @@
 // Two releases where both predicted the same: which is better, how sure that is, and how that went from day to day.
 
 import { ofWorkspace, rows } from './api.js';
-import { badge, card, controls, field, history, promotions, releases, select, stat, windowControls, windowOf } from './common.js';
+import { badge, card, controls, field, history, live, promotions, releases, select, stat, windowControls, windowOf } from './common.js';
 import { lineChart } from './chart.js';
 import { h } from './dom.js';
 import { ways } from './share.js';
@@ -11,12 +11,14 @@ import { count, dayNumber, figure as shown } from './words.js';
 
 const FIGURES = ['accuracy', 'auc', 'brier', 'log_loss', 'mae'];
 
-/** The two to compare: those that are chosen, else the newest and the one before it. */
-async function two({ workspace, chosen, signal }) {
-  const names = (await releases(workspace, signal)).map((one) => one.name);
-  const release = chosen.get('release') ?? names.at(-1);
-  const against = chosen.get('against') ?? names.filter((one) => one !== release).at(-1);
-  return { names, release, against };
+/** The two to compare: those that are chosen, else the newest and the one before it; and the names to choose from, also those older ones that are chosen or live. */
+export async function two({ workspace, chosen, signal }) {
+  const [all, alive] = await Promise.all([releases(workspace, signal), live(workspace, signal)]);
+  const newest = all.map((one) => one.name);
+  const release = chosen.get('release') ?? newest.at(-1);
+  const against = chosen.get('against') ?? newest.filter((one) => one !== release).at(-1);
+  const older = [release, against, ...alive.map((one) => one.release)].filter((one) => one && !newest.includes(one));
+  return { names: [...new Set(older), ...newest], release, against };
 }
 
 /** The page. */

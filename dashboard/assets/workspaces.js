@@ -60,8 +60,10 @@ const alerts = (one) => (one.firing ? badge('bad', many(one.firing, 'alert fires
 
 /** The page. */
 export async function page({ signal, again }) {
-  const [found, figures] = await Promise.all([json('/v1/workspaces', {}, { signal }).then((answer) => answer.workspaces.slice(0, MOST)), service(signal)]);
-  const all = await each(found, (workspace) => about(workspace, signal));
+  const [{ workspaces }, figures] = await Promise.all([json('/v1/workspaces', {}, { signal }), service(signal)]);
+  const all = await each(workspaces.slice(0, MOST), (workspace) => about(workspace, signal));
+  const isCut = workspaces.length > MOST;
+  const ofShown = isCut ? `of the first ${MOST} workspaces` : null;
   again(EVERY);
   const lag = figures && (figures.almanac_projector_lag_segments ?? null);
   const columns = [
@@ -79,12 +81,12 @@ export async function page({ signal, again }) {
   return [
     h('h1', null, 'Workspaces'),
     h('dl', { class: 'stats' },
-      stat('Workspaces', count(all.length)),
-      stat('Live releases', count(all.reduce((sum, one) => sum + one.live.length, 0))),
-      stat('Alerts that fire', count(all.reduce((sum, one) => sum + one.firing, 0))),
+      stat('Workspaces', count(workspaces.length)),
+      stat('Live releases', count(all.reduce((sum, one) => sum + one.live.length, 0)), ofShown),
+      stat('Alerts that fire', count(all.reduce((sum, one) => sum + one.firing, 0)), ofShown),
       lag !== null && stat('Lag', lag === 0 ? 'none' : many(lag, 'segment'), lag === 0 ? 'all is folded' : `${Math.round(figures.almanac_projector_lag_seconds ?? 0)} s`)),
     card({
-      title: 'All workspaces',
+      title: isCut ? `The first ${MOST} of ${many(workspaces.length, 'workspace')}` : 'All workspaces',
       note: 'Predictions are those of the latest year that has any.',
       side: table({ caption: 'Workspaces', columns, rows: all, empty: 'There is no workspace that you may see yet. `almanac workspace create credit/prod` makes one.' }),
       data: { columns: ['workspace', 'live', 'firing', 'last_day', 'predictions'], rows: flat },

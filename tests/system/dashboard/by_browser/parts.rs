@@ -78,3 +78,52 @@ fn the_latest_records_of_a_trail_are_shown() {
     assert_eq!(many[2], shown - 1);
     assert!(many[3].as_str().unwrap().ends_with("`almanac audit` has more."), "{many}");
 }
+
+/// Of more releases than are listed the newest are, and beside them those that are chosen or live.
+#[test]
+fn the_newest_releases_and_those_that_are_chosen_or_live_can_be_compared() {
+    let expression = "(async () => {
+        const all = Array.from({ length: given }, (_, at) => ({ name: `r${at}`, created_at: new Date(at * 60_000).toISOString() }));
+        window.fetch = async (where) => {
+            const { pathname, searchParams: words } = new URL(where, location);
+            if (pathname.endsWith('/live')) return new Response(JSON.stringify({ live: [{ release: 'r3' }, { release: 'r1' }] }));
+            const from = Number(words.get('cursor') ?? 0);
+            const ordered = words.get('order') === 'newest' ? [...all].reverse() : all;
+            const [limit, end] = [Number(words.get('limit')), from + Number(words.get('limit'))];
+            return new Response(JSON.stringify({ releases: ordered.slice(from, from + limit), next_cursor: end < given ? String(end) : null }));
+        };
+        const of = async (hash) => {
+            const { names, release, against } = await part.two({ workspace: 'credit/prod', chosen: new URLSearchParams(hash) });
+            return [names.slice(0, 4), names.length, release, against];
+        };
+        return [await of(''), await of('release=r1&against=r2')];
+    })()";
+    assert_eq!(
+        made("compare.js", expression, json!(620)),
+        json!([
+            [["r3", "r1", "r120", "r121"], 502, "r619", "r618"],
+            [["r1", "r2", "r3", "r120"], 503, "r1", "r2"],
+        ])
+    );
+}
+
+/// More workspaces than are looked at are counted all the same, and the page says of how many the rest is.
+#[test]
+fn all_workspaces_are_counted() {
+    let expression = "(async () => {
+        window.fetch = async (where) => {
+            const { pathname } = new URL(where, location);
+            if (pathname === '/v1/workspaces') return new Response(JSON.stringify({ workspaces: Array.from({ length: given }, (_, at) => ({ path: `a/w${at}` })) }));
+            if (pathname.endsWith('/live')) return new Response(JSON.stringify({ live: [] }));
+            if (pathname.endsWith('/alert-rules')) return new Response(JSON.stringify({ rules: [] }));
+            return new Response('');
+        };
+        const [, stats, card] = await part.page({ again: () => {} });
+        return [stats.querySelector('dd').textContent, stats.querySelectorAll('dd')[1].textContent, card.querySelector('h2').textContent];
+    })()";
+    assert_eq!(
+        made("workspaces.js", expression, json!(203)),
+        json!(["203", "0of the first 200 workspaces", "The first 200 of 203 workspaces"])
+    );
+    assert_eq!(made("workspaces.js", expression, json!(3)), json!(["3", "0", "All workspaces"]));
+}
