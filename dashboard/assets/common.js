@@ -9,26 +9,30 @@ const LATEST = 400;
 const LONGEST = 3660;
 const USUAL = 90;
 
-/** How many events of a workspace there were on each day of its latest year with any, as its rollups have it. */
+/** How many events of a workspace there were on each day of its latest year with predictions, else with any, as its rollups have it. */
 export async function volume(workspace, signal) {
   const ask = (from, to) => rows(ofWorkspace(workspace, 'rollups'), { from, to, columns: 'day,release,predictions,outcomes' }, { signal });
-  let to = addDays(today(), 1);
+  let [to, others] = [addDays(today(), 1), []];
   for (let days = LATEST, tries = 0; tries < 4; days = LONGEST, tries += 1) {
     const from = addDays(to, 1 - days);
-    const found = (await ask(from, to)).filter((row) => row.release === null);
-    if (found.length) return found.map(({ day, predictions, outcomes }) => ({ day, predictions: predictions ?? 0, outcomes: outcomes ?? 0 }));
+    const found = (await ask(from, to)).filter((row) => row.release === null).map(({ day, predictions, outcomes }) => ({ day, predictions: predictions ?? 0, outcomes: outcomes ?? 0 }));
+    if (found.some((one) => one.predictions > 0)) return found;
+    if (!others.length) others = found;
     to = addDays(from, -1);
   }
-  return [];
+  return others;
 }
 
-/** The window that is chosen, else the last 90 days that have predictions. */
+/** The last day with predictions, else the last one with any events: that of a promotion has nothing to show. */
+export const lastDay = (days) => (days.findLast((one) => one.predictions > 0) ?? days.at(-1))?.day;
+
+/** The window that is chosen, else the 90 days up to the last one with predictions. */
 export async function windowOf(context) {
   const { chosen, workspace, signal } = context;
   let [from, to] = [chosen.get('from'), chosen.get('to')];
   if (!from || !to) {
     const days = await volume(workspace, signal);
-    const last = days.at(-1)?.day ?? today();
+    const last = lastDay(days) ?? today();
     to ||= last;
     from ||= addDays(to, 1 - USUAL);
     const first = days[0]?.day;

@@ -1,7 +1,7 @@
 // One day: its figures, what was taken for what, how scores stand beside what came true, where it is worst, and the rows behind a bar.
 
 import { Problem, ofWorkspace, rows, sql } from './api.js';
-import { card, controls, dayField, field, models, select, stat, volume } from './common.js';
+import { card, controls, dayField, field, lastDay, models, select, stat, volume } from './common.js';
 import { histogram, lineChart } from './chart.js';
 import { h, name } from './dom.js';
 import { ways, waysOfSql } from './share.js';
@@ -76,7 +76,7 @@ async function behind({ workspace, chosen, signal, go }, day, release, asOf) {
 export async function page(context) {
   const { workspace, chosen, signal, go } = context;
   const asOf = chosen.get('as-of');
-  const day = chosen.get('day') ?? (await volume(workspace, signal)).at(-1)?.day;
+  const day = chosen.get('day') ?? lastDay(await volume(workspace, signal));
   if (!day) return [h('p', { class: 'empty' }, 'There are no predictions yet.')];
   const parameters = { from: day, to: day, ...(asOf && { 'as-of': asOf }) };
   const [judged, confused, known] = await Promise.all([

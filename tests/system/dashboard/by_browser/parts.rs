@@ -127,3 +127,24 @@ fn all_workspaces_are_counted() {
     );
     assert_eq!(made("workspaces.js", expression, json!(3)), json!(["3", "0", "All workspaces"]));
 }
+
+/// A window ends with the last day that has predictions: the day of a promotion has nothing to show.
+#[test]
+fn a_window_ends_with_the_last_day_that_has_predictions() {
+    // Each day is how many days ago it was, and its predictions.
+    let expression = "(async () => {
+        const dayOf = (back) => new Date(Date.now() - back * 86_400_000).toISOString().slice(0, 10);
+        const of = async (all) => {
+            window.fetch = async (where) => {
+                const words = new URL(where, location).searchParams;
+                const within = all.map(([back, predictions]) => ({ day: dayOf(back), release: null, predictions })).filter(({ day }) => words.get('from') <= day && day <= words.get('to'));
+                return new Response(within.map((row) => JSON.stringify(row)).join('\\n'));
+            };
+            const { from, to } = await part.windowOf({ workspace: 'credit/prod', chosen: new URLSearchParams() });
+            return [from, to].map((day) => Math.round((Date.parse(dayOf(0)) - Date.parse(day)) / 86_400_000));
+        };
+        return [await of(given[0]), await of(given[1]), await of(given[2])];
+    })()";
+    let given = json!([[[9, 5], [8, 5], [0, 0]], [[9, 0], [0, 0]], [[600, 5], [599, 5], [0, 0]]]);
+    assert_eq!(made("common.js", expression, given), json!([[9, 8], [9, 0], [600, 599]]));
+}
