@@ -13,7 +13,8 @@ const STATES = { firing: ['bad', 'fires'], pending: ['warn', 'pending'], resolve
 
 /** What a rule watches, in words. */
 export function watches(rule) {
-  const what = rule.missing ? `no ${rule.missing}` : rule.lag ? `lag of ${rule.lag}` : rule.count ? `count of ${rule.count}` : rule.column ? `${rule.statistic} of ${rule.column}` : rule.drift ? `${rule.statistic ?? 'js_distance'} of ${rule.drift} against ${rule.reference}` : (rule.figure ?? 'a number') + (rule.tag ? ` with ${rule.tag}` : '');
+  const tagged = rule.tag ? ` with ${rule.tag}` : '';
+  const what = rule.missing ? `no ${rule.missing}` : rule.lag ? `lag of ${rule.lag}` : rule.count ? `count of ${rule.count}${tagged}` : rule.column ? `${rule.statistic} of ${rule.column}` : rule.drift ? `${rule.statistic ?? 'js_distance'} of ${rule.drift} against ${rule.reference}` : `${rule.figure ?? 'a number'}${tagged}`;
   const bound = rule.above !== undefined && rule.above !== null ? `above ${rule.above}` : rule.below !== undefined && rule.below !== null ? `below ${rule.below}` : rule.moved ? `moved by ${rule.moved} deviations` : rule.by ? `by ${rule.by}` : '';
   const whose = rule.release ? `of ${rule.release}` : rule.model ? `of what is live of ${rule.model} in ${rule.environment}` : '';
   return [what, whose, bound, rule.for > 1 && `on ${rule.for} days in a row`].filter(Boolean).join(' ');

@@ -148,3 +148,21 @@ fn a_window_ends_with_the_last_day_that_has_predictions() {
     let given = json!([[[9, 5], [8, 5], [0, 0]], [[9, 0], [0, 0]], [[600, 5], [599, 5], [0, 0]]]);
     assert_eq!(made("common.js", expression, given), json!([[9, 8], [9, 0], [600, 599]]));
 }
+
+/// A rule on the count of what has a tag says so.
+#[test]
+fn a_rule_says_its_tag() {
+    let rules = json!([
+        {"count": "predictions", "tag": "country=de", "below": 5.0},
+        {"count": "predictions", "below": 5.0},
+        {"figure": "accuracy", "tag": "country=de", "release": "v1", "below": 0.5},
+    ]);
+    assert_eq!(
+        made("alerts.js", "given.map(part.watches)", rules),
+        json!([
+            "count of predictions with country=de below 5",
+            "count of predictions below 5",
+            "accuracy with country=de of v1 below 0.5",
+        ])
+    );
+}
