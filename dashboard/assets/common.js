@@ -53,6 +53,12 @@ export function promotions(entries, { from, to }) {
   return entries.filter(within).map((entry) => ({ x: Date.parse(entry.at) / 86_400_000, text: `${entry.about} live`, title: `${entry.what} ${entry.about} of ${entry.model} in ${entry.environment}, ${entry.at}` }));
 }
 
+/** From where to where the axis of a window goes. A day alone stands for itself, but marks stand within it; the last of longer periods reaches to the end of the window. */
+export function axisOf({ from, to }, group, marks) {
+  const last = dayNumber(to);
+  return [dayNumber(from), last + (group === 'day' && !marks.some((mark) => mark.x > last) ? 0 : 1)];
+}
+
 /** A labelled control. */
 export function field(label, control, note) {
   const id = fresh('field');

@@ -1,7 +1,7 @@
 // The figures of a workspace: its releases on one axis of time, with what was promoted when and which days are immature.
 
 import { ofWorkspace, rows } from './api.js';
-import { card, check, controls, field, history, promotions, select, stat, windowControls, windowOf } from './common.js';
+import { axisOf, card, check, controls, field, history, promotions, select, stat, windowControls, windowOf } from './common.js';
 import { lineChart } from './chart.js';
 import { h } from './dom.js';
 import { canBeExpected, expected } from './expected.js';
@@ -81,9 +81,7 @@ export async function page(context) {
   const series = lines(found, figure);
   const marks = promotions(entries, window);
   const shades = immature(found, group);
-  // A day alone stands for itself; the last of longer periods reaches to the end of the window.
-  const end = dayNumber(window.to) + (group === 'day' ? 0 : 1);
-  const chart = found.length ? lineChart({ title: `${figure} by ${group}, ${window.from} to ${window.to}`, days: true, series, marks, shades, legend: true, height: 340, xs: [dayNumber(window.from), end] }) : null;
+  const chart = found.length ? lineChart({ title: `${figure} by ${group}, ${window.from} to ${window.to}`, days: true, series, marks, shades, legend: true, height: 340, xs: axisOf(window, group, marks) }) : null;
   const columns = [
     { key: 'day', text: periodHead(group), shows: (row) => (group === 'day' ? h('a', { class: 'plain', href: link('day', workspace, { day: row.day, release: row.release, 'as-of': asOf }) }, row.day) : row.day) },
     { key: 'release', text: 'Release' },

@@ -166,3 +166,24 @@ fn a_rule_says_its_tag() {
         ])
     );
 }
+
+/// The axis of a window reaches to what was promoted on its last day.
+#[test]
+fn marks_of_the_last_day_are_on_the_axis() {
+    let expression = "(() => {
+        const window = { from: '2026-06-01', to: '2026-06-03' };
+        const entry = (at) => ({ what: 'promote', about: 'v1', model: 'risk', environment: 'production', at });
+        return given.map(([group, at]) => {
+            const marks = part.promotions(at ? [entry(at)] : [], window);
+            const [left, right] = part.axisOf(window, group, marks);
+            return [right - left, marks.every((mark) => left <= mark.x && mark.x <= right)];
+        });
+    })()";
+    let given = json!([
+        ["day", "2026-06-03T18:00:00Z"],
+        ["day", "2026-06-02T18:00:00Z"],
+        ["day", null],
+        ["week", null],
+    ]);
+    assert_eq!(made("common.js", expression, given), json!([[3, true], [2, true], [2, true], [3, true]]));
+}
