@@ -35,8 +35,8 @@ pub(crate) fn hardened(mut response: Response, request_id: &str) -> Response {
 /// For how long a browser asks this host over TLS alone, once it was answered so: a year.
 const STRICT_TRANSPORT: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// The answer, which came over TLS.
-pub(crate) async fn encrypted(mut response: Response) -> Response {
+/// The answer to a request that came over TLS, to this process or to a proxy that is trusted.
+pub(crate) fn encrypted(mut response: Response) -> Response {
     response.headers_mut().entry(header::STRICT_TRANSPORT_SECURITY).or_insert(STRICT_TRANSPORT);
     response
 }

@@ -3,7 +3,8 @@
 
 use std::{future::Future, net::IpAddr, sync::Arc, time::Duration};
 
-use axum::{Router, body::Body, middleware::map_response};
+use axum::{Router, body::Body};
+use futures::TryFutureExt;
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -84,10 +85,6 @@ pub(crate) async fn serve(
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(listening.keep_alive);
     http.max_headers(MAX_HEADERS).max_buf_size(MAX_HEADER_BYTES);
-    let router = match listening.tls {
-        Some(_) => router.layer(map_response(encrypted)),
-        None => router,
-    };
     let listening = Arc::new(listening);
     tokio::pin!(shutdown);
     loop {
@@ -159,7 +156,8 @@ impl Client {
             let is_encrypted =
                 listening.tls.is_some() || listening.proxies.is_encrypted(peer, request.headers());
             request.extensions_mut().insert(Asker { address, is_encrypted, ..Asker::default() });
-            router.clone().oneshot(request.map(Body::new))
+            let answer = router.clone().oneshot(request.map(Body::new));
+            answer.map_ok(move |answer| if is_encrypted { encrypted(answer) } else { answer })
         });
         let connection = http.serve_connection(TokioIo::new(stream), service);
         if let Err(error) = watcher.watch(connection).await {
@@ -212,6 +210,30 @@ mod tests {
             }
         }
         text
+    }
+
+    #[tokio::test]
+    async fn browsers_are_asked_for_tls_alone_behind_a_trusted_proxy_that_has_it() {
+        let proxies = Proxies::new(vec!["127.0.0.0/8".parse().unwrap()]);
+        for (proxies, said, expected) in
+            [(proxies.clone(), "https", true), (proxies, "http", false), (Proxies::default(), "https", false)]
+        {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let router = Router::new().route("/", get(async || "hello"));
+            let listening = Listening { proxies, ..Listening::default() };
+            let server = tokio::spawn(serve(listener, router, listening, std::future::pending()));
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let request = format!("GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-Proto: {said}\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let text = answer(&mut stream).await;
+            assert_eq!(
+                text.contains("strict-transport-security: max-age=31536000"),
+                expected,
+                "{said}: {text}"
+            );
+            server.abort();
+        }
     }
 
     #[tokio::test]
