@@ -85,7 +85,7 @@ impl Asked {
         }
         let why = match timeout(STORE_WITHIN, probe).await {
             Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(format!("the store does not {what}: {error}")),
+            Ok(Err(error)) => Some(format!("the store does not {what}: {}", web::told(&error))),
             Err(_) => Some(format!("the store does not {what} within {} s", STORE_WITHIN.as_secs())),
         };
         *last = Some((Instant::now(), why.clone()));

@@ -88,7 +88,7 @@ async fn what_is_denied_to_expiry_holds_up_nothing_else(bench: Bench) {
     until("the letter", async || letters().await.iter().any(|letter| letter.what == OfWorkspace::Expiry))
         .await;
     let said = denials.lately().unwrap();
-    assert!(said.starts_with("the credentials of this process may not get: "), "{said}");
+    assert!(said.starts_with("the credentials of this process may not get;"), "{said}");
     assert!(denials.count() > 0);
     stop.send(()).unwrap();
     denies.store(false, Ordering::Relaxed);

@@ -183,7 +183,7 @@ impl From<Error> for Problem {
         if status.is_server_error() {
             tracing::error!(%error, "request failed");
         }
-        Self::new(status, error.to_string())
+        Self::new(status, told(&error))
     }
 }
 
@@ -201,6 +201,14 @@ impl IntoResponse for Problem {
         response.extensions_mut().insert(self);
         response
     }
+}
+
+/// What callers are told of an error. What the store denies to the service names accounts and roles, which its log alone tells.
+pub fn told(error: &Error) -> String {
+    if error.is_denied() {
+        return "the store denies the service what this takes; the log of the service says what".to_owned();
+    }
+    error.to_string()
 }
 
 /// The answer of a service that should not be sent requests for now.
@@ -239,6 +247,15 @@ mod tests {
         let cause = std::io::Error::other("the disk is full");
         let problem = Problem::from(Error::unavailable("nothing can be written").because(cause));
         assert_eq!(problem.detail, "nothing can be written: the disk is full");
+    }
+
+    #[test]
+    fn what_the_store_denies_is_told_without_its_words() {
+        let error =
+            Error::new(ErrorKind::Denied, "item a / b: User: arn:aws:sts::1:assumed-role/query may not");
+        let problem = Problem::from(error);
+        assert_eq!(problem.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(problem.detail.contains("the log of the service") && !problem.detail.contains("arn:"));
     }
 
     #[test]
