@@ -314,7 +314,10 @@ impl Access {
             (Some(_), Some(_)) => return Ok(Err(unknown)),
             (Some(at), None) | (None, Some(at)) => at,
             // Who only reads creates nobody.
-            (None, None) if oidc.settings().creates_users && self.notes_use => {
+            (None, None) if oidc.settings().creates_users && !self.notes_use => {
+                return Ok(Err(Wrong::NotCreated(claims.name.clone())));
+            }
+            (None, None) if oidc.settings().creates_users => {
                 let new = NewRoot { name: claims.name.clone(), attributes: None };
                 match new.create(EntityKind::User, &self.catalog, now).await {
                     Ok(user) => user.at(),

@@ -152,6 +152,8 @@ pub enum Wrong {
     Claim(String),
     /// There is no such user or system, or there are both.
     Principal(String),
+    /// There is no such user yet, and the process that was asked creates none.
+    NotCreated(String),
 }
 
 impl fmt::Display for Wrong {
@@ -167,6 +169,11 @@ impl fmt::Display for Wrong {
             Self::Early => f.write_str("it is not good yet"),
             Self::Claim(name) => write!(f, "its claim `{name}` is missing or cannot be used"),
             Self::Principal(name) => write!(f, "there is no user `{name}` and no system, or there are both"),
+            Self::NotCreated(name) => write!(
+                f,
+                "there is no user `{name}` yet, and what only answers queries creates none; send POST /v1/session with this bearer once, or sign \
+                 in to the dashboard"
+            ),
         }
     }
 }

@@ -129,11 +129,15 @@ impl House {
 
     /// The service, as it is when it starts.
     fn service(&self, settings: OidcSettings) -> Router {
+        self.service_by(settings, |access| access)
+    }
+
+    fn service_by(&self, settings: OidcSettings, by: impl FnOnce(Access) -> Access) -> Router {
         let options = Options::new(self.clock.clock());
         let routes = Services::new(Arc::clone(&self.table), &options).routes(&options, self.stop.subscribe());
         let oidc = Oidc::new(settings, Arc::new(Web::new(false).unwrap())).unwrap();
         let access = Access::new(Arc::clone(&self.table), self.clock.clock());
-        guard(routes, Arc::new(access.with_oidc(Some(Arc::new(oidc))))).into_router()
+        guard(routes, Arc::new(by(access.with_oidc(Some(Arc::new(oidc)))))).into_router()
     }
 
     fn claims(&self, email: &str) -> Value {
@@ -223,11 +227,16 @@ async fn groups_of_the_catalog_and_of_claims_give_their_roles(house: House) {
 
 async fn who_is_not_known_is_created_where_that_is_set(house: House) {
     let settings = OidcSettings { creates_users: true, ..house.settings() };
-    let service = house.service(settings);
     let bearer = house.signers[1].sign(&house.claims("bob@example.com"));
+    let reading = house.service_by(settings.clone(), Access::reading_only);
+    let (status, said) = get_of(&reading, "/v1/whoami", &bearer).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+    assert!(said["detail"].as_str().unwrap().contains("there is no user `bob` yet"), "{said}");
+    let service = house.service(settings);
     let (status, said) = get_of(&service, "/v1/whoami", &bearer).await;
     assert_eq!((status, &said["principal"]), (StatusCode::OK, &json!("user:bob")), "{said}");
     assert!(house.catalog.principal_named(EntityKind::User, "bob").await.unwrap().is_some());
+    assert_eq!(get_of(&reading, "/v1/whoami", &bearer).await.0, StatusCode::OK, "he is known now");
     let (status, _) = get_of(&service, "/v1/workspaces/credit/prod", &bearer).await;
     assert_eq!(status, StatusCode::NOT_FOUND, "bob is known and may do nothing yet");
     house.stop.send_replace(true);
