@@ -77,8 +77,8 @@ pub(crate) fn workers() -> Operation {
         .fails(&[StatusCode::SERVICE_UNAVAILABLE])
 }
 
-/// The routes and, as one more, the document that describes all of them.
-pub(crate) fn with_document(routes: Routes) -> Routes {
+/// The routes and, as one more, the document that describes all that `all` has: where roles are apart, one address stands before them.
+pub(crate) fn with_document(routes: Routes, all: Routes) -> Routes {
     let any = || web::openapi::ObjectBuilder::new().schema_type(Type::Object);
     let form = any()
         .property("openapi", schema::string().pattern(Some("^3\\.1\\.")))
@@ -91,7 +91,7 @@ pub(crate) fn with_document(routes: Routes) -> Routes {
         .tag("service")
         .summary("Describe the API")
         .answers(StatusCode::OK, answer("This document.", JSON, form));
-    let text = document(&routes.clone().add(operation.clone(), Demand::nothing(), async || ())).to_json();
+    let text = document(&all.add(operation.clone(), Demand::nothing(), async || ())).to_json();
     let text = Bytes::from(text.expect("a document of strings and numbers can be written"));
     routes.add(operation, Demand::nothing(), async move || ([(header::CONTENT_TYPE, JSON)], text.clone()))
 }

@@ -271,7 +271,8 @@ impl Services {
         options: &Options,
         stopping: watch::Receiver<bool>,
     ) -> (Router, Arc<Requests>) {
-        let routes = openapi::with_document(self.routes(options, stopping));
+        let all = self.all_routes(options, stopping.clone());
+        let routes = openapi::with_document(self.routes(options, stopping), all);
         let routes = match &options.access {
             Some(access) => ::access::http::guard(routes, Arc::clone(access)),
             None => routes,
@@ -287,6 +288,15 @@ impl Services {
         let router = requests.measure(router);
         // Outermost, since problems get their ids on their way out.
         (if options.mlflow { mlflow::as_mlflow(router) } else { router }, requests)
+    }
+
+    /// What all roles together answer, the others in other processes.
+    fn all_routes(&self, options: &Options, stopping: watch::Receiver<bool>) -> Routes {
+        let all = Options { roles: Role::ALL.to_vec(), ..options.clone() };
+        match Role::ALL.iter().all(|role| options.roles.contains(role)) {
+            true => self.routes(&all, stopping),
+            false => Self::new(Arc::clone(&self.table), &all).routes(&all, stopping),
+        }
     }
 
     /// What the roles answer, as they describe themselves.
@@ -362,7 +372,8 @@ mod tests {
         let table = SqliteTable::open(&folder.join("t.db"), Clock::system()).unwrap();
         let options = Options::new(Clock::system());
         let (_stop, stopping) = watch::channel(false);
-        openapi::with_document(Services::new(Arc::new(table), &options).routes(&options, stopping))
+        let routes = Services::new(Arc::new(table), &options).routes(&options, stopping);
+        openapi::with_document(routes.clone(), routes)
     }
 
     /// A line for each operation: what it demands, and which roles give that.

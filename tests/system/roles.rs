@@ -26,8 +26,8 @@ fn as_role(role: Role) -> Options {
     Options { roles: vec![role], ..Options::new(Clock::system()) }
 }
 
-/// The operations of a service, such as `get /healthz`.
-fn operations(service: &Service) -> BTreeSet<String> {
+/// The operations of the API, such as `get /healthz`, as the document of a service has them.
+fn described(service: &Service) -> BTreeSet<String> {
     let document = service.get("/openapi.json").json();
     let paths = document["paths"].as_object().unwrap();
     let of = |(path, item): (&String, &Value)| {
@@ -36,12 +36,32 @@ fn operations(service: &Service) -> BTreeSet<String> {
     paths.iter().flat_map(of).collect()
 }
 
+/// Whether a service has an operation: for what it lacks it answers that there is no such path or no such method.
+fn has(service: &Service, operation: &str) -> bool {
+    let (method, path) = operation.split_once(' ').unwrap();
+    let mut parts = path.split('{');
+    let mut asked = parts.next().unwrap().to_owned();
+    for part in parts {
+        asked += "x";
+        asked += part.split_once('}').unwrap().1;
+    }
+    // An answer to `head` says nothing, and who has one has the other.
+    let answer = service.send(if method == "head" { "get" } else { method }, &asked, &[], None);
+    answer.status != 405 && !(answer.status == 404 && answer.text().contains("there is nothing at this path"))
+}
+
 #[test]
 fn roles_share_the_work_and_each_answers_only_what_is_its_own() {
     let place = Place::sqlite();
-    let all = operations(&Service::start(&place));
+    let all = described(&Service::start(&place));
     let started = ["ingest", "projector", "query"].map(|role| Running::start(&place, &["--role", role], &[]));
     let [ingest, projector, query] = &started;
+    for service in &started {
+        assert_eq!(described(service), all, "one address may stand before all roles");
+    }
+    let operations = |service: &Service| -> BTreeSet<String> {
+        all.iter().filter(|operation| has(service, operation)).cloned().collect()
+    };
     let of = started.each_ref().map(|service| operations(service));
     let common: BTreeSet<String> = COMMON.map(|path| format!("get {path}")).into();
     assert_eq!(of[1], common, "a projector answers nothing else");
