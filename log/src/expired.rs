@@ -12,6 +12,9 @@ use crate::{key, projection::Applied};
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
 
+/// How many minutes ahead of the time that a worker has read another one may have noted something.
+const AHEAD_MINUTES: i64 = 60;
+
 /// A day whose events are gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expired {
@@ -108,7 +111,8 @@ pub async fn latest(table: &dyn Table, workspace: &Id) -> Result<Option<Day>> {
 }
 
 /// The minute of the table's counted time in which the setting `ver` of a retention was noticed; notes `minute` when
-/// none is noted. Of two notes the later one holds, so that nothing is deleted too early.
+/// none is noted, or one of a minute that is far from having come: that is of another table, from which the workspace was moved. Of two notes the
+/// later one holds, so that nothing is deleted too early.
 ///
 /// # Errors
 /// Those of the table, and `Corrupt`.
@@ -116,11 +120,20 @@ pub async fn noticed(table: &dyn Table, workspace: &Id, ver: i64, minute: i64) -
     let key = key::noticed(workspace);
     if let Some(item) = table.get(&key).await? {
         item.check_version(ITEM_VERSION)?;
-        if item.int("ver")? == ver {
-            return item.int("minute");
+        let noticed = item.int("minute")?;
+        if item.int("ver")? == ver && noticed <= minute + AHEAD_MINUTES {
+            return Ok(noticed);
         }
     }
     let item = Item::new(key).with("v", ITEM_VERSION).with("ver", ver).with("minute", minute);
     table.put(item, Condition::None).await?;
     Ok(minute)
+}
+
+/// Forgets when a retention was noticed: the note of a workspace that was moved is of the time of another table.
+///
+/// # Errors
+/// Those of the table.
+pub async fn forget_notice(table: &dyn Table, workspace: &Id) -> Result<()> {
+    table.delete(&key::noticed(workspace), Condition::None).await
 }

@@ -7,6 +7,7 @@
 use catalog::Catalog;
 use event::{Clock, Error, Id, Result};
 use log::{
+    expired,
     key::{self, EntityId},
     layout::{self, LAYOUT},
 };
@@ -48,7 +49,7 @@ pub(super) async fn restore(config: &Config, row: &[Link], named: &Named) -> Res
         return match marker.filter(|marker| marker.is_of(digest)) {
             Some(marker) => {
                 // It was taken in last, after all was compared.
-                marker.done(&*table).await?;
+                finish(&*table, &id, marker).await?;
                 println!("{store}: the workspace {} was restored before; nothing was changed", named.path);
                 Ok(())
             }
@@ -82,7 +83,7 @@ pub(super) async fn restore(config: &Config, row: &[Link], named: &Named) -> Res
     for item in held.entities() {
         catalog.adopt(item, clock.now()).await?;
     }
-    marker.done(&*table).await?;
+    finish(&*table, &id, marker).await?;
     println!(
         "{store}: the workspace {} with {} events in {} items, as they were at {}",
         named.path, manifest.events, manifest.items, manifest.at
@@ -94,6 +95,14 @@ pub(super) async fn restore(config: &Config, row: &[Link], named: &Named) -> Res
         );
     }
     Ok(())
+}
+
+/// Ends the restore of a workspace that is in the catalog. What an export has of another table's time is taken away when all was compared.
+async fn finish(table: &dyn Table, workspace: &Id, marker: Marker) -> Result<()> {
+    if !marker.is_done {
+        expired::forget_notice(table, workspace).await?;
+    }
+    marker.done(table).await
 }
 
 /// What is put into the catalog when all else is there: users, groups and systems, and last the workspace.
