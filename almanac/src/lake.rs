@@ -28,7 +28,7 @@ use log::{
     skipped,
 };
 use query::{Covered, DayRows, Query};
-use table::Table;
+use table::{KeyRange, Table};
 
 use self::{
     delta::{DataFile, Delta, Exported},
@@ -159,7 +159,7 @@ impl Lake {
                 heads.entry((head.log.day, head.log.kind)).or_default().insert(head.log, head.seq);
             }
         }
-        let erased = erased_of(&*table, &workspace).await?;
+        let erased = erased_of(&*table, &workspace, since).await?;
         let (mut kept, mut left_out) = (Kept::default(), Segments::new());
         let days = heads.first_key_value().zip(heads.last_key_value());
         if let Some(((&(from, _), _), (&(to, _), _))) = days {
@@ -290,13 +290,19 @@ impl Lake {
     }
 }
 
-/// How many events of erased keys there are by day and kind; where no key was ever erased, nothing is read.
-async fn erased_of(table: &dyn Table, workspace: &Id) -> Result<BTreeMap<(Day, Kind), u64>> {
+/// How many events of erased keys there are by day and kind, from a day on; where no key was ever erased, nothing is read.
+async fn erased_of(
+    table: &dyn Table,
+    workspace: &Id,
+    since: Option<Day>,
+) -> Result<BTreeMap<(Day, Kind), u64>> {
     let mut erased = BTreeMap::new();
     if Turn::load(table, workspace).await? == Turn::default() {
         return Ok(erased);
     }
-    let mut query = table::Query::table(key::segments(workspace)).only(&["v", ERASED]);
+    let all = key::segments(workspace);
+    let from = since.map_or_else(|| all.from.clone(), |day| key::segments_of_day(workspace, day).from);
+    let mut query = table::Query::table(KeyRange { from, ..all }).only(&["v", ERASED]);
     loop {
         let page = table.query(&query).await?;
         for item in page.items.iter().filter(|item| item.attributes.contains_key(ERASED)) {
