@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use evaluate::latest::question;
 use event::{
-    Columns, ErrorKind, Id, Kind, Result,
+    Columns, Error, ErrorKind, Id, Kind, Result,
     fields::{JUDGES, PREDICTED_SINCE},
 };
 use futures::future::try_join_all;
@@ -30,7 +30,7 @@ pub(crate) use self::request::{DAYS, DEFAULT_ROWS, MAX_ROWS, PLACE_PATTERN};
 pub use self::request::{PendingPlace, PendingRequest, PendingState, PendingWords};
 pub use self::why::PendingOutcome;
 use self::why::{Judged, Told};
-use crate::Query;
+use crate::{Query, work};
 
 /// What it is called in paths and metrics.
 pub(crate) const NAME: &str = "pending";
@@ -62,6 +62,8 @@ pub struct PendingPage {
 struct Known {
     segment: Segment,
     decisions: Vec<(u32, Decision)>,
+    /// The first decision about each row that has one, by its place among them.
+    decided: BTreeMap<u32, usize>,
     waiting: Option<Waiting>,
     is_taken: bool,
 }
@@ -69,12 +71,7 @@ struct Known {
 impl Known {
     /// How far a row has come, and the decision that says so.
     fn state(&self, row: u32) -> (PendingState, Option<&Decision>) {
-        let about = |decision: &Decision| {
-            decision.judges.contains_key(&row)
-                || decision.expired.contains(&row)
-                || decision.refused.contains(&row)
-        };
-        let Some((number, decision)) = self.decisions.iter().find(|(_, decision)| about(decision)) else {
+        let Some((number, decision)) = self.decided.get(&row).map(|at| &self.decisions[*at]) else {
             return (PendingState::Waiting, None);
         };
         let is_carried_out = self.waiting.as_ref().is_none_or(|waiting| *number <= waiting.decided);
@@ -89,8 +86,8 @@ impl Known {
 }
 
 /// A page as it grows.
-struct Growing<'a> {
-    request: &'a PendingRequest,
+struct Growing {
+    request: PendingRequest,
     page: PendingPage,
     told: Vec<Told>,
     /// Up to where everything was counted.
@@ -106,15 +103,14 @@ impl Query {
     pub async fn pending(&self, workspace: &Id, request: &PendingRequest) -> Result<PendingPage> {
         let (_turn, _hold) = self.budget.enter().await?;
         let began = Instant::now();
-        let mut growing = Growing {
-            request,
+        let growing = Growing {
+            request: request.clone(),
             page: PendingPage::default(),
             told: Vec::new(),
             place: request.after,
             segments: 0,
         };
-        let is_all = self.grow(workspace, &mut growing).await?;
-        let Growing { mut page, told, place, .. } = growing;
+        let (Growing { mut page, told, place, .. }, is_all) = self.grow(workspace, growing).await?;
         page.next = place.filter(|_| !is_all);
         page.outcomes = self.explained(workspace, told).await?;
         self.meters.answered(NAME, began.elapsed(), page.outcomes.len());
@@ -122,7 +118,7 @@ impl Query {
     }
 
     /// Goes through the segments behind the place, until the page is full; whether there are no more.
-    async fn grow(&self, workspace: &Id, growing: &mut Growing<'_>) -> Result<bool> {
+    async fn grow(&self, workspace: &Id, mut growing: Growing) -> Result<(Growing, bool)> {
         let days = growing.request.window;
         let first = growing.place.max(Some(PendingPlace::before(days.from())));
         let first = first.unwrap_or_else(|| PendingPlace::before(days.from()));
@@ -133,10 +129,10 @@ impl Query {
         for _ in 0..MAX_LOOKS {
             // Nothing is behind the last day.
             if range.from > range.to {
-                return Ok(true);
+                return Ok((growing, true));
             }
             let Some((log, seq)) = scan::first_within(&*self.table, range.clone()).await? else {
-                return Ok(true);
+                return Ok((growing, true));
             };
             if log.kind != Kind::Pending {
                 // They are the last of their day.
@@ -146,18 +142,26 @@ impl Query {
                 continue;
             }
             if growing.segments >= MAX_SEGMENTS {
-                return Ok(false);
+                return Ok((growing, false));
             }
             let some = self.known(&log, seq).await?;
             let Some(last) = some.last().map(|known| known.segment.seq) else { continue };
-            for known in some {
-                if !growing.take(&known)? {
-                    return Ok(false);
-                }
+            // A segment may have many rows, and others wait for the threads that answer.
+            let taking = work::piece(move || {
+                let has_room = growing.take_all(&some)?;
+                Ok::<_, Error>((growing, has_room))
+            });
+            let taken = taking.await;
+            let taken =
+                taken.map_err(|error| Error::unavailable("reading was interrupted").because(error))?;
+            let has_room;
+            (growing, has_room) = taken?;
+            if !has_room {
+                return Ok((growing, false));
             }
             range = KeyRange { to: end.clone(), ..key::segments_from(&log, last + 1) };
         }
-        Ok(false)
+        Ok((growing, false))
     }
 
     /// What is known of some segments of a log from one on.
@@ -169,15 +173,37 @@ impl Query {
             let of = PendingSegment { log: log.clone(), seq: segment.seq };
             // Decisions first: what is said of how many were carried out is no older then.
             let decisions = pending::decisions(&*self.table, &of, 1).await?;
-            let decisions = decisions.into_iter().map(|(id, decision)| (id.number, decision)).collect();
+            let decisions: Vec<_> =
+                decisions.into_iter().map(|(id, decision)| (id.number, decision)).collect();
             let waiting = pending::of_segment(&*self.table, &of).await?;
-            Ok::<_, event::Error>(Known { is_taken: segment.seq <= taken, segment, decisions, waiting })
+            let decided = decided(&decisions);
+            Ok::<_, Error>(Known { is_taken: segment.seq <= taken, segment, decisions, decided, waiting })
         });
         try_join_all(known).await
     }
 }
 
-impl Growing<'_> {
+/// The first decision about each row that has one, by its place among them.
+fn decided(decisions: &[(u32, Decision)]) -> BTreeMap<u32, usize> {
+    let mut decided = BTreeMap::new();
+    for (at, (_, decision)) in decisions.iter().enumerate() {
+        let rows = decision.judges.keys().chain(&decision.expired).chain(&decision.refused);
+        rows.for_each(|row| _ = decided.entry(*row).or_insert(at));
+    }
+    decided
+}
+
+impl Growing {
+    /// Takes the rows of some segments; whether all of them had room.
+    fn take_all(&mut self, some: &[Known]) -> Result<bool> {
+        for known in some {
+            if !self.take(known)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Takes the rows of a segment that are behind the place; whether all of them had room.
     fn take(&mut self, known: &Known) -> Result<bool> {
         self.segments += 1;
