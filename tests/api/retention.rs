@@ -1,7 +1,7 @@
 //! Events that expire unless they are pinned.
 
-use catalog::{AnyEntity, Pin, new::NewSnapshot};
-use event::{Clock, Day, Error, ErrorKind, Kind, Timestamp};
+use catalog::{AnyEntity, Pin, ReviewSpec, Verdict, new::NewSnapshot};
+use event::{Clock, Day, Error, ErrorKind, Kind, Timestamp, Window};
 use log::{counted::CountedTime, expired, scan};
 use projector::{
     expire::Deleted,
@@ -23,9 +23,13 @@ on_both_engines!(
     a_rebuild_keeps_what_expired,
     marked_days_are_deleted_to_the_end,
     one_clock_ahead_deletes_nothing_for_good,
+    the_time_of_another_table_holds_nothing_up,
+    items_of_reviews_come_back_with_their_days,
     retention_on_old_data_comes_down_at_once_and_then_day_by_day,
     what_was_known_of_an_expired_day_is_told_by_its_ages,
 );
+
+use crate::reviews;
 
 const DAYS: [&str; 4] = ["2026-06-01", "2026-06-02", "2026-06-03", "2026-06-04"];
 
@@ -102,6 +106,43 @@ async fn events_expire_unless_they_are_pinned(world: World) {
     catalog.set_retention(&id, Some(2), later).await.unwrap();
     let more = json!([prediction("2026-06-01", "v2")]);
     scene.append(Kind::Predictions, more, "2026-06-06T02:00:00Z").await.unwrap();
+}
+
+/// A workspace that was moved may have a note of when its retention was noticed by the time of the table that it came from.
+async fn the_time_of_another_table_holds_nothing_up(world: World) {
+    let scene = scene(world).await;
+    let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
+    let now = at("2026-06-06T00:00:00Z");
+    catalog.set_retention(&id, Some(2), now).await.unwrap();
+    let ver = catalog.keeping(&id).await.unwrap().retention.ver;
+    expired::noticed(&*scene.table, &id, ver, 1_000_000).await.unwrap();
+    assert_eq!(scene.expire(now).await, Deleted::default(), "it is noticed again");
+    // A restore forgets the note, and the hour begins again.
+    expired::forget_notice(&*scene.table, &id).await.unwrap();
+    assert_eq!(scene.expire(now.plus_seconds(3_600)).await, Deleted::default());
+    assert_eq!(scene.expire(now.plus_seconds(7_199)).await, Deleted::default());
+    assert_eq!(scene.expire(now.plus_seconds(7_200)).await.days, 3);
+}
+
+/// A reviewer who was served what stands behind expired items is served those as well once they are kept.
+async fn items_of_reviews_come_back_with_their_days(world: World) {
+    let scene = scene(world).await;
+    let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
+    let window = Window::new(DAYS[0].parse().unwrap(), DAYS[3].parse().unwrap()).unwrap();
+    let spec = ReviewSpec { model: None, window, ..reviews::spec(100) };
+    let now = "2026-06-06T00:00:00Z";
+    let (review, _) = scene.query(at(now)).create_review(&scene.workspace, "all", spec).await.unwrap();
+    catalog.set_retention(&id, Some(2), at(now)).await.unwrap();
+    let served = async || reviews::next(&scene, &review, "user:ann", now).await;
+    let first = served().await.unwrap();
+    assert_eq!(first.item.predicted_at.day(), DAYS[3].parse().unwrap());
+    assert!(first.number > 0, "others stand before it");
+    let asked = scene.ingest(at(now));
+    let at_first = reviews::item(&scene, &review, first.number);
+    asked.answer(&at_first, &reviews::by("user:ann"), Verdict::Label("1".into())).await.unwrap();
+    assert!(served().await.is_none());
+    catalog.set_retention(&id, None, at(now)).await.unwrap();
+    assert_eq!(served().await.unwrap().number, 0);
 }
 
 /// An answer of events says what it lacks, and no snapshot is made of it.

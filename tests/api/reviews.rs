@@ -44,7 +44,7 @@ const NOW: &str = "2026-06-10T00:00:00Z";
 const ANN: &str = "user:ann";
 const BOB: &str = "user:bob";
 
-fn spec(n: u32) -> ReviewSpec {
+pub(crate) fn spec(n: u32) -> ReviewSpec {
     ReviewSpec {
         model: Some("m".into()),
         release: None,

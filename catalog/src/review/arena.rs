@@ -260,6 +260,8 @@ impl Catalog {
         (workspace, review): (&Id, &Id),
         added: &[(ArenaPair, Vec<ReviewItem>)],
     ) -> Result<()> {
+        // Before numbers are taken, which a refusal would leave without items.
+        self.refuse_erased(workspace, added.iter().flat_map(|(_, items)| items)).await?;
         let mut numbered = Vec::new();
         for (pair, items) in added {
             let (_, first) = pair.numbers();
@@ -290,16 +292,30 @@ impl Catalog {
     ) -> Result<()> {
         let items: Vec<_> = items.into_iter().collect();
         // Before they are written: what is being erased is looked for in reviews later than that.
-        let erased = self.erased_keys(workspace, None).await?;
-        if items.iter().any(|(_, item)| erased.has(&item.key)) {
-            return Err(Error::conflict("a key of these predictions is being erased; make the review again"));
-        }
+        self.refuse_erased(workspace, items.iter().map(|(_, item)| *item)).await?;
         let puts = items.into_iter().map(|(number, item)| {
             let at = ReviewItemId { workspace: workspace.clone(), review: review.clone(), number };
             async move { self.table.put(item.to_item(&at)?, Condition::Absent).await }
         });
         let puts = stream::iter(puts.collect::<Vec<_>>()).buffer_unordered(PUTS_AT_ONCE);
         puts.try_collect::<Vec<()>>().await.map(drop)
+    }
+
+    /// Refuses items of keys that are being erased.
+    async fn refuse_erased<'a>(
+        &self,
+        workspace: &Id,
+        items: impl Iterator<Item = &'a ReviewItem>,
+    ) -> Result<()> {
+        let erased = self.erased_keys(workspace, None).await?;
+        for item in items {
+            if erased.has(&item.key) {
+                return Err(Error::conflict(
+                    "a key of these predictions is being erased; make the review again",
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Notes how many items an arena has now.

@@ -150,8 +150,6 @@ struct Looked {
     found: Option<u32>,
     /// Before which item there is nothing more for the reviewer.
     done: u32,
-    /// Whether that stays so: what has expired is there again when it is kept for longer before it is deleted.
-    is_for_good: bool,
 }
 
 impl Turn {
@@ -301,7 +299,7 @@ impl Catalog {
                 continue;
             }
             let looked = self.candidate(asking, (from, end - 1)).await?;
-            if looked.done > from && (looked.found.is_some() || looked.is_for_good) {
+            if looked.done > from {
                 done.insert(stretch.number, looked.done);
             }
             if looked.found.is_some() {
@@ -315,26 +313,28 @@ impl Catalog {
     async fn candidate(&self, asking: &Asking<'_>, (from, last): (u32, u32)) -> Result<Looked> {
         let range = key::review_items_of(asking.workspace, &asking.review.id, (from, last));
         let mut query = Query::table(range).limit(ITEMS_AT_ONCE);
-        // Up to the first item that is left to the reviewer, which somebody else has.
-        let (mut done, mut is_done, mut is_for_good) = (from, true, true);
+        // Up to the first item that may be left to the reviewer: which somebody else has, or which has expired, and is there again when it is
+        // kept for longer before it is deleted.
+        let (mut done, mut is_done) = (from, true);
         loop {
             let page = self.table.query(&query).await?;
             for item in &page.items {
                 let (number, item) = numbered(item)?;
                 let is_had = item.lease.as_ref().is_some_and(|lease| asking.now < lease.until);
                 let shown = key::shown_to(asking.workspace, asking.reviewer, &item.digest());
-                is_for_good &= item.answer.is_some() || !asking.is_settled(&item);
-                if asking.is_settled(&item) || !is_had && self.table.get(&shown).await?.is_some() {
+                let is_settled = asking.is_settled(&item);
+                if item.answer.is_some() || !is_settled && !is_had && self.table.get(&shown).await?.is_some()
+                {
                     done = if is_done { number + 1 } else { done };
-                } else if !is_had {
-                    return Ok(Looked { found: Some(number), done, is_for_good });
-                } else {
+                } else if is_settled || is_had {
                     is_done = false;
+                } else {
+                    return Ok(Looked { found: Some(number), done });
                 }
             }
             match page.next {
                 Some(next) => query.after = Some(next),
-                None => return Ok(Looked { found: None, done, is_for_good }),
+                None => return Ok(Looked { found: None, done }),
             }
         }
     }
