@@ -2,27 +2,26 @@
 
 use std::{
     fs::File,
-    io::{BufReader, Read, Seek, SeekFrom, Take},
+    io::{BufReader, Read, Seek},
 };
 
 use polars_arrow::record_batch::RecordBatch;
 use polars_io::SerReader;
 
+use super::footer::streamed;
 use crate::{
     batch::Refused,
     builder::names::Names,
     format::{
         Collector, caught,
         coded::Batches,
-        fill_frame, frame,
-        ipc::FILE,
-        parquet,
+        fill_frame, frame, parquet,
         places::{ColumnTarget, places},
     },
     limits::FILE_BATCH_ROWS,
 };
 
-fn unreadable(error: impl std::fmt::Display) -> Refused {
+pub(super) fn unreadable(error: impl std::fmt::Display) -> Refused {
     Refused::Whole(format!("it cannot be read: {error}"))
 }
 
@@ -72,7 +71,7 @@ impl ParquetFile {
 
 /// An Arrow file: a stream, or with a footer.
 pub(super) struct ArrowFile {
-    batches: Batches<Take<BufReader<File>>>,
+    batches: Batches<Box<dyn Read + Send>>,
     places: Vec<(String, ColumnTarget)>,
     /// The batch at hand, and how many of its rows were taken.
     batch: Option<(RecordBatch, usize)>,
@@ -87,8 +86,7 @@ impl ArrowFile {
     pub(super) fn open(file: File, names: &Names) -> Result<Self, Refused> {
         let position = file.try_clone().map_err(unreadable)?;
         let size = file.metadata().map_err(unreadable)?.len();
-        let stream = streamed(BufReader::new(file))?;
-        let batches = caught("an Arrow file", || Batches::begin(stream))?;
+        let batches = caught("an Arrow file", || Batches::begin(streamed(BufReader::new(file))?))?;
         let places = places(names, batches.names.iter().map(String::as_str))?;
         Ok(Self { batches, places, batch: None, rows: 0, size, position, is_done: false })
     }
@@ -130,27 +128,4 @@ impl ArrowFile {
             false => self.position.stream_position().map_or(0, |at| at.min(self.size)),
         }
     }
-}
-
-/// So many bytes stand before the stream of a file with a footer.
-const BEGIN_BYTES: u64 = 8;
-
-/// How far the stream of a file goes: to its end, or to its footer.
-fn streamed(mut file: BufReader<File>) -> Result<Take<BufReader<File>>, Refused> {
-    let mut magic = Vec::new();
-    (&mut file).take(FILE.len() as u64).read_to_end(&mut magic).map_err(unreadable)?;
-    if magic != FILE {
-        file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
-        return Ok(file.take(u64::MAX));
-    }
-    let mut tail = [0; 4 + FILE.len()];
-    let end = file.seek(SeekFrom::End(-(tail.len() as i64))).map_err(unreadable)?;
-    file.read_exact(&mut tail).map_err(unreadable)?;
-    let (footer, magic) = tail.split_at(4);
-    let footer = footer.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-    if magic != FILE {
-        return Err(unreadable("its end is missing"));
-    }
-    file.seek(SeekFrom::Start(BEGIN_BYTES)).map_err(unreadable)?;
-    Ok(file.take(end.saturating_sub(u64::from(footer)).saturating_sub(BEGIN_BYTES)))
 }

@@ -2,6 +2,7 @@
 //! their names.
 
 mod columns;
+mod footer;
 mod mapping;
 
 use std::{fs, io::Read, path::Path};

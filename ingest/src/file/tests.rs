@@ -229,6 +229,42 @@ fn dictionaries_of_parquet_are_read_as_the_text_that_they_stand_for() {
     }
 }
 
+/// Written by polars 2.1.0 as two compressed batches, with a schema at its beginning that has no length.
+#[test]
+fn files_of_newer_polars_are_read_by_their_footer() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("polars.arrow");
+    let read = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        read_file(&path, &spec(Mapping::default()), now())
+    };
+    let file = &include_bytes!("data/polars.arrow")[..];
+    let batches = read(file).unwrap();
+    let texts = |name: &str| -> Vec<String> {
+        let of = |batch: &Batch| {
+            let column = batch.columns.column(name).unwrap();
+            (0..batch.rows()).map(|row| column.text(row).unwrap_or("-").to_owned()).collect::<Vec<_>>()
+        };
+        batches.iter().flat_map(of).collect()
+    };
+    assert_eq!(texts("key"), ["k0", "k1", "k2", "k3", "k4", "k5"]);
+    assert_eq!(texts("label"), ["yes", "-", "no", "yes", "-", "no"]);
+    assert_eq!(texts("tag.branch"), ["north", "south"].repeat(3));
+    let refused = |bytes: &[u8]| read(bytes).unwrap_err().to_string();
+    assert!(refused(&file[..file.len() - 1]).contains("its end is missing"));
+    // A footer of another file names places that this one does not have.
+    let footer =
+        file.len() - 10 - u32::from_le_bytes(*file[file.len() - 10..].first_chunk().unwrap()) as usize;
+    let short = [&file[..64], &file[footer..]].concat();
+    assert!(refused(&short).contains("this is not an Arrow stream that can be read"));
+    for at in 0..file.len() {
+        let mut broken = file.to_vec();
+        broken[at] ^= 0x55;
+        // Whether it can be read still is for the decoder to say; but it says so.
+        let _ = (read(&broken).is_ok(), read(&file[..at]).is_ok());
+    }
+}
+
 /// Written by pyarrow of pandas frames, in which keys are -1 where there is none: as a file that is compressed and as a stream; and a
 /// stream whose dictionary grows by deltas and is replaced.
 #[test]

@@ -197,7 +197,7 @@ fn whole(from: &mut impl Read, bytes: u64) -> Result<Vec<u8>, Refused> {
 }
 
 /// A message as it stands in a stream, without its body.
-fn encoded(message: &Message) -> Vec<u8> {
+pub(crate) fn encoded(message: &Message) -> Vec<u8> {
     let mut builder = planus::Builder::new();
     let bytes = builder.finish(message, None);
     let length = bytes.len().next_multiple_of(ALIGNMENT);

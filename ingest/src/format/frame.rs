@@ -285,7 +285,10 @@ impl Filler<'_> {
     fn times(&mut self, array: &dyn Array, unit: TimeUnit, has_zone: bool) -> Result<(), Refused> {
         let array = self.cast::<PrimitiveArray<i64>>(array)?;
         if !has_zone && !self.builder.reading().times.has_zone() {
-            return Err(wrong(self.name, "its times have no time zone; store them with UTC"));
+            return Err(wrong(
+                self.name,
+                "its times have no time zone; store them with UTC, or import a file that has them with `--time-zone UTC`",
+            ));
         }
         // What does not fit is outside of the years 1 to 9999 in any case, and stays so.
         let micros = |time: &i64| match unit {
