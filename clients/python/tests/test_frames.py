@@ -318,6 +318,42 @@ def test_one_name_stands_for_itself_where_names_are_taken(workspace: al.Workspac
     assert gates["environments"] == ["production"]
 
 
+def test_columns_that_are_called_as_in_answers_are_taken_as_these(workspace: al.Workspace) -> None:
+    row = {"key": "a", "score": 0.5, "predicted_at": AT, "tag.branch": "north", "feature.age": 41.0, "other": 1}
+    release = workspace.release("v1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        release.log_predictions([row], tags={"region": "tag.branch"}, features={"years": "feature.age"})
+        release.log_predictions([{**row, "key": "b"}])
+    names = ["key", "tag.branch", "tag.region", "feature.age", "feature.years"]
+    stored = workspace.predictions(DAY, frames="rows", columns=names)
+    assert stored == [
+        {"key": "a", "tag.branch": None, "tag.region": "north", "feature.age": None, "feature.years": 41.0},
+        {"key": "b", "tag.branch": "north", "tag.region": None, "feature.age": 41.0, "feature.years": None},
+    ]
+    with pytest.warns(al.AlmanacWarning, match="called as fields are were not sent: withdrawn, reason, tags$"):
+        release.log_predictions([{**row, "key": "c", "withdrawn": "true", "reason": "no", "tags": {"a": "b"}}])
+    with pytest.warns(al.AlmanacWarning, match="were not sent: release, key$"):
+        workspace.log_metrics([{"name": "m", "value": 1.0, "measured_at": AT, "release": "v1", "key": "a"}])
+
+
+def test_what_is_there_is_no_other(workspace: al.Workspace) -> None:
+    workspace.create_model("risk", task="binary")
+    workspace.create_model("other", task="regression")
+    workspace.create_release("v1", model="risk")
+    with pytest.raises(al.AlmanacError, match="'risk' is there already, with the task 'binary' and not 'regression'"):
+        workspace.create_model("risk", task="regression")
+    with pytest.raises(al.AlmanacError, match="'v1' is there already, with the model 'risk' and not 'other'"):
+        workspace.create_release("v1", model="other")
+
+
+def test_what_is_no_number_is_named(workspace: al.Workspace) -> None:
+    assert _frames.plain("0.5", "number") == 0.5
+    for wrong in ("half", [1], 10**400):
+        with pytest.raises(al.AlmanacError, match="is no number that can be stored"):
+            _frames.plain(wrong, "number")
+
+
 def test_a_mistake_is_told_before_anything_is_sent(workspace: al.Workspace) -> None:
     with pytest.raises(al.AlmanacError, match="no column 'loan'.*there are loan_id"):
         workspace.release("v1").log_predictions(columns(), key="loan", predicted_at=AT)

@@ -140,6 +140,14 @@ def check_sources(kind: str, data: Any, sources: Mapping[str, Any]) -> None:
             raise AlmanacError(f"there is no column {source.name!r} for {name}; {advice}")
 
 
+def unsent(kind: str, data: Any, sources: Mapping[str, Any]) -> List[str]:
+    """The columns that are called as fields or families are and that nothing is taken from."""
+    used = {source.name for source in sources.values() if isinstance(source, Column)}
+    of_kind = {field.name for field in KINDS[kind]} | {family.name for family in FAMILIES}
+    given = {name for name, source in sources.items() if source is not None}
+    return [name for name in names_of(data) if name in of_kind - used - given]
+
+
 class Column(NamedTuple):
     """A column of a frame, by its name as text."""
 
@@ -422,7 +430,10 @@ def plain(value: Any, kind: str) -> Any:
     if _is_missing(value):
         return None
     if kind == NUMBER:
-        number = float(value)
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise AlmanacError(f"{value!r} is no number that can be stored") from None
         return number if math.isfinite(number) else _refuse_infinite(number)
     if kind == TIME:
         if isinstance(value, str):

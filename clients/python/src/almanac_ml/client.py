@@ -214,6 +214,7 @@ class Workspace:
         one instant for all rows; without it, the column ``predicted_at``, or now if there is none. Times
         without a zone are taken as UTC. ``tags`` are columns, or a mapping of tags to columns; so are
         ``scores``, the probabilities of classes, and ``features``, the numbers that it was predicted from.
+        Columns that are called ``tag.x``, ``score.x`` or ``feature.x``, as answers have them, are taken as these.
         Durations of ``latency_ms`` are sent as milliseconds.
         ``withdrawn_because`` is a reason for which the predictions of these releases, keys and instants are taken back.
         """
@@ -225,7 +226,7 @@ class Workspace:
             **_optional(
                 data, score=score, label=label, value=value, lower=lower, upper=upper, latency_ms=latency_ms
             ),
-            **_members(scores=scores, features=features, tags=tags),
+            **_members(data, scores=scores, features=features, tags=tags),
             **_withdrawal(withdrawn_because),
         }
         return self._log("predictions", data, sources, idempotency_key)
@@ -358,7 +359,8 @@ class Workspace:
 
         ``name`` is a column or one name for all rows. ``measured_at`` is a column or an instant; without it,
         the column ``measured_at``, or now. A measurement may name the prediction that it belongs to: by the
-        column ``key``, and the instant ``predicted_at`` or the UTC day ``predicted_on``.
+        column ``key``, and the instant ``predicted_at`` or the UTC day ``predicted_on``. Columns that are called
+        ``tag.x`` are taken as tags.
         """
         data = _frames.settled(data)
         sources = {
@@ -369,13 +371,17 @@ class Workspace:
             "key": _frames.column(key) if key is not None else None,
             "predicted_at": _dated(data, "predicted_at", predicted_at),
             "predicted_on": _dated(data, "predicted_on", predicted_on),
-            **_members(tags=tags),
+            **_members(data, tags=tags),
         }
         return self._log("metrics", data, sources, idempotency_key)
 
     def _log(
         self, kind: str, data: Any, sources: Mapping[str, Any], idempotency_key: Optional[str]
     ) -> Receipt:
+        unsent = _frames.unsent(kind, data, sources)
+        if unsent:
+            text = f"columns that are called as fields are were not sent: {', '.join(unsent)}"
+            warnings.warn(text, AlmanacWarning, stacklevel=4)
         base = idempotency_key or uuid.uuid4().hex
         rows = _frames.rows_of(data)
         receipt = _Sum(kind)
@@ -792,14 +798,14 @@ class Workspace:
         splits: Optional[Sequence[str]] = None,
         figures: Optional[Mapping[str, str]] = None,
     ) -> None:
-        """Creates a model, unless it is there: ``task`` is binary, multiclass or regression.
+        """Creates a model, unless it is there, with no other task: ``task`` is binary, multiclass or regression.
 
         The other words say how its predictions are judged, as ``almanac model create`` explains them. ``figures`` are
         figures of its own by name, each an aggregate in SQL over the columns of ``joined``:
         ``{"late": "avg(abs(value - outcome_value))"}``.
         """
         judging = _judging(positive_label, threshold, costs, interval_level, splits, figures)
-        self._ensure(self._url("models"), {"name": name, "task": task, **judging})
+        self._ensure(self._url("models"), {"name": name, "task": task, **judging}, "models", "task")
 
     def define_model(
         self,
@@ -875,13 +881,13 @@ class Workspace:
         snapshot: Optional[str] = None,
         from_run: Union[None, str, "Run"] = None,
     ) -> "Release":
-        """Registers a release of a model, unless it is there.
+        """Registers a release of a model, unless it is there, which may be of no other model.
 
         ``snapshot`` names the one that it was tuned on, ``from_run`` the run that trained it.
         """
         run = from_run if from_run is None or isinstance(from_run, str) else from_run.id
         body = {"name": name, "model": model, "environment": environment, "snapshot": snapshot, "from_run": run}
-        self._ensure("/v1/releases", {"workspace": self.path, **body})
+        self._ensure("/v1/releases", {"workspace": self.path, **body}, "releases", "model")
         return self.release(name)
 
     def promote(
@@ -1095,12 +1101,27 @@ class Workspace:
         erasures: List[Dict[str, Any]] = answer.json()["erasures"]
         return erasures
 
-    def _ensure(self, path: str, body: Mapping[str, Any]) -> None:
+    def _ensure(self, path: str, body: Mapping[str, Any], kind: Optional[str] = None, own: str = "") -> None:
+        """Creates what is not there. What is there of this ``kind`` must have the same in the field ``own``."""
         try:
             self._post(path, body)
         except RefusedError as refused:
             if refused.status != 409:
                 raise
+            known = {} if kind is None else self._known(kind, body["name"])
+            if known and body[own] not in (known[own], known.get(f"{own}_id")):
+                raise AlmanacError(
+                    f"{body['name']!r} is there already, with the {own} {known[own]!r} and not {body[own]!r}"
+                ) from refused
+
+    def _known(self, kind: str, name: str) -> Dict[str, Any]:
+        """What is there of a name; nothing, where the caller may not see it."""
+        named = quote(f"{self.path}/{name}", safe="")
+        try:
+            known: Dict[str, Any] = self.client.transport.request("GET", f"/v1/{kind}/{named}").json()
+        except RefusedError:
+            return {}
+        return known
 
     def _post(self, path: str, body: Mapping[str, Any]) -> Answer:
         return self._send_json("POST", path, body)
@@ -1258,13 +1279,18 @@ def _names(given: Union[str, Sequence[str]]) -> List[str]:
     return [given] if isinstance(given, str) else list(given)
 
 
-def _members(**families: Union[Sequence[str], Mapping[str, str]]) -> Dict[str, Column]:
-    """Columns of tags, scores and features, by the names under which they are sent."""
+def _members(data: Any, **families: Union[Sequence[str], Mapping[str, str]]) -> Dict[str, Column]:
+    """Columns of tags, scores and features, by the names under which they are sent: those given, and called so."""
     sources = {}
     for family in FAMILIES:
-        given = families.get(family.name, ())
+        if family.name not in families:
+            continue
+        given = families[family.name]
         named = given if isinstance(given, Mapping) else {name: name for name in _names(given)}
         sources.update({f"{family.prefix}{member}": _frames.column(column) for member, column in named.items()})
+        used = {source.name for source in sources.values()}
+        called = (name for name in _frames.names_of(data) if name.startswith(family.prefix))
+        sources.update({name: Column(name) for name in called if name not in sources and name not in used})
     return sources
 
 
