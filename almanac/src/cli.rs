@@ -338,7 +338,7 @@ mod tests {
         let mut commands = BTreeSet::new();
         for file in dashboard::FILES {
             for advice in file.text.split("almanac ").skip(1) {
-                let advice = advice.split(['`', '\'', '"', '<']).next().unwrap_or_default();
+                let advice = advice.split(['`', '\\', '\'', '"', '<']).next().unwrap_or_default();
                 let mut command = &all;
                 for word in advice.split_whitespace() {
                     match word.strip_prefix("--") {
