@@ -290,7 +290,7 @@ impl Services {
         (if options.mlflow { mlflow::as_mlflow(router) } else { router }, requests)
     }
 
-    /// What all roles together answer, the others in other processes.
+    /// What all roles together answer: those of this process, and those that run elsewhere.
     fn all_routes(&self, options: &Options, stopping: watch::Receiver<bool>) -> Routes {
         let all = Options { roles: Role::ALL.to_vec(), ..options.clone() };
         match Role::ALL.iter().all(|role| options.roles.contains(role)) {

@@ -115,7 +115,7 @@ async fn the_time_of_another_table_holds_nothing_up(world: World) {
     let now = at("2026-06-06T00:00:00Z");
     catalog.set_retention(&id, Some(2), now).await.unwrap();
     let ver = catalog.keeping(&id).await.unwrap().retention.ver;
-    expired::noticed(&*scene.table, &id, ver, 1_000_000).await.unwrap();
+    expired::noticed(&*scene.table, &id, ver, i64::MAX - 60).await.unwrap();
     assert_eq!(scene.expire(now).await, Deleted::default(), "it is noticed again");
     // A restore forgets the note, and the hour begins again.
     expired::forget_notice(&*scene.table, &id).await.unwrap();
@@ -129,7 +129,7 @@ async fn items_of_reviews_come_back_with_their_days(world: World) {
     let scene = scene(world).await;
     let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
     let window = Window::new(DAYS[0].parse().unwrap(), DAYS[3].parse().unwrap()).unwrap();
-    let spec = ReviewSpec { model: None, window, ..reviews::spec(100) };
+    let spec = ReviewSpec { model: None, window, with_outcomes: true, ..reviews::spec(100) };
     let now = "2026-06-06T00:00:00Z";
     let (review, _) = scene.query(at(now)).create_review(&scene.workspace, "all", spec).await.unwrap();
     catalog.set_retention(&id, Some(2), at(now)).await.unwrap();

@@ -27,12 +27,11 @@ pub(super) fn streamed(mut file: BufReader<File>) -> Result<Box<dyn Read + Send>
         return Ok(Box::new(file));
     }
     let footer = footer(&mut file)?;
+    // Dictionaries come before the batches that need them; polars 2 writes them behind these.
     let mut blocks = Vec::new();
     for block in footer.dictionaries.into_iter().chain(footer.record_batches).flatten() {
         blocks.push(place(&block).ok_or_else(|| unreadable("its footer names no place in it"))?);
     }
-    // Dictionaries come before the batches that need them.
-    blocks.sort_unstable();
     let schema = footer.schema.ok_or_else(|| unreadable("its footer has no schema"))?;
     let header = Some(MessageHeader::Schema(schema));
     let schema = Message { version: footer.version, header, body_length: 0, custom_metadata: None };
