@@ -38,6 +38,9 @@ pub(crate) struct AuditArgs {
     /// Go on after what an earlier page ended with.
     #[arg(long, value_name = "PLACE")]
     after: Option<String>,
+    /// Whether the oldest come first (the default) or the newest.
+    #[arg(long, value_name = "oldest|newest")]
+    order: Option<String>,
     #[command(flatten)]
     shown: Shown,
 }
@@ -56,6 +59,7 @@ pub(crate) async fn command(config: &Config, args: &AuditArgs) -> anyhow::Result
         to: args.to.as_deref(),
         limit: args.limit.as_deref(),
         after: args.after.as_deref(),
+        order: args.order.as_deref(),
     };
     let query = Query::new(table, Clock::system());
     let request = AuditRequest::parse(&words, query.now())?;

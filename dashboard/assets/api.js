@@ -78,12 +78,6 @@ const parsed = (body) => body.split('\n').filter((line) => line).map((line) => J
 /** The rows of a query. */
 export const rows = async (path, parameters, options) => parsed(await text(path, { ...parameters, format: 'ndjson' }, options));
 
-/** A page of rows, and after what the next one begins; the last page has no `next`. */
-export async function pageOfRows(path, parameters, options) {
-  const answer = await send(url(path, { ...parameters, format: 'ndjson' }), options);
-  return { rows: parsed(await answer.text()), next: answer.headers.get('Almanac-Next') };
-}
-
 /** The answer to a JSON body. */
 export const post = (path, body, options) => send(path, { ...options, method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
 

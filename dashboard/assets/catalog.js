@@ -1,49 +1,28 @@
 // What belongs to a workspace, what happened to its releases, and who changed what.
 
-import { Problem, json, ofWorkspace, pageOfRows } from './api.js';
+import { Problem, json, ofWorkspace, rows } from './api.js';
 import { badge, card, history, liveText, stat } from './common.js';
 import { h, name } from './dom.js';
 import { waysOfGet } from './share.js';
 import { table } from './table.js';
-import { addDays, count, instant, many, today } from './words.js';
+import { addDays, count, instant, today } from './words.js';
 
-/** How many records of the audit trail are shown, how many a page of it has, and how many pages are asked for at most. */
+/** How many records of the audit trail are shown. */
 const RECORDS = 200;
-const OF_PAGE = 5_000;
-const MOST_PAGES = 20;
-/** How far back each look into the trail reaches, in days: a page begins with the oldest record, and the latest are wanted. */
-const BACK = [2, 8, 32, 128, 512, 3_650];
+/** How far back each look into the trail reaches, in days: each log of the days is looked at. */
+const BACK = [8, 128, 3_650];
 const MOST_LETTERS = 120;
-
-/** The last records of the days from one to another, up to one more than are shown; `isWhole`, when the pages that are left reach to the end. */
-async function lastOf(workspace, { from, to, most }, signal) {
-  let [last, after, asked] = [[], null, 0];
-  do {
-    const page = await pageOfRows(ofWorkspace(workspace, 'audit'), { limit: OF_PAGE, from, to, after }, { signal });
-    last = [...last, ...page.rows].slice(-RECORDS - 1);
-    after = page.next;
-    asked += 1;
-  } while (after && asked < most);
-  return { last, asked, isWhole: !after };
-}
 
 /** The latest records of the audit trail, latest first, and what is said where it has more. */
 async function latest(workspace, signal) {
   const now = today();
-  let [all, to, left] = [[], null, MOST_PAGES];
+  let records = [];
   for (const days of BACK) {
-    const from = addDays(now, 1 - days);
-    const { last, asked, isWhole } = await lastOf(workspace, { from, to, most: left }, signal);
-    left -= asked;
-    // The days before have too many records, and their last ones are not known.
-    if (!isWhole && all.length) return { records: all.reverse(), says: `The latest ${many(all.length, 'record')}; \`almanac audit\` has more.` };
-    if (!isWhole) return { records: last.slice(-RECORDS).reverse(), says: `Not the latest: the days from ${from} on have more than ${count(MOST_PAGES * OF_PAGE)} records. \`almanac audit\` has them all.` };
-    all = [...last, ...all];
-    if (all.length > RECORDS) return { records: all.slice(-RECORDS).reverse(), says: `The latest ${RECORDS} records; \`almanac audit\` has more.` };
-    if (left === 0) return { records: all.reverse(), says: `The records from ${from} on; \`almanac audit\` has more.` };
-    to = addDays(from, -1);
+    const asked = { from: addDays(now, 1 - days), order: 'newest', limit: RECORDS + 1 };
+    records = await rows(ofWorkspace(workspace, 'audit'), asked, { signal });
+    if (records.length > RECORDS) return { records: records.slice(0, RECORDS), says: `The latest ${RECORDS} records; \`almanac audit\` has more.` };
   }
-  return { records: all.reverse(), says: null };
+  return { records, says: null };
 }
 
 /** The same; `null`, where who asks may not see it. */

@@ -75,14 +75,20 @@ impl Narrowed {
             let limit = word.parse().ok().filter(|limit| *limit > 0);
             limit.ok_or_else(|| Error::invalid(format!("limit: `{word}` is not a number of {counted}")))
         });
-        let newest = match words.order {
-            None | Some(OLDEST) => false,
-            Some(NEWEST) => true,
-            Some(other) => {
-                return Err(Error::invalid(format!("order: `{other}` is none of {}", ORDERS.join(", "))));
-            }
-        };
+        let newest = is_newest(words.order)?;
         Ok(Self { conditions: conditions(kind, words)?, limit: limit.transpose()?, sample, newest })
+    }
+}
+
+/// Whether the newest come first, as a word says.
+///
+/// # Errors
+/// `Invalid`, when it is no order.
+pub(crate) fn is_newest(order: Option<&str>) -> Result<bool> {
+    match order {
+        None | Some(OLDEST) => Ok(false),
+        Some(NEWEST) => Ok(true),
+        Some(other) => Err(Error::invalid(format!("order: `{other}` is none of {}", ORDERS.join(", ")))),
     }
 }
 

@@ -144,15 +144,8 @@ async fn the_audit_trail_says_who_took_what_back(scene: Scene) {
     filled(&scene).await;
     let two = json!([outcome("k0", None), outcome("k7", Some("1")), outcome("k1", None)]);
     scene.append(Kind::Outcomes, two, TAKEN_BACK).await.unwrap();
-    let asked = async |action: Option<&str>, limit: Option<&str>, after: Option<&str>| {
-        let words = AuditWords {
-            action,
-            limit,
-            after,
-            from: Some(DAY),
-            to: Some("2026-06-10"),
-            ..AuditWords::default()
-        };
+    let days = AuditWords { from: Some(DAY), to: Some("2026-06-10"), ..AuditWords::default() };
+    let asked = async |words: AuditWords<'_>| {
         let request = AuditRequest::parse(&words, at(NOW)).unwrap();
         let (answer, next) =
             scene.query(at(NOW)).audit(&Trail::Workspace(scene.id().clone()), &request).await.unwrap();
@@ -164,25 +157,35 @@ async fn the_audit_trail_says_who_took_what_back(scene: Scene) {
         let rows = lines.map(|row| format!("{} {}", row[action], row[name])).collect::<Vec<_>>();
         (rows, next, text)
     };
-    let (rows, _, text) = asked(Some("withdraw"), None, None).await;
+    let (rows, _, text) = asked(AuditWords { action: Some("withdraw"), ..days }).await;
     assert_eq!(rows, ["withdraw.outcomes k0", "withdraw.outcomes k1"]);
     assert!(text.contains("another customer") && text.contains("2026-06-01T02:00:00Z"), "{text}");
-    let (rows, ..) = asked(Some("withdraw.predictions"), None, None).await;
+    let (rows, ..) = asked(AuditWords { action: Some("withdraw.predictions"), ..days }).await;
     assert!(rows.is_empty(), "{rows:?}");
     // Behind the row of their batch, page by page.
-    let (rows, ..) = asked(None, None, None).await;
+    let (mut rows, ..) = asked(days).await;
     assert!(
         rows.ends_with(
             &["append.outcomes ", "withdraw.outcomes k0", "withdraw.outcomes k1"].map(String::from)
         ),
         "{rows:?}"
     );
-    let (mut paged, mut after) = (Vec::new(), None);
-    loop {
-        let (rows, next, _) = asked(None, Some("1"), after.as_deref()).await;
-        paged.extend(rows);
-        let Some(next) = next else { break };
-        after = Some(next);
+    for order in ["oldest", "newest"] {
+        for limit in ["1", "2", "3"] {
+            let (mut paged, mut after) = (Vec::new(), None::<String>);
+            loop {
+                let page =
+                    AuditWords { limit: Some(limit), after: after.as_deref(), order: Some(order), ..days };
+                let (rows, next, _) = asked(page).await;
+                paged.extend(rows);
+                let Some(next) = next else { break };
+                after = Some(next);
+            }
+            assert_eq!(paged, rows, "{order} {limit}");
+        }
+        rows.reverse();
     }
-    assert_eq!(paged, rows);
+    let (changed, ..) = asked(AuditWords { to: Some(DAY), order: Some("newest"), ..days }).await;
+    let (same, ..) = asked(AuditWords { to: Some(DAY), ..days }).await;
+    assert!(changed.iter().rev().eq(&same), "{changed:?} {same:?}");
 }

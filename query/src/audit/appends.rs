@@ -39,9 +39,17 @@ impl Query {
     ) -> Result<()> {
         let mut range = key::segments_of_days(workspace, request.window.from(), request.window.to());
         let end = range.to.clone();
+        let mut logs = Vec::new();
         while let Some((log, _)) = scan::first_within(&*self.table, range).await? {
-            self.log(&log, request, page).await?;
             range = KeyRange { to: end.clone(), ..key::segments_after(&log) };
+            logs.push(log);
+        }
+        // What was appended last is of the last days as a rule, and leaves no room for what was before.
+        if request.newest {
+            logs.reverse();
+        }
+        for log in &logs {
+            self.log(log, request, page).await?;
         }
         Ok(())
     }
@@ -58,7 +66,8 @@ impl Query {
         }
         let attributes: Vec<&str> =
             SUMMARY.iter().copied().chain([AUTHORS]).chain(is_release.then_some(DATA)).collect();
-        let mut query = TableQuery::table(key::segments_from(log, 1)).only(&attributes);
+        let query = TableQuery::table(key::segments_from(log, 1)).only(&attributes);
+        let mut query = if request.newest { query.backward() } else { query };
         loop {
             let found = self.table.query(&query).await?;
             for item in found.items {

@@ -24,7 +24,7 @@ pub(crate) const NAME: &str = "audit";
 const READ: usize = 200;
 
 impl Query {
-    /// A page of an audit trail, in the order of time, and where the next one begins if there is one.
+    /// A page of an audit trail, in the order of time or against it, and where the next one begins if there is one.
     ///
     /// # Errors
     /// `Unavailable`, when all memory is taken; those of the table.
@@ -33,13 +33,36 @@ impl Query {
         let wanted = hold.wanted();
         let began = Instant::now();
         let mut page = Page::new(request);
-        self.changes(trail, request, &mut page).await?;
+        match request.newest {
+            true => self.latest_changes(trail, request, &mut page).await?,
+            false => self.changes(trail, request, &mut page).await?,
+        }
         if let Trail::Workspace(workspace) = trail {
             self.appends(workspace, request, &mut page).await?;
         }
         let next = page.next();
         let held = answer::Held { hold, wanted, turn: Some(turn) };
         Ok((self.answer(NAME, began, page.frame()?, (None, None), held).await?, next))
+    }
+
+    /// The records of changes, from the latest one on backwards.
+    async fn latest_changes(&self, trail: &Trail, request: &AuditRequest, page: &mut Page) -> Result<()> {
+        let mut end = match request.end() {
+            Some(at) => chain::first_since(&*self.table, trail, at).await?,
+            None => chain::head(&*self.table, trail).await?.seq + 1,
+        };
+        while end > 1 {
+            let first = end.saturating_sub(READ as u64).max(1);
+            let count = usize::try_from(end - first).unwrap_or(READ);
+            for record in chain::records(&*self.table, trail, first, count).await?.into_iter().rev() {
+                if record.at < request.first() || page.is_past(record.at) {
+                    return Ok(());
+                }
+                page.add(request, Row::of_change(record));
+            }
+            end = first;
+        }
+        Ok(())
     }
 
     /// The records of changes.

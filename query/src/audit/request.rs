@@ -1,8 +1,8 @@
 //! What is asked of an audit trail.
 
-use event::{Error, Result, Timestamp, Window};
+use event::{Day, Error, Result, Timestamp, Window};
 
-use crate::window::week_until;
+use crate::{narrow::is_newest, window::week_until};
 
 /// How many rows a page has when the request does not say how many.
 pub(crate) const DEFAULT_ROWS: usize = 1_000;
@@ -25,6 +25,8 @@ pub struct AuditWords<'a> {
     pub limit: Option<&'a str>,
     /// After what an earlier page ended with.
     pub after: Option<&'a str>,
+    /// Whether the oldest or the newest come first.
+    pub order: Option<&'a str>,
 }
 
 /// The place of a row among all rows: its time, and its name among those of that time.
@@ -36,6 +38,8 @@ pub struct AuditRequest {
     pub(super) window: Window,
     pub(super) limit: usize,
     pub(super) after: Option<Place>,
+    /// Whether the newest come first.
+    pub(super) newest: bool,
     principal: Option<String>,
     action: Option<String>,
 }
@@ -58,6 +62,7 @@ impl AuditRequest {
             window: week_until(words.from, words.to, now)?,
             limit,
             after: words.after.map(parse_place).transpose()?,
+            newest: is_newest(words.order)?,
             principal: named("principal", words.principal)?,
             action: named("action", words.action)?,
         })
@@ -65,8 +70,21 @@ impl AuditRequest {
 
     /// The instant before which no row is wanted.
     pub(super) fn first(&self) -> Timestamp {
-        let after = self.after.as_ref().and_then(|(at, _)| Timestamp::from_micros(*at));
-        after.unwrap_or_default().max(self.window.from().start())
+        let begin = self.window.from().start();
+        self.begin().filter(|_| !self.newest).map_or(begin, |after| after.max(begin))
+    }
+
+    /// The instant at which no row is wanted, nor later. `None`, when there is none.
+    pub(super) fn end(&self) -> Option<Timestamp> {
+        // Of the rows of the last instant some may be left.
+        let after =
+            self.begin().filter(|_| self.newest).and_then(|at| Timestamp::from_micros(at.micros() + 1));
+        after.into_iter().chain(self.window.to().next().map(Day::start)).min()
+    }
+
+    /// The instant at which the page before ended.
+    fn begin(&self) -> Option<Timestamp> {
+        self.after.as_ref().and_then(|(at, _)| Timestamp::from_micros(*at))
     }
 
     /// Whether any action of this first word is wanted.
@@ -128,6 +146,7 @@ mod tests {
             AuditWords { after: Some("c1"), ..AuditWords::default() },
             AuditWords { after: Some("1-a/b"), ..AuditWords::default() },
             AuditWords { principal: Some(""), ..AuditWords::default() },
+            AuditWords { order: Some("last"), ..AuditWords::default() },
         ] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }

@@ -1,6 +1,6 @@
 //! The rows of a page of an audit trail, and their columns.
 
-use std::collections::BTreeMap;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 use event::{Day, Result, Timestamp, fields::FieldType};
 use log::audit::{Author, Record};
@@ -53,40 +53,48 @@ impl Row {
     }
 }
 
-/// The first rows of those that were added, in their order, as many as a page has.
+/// The first rows of those that were added, in their order, as many as a page has; the last ones, where the newest come first.
 pub(super) struct Page {
     rows: BTreeMap<Place, Row>,
     bytes: usize,
     limit: usize,
+    newest: bool,
     after: Option<Place>,
-    /// The least place of what had no room.
+    /// The first place of what had no room.
     end: Option<Place>,
 }
 
 impl Page {
     /// An empty page.
     pub(super) fn new(request: &AuditRequest) -> Self {
-        let (limit, after) = (request.limit, request.after.clone());
-        Self { rows: BTreeMap::new(), bytes: 0, limit, after, end: None }
+        let (limit, newest, after) = (request.limit, request.newest, request.after.clone());
+        Self { rows: BTreeMap::new(), bytes: 0, limit, newest, after, end: None }
     }
 
-    /// Whether nothing at or after an instant has room.
+    /// Whether nothing at an instant has room, nor anything behind it in the order of the page.
     pub(super) fn is_past(&self, at: Timestamp) -> bool {
-        self.end.as_ref().is_some_and(|(end, _)| at.micros() > *end)
+        self.end.as_ref().is_some_and(|(end, _)| self.ordered(&at.micros(), end).is_gt())
+    }
+
+    /// Which of two comes first in the order of the page.
+    fn ordered<T: Ord>(&self, one: &T, other: &T) -> Ordering {
+        if self.newest { other.cmp(one) } else { one.cmp(other) }
     }
 
     /// Adds a row, if it is asked for and belongs in this page by what is known so far.
     pub(super) fn add(&mut self, request: &AuditRequest, row: Row) {
         let principal = row.author.as_ref().map(|author| author.principal.as_str());
         let is_wanted = request.wants(&row.action) && request.is_of(principal);
-        let is_before = self.after.as_ref().is_some_and(|after| row.place <= *after);
-        if !is_wanted || is_before || self.end.as_ref().is_some_and(|end| row.place >= *end) {
+        let is_before = self.after.as_ref().is_some_and(|after| self.ordered(&row.place, after).is_le());
+        let is_behind = self.end.as_ref().is_some_and(|end| self.ordered(&row.place, end).is_ge());
+        if !is_wanted || is_before || is_behind {
             return;
         }
         self.bytes += row.bytes();
         self.rows.insert(row.place.clone(), row);
         while self.rows.len() > self.limit || (self.bytes > MAX_PAGE_BYTES && self.rows.len() > 1) {
-            let Some((place, row)) = self.rows.pop_last() else { return };
+            let last = if self.newest { self.rows.pop_first() } else { self.rows.pop_last() };
+            let Some((place, row)) = last else { return };
             self.bytes -= row.bytes();
             self.end = Some(place);
         }
@@ -94,13 +102,18 @@ impl Page {
 
     /// After what the next page begins, if there is one.
     pub(super) fn next(&self) -> Option<String> {
-        self.end.as_ref().and(self.rows.last_key_value()).map(|(place, _)| place_text(place))
+        let last = if self.newest { self.rows.first_key_value() } else { self.rows.last_key_value() };
+        self.end.as_ref().and(last).map(|(place, _)| place_text(place))
     }
 
     /// The rows as a frame.
     pub(super) fn frame(&self) -> Result<DataFrame> {
+        let mut ordered: Vec<&Row> = self.rows.values().collect();
+        if self.newest {
+            ordered.reverse();
+        }
         let columns = COLUMNS.iter().map(|(name, value)| {
-            let rows = self.rows.values();
+            let rows = ordered.iter().copied();
             match value {
                 Getter::Time(get) => times(name, rows.map(|row| Some(get(row)))),
                 Getter::Count(get) => ints(name, rows.map(get)),

@@ -27,6 +27,7 @@ use super::{
 use crate::{
     Query,
     audit::{AuditRequest, AuditWords, MAX_ROWS, NAME, columns, request::DEFAULT_ROWS},
+    narrow::{OLDEST, ORDERS},
     output::Format,
 };
 
@@ -53,17 +54,19 @@ fn described(operation: Operation, summary: &str) -> Operation {
     let limit = schema::integer(1..=MAX_ROWS).default(Some(json!(DEFAULT_ROWS)));
     let formats = schema::one_of(Format::ALL.map(Format::name)).default(Some(json!(Format::Ndjson.name())));
     let says_from = api::says_first_day();
-    let parameters: [(&str, RefOr<Schema>, &str); 7] = [
+    let orders = schema::one_of(ORDERS).default(Some(json!(OLDEST)));
+    let parameters: [(&str, RefOr<Schema>, &str); 8] = [
         ("principal", text().into(), "Only what this principal did, such as `user:ann`."),
         ("action", text().into(), "Only this action, such as `token.create`, or all of `token`."),
         ("from", schema::day().into(), &says_from),
         ("to", schema::day().into(), "The last UTC day; today by default."),
         ("limit", limit.into(), "At most so many rows."),
         ("after", place.into(), "What the header `Almanac-Next` of the page before said."),
+        ("order", orders.into(), "Whether the oldest come first, or the newest."),
         ("format", formats.into(), "The format of the answer."),
     ];
     let operation = operation.tag("access").summary(summary).description(
-        "In the order of time, page by page: the header `Almanac-Next` says where the next page begins, and is \
+        "In the order of time or against it, page by page: the header `Almanac-Next` says where the next page begins, and is \
          missing on the last one.",
     );
     let operation = parameters.into_iter().fold(operation, |operation, (name, schema, says)| {
@@ -82,6 +85,7 @@ struct Parameters {
     to: Option<String>,
     limit: Option<String>,
     after: Option<String>,
+    order: Option<String>,
     format: Option<String>,
 }
 
@@ -115,6 +119,7 @@ async fn page(query: &Query, trail: &Trail, asked: &Parameters) -> Result<Respon
         to: asked.to.as_deref(),
         limit: asked.limit.as_deref(),
         after: asked.after.as_deref(),
+        order: asked.order.as_deref(),
     };
     let request = AuditRequest::parse(&words, query.now())?;
     let (answer, next) = query.audit(trail, &request).await?;
