@@ -143,8 +143,9 @@ async fn plan(table: &dyn Table, log: &LogId, report: &mut Report) -> Result<()>
         gone.items += merged.before.items - merged.after.items;
         gone.bytes += merged.before.bytes - merged.after.bytes;
     }
-    report.after.items -= gone.items;
-    report.after.bytes -= gone.bytes;
+    // What was counted before may have changed since.
+    report.after.items = report.after.items.saturating_sub(gone.items);
+    report.after.bytes = report.after.bytes.saturating_sub(gone.bytes);
     Ok(())
 }
 
