@@ -29,6 +29,7 @@ use log::{
 };
 use query::{Covered, DayRows, Query};
 use table::{KeyRange, Table};
+use tokio::sync::OnceCell;
 
 use self::{
     delta::{DataFile, Delta, Exported},
@@ -86,6 +87,9 @@ impl Of {
 
 type Segments = BTreeSet<(LogId, u64)>;
 
+/// How many events of erased keys there are by day and kind.
+type ErasedOf = BTreeMap<(Day, Kind), u64>;
+
 /// A workspace that is exported.
 struct Lake {
     table: Arc<dyn Table>,
@@ -98,8 +102,10 @@ struct Lake {
     heads: BTreeMap<(Day, Kind), BTreeMap<LogId, u64>>,
     /// What queries leave out.
     skipped: Segments,
-    /// How many events of erased keys the logs had before any of them was read. An erasure writes segments again, and no head moves.
-    erased: BTreeMap<(Day, Kind), u64>,
+    /// As it was before any log was read. An erasure writes segments again, and no head moves.
+    turn: Turn,
+    /// How many events of erased keys the logs have, once that was looked for.
+    erased: OnceCell<ErasedOf>,
     kept: Kept,
     is_dry: bool,
 }
@@ -151,6 +157,7 @@ impl Lake {
         args: &SyncArgs,
     ) -> Result<Self> {
         let (is_dry, since) = (args.dry_run, args.since);
+        let turn = Turn::load(&*table, &workspace).await?;
         let closed = query.closed_instant();
         let is_over = |day: Day| day.next().is_some_and(|next| next.start() <= closed);
         let mut heads: BTreeMap<_, BTreeMap<LogId, u64>> = BTreeMap::new();
@@ -159,7 +166,6 @@ impl Lake {
                 heads.entry((head.log.day, head.log.kind)).or_default().insert(head.log, head.seq);
             }
         }
-        let erased = erased_of(&*table, &workspace, since).await?;
         let (mut kept, mut left_out) = (Kept::default(), Segments::new());
         let days = heads.first_key_value().zip(heads.last_key_value());
         if let Some(((&(from, _), _), (&(to, _), _))) = days {
@@ -168,17 +174,30 @@ impl Lake {
             let counts = |refused: &str| refused == skipped::BY_ROLLUP;
             left_out = skipped::between(&*table, &workspace, version, (from, to), counts).await?;
         }
-        Ok(Self { table, query, workspace, store, since, heads, skipped: left_out, erased, kept, is_dry })
+        Ok(Self {
+            table,
+            query,
+            workspace,
+            store,
+            since,
+            heads,
+            skipped: left_out,
+            turn,
+            erased: OnceCell::new(),
+            kept,
+            is_dry,
+        })
     }
 
     /// Exports the days of a table that lack something.
     async fn sync(&self, of: Of) -> Result<(Delta, Synced)> {
         let mut delta = Delta::load(&*self.store, of.name(), &self.workspace).await?;
-        let days = self.days(of, &delta).await?;
+        let erased = self.erased(of, &delta).await?;
+        let days = self.days(of, &delta, erased).await?;
         let (mut synced, mut progress) = (Synced::default(), Progress::new("syncing", days.len() as u64));
         for (done, day) in days.into_iter().enumerate() {
             let mut tries = 1;
-            while !self.day(of, day, &mut delta, &mut synced).await? {
+            while !self.day((of, day), erased, &mut delta, &mut synced).await? {
                 if tries == TRIES {
                     let message = "other programs add commits to the table all the time; try again";
                     return Err(Error::unavailable(format!("{}: {message}", of.name())));
@@ -189,12 +208,16 @@ impl Lake {
             progress.at(done as u64 + 1, of.name());
         }
         progress.finish();
+        // Who adds a commit meanwhile has it looked for once more.
+        if erased.is_some() && self.since.is_none() && !self.is_dry {
+            delta.note_turn(&*self.store, self.turn.ver, self.query.now()).await?;
+        }
         Ok((delta, synced))
     }
 
     /// The days that may lack something: of events those whose logs are not as they were exported; all that may have
     /// an evaluation.
-    async fn days(&self, of: Of, delta: &Delta) -> Result<Vec<Day>> {
+    async fn days(&self, of: Of, delta: &Delta, erased: Option<&ErasedOf>) -> Result<Vec<Day>> {
         let Of::Events(kind) = of else {
             let logged =
                 self.heads.keys().filter(|(_, kind)| [Kind::Predictions, Kind::Outcomes].contains(kind));
@@ -207,8 +230,9 @@ impl Lake {
         let lacks = |day: Day, heads: &BTreeMap<LogId, u64>| match delta.days().get(&day) {
             Some(Covered::Cut(cut)) => {
                 let is_of = |(log, _): &&(LogId, u64)| log.day == day && log.kind == kind;
-                let is_erased = delta.erased(day) != self.erased_on(of, day);
-                is_erased || cut.heads != *heads || !cut.left_out.iter().eq(self.skipped.iter().filter(is_of))
+                is_erased(delta, erased, (day, kind))
+                    || cut.heads != *heads
+                    || !cut.left_out.iter().eq(self.skipped.iter().filter(is_of))
             }
             _ => true,
         };
@@ -219,18 +243,42 @@ impl Lake {
         Ok(due.map(|((day, _), _)| *day).collect())
     }
 
-    /// How many events of a day have keys that were erased. What is stored of it is told apart by its digest.
-    fn erased_on(&self, of: Of, day: Day) -> u64 {
-        match of {
-            Of::Events(kind) => self.erased.get(&(day, kind)).copied().unwrap_or_default(),
-            Of::Evaluations => 0,
+    /// How many events of erased keys the logs have, where the table may have days of before they were erased. What is stored of evaluations is
+    /// told apart by its digest.
+    async fn erased(&self, of: Of, delta: &Delta) -> Result<Option<&ErasedOf>> {
+        if of == Of::Evaluations || delta.turn() == self.turn.ver {
+            return Ok(None);
         }
+        let all = key::segments(&self.workspace);
+        let first = self.since.map(|day| key::segments_of_day(&self.workspace, day).from);
+        let range = KeyRange { from: first.unwrap_or(all.from), ..all };
+        self.erased.get_or_try_init(|| erased_of(&*self.table, range)).await.map(Some)
+    }
+
+    /// How many events of a day have keys that were erased, before its logs are read.
+    async fn erased_on(&self, of: Of, day: Day, erased: Option<&ErasedOf>) -> Result<u64> {
+        let Of::Events(kind) = of else { return Ok(0) };
+        if let Some(erased) = erased {
+            return Ok(erased.get(&(day, kind)).copied().unwrap_or_default());
+        }
+        if self.turn == Turn::default() {
+            return Ok(0);
+        }
+        let found = erased_of(&*self.table, key::segments_of_kind(&self.workspace, day, kind)).await?;
+        Ok(found.into_values().sum())
     }
 
     /// Exports a day, unless the table has its rows; `false`, when another program added a commit meanwhile.
-    async fn day(&self, of: Of, day: Day, delta: &mut Delta, synced: &mut Synced) -> Result<bool> {
+    async fn day(
+        &self,
+        (of, day): (Of, Day),
+        erased: Option<&ErasedOf>,
+        delta: &mut Delta,
+        synced: &mut Synced,
+    ) -> Result<bool> {
         let before = delta.days().get(&day).cloned();
-        let is_erased = before.is_some() && delta.erased(day) != self.erased_on(of, day);
+        let on_day = self.erased_on(of, day, erased).await?;
+        let is_erased = erased.is_some() && delta.erased(day) != on_day;
         let is_known =
             |covered: &Covered| !is_erased && before.as_ref().is_some_and(|before| is_same(before, covered));
         let rows = match of {
@@ -244,7 +292,7 @@ impl Lake {
             println!("{} {day}: {}", of.name(), if before.is_some() { "again" } else { "new" });
             return Ok(true);
         }
-        let Some((exported, count)) = self.written((of, day), delta, rows, is_known).await? else {
+        let Some((exported, count)) = self.written((of, day, on_day), delta, rows, is_known).await? else {
             return Ok(true);
         };
         // Of what has no rows and never had any, the table says nothing.
@@ -263,7 +311,7 @@ impl Lake {
     /// is left out only once the rows are made. Then no file is put.
     async fn written(
         &self,
-        (of, day): (Of, Day),
+        (of, day, erased): (Of, Day, u64),
         delta: &Delta,
         rows: DayRows,
         is_known: impl Fn(&Covered) -> bool,
@@ -285,24 +333,14 @@ impl Lake {
             self.store.put_draft(&format!("{}/{path}", of.name()), &draft).await?;
             file = Some(DataFile { path, bytes, rows: written.rows });
         }
-        let erased = self.erased_on(of, day);
         Ok(Some((Exported { day, covered: written.covered, erased, schema, file }, written.rows)))
     }
 }
 
-/// How many events of erased keys there are by day and kind, from a day on; where no key was ever erased, nothing is read.
-async fn erased_of(
-    table: &dyn Table,
-    workspace: &Id,
-    since: Option<Day>,
-) -> Result<BTreeMap<(Day, Kind), u64>> {
-    let mut erased = BTreeMap::new();
-    if Turn::load(table, workspace).await? == Turn::default() {
-        return Ok(erased);
-    }
-    let all = key::segments(workspace);
-    let from = since.map_or_else(|| all.from.clone(), |day| key::segments_of_day(workspace, day).from);
-    let mut query = table::Query::table(KeyRange { from, ..all }).only(&["v", ERASED]);
+/// How many events of erased keys the segments of a range have.
+async fn erased_of(table: &dyn Table, range: KeyRange) -> Result<ErasedOf> {
+    let mut erased = ErasedOf::new();
+    let mut query = table::Query::table(range).only(&["v", ERASED]);
     loop {
         let page = table.query(&query).await?;
         for item in page.items.iter().filter(|item| item.attributes.contains_key(ERASED)) {
@@ -315,6 +353,11 @@ async fn erased_of(
             None => return Ok(erased),
         }
     }
+}
+
+/// Whether keys of a day were erased since it was exported.
+fn is_erased(delta: &Delta, erased: Option<&ErasedOf>, of: (Day, Kind)) -> bool {
+    erased.is_some_and(|erased| delta.erased(of.0) != erased.get(&of).copied().unwrap_or_default())
 }
 
 /// Whether the events of a day have expired since its logs were looked at: the table keeps what it has of them.

@@ -30,6 +30,9 @@ const READS: usize = 16;
 const WORKSPACE: &str = "almanac.workspace";
 const TABLE: &str = "almanac.table";
 
+/// What writes commits.
+const ENGINE: &str = concat!("almanac/", env!("CARGO_PKG_VERSION"));
+
 /// In what is said of a commit.
 const SAID: &str = "almanac";
 
@@ -50,6 +53,8 @@ pub(super) struct Delta {
     days: BTreeMap<Day, Covered>,
     /// How many events of erased keys it had then, where there were any.
     erased: BTreeMap<Day, u64>,
+    /// The turn of erasures of which all days are.
+    turn: i64,
 }
 
 /// A day that is exported.
@@ -96,6 +101,7 @@ impl Delta {
             commits: 0,
             days: BTreeMap::new(),
             erased: BTreeMap::new(),
+            turn: 0,
         }
     }
 
@@ -182,6 +188,9 @@ impl Delta {
         if let Some(txn) = action.get("txn").filter(|txn| txn["appId"] == self.app()) {
             self.commits = txn["version"].as_u64().unwrap_or_default();
         }
+        if let Some(txn) = action.get("txn").filter(|txn| txn["appId"] == self.erasures()) {
+            self.turn = txn["version"].as_i64().unwrap_or_default();
+        }
         if let Some(said) = action.get("commitInfo").and_then(|info| info.get(SAID)) {
             if said["v"] != VERSION {
                 return Err(Error::invalid(
@@ -204,6 +213,11 @@ impl Delta {
         format!("almanac/{}/{}", self.workspace.as_str(), self.name)
     }
 
+    /// The name under which it notes the turn of erasures.
+    fn erasures(&self) -> String {
+        format!("{}/erasures", self.app())
+    }
+
     /// Its columns.
     pub(super) fn schema(&self) -> &Schema {
         &self.schema
@@ -224,6 +238,26 @@ impl Delta {
         self.erased.get(&day).copied().unwrap_or_default()
     }
 
+    /// The turn of erasures ([`log::erased::Turn`]) of which all days of the table are; 0, where no key was erased.
+    pub(super) fn turn(&self) -> i64 {
+        self.turn
+    }
+
+    /// Notes in a commit without files that all days are of a turn of erasures. Nothing is noted of a table that is not there, or when another
+    /// commit has the number.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(super) async fn note_turn(&mut self, store: &dyn Store, turn: i64, now: Timestamp) -> Result<()> {
+        if self.next == 0 {
+            return Ok(());
+        }
+        let millis = now.micros().div_euclid(1_000);
+        let txn = json!({ "appId": self.erasures(), "version": turn, "lastUpdated": millis });
+        let info = json!({ "timestamp": millis, "operation": "SET TRANSACTION", "engineInfo": ENGINE });
+        self.add(store, &[json!({ "commitInfo": info }), json!({ "txn": txn })]).await.map(drop)
+    }
+
     /// Where the file of a day goes, whose bytes have this SHA-256. No two files have the same name: one that is in the table
     /// is of an earlier commit, and one that a killed exporter left has the same bytes.
     pub(super) fn path(&self, day: Day, digest: &str) -> String {
@@ -237,6 +271,11 @@ impl Delta {
     /// Those of the store.
     pub(super) async fn commit(&mut self, store: &dyn Store, of: &Exported, now: Timestamp) -> Result<bool> {
         let actions = self.actions(of, now);
+        self.add(store, &actions).await
+    }
+
+    /// Adds a commit of these actions; whether it was added.
+    async fn add(&mut self, store: &dyn Store, actions: &[Value]) -> Result<bool> {
         let lines: String = actions.iter().map(|action| format!("{action}\n")).collect();
         let path = format!("{}/{:020}.json", log_folder(self.name), self.next);
         if !store.put_new(&path, &lines).await? {
@@ -268,7 +307,7 @@ impl Delta {
             "operation": "WRITE",
             "operationParameters": { "mode": mode, "partitionBy": json!([DAY]).to_string() },
             "isBlindAppend": removed.is_empty(),
-            "engineInfo": concat!("almanac/", env!("CARGO_PKG_VERSION")),
+            "engineInfo": ENGINE,
             SAID: said,
         } })];
         if self.metadata.is_none() {

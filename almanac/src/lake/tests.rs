@@ -62,7 +62,14 @@ async fn an_erased_day_is_exported_again(scene: Scene) {
         let line = commit.lines().find(|line| line.starts_with(&format!("{{\"{action}\""))).unwrap();
         assert!(line.contains("day=2026-06-01/"), "{line}");
     }
-    // The table says how many it has, so nothing is exported once more.
+    // The table says how many it has, and of which erasures it knows: nothing is exported once more.
+    assert_eq!(sync(predictions).await, (2, 0, 0));
+    let commits = fs::read_dir(to.join("predictions/_delta_log")).unwrap().count();
+    assert_eq!(sync(predictions).await, (2, 0, 0));
+    assert_eq!(fs::read_dir(to.join("predictions/_delta_log")).unwrap().count(), commits);
+    // What comes to a day later is exported with what was erased on it, and compared with that.
+    scene.predict_many(DAYS[0], "v1", 1, SENT).await;
+    assert_eq!(sync(predictions).await, (2, 0, 1));
     assert_eq!(sync(predictions).await, (2, 0, 0));
 }
 

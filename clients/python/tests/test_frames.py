@@ -337,6 +337,19 @@ def test_columns_that_are_called_as_in_answers_are_taken_as_these(workspace: al.
         workspace.log_metrics([{"name": "m", "value": 1.0, "measured_at": AT, "release": "v1", "key": "a"}])
 
 
+def test_values_of_tags_may_have_commas(workspace: al.Workspace) -> None:
+    rows = [
+        {"key": f"{at}", "score": at / 10, "predicted_at": AT, "tag.branch": branch, "tag.desk": "a"}
+        for at, branch in enumerate(["north", "north, o'clock", "north, o'clock"])
+    ]
+    workspace.release("v1").log_predictions(rows)
+    tags = {"branch": "north, o'clock", "desk": "a"}
+    found = workspace.predictions(DAY, frames="rows", columns="key", tags=tags)
+    assert found == [{"key": "1"}, {"key": "2"}]
+    found = workspace.predictions(DAY, frames="rows", columns="key", tags=tags, where="score > 0.1 or key = '0'")
+    assert found == [{"key": "2"}]
+
+
 def test_what_is_there_is_no_other(workspace: al.Workspace) -> None:
     workspace.create_model("risk", task="binary")
     workspace.create_model("other", task="regression")

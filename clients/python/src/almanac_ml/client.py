@@ -1305,16 +1305,31 @@ def _chosen(
     order: Optional[str] = None,
 ) -> Dict[str, Any]:
     """Which rows and columns are asked for, as the service names it."""
+    plain, conditions = _of_tags(tags or {})
+    if conditions and where is not None:
+        conditions.insert(0, f"({where})")
     return {
         "release": release,
         "columns": None if columns is None else _names(columns),
-        "where": where,
-        "tag": ",".join(f"{name}={value}" for name, value in tags.items()) if tags else None,
+        "where": " and ".join(conditions) or where,
+        "tag": ",".join(f"{name}={value}" for name, value in plain.items()) or None,
         "key": key,
         "sample": None if sample is None else float(sample),
         "limit": limit,
         "order": order,
     }
+
+
+def _of_tags(tags: Mapping[str, str]) -> Tuple[Dict[str, str], List[str]]:
+    """Tags that the service takes as words, and conditions of those whose values have commas, which part words."""
+    plain, conditions = {}, []
+    for name, value in tags.items():
+        if "," in str(value):
+            quoted = str(value).replace("'", "''")
+            conditions.append(f"\"tag.{name}\" = '{quoted}'")
+        else:
+            plain[name] = value
+    return plain, conditions
 
 
 def _params(asked: Mapping[str, Any]) -> Dict[str, str]:
