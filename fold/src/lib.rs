@@ -41,6 +41,7 @@
 //! ```
 
 pub mod alert;
+mod decimal;
 pub mod drift;
 mod error;
 pub mod estimate;

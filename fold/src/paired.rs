@@ -12,6 +12,7 @@ use self::{
     sequence::Sequence,
     statistics::{delong, mcnemar, of_means},
 };
+use crate::decimal;
 
 /// What one release predicted of an outcome, and how far off it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -70,17 +71,21 @@ pub struct Paired {
 ///
 /// - `accuracy`: the exact test of McNemar (1947), as `statsmodels.stats.contingency_tables.mcnemar(exact=True)`;
 /// - `auc`: the test of DeLong, DeLong and Clarke-Pearson (1988), as `Delong_test` of MLstatkit;
-/// - `brier`, `log_loss` and `mae`: the signed ranks of Wilcoxon (1945), as `scipy.stats.wilcoxon(method="asymptotic")`.
+/// - `brier`, `log_loss` and `mae`: the signed ranks of Wilcoxon (1945), as `scipy.stats.wilcoxon(method="asymptotic")` of differences without
+///   the noise of doubles, which would part ties.
+///
+/// An interval of `accuracy`, `auc` or `brier` ends at -1 and 1, between which differences of these lie.
 pub const PAIRED: [Paired; 5] = [
     Paired { name: "accuracy", of: accuracy },
-    Paired { name: "auc", of: |met| delong(&scored(met)) },
-    Paired { name: "brier", of: |met| of_means(&losses(met, |p, real| (p - real) * (p - real))) },
-    Paired { name: "log_loss", of: |met| of_means(&losses(met, log_loss)) },
+    Paired { name: "auc", of: |met| delong(&scored(met)).map(within_one) },
+    Paired { name: "brier", of: |met| of_means(&losses(met, brier), 0.0).map(within_one) },
+    // The noise of a logarithm is that of the probability, however small the loss is.
+    Paired { name: "log_loss", of: |met| of_means(&losses(met, log_loss), 1.0) },
     Paired {
         name: "mae",
         of: |met| {
             let numbers = met.iter().filter(|met| met.sides.iter().all(|side| side.is_number));
-            of_means(&numbers.map(|met| met.sides.map(|side| side.distance)).collect::<Vec<_>>())
+            of_means(&numbers.map(|met| met.sides.map(|side| side.distance)).collect::<Vec<_>>(), 0.0)
         },
     },
 ];
@@ -115,8 +120,8 @@ impl Measure {
         match self {
             Self::Brier => {
                 let real = f64::from(u8::from(met.is_positive));
-                let loss = |p: f64| (p - real) * (p - real);
-                Some(loss(other.probability?) - loss(one.probability?))
+                let loss = |p: f64| brier(p, real);
+                Some(decimal::difference(loss(other.probability?), loss(one.probability?)))
             }
             Self::Accuracy => Some(f64::from(i8::from(one.is_right?) - i8::from(other.is_right?))),
             Self::Wins => Some(match one.distance.total_cmp(&other.distance) {
@@ -222,7 +227,13 @@ fn accuracy(met: &[Meeting]) -> Option<Difference> {
     let numbers: Vec<[f64; 2]> =
         right.iter().map(|sides| sides.map(|is_right| f64::from(u8::from(is_right)))).collect();
     let only = |side: usize| right.iter().filter(|of| of[side] && !of[1 - side]).count() as u64;
-    Some(Difference { p_value: mcnemar(only(0), only(1)), ..of_means(&numbers)? })
+    Some(Difference { p_value: mcnemar(only(0), only(1)), ..within_one(of_means(&numbers, 0.0)?) })
+}
+
+/// The same, of a figure whose differences lie between -1 and 1.
+fn within_one(found: Difference) -> Difference {
+    let interval = found.interval.map(|(low, high)| (low.max(-1.0), high.min(1.0)));
+    Difference { interval, ..found }
 }
 
 /// The probabilities of both, and whether the positive class is the real one.
@@ -238,9 +249,14 @@ fn losses(met: &[Meeting], loss: fn(f64, f64) -> f64) -> Vec<[f64; 2]> {
     scored(met).into_iter().map(both).collect()
 }
 
+fn brier(p: f64, real: f64) -> f64 {
+    let off = decimal::difference(p, real);
+    off * off
+}
+
 /// As [`Probabilities::log_loss`](crate::metrics::Probabilities::log_loss).
 pub(crate) fn log_loss(p: f64, real: f64) -> f64 {
-    let of_truth = if real == 1.0 { p } else { 1.0 - p };
+    let of_truth = if real == 1.0 { p } else { decimal::difference(1.0, p) };
     -libm::log(of_truth.clamp(f64::EPSILON, 1.0 - f64::EPSILON))
 }
 

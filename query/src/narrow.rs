@@ -97,7 +97,9 @@ fn conditions(kind: Kind, words: &Words<'_>) -> Result<Vec<String>> {
     let mut parts: Vec<String> = words.filter.iter().map(|filter| (*filter).to_owned()).collect();
     for pair in words.tag.iter().flat_map(|tags| tags.split(',')) {
         let Some((name, value)) = pair.split_once('=') else {
-            return Err(Error::invalid(format!("tag: `{pair}` is not NAME=VALUE; a value that has a comma is asked for by a condition, such as tag.NAME = 'VALUE'")));
+            return Err(Error::invalid(format!(
+                "tag: `{pair}` is not NAME=VALUE; a value that has a comma is asked for by a condition, such as tag.NAME = 'VALUE'"
+            )));
         };
         let column = format!("{TAG_PREFIX}{}", name.trim());
         if kind.family(&column).is_none() {

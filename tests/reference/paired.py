@@ -35,22 +35,29 @@ HERE = Path(__file__).resolve().parent
 ALPHA = 0.05
 
 
+def within_one(says):
+    if says["interval"] is not None:
+        says["interval"] = [max(says["interval"][0], -1.0), min(says["interval"][1], 1.0)]
+    return says
+
+
 def of_means(one, other):
+    """Differences that are equal as decimals are ties: those of doubles differ by noise, which scipy would rank."""
     one, other = np.asarray(one, float), np.asarray(other, float)
-    difference = one - other
+    difference = np.round(one - other, 12)
     says = {"of": [float(one.mean()), float(other.mean())], "interval": None, "p_value": None}
     if len(one) > 1:
         error = float(stats.sem(difference))
         low, high = stats.norm.interval(0.95, loc=difference.mean(), scale=error) if error > 0 else (difference.mean(),) * 2
         says["interval"] = [float(low), float(high)]
     if np.any(difference != 0):
-        says["p_value"] = float(stats.wilcoxon(one, other, method="asymptotic", correction=False).pvalue)
+        says["p_value"] = float(stats.wilcoxon(difference, method="asymptotic", correction=False).pvalue)
     return says
 
 
 def accuracy(one, other):
     one, other = np.array(one), np.array(other)
-    says = of_means(one, other)
+    says = within_one(of_means(one, other))
     table = [[int(np.sum(one & other)), int(np.sum(one & ~other))], [int(np.sum(~one & other)), int(np.sum(~one & ~other))]]
     says["p_value"] = float(mcnemar(table, exact=True).pvalue) if table[0][1] + table[1][0] else None
     return says
@@ -62,7 +69,8 @@ def delong(probabilities, real):
     assert info["method"] == "delong"
     of, error = [float(auc), float(auc_of_other)], np.sqrt(info["var_diff"])
     low, high = stats.norm.interval(0.95, loc=of[0] - of[1], scale=error)
-    return {"of": of, "interval": [float(low), float(high)], "p_value": float(2 * stats.norm.sf(abs(of[0] - of[1]) / error))}
+    p_value = float(2 * stats.norm.sf(abs(of[0] - of[1]) / error))
+    return within_one({"of": of, "interval": [float(low), float(high)], "p_value": p_value})
 
 
 def lower(x):
@@ -116,7 +124,7 @@ def binary(rng, sizes, better):
         says.append({
             "accuracy": accuracy(*right),
             "auc": delong(np.transpose(scores), real),
-            "brier": of_means(*brier),
+            "brier": within_one(of_means(*brier)),
             "log_loss": of_means(*[-np.log(side) for side in given]),
             "mae": None,
         })

@@ -3,6 +3,7 @@
 use event::{Task, fields::same_label};
 
 use super::fields::Fields;
+use crate::decimal;
 
 /// Numbers for what releases are to predict; those of equal tasks have the same.
 pub(super) fn task_numbers<'a>(tasks: &[Option<&'a Task>]) -> Vec<u32> {
@@ -19,7 +20,7 @@ pub(super) fn task_numbers<'a>(tasks: &[Option<&'a Task>]) -> Vec<u32> {
 }
 
 /// How far a prediction is from the truth: a probability from 0 or 1, a number from the real one, and a class
-/// by 1 if it is not the real one.
+/// by 1 if it is not the real one. Two that are equally far off by their decimals are so here.
 pub(super) fn distance(task: &Task, prediction: &Fields<'_>, outcome: &Fields<'_>) -> Option<f64> {
     let wrong = |is_wrong: bool| f64::from(u8::from(is_wrong));
     match task {
@@ -27,10 +28,10 @@ pub(super) fn distance(task: &Task, prediction: &Fields<'_>, outcome: &Fields<'_
             let real = same_label(outcome.label?, positive_label);
             let by_score = prediction.score.filter(|score| (0.0..=1.0).contains(score));
             by_score
-                .map(|score| (score - wrong(real)).abs())
+                .map(|score| decimal::difference(score, wrong(real)).abs())
                 .or(prediction.label.map(|label| wrong(same_label(label, positive_label) != real)))
         }
         Task::Multiclass => Some(wrong(!same_label(prediction.class()?, outcome.label?))),
-        Task::Regression => Some((prediction.value? - outcome.value?).abs()),
+        Task::Regression => Some(decimal::difference(prediction.value?, outcome.value?).abs()),
     }
 }

@@ -1,14 +1,18 @@
 //! Tests of whether two figures of the same predictions differ.
 
 use super::Difference;
-use crate::metrics::{NORMAL_975, Placements, normal_beyond, variance_of_mean};
+use crate::{
+    decimal::{self, NOISE},
+    metrics::{NORMAL_975, Placements, normal_beyond, variance_of_mean},
+};
 
 fn around(difference: f64, error: f64) -> (f64, f64) {
     (difference - NORMAL_975 * error, difference + NORMAL_975 * error)
 }
 
-/// The means of two series of numbers, and the test of Wilcoxon of their differences. `None` of no numbers.
-pub(super) fn of_means(pairs: &[[f64; 2]]) -> Option<Difference> {
+/// The means of two series of numbers, and the test of Wilcoxon of their differences. `None` of no numbers. What the numbers were computed of is
+/// at least as great as `scale`.
+pub(super) fn of_means(pairs: &[[f64; 2]], scale: f64) -> Option<Difference> {
     if pairs.is_empty() {
         return None;
     }
@@ -16,7 +20,9 @@ pub(super) fn of_means(pairs: &[[f64; 2]]) -> Option<Difference> {
     let of = [0, 1].map(|side| pairs.iter().map(|pair| pair[side]).sum::<f64>() / n);
     let differences: Vec<f64> = pairs.iter().map(|[one, other]| one - other).collect();
     let interval = (pairs.len() > 1).then(|| around(of[0] - of[1], variance_of_mean(&differences).sqrt()));
-    Some(Difference { of, interval, p_value: wilcoxon(differences) })
+    let noise = |[one, other]: &[f64; 2]| NOISE * one.abs().max(other.abs()).max(scale);
+    let differences = pairs.iter().map(|pair| (decimal::difference(pair[0], pair[1]), noise(pair)));
+    Some(Difference { of, interval, p_value: wilcoxon(differences.collect()) })
 }
 
 /// The probability of the exact test of McNemar: that of `one + other` fair coins so few, or so many, fall on one side.
@@ -40,16 +46,18 @@ pub(super) fn mcnemar(one: u64, other: u64) -> Option<f64> {
     Some((2.0 * sum).min(1.0))
 }
 
-/// The probability of the test of Wilcoxon by the normal distribution, without those that are zero. `None` when all are.
-fn wilcoxon(mut differences: Vec<f64>) -> Option<f64> {
-    differences.retain(|difference| *difference != 0.0);
-    differences.sort_unstable_by(|one, other| one.abs().total_cmp(&other.abs()));
+/// The probability of the test of Wilcoxon by the normal distribution, of differences that stand with their noise, without those that are zero.
+/// `None` when all are. Neighbours that differ by noise are tied.
+fn wilcoxon(mut differences: Vec<(f64, f64)>) -> Option<f64> {
+    differences.retain(|(difference, noise)| difference.abs() > *noise);
+    differences.sort_unstable_by(|(one, _), (other, _)| one.abs().total_cmp(&other.abs()));
     let n = differences.len() as f64;
     let (mut above, mut ranked, mut ties) = (0.0, 0.0, 0.0);
-    for tied in differences.chunk_by(|one, other| one.abs() == other.abs()) {
+    let is_tied = |one: &(f64, f64), other: &(f64, f64)| other.0.abs() - one.0.abs() <= one.1.max(other.1);
+    for tied in differences.chunk_by(is_tied) {
         let many = tied.len() as f64;
         let rank = ranked + (many + 1.0) / 2.0;
-        above += rank * tied.iter().filter(|difference| **difference > 0.0).count() as f64;
+        above += rank * tied.iter().filter(|(difference, _)| *difference > 0.0).count() as f64;
         ties += many * many * many - many;
         ranked += many;
     }

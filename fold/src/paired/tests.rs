@@ -123,6 +123,38 @@ fn nothing_met_says_nothing() {
     assert_eq!((found[2].so_far.n, found[2].decided), (1, None));
 }
 
+/// Of doubles these losses differ by noise that always points the same way, which ranks would take for a difference of 6 deviations.
+#[test]
+fn losses_that_are_equal_as_decimals_are_ties() {
+    let met =
+        |key: u64| of_probabilities(key, key % 2 == 0, if key % 2 == 0 { [0.8, 0.9] } else { [0.1, 0.2] });
+    let (measure, found) = head_to_head(vec![(0..200).map(met).collect()]);
+    let [.., brier, log_loss, _] = &found[0].figures;
+    assert_eq!((measure, found[0].advantage), (Measure::Brier, Some(0.0)));
+    assert_eq!((brier.unwrap().p_value, found[0].wins, found[0].losses), (Some(1.0), 100, 100));
+    assert_eq!(log_loss.unwrap().p_value, Some(1.0));
+    let met = |key: u64| {
+        let (one, other, real) = if key % 2 == 0 { (10.1, 10.3, 10.0) } else { (5.3, 5.1, 5.0) };
+        of_errors(key, [one, other].map(|value: f64| crate::decimal::difference(value, real).abs()))
+    };
+    let (_, found) = head_to_head(vec![(0..200).map(met).collect()]);
+    assert_eq!((found[0].figures[4].unwrap().p_value, found[0].advantage), (Some(1.0), Some(0.0)));
+    // Logarithms of equal shares: 0.8 is to 0.4 as 0.6 is to 0.3.
+    let shares = [[0.8, 0.4], [0.3, 0.6], [0.9, 0.45], [0.35, 0.7]];
+    let met = (0..).zip(shares).map(|(key, both)| of_probabilities(key, true, both)).collect();
+    assert_eq!(head_to_head(vec![met]).1[0].figures[3].unwrap().p_value, Some(1.0));
+}
+
+#[test]
+fn differences_of_shares_lie_between_minus_one_and_one() {
+    let met = vec![of_probabilities(1, true, [0.9, 0.1]), of_probabilities(2, true, [0.1, 0.1])];
+    let [accuracy, _, brier, ..] = head_to_head(vec![met]).1[0].figures;
+    for found in [accuracy, brier] {
+        let (low, high) = found.unwrap().interval.unwrap();
+        assert!((-1.0..=1.0).contains(&low) && (-1.0..=1.0).contains(&high), "{low} {high}");
+    }
+}
+
 #[test]
 fn what_has_no_probability_everywhere_is_measured_by_classes() {
     let mut met = vec![of_probabilities(1, true, [0.9, 0.2]), of_probabilities(2, false, [0.6, 0.7])];
