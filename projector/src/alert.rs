@@ -197,8 +197,10 @@ impl Judge<'_> {
     fn first(&self) -> Day {
         let rule = self.rule;
         let early = rule.created_at.plus_seconds(-i64::from(rule.delay_days + 2) * DAY_SECONDS).day();
-        let window = Window::new(early, rule.created_at.day()).unwrap_or(Window::of(early));
-        window.days().find(|day| rule.due(*day) > rule.created_at).unwrap_or(rule.created_at.day())
+        // What is missing at a time of its day may be due before the rule came that day; the next day is due later.
+        let late = rule.created_at.plus_seconds(DAY_SECONDS).day();
+        let window = Window::new(early, late).unwrap_or(Window::of(late));
+        window.days().find(|day| rule.due(*day) > rule.created_at).unwrap_or(late)
     }
 
     /// Judges a day; where the rule stands then, and whether it crossed. `None`, when somebody else has judged it, or when it goes on

@@ -29,6 +29,7 @@ on_both_engines!(
     what_was_decided_stays_when_numbers_change,
     a_day_is_judged_when_it_is_projected,
     a_rule_that_is_deleted_is_forgotten,
+    a_day_that_was_due_before_its_rule_is_not_judged,
     a_rule_on_lag_fires_while_projections_are_behind_and_once_a_day,
     a_history_with_deaths_and_replays_records_each_crossing_once,
 );
@@ -188,6 +189,25 @@ async fn a_rule_that_is_deleted_is_forgotten(world: World) {
     assert_eq!(judged(&scene, "2026-06-04T00:02:00Z").await, Outcome::default());
     assert!(catalog.judged_rules(scene.id()).await.unwrap().is_empty());
     assert_eq!(crossings(&scene).await, ["2026-06-01 few fires"], "what crossed stays");
+}
+
+async fn a_day_that_was_due_before_its_rule_is_not_judged(world: World) {
+    let scene = scene(world, &[]).await;
+    let catalog = &scene.world.catalog;
+    catalog.delete_alert_rule(scene.id(), "few").await.unwrap();
+    let late = |name: &str, by: &str| AlertRuleBody {
+        name: name.into(),
+        missing: Some("predictions".into()),
+        by: Some(by.into()),
+        ..AlertRuleBody::default()
+    };
+    // At noon the one was due on that day, and the other is not yet.
+    let rules = vec![late("by-night", "00:05"), late("by-evening", "18:00")];
+    catalog.apply_alert_rules(scene.id(), rules, at(CREATED)).await.unwrap();
+    assert_eq!(judged(&scene, "2026-06-01T12:01:00Z").await, Outcome::default());
+    assert_eq!(judged(&scene, "2026-06-01T18:01:00Z").await, Outcome { days: 1, crossings: 1, firing: 1 });
+    assert_eq!(judged(&scene, "2026-06-02T00:06:00Z").await, Outcome { days: 1, crossings: 1, firing: 2 });
+    assert_eq!(crossings(&scene).await, ["2026-06-01 by-evening fires", "2026-06-02 by-night fires"]);
 }
 
 async fn a_rule_on_lag_fires_while_projections_are_behind_and_once_a_day(world: World) {
