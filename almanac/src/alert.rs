@@ -181,6 +181,7 @@ pub(crate) async fn command(config: &Config, command: AlertCommand) -> anyhow::R
             let applied = catalog.apply_alerts(workspace.id(), rule, webhook, now).await?;
             applied.webhooks.iter().for_each(|webhook| println!("webhook {} is applied", webhook.name));
             applied.rules.iter().for_each(|rule| println!("alert rule {} is applied", rule.name()));
+            applied.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
         }
         AlertCommand::List { workspace, format } => {
             let workspace = catalog.workspace(&workspace).await?;

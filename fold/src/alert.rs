@@ -73,7 +73,7 @@ pub enum State {
     Firing,
     /// It fired until the day before.
     Resolved,
-    /// All was well when there was something to judge by.
+    /// All was well when there was something to judge by, or there never was: no day is judged yet.
     NoData,
 }
 

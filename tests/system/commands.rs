@@ -306,6 +306,7 @@ fn alert_rules_are_applied_listed_tried_and_deleted() {
     let list = ok(&["alert", "list", "credit/prod"]);
     assert_eq!(list, ok(&[&["alert", "list"], &w[..]].concat()));
     assert!(list.contains("few") && list.contains("below 1") && list.contains("the workspace"), "{list}");
+    assert!(list.contains("no_data"), "it has judged no day: {list}");
     let shown = json_of(&place, &[&["alert", "get", "few", "--format", "json"], &w[..]].concat());
     assert_eq!((&shown["count"], &shown["below"]), (&json!("predictions"), &json!(1.0)));
     let days = ["--from", "2026-06-01", "--to", "2026-06-03"];

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use event::{Error, Id, Result, Timestamp, id::check_name};
-use log::key;
+use log::key::{self, EntityId, EntityKind};
 use table::{Change, Index, Policy, Query, query_all, update};
 
-use super::{AlertRule, AlertRuleBody, MAX_ALERT_RULES, MAX_WEBHOOKS, Webhook, item::Stored};
+use super::{AlertRule, AlertRuleBody, MAX_ALERT_RULES, MAX_WEBHOOKS, Scope, Webhook, item::Stored};
 use crate::Catalog;
 
 /// What a workspace watches, and where it is posted when something crosses.
@@ -16,6 +16,8 @@ pub struct Alerts {
     pub rules: Vec<AlertRule>,
     /// The webhooks, by name.
     pub webhooks: Vec<Webhook>,
+    /// What should be looked at of rules that were just applied; of rules that are read there is nothing.
+    pub warnings: Vec<String>,
 }
 
 impl Alerts {
@@ -35,6 +37,7 @@ impl From<Stored> for Alerts {
         Self {
             rules: stored.rules.into_values().collect(),
             webhooks: stored.webhooks.into_values().collect(),
+            warnings: Vec::new(),
         }
     }
 }
@@ -101,7 +104,8 @@ impl Catalog {
         Ok(AlertRuleBody { reference: Some(days), ..body })
     }
 
-    /// Creates or changes alert rules and webhooks, all or none; others stay. Returns these as they are then.
+    /// Creates or changes alert rules and webhooks, all or none; others stay. Returns these as they are then, and warns of rules on a release or
+    /// a model that is not there: it may come later.
     ///
     /// # Errors
     /// As [`Catalog::with_days`]; `Invalid`, when one of them is none, a name comes twice, or a rule notifies a webhook that is not there; `Conflict`, when there
@@ -126,6 +130,7 @@ impl Catalog {
                 return Err(Error::invalid(format!("webhook `{}` is given twice", twice.name)));
             }
         }
+        let warnings = self.warnings_of(workspace, &wanted).await?;
         self.change_alerts(workspace, |stored| {
             for (name, rule) in &wanted.rules {
                 let created_at = stored.rules.get(name).map_or(now, |known| known.created_at);
@@ -138,9 +143,30 @@ impl Catalog {
             Ok(Alerts {
                 rules: rules.cloned().collect(),
                 webhooks: wanted.webhooks.values().cloned().collect(),
+                warnings: warnings.clone(),
             })
         })
         .await
+    }
+
+    /// Says which rules are on a release or a model that the workspace does not have: a read of each rule that names one.
+    async fn warnings_of(&self, workspace: &Id, wanted: &Stored) -> Result<Vec<String>> {
+        let parent = EntityId::Workspace(workspace.clone());
+        let mut warnings = Vec::new();
+        for rule in wanted.rules.values() {
+            let (kind, name) = match &rule.scope {
+                Scope::Workspace => continue,
+                Scope::Release(release) => (EntityKind::Release, release),
+                Scope::Live { model, .. } => (EntityKind::Model, model),
+            };
+            if self.id_named(Some(&parent), kind, name).await?.is_none() {
+                warnings.push(format!(
+                    "alert rule `{}`: there is no {kind} `{name}` in this workspace yet",
+                    rule.name()
+                ));
+            }
+        }
+        Ok(warnings)
     }
 
     /// Deletes an alert rule.

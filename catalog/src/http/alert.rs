@@ -84,12 +84,19 @@ fn examples() -> Value {
     ] })
 }
 
-fn rules_schema() -> RefOr<Schema> {
+fn rules_schema() -> ObjectBuilder {
     schema::object([
         ("rules", schema::array(schema::component("AlertRule")).into()),
         ("webhooks", schema::array(schema::component("Webhook")).into()),
     ])
-    .into()
+}
+
+/// Those that were applied.
+fn applied_schema() -> ObjectBuilder {
+    let warnings = schema::array(schema::string()).description(Some(
+        "What should be looked at, though the rules are applied: that one is on a release or a model that is not there yet. Only there when there is something.",
+    ));
+    rules_schema().property("warnings", warnings)
 }
 
 pub(super) fn list_operation(named: Named) -> Operation {
@@ -113,7 +120,7 @@ pub(super) fn apply_operation(named: Named) -> Operation {
         .summary("Create or change alert rules, and webhooks to which it is posted when they cross")
         .description("All of them or none. What has a name that is there is changed; what is not given stays. Applying the same again changes nothing.")
         .body("The rules and the webhooks.", [(JSON, content(body, Some(examples())))])
-        .answers(StatusCode::OK, answer("These, as they are then.", JSON, rules_schema()))
+        .answers(StatusCode::OK, answer("These, as they are then.", JSON, applied_schema()))
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
         .fails(&OF_BODY)
@@ -169,7 +176,8 @@ pub(super) fn span_of(asked: AskedSpan, today: Day) -> Result<(Day, Day, usize),
 /// A rule as it is answered.
 pub(super) fn rule_schema() -> RefOr<Schema> {
     let day = schema::nullable(schema::day()).description(Some("The last day that was judged; in lists."));
-    let state = schema::one_of(State::ALL.map(State::name)).description(Some("Where it stands; in lists."));
+    let state = schema::one_of(State::ALL.map(State::name))
+        .description(Some("Where it stands; `no_data` before its first day is judged; in lists."));
     new_rule()
         .property("created_at", schema::time())
         .required("created_at")
@@ -209,13 +217,9 @@ pub fn alert_rule_json(rule: &AlertRule) -> Value {
 pub fn standing_json(rule: &AlertRule, judged: &BTreeMap<String, Judged>) -> Value {
     let judged = judged.get(rule.name()).filter(|judged| judged.created_at == rule.created_at);
     let mut told = alert_rule_json(rule);
-    told["state"] = judged.map_or(State::Ok, |judged| judged.standing.state).name().into();
+    told["state"] = judged.map_or(State::NoData, |judged| judged.standing.state).name().into();
     told["judged_day"] = judged.map(|judged| judged.day.to_string()).into();
     told
-}
-
-fn body(rules: Vec<Value>, webhooks: &[Webhook]) -> Response {
-    Json(json!({ "rules": rules, "webhooks": webhooks })).into_response()
 }
 
 /// The id of a workspace.
@@ -235,8 +239,8 @@ pub(super) async fn list(
         alerts.rules = vec![catalog.alert_rule(&workspace, &name).await?];
     }
     let judged = catalog.judged_rules(&workspace).await?;
-    let rules = alerts.rules.iter().map(|rule| standing_json(rule, &judged)).collect();
-    Ok(body(rules, &alerts.webhooks))
+    let rules: Vec<Value> = alerts.rules.iter().map(|rule| standing_json(rule, &judged)).collect();
+    Ok(Json(json!({ "rules": rules, "webhooks": alerts.webhooks })).into_response())
 }
 
 pub(super) async fn crossings(
@@ -260,7 +264,12 @@ pub(super) async fn apply(
     let NewRules { rules, webhooks } = json_object(&headers, new)?;
     let (workspace, catalog) = (id(&service, &workspace).await?, service.catalog());
     let made = catalog.apply_alerts(&workspace, rules, webhooks, service.clock().now()).await?;
-    Ok(body(made.rules.iter().map(alert_rule_json).collect(), &made.webhooks))
+    let rules: Vec<Value> = made.rules.iter().map(alert_rule_json).collect();
+    let mut told = json!({ "rules": rules, "webhooks": made.webhooks });
+    if !made.warnings.is_empty() {
+        told["warnings"] = json!(made.warnings);
+    }
+    Ok(Json(told).into_response())
 }
 
 pub(super) async fn delete(

@@ -6,6 +6,7 @@ on_both_engines!(
     World::on:
     counts_are_of_a_tag,
     what_is_missing_is_of_a_release,
+    a_rule_on_what_is_not_there_is_applied_with_a_warning,
     drift_is_of_what_is_live,
     drift_is_of_one_version_of_the_projections,
 );
@@ -87,6 +88,27 @@ async fn what_is_missing_is_of_a_release(world: World) {
     assert_eq!(told, ["no predictions of v1 had come on 2026-06-02 by 06:00"]);
     let known = [(1, Some(0.0), "ok", ""), (2, Some(1.0), "firing", "fires")];
     assert_eq!(tried(&scene, late, (1, 2), "2026-06-02T07:00:00Z").await, known);
+}
+
+async fn a_rule_on_what_is_not_there_is_applied_with_a_warning(world: World) {
+    let scene = Scene::new(world).await;
+    let count =
+        |name: &str| AlertRuleBody { count: Some("predictions".into()), below: Some(5.0), ..rule(name) };
+    let of = |release: &str| AlertRuleBody { release: Some(release.into()), ..count(release) };
+    let live = |model: &str| AlertRuleBody {
+        model: Some(model.into()),
+        environment: Some("production".into()),
+        ..count(model)
+    };
+    let rules = vec![count("all"), of("v1"), of("v9"), live("m"), live("n")];
+    let now = at("2026-06-01T00:00:00Z");
+    let applied = scene.world.catalog.apply_alerts(scene.id(), rules, Vec::new(), now).await.unwrap();
+    assert_eq!(applied.rules.len(), 5);
+    let of_nothing = [
+        "alert rule `n`: there is no model `n` in this workspace yet",
+        "alert rule `v9`: there is no release `v9` in this workspace yet",
+    ];
+    assert_eq!(applied.warnings, of_nothing);
 }
 
 async fn drift_is_of_what_is_live(world: World) {
