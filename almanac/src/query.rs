@@ -74,8 +74,9 @@ pub(crate) struct WindowArgs {
 /// How figures are made of what is read.
 #[derive(Debug, Args)]
 pub(crate) struct FiguresArgs {
-    /// Break rollups down by release (the default), metric, tag.NAME, feature, or feature.NAME; evaluations by release (the
-    /// default) or model, and by tag.NAME and feature.NAME. May be given several times.
+    /// Break rollups down by one of release (the default), metric, tag.NAME, feature and feature.NAME. Break evaluations, classes,
+    /// confusion and maturity down by release (the default) or model, and estimates and head-to-head by release; all of these also by
+    /// tag.NAME and feature.NAME, of which several may be given.
     #[arg(long, value_delimiter = ',')]
     pub(crate) by: Vec<String>,
     /// The bins of features: how many, which begin at quantiles (10 by default), or the numbers at which they begin, with

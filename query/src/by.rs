@@ -27,6 +27,12 @@ impl By {
             what if what.is_judged() => return Ok(Self::default()),
             _ => return Err(Error::invalid("by: only rollups and evaluations are broken down")),
         }
+        // No name that can be asked for has a comma.
+        if word.contains(',') {
+            return Err(Error::invalid(format!(
+                "by: rollups are broken down by one column alone, and `{word}` names several; ask once for each"
+            )));
+        }
         match word {
             "release" => Ok(Self::Release),
             "metric" => Ok(Self::Metric),
@@ -41,5 +47,23 @@ impl By {
                 ))),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rollups_are_by_one_column() {
+        let by = |word| By::parse(What::Rollups, Some(word));
+        assert_eq!(by("tag.carrier").unwrap(), By::Tag("tag.carrier".to_owned()));
+        assert_eq!(by("feature.age").unwrap(), By::Feature(Some("age".to_owned())));
+        for several in ["tag.carrier,tag.origin", "release,metric", "feature.age,feature.age"] {
+            let error = by(several).unwrap_err().to_string();
+            assert!(error.contains("by one column alone") && error.contains(several), "{error}");
+        }
+        // Evaluations are, by several; `Breakdown` reads them.
+        assert_eq!(By::parse(What::Evaluations, Some("tag.a,tag.b")).unwrap(), By::Release);
     }
 }
