@@ -153,7 +153,10 @@ pub(crate) async fn prepared_of_kept(
     let known = all.known(|one| request.is_of_now() || one.appended_at <= reading.closed);
     let zone = request.zone.or(request.is_of_ages().then_some(Zone::UTC));
     let span = zone.map(|zone| zone.span(request.window));
-    let by = survey(reading, request.breakdown.wanted(), span, MAX_VALUES).await?;
+    let (by, unseen) = survey(reading, request.breakdown.wanted(), span, MAX_VALUES).await?;
+    for column in unseen {
+        reading.warn(format!("no prediction of these days has `{column}`"));
+    }
     let pair = head_to_head::pair(request);
     let grouping = Grouping {
         pools: request.breakdown.by_model.then(|| known.models()),

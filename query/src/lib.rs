@@ -195,9 +195,10 @@ impl Query {
         let began = Instant::now();
         let Found { frame, reading, warnings } = self.read(workspace, request, &hold).await?;
         let held = answer::Held { hold, wanted, turn: Some(turn) };
+        let warnings = warnings.into_iter().chain(rollups::of_nothing(request, &frame));
         let source = if reading.is_some() { Source::Events } else { Source::Stored };
         let answer = self.answer(request.what.name(), began, frame, (reading, request.as_of), held).await?;
-        let warnings = warnings.into_iter().chain(answer.warnings).collect();
+        let warnings = warnings.chain(answer.warnings).collect();
         Ok(Answer { source: request.what.is_judged().then_some(source), warnings, ..answer })
     }
 

@@ -73,6 +73,17 @@ pub(crate) async fn rollups(
     frame_of(&stored(table, workspace, request, hold).await?, request)
 }
 
+/// What is said of rollups by a tag or by a feature that none of them has.
+pub(crate) fn of_nothing(request: &Request, frame: &DataFrame) -> Option<String> {
+    let column = match &request.by {
+        By::Tag(column) => column.clone(),
+        By::Feature(Some(name)) => format!("{}{name}", event::fields::FEATURE_PREFIX),
+        By::Release | By::Metric | By::Feature(None) => return None,
+    };
+    let of = request.release.as_ref().map(|release| format!(" of `{release}`")).unwrap_or_default();
+    (frame.height() == 0).then(|| format!("no rollup{of} on these days has `{column}`"))
+}
+
 /// The rows of some days.
 fn frame_of(days: &BTreeMap<Day, DayParts>, request: &Request) -> Result<DataFrame> {
     let (name, columns, rows): (_, &[Column], RowsOfDay) = match &request.by {

@@ -252,7 +252,7 @@ pub(crate) async fn computed(
     let tags = cuts.iter().flat_map(|(cut, _)| cut).filter(|split| split.edges.is_empty());
     let tags: BTreeSet<&str> = tags.map(|split| split.column.as_str()).collect();
     let tags = tags.into_iter().map(|column| Wanted::Texts(column.to_owned())).collect();
-    let found = survey(reading, tags, None, most_values(&cuts)?).await?;
+    let (found, _) = survey(reading, tags, None, most_values(&cuts)?).await?;
     let groupings: Vec<Arc<Grouping>> = cuts.iter().map(|cut| grouping(cut, &found)).collect();
     let plain = Grouping::default();
     let tested = slices.tested();

@@ -11,16 +11,16 @@ use crate::{
     work,
 };
 
-/// The buckets of the wanted columns, from the predictions of the whole window, or of a span of time in it. What is evaluated afterwards must be read as
+/// The buckets of the wanted columns, and the names of those that no prediction has, from the predictions of the whole window, or of a span of time in it. What is evaluated afterwards must be read as
 /// far as this has read ([`Reading::heads`]), so that both are of the same events. So many values of a column have a bucket each at `most`.
 pub(crate) async fn survey(
     reading: &Arc<Reading>,
     wanted: Vec<Wanted>,
     span: Option<(i64, i64)>,
     most: usize,
-) -> Result<Vec<By>> {
+) -> Result<(Vec<By>, Vec<String>)> {
     if wanted.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Vec::new()));
     }
     let columns = wanted.iter().map(|wanted| match wanted {
         Wanted::Texts(column) | Wanted::Bins(column, _) => column.clone(),
@@ -58,5 +58,6 @@ pub(crate) async fn survey(
         }
     }
     reading.hold.shrink(bytes);
-    Ok(survey.keep(most))
+    let unseen = survey.unseen().map(str::to_owned).collect();
+    Ok((survey.keep(most), unseen))
 }

@@ -115,6 +115,11 @@ async fn evaluations_are_broken_down_by_tags_and_bins(world: World) {
         "v2,(none),2",
     ];
     assert_eq!(counts, expected);
+    let warned = async |by| run(&scene, words(by, "release,predictions")).await.unwrap().warnings;
+    assert!(warned("tag.carrier,feature.hours").await.is_empty());
+    let of_nothing =
+        ["no prediction of these days has `feature.n`", "no prediction of these days has `tag.n`"];
+    assert_eq!(warned("tag.n,feature.n").await, of_nothing);
     // Quantiles of both days together are the edges of both.
     let found = asked(Words { bins: Some("2"), ..bins }).await;
     let labels: Vec<&str> = found[1..].iter().map(|row| row.rsplitn(5, ',').nth(4).unwrap()).collect();

@@ -55,6 +55,14 @@ async fn features_are_broken_down_by_feature_and_release(world: World) {
     let delay = format!("2026-06-01,dep_delay,v1,3,-2.5,-2.5,-2.5,-2.5,{}", 2.0 * third);
     assert_eq!(asked(&scene, "feature.distance").await, distance);
     assert_eq!(asked(&scene, "feature.other").await, Vec::<String>::new());
+    let warned = async |by: &str| {
+        let words = Words { from: "2026-06-01", to: "2026-06-02", by: Some(by), ..Words::default() };
+        let request = Request::parse(What::Rollups, &words).unwrap();
+        scene.query(at(NOW)).run(scene.id(), &request).await.unwrap().warnings
+    };
+    assert_eq!(warned("feature.other").await, ["no rollup on these days has `feature.other`"]);
+    assert_eq!(warned("tag.other").await, ["no rollup on these days has `tag.other`"]);
+    assert!(warned("feature.distance").await.is_empty());
     let of_both = [&[delay][..], &distance[..2], &distance[2..]].concat();
     assert_eq!(asked(&scene, "feature").await, of_both);
     scene.assert_verified().await;

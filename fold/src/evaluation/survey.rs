@@ -131,6 +131,18 @@ impl Survey {
         of_column.unwrap_or(0)
     }
 
+    /// The columns of which no prediction has a value.
+    pub fn unseen(&self) -> impl Iterator<Item = &str> {
+        self.columns.iter().filter_map(|(wanted, seen)| {
+            let is_unseen = match seen {
+                Seen::Texts(counts) => counts.counts.is_empty() && counts.beyond.is_none(),
+                Seen::Numbers { extremes, .. } => extremes.is_none(),
+            };
+            let (Wanted::Texts(column) | Wanted::Bins(column, _)) = wanted;
+            is_unseen.then_some(column.as_str())
+        })
+    }
+
     /// The buckets of each column.
     pub fn finish(self) -> Vec<By> {
         self.keep(MAX_VALUES)
@@ -229,6 +241,20 @@ mod tests {
         let mut survey = Survey::new(vec![wanted]);
         segments.iter().for_each(|segment| survey.add(segment).unwrap());
         survey.finish().remove(0)
+    }
+
+    #[test]
+    fn columns_that_no_prediction_has_are_unseen() {
+        let wanted = |name: &str| [Wanted::Texts(format!("tag.{name}")), Wanted::Bins(name.to_owned(), 4)];
+        let mut survey = Survey::new(wanted("score").into_iter().chain(wanted("value")).collect());
+        survey
+            .add(&columns(vec![
+                texts("tag.score", &[None, Some("a")], false),
+                texts("tag.value", &[None, None], false),
+                floats("score", &[Some(0.5), None]),
+            ]))
+            .unwrap();
+        assert_eq!(survey.unseen().collect::<Vec<_>>(), ["tag.value", "value"]);
     }
 
     #[test]
