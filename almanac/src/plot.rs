@@ -146,10 +146,12 @@ fn columns(what: What, args: &PlotArgs, figures: &[&str]) -> Option<String> {
     }
     let hour = args.figures.group_by.as_deref() == Some("hour");
     let by = args.figures.by.iter().map(String::as_str).filter(|by| *by != "release");
+    let places: Vec<&str> = ["day", "release"].into_iter().chain(hour.then_some(HOUR)).chain(by).collect();
+    // Of a place that is named as a figure [`lines`] says that it has no numbers.
+    let drawn: Vec<&str> = figures.iter().copied().filter(|figure| !places.contains(figure)).collect();
     let ends = |figure: &str| [format!("{figure}_low"), format!("{figure}_high")];
-    let ends = figures.iter().filter(|_| args.figures.interval).flat_map(|figure| ends(figure));
-    let places = ["day", "release"].into_iter().chain(hour.then_some(HOUR)).chain(by);
-    let named = places.chain(figures.iter().copied()).map(str::to_owned);
+    let ends = drawn.iter().filter(|_| args.figures.interval).flat_map(|figure| ends(figure));
+    let named = places.iter().chain(&drawn).map(|name| (*name).to_owned());
     Some(named.chain(ends).collect::<Vec<_>>().join(","))
 }
 

@@ -147,6 +147,7 @@ impl Ingest {
                 let mut models = live.keys();
                 match (models.next(), models.next()) {
                     (Some(model), None) => model.clone(),
+                    (None, _) => return Err(nothing_live(environment, &page).into()),
                     _ => {
                         let found = live.len();
                         let message =
@@ -345,6 +346,17 @@ fn model_of(page: &WorkspacePage, release: &str) -> Result<String, Error> {
     let found = page.releases.iter().find(|known| known.entity.name == release);
     let missing = || Error::not_found(format!("there is no release `{release}` in this workspace"));
     found.map(|release| release.model.clone()).ok_or_else(missing)
+}
+
+/// That nothing is live in an environment, and in which ones something is.
+fn nothing_live(environment: &str, page: &WorkspacePage) -> Error {
+    let others = page.live.iter().filter(|(_, live)| !live.is_empty()).map(|(name, _)| format!("`{name}`"));
+    let others = others.collect::<Vec<_>>().join(", ");
+    let elsewhere = match others.is_empty() {
+        true => "nor in any other environment".to_owned(),
+        false => format!("and something is in {others}"),
+    };
+    Error::conflict(format!("nothing is live in `{environment}`, {elsewhere}"))
 }
 
 /// What the event says of where a release comes from: its notes, and the snapshot that it was tuned on.

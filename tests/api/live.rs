@@ -48,7 +48,13 @@ async fn what_was_live_at_an_instant_is_one_query(world: World) {
     scene.ingest(times[1]).promote(workspace, "v2", "production", Some("better")).await.unwrap();
     let back = scene.ingest(times[2]).roll_back(workspace, "production", None, None, None).await.unwrap();
     assert_eq!(back.unwrap().release, "v1");
+    let nowhere = async || {
+        let ingest = scene.ingest(times[3]);
+        ingest.roll_back(workspace, "prodution", None, None, None).await.unwrap_err().to_string()
+    };
+    assert_eq!(nowhere().await, "nothing is live in `prodution`, and something is in `production`");
     scene.ingest(times[3]).retire(workspace, "v1", None, None).await.unwrap();
+    assert_eq!(nowhere().await, "nothing is live in `prodution`, nor in any other environment");
     let retired = scene.ingest(times[3]).retire(workspace, "v1", Some("production"), None).await.unwrap_err();
     assert!(retired.to_string().contains("is not live in production"), "{retired}");
 

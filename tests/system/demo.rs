@@ -101,6 +101,7 @@ fn figures_are_drawn_on_the_terminal_and_as_an_image() {
     for (wrong, says) in [
         (&["joined"][..], "joined have no figures by time to draw"),
         (&["evaluations", "--figure", "speed"], "there is no column `speed`"),
+        (&["evaluations", "--figure", "day"], "day has no numbers"),
         (&["rollups"], "only evaluations have it"),
         (&["evaluations", "-o", "accuracy.gif"], "the name of an image ends with .svg or .png"),
     ] {

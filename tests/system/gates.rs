@@ -98,6 +98,8 @@ fn promotion_gates_that_cannot_be_are_refused_by_name() {
         (&["--margin", "0.1"][..], "--figure"),
         (&["--days", "3"], "gates say at least one of min_n, figure, completeness, second_person"),
         (&["--none", "--min-n", "3"], "none: it stands alone"),
+        (&["--figure", "auc", "--margin", "-1"], "margin: -1 is not a number from 0 on"),
+        (&["--completeness", "-0.5"], "completeness: -0.5 is not a share from 0 to 1"),
     ] {
         let said = refused(&place, &[&GATES[..], args].concat());
         assert!(said.contains(why), "{args:?}: {said}");

@@ -29,10 +29,10 @@ pub(crate) struct GatesArgs {
     #[arg(long, requires = "figure")]
     direction: Option<String>,
     /// By how much the figure may be worse; 0 when it is not given.
-    #[arg(long, requires = "figure")]
+    #[arg(long, requires = "figure", allow_negative_numbers = true)]
     margin: Option<f64>,
     /// Of the predictions that will be judged in the end at least this share is, such as 0.9.
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     completeness: Option<f64>,
     /// Somebody has approved it who neither created the release nor asks for it to be live.
     #[arg(long)]
