@@ -6,7 +6,7 @@ use event::{Clock, Error};
 use log::key::{EntityKind, Trail, parse_id};
 use query::{AuditRequest, AuditWords, Format, Query};
 
-use crate::{answer::Shown, config::Config, open};
+use crate::{answer::Shown, config::Config, open, query::say_days};
 
 pub(crate) mod refusals;
 #[cfg(test)]
@@ -26,7 +26,8 @@ pub(crate) struct AuditArgs {
     /// Only this action, such as token.create, or all of token.
     #[arg(long)]
     action: Option<String>,
-    /// The first day, as YYYY-MM-DD (UTC); six days before the last one by default.
+    /// The first day, as YYYY-MM-DD (UTC); six days before the last one by default. Changes are found by their own day, batches by the days of
+    /// their events.
     #[arg(long)]
     from: Option<String>,
     /// The last day, which is included; today by default.
@@ -65,6 +66,9 @@ pub(crate) async fn command(config: &Config, args: &AuditArgs) -> anyhow::Result
     let request = AuditRequest::parse(&words, query.now())?;
     let (mut answer, next) = query.audit(&trail, &request).await?;
     if format == Format::Table {
+        if args.from.is_none() && args.to.is_none() {
+            say_days(request.window().from(), request.window().to());
+        }
         answer = answer.only(&MAIN)?;
     }
     args.shown.write(format, &mut answer)?;

@@ -1,5 +1,7 @@
 //! `almanac query`: a window of days.
 
+use std::fmt::Display;
+
 use clap::Args;
 use event::{Clock, Error};
 use query::{Format, Last, Made, Query, Request, What, Words};
@@ -213,8 +215,13 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
 /// Says which window it is that was named by its length.
 pub(crate) fn say_window(request: &Request) {
     if let Some([from, to]) = &request.last {
-        eprintln!("window: {from} to {to}");
+        say_days(from, to);
     }
+}
+
+/// Says from when to when an answer is, where nobody named that.
+pub(crate) fn say_days(from: impl Display, to: impl Display) {
+    eprintln!("window: {from} to {to}");
 }
 
 /// Several words as one, with commas between.

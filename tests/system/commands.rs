@@ -290,6 +290,19 @@ fn a_change_over_http_is_refused_when_somebody_was_quicker() {
 }
 
 #[test]
+fn an_audit_as_a_table_says_which_days_it_is_of() {
+    let place = Place::sqlite();
+    run_ok(&place, &["workspace", "create", "credit/prod"]);
+    let says_days = |more: &[&str]| {
+        let output = run(&place, &[&["audit", "-w", "credit/prod"], more].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap().contains("window: 20")
+    };
+    assert!(says_days(&[]));
+    assert!(!says_days(&["--from", "2026-01-01"]) && !says_days(&["--format", "csv"]));
+}
+
+#[test]
 fn alert_rules_are_applied_listed_tried_and_deleted() {
     let place = Place::sqlite();
     let ok = |args: &[&str]| run_ok(&place, args);

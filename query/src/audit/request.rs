@@ -68,6 +68,11 @@ impl AuditRequest {
         })
     }
 
+    /// The days that are shown: changes by their own day, batches by the days of their events.
+    pub fn window(&self) -> Window {
+        self.window
+    }
+
     /// The instant before which no row is wanted.
     pub(super) fn first(&self) -> Timestamp {
         let begin = self.window.from().start();
