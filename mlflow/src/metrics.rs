@@ -6,7 +6,7 @@ use axum::{
     body::{Body, to_bytes},
     http::{Request, header},
 };
-use catalog::{MAX_POINTS, RunChange, TokenQuota, Workspace};
+use catalog::{MAX_POINTS, RunChange, Texts, TokenQuota, Workspace};
 use event::Id;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -58,15 +58,28 @@ fn columns(run: &Id, metrics: &[&Value]) -> Answer<Value> {
     Ok(json!({ "name": names, "measured_at": times, "value": values, "step": steps, "run": runs }))
 }
 
+/// The parameters of a batch. One that is there twice has one value.
+fn params(pairs: &[Value]) -> Answer<Texts> {
+    let params = texts(pairs)?;
+    for pair in pairs {
+        let (key, value) =
+            (pair["key"].as_str().unwrap_or_default(), pair["value"].as_str().unwrap_or_default());
+        if params.get(key).is_some_and(|kept| kept != value) {
+            return Err(Failure::invalid(format!(
+                "The parameter '{key}' is given twice with different values; nothing was stored: give each parameter one value."
+            )));
+        }
+    }
+    Ok(params)
+}
+
 impl Door {
     /// Appends metrics of a run, in the name of who asks.
-    async fn append(&self, workspace: &Workspace, asked: &Asked, metrics: &[&Value]) -> Answer<()> {
+    async fn append(&self, workspace: &Workspace, asked: &Asked, run: &Id, metrics: &[&Value]) -> Answer<()> {
         if metrics.is_empty() {
             return Ok(());
         }
-        let run = self.run_of(workspace, asked).await?;
-        run.check_active()?;
-        let body = columns(&run.id, metrics)?;
+        let body = columns(run, metrics)?;
         let uri = format!("/v1/workspaces/{}/metrics", workspace.id());
         let mut request = Request::post(uri)
             .header(header::CONTENT_TYPE, "application/json")
@@ -99,19 +112,27 @@ impl Door {
     }
 
     pub(crate) async fn log_metric(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let run = self.run_of(workspace, asked).await?;
+        run.check_active()?;
         let metric = Value::Object(asked.fields.clone());
-        self.append(workspace, asked, &[&metric]).await?;
+        self.append(workspace, asked, &run.id, &[&metric]).await?;
         Ok(json!({}))
     }
 
+    /// Stores a batch. Metrics go first, since an append may be refused until it is made; parameters and tags are tried on the
+    /// run before. So of what is refused nothing is stored, unless another request changes the run meanwhile.
     pub(crate) async fn log_batch(&self, workspace: &Workspace, asked: &Asked) -> Answer {
-        let (params, tags) = (texts(asked.list("params"))?, texts(asked.list("tags"))?);
-        if !params.is_empty() || !tags.is_empty() {
-            let tags = tags.into_iter().map(|(key, value)| (key, Some(value)));
-            self.change(workspace, asked, &RunChange { params, ..tagging(tags) }).await?;
-        }
+        let run = self.run_of(workspace, asked).await?;
+        let params = params(asked.list("params"))?;
+        let tags = texts(asked.list("tags"))?.into_iter().map(|(key, value)| (key, Some(value)));
+        let change = RunChange { params, ..tagging(tags) };
+        let tried = change.apply(&run, self.ingest.clock().now());
+        tried.map_err(|error| Self::not_changed(&run.id, error))?;
         let metrics: Vec<&Value> = asked.list("metrics").iter().collect();
-        self.append(workspace, asked, &metrics).await?;
+        self.append(workspace, asked, &run.id, &metrics).await?;
+        if !change.params.is_empty() || !asked.list("tags").is_empty() {
+            self.change(workspace, asked, &change).await?;
+        }
         Ok(json!({}))
     }
 
@@ -130,5 +151,20 @@ impl Door {
         };
         let metrics: Vec<Value> = page.points.iter().map(point).collect();
         Ok(json!({ "metrics": metrics, "next_page_token": page.next }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_has_one_value_in_a_batch() {
+        let pair = |key: &str, value: &str| json!({ "key": key, "value": value });
+        let same = [pair("x", "1"), pair("y", "2"), pair("x", "1")];
+        assert_eq!(params(&same).unwrap().len(), 2);
+        let refused = params(&[pair("x", "1"), pair("x", "2")]).unwrap_err();
+        assert_eq!(refused.code, "INVALID_PARAMETER_VALUE");
+        assert!(refused.message.contains("'x'"), "{}", refused.message);
     }
 }

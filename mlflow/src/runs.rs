@@ -1,7 +1,7 @@
 //! Runs: what they are given, and how they go.
 
 use catalog::{LatestValue, NewRun, Run, RunChange, RunStatus, RunWithMetrics, Workspace};
-use event::Id;
+use event::{Error, Id};
 use serde_json::{Value, json};
 
 use crate::{
@@ -134,11 +134,15 @@ impl Door {
         let now = self.ingest.clock().now();
         match self.ingest.catalog().change_run(workspace.id(), &id, change, now).await {
             Ok(run) => Ok(run),
-            // What cannot be changed is a wrong value to MLflow.
-            Err(error) if error.is_conflict() => {
-                Err(Failure::invalid(format!("Changing param values is not allowed: {error} (run '{id}')")))
-            }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(Self::not_changed(&id, error)),
+        }
+    }
+
+    /// Why a run is not changed. What cannot be changed is a wrong value to MLflow.
+    pub(crate) fn not_changed(run: &Id, error: Error) -> Failure {
+        match error.is_conflict() {
+            true => Failure::invalid(format!("Changing param values is not allowed: {error} (run '{run}')")),
+            false => error.into(),
         }
     }
 

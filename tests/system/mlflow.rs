@@ -17,6 +17,8 @@ use table::sqlite::SqliteTable;
 
 use crate::support::{Answer, Place, Running, Service, run_ok};
 
+mod batches;
+
 /// What the script needs.
 const PACKAGES: [&str; 3] = ["mlflow-skinny==3.17.2", "scikit-learn", "pandas"];
 

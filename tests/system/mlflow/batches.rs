@@ -1,0 +1,65 @@
+//! Batches of metrics, parameters and tags of a run: all of one is stored, or nothing.
+
+use event::{Clock, Timestamp};
+use serde_json::{Value, json};
+
+use super::{ask, done, new_run, open_door, post, refused};
+use crate::support::Service;
+
+/// What a run was given, and measured.
+fn data(service: &Service, run: &Value) -> Value {
+    let path = format!("mlflow/runs/get?run_id={}", run.as_str().unwrap());
+    done(service, ("GET", &path), &json!({}))["run"]["data"].clone()
+}
+
+/// A metric that was measured so many days from now.
+fn metric(days: i64) -> Value {
+    let now: Timestamp = Clock::system().now();
+    json!({ "key": "loss", "value": 0.5, "timestamp": now.micros() / 1_000 + days * 86_400_000 })
+}
+
+fn pair(key: &str, value: &str) -> Value {
+    json!({ "key": key, "value": value })
+}
+
+#[test]
+fn of_a_batch_that_is_refused_nothing_is_stored() {
+    let (_place, service) = open_door();
+    let run = new_run(&service, "refused");
+    let path = "mlflow/runs/log-batch";
+    post(&service, path, &json!({ "run_id": run, "params": [pair("depth", "6")] }));
+    let before = data(&service, &run);
+    let (param, tag) = (pair("rate", "0.1"), pair("team", "risk"));
+    let batches = [
+        // Metrics that cannot be: from the future, without a time, of no name, at a step that has no place.
+        json!({ "metrics": [metric(9)], "params": [param], "tags": [tag] }),
+        json!({ "metrics": [metric(0), { "key": "auc", "value": 1 }], "params": [param], "tags": [tag] }),
+        json!({ "metrics": [{ "key": "x".repeat(5_000), "value": 1, "timestamp": 1 }], "tags": [tag] }),
+        // Parameters that cannot be: given before, given twice, too long.
+        json!({ "metrics": [metric(0)], "params": [param, pair("depth", "7")], "tags": [tag] }),
+        json!({ "metrics": [metric(0)], "params": [pair("x", "1"), pair("x", "2")], "tags": [tag] }),
+        json!({ "metrics": [metric(0)], "params": [pair("long", &"x".repeat(100_000))], "tags": [tag] }),
+        json!({ "metrics": [metric(0)], "tags": [tag, pair("long", &"x".repeat(100_000))] }),
+    ];
+    for mut batch in batches {
+        batch["run_id"] = run.clone();
+        refused(&service, path, &batch, "INVALID_PARAMETER_VALUE");
+        assert_eq!(data(&service, &run), before, "{batch}");
+    }
+    let whole = json!({
+        "run_id": run, "metrics": [metric(0)], "params": [param, param, pair("depth", "6")], "tags": [tag],
+    });
+    post(&service, path, &whole);
+    let after = data(&service, &run);
+    assert_eq!(after["params"], json!([pair("depth", "6"), pair("rate", "0.1")]));
+    assert_eq!(after["metrics"][0]["value"], 0.5);
+}
+
+#[test]
+fn a_batch_of_nothing_is_of_a_run_that_is_there() {
+    let (_place, service) = open_door();
+    let path = "mlflow/runs/log-batch";
+    post(&service, path, &json!({ "run_id": new_run(&service, "empty") }));
+    let answer = ask(&service, ("POST", path), None, &json!({ "run_id": "0".repeat(32) }));
+    assert_eq!((answer.status, &answer.json()["error_code"]), (404, &json!("RESOURCE_DOES_NOT_EXIST")));
+}
