@@ -1,13 +1,24 @@
 //! Runs: what they are given, what they measure, and what it costs to read that.
 
-use catalog::{HistoryPage, NewRun, Run, RunChange, RunQuery, RunStatus, new::NewRelease};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use catalog::{
+    HistoryPage, NewRun, Noted, Run, RunChange, RunQuery, RunStatus, new::NewRelease, record_metrics,
+};
 use event::{ErrorKind, Kind};
-use ingest::SubmitError;
+use ingest::{SubmitError, json::read_ndjson};
 use log::key;
 use query::{Request, What, Words};
 use serde_json::{Value, json};
-use table::Condition;
+use table::{Condition, Table};
 use tests::{
+    hooked::{Asked, Hooked, Turn},
     on_both_engines,
     scene::{NOW, Scene, csv},
     world::{World, at, cost},
@@ -24,6 +35,7 @@ on_both_engines!(
     what_has_expired_is_gone_from_the_history_and_the_latest_value_stays,
     a_page_of_runs_is_two_queries,
     a_run_with_very_many_metrics_keeps_them_all,
+    the_parts_of_a_run_are_written_at_one_time,
     a_release_from_a_run_has_those_metrics_that_can_be_stored,
 );
 
@@ -336,6 +348,32 @@ async fn a_run_with_very_many_metrics_keeps_them_all(world: World) {
         assert_eq!(listed[0].metrics, found, "of {:?}", asked.experiment);
     }
     assert_eq!(history(&scene, &run, "metric 699").await, [(0, 0.0), (1, 1.0)]);
+}
+
+async fn the_parts_of_a_run_are_written_at_one_time(world: World) {
+    let scene = Scene::new(world).await;
+    let run = new_run(&scene, NewRun::default()).await;
+    let metric = |n: usize| {
+        json!({ "name": format!("metric {n}"), "measured_at": THEN, "value": 1, "run": run.id.as_str() })
+            .to_string()
+    };
+    let metrics: Vec<String> = (0..400).map(metric).collect();
+    let metrics = read_ndjson(Kind::Metrics, metrics.join("\n").as_bytes(), at(NOW)).unwrap();
+    let mut noted = Noted::default();
+    noted.add(&metrics.columns, None);
+    // No write of a part ever ends, so as many have begun as are made at one time.
+    let begun = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&begun);
+    let hooked: Arc<dyn Table> = Hooked::new(Arc::clone(&scene.table), move |asked| match asked {
+        Asked::Write(key) if key.sk.starts_with("run#") && key.sk.contains('/') => {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Turn::Hang
+        }
+        _ => Turn::Pass,
+    });
+    let recorded = record_metrics(&*hooked, scene.id(), noted);
+    tokio::time::timeout(Duration::from_secs(3), recorded).await.unwrap_err();
+    assert!(begun.load(Ordering::SeqCst) >= 32, "{begun:?}");
 }
 
 async fn a_release_from_a_run_has_those_metrics_that_can_be_stored(world: World) {

@@ -14,6 +14,7 @@ use event::{
     fields::Rule,
     lane::{Breakdown, By},
 };
+use futures::{StreamExt, TryStreamExt, stream};
 use log::key::{self, LogId};
 use table::{Change, Item, Policy, Query, Table, item::Value, query_all, update};
 
@@ -32,6 +33,10 @@ const MOST_BYTES: usize = 300 * 1024;
 
 /// What a metric weighs at most besides its name: its value and [`MAX_SPANS`] spans.
 const METRIC_BYTES: usize = 100 + MAX_SPANS * 45;
+
+/// How many parts of a run are written at one time, which an engine may commit together. Names fall into parts by a hash, so
+/// a few hundred new ones are nearly as many parts.
+const PARTS_AT_ONCE: usize = 64;
 
 /// Where an event stands in the log of its day: the number of its segment, and its row.
 type Place = (u64, usize);
@@ -265,11 +270,14 @@ pub async fn record_metrics(table: &dyn Table, workspace: &Id, noted: Noted) -> 
             let part = Breakdown::of(By::Metric, &name).bucket;
             parts.entry(part).or_default().metrics.insert(name, value);
         }
-        for (part, latest) in parts {
-            let key = key::latest_part(workspace, &run, part);
-            let beyond = merge_into(table, (workspace, &run), &key, latest).await?;
-            left_out += beyond.map_or(0, |beyond| beyond.metrics.len());
-        }
+        let run = &run;
+        let merges = parts.into_iter().map(|(part, latest)| {
+            let key = key::latest_part(workspace, run, part);
+            async move { merge_into(table, (workspace, run), &key, latest).await }
+        });
+        let merges = stream::iter(merges.collect::<Vec<_>>()).buffer_unordered(PARTS_AT_ONCE);
+        let beyond: Vec<Option<Latest>> = merges.try_collect().await?;
+        left_out += beyond.into_iter().flatten().map(|beyond| beyond.metrics.len()).sum::<usize>();
     }
     Ok(left_out)
 }
