@@ -53,6 +53,9 @@ pub(crate) struct UpArgs {
     /// Serve MLflow's clients as well: MLFLOW_TRACKING_URI is http://.../mlflow/CATEGORY/WORKSPACE.
     #[arg(long, env = "ALMANAC_MLFLOW")]
     mlflow: bool,
+    /// Under which address MLflow's clients put artifacts, where an experiment names none: s3://bucket/prefix, file:///shared/mlflow.
+    #[arg(long, value_name = "URI", env = "ALMANAC_MLFLOW_ARTIFACTS", value_parser = mlflow::artifact_root)]
+    mlflow_artifacts: Option<String>,
     #[command(flatten)]
     asking: Asking,
     #[command(flatten)]
@@ -93,6 +96,7 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
     (options.features, options.handover) = (config.feature_sample.value, config.handover_memory.value.0);
     (options.compacts, options.rest) = (config.compact.value.0, config.store.value.rest());
     (options.mlflow, options.times) = (args.mlflow, args.listening.times());
+    options.mlflow_artifacts.clone_from(&args.mlflow_artifacts);
     options.courier = Some(args.webhooks.courier());
     run_as(listener, table, options, stop).await
 }
@@ -334,7 +338,7 @@ impl Services {
         if let Some(ingest) = &self.ingest {
             routes = routes.merge(ingest::http::routes(Arc::clone(ingest)));
             if options.mlflow {
-                routes = routes.merge(mlflow::routes(Arc::clone(ingest)));
+                routes = routes.merge(mlflow::routes(Arc::clone(ingest), options.mlflow_artifacts.clone()));
             }
         }
         if let Some(query) = &self.snapshots {

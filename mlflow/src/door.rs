@@ -35,18 +35,24 @@ pub(crate) struct Door {
     pub(crate) ingest: Arc<Ingest>,
     /// The routes by which events are appended: metrics take the same way as all events.
     pub(crate) events: Router,
+    /// Under which address clients put artifacts, where an experiment names none.
+    pub(crate) artifacts: Option<String>,
 }
 
-/// The routes of the door.
-pub fn routes(ingest: Arc<Ingest>) -> Routes {
+/// The routes of the door. `artifacts` is an [`artifact_root`](crate::artifact_root), if there is one.
+pub fn routes(ingest: Arc<Ingest>, artifacts: Option<String>) -> Routes {
     let events = ingest::http::routes(Arc::clone(&ingest)).into_router();
-    let door = Arc::new(Door { ingest, events });
+    let door = Arc::new(Door { ingest, events, artifacts });
     ENDPOINTS.iter().fold(Routes::new(), add).with_state(door)
 }
 
 fn add(routes: Routes<Arc<Door>>, endpoint: &Endpoint) -> Routes<Arc<Door>> {
     let path = format!("/mlflow/{{category}}/{{name}}/api/2.0/{}", endpoint.path);
-    let id = format!("{}_{}", endpoint.method.to_lowercase(), endpoint.path.replace(['/', '-'], "_"));
+    let id = format!(
+        "{}_{}",
+        endpoint.method.to_lowercase(),
+        endpoint.path.replace(['/', '-'], "_").replace(['{', '}'], "")
+    );
     let operation = match endpoint.method {
         "GET" => Operation::get(path, &id),
         "DELETE" => Operation::delete(path, &id),
@@ -56,10 +62,10 @@ fn add(routes: Routes<Arc<Door>>, endpoint: &Endpoint) -> Routes<Arc<Door>> {
     let operation = operation.tag("mlflow").summary(format!("What MLflow has as {}", endpoint.path));
     let does = endpoint.does;
     let handler = async move |State(door): State<Arc<Door>>,
-                              Path((category, name)): Path<(String, String)>,
+                              Path(names): Path<Vec<(String, String)>>,
                               Query(query): Query<Vec<(String, String)>>,
                               request: Request| {
-        match answer(&door, does, &format!("{category}/{name}"), query, request).await {
+        match answer(&door, does, names, query, request).await {
             Ok(value) => Json(value).into_response(),
             Err(failure) => failure.into_response(),
         }
@@ -70,14 +76,19 @@ fn add(routes: Routes<Arc<Door>>, endpoint: &Endpoint) -> Routes<Arc<Door>> {
 async fn answer(
     door: &Door,
     does: Does,
-    workspace: &str,
+    names: Vec<(String, String)>,
     query: Vec<(String, String)>,
     request: Request,
 ) -> Answer {
     let (head, body) = request.into_parts();
-    let workspace = door.ingest.workspace(workspace).await?;
+    // The first two names of a path are those of the workspace, the others fields.
+    let (of_workspace, of_fields) = names.split_at_checked(2).unwrap_or_default();
+    let workspace: Vec<&str> = of_workspace.iter().map(|(_, name)| name.as_str()).collect();
+    let workspace = door.ingest.workspace(&workspace.join("/")).await?;
     let (body, mut pass) = read_whole(&door.ingest, workspace.id(), body, MAX_BODY_BYTES).await?;
-    let asked = Asked { fields: fields(query, &body)?, extensions: head.extensions };
+    let mut fields = fields(query, &body)?;
+    fields.extend(of_fields.iter().map(|(name, text)| (name.clone(), text.as_str().into())));
+    let asked = Asked { fields, extensions: head.extensions };
     drop(body);
     // Metrics take a slot of their own. Until the answer the bytes of the body count, of which the fields are made.
     if let Some(pass) = &mut pass {
@@ -130,6 +141,14 @@ impl Door {
             Does::MetricHistory => self.metric_history(workspace, asked).await,
             Does::ListArtifacts => self.list_artifacts(workspace, asked).await,
             Does::NoArtifacts => Ok(json!({ "files": [] })),
+            Does::CreateLoggedModel => self.create_logged_model(workspace, asked).await,
+            Does::GetLoggedModel => self.get_logged_model(workspace, asked).await,
+            Does::EndLoggedModel => self.end_logged_model(workspace, asked).await,
+            Does::TagLoggedModel => self.tag_logged_model(workspace, asked).await,
+            Does::UntagLoggedModel => self.untag_logged_model(workspace, asked).await,
+            Does::LogModelParams => self.log_model_params(workspace, asked).await,
+            Does::SearchLoggedModels => self.search_logged_models(workspace, asked).await,
+            Does::LogOutputs => self.log_outputs(workspace, asked).await,
             Does::CreateModel => self.create_model(workspace, asked).await,
             Does::GetModel => self.get_model(workspace, asked).await,
             Does::UpdateModel => self.note_model(workspace, asked, Note::description(asked)).await,
@@ -191,13 +210,15 @@ async fn turned(mut request: Request, next: Next) -> Response {
 }
 
 fn is_served(path: &str) -> bool {
-    ENDPOINTS.iter().any(|endpoint| path.ends_with(&format!("/api/2.0/{}", endpoint.path)))
+    let path = path.split_once("/api/2.0/").map_or("", |(_, path)| path);
+    ENDPOINTS.iter().any(|endpoint| endpoint.is_at(path))
 }
 
 fn unserved(path: &str) -> Failure {
     match path.contains("/mlflow-artifacts/") {
         true => Failure::unknown_endpoint(
-            "Almanac keeps no artifacts: put them where they are kept, and note their address as a tag of the run",
+            "Almanac keeps no artifacts: start it with --mlflow-artifacts, or create the experiment with an artifact_location, \
+             and clients put them there themselves",
         ),
         false => Failure::unknown_endpoint(format!("Almanac does not serve {path}")),
     }

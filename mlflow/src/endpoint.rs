@@ -30,6 +30,14 @@ pub enum Does {
     MetricHistory,
     ListArtifacts,
     NoArtifacts,
+    CreateLoggedModel,
+    GetLoggedModel,
+    EndLoggedModel,
+    TagLoggedModel,
+    UntagLoggedModel,
+    LogModelParams,
+    SearchLoggedModels,
+    LogOutputs,
     CreateModel,
     GetModel,
     UpdateModel,
@@ -57,7 +65,7 @@ pub enum Does {
 pub struct Endpoint {
     /// The method.
     pub method: &'static str,
-    /// The path after `/api/2.0/`.
+    /// The path after `/api/2.0/`. What stands in braces is a field of the request.
     pub path: &'static str,
     /// What it does.
     pub does: Does,
@@ -71,6 +79,11 @@ const fn get(path: &'static str, does: Does) -> Endpoint {
 
 const fn post(path: &'static str, does: Does, right: Right) -> Endpoint {
     Endpoint { method: "POST", path, does, right }
+}
+
+/// One that adds to what runs hold.
+const fn append(method: &'static str, path: &'static str, does: Does) -> Endpoint {
+    Endpoint { method, path, does, right: Right::Append }
 }
 
 /// One that changes the registry of models.
@@ -104,6 +117,14 @@ pub const ENDPOINTS: &[Endpoint] = &[
     get("mlflow/metrics/get-history", Does::MetricHistory),
     get("mlflow/artifacts/list", Does::ListArtifacts),
     get("mlflow-artifacts/artifacts", Does::NoArtifacts),
+    post("mlflow/runs/outputs", Does::LogOutputs, Right::Append),
+    post("mlflow/logged-models", Does::CreateLoggedModel, Right::Append),
+    post("mlflow/logged-models/search", Does::SearchLoggedModels, Right::Read),
+    get("mlflow/logged-models/{model_id}", Does::GetLoggedModel),
+    append("PATCH", "mlflow/logged-models/{model_id}", Does::EndLoggedModel),
+    append("PATCH", "mlflow/logged-models/{model_id}/tags", Does::TagLoggedModel),
+    append("DELETE", "mlflow/logged-models/{model_id}/tags/{tag_key}", Does::UntagLoggedModel),
+    append("POST", "mlflow/logged-models/{model_id}/params", Does::LogModelParams),
     registry("POST", "mlflow/registered-models/create", Does::CreateModel),
     get("mlflow/registered-models/get", Does::GetModel),
     registry("PATCH", "mlflow/registered-models/update", Does::UpdateModel),
@@ -128,6 +149,18 @@ pub const ENDPOINTS: &[Endpoint] = &[
 ];
 
 impl Endpoint {
+    /// Whether it stands at a path after `/api/2.0/`.
+    pub fn is_at(&self, path: &str) -> bool {
+        let (mut own, mut asked) = (self.path.split('/'), path.split('/'));
+        loop {
+            match (own.next(), asked.next()) {
+                (None, None) => return true,
+                (Some(own), Some(asked)) if own == asked || own.starts_with('{') => {}
+                _ => return false,
+            }
+        }
+    }
+
     /// What it demands of its caller.
     pub fn demand(&self) -> Demand {
         let demand = Demand::workspace(self.right);
@@ -136,6 +169,22 @@ impl Endpoint {
                 demand.of_kinds(&[Kind::Metrics])
             }
             _ => demand,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_braces_is_anything() {
+        let served = |path: &str| ENDPOINTS.iter().any(|endpoint| endpoint.is_at(path));
+        for path in ["mlflow/runs/get", "mlflow/logged-models/m-1", "mlflow/logged-models/m-1/tags/team"] {
+            assert!(served(path), "{path}");
+        }
+        for path in ["mlflow/runs", "mlflow/runs/get/more", "mlflow/logged-models/m-1/artifacts", ""] {
+            assert!(!served(path), "{path}");
         }
     }
 }

@@ -17,25 +17,6 @@ const MAX_EXPERIMENTS: usize = 50_000;
 /// The tag that says where the artifacts of an experiment or a run are.
 pub(crate) const ARTIFACTS: &str = "almanac.artifacts";
 
-/// An experiment as MLflow has it.
-fn shown(experiment: &Experiment) -> Value {
-    json!({
-        "experiment_id": experiment.id(),
-        "name": experiment.name,
-        "artifact_location": artifact_location(experiment),
-        "lifecycle_stage": stage(experiment.archived_at.is_some()),
-        "creation_time": millis(experiment.created_at),
-        "last_update_time": millis(experiment.updated_at),
-        "tags": pairs(&experiment.tags),
-    })
-}
-
-/// Where the artifacts of its runs are: where the client that created it said, or nowhere.
-pub(crate) fn artifact_location(experiment: &Experiment) -> String {
-    let told = experiment.tags.get(ARTIFACTS).cloned();
-    told.unwrap_or_else(|| format!("mlflow-artifacts:/{}", experiment.id()))
-}
-
 /// The stage of what may be archived.
 pub(crate) fn stage(is_archived: bool) -> &'static str {
     if is_archived { "deleted" } else { "active" }
@@ -93,6 +74,19 @@ const ATTRIBUTES: Attributes =
     Attributes { numbers: &["creation_time", "last_update_time"], texts: &["name", "experiment_id"] };
 
 impl Door {
+    /// An experiment as MLflow has it.
+    fn shown_experiment(&self, experiment: &Experiment) -> Value {
+        json!({
+            "experiment_id": experiment.id(),
+            "name": experiment.name,
+            "artifact_location": self.artifact_location(experiment),
+            "lifecycle_stage": stage(experiment.archived_at.is_some()),
+            "creation_time": millis(experiment.created_at),
+            "last_update_time": millis(experiment.updated_at),
+            "tags": pairs(&experiment.tags),
+        })
+    }
+
     pub(crate) async fn create_experiment(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         workspace.check_open()?;
         let (name, mut tags) = (asked.text("name")?, texts(asked.list("tags"))?);
@@ -130,7 +124,7 @@ impl Door {
 
     pub(crate) async fn experiment(&self, workspace: &Workspace, id: &str) -> Answer {
         let found = self.find_experiment(workspace, id).await?;
-        Ok(json!({ "experiment": shown(&found) }))
+        Ok(json!({ "experiment": self.shown_experiment(&found) }))
     }
 
     pub(crate) async fn experiment_by_name(&self, workspace: &Workspace, asked: &Asked) -> Answer {
@@ -155,7 +149,7 @@ impl Door {
         // The newest first, as MLflow does.
         all.reverse();
         let (page, next) = page(&all, asked.text_if("page_token"), limit)?;
-        let shown: Vec<Value> = page.iter().map(shown).collect();
+        let shown: Vec<Value> = page.iter().map(|one| self.shown_experiment(one)).collect();
         Ok(json!({ "experiments": shown, "next_page_token": next }))
     }
 

@@ -71,7 +71,7 @@ impl Door {
     pub(crate) async fn log_inputs(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         if !asked.list("models").is_empty() {
             return Err(Failure::invalid(
-                "Almanac keeps no logged models: a run has datasets as inputs alone",
+                "A run of Almanac has datasets as inputs alone: note a logged model by a tag of the run",
             ));
         }
         let tags: Vec<_> = asked.list("datasets").iter().map(tag_of).collect::<Answer<_>>()?;

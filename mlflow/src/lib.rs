@@ -2,16 +2,18 @@
 //! metrics and the registry of models, under `/mlflow/<category>/<workspace>`.
 //!
 //! Experiments and runs are those of the catalog, metrics are metric events, registered models are models, their versions
-//! releases, and aliases environments to which a release is promoted. Artifacts are not kept. All endpoints stand in one table
+//! releases, and aliases environments to which a release is promoted. Artifacts are not kept, but their addresses. All endpoints stand in one table
 //! ([`endpoint`]), with what each demands of its caller. What is not in it is answered as MLflow answers the unknown.
 
 mod answer;
+mod artifacts;
 mod asked;
 mod door;
 pub mod endpoint;
 mod experiments;
 mod filter;
 mod inputs;
+mod logged;
 mod metrics;
 mod models;
 mod notes;
@@ -20,4 +22,5 @@ mod runs;
 mod search;
 mod tokens;
 
+pub use artifacts::artifact_root;
 pub use door::{as_mlflow, routes};

@@ -6,7 +6,7 @@ use axum::{
     body::{Body, to_bytes},
     http::{Request, header},
 };
-use catalog::{MAX_POINTS, RunChange, Texts, TokenQuota, Workspace};
+use catalog::{MAX_POINTS, Run, RunChange, Texts, TokenQuota, Workspace};
 use event::Id;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -128,12 +128,36 @@ impl Door {
         let change = RunChange { params, ..tagging(tags) };
         let tried = change.apply(&run, self.ingest.clock().now());
         tried.map_err(|error| Self::not_changed(&run.id, error))?;
-        let metrics: Vec<&Value> = asked.list("metrics").iter().collect();
+        let metrics = self.not_repeated(workspace, &run, asked.list("metrics")).await?;
         self.append(workspace, asked, &run.id, &metrics).await?;
         if !change.params.is_empty() || !asked.list("tags").is_empty() {
             self.change(workspace, asked, &change).await?;
         }
         Ok(json!({}))
+    }
+
+    /// Metrics without those that clients send again to say of which logged model they are: the run has them.
+    async fn not_repeated<'a>(
+        &self,
+        workspace: &Workspace,
+        run: &Run,
+        metrics: &'a [Value],
+    ) -> Answer<Vec<&'a Value>> {
+        if metrics.iter().all(|metric| metric["model_id"].is_null()) {
+            return Ok(metrics.iter().collect());
+        }
+        let known = self.ingest.catalog().latest_metrics(workspace.id(), &run.id).await?.metrics;
+        let is_known = |metric: &Value| {
+            let latest = metric["key"].as_str().and_then(|key| known.get(key));
+            latest.is_some_and(|latest| {
+                let whole = |name: &str| whole(&metric[name], name).ok().flatten();
+                let value = number(&metric["value"]).map(f64::to_bits);
+                whole("timestamp") == Some(millis(latest.at))
+                    && whole("step").unwrap_or(0) == latest.step.unwrap_or(0)
+                    && value == Some(latest.value.to_bits())
+            })
+        };
+        Ok(metrics.iter().filter(|metric| metric["model_id"].is_null() || !is_known(metric)).collect())
     }
 
     pub(crate) async fn metric_history(&self, workspace: &Workspace, asked: &Asked) -> Answer {

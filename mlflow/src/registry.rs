@@ -99,9 +99,22 @@ impl Door {
         Ok((page, found.ok_or_else(missing)?))
     }
 
+    /// Where the files of a new version are. Of a logged model they are where it says.
+    async fn source_of(&self, workspace: &Workspace, asked: &Asked) -> Answer<Option<String>> {
+        let Some(source) = asked.text_if("source") else { return Ok(None) };
+        match source.strip_prefix("models:/").filter(|id| id.starts_with("m-") && !id.contains(['/', '@'])) {
+            Some(id) => {
+                let (_, model) = self.logged_model(workspace, id).await?;
+                Ok(model["info"]["artifact_uri"].as_str().map(str::to_owned))
+            }
+            None => Ok(Some(source.to_owned())),
+        }
+    }
+
     pub(crate) async fn create_version(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         workspace.check_open()?;
         let name = asked.text("name")?;
+        let source = self.source_of(workspace, asked).await?;
         for _ in 0..TRIES {
             let (page, model) = self.model_of(workspace, asked).await?;
             let number = next_number(&page, &model);
@@ -113,7 +126,7 @@ impl Door {
                 workspace: workspace.id().to_string(),
                 name: format!("{name}-{number}"),
                 model: name.to_owned(),
-                artefact_uri: asked.text_if("source").map(str::to_owned),
+                artefact_uri: source.clone(),
                 from_run: asked.text_if("run_id").map(str::to_owned),
                 notes: asked.text_if("description").map(str::to_owned),
                 attributes: Some(attributes),

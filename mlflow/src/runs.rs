@@ -6,10 +6,12 @@ use serde_json::{Value, json};
 
 use crate::{
     answer::{Answer, Failure},
+    artifacts::{artifact_uri, artifacts_of_run},
     asked::{Asked, millis},
     door::Door,
-    experiments::{ARTIFACTS, artifact_location, pairs, stage, texts},
+    experiments::{ARTIFACTS, pairs, stage, texts},
     inputs::without_datasets,
+    logged::take_outputs,
     metrics::shown_number,
 };
 
@@ -21,13 +23,6 @@ const USER: &str = "mlflow.user";
 /// The status of a run as MLflow calls it.
 pub(crate) fn status_of(status: RunStatus) -> String {
     status.name().to_uppercase()
-}
-
-/// Where MLflow's clients put the artifacts of a run: where its experiment says, of which the run keeps the address. Almanac
-/// itself takes none.
-pub(crate) fn artifact_uri(run: &Run) -> String {
-    let told = run.tags.get(ARTIFACTS).cloned();
-    told.unwrap_or_else(|| format!("mlflow-artifacts:/{}/{}/artifacts", run.experiment_id(), run.id))
 }
 
 fn info(run: &Run) -> Value {
@@ -57,6 +52,7 @@ pub(crate) fn shown(of: &RunWithMetrics) -> Value {
     };
     let metrics: Vec<Value> = of.metrics.iter().map(metric).collect();
     let (mut tags, datasets) = without_datasets(&of.run.tags);
+    let outputs = take_outputs(&mut tags);
     tags.insert(RUN_NAME.to_owned(), of.run.name.clone());
     if let Some(parent) = &of.run.parent {
         tags.insert(PARENT.to_owned(), parent.to_string());
@@ -65,6 +61,7 @@ pub(crate) fn shown(of: &RunWithMetrics) -> Value {
         "info": info(&of.run),
         "data": { "metrics": metrics, "params": pairs(&of.run.params), "tags": pairs(&tags) },
         "inputs": { "dataset_inputs": datasets },
+        "outputs": { "model_outputs": outputs },
     })
 }
 
@@ -81,9 +78,14 @@ impl Door {
 
     /// The run that a request names.
     pub(crate) async fn run_of(&self, workspace: &Workspace, asked: &Asked) -> Answer<Run> {
-        let id = Self::run_id(asked)?;
+        self.find_run(workspace, asked.run()?).await
+    }
+
+    /// The run of an id.
+    pub(crate) async fn find_run(&self, workspace: &Workspace, run: &str) -> Answer<Run> {
+        let id = Id::parse(run).map_err(|_| no_run(run))?;
         let found = self.ingest.catalog().find_run(workspace.id(), &id).await?;
-        found.ok_or_else(|| no_run(id.as_str()))
+        found.ok_or_else(|| no_run(run))
     }
 
     pub(crate) async fn create_run(&self, workspace: &Workspace, asked: &Asked) -> Answer {
@@ -101,9 +103,8 @@ impl Door {
         }
         let now = self.ingest.clock().now();
         let id = Id::new(now);
-        if experiment.tags.contains_key(ARTIFACTS) {
-            let location = artifact_location(&experiment);
-            tags.insert(ARTIFACTS.to_owned(), format!("{location}/{id}/artifacts"));
+        if let Some(location) = self.location_of(&experiment) {
+            tags.insert(ARTIFACTS.to_owned(), artifacts_of_run(&location, &id));
         }
         let new = NewRun {
             id: Some(id),
@@ -130,12 +131,19 @@ impl Door {
         asked: &Asked,
         change: &RunChange,
     ) -> Answer<Run> {
-        let id = Self::run_id(asked)?;
+        self.change_run(workspace, &Self::run_id(asked)?, change).await
+    }
+
+    /// Changes a run.
+    pub(crate) async fn change_run(
+        &self,
+        workspace: &Workspace,
+        run: &Id,
+        change: &RunChange,
+    ) -> Answer<Run> {
         let now = self.ingest.clock().now();
-        match self.ingest.catalog().change_run(workspace.id(), &id, change, now).await {
-            Ok(run) => Ok(run),
-            Err(error) => Err(Self::not_changed(&id, error)),
-        }
+        let changed = self.ingest.catalog().change_run(workspace.id(), run, change, now).await;
+        changed.map_err(|error| Self::not_changed(run, error))
     }
 
     /// Why a run is not changed. What cannot be changed is a wrong value to MLflow.

@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 
 use crate::{
     answer::{Answer, Failure},
+    artifacts::artifact_uri,
     asked::{Asked, millis},
     door::Door,
     experiments::{beginning, is_wanted, page},
     filter::{Attributes, Filter, Key, Order, Subject},
-    runs::{artifact_uri, shown, status_of},
+    runs::{shown, status_of},
 };
 
 /// The most runs of a page.

@@ -239,6 +239,40 @@ def autologging():
     assert [given.dataset.name for given in found.inputs.dataset_inputs] == ["dataset"], "what it was fitted on"
 
 
+def logged_models():
+    import numpy
+    from sklearn.linear_model import LogisticRegression
+
+    location = os.path.join(tempfile.mkdtemp(), "artifacts")
+    experiment = client.create_experiment("logged", artifact_location=location)
+    mlflow.set_experiment(experiment_id=experiment)
+    mlflow.sklearn.autolog(silent=True)
+    with mlflow.start_run() as run:
+        LogisticRegression(C=0.5).fit(numpy.array([[0.0], [1.0], [2.0], [3.0]]), numpy.array([0, 0, 1, 1]))
+    mlflow.sklearn.autolog(disable=True)
+    found = client.get_run(run.info.run_id)
+    assert found.info.status == "FINISHED" and found.data.metrics["training_accuracy_score"] == 1.0, found
+    assert not any("almanac.model" in name for name in found.data.tags), found.data.tags
+    (model,) = client.search_logged_models([experiment], "name = 'model'")
+    assert (model.status, model.source_run_id) == ("READY", run.info.run_id), model.to_dictionary()
+    assert model.params["C"] == "0.5" and model.artifact_location.startswith(location), model.to_dictionary()
+    assert [output.model_id for output in found.outputs.model_outputs] == [model.model_id]
+    assert len(client.get_metric_history(run.info.run_id, "training_accuracy_score")) == 1
+    client.set_logged_model_tags(model.model_id, {"team": "risk", "spare": "x"})
+    client.delete_logged_model_tag(model.model_id, "spare")
+    assert client.get_logged_model(model.model_id).tags["team"] == "risk"
+    assert "spare" not in client.get_logged_model(model.model_id).tags
+    version = mlflow.register_model(f"runs:/{run.info.run_id}/model", "logged")
+    assert version.source == model.artifact_location, version
+    loaded = mlflow.sklearn.load_model("models:/logged/1")
+    assert list(loaded.predict(numpy.array([[0.0], [3.0]]))) == [0, 1]
+    refused(lambda: client.get_logged_model("m-none"), "RESOURCE_DOES_NOT_EXIST")
+    nowhere = client.create_run("0").info
+    refused(
+        lambda: client.create_logged_model("0", source_run_id=nowhere.run_id), "INVALID_PARAMETER_VALUE", "--mlflow-artifacts"
+    )
+
+
 experiment, run = a_usual_script()
 batches()
 datasets()
@@ -247,4 +281,5 @@ models(run)
 what_is_not_there(run)
 if "sklearn" in sys.argv:
     autologging()
+    logged_models()
 print("ok")

@@ -17,10 +17,11 @@ use table::sqlite::SqliteTable;
 
 use crate::support::{Answer, Place, Running, Service, run_ok};
 
+mod artifacts;
 mod batches;
 
 /// What the script needs.
-const PACKAGES: [&str; 3] = ["mlflow-skinny==3.17.2", "scikit-learn", "pandas"];
+const PACKAGES: [&str; 4] = ["mlflow-skinny==3.17.2", "scikit-learn", "skops", "pandas"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
@@ -36,7 +37,7 @@ fn python() -> Option<PathBuf> {
     let python = folder.join("bin/python");
     let works =
         |command: &mut Command| command.stdout(Stdio::null()).status().is_ok_and(|status| status.success());
-    if works(Command::new(&python).args(["-c", "import mlflow, sklearn"]).stderr(Stdio::null())) {
+    if works(Command::new(&python).args(["-c", "import mlflow, sklearn, skops"]).stderr(Stdio::null())) {
         return Some(python);
     }
     let is_made = works(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder));

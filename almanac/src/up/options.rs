@@ -29,6 +29,8 @@ pub struct Options {
     pub access: Option<Arc<Access>>,
     /// Whether MLflow's clients are served as well.
     pub mlflow: bool,
+    /// Under which address MLflow's clients put artifacts, where an experiment names none.
+    pub mlflow_artifacts: Option<String>,
     /// How long requests may take, and connections are kept.
     pub times: Times,
     /// The certificate to listen with; without one, connections are not encrypted.
@@ -59,6 +61,7 @@ impl Options {
             write_within: WRITE_WITHIN,
             access: None,
             mlflow: false,
+            mlflow_artifacts: None,
             times: Times::default(),
             tls: None,
             proxies: Proxies::default(),

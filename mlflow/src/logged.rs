@@ -1,0 +1,317 @@
+//! Logged models: each stands in tags of the run that made it, and its files where the artifacts of the run are.
+
+use catalog::{MAX_RUN_VALUE_BYTES, Run, RunChange, RunQuery, Texts, Workspace};
+use event::Id;
+use serde_json::{Value, json};
+
+use crate::{
+    answer::{Answer, Failure},
+    asked::{Asked, millis, whole},
+    door::Door,
+    experiments::{ARTIFACTS, page, pairs, texts},
+    filter::{Attributes, Filter, Subject},
+    runs::tagging,
+};
+
+/// What the names of the tags that hold logged models begin with. The id of the model follows, and what is said of it.
+const MODEL: &str = "almanac.model/";
+
+/// What a model is until its files are there.
+const PENDING: &str = "LOGGED_MODEL_PENDING";
+
+/// What else may become of it.
+const ENDS: [&str; 2] = ["LOGGED_MODEL_READY", "LOGGED_MODEL_UPLOAD_FAILED"];
+
+/// How many runs are listed at one time.
+const RUNS_AT_ONCE: usize = 200;
+
+/// How many runs a search looks at.
+const MAX_RUNS: usize = 10_000;
+
+/// The most models of a page.
+const MAX_MODELS: usize = 1_000;
+
+/// The attributes by which models are searched.
+const ATTRIBUTES: Attributes = Attributes {
+    numbers: &["creation_timestamp"],
+    texts: &["name", "model_id", "model_type", "source_run_id", "status"],
+};
+
+/// The run that made a model, which the id of the model says.
+fn run_in(model: &str) -> Option<Id> {
+    let (run, _) = model.strip_prefix("m-")?.rsplit_once('-')?;
+    Id::parse(run).ok()
+}
+
+fn no_model(model: &str) -> Failure {
+    Failure::missing(format!("Logged model with ID '{model}' not found."))
+}
+
+/// A model as MLflow has it, out of the tags of its run.
+fn shown(run: &Run, id: &str) -> Option<Value> {
+    let said: Value = serde_json::from_str(run.tags.get(&format!("{MODEL}{id}"))?).ok()?;
+    let under = |what: &str| {
+        let prefix = format!("{MODEL}{id}/{what}/");
+        let of =
+            |(name, value): (&String, &String)| Some((name.strip_prefix(&prefix)?.to_owned(), value.clone()));
+        run.tags.iter().filter_map(of).collect::<Texts>()
+    };
+    let parts = under("params").into_values().filter_map(|part| serde_json::from_str::<Texts>(&part).ok());
+    let params: Texts = parts.flatten().collect();
+    Some(json!({
+        "info": {
+            "model_id": id,
+            "experiment_id": run.experiment_id(),
+            "name": said["name"],
+            "model_type": said["model_type"],
+            "source_run_id": run.id.as_str(),
+            "artifact_uri": said["artifact_uri"],
+            "creation_timestamp_ms": said["created"],
+            "last_updated_timestamp_ms": said["created"],
+            "status": run.tags.get(&format!("{MODEL}{id}/status")).map_or(PENDING, String::as_str),
+            "tags": pairs(&under("tag")),
+        },
+        "data": { "params": pairs(&params), "metrics": [] },
+    }))
+}
+
+/// The models that a run made.
+fn models_of(run: &Run) -> impl Iterator<Item = Value> + '_ {
+    let ids = run.tags.keys().filter_map(|name| name.strip_prefix(MODEL)).filter(|id| !id.contains('/'));
+    ids.filter_map(move |id| shown(run, id))
+}
+
+/// Takes the tags out that hold logged models, and returns which models the run has as outputs.
+pub(crate) fn take_outputs(tags: &mut Texts) -> Vec<Value> {
+    let mut outputs = Vec::new();
+    tags.retain(|name, value| {
+        let Some(said) = name.strip_prefix(MODEL) else { return true };
+        if let Some((id, "step")) = said.split_once('/') {
+            outputs.push(json!({ "model_id": id, "step": value.parse::<i64>().unwrap_or(0) }));
+        }
+        false
+    });
+    outputs
+}
+
+/// Tags that hold parameters of a model, in as many parts as they need.
+fn param_tags(id: &str, params: Texts) -> Vec<(String, Option<String>)> {
+    let mut parts = vec![Texts::new()];
+    for (key, value) in params {
+        let Some(last) = parts.last_mut() else { continue };
+        last.insert(key.clone(), value.clone());
+        if last.len() > 1 && json!(last).to_string().len() > MAX_RUN_VALUE_BYTES {
+            last.remove(&key);
+            parts.push([(key, value)].into());
+        }
+    }
+    let tag = |part: Texts| {
+        let first = part.keys().next()?;
+        Some((format!("{MODEL}{id}/params/{first}"), Some(json!(part).to_string())))
+    };
+    parts.into_iter().filter_map(tag).collect()
+}
+
+fn model_tags(id: &str, tags: Texts) -> impl Iterator<Item = (String, Option<String>)> {
+    tags.into_iter().map(move |(key, value)| (format!("{MODEL}{id}/tag/{key}"), Some(value)))
+}
+
+/// A logged model that is searched.
+struct Logged(Value);
+
+impl Subject for Logged {
+    fn text(&self, of: &str, name: &str) -> Option<String> {
+        let listed = |list: &Value| {
+            let found = list.as_array()?.iter().find(|pair| pair["key"] == name)?;
+            found["value"].as_str().map(str::to_owned)
+        };
+        match of {
+            "attributes" => self.0["info"][name].as_str().map(str::to_owned),
+            "tags" => listed(&self.0["info"]["tags"]),
+            "params" => listed(&self.0["data"]["params"]),
+            _ => None,
+        }
+    }
+
+    fn number(&self, of: &str, name: &str) -> Option<f64> {
+        match (of, name) {
+            ("attributes", "creation_timestamp") => self.0["info"]["creation_timestamp_ms"].as_f64(),
+            _ => None,
+        }
+    }
+}
+
+impl Door {
+    /// Changes tags of the run that made a model.
+    async fn change_model(
+        &self,
+        workspace: &Workspace,
+        id: &str,
+        tags: Vec<(String, Option<String>)>,
+    ) -> Answer<Run> {
+        let (run, _) = self.logged_model(workspace, id).await?;
+        self.change_run(workspace, &run.id, &tagging(tags)).await
+    }
+
+    /// A model, and the run that made it.
+    pub(crate) async fn logged_model(&self, workspace: &Workspace, id: &str) -> Answer<(Run, Value)> {
+        let run = run_in(id).ok_or_else(|| no_model(id))?;
+        let run = self.ingest.catalog().find_run(workspace.id(), &run).await?.ok_or_else(|| no_model(id))?;
+        let model = shown(&run, id).ok_or_else(|| no_model(id))?;
+        Ok((run, model))
+    }
+
+    pub(crate) async fn get_logged_model(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let (_, model) = self.logged_model(workspace, asked.text("model_id")?).await?;
+        Ok(json!({ "model": model }))
+    }
+
+    /// Notes a model at its run. Where artifacts have no place it is refused, since its files would be nowhere.
+    pub(crate) async fn create_logged_model(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let Some(run) = asked.text_if("source_run_id") else {
+            return Err(Failure::invalid(
+                "Almanac keeps logged models of runs alone: start a run, and log the model in it",
+            ));
+        };
+        let run = self.find_run(workspace, run).await?;
+        let Some(location) =
+            run.tags.get(ARTIFACTS).and_then(|at| at.strip_suffix(&format!("/{}/artifacts", run.id)))
+        else {
+            return Err(Failure::invalid(
+                "Almanac keeps no files of models, and the artifacts of this run have no place: create the experiment with an \
+                 artifact_location, or start Almanac with --mlflow-artifacts; or log no models, as by autolog(log_models=False)",
+            ));
+        };
+        let now = self.ingest.clock().now();
+        let id = format!("m-{}-{}", run.id, Id::new(now));
+        let said = json!({
+            "name": asked.text_if("name").unwrap_or("model"),
+            "model_type": asked.text_if("model_type").unwrap_or_default(),
+            "artifact_uri": format!("{location}/models/{id}/artifacts"),
+            "created": millis(now),
+        });
+        let mut tags = vec![(format!("{MODEL}{id}"), Some(said.to_string()))];
+        tags.extend(param_tags(&id, texts(asked.list("params"))?));
+        tags.extend(model_tags(&id, texts(asked.list("tags"))?));
+        let run = self.change_run(workspace, &run.id, &tagging(tags)).await?;
+        Ok(json!({ "model": shown(&run, &id) }))
+    }
+
+    pub(crate) async fn end_logged_model(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let (id, status) = (asked.text("model_id")?, asked.text("status")?);
+        if !ENDS.contains(&status) {
+            let all = ENDS.join(" and ");
+            return Err(Failure::invalid(format!(
+                "Invalid status {status} of a logged model; there are {all}."
+            )));
+        }
+        let tags = vec![(format!("{MODEL}{id}/status"), Some(status.to_owned()))];
+        let run = self.change_model(workspace, id, tags).await?;
+        Ok(json!({ "model": shown(&run, id) }))
+    }
+
+    pub(crate) async fn tag_logged_model(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let id = asked.text("model_id")?;
+        let tags = model_tags(id, texts(asked.list("tags"))?).collect();
+        let run = self.change_model(workspace, id, tags).await?;
+        Ok(json!({ "model": shown(&run, id) }))
+    }
+
+    pub(crate) async fn untag_logged_model(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let (id, key) = (asked.text("model_id")?, asked.text("tag_key")?);
+        self.change_model(workspace, id, vec![(format!("{MODEL}{id}/tag/{key}"), None)]).await?;
+        Ok(json!({}))
+    }
+
+    pub(crate) async fn log_model_params(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let id = asked.text("model_id")?;
+        self.change_model(workspace, id, param_tags(id, texts(asked.list("params"))?)).await?;
+        Ok(json!({}))
+    }
+
+    /// Notes which models a run has as outputs.
+    pub(crate) async fn log_outputs(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let mut tags = Vec::new();
+        for model in asked.list("models") {
+            let id = model["model_id"].as_str().unwrap_or_default();
+            self.logged_model(workspace, id).await?;
+            let step = whole(&model["step"], "step")?.unwrap_or(0);
+            tags.push((format!("{MODEL}{id}/step"), Some(step.to_string())));
+        }
+        let change: RunChange = tagging(tags);
+        self.change(workspace, asked, &change).await?;
+        Ok(json!({}))
+    }
+
+    /// Searches the models of the runs of some experiments, those of the latest runs first.
+    pub(crate) async fn search_logged_models(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let limit = asked.limit(100, MAX_MODELS)?;
+        if !asked.list("order_by").is_empty() || !asked.list("datasets").is_empty() {
+            return Err(Failure::invalid(
+                "Almanac answers logged models of the latest runs first, and keeps no metrics of them: leave out order_by and datasets",
+            ));
+        }
+        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &ATTRIBUTES)?;
+        let (mut found, mut searched) = (Vec::new(), 0);
+        for experiment in asked.texts("experiment_ids") {
+            let experiment = Some(experiment.to_owned());
+            let mut query = RunQuery { experiment, limit: RUNS_AT_ONCE, after: None, newest_first: true };
+            loop {
+                let page = self.ingest.catalog().runs(workspace.id(), &query).await?;
+                searched += page.runs.len();
+                if searched > MAX_RUNS {
+                    return Err(Failure::invalid(format!(
+                        "a search of logged models looks at {MAX_RUNS} runs at most: name fewer experiments"
+                    )));
+                }
+                let active = page.runs.iter().filter(|of| of.run.archived_at.is_none());
+                let models = active.flat_map(|of| models_of(&of.run)).map(Logged);
+                found.extend(models.filter(|model| filter.matches(model)).map(|model| model.0));
+                match page.next {
+                    Some(next) => query.after = Some(next),
+                    None => break,
+                }
+            }
+        }
+        let (some, next) = page(&found, asked.text_if("page_token"), limit)?;
+        Ok(json!({ "models": some, "next_page_token": next }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_a_model_says_its_run() {
+        let (run, own) = ("2NBs0tD5Ihm2PVFzM3kZvMYdQX9", "2NBs0sLBnJxEcoDLgVnQdJkhEgV");
+        assert_eq!(run_in(&format!("m-{run}-{own}")).unwrap().as_str(), run);
+        for other in ["", "m-", "m-x", "risk", run] {
+            assert_eq!(run_in(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn parameters_stand_in_as_many_tags_as_they_need() {
+        let params: Texts = (0..40).map(|n| (format!("p{n:02}"), "x".repeat(500))).collect();
+        let tags = param_tags("m", params.clone());
+        assert!(tags.len() > 1);
+        let mut kept = Texts::new();
+        for (name, value) in tags {
+            let value = value.unwrap();
+            assert!(name.starts_with("almanac.model/m/params/p") && value.len() <= MAX_RUN_VALUE_BYTES);
+            kept.extend(serde_json::from_str::<Texts>(&value).unwrap());
+        }
+        assert_eq!(kept, params);
+        assert!(param_tags("m", Texts::new()).is_empty());
+    }
+
+    #[test]
+    fn outputs_are_no_tags() {
+        let tag = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let mut tags: Texts =
+            [tag("almanac.model/m", "{}"), tag("almanac.model/m/step", "3"), tag("team", "risk")].into();
+        assert_eq!(take_outputs(&mut tags), [json!({ "model_id": "m", "step": 3 })]);
+        assert_eq!(tags, [tag("team", "risk")].into());
+    }
+}
