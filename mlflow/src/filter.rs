@@ -141,7 +141,7 @@ impl Reader<'_> {
         let text = self.text.to_owned();
         match self.next()? {
             Token::Word(parts) => Ok(parts.clone()),
-            other => Err(wrong(&format!("{other:?} is no name in `{text}`"))),
+            other => Err(wrong(&format!("{other} is no name in `{text}`"))),
         }
     }
 
@@ -150,7 +150,7 @@ impl Reader<'_> {
             Token::Text(text) => Ok(text.clone()),
             // MLflow takes double quotes around values as well.
             Token::Word(parts) if parts.len() == 1 => Ok(parts[0].clone()),
-            other => Err(wrong(&format!("{other:?} should be a text in quotes"))),
+            other => Err(wrong(&format!("{other} should be a text in quotes"))),
         }
     }
 
@@ -163,7 +163,7 @@ impl Reader<'_> {
             match self.next()? {
                 sign if sign.is_sign(",") => all.push(self.string()?),
                 sign if sign.is_sign(")") => return Ok(all),
-                other => return Err(wrong(&format!("{other:?} in a list"))),
+                other => return Err(wrong(&format!("{other} is neither a comma nor the end of a list"))),
             }
         }
     }
@@ -189,8 +189,10 @@ impl Reader<'_> {
             }
         }
         let comparison = match self.next()? {
-            Token::Sign(sign) => Comparison::parse(sign).ok_or_else(|| wrong(sign))?,
-            other => return Err(wrong(&format!("{other:?} is no comparison"))),
+            Token::Sign(sign) => {
+                Comparison::parse(sign).ok_or_else(|| wrong(&format!("`{sign}` is no comparison")))?
+            }
+            other => return Err(wrong(&format!("{other} is no comparison"))),
         };
         if !field.is_number {
             return match comparison {
@@ -203,7 +205,7 @@ impl Reader<'_> {
         }
         match self.next()? {
             Token::Number(number) => Ok(Test::Number(comparison, *number)),
-            other => Err(wrong(&format!("{other:?} should be a number"))),
+            other => Err(wrong(&format!("{other} should be a number"))),
         }
     }
 }
@@ -297,7 +299,7 @@ impl Order {
         }
         match reader.tokens.next() {
             None => Ok(Self { field, is_descending }),
-            Some(_) => Err(wrong(text)),
+            Some(other) => Err(wrong(&format!("{other} in `{text}` is neither ASC nor DESC"))),
         }
     }
 
@@ -422,6 +424,11 @@ mod tests {
             let refused = Filter::parse(filter, &KNOWN).unwrap_err();
             assert_eq!(refused.code, "INVALID_PARAMETER_VALUE", "{filter}");
         }
+        let told = |filter: &str| Filter::parse(filter, &KNOWN).unwrap_err().message;
+        assert_eq!(told("metrics.loss > >"), "Invalid filter or order: `>` should be a number");
+        assert_eq!(told("metrics.loss = a.b"), "Invalid filter or order: `a.b` should be a number");
+        assert_eq!(told("params.depth = 6"), "Invalid filter or order: `6` should be a text in quotes");
+        assert_eq!(told("'x' = 1"), "Invalid filter or order: 'x' is no name in `'x' = 1`");
         for order in ["metrics.loss SIDEWAYS", "foo", "attributes.foo DESC", "loss.x ASC"] {
             let refused = Order::parse(order, &KNOWN).unwrap_err();
             assert_eq!(refused.code, "INVALID_PARAMETER_VALUE", "{order}");

@@ -1,5 +1,7 @@
 //! The parts of filters and orders: names, values and signs.
 
+use std::fmt;
+
 use crate::answer::{Answer, Failure};
 
 /// A part of a filter or an order.
@@ -93,6 +95,18 @@ pub(crate) fn tokens(text: &str) -> Answer<Vec<Token>> {
         rest = rest.trim_start();
     }
     Ok(found)
+}
+
+impl fmt::Display for Token {
+    /// As it was written, in quotes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Word(parts) => write!(f, "`{}`", parts.join(".")),
+            Self::Text(text) => write!(f, "'{text}'"),
+            Self::Number(number) => write!(f, "`{number}`"),
+            Self::Sign(sign) => write!(f, "`{sign}`"),
+        }
+    }
 }
 
 impl Token {

@@ -15,8 +15,8 @@ pub const MAX_REASON_BYTES: usize = 1024;
 /// The most bytes in a text of several words that a definition has.
 pub const MAX_WORDS_BYTES: usize = 8192;
 
-/// The greatest step of a run: up to it doubles hold every whole number.
-pub const MAX_STEP: f64 = 9_007_199_254_740_992.0; // 2^53
+/// The greatest step of a run: up to it a double stands for one whole number alone. From 2^53 on it may be one that was rounded.
+pub const MAX_STEP: f64 = 9_007_199_254_740_991.0; // 2^53 - 1
 
 /// What the values of a field must keep to, besides their type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +110,9 @@ impl Rule {
         match self {
             Rule::Measured => "is not a finite number, which only a metric of a run may have".to_owned(),
             _ if !number.is_finite() => "is not a finite number".to_owned(),
-            Rule::Step => format!("should be a whole number, but {number} was given"),
+            Rule::Step => {
+                format!("should be a whole number from -{MAX_STEP} to {MAX_STEP}, but {number} was given")
+            }
             Rule::Duration => format!("is how long it took, but {number} was given"),
             _ => format!(
                 "is a probability from 0 to 1, but {number} was given (other numbers go into `value`)"

@@ -29,12 +29,16 @@ fn of_a_batch_that_is_refused_nothing_is_stored() {
     let path = "mlflow/runs/log-batch";
     post(&service, path, &json!({ "run_id": run, "params": [pair("depth", "6")] }));
     let before = data(&service, &run);
+    let step =
+        |step: i64| json!({ "key": "loss", "value": 1, "timestamp": 1_780_000_000_000_i64, "step": step });
     let (param, tag) = (pair("rate", "0.1"), pair("team", "risk"));
     let batches = [
         // Metrics that cannot be: from the future, without a time, of no name, at a step that has no place.
         json!({ "metrics": [metric(9)], "params": [param], "tags": [tag] }),
         json!({ "metrics": [metric(0), { "key": "auc", "value": 1 }], "params": [param], "tags": [tag] }),
         json!({ "metrics": [{ "key": "x".repeat(5_000), "value": 1, "timestamp": 1 }], "tags": [tag] }),
+        json!({ "metrics": [step((1 << 53) + 1)], "tags": [tag] }),
+        json!({ "metrics": [step(1 << 62)], "tags": [tag] }),
         // Parameters that cannot be: given before, given twice, too long.
         json!({ "metrics": [metric(0)], "params": [param, pair("depth", "7")], "tags": [tag] }),
         json!({ "metrics": [metric(0)], "params": [pair("x", "1"), pair("x", "2")], "tags": [tag] }),
