@@ -81,7 +81,7 @@ async fn answer(
     request: Request,
 ) -> Answer {
     let (head, body) = request.into_parts();
-    // The first two names of a path are those of the workspace, the others fields.
+    // The first two names of a path are those of the workspace; more of them are fields.
     let (of_workspace, of_fields) = names.split_at_checked(2).unwrap_or_default();
     let workspace: Vec<&str> = of_workspace.iter().map(|(_, name)| name.as_str()).collect();
     let workspace = door.ingest.workspace(&workspace.join("/")).await?;

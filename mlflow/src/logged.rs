@@ -312,6 +312,6 @@ mod tests {
         let mut tags: Texts =
             [tag("almanac.model/m", "{}"), tag("almanac.model/m/step", "3"), tag("team", "risk")].into();
         assert_eq!(take_outputs(&mut tags), [json!({ "model_id": "m", "step": 3 })]);
-        assert_eq!(tags, [tag("team", "risk")].into());
+        assert_eq!(tags, Texts::from([tag("team", "risk")]));
     }
 }
