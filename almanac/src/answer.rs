@@ -92,7 +92,7 @@ impl Shown {
     pub(crate) fn write(&self, format: Format, answer: &mut Answer) -> anyhow::Result<()> {
         // Formatted first, written then: a reader that goes away early is no failure of ours.
         let mut bytes = Vec::new();
-        format.write(&mut answer.frame, &mut bytes)?;
+        format.write_named(&mut answer.frame, answer.named, &mut bytes)?;
         let mut target = Target::open(self.output.as_deref())?;
         target.write(&bytes)?;
         target.end(answer.frame.height() as u64)

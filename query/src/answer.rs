@@ -35,6 +35,8 @@ pub struct Answer {
     pub warnings: Vec<String>,
     /// What figures of evaluations were taken from; `None`, of anything else.
     pub source: Option<Source>,
+    /// Whether its columns were asked for by name: then a table shows those without any value too.
+    pub named: bool,
     pub(crate) held: Held,
 }
 
@@ -97,7 +99,7 @@ impl Answer {
     /// # Errors
     /// `TooLarge` and `Unavailable`, when the text takes too much of the bounds.
     pub(crate) async fn write(self, format: Format) -> Result<Written> {
-        let Answer { mut frame, held, .. } = self;
+        let Answer { mut frame, named, held, .. } = self;
         let Held { hold, wanted, turn } = held;
         let budget = hold.budget().clone();
         let of_frame = frame.estimated_size() as u64;
@@ -105,7 +107,7 @@ impl Answer {
             Sink { hold, chunks: Vec::new(), last: Vec::new(), full: None, runtime: Handle::current() };
         let writing = work::run(move || {
             let _timed = sink.hold.step(Step::Write);
-            let written = format.write(&mut frame, &mut sink).and_then(|()| {
+            let written = format.write_named(&mut frame, named, &mut sink).and_then(|()| {
                 sink.cut_chunk().map_err(|error| Error::unavailable("the answer is not made").because(error))
             });
             (written, sink)

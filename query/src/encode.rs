@@ -89,6 +89,15 @@ impl<W: Write + Send> Encoder<W> {
         Ok(Self::Groups(Groups::of(rows, empty.width()), Box::new(grouped)))
     }
 
+    /// The same for columns that were asked for by name, if they were: a table shows those without any value too.
+    #[must_use]
+    pub(crate) fn of_named(mut self, named: bool) -> Self {
+        if let Self::Table(excerpt, _) = &mut self {
+            excerpt.keeps_empty = named;
+        }
+        self
+    }
+
     /// Writes more rows.
     ///
     /// # Errors

@@ -199,7 +199,8 @@ impl Query {
         let source = if reading.is_some() { Source::Events } else { Source::Stored };
         let answer = self.answer(request.what.name(), began, frame, (reading, request.as_of), held).await?;
         let warnings = warnings.chain(answer.warnings).collect();
-        Ok(Answer { source: request.what.is_judged().then_some(source), warnings, ..answer })
+        let (source, named) = (request.what.is_judged().then_some(source), request.columns.is_some());
+        Ok(Answer { source, named, warnings, ..answer })
     }
 
     /// The answer of a frame, from which reading it is, and as of when it was asked for.
@@ -222,7 +223,8 @@ impl Query {
         let as_of = asked.and(cut.as_ref()).map(|cut| cut.as_of);
         // Asked again by a cut, what it does not name would be missing.
         let cut = cut.filter(|_| !has_stages);
-        Ok(Answer { frame, cut, as_of, warnings: warnings.unwrap_or_default(), source: None, held })
+        let warnings = warnings.unwrap_or_default();
+        Ok(Answer { frame, cut, as_of, warnings, source: None, named: false, held })
     }
 
     /// The cut at which a request would be answered from the logs, without reading the events.

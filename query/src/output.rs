@@ -87,7 +87,15 @@ impl Format {
     /// # Errors
     /// When it cannot be written.
     pub fn write(self, frame: &mut DataFrame, to: impl Write + Send) -> Result<()> {
-        let mut encoder = Encoder::begin(self, &frame.clear(), to)?;
+        self.write_named(frame, false, to)
+    }
+
+    /// Writes a dataframe whose columns were asked for by name, or not: if so, a table shows those without any value too.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_named(self, frame: &mut DataFrame, named: bool, to: impl Write + Send) -> Result<()> {
+        let mut encoder = Encoder::begin(self, &frame.clear(), to)?.of_named(named);
         encoder.rows(frame.clone())?;
         encoder.end()
     }
@@ -267,6 +275,19 @@ mod tests {
             table.contains(r"a\nb") && table.contains(r"\u{1b}[31mred") && table.contains("plain é"),
             "{table}"
         );
+    }
+
+    #[test]
+    fn a_table_keeps_an_empty_column_that_was_asked_for_by_name() {
+        let columns = || vec![floats("accuracy", [Some(0.5)].into_iter()), floats("mae", [None].into_iter())];
+        let table = |named: bool| {
+            let mut text = Vec::new();
+            Format::Table.write_named(&mut frame(1, columns()).unwrap(), named, &mut text).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        assert!(!table(false).contains("mae"), "{}", table(false));
+        let named = table(true);
+        assert!(named.contains("mae") && named.lines().nth(1).unwrap().ends_with('-'), "{named}");
     }
 
     #[test]

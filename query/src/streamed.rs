@@ -100,6 +100,7 @@ impl Query {
                     Err(error) if error.kind() == ErrorKind::TooLarge => {}
                     answer => {
                         return answer.map(|mut answer| {
+                            answer.named = request.columns.is_some();
                             answer.held.turn = Some(turn);
                             answer.held.hold.may_grow();
                             Made::Whole(Box::new(answer))
@@ -150,6 +151,7 @@ impl Query {
         let (plan, reading) = self.out_of_logs(workspace, &Point::of(request), &hold, make).await?;
         let bytes = Sink::default();
         let encoder = Encoder::begin(format, &plan.no_rows()?, bytes.clone())?;
+        let encoder = encoder.of_named(request.columns.is_some());
         let (parts, fixed) = plan.parts(&reading);
         let (cut, warnings) = reading.cut();
         let (parts_to, parts_from) = mpsc::channel(1);

@@ -22,6 +22,8 @@ pub(crate) struct Excerpt {
     rows: usize,
     /// Which columns have a value.
     has_value: Vec<bool>,
+    /// Whether columns without any value are shown too, since they were asked for by name.
+    pub(crate) keeps_empty: bool,
 }
 
 impl Excerpt {
@@ -42,9 +44,9 @@ impl Excerpt {
         Ok(())
     }
 
-    /// The table. A column without any value is left out, unless there is no row.
+    /// The table. A column without any value is left out, unless it was asked for by name or there is no row.
     pub(crate) fn text(&self) -> String {
-        let shown = |at: &usize| self.has_value[*at] || self.rows == 0;
+        let shown = |at: &usize| self.has_value[*at] || self.keeps_empty || self.rows == 0;
         let columns: Vec<usize> = (0..self.has_value.len()).filter(shown).collect();
         let names = self.first.columns();
         let mut table = TextTable::new();
