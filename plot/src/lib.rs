@@ -16,13 +16,14 @@
 //! assert!(chart.svg().starts_with("<svg"));
 //! ```
 
+mod legend;
 mod png;
 mod scale;
 mod svg;
 mod terminal;
 mod ticks;
 
-use event::Timestamp;
+use event::{Timestamp, Window};
 use scale::Scale;
 use ticks::Tick;
 
@@ -30,6 +31,9 @@ pub use svg::escaped;
 
 /// How many lines a chart shows: as many as there are colours that stay distinct to people who see few of them.
 pub const MAX_LINES: usize = 7;
+
+/// What a chart without numbers says.
+pub const NO_NUMBERS: &str = "no numbers in this window";
 
 /// Lines over time under a title.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,6 +44,8 @@ pub struct Chart {
     pub lines: Vec<Line>,
     /// What happened at instants of its time; an image alone shows it.
     pub marks: Vec<Mark>,
+    /// The days that were asked for, which a chart without any point shows.
+    pub days: Option<Window>,
 }
 
 /// Something that happened, such as a promotion.
@@ -125,12 +131,17 @@ impl Chart {
         }
     }
 
-    /// The axis of time, with at most `ticks` ticks. It begins with the first point, also where that is a gap.
+    /// The axis of time, with at most `ticks` ticks. It begins with the first point, also where that is a gap. Without a point it has the
+    /// days that were asked for, or no ticks.
     fn time(&self, ticks: usize) -> (Scale, Vec<Tick>) {
         let instants = || self.points().map(|point| point.at);
-        let ends = instants().min().zip(instants().max());
-        let (from, to) = ends.unwrap_or_default();
-        (Scale::new(from.micros() as f64, to.micros() as f64), ticks::of_time(from, to, ticks))
+        let asked = || self.days.map(|days| (days.from().start(), days.to().start()));
+        match instants().min().zip(instants().max()).or_else(asked) {
+            Some((from, to)) => {
+                (Scale::new(from.micros() as f64, to.micros() as f64), ticks::of_time(from, to, ticks))
+            }
+            None => (Scale::new(0.0, 1.0), Vec::new()),
+        }
     }
 
     /// The chart as lines of text, `width` characters wide and `height` lines high with axes and legend. With `colour` each

@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use crate::{Chart, Line, Mark, Point, scale::Scale};
+use crate::{Chart, Line, Mark, NO_NUMBERS, Point, legend, scale::Scale, ticks::Tick};
 
-/// The image, in its own units.
+/// The image, in its own units; it is higher where its legend has several rows.
 const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 420.0;
-/// What is left free around the drawing: above for title and legend, at the left for numbers, below for time.
+/// What is left free around the drawing: above for title and a row of the legend, at the left for numbers, below for time.
 const TOP: f64 = 64.0;
 const RIGHT: f64 = 24.0;
 const BOTTOM: f64 = 40.0;
@@ -16,8 +16,14 @@ const LEFT: f64 = 72.0;
 const EDGE: f64 = WIDTH - 4.0;
 const NUMBER_TICKS: usize = 6;
 const TIME_TICKS: usize = 8;
-/// How wide a letter of a name or of a day is at most, about.
+/// How wide a letter of a day is at most, about.
 const LETTER: f64 = 7.5;
+/// How much wider the letters of titles are.
+const OF_TITLE: f64 = 1.25;
+/// The legend: how high its rows are, how wide the sign before a name is, and what is free behind one.
+const ROW: f64 = 20.0;
+const SIGN: f64 = 24.0;
+const BETWEEN: f64 = 16.0;
 /// Up to how many points of a chart each has a dot that says its number when pointed at.
 const MOST_DOTS: usize = 800;
 /// How many marks a chart shows, and with how many letters each.
@@ -40,6 +46,7 @@ const COLOURS: [(&str, &str); crate::MAX_LINES] = [
 struct Plane {
     time: Scale,
     numbers: Scale,
+    top: f64,
 }
 
 impl Plane {
@@ -48,7 +55,11 @@ impl Plane {
     }
 
     fn y(&self, number: f64) -> f64 {
-        HEIGHT - BOTTOM - self.numbers.share(number) * (HEIGHT - BOTTOM - TOP)
+        self.bottom() - self.numbers.share(number) * (HEIGHT - BOTTOM - TOP)
+    }
+
+    fn bottom(&self) -> f64 {
+        self.top + HEIGHT - BOTTOM - TOP
     }
 
     fn place(&self, point: &Point, number: f64) -> (f64, f64) {
@@ -58,7 +69,8 @@ impl Plane {
 
 /// Draws charts one below the other.
 pub(crate) fn stacked(charts: &[Chart]) -> String {
-    let height = HEIGHT * charts.len() as f64;
+    let legends: Vec<Vec<Entry>> = charts.iter().map(|chart| placed(chart.drawn())).collect();
+    let height = legends.iter().fold(0.0, |height, legend| height + HEIGHT + lower(legend));
     let titles: Vec<&str> = charts.iter().map(|chart| chart.title.as_str()).collect();
     let title = escaped(&titles.join("; "));
     let mut svg = format!(
@@ -67,32 +79,74 @@ pub(crate) fn stacked(charts: &[Chart]) -> String {
         style()
     );
     svg += "<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n";
-    for (index, chart) in charts.iter().enumerate() {
+    let mut above = 0.0;
+    for (chart, legend) in charts.iter().zip(&legends) {
         if charts.len() > 1 {
-            put(&mut svg, format_args!("<g transform=\"translate(0 {})\">", HEIGHT * index as f64));
+            put(&mut svg, format_args!("<g transform=\"translate(0 {above})\">"));
         }
-        draw(&mut svg, chart);
+        draw(&mut svg, chart, legend);
         if charts.len() > 1 {
             svg += "</g>\n";
         }
+        above += HEIGHT + lower(legend);
     }
     svg + "</svg>\n"
 }
 
+/// The name of a line in the legend: in which row it stands, and where its sign begins there.
+struct Entry {
+    row: usize,
+    x: f64,
+    name: String,
+}
+
+/// The legend of several lines, in as many rows as it needs.
+fn placed(lines: &[Line]) -> Vec<Entry> {
+    if lines.len() < 2 {
+        return Vec::new();
+    }
+    let end = WIDTH - RIGHT;
+    let names = legend::names(lines, |name| LEFT + SIGN + width(name) <= end);
+    let (mut row, mut x) = (0, LEFT);
+    let place = |name: String| {
+        let length = SIGN + width(&name);
+        if x > LEFT && x + length > end {
+            (row, x) = (row + 1, LEFT);
+        }
+        let entry = Entry { row, x, name };
+        x += length + BETWEEN;
+        entry
+    };
+    names.into_iter().map(place).collect()
+}
+
+/// How much lower a drawing begins, and how much higher its image is, than with a legend of one row.
+fn lower(legend: &[Entry]) -> f64 {
+    ROW * legend.last().map_or(0, |last| last.row) as f64
+}
+
+/// How wide a text is at most, about. Fonts differ; these are the widths of DejaVu Sans, which is a wide one.
+fn width(text: &str) -> f64 {
+    let letter = |letter: char| match letter {
+        'f' | 'i' | 'j' | 'l' | 'r' | 't' | 'I' | 'J' | ' ' | '.' | ',' | ':' | '-' | '/' | '(' | ')' => 5.5,
+        'm' | 'w' | 'M' | 'W' | '@' | '%' | '\u{80}'.. => 13.0,
+        'A'..='Z' => 10.3,
+        _ => 8.4,
+    };
+    text.chars().map(letter).sum()
+}
+
 /// Draws a chart at the top of an image.
-fn draw(svg: &mut String, chart: &Chart) {
+fn draw(svg: &mut String, chart: &Chart, legend: &[Entry]) {
     let (numbers, number_ticks) = chart.numbers(NUMBER_TICKS);
     let (time, time_ticks) = chart.time(TIME_TICKS);
-    let plane = Plane { time, numbers };
-    let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
-    let title = escaped(&chart.title);
-    put(svg, format_args!("<text class=\"title\" x=\"{LEFT}\" y=\"26\">{title}</text>"));
-    for tick in &number_ticks {
-        let y = plane.y(tick.at);
-        put(svg, format_args!("<path class=\"grid\" d=\"M{LEFT} {y:.2}H{right}\"/>"));
-        let (x, y) = (LEFT - 8.0, y + 4.0);
-        put(svg, format_args!("<text class=\"end\" x=\"{x}\" y=\"{y:.2}\">{}</text>", tick.text));
+    let plane = Plane { time, numbers, top: TOP + lower(legend) };
+    let title = legend::shortened(&chart.title, |title| LEFT + width(title) * OF_TITLE <= EDGE);
+    put(svg, format_args!("<text class=\"title\" x=\"{LEFT}\" y=\"26\">{}</text>", escaped(&title)));
+    if !chart.is_empty() {
+        draw_axis_of_numbers(svg, &number_ticks, &plane);
     }
+    let bottom = plane.bottom();
     for tick in &time_ticks {
         let (x, y) = (plane.x(tick.at), bottom + 20.0);
         put(svg, format_args!("<path class=\"grid\" d=\"M{x:.2} {bottom}v6\"/>"));
@@ -101,23 +155,31 @@ fn draw(svg: &mut String, chart: &Chart) {
     }
     draw_marks(svg, &chart.marks, &plane);
     let dots = chart.points().filter(|point| point.value.is_some()).count() <= MOST_DOTS;
-    let mut legend = LEFT;
-    let room = (right - LEFT) / chart.drawn().len().max(1) as f64 - 40.0;
     for (index, line) in chart.drawn().iter().enumerate() {
         put(svg, format_args!("<g class=\"line c{index}\">"));
         draw_line(svg, line, &plane, dots);
-        if chart.lines.len() > 1 {
-            let (end, text) = (legend + 18.0, legend + 24.0);
-            put(svg, format_args!("<path class=\"stroke\" d=\"M{legend:.1} 46H{end:.1}\"/>"));
-            let name = shortened(&line.name, (room / LETTER) as usize);
-            put(svg, format_args!("<text x=\"{text:.1}\" y=\"50\">{}</text>", escaped(&name)));
-            legend = text + name.chars().count() as f64 * LETTER + 16.0;
+        if let Some(Entry { row, x, name }) = legend.get(index) {
+            let (sign, text, down) = (x + SIGN - 6.0, x + SIGN, ROW * *row as f64);
+            put(svg, format_args!("<path class=\"stroke\" d=\"M{x:.1} {}H{sign:.1}\"/>", 46.0 + down));
+            put(svg, format_args!("<text x=\"{text:.1}\" y=\"{}\">{}</text>", 50.0 + down, escaped(name)));
         }
         *svg += "</g>\n";
     }
     if chart.is_empty() {
-        let (x, y) = ((LEFT + right) / 2.0, (TOP + bottom) / 2.0);
-        put(svg, format_args!("<text class=\"mid\" x=\"{x}\" y=\"{y}\">no numbers</text>"));
+        let (x, y) = ((LEFT + WIDTH - RIGHT) / 2.0, (plane.top + bottom) / 2.0);
+        put(svg, format_args!("<path class=\"grid\" d=\"M{LEFT} {bottom}H{}\"/>", WIDTH - RIGHT));
+        put(svg, format_args!("<text class=\"mid\" x=\"{x}\" y=\"{y}\">{NO_NUMBERS}</text>"));
+    }
+}
+
+/// Draws the lines of round numbers across, with their numbers at the left.
+fn draw_axis_of_numbers(svg: &mut String, ticks: &[Tick], plane: &Plane) {
+    let right = WIDTH - RIGHT;
+    for tick in ticks {
+        let y = plane.y(tick.at);
+        put(svg, format_args!("<path class=\"grid\" d=\"M{LEFT} {y:.2}H{right}\"/>"));
+        let (x, y) = (LEFT - 8.0, y + 4.0);
+        put(svg, format_args!("<text class=\"end\" x=\"{x}\" y=\"{y:.2}\">{}</text>", tick.text));
     }
 }
 
@@ -134,8 +196,9 @@ fn draw_marks(svg: &mut String, marks: &[Mark], plane: &Plane) {
     for (row, mark) in marks.iter().filter(within).take(MAX_MARKS).enumerate() {
         let x = plane.x(mark.at.micros() as f64);
         let (class, beside) = if x > WIDTH * 0.7 { ("end", x - 5.0) } else { ("", x + 5.0) };
-        let (y, text) = (TOP + 10.0 + 16.0 * row as f64, escaped(&shortened(&mark.text, MARK_LETTERS)));
-        put(svg, format_args!("<path class=\"mark\" d=\"M{x:.2} {TOP}V{}\"/>", HEIGHT - BOTTOM));
+        let text = legend::shortened(&mark.text, |text| text.chars().count() <= MARK_LETTERS);
+        let (y, text) = (plane.top + 10.0 + 16.0 * row as f64, escaped(&text));
+        put(svg, format_args!("<path class=\"mark\" d=\"M{x:.2} {}V{}\"/>", plane.top, plane.bottom()));
         put(svg, format_args!("<text class=\"{class}\" x=\"{beside:.2}\" y=\"{y}\">{text}</text>"));
     }
 }
@@ -206,14 +269,6 @@ fn path(places: impl Iterator<Item = (f64, f64)>) -> String {
         format!("{step}{x:.2} {y:.2}")
     });
     steps.collect()
-}
-
-/// A name of at most `letters`, with an ellipsis for what is left out.
-fn shortened(name: &str, letters: usize) -> String {
-    match name.chars().count() > letters {
-        true => name.chars().take(letters.saturating_sub(1)).chain(['…']).collect(),
-        false => name.to_owned(),
-    }
 }
 
 /// A text that says the same inside XML and HTML, also as an attribute in double quotes. What XML cannot say is a replacement character.

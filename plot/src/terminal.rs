@@ -1,6 +1,6 @@
 //! A chart as lines of text. Lines are drawn in dots of braille, two by four in a character.
 
-use crate::{Chart, Line, scale::Scale, ticks::Tick};
+use crate::{Chart, Line, legend, scale::Scale, ticks::Tick};
 
 /// The colours of lines, as ANSI terminals number them: those that are distinct on dark and on light.
 const COLOURS: [u8; crate::MAX_LINES] = [34, 33, 32, 35, 36, 31, 90];
@@ -67,9 +67,11 @@ pub(crate) fn draw(chart: &Chart, width: usize, height: usize, colour: bool) -> 
 fn legend(lines: &[Line], width: usize, indent: usize, colour: bool) -> String {
     let mut text = String::new();
     let mut used = 0;
-    for (index, line) in lines.iter().enumerate() {
+    let sign_width = if colour { 2 } else { 1 };
+    let names = legend::names(lines, |name| sign_width + 1 + name.chars().count() <= width);
+    for (index, name) in names.iter().enumerate() {
         let sign = if colour { "━━".to_owned() } else { MARKS[index].to_string() };
-        let length = sign.chars().count() + 1 + line.name.chars().count();
+        let length = sign_width + 1 + name.chars().count();
         let fits = used > 0 && used + 3 + length <= width;
         let blanks = if fits { " ".repeat(3) } else { " ".repeat(indent) };
         if used > 0 && !fits {
@@ -77,7 +79,7 @@ fn legend(lines: &[Line], width: usize, indent: usize, colour: bool) -> String {
         }
         used = if fits { used + 3 + length } else { length };
         let sign = if colour { coloured(&sign, index) } else { sign };
-        text += &format!("{blanks}{sign} {}", line.name);
+        text += &format!("{blanks}{sign} {name}");
     }
     text + "\n"
 }

@@ -88,6 +88,7 @@ fn names_are_text_in_an_image() {
         title: "</title><script>alert(1)</script>".into(),
         lines: vec![line("a\"&\u{7}", "2013-06-01", &[Some(1.0)]), line("b", "2013-06-01", &[])],
         marks: vec![Mark { at: "2013-06-01".parse::<Day>().unwrap().start(), text: "</text><b>".into() }],
+        ..Chart::default()
     };
     let svg = chart.svg();
     assert!(
@@ -106,6 +107,53 @@ fn a_chart_without_numbers_says_so() {
     Chart::default().terminal(0, 0, true);
 }
 
+#[test]
+fn without_a_point_the_days_that_were_asked_for_are_shown() {
+    let days = Window::new("2013-06-01".parse().unwrap(), "2013-06-08".parse().unwrap()).unwrap();
+    let svg = Chart { days: Some(days), ..Chart::default() }.svg();
+    assert!(svg.contains(">2013-06-07</text>") && svg.contains(">no numbers in this window</text>"), "{svg}");
+    // No numbers stand at an axis that has none, and without days no days.
+    assert!(!svg.contains(">1.0</text>") && !Chart::default().svg().contains("1970-01-01"), "{svg}");
+}
+
+/// A chart of lines with these names, a point each.
+fn called(names: &[&str]) -> Chart {
+    let lines = names.iter().map(|name| line(name, "2013-06-01", &[Some(0.5)])).collect();
+    Chart { title: "auc".into(), lines, ..Chart::default() }
+}
+
+#[test]
+fn a_legend_has_as_many_rows_as_its_names_need() {
+    let names = ["v1 (others) precision", "v1 (others) recall", "v1 (late) precision", "v1 (late) recall"];
+    let ends = [" a", " b", " c"].map(|end| format!("{}{end}", "release-".repeat(8)));
+    let names = [&names[..], &ends.each_ref().map(String::as_str)].concat();
+    let svg = called(&names).svg();
+    assert!(names.iter().all(|name| svg.contains(&format!(">{name}</text>"))), "{svg}");
+    // Three rows more than one make the image higher, and the drawing begins lower.
+    assert!(svg.contains("viewBox=\"0 0 880 480\"") && svg.contains("y=\"460\">2013-06-01</text>"), "{svg}");
+    let text = called(&names).terminal(60, 12, false);
+    assert!(names[..4].iter().all(|name| text.contains(name)), "{text}");
+}
+
+#[test]
+fn long_names_and_titles_stay_inside_and_keep_their_ends() {
+    let long = |end: &str| format!("{} {end}", "release-".repeat(40));
+    let (auc, brier) = (long("auc"), long("brier"));
+    let mut chart = called(&[auc.as_str(), brier.as_str()]);
+    chart.title = format!("auc, brier of {}", long("flights/nyc"));
+    let svg = chart.svg();
+    for end in [" auc</text>", " brier</text>", " flights/nyc</text>"] {
+        assert!(svg.contains(end), "{end}: {svg}");
+    }
+    assert!(
+        svg.matches('…').count() == 3 && svg.contains(&format!("<title>{}</title>", chart.title)),
+        "{svg}"
+    );
+    let text = chart.terminal(60, 12, false);
+    assert!(text.lines().skip(1).all(|line| line.chars().count() <= 60), "{text}");
+    assert!(text.contains(" auc\n") && text.contains(" brier\n"), "{text}");
+}
+
 proptest! {
     #[test]
     fn any_chart_is_drawn(
@@ -117,7 +165,7 @@ proptest! {
     ) {
         let lines = lines.iter().map(|values| line("release", "2024-02-20", values)).collect();
         let marks = marks.iter().map(|at| Mark { at: Timestamp::from_micros(*at).unwrap(), text: "m".into() });
-        let chart = Chart { title: "any".into(), lines, marks: marks.collect() };
+        let chart = Chart { title: "any".into(), lines, marks: marks.collect(), ..Chart::default() };
         let text = chart.terminal(width, height, colour);
         prop_assert!(colour || text.lines().all(|line| line.chars().count() <= width.max(48)), "{}", text);
         let svg = chart.svg();

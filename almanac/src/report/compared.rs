@@ -136,6 +136,7 @@ fn chart(rows: &Rows<'_>, (release, against): (&str, &str), decided: Option<&str
         title: format!("Advantage of {release} over {against} so far, by {measure}"),
         lines: vec![Line { name: release.to_owned(), points: rows.numbers().map(point).collect() }],
         marks: mark.into_iter().collect(),
+        ..Chart::default()
     }
 }
 

@@ -65,6 +65,7 @@ pub(super) async fn section(ask: &Ask) -> anyhow::Result<(Section, Told)> {
             title: format!("{figure} by {}", ask.period),
             lines: lines(&rows, &told_of, figure),
             marks: live::marks(ask),
+            ..Chart::default()
         });
     }
     section.table(grid(ask, &rows, &told_of, (&figures, usual)));

@@ -32,6 +32,7 @@ fn hostile() -> Section {
         title: HOSTILE.into(),
         lines: vec![line.clone(), line],
         marks: vec![Mark { at, text: HOSTILE.into() }],
+        ..Chart::default()
     });
     let mut grid = Grid::new(HOSTILE, &[HOSTILE, "n"]);
     grid.rows.push(vec![Cell::text(HOSTILE), Cell::text(EMOJI)]);
