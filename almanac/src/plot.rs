@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::Args;
 use console::Term;
 use event::{Clock, Error, Timestamp, time::DAY_MICROS};
-use plot::{Chart, Line, MAX_LINES, Point};
+use plot::{Chart, Line, MAX_LINES, NO_NUMBERS, Point};
 use polars::prelude::{Column, DataFrame, DataType, Float64Chunked};
 use query::{HOUR, Query, Request, What, Words};
 
@@ -25,6 +25,9 @@ use crate::{
 const MOST_COLUMNS: usize = 160;
 const COLUMNS: usize = 100;
 const LINES: usize = 22;
+
+/// What lines are called that are of everything, not of one release.
+const ALL: &str = "all";
 
 #[derive(Debug, Args)]
 #[command(
@@ -53,7 +56,7 @@ fn usual(what: What) -> Result<&'static [&'static str], Error> {
         What::Classes => Ok(&["f1"]),
         What::Rollups => Ok(&["predictions"]),
         other => Err(Error::invalid(format!(
-            "{} have no figures by time to draw; evaluations, classes and rollups have",
+            "`almanac plot` draws evaluations, classes and rollups over time, and not {}",
             other.name()
         ))),
     }
@@ -119,6 +122,7 @@ pub(crate) async fn command(config: &Config, args: &PlotArgs) -> anyhow::Result<
     let chart = Chart {
         title: format!("{} of {}", figures.join(", "), args.window.workspace),
         lines: lines(&answer.frame, what, &figures)?,
+        days: Some(request.window),
         ..Chart::default()
     };
     if chart.lines.len() > MAX_LINES {
@@ -131,9 +135,12 @@ pub(crate) async fn command(config: &Config, args: &PlotArgs) -> anyhow::Result<
         Some((path, image)) => {
             fs::write(path, image.of_chart(&chart)?)
                 .with_context(|| format!("cannot write {}", path.display()))?;
+            if chart.is_empty() {
+                eprintln!("{NO_NUMBERS}");
+            }
             eprintln!("written to {}", path.display());
         }
-        None if chart.is_empty() => println!("no numbers in this window"),
+        None if chart.is_empty() => println!("{NO_NUMBERS}"),
         None => print(&chart, LINES),
     }
     Ok(())
@@ -165,13 +172,18 @@ pub(crate) fn print(chart: &Chart, lines: usize) {
     chart.terminal(width, height, colour).lines().for_each(|line| println!("{line}"));
 }
 
+/// What the columns of text of a row say. The totals of rollups have no release.
+type Group = Vec<Option<String>>;
+
 /// A line for each figure of what the columns of text name.
 pub(crate) fn lines(frame: &DataFrame, what: What, figures: &[&str]) -> anyhow::Result<Vec<Line>> {
     let times = times(frame)?;
     let is_name =
         |column: &&Column| *column.dtype() == DataType::String && !figures.contains(&column.name().as_str());
     let names: Vec<&Column> = frame.columns().iter().filter(is_name).collect();
-    let mut lines: BTreeMap<(String, usize), Vec<Point>> = BTreeMap::new();
+    let of_release =
+        names.iter().position(|column| what == What::Rollups && column.name().as_str() == "release");
+    let mut lines: BTreeMap<(Group, usize), Vec<Point>> = BTreeMap::new();
     for (index, figure) in figures.iter().enumerate() {
         let Some(values) = numbers(frame, figure)? else {
             let column = frame.column(figure).is_ok();
@@ -186,17 +198,52 @@ pub(crate) fn lines(frame: &DataFrame, what: What, figures: &[&str]) -> anyhow::
             (numbers(frame, &format!("{figure}_low"))?, numbers(frame, &format!("{figure}_high"))?);
         let end = |ends: &Option<Float64Chunked>, row: usize| ends.as_ref().and_then(|ends| ends.get(row));
         for (row, at) in times.iter().enumerate() {
-            let texts = names.iter().filter_map(|column| column.str().ok()?.get(row));
-            let mut name = texts.collect::<Vec<_>>().join(" ");
-            if figures.len() > 1 {
-                name = format!("{name} {figure}").trim_start().to_owned();
-            }
+            let text = |column: &&Column| Some(column.str().ok()?.get(row)?.to_owned());
             let point = Point::new(*at, values.get(row)).within(end(&low, row), end(&high, row));
-            lines.entry((name, index)).or_default().push(point);
+            lines.entry((names.iter().map(text).collect(), index)).or_default().push(point);
         }
     }
-    let named = |name: String| if name.is_empty() { "all".to_owned() } else { name };
-    Ok(lines.into_iter().map(|((name, _), points)| Line { name: named(name), points }).collect())
+    if let Some(release) = of_release {
+        lines = without_totals_of_one(&lines, release);
+    }
+    let has_groups = lines.keys().any(|(group, _)| group.iter().any(Option::is_some));
+    let named = |((group, index), points): ((Group, usize), Vec<Point>)| {
+        let of_group = has_groups.then(|| group_name(&group, of_release));
+        let figure = (figures.len() > 1).then(|| figures[index].to_owned());
+        let words: Vec<String> = of_group.into_iter().chain(figure).collect();
+        Line { name: if words.is_empty() { ALL.to_owned() } else { words.join(" ") }, points }
+    };
+    Ok(lines.into_iter().map(named).collect())
+}
+
+/// The lines without the totals that are those of the only release there is, beneath whose line they would be hidden.
+fn without_totals_of_one(
+    lines: &BTreeMap<(Group, usize), Vec<Point>>,
+    release: usize,
+) -> BTreeMap<(Group, usize), Vec<Point>> {
+    let without_release = |group: &Group| {
+        let mut group = group.clone();
+        group[release] = None;
+        group
+    };
+    let is_hidden = |(group, index): &(Group, usize), points: &Vec<Point>| {
+        let mut parts = lines.iter().filter(|((part, of), _)| {
+            of == index && part[release].is_some() && without_release(part) == *group
+        });
+        group[release].is_none()
+            && parts.next().is_some_and(|(_, only)| only == points)
+            && parts.next().is_none()
+    };
+    let shown = lines.iter().filter(|(key, points)| !is_hidden(key, points));
+    shown.map(|(key, points)| (key.clone(), points.clone())).collect()
+}
+
+/// What a group is called: the texts of its columns, and of totals that they are of all releases.
+fn group_name(group: &[Option<String>], of_release: Option<usize>) -> String {
+    let total = |at: usize| (of_release == Some(at)).then_some(ALL);
+    let texts = group.iter().enumerate().filter_map(|(at, text)| text.as_deref().or_else(|| total(at)));
+    let name = texts.collect::<Vec<_>>().join(" ");
+    if name.is_empty() { ALL.to_owned() } else { name }
 }
 
 /// The instants of the rows: their hours, or the beginnings of their days.
@@ -222,4 +269,51 @@ fn numbers(frame: &DataFrame, name: &str) -> anyhow::Result<Option<Float64Chunke
         .transpose()?
         .map(|column| column.f64().cloned())
         .transpose()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two days of rollups: of all, of v1, and of v2 if it has numbers.
+    fn rollups(v2: Option<f64>) -> DataFrame {
+        let of_all = v2.unwrap_or(0.0);
+        let mut rows = vec![(1, None, 1.0 + of_all), (1, Some("v1"), 1.0)];
+        rows.extend([(2, None, 3.0), (2, Some("v1"), 3.0)]);
+        rows.extend(v2.map(|v2| (2, Some("v2"), v2)));
+        let days: Vec<i32> = rows.iter().map(|row| row.0).collect();
+        let releases: Vec<Option<&str>> = rows.iter().map(|row| row.1).collect();
+        let means: Vec<f64> = rows.iter().map(|row| row.2).collect();
+        let day = Column::new("day".into(), days).cast(&DataType::Date).unwrap();
+        let (mean, top) = (Column::new("mean".into(), means.clone()), Column::new("top".into(), means));
+        let columns = vec![day, Column::new("release".into(), releases), mean, top];
+        DataFrame::new(rows.len(), columns).unwrap()
+    }
+
+    fn names(frame: &DataFrame, what: What, figures: &[&str]) -> Vec<String> {
+        lines(frame, what, figures).unwrap().into_iter().map(|line| line.name).collect()
+    }
+
+    #[test]
+    fn totals_have_a_name_and_come_first() {
+        let of_two = rollups(Some(4.0));
+        let both = ["all top", "all mean", "v1 top", "v1 mean", "v2 top", "v2 mean"];
+        assert_eq!(names(&of_two, What::Rollups, &["top", "mean"]), both);
+        assert_eq!(names(&of_two, What::Rollups, &["mean"]), ["all", "v1", "v2"]);
+    }
+
+    #[test]
+    fn totals_of_the_only_release_are_not_drawn() {
+        assert_eq!(names(&rollups(None), What::Rollups, &["mean"]), ["v1"]);
+        assert_eq!(names(&rollups(None), What::Rollups, &["mean", "top"]), ["v1 mean", "v1 top"]);
+        // Two releases, of which one has what all have, are not one.
+        assert_eq!(names(&rollups(Some(0.0)), What::Rollups, &["mean"]), ["all", "v1", "v2"]);
+    }
+
+    #[test]
+    fn what_has_no_groups_is_called_by_its_figures() {
+        let frame = rollups(None).drop("release").unwrap();
+        assert_eq!(names(&frame, What::Rollups, &["mean"]), ["all"]);
+        assert_eq!(names(&frame, What::Rollups, &["mean", "top"]), ["mean", "top"]);
+    }
 }

@@ -98,8 +98,16 @@ fn figures_are_drawn_on_the_terminal_and_as_an_image() {
     assert!(answer.status.success() && answer.stdout.is_empty(), "{answer:?}");
     assert!(std::fs::read(&image).unwrap().starts_with(b"\x89PNG\r\n\x1a\n"));
 
+    let empty = folder.path().join("empty.svg");
+    let later = ["plot", "evaluations", "-w", "flights/nyc", "--from", "2019-06-01", "--to", "2019-06-08"];
+    let answer = run(demo().data.path(), &[&later[..], &["-o", empty.to_str().unwrap()]].concat());
+    let said = String::from_utf8(answer.stderr).unwrap();
+    assert!(answer.status.success() && said.contains("no numbers in this window"), "{said}");
+    let svg = std::fs::read_to_string(&empty).unwrap();
+    assert!(svg.contains(">2019-06-02</text>") && svg.contains(">no numbers in this window</text>"), "{svg}");
+
     for (wrong, says) in [
-        (&["joined"][..], "joined have no figures by time to draw"),
+        (&["joined"][..], "draws evaluations, classes and rollups over time, and not joined"),
         (&["evaluations", "--figure", "speed"], "there is no column `speed`"),
         (&["evaluations", "--figure", "day"], "day has no numbers"),
         (&["rollups"], "only evaluations have it"),
