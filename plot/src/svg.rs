@@ -7,11 +7,14 @@ use crate::{Chart, Line, Mark, NO_NUMBERS, Point, legend, scale::Scale, ticks::T
 /// The image, in its own units; it is higher where its legend has several rows.
 const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 420.0;
-/// What is left free around the drawing: above for title and a row of the legend, at the left for numbers, below for time.
+/// What is left free around the drawing: above for title and a row of the legend, at the left for numbers (more where they are
+/// long), below for time.
 const TOP: f64 = 64.0;
 const RIGHT: f64 = 24.0;
 const BOTTOM: f64 = 40.0;
 const LEFT: f64 = 72.0;
+/// How far from the drawing its numbers stand.
+const BESIDE: f64 = 8.0;
 /// Up to where texts may reach at the right.
 const EDGE: f64 = WIDTH - 4.0;
 const NUMBER_TICKS: usize = 6;
@@ -47,11 +50,12 @@ struct Plane {
     time: Scale,
     numbers: Scale,
     top: f64,
+    left: f64,
 }
 
 impl Plane {
     fn x(&self, at: f64) -> f64 {
-        LEFT + self.time.share(at) * (WIDTH - LEFT - RIGHT)
+        self.left + self.time.share(at) * (WIDTH - self.left - RIGHT)
     }
 
     fn y(&self, number: f64) -> f64 {
@@ -140,7 +144,9 @@ fn width(text: &str) -> f64 {
 fn draw(svg: &mut String, chart: &Chart, legend: &[Entry]) {
     let (numbers, number_ticks) = chart.numbers(NUMBER_TICKS);
     let (time, time_ticks) = chart.time(TIME_TICKS);
-    let plane = Plane { time, numbers, top: TOP + lower(legend) };
+    let widest = number_ticks.iter().map(|tick| width(&tick.text)).fold(0.0, f64::max);
+    let plane =
+        Plane { time, numbers, top: TOP + lower(legend), left: LEFT.max((widest + 2.0 * BESIDE).ceil()) };
     let title = legend::shortened(&chart.title, |title| LEFT + width(title) * OF_TITLE <= EDGE);
     put(svg, format_args!("<text class=\"title\" x=\"{LEFT}\" y=\"26\">{}</text>", escaped(&title)));
     if !chart.is_empty() {
@@ -166,8 +172,8 @@ fn draw(svg: &mut String, chart: &Chart, legend: &[Entry]) {
         *svg += "</g>\n";
     }
     if chart.is_empty() {
-        let (x, y) = ((LEFT + WIDTH - RIGHT) / 2.0, (plane.top + bottom) / 2.0);
-        put(svg, format_args!("<path class=\"grid\" d=\"M{LEFT} {bottom}H{}\"/>", WIDTH - RIGHT));
+        let (x, y) = ((plane.left + WIDTH - RIGHT) / 2.0, (plane.top + bottom) / 2.0);
+        put(svg, format_args!("<path class=\"grid\" d=\"M{} {bottom}H{}\"/>", plane.left, WIDTH - RIGHT));
         put(svg, format_args!("<text class=\"mid\" x=\"{x}\" y=\"{y}\">{NO_NUMBERS}</text>"));
     }
 }
@@ -177,8 +183,8 @@ fn draw_axis_of_numbers(svg: &mut String, ticks: &[Tick], plane: &Plane) {
     let right = WIDTH - RIGHT;
     for tick in ticks {
         let y = plane.y(tick.at);
-        put(svg, format_args!("<path class=\"grid\" d=\"M{LEFT} {y:.2}H{right}\"/>"));
-        let (x, y) = (LEFT - 8.0, y + 4.0);
+        put(svg, format_args!("<path class=\"grid\" d=\"M{} {y:.2}H{right}\"/>", plane.left));
+        let (x, y) = (plane.left - BESIDE, y + 4.0);
         put(svg, format_args!("<text class=\"end\" x=\"{x}\" y=\"{y:.2}\">{}</text>", tick.text));
     }
 }
@@ -220,7 +226,7 @@ fn style() -> String {
          .end{{text-anchor:end}}.mid{{text-anchor:middle}}.ground{{fill:#fff}}.grid{{stroke:#d8dee4;fill:none}}\
          .stroke{{stroke:currentColor;stroke-width:2;fill:none;stroke-linejoin:round;stroke-linecap:round}}\
          .mark{{stroke:#57606a;stroke-dasharray:4 3;fill:none}}\
-         .band{{fill:currentColor;fill-opacity:.15}}circle{{fill:currentColor}}{}\
+         .band{{fill:currentColor;fill-opacity:.15}}.alone{{stroke:currentColor;stroke-opacity:.35;stroke-width:6}}circle{{fill:currentColor}}{}\
          @media (prefers-color-scheme:dark){{text{{fill:#e6edf3}}.ground{{fill:#0d1117}}.grid{{stroke:#30363d}}.mark{{stroke:#8b949e}}{}}}\
          </style>\n",
         colours(|pair| pair.0),
@@ -231,7 +237,13 @@ fn style() -> String {
 /// Draws a line with its band, and a dot for each point that stands alone or, if there are not too many, for all.
 fn draw_line(svg: &mut String, line: &Line, plane: &Plane, dots: bool) {
     let banded = line.points.chunk_by(|one, next| one.interval.is_some() == next.interval.is_some());
-    for run in banded.filter(|run| run.len() > 1 && run[0].interval.is_some()) {
+    for run in banded.filter(|run| run[0].interval.is_some()) {
+        if let ([point], Some((low, high))) = (run, run[0].interval) {
+            let (x, from) = plane.place(point, low);
+            let to = plane.y(high);
+            put(svg, format_args!("<path class=\"alone\" d=\"M{x:.2} {from:.2}V{to:.2}\"/>"));
+            continue;
+        }
         let ends = |pick: fn((f64, f64)) -> f64| {
             run.iter().filter_map(move |point| Some(plane.place(point, pick(point.interval?))))
         };

@@ -116,6 +116,26 @@ fn without_a_point_the_days_that_were_asked_for_are_shown() {
     assert!(!svg.contains(">1.0</text>") && !Chart::default().svg().contains("1970-01-01"), "{svg}");
 }
 
+#[test]
+fn long_numbers_have_room_at_the_left() {
+    let chart = |values: &[f64]| {
+        let values: Vec<Option<f64>> = values.iter().copied().map(Some).collect();
+        Chart { title: "n".into(), lines: vec![line("v1", "2013-06-01", &values)], ..Chart::default() }.svg()
+    };
+    assert!(chart(&[0.5, 0.75]).contains("d=\"M72 "));
+    let long = chart(&[-1_234_567.25, -1_234_567.0]);
+    assert!(!long.contains("d=\"M72 ") && long.contains(">-1234567.25</text>"), "{long}");
+}
+
+#[test]
+fn a_point_alone_has_its_interval() {
+    let mut chart = called(&["v1"]);
+    let point = &mut chart.lines[0].points[0];
+    *point = point.within(Some(0.25), Some(0.75));
+    let svg = chart.svg();
+    assert!(svg.contains("class=\"alone\"") && !svg.contains("class=\"band\""), "{svg}");
+}
+
 /// A chart of lines with these names, a point each.
 fn called(names: &[&str]) -> Chart {
     let lines = names.iter().map(|name| line(name, "2013-06-01", &[Some(0.5)])).collect();

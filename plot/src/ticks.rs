@@ -53,15 +53,25 @@ pub(crate) fn of_numbers(scale: Scale, ticks: usize) -> (Scale, Vec<Tick>) {
         // At the ends of what doubles can say there are no round numbers.
         return (scale, [scale.from, scale.to].map(|at| Tick { at, text: format!("{at:.1e}") }).to_vec());
     };
-    let decimals = (-(step.log10() + 1e-9).floor()).clamp(0.0, 300.0) as usize;
-    let text = |at: f64| match at.abs().max(step) {
-        size if size >= 1e7 || step < 1e-6 => format!("{at:.2e}"),
-        _ => format!("{at:.decimals$}"),
-    };
+    let text = text_of(step, first.abs().max(last.abs()) * step);
     let count = (last - first).clamp(1.0, 100.0) as usize;
     let ats = (0..=count).map(|index| (first + index as f64) * step);
     let ticks: Vec<Tick> = ats.map(|at| Tick { at, text: text(at) }).collect();
     (Scale::new(first * step, last * step), ticks)
+}
+
+/// How the numbers of an axis are written, the greatest of which is `most`: all in one way, with as many digits as tell them apart.
+fn text_of(step: f64, most: f64) -> impl Fn(f64) -> String {
+    let power = |number: f64| (number.log10() + 1e-9).floor();
+    let decimals = (-power(step)).clamp(0.0, 300.0) as usize;
+    let digits = (power(most.max(step)) - power(step)).clamp(2.0, 17.0) as usize;
+    // Many digits are plainer without a power of ten, unless most of them were zeros.
+    let with_power = match (most >= 1e7, step < 1e-6) {
+        (true, _) => digits <= 3 || most >= 1e15,
+        (false, true) => digits <= 3 || most < 1e-6,
+        (false, false) => false,
+    };
+    move |at| if with_power { format!("{at:.digits$e}") } else { format!("{at:.decimals$}") }
 }
 
 /// The beginnings of hours, days, months or years from `from` to `to`, at most as many as asked for; the instant itself, if
@@ -150,6 +160,21 @@ mod tests {
         assert_eq!(texts(&of_numbers(Scale::new(-120.0, 900.0), 4).1), ["-500", "0", "500", "1000"]);
         assert_eq!(texts(&of_numbers(Scale::new(0.0, 3e8), 3).1), ["0.00e0", "1.00e8", "2.00e8", "3.00e8"]);
         assert_eq!(of_numbers(Scale::new(f64::MIN, f64::MAX), 3).1.len(), 2);
+    }
+
+    #[test]
+    fn numbers_of_an_axis_are_written_in_one_way_and_are_told_apart() {
+        let written = |from: f64, to: f64| {
+            let ticks = of_numbers(Scale::new(from, to), 3).1;
+            texts(&ticks).into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(written(0.0, 1.4e7), ["0.00e0", "5.00e6", "1.00e7", "1.50e7"]);
+        assert_eq!(written(12_345_000.0, 12_345_003.0), ["12345000", "12345001", "12345002", "12345003"]);
+        assert_eq!(written(-1.9e-8, 0.9e-8), ["-2.00e-8", "-1.00e-8", "0.00e0", "1.00e-8"]);
+        for (from, to) in [(1.0, 1.0 + 3e-7), (1e20, 1.0001e20), (-3.00002e-9, -3e-9), (9.99e6, 1.001e7)] {
+            let texts = written(from, to);
+            assert!(texts.windows(2).all(|two| two[0] != two[1]), "{texts:?}");
+        }
     }
 
     #[test]
