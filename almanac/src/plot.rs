@@ -119,9 +119,10 @@ pub(crate) async fn command(config: &Config, args: &PlotArgs) -> anyhow::Result<
         let first = figures.iter().find(has_numbers).or(figures.first()).copied();
         figures = first.into_iter().collect();
     }
+    let lines = lines(&answer.frame, what, &figures)?;
     let chart = Chart {
-        title: format!("{} of {}", figures.join(", "), args.window.workspace),
-        lines: lines(&answer.frame, what, &figures)?,
+        title: title(&figures, &args.window.workspace, &lines),
+        lines,
         days: Some(request.window),
         ..Chart::default()
     };
@@ -144,6 +145,15 @@ pub(crate) async fn command(config: &Config, args: &PlotArgs) -> anyhow::Result<
         None => print(&chart, LINES),
     }
     Ok(())
+}
+
+/// What a chart is of. A line alone has no legend, so the title has its name.
+fn title(figures: &[&str], workspace: &str, lines: &[Line]) -> String {
+    let title = format!("{} of {workspace}", figures.join(", "));
+    match lines {
+        [only] if only.name != ALL => format!("{title}, {}", only.name),
+        _ => title,
+    }
 }
 
 /// The columns to ask for: all, but of evaluations, of which each costs time, those that are drawn.
@@ -175,7 +185,7 @@ pub(crate) fn print(chart: &Chart, lines: usize) {
 /// What the columns of text of a row say. The totals of rollups have no release.
 type Group = Vec<Option<String>>;
 
-/// A line for each figure of what the columns of text name.
+/// A line for each figure of what the columns of text name, without those that have no numbers if others have.
 pub(crate) fn lines(frame: &DataFrame, what: What, figures: &[&str]) -> anyhow::Result<Vec<Line>> {
     let times = times(frame)?;
     let is_name =
@@ -213,7 +223,11 @@ pub(crate) fn lines(frame: &DataFrame, what: What, figures: &[&str]) -> anyhow::
         let words: Vec<String> = of_group.into_iter().chain(figure).collect();
         Line { name: if words.is_empty() { ALL.to_owned() } else { words.join(" ") }, points }
     };
-    Ok(lines.into_iter().map(named).collect())
+    let mut lines: Vec<Line> = lines.into_iter().map(named).collect();
+    if lines.iter().any(Line::has_numbers) {
+        lines.retain(Line::has_numbers);
+    }
+    Ok(lines)
 }
 
 /// The lines without the totals that are those of the only release there is, beneath whose line they would be hidden.
@@ -308,6 +322,20 @@ mod tests {
         assert_eq!(names(&rollups(None), What::Rollups, &["mean", "top"]), ["v1 mean", "v1 top"]);
         // Two releases, of which one has what all have, are not one.
         assert_eq!(names(&rollups(Some(0.0)), What::Rollups, &["mean"]), ["all", "v1", "v2"]);
+    }
+
+    #[test]
+    fn a_line_alone_is_named_by_the_title_and_one_without_numbers_is_left_out() {
+        let gap = |row: usize| (row % 2 == 0).then_some(1.0);
+        let mut frame = rollups(None);
+        let outcomes: Vec<Option<f64>> = (0..4).map(gap).collect();
+        frame = frame.hstack(&[Column::new("outcomes".into(), outcomes)]).unwrap();
+        // Releases have no outcomes of their own.
+        assert_eq!(names(&frame, What::Rollups, &["outcomes"]), ["all"]);
+        let title_of =
+            |figure: &str| title(&[figure], "flights/nyc", &lines(&frame, What::Rollups, &[figure]).unwrap());
+        assert_eq!(title_of("outcomes"), "outcomes of flights/nyc");
+        assert_eq!(title_of("mean"), "mean of flights/nyc, v1");
     }
 
     #[test]

@@ -74,6 +74,13 @@ pub struct Point {
     interval: Option<(f64, f64)>,
 }
 
+impl Line {
+    /// Whether any of its points has a number.
+    pub fn has_numbers(&self) -> bool {
+        self.points.iter().any(|point| point.value.is_some())
+    }
+}
+
 impl Point {
     /// A point, or a gap in the line where there is no number. What is not finite is a gap too.
     pub fn new(at: Timestamp, value: Option<f64>) -> Self {
@@ -106,7 +113,7 @@ impl Chart {
 
     /// Whether there is no number to draw.
     pub fn is_empty(&self) -> bool {
-        self.points().all(|point| point.value.is_none())
+        !self.drawn().iter().any(Line::has_numbers)
     }
 
     /// The range of all numbers.

@@ -74,7 +74,7 @@ impl Plane {
 /// Draws charts one below the other.
 pub(crate) fn stacked(charts: &[Chart]) -> String {
     let legends: Vec<Vec<Entry>> = charts.iter().map(|chart| placed(chart.drawn())).collect();
-    let height = legends.iter().fold(0.0, |height, legend| height + HEIGHT + lower(legend));
+    let height = legends.iter().fold(0.0f64, |height, legend| height + HEIGHT + lower(legend));
     let titles: Vec<&str> = charts.iter().map(|chart| chart.title.as_str()).collect();
     let title = escaped(&titles.join("; "));
     let mut svg = format!(
@@ -161,6 +161,13 @@ fn draw(svg: &mut String, chart: &Chart, legend: &[Entry]) {
     }
     draw_marks(svg, &chart.marks, &plane);
     let dots = chart.points().filter(|point| point.value.is_some()).count() <= MOST_DOTS;
+    // Beneath all lines, so that no band takes the colour of another line.
+    let has_interval = |line: &Line| line.points.iter().any(|point| point.interval.is_some());
+    for (index, line) in chart.drawn().iter().enumerate().filter(|(_, line)| has_interval(line)) {
+        put(svg, format_args!("<g class=\"c{index}\">"));
+        draw_intervals(svg, line, &plane);
+        *svg += "</g>\n";
+    }
     for (index, line) in chart.drawn().iter().enumerate() {
         put(svg, format_args!("<g class=\"line c{index}\">"));
         draw_line(svg, line, &plane, dots);
@@ -234,8 +241,8 @@ fn style() -> String {
     )
 }
 
-/// Draws a line with its band, and a dot for each point that stands alone or, if there are not too many, for all.
-fn draw_line(svg: &mut String, line: &Line, plane: &Plane, dots: bool) {
+/// Draws how sure the points of a line are: as a band, or as a bar through a point alone.
+fn draw_intervals(svg: &mut String, line: &Line, plane: &Plane) {
     let banded = line.points.chunk_by(|one, next| one.interval.is_some() == next.interval.is_some());
     for run in banded.filter(|run| run[0].interval.is_some()) {
         if let ([point], Some((low, high))) = (run, run[0].interval) {
@@ -250,6 +257,10 @@ fn draw_line(svg: &mut String, line: &Line, plane: &Plane, dots: bool) {
         let around = ends(|(_, high)| high).chain(ends(|(low, _)| low).rev());
         put(svg, format_args!("<path class=\"band\" d=\"{}Z\"/>", path(around)));
     }
+}
+
+/// Draws a line, and a dot for each point that stands alone or, if there are not too many, for all.
+fn draw_line(svg: &mut String, line: &Line, plane: &Plane, dots: bool) {
     let drawn = line.points.chunk_by(|one, next| one.value.is_some() == next.value.is_some());
     for run in drawn.filter(|run| run[0].value.is_some()) {
         let places = run.iter().filter_map(|point| Some(plane.place(point, point.value?)));

@@ -128,6 +128,13 @@ fn long_numbers_have_room_at_the_left() {
 }
 
 #[test]
+fn bands_are_beneath_all_lines() {
+    let svg = two().svg();
+    let at = |what: &str| svg.find(what).unwrap();
+    assert!(at("class=\"band\"") < at("class=\"line c0\""), "{svg}");
+}
+
+#[test]
 fn a_point_alone_has_its_interval() {
     let mut chart = called(&["v1"]);
     let point = &mut chart.lines[0].points[0];
