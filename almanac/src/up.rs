@@ -45,6 +45,9 @@ pub use crate::{listening::Times, proxies::Proxies, role::Role, tls::Tls};
 
 mod options;
 
+/// The folder beside a SQLite file where clients of MLflow put artifacts.
+const ARTIFACTS: &str = "mlflow-artifacts";
+
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
     /// A role to run; all roles when none is given. May be repeated.
@@ -53,7 +56,8 @@ pub(crate) struct UpArgs {
     /// Serve MLflow's clients as well: MLFLOW_TRACKING_URI is http://.../mlflow/CATEGORY/WORKSPACE.
     #[arg(long, env = "ALMANAC_MLFLOW")]
     mlflow: bool,
-    /// Under which address MLflow's clients put artifacts, where an experiment names none: s3://bucket/prefix, file:///shared/mlflow.
+    /// Under which address MLflow's clients put artifacts, where an experiment names none: s3://bucket/prefix, file:///shared/mlflow, or none. By
+    /// default, where only this machine is served from a file, it is the folder mlflow-artifacts beside that.
     #[arg(long, value_name = "URI", env = "ALMANAC_MLFLOW_ARTIFACTS", value_parser = mlflow::artifact_root)]
     mlflow_artifacts: Option<String>,
     #[command(flatten)]
@@ -62,6 +66,21 @@ pub(crate) struct UpArgs {
     listening: ListenArgs,
     #[command(flatten)]
     webhooks: WebhookArgs,
+}
+
+impl UpArgs {
+    /// Where MLflow's clients put artifacts.
+    fn artifacts(&self, config: &Config) -> Option<String> {
+        match &self.mlflow_artifacts {
+            Some(root) => Some(root.clone()).filter(|root| root != mlflow::NO_ARTIFACTS),
+            // Clients are on this machine, and write to its disk as the service does.
+            None if config.listen.value.ip().is_loopback() => {
+                let folder = config.store.value.file()?.parent()?.join(ARTIFACTS);
+                mlflow::artifact_folder(&folder)
+            }
+            None => None,
+        }
+    }
 }
 
 pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()> {
@@ -96,7 +115,7 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
     (options.features, options.handover) = (config.feature_sample.value, config.handover_memory.value.0);
     (options.compacts, options.rest) = (config.compact.value.0, config.store.value.rest());
     (options.mlflow, options.times) = (args.mlflow, args.listening.times());
-    options.mlflow_artifacts.clone_from(&args.mlflow_artifacts);
+    options.mlflow_artifacts = args.artifacts(config);
     options.courier = Some(args.webhooks.courier());
     run_as(listener, table, options, stop).await
 }

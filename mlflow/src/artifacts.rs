@@ -1,23 +1,45 @@
 //! Where artifacts are: clients put them there and fetch them themselves, and Almanac keeps the address.
 
+use std::{fmt::Write, path::Path};
+
 use catalog::{Experiment, Run};
 use event::Id;
 
 use crate::{door::Door, experiments::ARTIFACTS};
 
-/// The address under which clients put artifacts, as it is used: without slashes at its end.
+/// What stands in the place of an address where artifacts are to have no place.
+pub const NO_ARTIFACTS: &str = "none";
+
+/// The address under which clients put artifacts, as it is used: without slashes at its end; or [`NO_ARTIFACTS`].
 ///
 /// # Errors
 /// What to write instead, when clients could put nothing there.
 pub fn artifact_root(address: &str) -> Result<String, String> {
-    let advice = "name a place that clients write to, such as s3://bucket/mlflow or file:///shared/mlflow";
+    let advice =
+        "name a place that clients write to, such as s3://bucket/mlflow or file:///shared/mlflow, or none";
     match address.split_once(":/") {
+        None if address == NO_ARTIFACTS => Ok(address.to_owned()),
         Some(("mlflow-artifacts", _)) => Err(format!("Almanac keeps no artifacts itself; {advice}")),
         Some((scheme, path)) if !scheme.is_empty() && path.trim_matches('/') != "" => {
             Ok(address.trim_end_matches('/').to_owned())
         }
         _ => Err(format!("`{address}` is no address with a scheme; {advice}")),
     }
+}
+
+/// The address of a folder of this machine, for clients on the same machine. `None`, when it has none.
+pub fn artifact_folder(folder: &Path) -> Option<String> {
+    let folder = std::path::absolute(folder).ok()?;
+    let mut address = String::from("file://");
+    for byte in folder.to_str()?.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
+                address.push(byte.into())
+            }
+            _ => write!(address, "%{byte:02X}").ok()?,
+        }
+    }
+    Some(address)
 }
 
 impl Door {
@@ -52,6 +74,8 @@ mod tests {
     fn a_root_is_an_address_that_clients_write_to() {
         assert_eq!(artifact_root("s3://bucket/mlflow/").unwrap(), "s3://bucket/mlflow");
         assert_eq!(artifact_root("file:///shared/mlflow").unwrap(), "file:///shared/mlflow");
+        assert_eq!(artifact_root(NO_ARTIFACTS).unwrap(), NO_ARTIFACTS);
+        assert_eq!(artifact_folder(Path::new("/my data/é")).unwrap(), "file:///my%20data/%C3%A9");
         for wrong in ["", "/shared/mlflow", "s3://", "://x", "file:///", "mlflow-artifacts:/x"] {
             let refused = artifact_root(wrong).unwrap_err();
             assert!(refused.contains("s3://bucket/mlflow"), "{wrong}: {refused}");

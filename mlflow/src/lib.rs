@@ -22,5 +22,5 @@ mod runs;
 mod search;
 mod tokens;
 
-pub use artifacts::artifact_root;
+pub use artifacts::{NO_ARTIFACTS, artifact_folder, artifact_root};
 pub use door::{as_mlflow, routes};

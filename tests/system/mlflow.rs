@@ -56,7 +56,7 @@ fn an_unmodified_client_logs_and_reads() {
     run_ok(&place, &["workspace", "create", "credit/prod"]);
     let token = run_ok(&place, &["init"]);
     let token = token.trim().to_owned();
-    let served = Running::start(&place, &["--mlflow"], &[]);
+    let served = Running::start(&place, &["--mlflow", "--mlflow-artifacts", "none"], &[]);
     let door = format!("http://{}/mlflow/credit/prod", served.address());
     let script = |variables: &[(&str, &str)]| {
         let output = Command::new(&python)

@@ -14,7 +14,12 @@ fn begun(service: &Service, experiment: &Value) -> Value {
 fn artifacts_have_the_place_of_their_experiment_or_of_the_service() {
     let place = Place::sqlite();
     run_ok(&place, &["workspace", "create", "credit/prod"]);
+    // Beside the file of the service, where only this machine is served.
     let service = Running::start(&place, &["--mlflow"], &[]);
+    let uri = begun(&service, &json!("0"))["info"]["artifact_uri"].as_str().unwrap().to_owned();
+    assert!(uri.starts_with("file:///") && uri.contains("/mlflow-artifacts/"), "{uri}");
+    drop(service);
+    let service = Running::start(&place, &["--mlflow", "--mlflow-artifacts", "none"], &[]);
     let nowhere = begun(&service, &json!("0"));
     let uri = nowhere["info"]["artifact_uri"].as_str().unwrap().to_owned();
     assert!(uri.starts_with("mlflow-artifacts:/"), "{uri}");
