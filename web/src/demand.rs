@@ -6,8 +6,8 @@ use event::{Kind, Right};
 /// Where a request names an entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In all parameters of the path together: `{workspace}`, or `{category}/{name}`.
-    WholePath,
+    /// In the parameters of the path that name a workspace: `{workspace}`, or `{category}/{name}`. It may have others.
+    WorkspaceOfPath,
     /// In this parameter of the path.
     Path(&'static str),
     /// In this parameter of the query.
@@ -83,7 +83,7 @@ impl Demand {
 
     /// A right on the workspace that the path names.
     pub fn workspace(right: Right) -> Self {
-        Self::entity(right, "workspace", Place::WholePath)
+        Self::entity(right, "workspace", Place::WorkspaceOfPath)
     }
 
     /// A right on an entity of the type `kind`.

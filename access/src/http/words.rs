@@ -8,12 +8,15 @@ use axum::{
 use serde::Deserialize;
 use web::{About, Demand, Place, Problem, json_object};
 
+/// The parameters of paths that name a workspace: by its id, or by its category and its own name.
+const WORKSPACE_NAMES: [&str; 3] = ["workspace", "category", "name"];
+
 /// What a request says, as far as that is needed.
 #[derive(Debug, Default)]
 pub(super) struct Words<'a> {
     path: Vec<(&'a str, &'a str)>,
-    /// All of the path, when something is named by it.
-    whole_path: String,
+    /// The workspace that the path names, when something is named by that.
+    workspace: String,
     query: Vec<(String, String)>,
     body: Named,
 }
@@ -46,9 +49,10 @@ impl<'a> Words<'a> {
         let mut request = request;
         for place in demand.needs().iter().filter_map(|need| place(need.about)) {
             match place {
-                Place::WholePath => {
-                    let values: Vec<&str> = words.path.iter().map(|(_, value)| *value).collect();
-                    words.whole_path = values.join("/");
+                Place::WorkspaceOfPath => {
+                    let of_workspace = words.path.iter().filter(|(name, _)| WORKSPACE_NAMES.contains(name));
+                    let values: Vec<&str> = of_workspace.map(|(_, value)| *value).collect();
+                    words.workspace = values.join("/");
                 }
                 Place::Path(_) => {}
                 Place::Query(name) => {
@@ -80,7 +84,7 @@ impl<'a> Words<'a> {
         let find =
             |pairs: &'_ [(String, String)], name: &str| pairs.iter().position(|(known, _)| known == name);
         match place {
-            Place::WholePath => Some(&self.whole_path),
+            Place::WorkspaceOfPath => Some(&self.workspace),
             Place::Path(name) => self.in_path(name),
             Place::Query(name) => find(&self.query, name).map(|at| self.query[at].1.as_str()),
             Place::Body("path") => self.body.path.as_deref(),

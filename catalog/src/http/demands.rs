@@ -8,7 +8,7 @@ use super::people::Of;
 
 /// Where an operation on one entity names it.
 fn named(kind: EntityKind) -> About {
-    let place = if kind == EntityKind::Workspace { Place::WholePath } else { Place::Path(kind.name()) };
+    let place = if kind == EntityKind::Workspace { Place::WorkspaceOfPath } else { Place::Path(kind.name()) };
     About::Entity(kind.name(), place)
 }
 
