@@ -83,6 +83,11 @@ impl ListenArgs {
         }
     }
 
+    /// Whether there are proxies that are trusted.
+    pub(crate) fn has_proxies(&self) -> bool {
+        self.trusted_proxies.iter().any(|text| !text.trim().is_empty())
+    }
+
     /// The proxies that are trusted.
     pub(crate) fn proxies(&self) -> anyhow::Result<Proxies> {
         let all = self.trusted_proxies.iter().map(|text| text.trim()).filter(|text| !text.is_empty());

@@ -57,7 +57,7 @@ pub(crate) struct UpArgs {
     #[arg(long, env = "ALMANAC_MLFLOW")]
     mlflow: bool,
     /// Under which address MLflow's clients put artifacts, where an experiment names none: s3://bucket/prefix, file:///shared/mlflow, or none. By
-    /// default, where only this machine is served from a file, it is the folder mlflow-artifacts beside that.
+    /// default, where only this machine is served from a file, and no proxy is trusted, it is the folder mlflow-artifacts beside that.
     #[arg(long, value_name = "URI", env = "ALMANAC_MLFLOW_ARTIFACTS", value_parser = mlflow::artifact_root)]
     mlflow_artifacts: Option<String>,
     #[command(flatten)]
@@ -73,8 +73,8 @@ impl UpArgs {
     fn artifacts(&self, config: &Config) -> Option<String> {
         match &self.mlflow_artifacts {
             Some(root) => Some(root.clone()).filter(|root| root != mlflow::NO_ARTIFACTS),
-            // Clients are on this machine, and write to its disk as the service does.
-            None if config.listen.value.ip().is_loopback() => {
+            // Clients are on this machine, and write to its disk as the service does. Behind a proxy they may be anywhere.
+            None if config.listen.value.ip().is_loopback() && !self.listening.has_proxies() => {
                 let folder = config.store.value.file()?.parent()?.join(ARTIFACTS);
                 mlflow::artifact_folder(&folder)
             }
@@ -115,7 +115,10 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
     (options.features, options.handover) = (config.feature_sample.value, config.handover_memory.value.0);
     (options.compacts, options.rest) = (config.compact.value.0, config.store.value.rest());
     (options.mlflow, options.times) = (args.mlflow, args.listening.times());
-    options.mlflow_artifacts = args.artifacts(config);
+    options.mlflow_artifacts = args.artifacts(config).filter(|_| args.mlflow);
+    if let Some(root) = &options.mlflow_artifacts {
+        tracing::info!("clients of MLflow put artifacts under {root}");
+    }
     options.courier = Some(args.webhooks.courier());
     run_as(listener, table, options, stop).await
 }

@@ -20,7 +20,7 @@ async function latest(workspace, signal) {
   for (const days of BACK) {
     const asked = { from: addDays(now, 1 - days), order: 'newest', limit: RECORDS + 1 };
     records = await rows(ofWorkspace(workspace, 'audit'), asked, { signal });
-    if (records.length > RECORDS) return { records: records.slice(0, RECORDS), says: `The latest ${RECORDS} records; \`almanac audit\` has more.` };
+    if (records.length > RECORDS) return { records: records.slice(0, RECORDS), says: `The latest ${RECORDS} records since ${asked.from}, of batches those with events since then; \`almanac audit\` has more.` };
   }
   return { records, says: null };
 }

@@ -80,7 +80,7 @@ pub const PAIRED: [Paired; 5] = [
     Paired { name: "auc", of: |met| delong(&scored(met)).map(within_one) },
     Paired { name: "brier", of: |met| of_means(&losses(met, brier), 0.0).map(within_one) },
     // The noise of a logarithm is that of the probability, however small the loss is.
-    Paired { name: "log_loss", of: |met| of_means(&losses(met, log_loss), 1.0) },
+    Paired { name: "log_loss", of: |met| of_means(&losses(met, log_loss_by_decimals), 1.0) },
     Paired {
         name: "mae",
         of: |met| {
@@ -256,8 +256,17 @@ fn brier(p: f64, real: f64) -> f64 {
 
 /// As [`Probabilities::log_loss`](crate::metrics::Probabilities::log_loss).
 pub(crate) fn log_loss(p: f64, real: f64) -> f64 {
-    let of_truth = if real == 1.0 { p } else { decimal::difference(1.0, p) };
+    let of_truth = if real == 1.0 { p } else { 1.0 - p };
     -libm::log(of_truth.clamp(f64::EPSILON, 1.0 - f64::EPSILON))
+}
+
+/// The same of the probability of the truth as people write it, so that 0.9999 of what is not so loses as much as 0.0001 of what is.
+fn log_loss_by_decimals(p: f64, real: f64) -> f64 {
+    match decimal::difference(1.0, p) {
+        // So near to 1 there is no decimal but 1.
+        of_truth if real != 1.0 && of_truth > 0.0 => log_loss(of_truth, 1.0),
+        _ => log_loss(p, real),
+    }
 }
 
 #[cfg(test)]

@@ -37,8 +37,12 @@ const ATTRIBUTES: Attributes = Attributes {
     texts: &["name", "model_id", "model_type", "source_run_id", "status"],
 };
 
+/// What is kept of a model in numbered tags, each a JSON object of as many texts as fit: names of MLflow may be as long as those of tags.
+const PARAMS: &str = "params";
+const TAGS: &str = "tags";
+
 /// The run that made a model, which the id of the model says.
-fn run_in(model: &str) -> Option<Id> {
+pub(crate) fn run_in(model: &str) -> Option<Id> {
     let (run, _) = model.strip_prefix("m-")?.rsplit_once('-')?;
     Id::parse(run).ok()
 }
@@ -50,14 +54,6 @@ fn no_model(model: &str) -> Failure {
 /// A model as MLflow has it, out of the tags of its run.
 fn shown(run: &Run, id: &str) -> Option<Value> {
     let said: Value = serde_json::from_str(run.tags.get(&format!("{MODEL}{id}"))?).ok()?;
-    let under = |what: &str| {
-        let prefix = format!("{MODEL}{id}/{what}/");
-        let of =
-            |(name, value): (&String, &String)| Some((name.strip_prefix(&prefix)?.to_owned(), value.clone()));
-        run.tags.iter().filter_map(of).collect::<Texts>()
-    };
-    let parts = under("params").into_values().filter_map(|part| serde_json::from_str::<Texts>(&part).ok());
-    let params: Texts = parts.flatten().collect();
     Some(json!({
         "info": {
             "model_id": id,
@@ -69,9 +65,9 @@ fn shown(run: &Run, id: &str) -> Option<Value> {
             "creation_timestamp_ms": said["created"],
             "last_updated_timestamp_ms": said["created"],
             "status": run.tags.get(&format!("{MODEL}{id}/status")).map_or(PENDING, String::as_str),
-            "tags": pairs(&under("tag")),
+            "tags": pairs(&kept(run, id, TAGS)),
         },
-        "data": { "params": pairs(&params), "metrics": [] },
+        "data": { "params": pairs(&kept(run, id, PARAMS)), "metrics": [] },
     }))
 }
 
@@ -94,26 +90,34 @@ pub(crate) fn take_outputs(tags: &mut Texts) -> Vec<Value> {
     outputs
 }
 
-/// Tags that hold parameters of a model, in as many parts as they need.
-fn param_tags(id: &str, params: Texts) -> Vec<(String, Option<String>)> {
-    let mut parts = vec![Texts::new()];
-    for (key, value) in params {
-        let Some(last) = parts.last_mut() else { continue };
-        last.insert(key.clone(), value.clone());
-        if last.len() > 1 && json!(last).to_string().len() > MAX_RUN_VALUE_BYTES {
-            last.remove(&key);
-            parts.push([(key, value)].into());
-        }
-    }
-    let tag = |part: Texts| {
-        let first = part.keys().next()?;
-        Some((format!("{MODEL}{id}/params/{first}"), Some(json!(part).to_string())))
-    };
-    parts.into_iter().filter_map(tag).collect()
+/// The values of the numbered tags that hold some texts of a model, in their order.
+fn parts_of<'a>(run: &'a Run, id: &str, what: &str) -> impl Iterator<Item = &'a String> + use<'a> {
+    let prefix = format!("{MODEL}{id}/{what}/");
+    (0..).map_while(move |part: usize| run.tags.get(&format!("{prefix}{part}")))
 }
 
-fn model_tags(id: &str, tags: Texts) -> impl Iterator<Item = (String, Option<String>)> {
-    tags.into_iter().map(move |(key, value)| (format!("{MODEL}{id}/tag/{key}"), Some(value)))
+/// What is kept of a model.
+fn kept(run: &Run, id: &str, what: &str) -> Texts {
+    parts_of(run, id, what).filter_map(|part| serde_json::from_str::<Texts>(part).ok()).flatten().collect()
+}
+
+/// Tags that hold some texts of a model, in as many parts as they need, in the place of so many before.
+fn parts(id: &str, what: &str, texts: Texts, before: usize) -> Vec<(String, Option<String>)> {
+    let mut parts = Vec::<Texts>::new();
+    for (key, value) in texts {
+        let with_it = parts.last().map(|last| {
+            let mut last = last.clone();
+            last.insert(key.clone(), value.clone());
+            last
+        });
+        match (with_it, parts.last_mut()) {
+            (Some(fits), Some(last)) if json!(fits).to_string().len() <= MAX_RUN_VALUE_BYTES => *last = fits,
+            _ => parts.push([(key, value)].into()),
+        }
+    }
+    let gone = before.saturating_sub(parts.len());
+    let texts = parts.into_iter().map(|part| Some(json!(part).to_string())).chain((0..gone).map(|_| None));
+    (0..).zip(texts).map(|(part, text): (usize, _)| (format!("{MODEL}{id}/{what}/{part}"), text)).collect()
 }
 
 /// A logged model that is searched.
@@ -142,15 +146,17 @@ impl Subject for Logged {
 }
 
 impl Door {
-    /// Changes tags of the run that made a model.
+    /// Changes some texts of a model: to what `change` makes of those that it has.
     async fn change_model(
         &self,
         workspace: &Workspace,
-        id: &str,
-        tags: Vec<(String, Option<String>)>,
+        (id, what): (&str, &str),
+        change: impl FnOnce(&mut Texts),
     ) -> Answer<Run> {
         let (run, _) = self.logged_model(workspace, id).await?;
-        self.change_run(workspace, &run.id, &tagging(tags)).await
+        let (mut texts, before) = (kept(&run, id, what), parts_of(&run, id, what).count());
+        change(&mut texts);
+        self.change_run(workspace, &run.id, &tagging(parts(id, what, texts, before))).await
     }
 
     /// A model, and the run that made it.
@@ -191,8 +197,8 @@ impl Door {
             "created": millis(now),
         });
         let mut tags = vec![(format!("{MODEL}{id}"), Some(said.to_string()))];
-        tags.extend(param_tags(&id, texts(asked.list("params"))?));
-        tags.extend(model_tags(&id, texts(asked.list("tags"))?));
+        tags.extend(parts(&id, PARAMS, texts(asked.list("params"))?, 0));
+        tags.extend(parts(&id, TAGS, texts(asked.list("tags"))?, 0));
         let run = self.change_run(workspace, &run.id, &tagging(tags)).await?;
         Ok(json!({ "model": shown(&run, &id) }))
     }
@@ -206,26 +212,28 @@ impl Door {
             )));
         }
         let tags = vec![(format!("{MODEL}{id}/status"), Some(status.to_owned()))];
-        let run = self.change_model(workspace, id, tags).await?;
+        let (run, _) = self.logged_model(workspace, id).await?;
+        let run = self.change_run(workspace, &run.id, &tagging(tags)).await?;
         Ok(json!({ "model": shown(&run, id) }))
     }
 
     pub(crate) async fn tag_logged_model(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let id = asked.text("model_id")?;
-        let tags = model_tags(id, texts(asked.list("tags"))?).collect();
-        let run = self.change_model(workspace, id, tags).await?;
+        let new = texts(asked.list("tags"))?;
+        let run = self.change_model(workspace, (id, TAGS), |tags| tags.extend(new)).await?;
         Ok(json!({ "model": shown(&run, id) }))
     }
 
     pub(crate) async fn untag_logged_model(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let (id, key) = (asked.text("model_id")?, asked.text("tag_key")?);
-        self.change_model(workspace, id, vec![(format!("{MODEL}{id}/tag/{key}"), None)]).await?;
+        self.change_model(workspace, (id, TAGS), |tags| _ = tags.remove(key)).await?;
         Ok(json!({}))
     }
 
     pub(crate) async fn log_model_params(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let id = asked.text("model_id")?;
-        self.change_model(workspace, id, param_tags(id, texts(asked.list("params"))?)).await?;
+        let new = texts(asked.list("params"))?;
+        self.change_model(workspace, (id, PARAMS), |params| params.extend(new)).await?;
         Ok(json!({}))
     }
 
@@ -292,18 +300,25 @@ mod tests {
     }
 
     #[test]
-    fn parameters_stand_in_as_many_tags_as_they_need() {
-        let params: Texts = (0..40).map(|n| (format!("p{n:02}"), "x".repeat(500))).collect();
-        let tags = param_tags("m", params.clone());
+    fn texts_stand_in_as_many_tags_as_they_need() {
+        let params: Texts =
+            (0..40).map(|n| (format!("p{n:02}{}", "x".repeat(240)), "x".repeat(500))).collect();
+        let tags = parts("m", PARAMS, params.clone(), 0);
         assert!(tags.len() > 1);
-        let mut kept = Texts::new();
-        for (name, value) in tags {
-            let value = value.unwrap();
-            assert!(name.starts_with("almanac.model/m/params/p") && value.len() <= MAX_RUN_VALUE_BYTES);
-            kept.extend(serde_json::from_str::<Texts>(&value).unwrap());
+        let mut all = Texts::new();
+        for (at, (name, value)) in tags.iter().enumerate() {
+            let value = value.as_deref().unwrap();
+            assert_eq!(*name, format!("almanac.model/m/params/{at}"));
+            assert!(value.len() <= MAX_RUN_VALUE_BYTES);
+            all.extend(serde_json::from_str::<Texts>(value).unwrap());
         }
-        assert_eq!(kept, params);
-        assert!(param_tags("m", Texts::new()).is_empty());
+        assert_eq!(all, params);
+        assert!(parts("m", PARAMS, Texts::new(), 0).is_empty());
+        // Of fewer nothing stays of what was behind them.
+        let one: Texts = [("a".to_owned(), "1".to_owned())].into();
+        let fewer = parts("m", TAGS, one, 2);
+        assert_eq!(fewer[0].1.as_deref(), Some(r#"{"a":"1"}"#));
+        assert_eq!(fewer[1], ("almanac.model/m/tags/1".to_owned(), None));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::{
     door::Door,
     experiments::page,
     filter::{Attributes, Filter, Subject},
+    logged::run_in,
     models::{aliases_of, versions},
     notes::{GIVEN, NOTES, Note, TRIES, noted, notes, tag, tags},
 };
@@ -102,7 +103,7 @@ impl Door {
     /// Where the files of a new version are. Of a logged model they are where it says.
     async fn source_of(&self, workspace: &Workspace, asked: &Asked) -> Answer<Option<String>> {
         let Some(source) = asked.text_if("source") else { return Ok(None) };
-        match source.strip_prefix("models:/").filter(|id| id.starts_with("m-") && !id.contains(['/', '@'])) {
+        match source.strip_prefix("models:/").filter(|id| run_in(id).is_some()) {
             Some(id) => {
                 let (_, model) = self.logged_model(workspace, id).await?;
                 Ok(model["info"]["artifact_uri"].as_str().map(str::to_owned))

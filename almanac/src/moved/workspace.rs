@@ -17,7 +17,7 @@ use table::{Condition, Item, Key, Scan, Table, engine::Whole, text};
 use super::{
     chain::{Link, Newest},
     files::Sort,
-    manifest::Named,
+    manifest::{Manifest, Named},
     part::{Part, sum},
     restore::{Marker, in_order, left, write},
 };
@@ -49,7 +49,7 @@ pub(super) async fn restore(config: &Config, row: &[Link], named: &Named) -> Res
         return match marker.filter(|marker| marker.is_of(digest)) {
             Some(marker) => {
                 // It was taken in last, after all was compared.
-                finish(&*table, &id, marker).await?;
+                marker.done(&*table).await?;
                 println!("{store}: the workspace {} was restored before; nothing was changed", named.path);
                 Ok(())
             }
@@ -68,22 +68,15 @@ pub(super) async fn restore(config: &Config, row: &[Link], named: &Named) -> Res
         clear((&*table, &*whole), &id).await?;
     }
     store_files(&*table, row, (&id, &mut marker), &clock).await?;
-    let found = sum(&*whole, Some(&id)).await?;
-    if found != manifest.lasting {
-        marker.files = 0;
-        marker.put(&*table, Condition::Exists).await?;
-        return Err(Error::corrupt(format!(
-            "the workspace is not what was exported: {} lasting items instead of {}, or others; did a projector write to it meanwhile? Called \
-             again, it begins from the start",
-            found.items, manifest.lasting.items
-        )));
-    }
+    let files: usize = in_order(row).iter().map(Vec::len).sum();
+    compare((&*table, &*whole), (&id, manifest), &mut marker, files as i64).await?;
     // Before it is there: what fails here is done when it is called again.
+    expired::forget_notice(&*table, &id).await?;
     catalog.part_lanes(&id, clock.now()).await?;
     for item in held.entities() {
         catalog.adopt(item, clock.now()).await?;
     }
-    finish(&*table, &id, marker).await?;
+    marker.done(&*table).await?;
     println!(
         "{store}: the workspace {} with {} events in {} items, as they were at {}",
         named.path, manifest.events, manifest.items, manifest.at
@@ -97,12 +90,29 @@ pub(super) async fn restore(config: &Config, row: &[Link], named: &Named) -> Res
     Ok(())
 }
 
-/// Ends the restore of a workspace that is in the catalog. What an export has of another table's time is taken away when all was compared.
-async fn finish(table: &dyn Table, workspace: &Id, marker: Marker) -> Result<()> {
-    if !marker.is_done {
-        expired::forget_notice(table, workspace).await?;
+/// Compares what is stored with what was exported, once: the marker says that by one more than the files that there are. Behind that what is of
+/// another table's time is taken away.
+async fn compare(
+    (table, whole): (&dyn Table, &dyn Whole),
+    (workspace, manifest): (&Id, &Manifest),
+    marker: &mut Marker,
+    files: i64,
+) -> Result<()> {
+    if marker.files > files {
+        return Ok(());
     }
-    marker.done(table).await
+    let found = sum(whole, Some(workspace)).await?;
+    if found == manifest.lasting {
+        marker.files = files + 1;
+        return marker.put(table, Condition::Exists).await;
+    }
+    marker.files = 0;
+    marker.put(table, Condition::Exists).await?;
+    Err(Error::corrupt(format!(
+        "the workspace is not what was exported: {} lasting items instead of {}, or others; did a projector write to it meanwhile? Called \
+         again, it begins from the start",
+        found.items, manifest.lasting.items
+    )))
 }
 
 /// What is put into the catalog when all else is there: users, groups and systems, and last the workspace.

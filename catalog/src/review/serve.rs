@@ -4,7 +4,10 @@
 //! reviewer was shown this prediction. Each is one write under a condition. So whichever of them is the last before a process dies, the
 //! reviewer has the same item when it asks again; nobody else can have leased it; and who had it once does not get it again.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use event::{
     Day, Error, Id, Result, Timestamp,
@@ -125,8 +128,10 @@ struct Turn {
     ver: i64,
     /// The item, and until when.
     has: Option<(u32, Timestamp)>,
-    /// All items of a stretch before this one are answered or were shown to the reviewer, by the number of the stretch.
+    /// All items of a stretch before this one are answered, have expired or were shown to the reviewer, by the number of the stretch.
     done: BTreeMap<u32, u32>,
+    /// The stretches in which some of these had expired: they are there again when they are kept for longer before they are deleted.
+    expired: BTreeSet<u32>,
 }
 
 /// Items among which one is looked for: all of a review, or those of a pair of an arena.
@@ -150,6 +155,8 @@ struct Looked {
     found: Option<u32>,
     /// Before which item there is nothing more for the reviewer.
     done: u32,
+    /// Whether some before that have expired, and nobody has answered them.
+    has_expired: bool,
 }
 
 impl Turn {
@@ -164,6 +171,10 @@ impl Turn {
             others.map(|(stretch, from)| (stretch.to_string(), i64::from(*from).into())).collect();
         if !others.is_empty() {
             item = item.with("done", others);
+        }
+        if !self.expired.is_empty() {
+            let stretches = self.expired.iter().map(|stretch| (stretch.to_string(), Value::Bool(true)));
+            item = item.with("expired", stretches.collect::<BTreeMap<String, Value>>());
         }
         match self.has {
             Some((number, until)) => item.with("item", i64::from(number)).with("until", until.micros()),
@@ -187,7 +198,13 @@ impl Turn {
             let others = item.map("done")?.iter().map(of).collect::<Option<Vec<_>>>();
             done.extend(others.ok_or_else(|| item.corrupt("`done` is no numbers of items"))?);
         }
-        Ok(Self { ver: item.int("ver")?, has, done })
+        let mut expired = BTreeSet::new();
+        if item.attributes.contains_key("expired") {
+            let all = item.map("expired")?.keys().map(|stretch| stretch.parse().ok());
+            let all: Option<BTreeSet<u32>> = all.collect();
+            expired = all.ok_or_else(|| item.corrupt("`expired` is no numbers of stretches"))?;
+        }
+        Ok(Self { ver: item.int("ver")?, has, done, expired })
     }
 }
 
@@ -255,12 +272,12 @@ impl Catalog {
             {
                 return Ok(Some(served));
             }
-            let known = turn.done.clone();
-            let found = self.candidate_of_any(&asking, &mut turn.done).await?;
+            let known = (turn.done.clone(), turn.expired.clone());
+            let found = self.candidate_of_any(&asking, &mut turn).await?;
             let unchanged = Condition::unchanged(turn.ver);
             let Some(number) = found else {
                 // What was looked through is not looked through again.
-                if turn.done != known {
+                if (&turn.done, &turn.expired) != (&known.0, &known.1) {
                     let looked = Turn { ver: turn.ver + 1, ..turn };
                     let item = looked.to_item(asking.turn_key(), review.expires_at);
                     unless_overtaken(self.table.put(item, unchanged).await)?;
@@ -280,11 +297,7 @@ impl Catalog {
 
     /// The first item that nobody has and that the reviewer was never shown: of a review, or of the pair of an arena whose turn it is. What
     /// there is nothing more of for the reviewer is noted.
-    async fn candidate_of_any(
-        &self,
-        asking: &Asking<'_>,
-        done: &mut BTreeMap<u32, u32>,
-    ) -> Result<Option<u32>> {
+    async fn candidate_of_any(&self, asking: &Asking<'_>, turn: &mut Turn) -> Result<Option<u32>> {
         let stretches = match &asking.review.spec.arena {
             None => vec![Stretch::WHOLE],
             Some(arena) => {
@@ -294,13 +307,22 @@ impl Catalog {
         };
         for stretch in stretches {
             let (first, end) = stretch.items;
-            let from = done.get(&stretch.number).copied().unwrap_or(0).max(first);
-            if from >= end {
-                continue;
+            let from = turn.done.get(&stretch.number).copied().unwrap_or(0).max(first);
+            let mut looked = Looked { found: None, done: from, has_expired: false };
+            if from < end {
+                looked = self.candidate(asking, (from, end - 1)).await?;
             }
-            let looked = self.candidate(asking, (from, end - 1)).await?;
-            if looked.done > from {
-                done.insert(stretch.number, looked.done);
+            // Behind there is nothing, and what had expired before may be there again.
+            let is_again = looked.found.is_none() && turn.expired.contains(&stretch.number);
+            if is_again {
+                looked = self.candidate(asking, (first, end - 1)).await?;
+                turn.expired.remove(&stretch.number);
+            }
+            if looked.has_expired {
+                turn.expired.insert(stretch.number);
+            }
+            if looked.done > from || is_again {
+                turn.done.insert(stretch.number, looked.done);
             }
             if looked.found.is_some() {
                 return Ok(looked.found);
@@ -313,28 +335,26 @@ impl Catalog {
     async fn candidate(&self, asking: &Asking<'_>, (from, last): (u32, u32)) -> Result<Looked> {
         let range = key::review_items_of(asking.workspace, &asking.review.id, (from, last));
         let mut query = Query::table(range).limit(ITEMS_AT_ONCE);
-        // Up to the first item that may be left to the reviewer: which somebody else has, or which has expired, and is there again when it is
-        // kept for longer before it is deleted.
-        let (mut done, mut is_done) = (from, true);
+        // Up to the first item that is left to the reviewer, which somebody else has.
+        let (mut done, mut is_done, mut has_expired) = (from, true, false);
         loop {
             let page = self.table.query(&query).await?;
             for item in &page.items {
                 let (number, item) = numbered(item)?;
                 let is_had = item.lease.as_ref().is_some_and(|lease| asking.now < lease.until);
                 let shown = key::shown_to(asking.workspace, asking.reviewer, &item.digest());
-                let is_settled = asking.is_settled(&item);
-                if item.answer.is_some() || !is_settled && !is_had && self.table.get(&shown).await?.is_some()
-                {
+                has_expired |= is_done && item.answer.is_none() && asking.is_settled(&item);
+                if asking.is_settled(&item) || !is_had && self.table.get(&shown).await?.is_some() {
                     done = if is_done { number + 1 } else { done };
-                } else if is_settled || is_had {
-                    is_done = false;
+                } else if !is_had {
+                    return Ok(Looked { found: Some(number), done, has_expired });
                 } else {
-                    return Ok(Looked { found: Some(number), done });
+                    is_done = false;
                 }
             }
             match page.next {
                 Some(next) => query.after = Some(next),
-                None => return Ok(Looked { found: None, done }),
+                None => return Ok(Looked { found: None, done, has_expired }),
             }
         }
     }
@@ -423,12 +443,16 @@ mod tests {
             .with("item", 5)
             .with("until", 1_781_050_200_000_000)
             .with("expires_at", 1_900_000_000);
-        let turn = Turn { ver: 2, has: Some((5, until)), done: [(0, 3)].into() };
+        let turn = Turn { ver: 2, has: Some((5, until)), done: [(0, 3)].into(), ..Turn::default() };
         assert_eq!(Turn::from_item(&stored).unwrap(), turn);
         assert_eq!(turn.to_item(key(), 1_900_000_000), stored);
         let of_pairs = stored.with("done", BTreeMap::from([("7".to_owned(), Value::from(712))]));
         let turn = Turn { done: [(0, 3), (7, 712)].into(), ..turn };
         assert_eq!(Turn::from_item(&of_pairs).unwrap(), turn);
         assert_eq!(turn.to_item(key(), 1_900_000_000), of_pairs);
+        let with_expired = of_pairs.with("expired", BTreeMap::from([("7".to_owned(), Value::Bool(true))]));
+        let turn = Turn { expired: [7].into(), ..turn };
+        assert_eq!(Turn::from_item(&with_expired).unwrap(), turn);
+        assert_eq!(turn.to_item(key(), 1_900_000_000), with_expired);
     }
 }

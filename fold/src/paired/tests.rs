@@ -139,6 +139,11 @@ fn losses_that_are_equal_as_decimals_are_ties() {
     };
     let (_, found) = head_to_head(vec![(0..200).map(met).collect()]);
     assert_eq!((found[0].figures[4].unwrap().p_value, found[0].advantage), (Some(1.0), Some(0.0)));
+    let met = |key: u64| {
+        of_probabilities(key, key % 2 == 0, if key % 2 == 0 { [0.0001, 0.5] } else { [0.5, 0.9999] })
+    };
+    let (_, found) = head_to_head(vec![(0..200).map(met).collect()]);
+    assert_eq!(found[0].figures[3].unwrap().p_value, Some(1.0));
     // Logarithms of equal shares: 0.8 is to 0.4 as 0.6 is to 0.3.
     let shares = [[0.8, 0.4], [0.3, 0.6], [0.9, 0.45], [0.35, 0.7]];
     let met = (0..).zip(shares).map(|(key, both)| of_probabilities(key, true, both)).collect();
