@@ -9,6 +9,7 @@ mod arena;
 mod item;
 mod serve;
 mod settle;
+mod turn;
 mod vote;
 
 use std::collections::BTreeSet;
