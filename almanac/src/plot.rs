@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_line_alone_is_named_by_the_title_and_one_without_numbers_is_left_out() {
-        let gap = |row: usize| (row % 2 == 0).then_some(1.0);
+        let gap = |row: usize| row.is_multiple_of(2).then_some(1.0);
         let mut frame = rollups(None);
         let outcomes: Vec<Option<f64>> = (0..4).map(gap).collect();
         frame = frame.hstack(&[Column::new("outcomes".into(), outcomes)]).unwrap();

@@ -20,7 +20,7 @@ pub fn artifact_root(address: &str) -> Result<String, String> {
     match address.split_once(":/") {
         None if address == NO_ARTIFACTS => Ok(address.to_owned()),
         Some(("mlflow-artifacts", _)) => Err(format!("Almanac keeps no artifacts itself; {advice}")),
-        Some((scheme, path)) if !scheme.is_empty() && path.trim_matches('/') != "" => {
+        Some((scheme, path)) if !scheme.is_empty() && !path.trim_matches('/').is_empty() => {
             Ok(address.trim_end_matches('/').to_owned())
         }
         _ => Err(format!("`{address}` is no address with a scheme; {advice}")),
