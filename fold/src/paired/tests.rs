@@ -126,21 +126,30 @@ fn nothing_met_says_nothing() {
 /// Of doubles these losses differ by noise that always points the same way, which ranks would take for a difference of 6 deviations.
 #[test]
 fn losses_that_are_equal_as_decimals_are_ties() {
-    let met =
-        |key: u64| of_probabilities(key, key % 2 == 0, if key % 2 == 0 { [0.8, 0.9] } else { [0.1, 0.2] });
+    let met = |key: u64| {
+        of_probabilities(
+            key,
+            key.is_multiple_of(2),
+            if key.is_multiple_of(2) { [0.8, 0.9] } else { [0.1, 0.2] },
+        )
+    };
     let (measure, found) = head_to_head(vec![(0..200).map(met).collect()]);
     let [.., brier, log_loss, _] = &found[0].figures;
     assert_eq!((measure, found[0].advantage), (Measure::Brier, Some(0.0)));
     assert_eq!((brier.unwrap().p_value, found[0].wins, found[0].losses), (Some(1.0), 100, 100));
     assert_eq!(log_loss.unwrap().p_value, Some(1.0));
     let met = |key: u64| {
-        let (one, other, real) = if key % 2 == 0 { (10.1, 10.3, 10.0) } else { (5.3, 5.1, 5.0) };
+        let (one, other, real) = if key.is_multiple_of(2) { (10.1, 10.3, 10.0) } else { (5.3, 5.1, 5.0) };
         of_errors(key, [one, other].map(|value: f64| crate::decimal::difference(value, real).abs()))
     };
     let (_, found) = head_to_head(vec![(0..200).map(met).collect()]);
     assert_eq!((found[0].figures[4].unwrap().p_value, found[0].advantage), (Some(1.0), Some(0.0)));
     let met = |key: u64| {
-        of_probabilities(key, key % 2 == 0, if key % 2 == 0 { [0.0001, 0.5] } else { [0.5, 0.9999] })
+        of_probabilities(
+            key,
+            key.is_multiple_of(2),
+            if key.is_multiple_of(2) { [0.0001, 0.5] } else { [0.5, 0.9999] },
+        )
     };
     let (_, found) = head_to_head(vec![(0..200).map(met).collect()]);
     assert_eq!(found[0].figures[3].unwrap().p_value, Some(1.0));
