@@ -38,18 +38,19 @@ impl Query {
         page: &mut Page,
     ) -> Result<()> {
         let mut range = key::segments_of_days(workspace, request.window.from(), request.window.to());
-        let end = range.to.clone();
-        let mut logs = Vec::new();
-        while let Some((log, _)) = scan::first_within(&*self.table, range).await? {
-            range = KeyRange { to: end.clone(), ..key::segments_after(&log) };
-            logs.push(log);
-        }
         // What was appended last is of the last days as a rule, and leaves no room for what was before.
         if request.newest {
-            logs.reverse();
+            while let Some((log, _)) = scan::last_within(&*self.table, range.clone()).await? {
+                self.log(&log, request, page).await?;
+                // Before its first segment, which is the one of number 1.
+                range.to = key::segments_from(&log, 0).from;
+            }
+            return Ok(());
         }
-        for log in &logs {
-            self.log(log, request, page).await?;
+        let end = range.to.clone();
+        while let Some((log, _)) = scan::first_within(&*self.table, range).await? {
+            self.log(&log, request, page).await?;
+            range = KeyRange { to: end.clone(), ..key::segments_after(&log) };
         }
         Ok(())
     }
