@@ -235,18 +235,14 @@ fn without_totals_of_one(
     lines: &BTreeMap<(Group, usize), Vec<Point>>,
     release: usize,
 ) -> BTreeMap<(Group, usize), Vec<Point>> {
-    let without_release = |group: &Group| {
-        let mut group = group.clone();
-        group[release] = None;
-        group
-    };
-    let is_hidden = |(group, index): &(Group, usize), points: &Vec<Point>| {
-        let mut parts = lines.iter().filter(|((part, of), _)| {
-            of == index && part[release].is_some() && without_release(part) == *group
-        });
-        group[release].is_none()
-            && parts.next().is_some_and(|(_, only)| only == points)
-            && parts.next().is_none()
+    let mut parts: BTreeMap<(Group, usize), Vec<&Vec<Point>>> = BTreeMap::new();
+    for ((group, index), points) in lines.iter().filter(|((group, _), _)| group[release].is_some()) {
+        let mut total = group.clone();
+        total[release] = None;
+        parts.entry((total, *index)).or_default().push(points);
+    }
+    let is_hidden = |key: &(Group, usize), points: &Vec<Point>| {
+        parts.get(key).is_some_and(|parts| parts.as_slice() == [points])
     };
     let shown = lines.iter().filter(|(key, points)| !is_hidden(key, points));
     shown.map(|(key, points)| (key.clone(), points.clone())).collect()
