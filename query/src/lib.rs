@@ -60,6 +60,7 @@ mod explain;
 mod filter;
 mod follow;
 mod frame;
+mod groups;
 mod head_to_head;
 mod hearing;
 pub mod http;

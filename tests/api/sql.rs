@@ -2,6 +2,7 @@
 //! else. Each on a SQLite file and on DynamoDB Local.
 
 mod conditions;
+mod groups;
 mod numbers;
 
 use std::sync::{Arc, Mutex};

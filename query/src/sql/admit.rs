@@ -17,7 +17,8 @@ use sqlparser::{
     tokenizer::{Token, Tokenizer},
 };
 
-use super::{bare, functions, rewrite::rewrite, tables::Table, truncate};
+use super::{bare, functions, groups, rewrite::rewrite, tables::Table, truncate};
+use crate::groups::Groups;
 
 /// The most bytes of a statement.
 pub const MAX_STATEMENT_BYTES: usize = 16 * 1024;
@@ -52,6 +53,8 @@ pub(crate) struct Admitted {
     pub(crate) is_ordered: bool,
     /// Whether it makes rows of several rows, so that their order is by chance.
     pub(crate) is_shuffled: bool,
+    /// What the rows of its one table are, where these are not events but groups of them.
+    pub(crate) groups: Option<Groups>,
 }
 
 fn refused(why: impl Into<String>) -> Error {
@@ -73,6 +76,7 @@ pub(crate) fn admit(text: &str) -> Result<Admitted> {
         return Err(refused(format!("name a table; there are {}", names_of_tables())));
     }
     rewrite(&mut query, check.aliases).map_err(refused)?;
+    let groups = groups::of_segments(&mut query);
     Ok(Admitted {
         text: text_of(&query)?,
         tables: check.tables,
@@ -81,6 +85,7 @@ pub(crate) fn admit(text: &str) -> Result<Admitted> {
         weight,
         is_ordered: query.order_by.is_some(),
         is_shuffled: check.is_shuffled,
+        groups,
     })
 }
 

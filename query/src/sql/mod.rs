@@ -7,6 +7,8 @@ mod admit;
 mod bare;
 mod days;
 mod functions;
+mod groups;
+mod having;
 mod joins;
 mod named;
 mod numbers;
@@ -189,18 +191,20 @@ impl Query {
         let mut frames = Vec::with_capacity(needs.len());
         for need in needs {
             let (Some(window), Some(what)) = (need.window()?, need.of.what()) else { continue };
-            let bounds = need.bounds();
             let wanted = |kind| Wanted {
                 kind,
                 is_joined: what == What::Joined,
                 columns: Some(need.columns.clone()),
                 release: None,
                 predicate: need.besides_days.clone().map(|predicate| (predicate, need.columns.clone())),
-                bounds,
+                bounds: need.bounds(),
                 narrowed: Narrowed::default(),
             };
             frames.push(match what {
-                What::Events(kind) => events::events(&reading, &wanted(kind)).await?,
+                What::Events(kind) => match &need.groups {
+                    Some(groups) => groups.of_events(&reading, need.bounds()).await?,
+                    None => events::events(&reading, &wanted(kind)).await?,
+                },
                 What::Joined => joined::joined(&reading, &wanted(Kind::Predictions)).await?,
                 _ => self.of_logs(Arc::clone(&reading), &sql.request((need, what), window)).await?,
             });

@@ -34,6 +34,7 @@ use crate::{
     events::DAY,
     filter::Times,
     frame::{self, refused},
+    groups::Groups,
     intervals::{self, CustomInterval},
     read::RowBounds,
     request::What,
@@ -82,6 +83,8 @@ pub(crate) struct Need {
     pub(crate) times: Times,
     /// The references that such rows may be compared with.
     pub(crate) references: Option<BTreeSet<String>>,
+    /// What the rows are, where they are groups of events.
+    pub(crate) groups: Option<Arc<Groups>>,
 }
 
 /// Plans a statement. It must run where the stack is large.
@@ -94,8 +97,12 @@ pub(crate) fn plan(admitted: &Admitted) -> Result<Plan> {
     for name in &admitted.tables {
         let of =
             Table::named(name).ok_or_else(|| Error::invalid(format!("sql: there is no table {name}")))?;
-        let schema = Arc::new(schema(of, &admitted.names));
-        let source = Arc::new(Source::new(of, Arc::clone(&schema)));
+        let groups = admitted.groups.clone().map(Arc::new);
+        let schema = Arc::new(match &groups {
+            Some(groups) => schema_of(groups),
+            None => schema(of, &admitted.names),
+        });
+        let source = Arc::new(Source::new(of, Arc::clone(&schema), groups));
         let args =
             ScanArgsAnonymous { schema: Some(schema), name: "almanac", ..ScanArgsAnonymous::default() };
         let scan: Arc<dyn AnonymousScan> = Arc::clone(&source) as _;
@@ -127,15 +134,18 @@ impl Plan {
     /// Gives a table its rows.
     pub(crate) fn give(&self, need: &Need, frame: DataFrame) {
         if let Some(source) = self.sources.get(need.of.name()) {
-            source.give(frame, need.predicate.clone().filter(|_| need.of.is_filtered()));
+            let is_filtered = need.of.is_filtered() && need.groups.is_none();
+            source.give(frame, need.predicate.clone().filter(|_| is_filtered));
         }
     }
 }
 
 /// A need whose rows are none.
 pub(crate) fn empty(need: &Need) -> DataFrame {
-    let names = need.columns.iter().cloned().collect();
-    let schema = schema(need.of, &names);
+    let schema = match &need.groups {
+        Some(groups) => schema_of(groups),
+        None => schema(need.of, &need.columns.iter().cloned().collect()),
+    };
     let fields = need.columns.iter().filter_map(|name| schema.get_field(name));
     DataFrame::empty_with_schema(&fields.collect())
 }
@@ -174,6 +184,12 @@ fn schema(of: Table, names: &BTreeSet<String>) -> Schema {
         }
     }
     schema
+}
+
+/// The columns of groups of events.
+fn schema_of(groups: &Groups) -> Schema {
+    let columns = groups.columns().into_iter();
+    columns.map(|(name, kind)| (name.into(), data_type(kind))).collect()
 }
 
 fn data_type(kind: ColumnType) -> DataType {
@@ -228,6 +244,7 @@ impl Need {
             keys: self.keys.zip(other.keys).map(|(one, other)| &one | &other),
             times: self.times.or(other.times),
             references: self.references.zip(other.references).map(|(one, other)| &one | &other),
+            groups: self.groups,
         }
     }
 
@@ -280,7 +297,8 @@ fn need(source: &Source, columns: Option<&[PlSmallStr]>, predicate: Option<Expr>
     let times = parts.iter().filter_map(|part| times_of(part, time?));
     let times = times.fold(Times::default(), Times::and);
     let columns = in_order(&source.schema, &names);
-    Ok(Need { of: source.of, columns, predicate, besides_days, days, releases, keys, times, references })
+    let (of, groups) = (source.of, source.groups.clone());
+    Ok(Need { of, columns, predicate, besides_days, days, releases, keys, times, references, groups })
 }
 
 pub(super) fn columns_of(expr: &Expr) -> impl Iterator<Item = String> {

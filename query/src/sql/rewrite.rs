@@ -13,7 +13,7 @@ use sqlparser::{
     parser::Parser,
 };
 
-use super::{named::named, numbers, truncate};
+use super::{having, named::named, numbers, truncate};
 use crate::events::{APPENDED_AT, DAY};
 
 /// How an instant is written for polars.
@@ -72,6 +72,12 @@ impl VisitorMut for Rewrite {
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
             }
         }
+        ControlFlow::Continue(())
+    }
+
+    /// Texts have become days and instants by now.
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<String> {
+        having::of_groups(select);
         ControlFlow::Continue(())
     }
 

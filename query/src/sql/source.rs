@@ -11,11 +11,14 @@ use polars::{
 };
 
 use super::tables::Table;
+use crate::groups::Groups;
 
 /// A table of a statement. It has no rows while the statement is planned.
 pub(super) struct Source {
     pub(super) of: Table,
     pub(super) schema: SchemaRef,
+    /// What its rows are, where they are groups of events.
+    pub(super) groups: Option<Arc<Groups>>,
     rows: OnceLock<Rows>,
 }
 
@@ -27,8 +30,8 @@ struct Rows {
 }
 
 impl Source {
-    pub(super) fn new(of: Table, schema: SchemaRef) -> Self {
-        Self { of, schema, rows: OnceLock::new() }
+    pub(super) fn new(of: Table, schema: SchemaRef, groups: Option<Arc<Groups>>) -> Self {
+        Self { of, schema, groups, rows: OnceLock::new() }
     }
 
     /// Gives it its rows, once.

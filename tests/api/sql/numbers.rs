@@ -36,6 +36,16 @@ async fn numbers_are_those_of_sql(scene: Scene) {
         ("sum(1) as a, sum(score) as b", " and score > 9", ","),
         ("release, sum(1) as n, count(*) - 5 as c", " group by release order by release", "v1,2,-3\nv2,2,-3"),
         ("release", " group by release having count(*) - 3 < 0 order by release", "v1\nv2"),
+        (
+            "release",
+            " group by day, release having day = '2026-06-01' and release > 'v1' and max(release) > 'v1'",
+            "v2",
+        ),
+        (
+            "upper(release) as r",
+            " group by upper(release) having upper(release) <> 'V1' or min(score) > 2",
+            "V2",
+        ),
         ("key, sum(1) over (partition by release) as n", " and key < 'k3' order by key", "k1,2\nk2,2"),
         (
             "extract(hour from predicted_at) * 60 + extract(minute from predicted_at) as m",

@@ -1,0 +1,344 @@
+//! Statements of counts, sums, means and extremes of groups: segments aggregate their own rows (`crate::groups`), and polars gets a few
+//! rows of each segment in the place of all.
+//!
+//! Such a statement reads one table of events. What it says outside of its aggregates it says of columns that rows are grouped by. Their
+//! values are the same in all rows of a group of a segment, so conditions, groups and names mean of groups what they mean of rows.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+};
+
+use event::{Kind, fields::FieldType};
+use sqlparser::ast::{
+    Distinct, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, VisitMut, VisitorMut,
+};
+
+use super::{functions, rewrite::parsed, tables::Table};
+use crate::{
+    events::DAY,
+    groups::{Groups, Measure},
+    narrow::KEY,
+    request::What,
+};
+
+/// Makes a statement one of groups of segments, and says which these are. `None`, where it asks for something else; then it stays as it is.
+pub(super) fn of_segments(query: &mut Query) -> Option<Groups> {
+    let SetExpr::Select(select) = &*query.body else { return None };
+    let names = Names::of(select)?;
+    let GroupByExpr::Expressions(by, more) = &select.group_by else { return None };
+    let grouped = names.seen(by.iter().map(|expr| names.given_to(expr).unwrap_or(expr)))?;
+    let outside = names.seen(names.shown.values().copied().chain(&select.having))?;
+    let is_of_groups = match by.is_empty() {
+        true => outside.has_aggregate || matches!(select.distinct, Some(Distinct::Distinct)),
+        false => outside.bare.is_subset(&grouped.bare),
+    };
+    let is_shown = |expr: &Expr| match expr {
+        Expr::Value(_) => true,
+        expr => names.column(expr).is_some_and(|name| names.shown.contains_key(name)),
+    };
+    let is_ordered_by_shown = match query.order_by.as_ref().map(|order| &order.kind) {
+        Some(OrderByKind::Expressions(by)) => by.iter().all(|by| is_shown(&by.expr)),
+        Some(OrderByKind::All(_)) | None => true,
+    };
+    if query.with.is_some() || !more.is_empty() || !is_of_groups || !is_ordered_by_shown {
+        return None;
+    }
+    let (mut changed, mut seen) = (select.clone(), Seen::new(&names));
+    changed.visit(&mut seen).is_continue().then_some(())?;
+    let Seen { bare, within, measures, .. } = seen;
+    // Which days are read is said of the day of rows.
+    let keys = bare.into_iter().chain(within).chain([DAY.to_owned()]).collect();
+    let groups = Groups { kind: names.kind, keys, measures };
+    *query.body = SetExpr::Select(changed);
+    Some(groups)
+}
+
+/// What names mean in a statement.
+struct Names<'a> {
+    kind: Kind,
+    /// What the statement calls the table.
+    table: &'a str,
+    /// What it answers, by the names of its columns.
+    shown: BTreeMap<&'a str, &'a Expr>,
+}
+
+impl<'a> Names<'a> {
+    /// Those of a SELECT of one table of events.
+    fn of(select: &'a Select) -> Option<Self> {
+        let [from] = &select.from[..] else { return None };
+        let TableFactor::Table { name, alias, args: None, .. } = &from.relation else { return None };
+        let [part] = &name.0[..] else { return None };
+        let name = &part.as_ident()?.value;
+        let Table::Of(What::Events(kind)) = Table::named(name)? else { return None };
+        let is_renamed = alias.as_ref().is_some_and(|alias| !alias.columns.is_empty());
+        if !from.joins.is_empty() || is_renamed {
+            return None;
+        }
+        let table = alias.as_ref().map_or(name, |alias| &alias.name.value);
+        let mut shown = BTreeMap::new();
+        for item in &select.projection {
+            let (name, expr) = match item {
+                SelectItem::ExprWithAlias { expr, alias } => (&alias.value, expr),
+                SelectItem::UnnamedExpr(expr) => match expr {
+                    Expr::Identifier(name) => (&name.value, expr),
+                    Expr::CompoundIdentifier(names) => (&names.last()?.value, expr),
+                    _ => return None,
+                },
+                _ => return None,
+            };
+            shown.insert(name.as_str(), expr);
+        }
+        Some(Self { kind, table, shown })
+    }
+
+    /// The name of a column of the table, or one that the statement gives.
+    fn column<'e>(&self, expr: &'e Expr) -> Option<&'e str> {
+        match expr {
+            Expr::Identifier(name) => Some(&name.value),
+            Expr::CompoundIdentifier(names) => match &names[..] {
+                [table, name] if table.value == self.table => Some(&name.value),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// What a name is given to that is not one of a column.
+    fn given_to(&self, expr: &Expr) -> Option<&'a Expr> {
+        let name = self.column(expr)?;
+        let is_of_table = name == DAY || self.kind.may_have(name);
+        self.shown.get(name).filter(|_| !is_of_table).copied()
+    }
+
+    /// Whether rows may be grouped by a column before polars sees them: it has few values.
+    fn is_key(&self, name: &str) -> bool {
+        name == DAY || (self.kind.column_type(name) == Some(FieldType::Text) && name != KEY)
+    }
+
+    /// What stands in some expressions; `None`, when one has no meaning of groups.
+    fn seen<'e>(&self, exprs: impl IntoIterator<Item = &'e Expr>) -> Option<Seen<'_>> {
+        let mut seen = Seen::new(self);
+        let all = exprs.into_iter().all(|expr| expr.clone().visit(&mut seen).is_continue());
+        all.then_some(seen)
+    }
+
+    /// An aggregate of rows as it is of groups.
+    fn aggregate(&self, function: &Function) -> Option<Aggregate> {
+        let Function {
+            args: FunctionArguments::List(list),
+            parameters,
+            filter,
+            null_treatment,
+            over,
+            within_group,
+            ..
+        } = function
+        else {
+            return None;
+        };
+        let is_plain = *parameters == FunctionArguments::None
+            && (filter.is_none() && null_treatment.is_none() && over.is_none())
+            && (within_group.is_empty() && list.clauses.is_empty());
+        let [FunctionArg::Unnamed(of)] = &list.args[..] else { return None };
+        let is_distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
+        let name = function.name.to_string().to_ascii_lowercase();
+        let of = match of {
+            _ if !is_plain => None,
+            FunctionArgExpr::Wildcard => (name == "count" && !is_distinct).then_some(None),
+            FunctionArgExpr::Expr(expr) => self.column(expr).map(Some),
+            _ => None,
+        };
+        let Some(column) = of? else { return Aggregate::count(Measure::Rows) };
+        let (kind, of) = (self.kind.column_type(column), || column.to_owned());
+        match (name.as_str(), kind) {
+            ("count", Some(_)) if !is_distinct => Aggregate::count(Measure::Count(of())),
+            ("count", _) if is_distinct && self.is_key(column) => Some(Aggregate::OfKey(of())),
+            ("min" | "max", _) if self.is_key(column) => Some(Aggregate::OfKey(of())),
+            _ if is_distinct => None,
+            ("sum" | "total", Some(FieldType::Float)) => Aggregate::same("sum", Measure::Sum(of())),
+            ("avg", Some(FieldType::Float)) => {
+                let (sum, count) = (Measure::Sum(of()), Measure::Count(of()));
+                let text = format!(
+                    "({} / nullif(cast({} as double), 0))",
+                    sum.of_groups("sum"),
+                    count.of_groups("sum")
+                );
+                Aggregate::made(vec![sum, count], &text)
+            }
+            ("min", Some(FieldType::Float | FieldType::Time)) => Aggregate::same("min", Measure::Least(of())),
+            ("max", Some(FieldType::Float | FieldType::Time)) => {
+                Aggregate::same("max", Measure::Greatest(of()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What stands for an aggregate of rows.
+enum Aggregate {
+    /// It says of groups what it says of rows, which are grouped by its column.
+    OfKey(String),
+    /// What is measured of groups, and an expression of it.
+    Of(Vec<Measure>, Expr),
+}
+
+impl Aggregate {
+    fn made(measures: Vec<Measure>, text: &str) -> Option<Self> {
+        Some(Self::Of(measures, parsed(text)?))
+    }
+
+    fn same(name: &str, measure: Measure) -> Option<Self> {
+        let text = measure.of_groups(name);
+        Self::made(vec![measure], &text)
+    }
+
+    /// Of no group it is 0, of which a sum is null.
+    fn count(measure: Measure) -> Option<Self> {
+        let text = format!("coalesce({}, 0)", measure.of_groups("sum"));
+        Self::made(vec![measure], &text)
+    }
+}
+
+impl Measure {
+    /// A function of the column that holds the measure.
+    fn of_groups(&self, function: &str) -> String {
+        format!("{function}({})", Ident::with_quote('"', self.to_string()))
+    }
+}
+
+/// What stands in a part of a statement. Of a part that is changed, aggregates of rows become aggregates of groups.
+struct Seen<'a> {
+    names: &'a Names<'a>,
+    /// The columns outside of aggregates.
+    bare: BTreeSet<String>,
+    /// The columns of aggregates that stay as they are.
+    within: BTreeSet<String>,
+    measures: BTreeSet<Measure>,
+    has_aggregate: bool,
+    /// In how many aggregates it looks.
+    depth: usize,
+}
+
+impl<'a> Seen<'a> {
+    fn new(names: &'a Names<'a>) -> Self {
+        let (bare, within, measures) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        Self { names, bare, within, measures, has_aggregate: false, depth: 0 }
+    }
+}
+
+impl VisitorMut for Seen<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        ControlFlow::Break(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Function(function) if functions::is_of_rows(function) => {
+                self.depth += 1;
+                self.has_aggregate = true;
+            }
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) if self.depth == 0 => {
+                match self.names.column(expr) {
+                    Some(name) if self.names.is_key(name) => _ = self.bare.insert(name.to_owned()),
+                    // What it is given to is looked at where it stands.
+                    _ if self.names.given_to(expr).is_some() => {}
+                    _ => return ControlFlow::Break(()),
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let Expr::Function(function) = &*expr else { return ControlFlow::Continue(()) };
+        if !functions::is_of_rows(function) {
+            return ControlFlow::Continue(());
+        }
+        self.depth -= 1;
+        match self.names.aggregate(function) {
+            Some(Aggregate::OfKey(key)) => _ = self.within.insert(key),
+            Some(Aggregate::Of(measures, made)) => {
+                self.measures.extend(measures);
+                *expr = made;
+            }
+            None => return ControlFlow::Break(()),
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sql::admit::admit;
+
+    /// A statement of predictions of a day, as it is asked of groups; `None`, when it stays one of rows.
+    fn of_groups(text: &str) -> Option<(String, Vec<String>)> {
+        let admitted = admit(text).unwrap();
+        let groups = admitted.groups?;
+        let columns = groups.columns().into_iter().map(|(name, _)| name).collect();
+        Some((admitted.text, columns))
+    }
+
+    #[test]
+    fn counts_sums_means_and_extremes_are_of_groups() {
+        let (text, columns) = of_groups(
+            "select release, count(*) n, avg(score) from predictions where day = '2026-06-01' group by release order by n",
+        )
+        .unwrap();
+        assert_eq!(columns, ["day", "release", "count of rows", "count of score", "sum of score"]);
+        assert_eq!(
+            text,
+            "SELECT release, CAST(coalesce(sum(\"count of rows\"), 0) AS BIGINT) AS n, \
+             (sum(\"sum of score\") / nullif(CAST(sum(\"count of score\") AS DOUBLE), 0)) AS \"avg(score)\" \
+             FROM predictions WHERE day = date('2026-06-01') GROUP BY release ORDER BY n"
+        );
+        let (_, columns) = of_groups(
+            "select date_trunc('week', p.day) as week, lower(p.tag.city), max(predicted_at), min(score), count(label), max(release)
+             from predictions p where day between '2026-06-01' and '2026-06-30' and p.label <> 'm' group by week, lower(p.tag.city) having count(*) > 2 order by week",
+        )
+        .unwrap();
+        assert_eq!(
+            columns,
+            [
+                "day",
+                "label",
+                "release",
+                "tag.city",
+                "count of rows",
+                "count of label",
+                "least of score",
+                "greatest of predicted_at"
+            ]
+        );
+        let (text, _) =
+            of_groups("select distinct release from predictions where day = '2026-06-01'").unwrap();
+        assert!(text.starts_with("SELECT DISTINCT release FROM"), "{text}");
+    }
+
+    #[test]
+    fn what_is_not_of_groups_of_few_columns_stays_as_it_is() {
+        for text in [
+            "select release from predictions where day = '2026-06-01'",
+            "select key, count(*) from predictions where day = '2026-06-01' group by key",
+            "select release, count(*) from predictions where day = '2026-06-01' and score > 0.5 group by release",
+            "select release, median(score) from predictions where day = '2026-06-01' group by release",
+            "select release, avg(score * 2) from predictions where day = '2026-06-01' group by release",
+            "select release, count(*) filter (where score > 0.5) from predictions where day = '2026-06-01' group by release",
+            "select release, count(distinct key) from predictions where day = '2026-06-01' group by release",
+            "select release, sum(distinct score) from predictions where day = '2026-06-01' group by release",
+            "select release, count(*) from (select * from predictions where day = '2026-06-01') group by release",
+            "select release, count(*) from joined where day = '2026-06-01' group by release",
+            "select p.release, count(*) from predictions p join outcomes o on p.key = o.key where p.day = '2026-06-01' and o.day = '2026-06-01' group by p.release",
+            "select release, count(*) from predictions where day = '2026-06-01' group by release order by max(score)",
+            "select release, count(*) from predictions where day = '2026-06-01' and key in (select key from outcomes where day = '2026-06-01') group by release",
+            "with p as (select * from predictions where day = '2026-06-01') select release, count(*) from p group by release",
+        ] {
+            assert_eq!(of_groups(text), None, "{text}");
+        }
+    }
+}
