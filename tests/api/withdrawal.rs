@@ -3,7 +3,7 @@
 
 use event::{Kind, fields::WITHDRAWN};
 use log::key::Trail;
-use query::{AuditRequest, AuditWords, Request, Sql, SqlWords, What, Words};
+use query::{AuditRequest, AuditWords, HistoryWords, Request, Sql, SqlWords, What, Words};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
@@ -16,6 +16,7 @@ on_both_engines!(
     what_is_withdrawn_counts_in_no_figure_until_it_is_sent_again,
     a_release_of_which_all_is_withdrawn_has_no_row,
     statements_and_conditions_see_what_is_withdrawn,
+    the_history_of_a_key_says_which_withdrawals_take_nothing_back,
     the_audit_trail_says_who_took_what_back,
 );
 
@@ -138,6 +139,18 @@ async fn statements_and_conditions_see_what_is_withdrawn(scene: Scene) {
     let request = Request::parse(What::Events(Kind::Outcomes), &words).unwrap();
     let kept = csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap());
     assert_eq!(kept, "key\nk0\nk1\nk2\n");
+}
+
+async fn the_history_of_a_key_says_which_withdrawals_take_nothing_back(scene: Scene) {
+    filled(&scene).await;
+    let mut never_sent = outcome("k0", None);
+    never_sent["observed_at"] = format!("{DAY}T02:00:01Z").into();
+    scene.append(Kind::Outcomes, json!([never_sent]), TAKEN_BACK).await.unwrap();
+    scene.append(Kind::Outcomes, json!([outcome("k0", None)]), AGAIN).await.unwrap();
+    let words = HistoryWords { key: "k0", from: Some(DAY), to: Some(DAY) };
+    let (past, _) = scene.query(at(NOW)).outcome_history(scene.id(), &words).await.unwrap();
+    let standings: Vec<_> = past.iter().map(|one| one.standing.name()).collect();
+    assert_eq!(standings, ["withdrawn", "withdraws_nothing", "withdraws"]);
 }
 
 async fn the_audit_trail_says_who_took_what_back(scene: Scene) {

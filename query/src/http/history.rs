@@ -72,6 +72,10 @@ fn history_schema() -> RefOr<Schema> {
     let text = || schema::nullable(schema::string());
     let number = ObjectBuilder::new().schema_type(schema::types(&[Type::Number], true));
     let says_predicted = "The instant of the prediction that it judges; null, when it judges all of the day.";
+    let standing = schema::one_of(PastStanding::ALL.map(PastStanding::name));
+    let standing = standing.description(Some(
+        "How it stands today. One that `withdraws_nothing` takes nothing back: no outcome of the same key and instants stands before it.",
+    ));
     let outcome = schema::object([
         ("appended_at", schema::time().into()),
         ("day", schema::day().into()),
@@ -80,7 +84,7 @@ fn history_schema() -> RefOr<Schema> {
         ("label", text().into()),
         ("value", number.into()),
         ("reason", text().description(Some("Why others are taken back.")).into()),
-        ("standing", schema::one_of(PastStanding::ALL.map(PastStanding::name)).into()),
+        ("standing", standing.into()),
     ]);
     schema::object([
         ("outcomes", schema::array(outcome).max_items(Some(MAX_HISTORY)).into()),

@@ -1,6 +1,6 @@
 //! What was believed of a key, and when: its outcomes in the order in which they were appended, with those that were taken back or corrected.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use event::{Day, Error, Id, Result, Timestamp};
 use polars::prelude::DataFrame;
@@ -51,11 +51,14 @@ pub enum PastStanding {
     Withdrawn,
     /// It takes others back.
     Withdraws,
+    /// It would take others back, and none of the same instants stands before it.
+    WithdrawsNothing,
 }
 
 impl PastStanding {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Counts, Self::Corrected, Self::Withdrawn, Self::Withdraws];
+    pub const ALL: [Self; 5] =
+        [Self::Counts, Self::Corrected, Self::Withdrawn, Self::Withdraws, Self::WithdrawsNothing];
 
     /// Its name in answers.
     pub fn name(self) -> &'static str {
@@ -64,6 +67,7 @@ impl PastStanding {
             Self::Corrected => "corrected",
             Self::Withdrawn => "withdrawn",
             Self::Withdraws => "withdraws",
+            Self::WithdrawsNothing => "withdraws_nothing",
         }
     }
 }
@@ -231,7 +235,8 @@ fn stand(past: &mut [PastOutcome]) {
     }
 }
 
-/// Of the outcomes of a day, those are withdrawn behind which one of the same instants withdraws.
+/// Of the outcomes of a day, those are withdrawn behind which one of the same instants withdraws. One that withdraws takes nothing back
+/// where no outcome of the same instants was sent before it.
 fn take_back(of_day: &mut [PastOutcome]) {
     // Of several the last one stays.
     let last: HashMap<(Option<Timestamp>, Timestamp), usize> = of_day
@@ -240,10 +245,20 @@ fn take_back(of_day: &mut [PastOutcome]) {
         .filter(|(_, one)| one.standing == PastStanding::Withdraws)
         .map(|(at, one)| (one.instants(), at))
         .collect();
+    let mut sent = HashSet::new();
     for (at, one) in of_day.iter_mut().enumerate() {
-        let is_taken_back = last.get(&one.instants()).is_some_and(|last| *last > at);
-        if is_taken_back && one.standing == PastStanding::Counts {
-            one.standing = PastStanding::Withdrawn;
+        let instants = one.instants();
+        match one.standing {
+            PastStanding::Withdraws if !sent.contains(&instants) => {
+                one.standing = PastStanding::WithdrawsNothing;
+            }
+            PastStanding::Counts => {
+                sent.insert(instants);
+                if last.get(&instants).is_some_and(|last| *last > at) {
+                    one.standing = PastStanding::Withdrawn;
+                }
+            }
+            _ => {}
         }
     }
 }
@@ -321,6 +336,25 @@ mod tests {
         assert_eq!(standings(&again), ["withdrawn", "withdraws", "counts"]);
     }
 
+    #[test]
+    fn a_withdrawal_of_what_was_never_sent_says_so() {
+        use PastStanding::{Counts, Withdraws};
+        let (one, two) = ("2026-06-01", "2026-06-02");
+        let mut all = vec![
+            past(one, Some("01:00"), "10:00", Withdraws),
+            past(one, Some("01:00"), "10:00", Counts),
+            past(one, Some("01:00"), "11:00", Withdraws),
+            past(one, None, "10:00", Withdraws),
+            past(one, Some("01:00"), "10:00", Withdraws),
+            past(one, Some("01:00"), "10:00", Withdraws),
+            past(two, Some("01:00"), "10:00", Withdraws),
+        ];
+        stand(&mut all);
+        let nothing = "withdraws_nothing";
+        let expected = [nothing, "withdrawn", nothing, nothing, "withdraws", "withdraws", nothing];
+        assert_eq!(standings(&all), expected);
+    }
+
     /// The definition of how outcomes stand: each is compared with all others of its day.
     fn stand_by_definition(past: &mut [PastOutcome]) {
         for of_day in past.chunk_by_mut(|one, other| one.day == other.day) {
@@ -329,10 +363,15 @@ mod tests {
                 let is_same = |other: &&PastOutcome| {
                     (other.predicted_at, other.observed_at) == (before.predicted_at, before.observed_at)
                 };
-                let is_taken_back =
-                    after.iter().filter(is_same).any(|other| other.standing == PastStanding::Withdraws);
+                let withdraws = |other: &PastOutcome| {
+                    [PastStanding::Withdraws, PastStanding::WithdrawsNothing].contains(&other.standing)
+                };
+                let is_taken_back = after.iter().filter(is_same).any(withdraws);
+                let has_nothing = of_day[..at].iter().filter(is_same).all(withdraws);
                 if is_taken_back && before.standing == PastStanding::Counts {
                     of_day[at].standing = PastStanding::Withdrawn;
+                } else if has_nothing && before.standing == PastStanding::Withdraws {
+                    of_day[at].standing = PastStanding::WithdrawsNothing;
                 }
             }
             let counting: Vec<(usize, Option<Timestamp>, Timestamp)> = (0..)
