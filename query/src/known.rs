@@ -9,7 +9,7 @@ use event::{Day, Error, Result, Timestamp, Window};
 use fold::maturity::{AGES, Age};
 use log::expired;
 
-use crate::read::Reading;
+use crate::{read::Reading, window::in_words};
 
 /// The days of a window whose events have expired, and that were there at the instant of a reading.
 pub(crate) struct Expired {
@@ -87,11 +87,7 @@ impl Expired {
 }
 
 fn as_it_stood(age: Option<Age>, days: &[Day]) -> String {
-    let days = match days {
-        [day] => format!("the events of {day}"),
-        [first, .., last] => format!("the events of {} days from {first} to {last}", days.len()),
-        [] => "no events".into(),
-    };
+    let days = format!("the events of {}", in_words(days));
     match age {
         Some(age) => format!(
             "{days} have expired: in the answer is what was known {} after the end of the day",

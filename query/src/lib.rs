@@ -271,7 +271,9 @@ impl Query {
         let frame = match request.what {
             What::Drift => return drift::drift(&self.table, workspace, request, hold).await,
             What::Rollups => rollups::rollups(&self.table, workspace, request, hold).await,
-            What::Segments => segments::stored(&self.table, &self.catalog, (workspace, request), hold).await,
+            What::Segments => {
+                return segments::stored(&self.table, &self.catalog, (workspace, request), hold).await;
+            }
             _ => evaluations::stored_evaluations(&self.table, workspace, request, hold).await,
         };
         frame.map(Found::of)

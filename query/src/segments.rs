@@ -1,6 +1,8 @@
 //! Where predictions are bad: slices of each release, the worst first. Of one split they are stored; of two splits at a time, or as of
 //! another time, they are computed from the events.
 
+mod others;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -17,6 +19,7 @@ use polars::prelude::DataFrame;
 use table::Table;
 
 use crate::{
+    answer::Found,
     breakdown::{self, RELEASE},
     budget::Hold,
     column_type::ColumnType,
@@ -201,13 +204,15 @@ pub(crate) async fn stored(
     catalog: &Catalog,
     (workspace, request): (&Id, &Request),
     hold: &Hold,
-) -> Result<DataFrame> {
+) -> Result<Found> {
     let mut slices = Slices::new(ranking(catalog, workspace, request).await?);
-    for (_, evaluation) in evaluations::stored(table, workspace, (request, true), hold).await? {
+    let evaluations = evaluations::stored(table, workspace, (request, true), hold).await?;
+    for (_, evaluation) in &evaluations {
         hold.check()?;
-        add_day(&mut slices, &evaluation)?;
+        add_day(&mut slices, evaluation)?;
     }
-    slices.frame(request)
+    let warnings = others::warnings(&evaluations, request.release.as_deref());
+    Ok(Found { warnings, ..Found::of(slices.frame(request)?) })
 }
 
 fn add_day(slices: &mut Slices, evaluation: &Evaluation) -> Result<()> {

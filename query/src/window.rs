@@ -136,6 +136,15 @@ pub(crate) fn days_until(
     days_between(from.unwrap_or(&earlier), &to.to_string())
 }
 
+/// Which days these are, in their order: the only one, or how many from the first to the last.
+pub(crate) fn in_words(days: &[Day]) -> String {
+    match days {
+        [] => "no days".into(),
+        [day] => day.to_string(),
+        [first, .., last] => format!("{} days from {first} to {last}", days.len()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use event::Kind;

@@ -1,7 +1,7 @@
 //! In which segments predictions are bad: ranked by what is stored, and the same from the events.
 
 use event::{Kind, NewDefinition};
-use fold::figure::Direction;
+use fold::{evaluation::MAX_SPLIT_VALUES, figure::Direction};
 use query::{Request, Source, What, Words};
 use serde_json::{Value, json};
 use tests::{
@@ -16,6 +16,7 @@ on_both_engines!(
     what_is_ranked_from_events_is_what_is_stored,
     losses_and_areas_are_tested_where_events_are_read,
     pairs_find_what_no_split_alone_shows,
+    values_that_are_not_stored_of_a_day_are_warned_of,
     wrong_words_of_segments_are_named,
 );
 
@@ -233,6 +234,33 @@ async fn pairs_find_what_no_split_alone_shows(world: World) {
     scene.append(Kind::Outcomes, late, "2026-06-09T12:00:00Z").await.unwrap();
     assert_eq!(asked(&scene, &Words { cut: Some(&cut), ..with_pairs.clone() }).await.0, rows);
     assert_ne!(asked(&scene, &with_pairs).await.0, rows);
+}
+
+async fn values_that_are_not_stored_of_a_day_are_warned_of(world: World) {
+    let scene = Scene::new(world).await;
+    // More tails than are stored fly twice on the first day, and N0 once; on the second day only N0 does.
+    let prediction = |day: &str, n: usize, tail: usize| {
+        json!({ "key": format!("k{n}"), "predicted_at": format!("{day}T01:00:00Z"), "release": "v1", "score": 0.9,
+                "tags": { "tail": format!("N{tail}") } })
+    };
+    let first: Value =
+        (0..=MAX_SPLIT_VALUES * 2 + 2).map(|n| prediction(DAYS[0], n, n.div_ceil(2))).collect();
+    let second = json!([prediction(DAYS[1], 0, 0)]);
+    for predictions in [first, second] {
+        scene.append(Kind::Predictions, predictions, LATER).await.unwrap();
+    }
+    declare(&scene, &["tag.tail"]).await;
+    let warnings = async |from, as_of| {
+        let words = Words { from, as_of, ..words("segment,n") };
+        let request = Request::parse(What::Segments, &words).unwrap();
+        scene.query(at(NOW)).run(scene.id(), &request).await.unwrap().warnings
+    };
+    let told = warnings(DAYS[0], None).await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].starts_with("`tag.tail` had more values on 2026-06-01 than are stored"), "{told:?}");
+    assert_eq!(warnings(DAYS[1], None).await, [""; 0]);
+    let computed = warnings(DAYS[0], Some(NOW)).await;
+    assert!(!computed.iter().any(|warning| warning.contains("tag.tail")), "{computed:?}");
 }
 
 async fn wrong_words_of_segments_are_named(world: World) {
