@@ -243,6 +243,34 @@ fn containers_get_settings_that_exist() {
     assert_eq!(container["readonlyRootFilesystem"], Value::Bool(true));
 }
 
+#[test]
+fn variables_that_the_module_sets_are_refused_as_further_ones() {
+    let project = Project::read();
+    let module = project.almanac();
+    let (_, reserved) = module.local("reserved_variables").unwrap();
+    let reserved = evaluate(module, reserved).text().unwrap();
+    let names = reserved.strip_prefix("^(").and_then(|names| names.strip_suffix(")$")).unwrap();
+    let names: BTreeSet<String> = names.split('|').map(str::to_owned).collect();
+    let services = read("terraform/modules/almanac/services.tf");
+    let set: BTreeSet<String> = services
+        .split("name = \"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .filter(|name| name.starts_with("ALMANAC_") || name.starts_with("AWS_"))
+        .map(|name| name.replace("${upper(name)}", ".*"))
+        .collect();
+    assert_eq!(names, set);
+    for input in ["environment", "secrets"] {
+        let (_, block) = module.block("variable", &[input]).unwrap();
+        let conditions =
+            block.body.get_blocks("validation").filter_map(|one| one.body.get_attribute("condition"));
+        let is_asked = conditions
+            .map(|condition| condition.value.to_string())
+            .any(|condition| condition.contains("!can(regex(local.reserved_variables, name))"));
+        assert!(is_asked, "{input} takes what the module sets");
+    }
+}
+
 /// What is said to containers and to systemd is what the binary knows.
 #[test]
 fn compose_and_systemd_say_what_the_binary_knows() {

@@ -18,6 +18,9 @@ locals {
   # Only the projector follows the table. The SDK of AWS reads this variable.
   streams_environment = var.streams_endpoint == null ? [] : [{ name = "AWS_ENDPOINT_URL_DYNAMODB_STREAMS", value = var.streams_endpoint }]
 
+  # All variables that the module sets itself.
+  reserved_variables = "^(ALMANAC_STORE|ALMANAC_REGION|ALMANAC_LISTEN|ALMANAC_TRUSTED_PROXIES|ALMANAC_BODY_SECONDS|ALMANAC_KEEP_ALIVE_SECONDS|ALMANAC_DRAIN_SECONDS|ALMANAC_ADMIN_TOKEN|ALMANAC_OIDC_.*|AWS_ENDPOINT_URL_DYNAMODB_STREAMS)$"
+
   # What is given to a role besides.
   given_environment = { for role in keys(local.services) : role => [for name, value in lookup(var.environment, role, {}) : { name = name, value = value }] }
   given_secrets     = { for role in keys(local.services) : role => [for name, arn in lookup(var.secrets, role, {}) : { name = name, valueFrom = arn }] }

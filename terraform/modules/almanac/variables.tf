@@ -152,7 +152,7 @@ variable "environment" {
   }
 
   validation {
-    condition     = alltrue(flatten([for role, given in var.environment : [for name in keys(given) : can(regex("^[A-Z_][A-Z0-9_]*$", name)) && !can(regex("^(ALMANAC_(STORE|REGION|LISTEN|TRUSTED_PROXIES|BODY_SECONDS|KEEP_ALIVE_SECONDS|DRAIN_SECONDS|ADMIN_TOKEN|OIDC_.*)|AWS_ENDPOINT_URL_DYNAMODB_STREAMS)$", name))]]))
+    condition     = alltrue(flatten([for role, given in var.environment : [for name in keys(given) : can(regex("^[A-Z_][A-Z0-9_]*$", name)) && !can(regex(local.reserved_variables, name))]]))
     error_message = "Each is a variable of the environment in capitals, and none that the module sets itself."
   }
 
@@ -173,7 +173,7 @@ variable "secrets" {
   }
 
   validation {
-    condition     = alltrue(flatten([for role, given in var.secrets : [for name in keys(given) : can(regex("^[A-Z_][A-Z0-9_]*$", name)) && !can(regex("^(ALMANAC_(STORE|REGION|LISTEN|TRUSTED_PROXIES|BODY_SECONDS|KEEP_ALIVE_SECONDS|DRAIN_SECONDS|ADMIN_TOKEN|OIDC_.*)|AWS_ENDPOINT_URL_DYNAMODB_STREAMS)$", name))]]))
+    condition     = alltrue(flatten([for role, given in var.secrets : [for name in keys(given) : can(regex("^[A-Z_][A-Z0-9_]*$", name)) && !can(regex(local.reserved_variables, name))]]))
     error_message = "Each is a variable of the environment in capitals, and none that the module sets itself."
   }
 

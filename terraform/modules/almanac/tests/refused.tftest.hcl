@@ -227,6 +227,16 @@ run "secrets_1" {
   expect_failures = [var.secrets]
 }
 
+run "secrets_2" {
+  command = plan
+
+  variables {
+    secrets = { query = { ALMANAC_OIDC_ISSUER = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:issuer-AbCdEf" } }
+  }
+
+  expect_failures = [var.secrets]
+}
+
 run "trusted_proxies_1" {
   command = plan
 
