@@ -208,8 +208,10 @@ impl Lake {
             progress.at(done as u64 + 1, of.name());
         }
         progress.finish();
-        // Who adds a commit meanwhile has it looked for once more.
-        if erased.is_some() && self.since.is_none() && !self.is_dry {
+        // All days of the table were looked at, unless it has one before the first to look at. Who adds a commit meanwhile has erased events
+        // looked for once more.
+        let is_whole = delta.days().keys().next().is_none_or(|first| Some(*first) >= self.since);
+        if erased.is_some() && is_whole && !self.is_dry {
             delta.note_turn(&*self.store, self.turn.ver, self.query.now()).await?;
         }
         Ok((delta, synced))

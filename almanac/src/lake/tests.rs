@@ -17,6 +17,7 @@ use super::*;
 on_both_engines!(
     Scene::on:
     an_erased_day_is_exported_again,
+    erased_events_are_looked_for_once_with_since_where_the_table_has_no_day_before,
     a_day_with_a_segment_that_cannot_be_read_is_written_once,
 );
 
@@ -25,13 +26,28 @@ const SENT: &str = "2026-06-04T12:00:00Z";
 
 /// Syncs a table to a folder: how many days it has then, how many are new, and how many were exported again.
 async fn sync_to(scene: &Scene, to: &Path, of: Of) -> (usize, usize, usize) {
+    let (delta, synced) = synced_since(scene, to, of, None).await;
+    (delta.days().len(), synced.new, synced.again)
+}
+
+/// The same from a day on.
+async fn synced_since(scene: &Scene, to: &Path, of: Of, since: Option<&str>) -> (Delta, Synced) {
     let to = Depot::Folder(to.to_owned());
-    let args = SyncArgs { to, workspace: String::new(), since: None, dry_run: false };
+    let since = since.map(|day| day.parse().unwrap());
+    let args = SyncArgs { to, workspace: String::new(), since, dry_run: false };
     let (table, query) = (Arc::clone(&scene.table), scene.query(at(NOW)));
     let store = stored(&args, None).await.unwrap();
     let lake = Lake::open((table, query, scene.id().clone()), store, &args).await.unwrap();
-    let (delta, synced) = lake.sync(of).await.unwrap();
-    (delta.days().len(), synced.new, synced.again)
+    lake.sync(of).await.unwrap()
+}
+
+/// Takes keys, of one event each, out of all that is stored.
+async fn erase(scene: &Scene, keys: &[String]) {
+    let catalog = &scene.world.catalog;
+    let begun = catalog.begin_erasure(scene.id(), (keys, false), "a letter", at(NOW)).await.unwrap();
+    let pace = Pace { wait: Duration::ZERO, ..Pace::new(Clock::from_fn(|| at(NOW))) };
+    let done = carry_out(&scene.table, (scene.id(), &begun.id), &pace, &|_| ()).await.unwrap();
+    assert_eq!(done.rows, keys.len() as u64);
 }
 
 async fn an_erased_day_is_exported_again(scene: Scene) {
@@ -49,12 +65,7 @@ async fn an_erased_day_is_exported_again(scene: Scene) {
     let [predictions, outcomes] = [Kind::Predictions, Kind::Outcomes].map(Of::Events);
     assert_eq!((sync(predictions).await, sync(outcomes).await), ((2, 2, 0), (2, 2, 0)));
     assert_eq!(sync(predictions).await, (2, 0, 0));
-    let keys = ["person-17".to_owned()];
-    let catalog = &scene.world.catalog;
-    let begun = catalog.begin_erasure(scene.id(), (&keys, false), "a letter", at(NOW)).await.unwrap();
-    let pace = Pace { wait: Duration::ZERO, ..Pace::new(Clock::from_fn(|| at(NOW))) };
-    let done = carry_out(&scene.table, (scene.id(), &begun.id), &pace, &|_| ()).await.unwrap();
-    assert_eq!(done.rows, 1);
+    erase(&scene, &["person-17".to_owned()]).await;
     assert_eq!((sync(predictions).await, sync(outcomes).await), ((2, 0, 1), (2, 0, 0)));
     let commit = to.join(format!("predictions/_delta_log/{:020}.json", 2));
     let commit = fs::read_to_string(commit).unwrap();
@@ -71,6 +82,35 @@ async fn an_erased_day_is_exported_again(scene: Scene) {
     scene.predict_many(DAYS[0], "v1", 1, SENT).await;
     assert_eq!(sync(predictions).await, (2, 0, 1));
     assert_eq!(sync(predictions).await, (2, 0, 0));
+}
+
+async fn erased_events_are_looked_for_once_with_since_where_the_table_has_no_day_before(scene: Scene) {
+    for day in DAYS {
+        let person = json!([{ "key": format!("person-{day}"), "predicted_at": format!("{day}T02:00:00Z"),
+            "release": "v1", "score": 0.5 }]);
+        scene.append(Kind::Predictions, person, SENT).await.unwrap();
+    }
+    scene.project().await;
+    let folder = tempfile::tempdir().unwrap();
+    let [all, later] = ["all", "later"].map(|name| folder.path().join(name));
+    let predictions = Of::Events(Kind::Predictions);
+    let since_second = async |to: &Path| {
+        let (delta, synced) = synced_since(&scene, to, predictions, Some(DAYS[1])).await;
+        (delta.days().len(), delta.turn(), synced.new, synced.again)
+    };
+    assert_eq!(sync_to(&scene, &all, predictions).await, (2, 2, 0));
+    assert_eq!(since_second(&later).await, (1, 0, 1, 0));
+    erase(&scene, &DAYS.map(|day| format!("person-{day}"))).await;
+    let turn = Turn::load(&*scene.table, scene.id()).await.unwrap().ver;
+    assert!(turn > 0, "{turn}");
+    // All days of the one table are looked at; of the other the first day is as it was, for a sync of all days to export again.
+    assert_eq!(since_second(&later).await, (1, turn, 0, 1));
+    assert_eq!(since_second(&all).await, (2, 0, 0, 1));
+    assert_eq!(sync_to(&scene, &all, predictions).await, (2, 0, 1));
+    assert_eq!(since_second(&all).await, (2, turn, 0, 0));
+    // A day before comes without what was erased, and the table is of the same erasures.
+    assert_eq!(sync_to(&scene, &later, predictions).await, (2, 1, 0));
+    assert_eq!(sync_to(&scene, &later, predictions).await, (2, 0, 0));
 }
 
 async fn a_day_with_a_segment_that_cannot_be_read_is_written_once(scene: Scene) {
