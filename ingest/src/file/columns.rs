@@ -15,7 +15,9 @@ use crate::{
     format::{
         Collector, caught,
         coded::Batches,
-        fill_frame, frame, parquet,
+        fill_frame, frame,
+        ipc::of_file,
+        parquet,
         places::{ColumnTarget, places},
     },
     limits::FILE_BATCH_ROWS,
@@ -69,6 +71,11 @@ impl ParquetFile {
     }
 }
 
+/// What is decoded of an Arrow file.
+fn of_arrow<T>(decode: impl FnOnce() -> Result<T, Refused>) -> Result<T, Refused> {
+    caught("an Arrow file", decode).map_err(of_file)
+}
+
 /// An Arrow file: a stream, or with a footer.
 pub(super) struct ArrowFile {
     batches: Batches<Box<dyn Read + Send>>,
@@ -86,7 +93,7 @@ impl ArrowFile {
     pub(super) fn open(file: File, names: &Names) -> Result<Self, Refused> {
         let position = file.try_clone().map_err(unreadable)?;
         let size = file.metadata().map_err(unreadable)?.len();
-        let batches = caught("an Arrow file", || Batches::begin(streamed(BufReader::new(file))?))?;
+        let batches = of_arrow(|| Batches::begin(streamed(BufReader::new(file))?))?;
         let places = places(names, batches.names.iter().map(String::as_str))?;
         Ok(Self { batches, places, batch: None, rows: 0, size, position, is_done: false })
     }
@@ -95,7 +102,7 @@ impl ArrowFile {
     pub(super) fn step(&mut self, out: &mut Collector) -> Result<bool, Refused> {
         let (batch, taken) = match self.batch.take() {
             Some(part) => part,
-            None => match caught("an Arrow file", || self.batches.next().transpose())? {
+            None => match of_arrow(|| self.batches.next().transpose())? {
                 Some(batch) => (batch, 0),
                 None => {
                     self.is_done = true;

@@ -22,9 +22,27 @@ pub(crate) const FILE: &[u8] = b"ARROW1";
 /// The most batches of dictionaries in a body; the decoder handles those in a row by recursion.
 const MAX_DICTIONARIES: usize = 256;
 
-/// That something is not what it should be, be it a body or in a file.
+/// What is said of a body that is none.
+const NO_STREAM: &str = "this is not an Arrow stream that can be read";
+/// What is said of a file that is none.
+const NO_FILE: &str = "this is not an Arrow file that can be read";
+
+/// That something is not what it should be, in a body.
 pub(super) fn broken(what: impl std::fmt::Display) -> Refused {
-    Refused::Whole(format!("this is not an Arrow stream that can be read: {what}"))
+    Refused::Whole(format!("{NO_STREAM}: {what}"))
+}
+
+/// The same in a file, which need not be a stream, and whose batches have limits of their own.
+pub(crate) fn of_file(refused: Refused) -> Refused {
+    let Most { rows, bytes } = Most::OF_FILE_BATCH;
+    match refused {
+        Refused::Whole(text) => Refused::Whole(text.replacen(NO_STREAM, NO_FILE, 1)),
+        Refused::TooLarge(_) => Refused::TooLarge(format!(
+            "a batch of the file has more than {rows} rows, or more than {} MiB when it is decoded; write the file in smaller batches",
+            bytes >> 20
+        )),
+        of_rows @ Refused::Rows { .. } => of_rows,
+    }
 }
 
 /// Reads a whole stream into the builder.

@@ -29,7 +29,8 @@ fn files_of_newer_polars_are_read_by_their_footer() {
     let footer =
         file.len() - 10 - u32::from_le_bytes(*file[file.len() - 10..].first_chunk().unwrap()) as usize;
     let short = [&file[..64], &file[footer..]].concat();
-    assert!(refused(&short).contains("this is not an Arrow stream that can be read"));
+    assert!(refused(&short).contains("this is not an Arrow file that can be read: "));
+    assert!(refused(b"\xff\xff\xff\xff garbage").contains("this is not an Arrow file that can be read: "));
     for at in 0..file.len() {
         let mut broken = file.to_vec();
         broken[at] ^= 0x55;
@@ -85,4 +86,12 @@ fn dictionaries_of_arrow_are_read_as_what_they_stand_for() {
             let _ = (read("b.arrow", &broken).is_ok(), body(&broken).is_ok(), body(&bytes[..at]).is_ok());
         }
     }
+}
+
+#[test]
+fn batches_of_files_are_refused_by_their_own_limits() {
+    use crate::format::{ipc::of_file, too_large};
+    let refused = of_file(too_large()).to_string();
+    let limits = "more than 67108864 rows, or more than 1024 MiB when it is decoded";
+    assert!(refused.contains(limits) && !refused.contains("body"), "{refused}");
 }
