@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use catalog::{DEFAULT_LEASE_SECONDS, Review};
 use event::Kind;
 use ingest::{Refused, SubmitError};
+use log::key::{self, ReviewItemId};
 use serde_json::json;
+use table::Condition;
 use tests::{on_both_engines, scene::Scene, world::at};
 
 use crate::arenas::{ANN, BOB, DAY, NOW, act, arena, pair, predict, spec};
@@ -14,6 +16,7 @@ on_both_engines!(
     Scene::on:
     c4_an_arena_gets_the_pairs_of_a_release_that_goes_live,
     an_arena_does_not_grow_for_a_release_that_predicts_nothing,
+    numbers_without_items_are_passed_over,
     nobody_else_appends_what_looks_like_a_vote,
 );
 
@@ -76,6 +79,25 @@ async fn an_arena_does_not_grow_for_a_release_that_predicts_nothing(scene: Scene
         let pairs: Vec<_> = pairs.iter().map(|pair| (pair.releases.join("-"), pair.items)).collect();
         assert_eq!(pairs, [("v1-v2".to_owned(), 3)]);
     }
+}
+
+async fn numbers_without_items_are_passed_over(scene: Scene) {
+    predict(&scene, &["v1", "v2"], 3, DAY).await;
+    let duel = arena(&scene, "duel", spec(3, &["v1", "v2"])).await;
+    let ingest = scene.ingest(at(NOW));
+    let next = async |who: &str| {
+        let served = ingest.next_of((scene.id(), &duel), (who, DEFAULT_LEASE_SECONDS)).await.unwrap();
+        served.map(|served| served.number)
+    };
+    assert_eq!(next(ANN).await, Some(0));
+    // A process that dies when it has taken numbers for a pair leaves them without items.
+    let lost = ReviewItemId { workspace: scene.id().clone(), review: duel.id.clone(), number: 0 };
+    scene.table.delete(&key::review_item(&lost), Condition::None).await.unwrap();
+    assert_eq!(next(ANN).await, Some(1));
+    assert_eq!(next(BOB).await, Some(2));
+    assert_eq!(next("user:cleo").await, None);
+    let ranking = scene.query(at(NOW)).rank_arena(scene.id(), "duel", None).await.unwrap();
+    assert_eq!(ranking.to_json()["pairs"][0]["items"], 3, "numbers are counted");
 }
 
 async fn nobody_else_appends_what_looks_like_a_vote(scene: Scene) {
