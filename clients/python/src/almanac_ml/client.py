@@ -6,7 +6,6 @@ import json
 import os
 import threading
 import uuid
-import warnings
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -32,7 +31,7 @@ from ._fields import FAMILIES, KINDS
 from ._frames import Body, Column
 from ._http import Answer, Transport
 from ._progress import Progress
-from .errors import AlmanacError, AlmanacWarning, RefusedError
+from .errors import AlmanacError, RefusedError, warn
 
 if TYPE_CHECKING:
     from .background import Logger
@@ -303,7 +302,7 @@ class Workspace:
                 counts[name] = counts.get(name, 0) + count
             outcomes += page["outcomes"]
             for text in page["warnings"]:
-                warnings.warn(text, AlmanacWarning, stacklevel=2)
+                warn(text)
             if page["next"] is None:
                 return {"counts": counts, "outcomes": outcomes}
             asked["after"] = page["next"]
@@ -337,7 +336,7 @@ class Workspace:
         asked = {name: str(value) for name, value in params.items() if value is not None}
         answer = self.client.transport.request("GET", self._url("outcomes/history"), params=asked).json()
         for text in answer["warnings"]:
-            warnings.warn(text, AlmanacWarning, stacklevel=2)
+            warn(text)
         outcomes: List[Dict[str, Any]] = answer["outcomes"]
         return outcomes
 
@@ -381,7 +380,7 @@ class Workspace:
         unsent = _frames.unsent(kind, data, sources)
         if unsent:
             text = f"columns that are called as fields are were not sent: {', '.join(unsent)}"
-            warnings.warn(text, AlmanacWarning, stacklevel=4)
+            warn(text)
         base = idempotency_key or uuid.uuid4().hex
         rows = _frames.rows_of(data)
         receipt = _Sum(kind)
@@ -406,7 +405,7 @@ class Workspace:
         finally:
             progress.close()
         for text in receipt.warnings:
-            warnings.warn(text, AlmanacWarning, stacklevel=4)
+            warn(text)
         return receipt.receipt()
 
     def _send_all(
@@ -1222,13 +1221,13 @@ def _warn(answer: Answer, as_of: Optional[Instant] = None) -> None:
     """Says what an answer lacks, and when it is of an earlier instant than ``as_of``, which was asked for."""
     told = answer.headers.get("Almanac-Warning")
     if told:
-        warnings.warn(f"the answer lacks something: {told}", AlmanacWarning, stacklevel=4)
+        warn(f"the answer lacks something: {told}")
     answered = answer.headers.get("Almanac-As-Of")
     if answered and as_of is not None:
         asked, given = _frames.instant_of(_instant(as_of)), _frames.instant_of(answered)
         if asked and given and given < asked:
             text = f"the answer is as of {answered}, the last closed instant: {_instant(as_of)} is not closed yet"
-            warnings.warn(text, AlmanacWarning, stacklevel=4)
+            warn(text)
 
 
 def _column_or_value(data: Any, source: Any) -> Any:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from dataclasses import dataclass, replace
+from types import FrameType
 from typing import List, Optional
+
+#: The name of this package.
+PACKAGE = __name__.partition(".")[0]
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,15 @@ class AlmanacError(Exception):
 
 class AlmanacWarning(UserWarning):
     """The service says something about an answer: what it lacks, or as of when it is."""
+
+
+def warn(text: str) -> None:
+    """An :class:`AlmanacWarning` that names the line of the call into this package, however deep below it is found."""
+    level = 1
+    frame: Optional[FrameType] = sys._getframe()
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == PACKAGE:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, AlmanacWarning, stacklevel=level)
 
 
 class UnavailableError(AlmanacError):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
-import warnings
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Union
 from urllib.parse import quote
 
 from . import _frames
-from .errors import AlmanacError, AlmanacWarning, RefusedError
+from .errors import AlmanacError, RefusedError, warn
 
 if TYPE_CHECKING:
     from .client import Workspace
@@ -85,7 +84,7 @@ class Run:
             self.end(status)
         except AlmanacError as error:
             # The block's own error is not hidden by this one.
-            warnings.warn(f"the run {self.id} could not be ended: {error}", AlmanacWarning, stacklevel=2)
+            warn(f"the run {self.id} could not be ended: {error}")
 
     def log_metric(
         self,
