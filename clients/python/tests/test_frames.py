@@ -12,7 +12,7 @@ import pytest
 from conftest import Door, keys_of
 
 import almanac_ml as al
-from almanac_ml import _fields, _frames
+from almanac_ml import _fields, _frames, _schema
 from almanac_ml import client as client_module
 from almanac_ml._http import Answer
 
@@ -602,6 +602,60 @@ def test_an_answer_is_the_same_however_it_is_read(workspace: al.Workspace, monke
     none = workspace.predictions(date(2031, 1, 1), frames="polars")
     assert none.height == 0
     assert none.schema == by_polars.drop([name for name in by_polars.columns if "." in name]).schema
+
+
+def test_pandas_without_pyarrow_has_the_columns_of_an_answer_without_rows(
+    workspace: al.Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pandas")
+    there = _frames.has
+    monkeypatch.setattr(_frames, "has", lambda library: library != "pyarrow" and there(library))
+    # All fields have values, since pandas tells the type of a column by them.
+    data = {**columns(), "low": [0.0] * 3, "high": [1.0] * 3, "ms": [1.5] * 3, "said": ["x"] * 3}
+    workspace.release("v1").log_predictions(
+        data, key="loan_id", score="p", value="p", lower="low", upper="high", latency_ms="ms", label="said",
+        predicted_at="scored_at",
+    )  # fmt: skip
+    names = ["day", "key", "predicted_at", "release", "score", "label", "value", "lower", "upper", "latency_ms"]
+    some, none = (workspace.predictions(day, frames="pandas", columns=names) for day in (DAY, "2031-01-01"))
+    assert (len(some), len(none), list(none.columns)) == (3, 0, names)
+    assert none.dtypes.equals(some.dtypes), (none.dtypes, some.dtypes)
+    none = workspace.predictions("2031-01-01", frames="pandas")
+    assert {"withdrawn", "appended_at", *names} <= set(none.columns)
+    assert str(none["appended_at"].dtype).endswith("UTC]")
+    assert list(none[none["score"] > 0.5].groupby("release")["score"].mean()) == []
+    figures = workspace.evaluations("2031-01-01", frames="pandas", columns=["day", "predictions", "accuracy"])
+    assert [str(one) for one in figures.dtypes][1:] == ["int64", "float64"]
+    counts = "select key, count(*) n_at, min(predicted_at) at from predictions"
+    some, none = (
+        workspace.sql(f"{counts} where day = '{DAY}' {condition} group by key", frames="pandas")
+        for condition in ("", "and key = 'no'")
+    )
+    assert (len(some), len(none), list(none.columns)) == (3, 0, ["key", "n_at", "at"])
+    assert none.dtypes.equals(some.dtypes), (none.dtypes, some.dtypes)
+    assert some["n_at"].tolist() == [1, 1, 1] and set(some["at"]) == set(columns()["scored_at"])
+
+
+def test_the_columns_of_a_stream_are_read_without_pyarrow() -> None:
+    pa = pytest.importorskip("pyarrow")
+    types = {
+        "int": [pa.uint64(), pa.int8()],
+        "float": [pa.float64(), pa.float32()],
+        "text": [pa.large_string(), pa.string(), pa.string_view()] if hasattr(pa, "string_view") else [pa.string()],
+        "bool": [pa.bool_()],
+        "day": [pa.date32()],
+        "instant": [pa.timestamp("us", "UTC"), pa.timestamp("ns")],
+        "duration": [pa.duration("us")],
+        None: [pa.list_(pa.int64())],
+    }
+    named = [(f"é {at} {name}", name, one) for name, of in types.items() for at, one in enumerate(of)]
+    for fields in (named, named[:1], []):
+        sink = pa.BufferOutputStream()
+        schema = pa.schema([(name, one) for name, _, one in fields], {"note": "x" * 300})
+        with pa.ipc.new_stream(sink, schema) as writer:
+            writer.write_table(schema.empty_table())
+        read = list(_schema.columns_of(sink.getvalue().to_pybytes()))
+        assert read == [(name, kind) for name, kind, _ in fields]
 
 
 def test_a_cut_answers_the_same_again(workspace: al.Workspace) -> None:

@@ -11,6 +11,7 @@ import sys
 from datetime import date, datetime, time, timedelta, timezone
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union
 
+from . import _schema
 from ._fields import DAY, FAMILIES, KINDS, MAX_BYTES, NUMBER, TIME, family, field, most_rows
 from .errors import AlmanacError
 
@@ -569,17 +570,50 @@ def _rows(data: bytes) -> List[Dict[str, Any]]:
     return [json.loads(line) for line in data.splitlines() if line.strip()]
 
 
+def lacks_columns(library: str, made: Any) -> bool:
+    """Whether a frame has no columns, since JSON names them in rows alone and the answer has none."""
+    return library == "pandas" and format_for(library) == "ndjson" and len(made.columns) == 0
+
+
+def without_rows(stream: bytes) -> Any:
+    """A pandas frame without rows, with the columns of an Arrow stream, as pandas without pyarrow has them."""
+    row = {column.name: SAMPLES.get(column.type or "") for column in _schema.columns_of(stream)}
+    return _pandas_of([row]).iloc[:0]
+
+
+#: A value of each type of :mod:`_schema` as rows have it.
+SAMPLES: Dict[str, Any] = {
+    "int": 0,
+    "float": 0.0,
+    "bool": False,
+    "text": "",
+    "day": "1970-01-01",
+    "instant": "1970-01-01T00:00:00Z",
+    "duration": "PT0S",
+}
+
+
 def _pandas_of(rows: List[Dict[str, Any]]) -> Any:
     """Rows as pandas without pyarrow has them: instants and days as they would be with it."""
     import pandas as pd
 
     made = pd.DataFrame(rows)
     for name in made.columns:
-        if name.endswith("_at"):
-            made[name] = pd.to_datetime(made[name], utc=True, format="ISO8601")
-        elif name == "day":
-            made[name] = made[name].map(date.fromisoformat)
+        if name.endswith("_at") or name in ("at", "hour", "day"):
+            there = made[name].dropna()
+            if len(there) and there.map(_is_day).all():
+                made[name] = made[name].map(date.fromisoformat, na_action="ignore")
+            elif len(there) and there.map(_is_instant).all():
+                made[name] = pd.to_datetime(made[name], utc=True, format="ISO8601")
     return made
+
+
+def _is_day(value: Any) -> bool:
+    return isinstance(value, str) and DAY_TEXT.fullmatch(value) is not None
+
+
+def _is_instant(value: Any) -> bool:
+    return isinstance(value, str) and INSTANT_TEXT.fullmatch(value) is not None
 
 
 __all__ = ["ARROW", "JSON", "Body", "Column", "bodies", "frame", "plain", "text"]

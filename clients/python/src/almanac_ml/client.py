@@ -13,6 +13,7 @@ from datetime import date, datetime, timezone
 from typing import (
     TYPE_CHECKING,
     Any,
+    Callable,
     Deque,
     Dict,
     Iterator,
@@ -616,7 +617,6 @@ class Workspace:
         """
         library = _frames.library_for(frames or self.client.frames)
         asked = {
-            "format": _frames.format_for(library),
             **({} if snapshot and since is None else _window(what, since, until)),
             **_chosen(release, columns, where, tags, key, sample, limit, order),
             "snapshot": snapshot,
@@ -645,16 +645,20 @@ class Workspace:
             "zero-division": zero_division,
             **(_place or {}),
         }
-        params = _params(asked)
-        answer = self.client.transport.request(
-            "GET", self._url(what), params=params, timeout=timeout, retry_for=retry_for
-        )
+
+        def answer_as(form: str) -> Answer:
+            params = _params({**asked, "format": form})
+            return self.client.transport.request(
+                "GET", self._url(what), params=params, timeout=timeout, retry_for=retry_for
+            )
+
+        answer = answer_as(_frames.format_for(library))
         _warn(answer, as_of)
         if _place is not None:
             _place["after"] = answer.headers.get("Almanac-Next", "")
         if explain:
             return answer.json()
-        return _frames.frame(library, answer.data)
+        return _framed(library, answer, answer_as)
 
     def pages(
         self,
@@ -768,11 +772,14 @@ class Workspace:
             "all_days": all_days,
             "as_of": None if as_of is None else _instant(as_of),
             "cut": cut,
-            "format": _frames.format_for(library),
         }
-        answer = self._post(self._url("sql"), asked)
+
+        def answer_as(form: str) -> Answer:
+            return self._post(self._url("sql"), {**asked, "format": form})
+
+        answer = answer_as(_frames.format_for(library))
         _warn(answer, as_of)
-        return _frames.frame(library, answer.data)
+        return _framed(library, answer, answer_as)
 
     def describe(self, *, timeout: Optional[float] = None, retry_for: Optional[float] = None) -> Dict[str, Any]:
         """What the catalog says of the workspace: its models, its releases, what is live, how many events."""
@@ -1215,6 +1222,12 @@ def _result(future: "Future[Dict[str, Any]]", sent: int) -> Dict[str, Any]:
     except RefusedError as refused:
         refused.after(sent)
         raise
+
+
+def _framed(library: str, answer: Answer, answer_as: Callable[[str], Answer]) -> Any:
+    """An answer as a frame, whose columns are asked for once more where it has none since it has no rows."""
+    frame = _frames.frame(library, answer.data)
+    return _frames.without_rows(answer_as("ipc-stream").data) if _frames.lacks_columns(library, frame) else frame
 
 
 def _warn(answer: Answer, as_of: Optional[Instant] = None) -> None:
