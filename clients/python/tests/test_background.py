@@ -248,6 +248,88 @@ def test_a_process_that_just_ends_sends_what_it_logged(workspace: al.Workspace) 
     assert keys_of(workspace, DAY) == expected(50)
 
 
+def ended_by_sigterm(workspace: al.Workspace, code: str, **options: object) -> "subprocess.Popen[str]":
+    """A process that has logged 50 rows and then gone on with ``code`` when SIGTERM came."""
+    given = "".join(f", {name}={value!r}" for name, value in options.items())
+    begun = f"""
+        import signal, sys, time
+        import almanac_ml as al
+        workspace = al.connect({workspace.client.transport.url!r}).workspace({workspace.path!r})
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        def log():
+            logger = workspace.logger(flush_seconds=60, flush_on_sigterm=True{given})
+            for row in range(50):
+                logger.prediction("v1", f"loan-{{row:04}}", score=0.5, predicted_at={AT!r})
+            print("logged", flush=True)
+            return logger
+    """
+    script = textwrap.dedent(begun) + textwrap.dedent(code)
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "logged\n"
+    process.terminate()
+    process.wait(60)
+    return process
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "logger = log()\ntime.sleep(600)",
+        # Its handler comes amid locks, which the thread that sends takes as well.
+        "logger = log()\nwhile True:\n    with logger._lock:\n        time.sleep(0.2)",
+        "with log() as logger:\n    while True:\n        logger.stats",
+    ],
+)
+def test_sigterm_waits_for_what_was_logged_where_that_is_asked_for(workspace: al.Workspace, code: str) -> None:
+    assert ended_by_sigterm(workspace, code).returncode == -signal.SIGTERM
+    assert keys_of(workspace, DAY) == expected(50)
+
+
+def test_sigterm_does_what_it_did_before(workspace: al.Workspace) -> None:
+    code = """
+        def end(number, frame):
+            print("ends", number == signal.SIGTERM, logger.stats.stored, logger.metric("m", 1.0), flush=True)
+            sys.exit(7)
+        signal.signal(signal.SIGTERM, end)
+        logger = log()
+        time.sleep(600)
+    """
+    process = ended_by_sigterm(workspace, code)
+    assert process.stdout is not None
+    assert (process.returncode, process.stdout.read()) == (7, "ends True 50 True\n")
+    assert keys_of(workspace, DAY) == expected(50)
+
+
+def test_sigterm_leaves_what_cannot_be_sent_on_disk(workspace: al.Workspace, door: Door, tmp_path: Path) -> None:
+    door.is_shut = True
+    away = through(door, workspace)
+    assert ended_by_sigterm(away, "logger = log()\ntime.sleep(600)", spool=str(tmp_path)).returncode == -signal.SIGTERM
+    assert keys_of(workspace, DAY) == []
+    door.is_shut = False
+    with away.logger(spool=tmp_path) as logger:
+        fill(logger, 1, first=50)
+        assert logger.flush(60)
+    assert keys_of(workspace, DAY) == expected(51)
+
+
+def test_signals_are_left_alone_unless_that_is_asked_for_in_the_main_thread(workspace: al.Workspace) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    workspace.logger().close()
+    refused: "list[str]" = []
+
+    def ask() -> None:
+        try:
+            workspace.logger(flush_on_sigterm=True)
+        except al.AlmanacError as error:
+            refused.append(str(error))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    assert refused == ["flush_on_sigterm: make the logger in the main thread, which handles signals"]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 def test_a_killed_service_gets_everything_when_it_is_back(binary: str, tmp_path: Path) -> None:
     first = al.open(tmp_path / "data", binary=binary)
     workspace = prepared(first)

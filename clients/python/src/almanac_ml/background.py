@@ -33,7 +33,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
-from . import _frames
+from . import _frames, _sigterm
 from ._fields import FAMILIES, KINDS, MAX_MEMBERS, NUMBER, TEXT, TIME, field
 from .errors import AlmanacError, RefusedError
 from .spool import Batch, Spool
@@ -110,6 +110,10 @@ class Logger:
     is sent. ``timeout``: how long one answer may take. ``retry_for``: how long a request is tried before its
     batch waits for a later round. ``spool``: a folder in which batches wait while the service is away, at most
     ``spool_bytes``. ``on_error`` is called with each error, from the thread that sends.
+
+    It is closed by ``with``, by :meth:`close`, or when the interpreter ends. A signal ends a process without that:
+    ``flush_on_sigterm`` has SIGTERM wait up to 5 s for what the logger holds, and then do what it did before. It
+    installs a handler, so it is given in the main thread, after handlers of one's own.
     """
 
     def __init__(
@@ -124,6 +128,7 @@ class Logger:
         timeout: float = 10.0,
         retry_for: float = 5.0,
         on_error: Optional[Callable[[Exception], None]] = None,
+        flush_on_sigterm: bool = False,
     ) -> None:
         self._workspace = workspace
         self._spool_root = None if spool is None else Path(spool)
@@ -135,6 +140,8 @@ class Logger:
         self._retry_for = retry_for
         self._on_error = on_error
         self._begin()
+        if flush_on_sigterm:
+            _sigterm.send_before_end(self)
         _loggers.add(self)
         # The exit of the process must not keep the logger alive.
         atexit.register(_close_at_exit, weakref.ref(self))
