@@ -764,8 +764,11 @@ def test_a_snapshot_reads_the_same_rows_again(workspace: al.Workspace) -> None:
 def test_a_query_says_what_it_read(workspace: al.Workspace) -> None:
     data = {"key": ["k1"], "at": [AT], "p": [0.5]}
     workspace.release("v1").log_predictions(data, score="p", predicted_at="at")
-    said = workspace.predictions(DAY, explain=True)
-    assert (said["days"]["read"], said["segments"]["unpacked"], said["rows"]) == (1, 1, 1), said
+    for said in (
+        workspace.predictions(DAY, explain=True),
+        workspace.sql(f"select key from predictions where day = '{DAY}'", explain=True),
+    ):
+        assert (said["days"]["read"], said["segments"]["unpacked"], said["rows"]) == (1, 1, 1), said
 
 
 def test_queries_have_the_parameters_of_the_service(workspace: al.Workspace) -> None:
@@ -780,6 +783,34 @@ def test_queries_have_the_parameters_of_the_service(workspace: al.Workspace) -> 
         parameters = document["paths"][f"/v1/workspaces/{{category}}/{{name}}/{what}"]["get"]["parameters"]
         theirs |= {one["name"] for one in parameters if one["in"] == "query"}
     assert ours == theirs
+    body = document["paths"]["/v1/workspaces/{category}/{name}/sql"]["post"]["requestBody"]
+    words = set(body["content"]["application/json"]["schema"]["properties"])
+    ours = set(inspect.signature(al.Workspace.sql).parameters) - {"self", "frames", "timeout", "retry_for"}
+    assert {"sql" if name == "statement" else name for name in ours} | {"format"} == words
+    words = {one["name"] for one in document["paths"]["/v1/runs"]["get"]["parameters"]}
+    assert set(inspect.signature(al.Workspace.runs).parameters) - {"self"} | {"of", "cursor"} == words
+
+
+def test_windows_that_end_now_are_taken_wherever_windows_are(workspace: al.Workspace) -> None:
+    release = workspace.release("v1")
+    release.log_predictions({"key": ["a"], "score": [0.5]})
+    cut = workspace.cut("predictions", last="2d")
+    release.log_predictions({"key": ["b"], "score": [0.5]})
+    assert [row["key"] for row in workspace.predictions(last="2d", cut=cut, frames="rows")] == ["a"]
+    now = datetime.now(timezone.utc)
+    instants = workspace.cut("predictions", now - timedelta(hours=1), now)
+    assert len(workspace.predictions(now - timedelta(hours=1), now, cut=instants, frames="rows")) == 2
+    today = now.date()
+    for answer in (
+        release.evaluations(last="2d", group_by="all", frames="rows"),
+        release.classes(last="2d", group_by="all", frames="rows"),
+        release.confusion(last="2d", group_by="all", frames="rows"),
+        release.drift(last="2d", reference=today, frames="rows"),
+        workspace.create_release("v2", model="risk").head_to_head("v1", last="2d", frames="rows"),
+    ):
+        assert isinstance(answer, list)
+    with pytest.raises(al.AlmanacError):
+        workspace.sql("select 1", timeout=0.000001, retry_for=0)
 
 
 @pytest.mark.parametrize("library", ["rows", "pandas", "polars", "pyarrow"])

@@ -67,3 +67,11 @@ def test_parameters_that_are_not_set_are_noted(workspace: al.Workspace) -> None:
     with workspace.run(params={"max_depth": None, "depth": 6, "rate": float("nan")}) as run:
         run.log_params({"seed": None})
         assert run.describe()["params"] == {"max_depth": "None", "depth": "6", "rate": "nan", "seed": "None"}
+
+
+def test_runs_come_in_the_order_and_number_that_are_asked_for(workspace: al.Workspace) -> None:
+    for name in ("first", "second", "third"):
+        workspace.run("depths", name=name).end()
+    assert [run["name"] for run in workspace.runs("depths")] == ["third", "second", "first"]
+    assert [run["name"] for run in workspace.runs("depths", order="oldest", limit=2)] == ["first", "second"]
+    assert workspace.runs(limit=0) == []

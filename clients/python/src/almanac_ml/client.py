@@ -173,18 +173,23 @@ class Workspace:
 
         return Run(self, experiment, **options)
 
-    def runs(self, experiment: Optional[str] = None) -> List[Dict[str, Any]]:
-        """The runs, or those of an experiment, the newest first, each with the latest value of each metric."""
+    def runs(
+        self, experiment: Optional[str] = None, *, order: Optional[str] = None, limit: Optional[int] = None
+    ) -> List[Dict[str, Any]]:
+        """The runs, or those of an experiment, each with the latest value of each metric.
+
+        The newest come first, or with ``order="oldest"`` the oldest; ``limit`` is the most of them, all without it.
+        """
         found: List[Dict[str, Any]] = []
-        params = {"of": self.path, "limit": "1000"}
-        if experiment is not None:
-            params["experiment"] = experiment
-        while True:
+        params = _params({"of": self.path, "experiment": experiment, "order": order})
+        while limit is None or len(found) < limit:
+            params["limit"] = str(1_000 if limit is None else min(limit - len(found), 1_000))
             page = self.client.transport.request("GET", "/v1/runs", params=params).json()
             found += page["runs"]
             if page["next_cursor"] is None:
-                return found
+                break
             params["cursor"] = page["next_cursor"]
+        return found
 
     def log_predictions(
         self,
@@ -680,12 +685,26 @@ class Workspace:
         while place["after"]:
             yield self.query(what, since, until, limit=rows, _place=place, **options)
 
-    def cut(self, what: str, since: Day, until: Optional[Day] = None, *, as_of: Optional[Instant] = None) -> str:
-        """What a query of events reads now, as text: with it as ``cut`` the query answers the same for ever."""
-        params = {"from": _day(since), "to": _day(until or since), "format": "cut"}
-        if as_of is not None:
-            params["as-of"] = _instant(as_of)
-        answer = self.client.transport.request("GET", self._url(what), params=params)
+    def cut(
+        self,
+        what: str,
+        since: Optional[Instant] = None,
+        until: Optional[Instant] = None,
+        *,
+        last: Optional[str] = None,
+        as_of: Optional[Instant] = None,
+    ) -> str:
+        """What a query of events reads now, as text: with it as ``cut`` the query answers the same for ever.
+
+        The window is that of :meth:`query`, with ``last="7d"`` too.
+        """
+        asked = {
+            **_window(what, since, until),
+            "last": last,
+            "as-of": None if as_of is None else _instant(as_of),
+            "format": "cut",
+        }
+        answer = self.client.transport.request("GET", self._url(what), params=_params(asked))
         _warn(answer, as_of)
         return answer.data.decode().strip()
 
@@ -759,12 +778,16 @@ class Workspace:
         all_days: bool = False,
         as_of: Optional[Instant] = None,
         cut: Optional[str] = None,
+        explain: bool = False,
         frames: Optional[str] = None,
+        timeout: Optional[float] = None,
+        retry_for: Optional[float] = None,
     ) -> Any:
         """The frame that one SQL SELECT answers, on the tables that :meth:`query` reads.
 
         For each table it says which days it reads, with conditions on ``day``, unless ``all_days`` is true.
-        ``cut`` is what the header ``Almanac-Cut`` of an earlier answer said.
+        ``cut`` is what the header ``Almanac-Cut`` of an earlier answer said. ``explain``, ``frames``, ``timeout`` and
+        ``retry_for`` are those of :meth:`query`.
         """
         library = _frames.library_for(frames or self.client.frames)
         asked = {
@@ -772,13 +795,17 @@ class Workspace:
             "all_days": all_days,
             "as_of": None if as_of is None else _instant(as_of),
             "cut": cut,
+            "explain": explain or None,
         }
 
         def answer_as(form: str) -> Answer:
-            return self._post(self._url("sql"), {**asked, "format": form})
+            body = {**asked, "format": form}
+            return self._send_json("POST", self._url("sql"), body, timeout=timeout, retry_for=retry_for)
 
         answer = answer_as(_frames.format_for(library))
         _warn(answer, as_of)
+        if explain:
+            return answer.json()
         return _framed(library, answer, answer_as)
 
     def describe(self, *, timeout: Optional[float] = None, retry_for: Optional[float] = None) -> Dict[str, Any]:
@@ -1132,9 +1159,19 @@ class Workspace:
     def _post(self, path: str, body: Mapping[str, Any]) -> Answer:
         return self._send_json("POST", path, body)
 
-    def _send_json(self, method: str, path: str, body: Mapping[str, Any]) -> Answer:
+    def _send_json(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any],
+        timeout: Optional[float] = None,
+        retry_for: Optional[float] = None,
+    ) -> Answer:
         sent = json.dumps({name: value for name, value in body.items() if value is not None}).encode()
-        return self.client.transport.request(method, path, body=sent, headers={"Content-Type": "application/json"})
+        headers = {"Content-Type": "application/json"}
+        return self.client.transport.request(
+            method, path, body=sent, headers=headers, timeout=timeout, retry_for=retry_for
+        )
 
     def _url(self, rest: str) -> str:
         return f"/v1/workspaces/{quote(self.path)}/{rest}"
@@ -1159,23 +1196,27 @@ class Release:
         """Stores predictions of this release: see :meth:`Workspace.log_predictions`."""
         return self.workspace.log_predictions(data, release=Constant(self.name), **fields)
 
-    def evaluations(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+    def evaluations(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
         """How good the predictions of this release were: see :meth:`Workspace.query`."""
         return self.workspace.evaluations(since, until, release=self.name, **options)
 
-    def drift(self, since: Day, until: Optional[Day] = None, *, reference: Reference, **options: Any) -> Any:
+    def drift(
+        self, since: Optional[Day] = None, until: Optional[Day] = None, *, reference: Reference, **options: Any
+    ) -> Any:
         """How far the columns of this release's predictions are from the reference: see :meth:`Workspace.drift`."""
         return self.workspace.drift(since, until, reference=reference, release=self.name, **options)
 
-    def head_to_head(self, against: str, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+    def head_to_head(
+        self, against: str, since: Optional[Day] = None, until: Optional[Day] = None, **options: Any
+    ) -> Any:
         """Whether this release is better than another one where both predicted: see :meth:`Workspace.head_to_head`."""
         return self.workspace.head_to_head(self.name, against, since, until, **options)
 
-    def classes(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+    def classes(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
         """Precision, recall and F1 of each class, with its counts: see :meth:`Workspace.classes`."""
         return self.workspace.classes(since, until, release=self.name, **options)
 
-    def confusion(self, since: Day, until: Optional[Day] = None, **options: Any) -> Any:
+    def confusion(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
         """Which class was taken for which, and how often: see :meth:`Workspace.confusion`."""
         return self.workspace.confusion(since, until, release=self.name, **options)
 
