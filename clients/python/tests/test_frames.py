@@ -256,8 +256,6 @@ def test_frames_come_back_in_the_library_that_is_asked_for(workspace: al.Workspa
                     if library == "pandas" else frame["score"].to_pylist()) == [0.0, 0.5, 1.0]
         if library == "pandas":
             assert frame["predicted_at"].tolist() == columns()["scored_at"]
-            (day,) = workspace.predictions(DAY, frames="pandas", columns=["day"])["day"].unique()
-            assert day == date(2026, 6, 1)
 
 
 def test_a_frame_is_of_the_first_library_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -634,6 +632,33 @@ def test_pandas_without_pyarrow_has_the_columns_of_an_answer_without_rows(
     assert (len(some), len(none), list(none.columns)) == (3, 0, ["key", "n_at", "at"])
     assert none.dtypes.equals(some.dtypes), (none.dtypes, some.dtypes)
     assert some["n_at"].tolist() == [1, 1, 1] and set(some["at"]) == set(columns()["scored_at"])
+
+
+@pytest.mark.parametrize("has_pyarrow", [True, False])
+def test_days_in_pandas_are_datetimes(
+    workspace: al.Workspace, has_pyarrow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    if has_pyarrow:
+        pytest.importorskip("pyarrow")
+    there = _frames.has
+    monkeypatch.setattr(_frames, "has", lambda library: (library != "pyarrow" or has_pyarrow) and there(library))
+    release = workspace.release("v1")
+    release.log_predictions(columns(), key="loan_id", score="p", predicted_at="scored_at")
+    later = [at + timedelta(days=3) for at in columns()["scored_at"]]
+    release.log_predictions({**columns(), "scored_at": later}, key="loan_id", score="p", predicted_at="scored_at")
+    frame = workspace.predictions(DAY, "2026-06-07", frames="pandas", columns=["day", "key", "score"])
+    assert str(frame["day"].dtype) == "datetime64[ms]"
+    assert list(frame["day"].drop_duplicates()) == [pandas.Timestamp(DAY), pandas.Timestamp("2026-06-04")]
+    assert frame.set_index("day")["score"].resample("D").count().tolist() == [3, 0, 0, 3]
+    assert (frame["day"] >= "2026-06-02").sum() == 3
+    assert workspace.predictions("2031-01-01", frames="pandas")["day"].dtype == frame["day"].dtype
+    drawn = al.chart(frame, "score")._repr_html_()
+    assert "2026-06-01" in drawn and "00:00" not in drawn
+    # They are taken where days are.
+    assert len(workspace.predictions(frame["day"].max(), frames="rows")) == 3
+    truth = frame[frame["day"] == DAY].assign(truth="default")
+    assert workspace.log_outcomes(truth, predicted_on="day", label="truth", observed_at=AT).days == {DAY: 3}
 
 
 def test_the_columns_of_a_stream_are_read_without_pyarrow() -> None:

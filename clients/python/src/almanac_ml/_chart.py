@@ -127,11 +127,14 @@ def chart(frame: Any, figure: Optional[str] = None) -> Chart:
         raise AlmanacError(f"there is no column {figure!r}; there are {', '.join(names)}")
     whose = [name for name in names if name in WHOSE or name.startswith(("tag.", "feature."))]
     series: Dict[str, List[Point]] = {}
+    # A day in pandas is a datetime.
+    letters = len("2026-06-01") if time == "day" else None
     for row in sorted(rows, key=lambda row: str(row[time])):
         name = " ".join(str(row[part]) for part in whose) or figure
         value = row.get(figure)
         # NaN is a missing number in pandas.
-        series.setdefault(name, []).append((str(row[time]), None if value is None or value != value else float(value)))
+        point = (str(row[time])[:letters], None if value is None or value != value else float(value))
+        series.setdefault(name, []).append(point)
     return Chart(figure, [Series(name, points) for name, points in series.items()])
 
 

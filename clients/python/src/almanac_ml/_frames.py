@@ -535,8 +535,10 @@ def frame(library: str, data: bytes) -> Any:
     if format_for(library) == "ndjson":
         return _pandas_of(_rows(data))
     table = _table(data)
-    # Every column by itself, so that none is copied to stand beside those of its type.
-    return table.to_pandas(split_blocks=True) if library == "pandas" else _with_plain_text(table)
+    # Every column by itself, so that none is copied to stand beside those of its type. Days are datetimes, which pandas
+    # draws, resamples and compares, and not objects.
+    is_pandas = library == "pandas"
+    return table.to_pandas(split_blocks=True, date_as_object=False) if is_pandas else _with_plain_text(table)
 
 
 def _reads_views() -> bool:
@@ -602,7 +604,7 @@ def _pandas_of(rows: List[Dict[str, Any]]) -> Any:
         if name.endswith("_at") or name in ("at", "hour", "day"):
             there = made[name].dropna()
             if len(there) and there.map(_is_day).all():
-                made[name] = made[name].map(date.fromisoformat, na_action="ignore")
+                made[name] = pd.to_datetime(made[name], format="%Y-%m-%d").astype("datetime64[ms]")
             elif len(there) and there.map(_is_instant).all():
                 made[name] = pd.to_datetime(made[name], utc=True, format="ISO8601")
     return made

@@ -11,7 +11,7 @@ CONTINUATION = 0xFFFFFFFF
 #: Places of fields in the tables `Message`, `Schema` and `Field` of Arrow's format.
 MESSAGE_HEADER, SCHEMA_FIELDS, FIELD_NAME, FIELD_TYPE = 2, 1, 0, 2
 
-#: What the types of a union `Type` are called in Arrow's format; the others are no columns of answers.
+#: What the types of a union `Type` are called in Arrow's format; no column of an answer has another one.
 TYPES = {2: "int", 3: "float", 5: "text", 6: "bool", 8: "day", 10: "instant", 18: "duration", 20: "text", 24: "text"}
 
 
