@@ -152,7 +152,10 @@ async fn day_with<T: Send + 'static>(
     let made = made.await.map_err(|error| Error::unavailable("reading was interrupted").because(error))?;
     reading.hold.shrink(bytes);
     let (made, kept) = made?;
-    reading.hold.shrink(kept.map_or(0, |kept| bytes.saturating_sub(kept)));
+    match kept.unwrap_or(bytes) {
+        more if more > bytes => reading.grow(more - bytes).await?,
+        kept => reading.hold.shrink(bytes - kept),
+    }
     Ok(Some(made))
 }
 

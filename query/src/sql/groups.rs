@@ -17,7 +17,7 @@ use sqlparser::ast::{
 
 use super::{functions, rewrite::parsed, tables::Table};
 use crate::{
-    events::DAY,
+    events::{APPENDED_AT, DAY},
     groups::{Groups, Measure},
     narrow::KEY,
     request::What,
@@ -28,12 +28,18 @@ pub(super) fn of_segments(query: &mut Query) -> Option<Groups> {
     let SetExpr::Select(select) = &*query.body else { return None };
     let names = Names::of(select)?;
     let GroupByExpr::Expressions(by, more) = &select.group_by else { return None };
-    let grouped = names.seen(by.iter().map(|expr| names.given_to(expr).unwrap_or(expr)))?;
-    let outside = names.seen(names.shown.values().copied().chain(&select.having))?;
+    let by: Vec<&Expr> = by.iter().map(|expr| names.given_to(expr).unwrap_or(expr)).collect();
+    let columns: BTreeSet<&str> = by.iter().filter_map(|expr| names.column(expr)).collect();
+    // What is grouped by has one value for each group, and so have aggregates.
+    let outside = names.shown.values().copied().filter(|expr| !by.contains(expr));
+    let (grouped, shown, having) =
+        (names.seen(by.iter().copied())?, names.seen(outside)?, names.seen(&select.having)?);
+    let chosen_by = names.seen(&select.selection)?;
     let is_of_groups = match by.is_empty() {
-        true => outside.has_aggregate || matches!(select.distinct, Some(Distinct::Distinct)),
-        false => outside.bare.is_subset(&grouped.bare),
+        true => shown.has_aggregate || matches!(select.distinct, Some(Distinct::Distinct)),
+        false => shown.bare.iter().chain(&having.bare).all(|name| columns.contains(name.as_str())),
     };
+    let names_what_is_given = [&grouped, &shown, &chosen_by].iter().any(|seen| seen.has_given);
     let is_shown = |expr: &Expr| match expr {
         Expr::Value(_) => true,
         expr => names.column(expr).is_some_and(|name| names.shown.contains_key(name)),
@@ -42,12 +48,20 @@ pub(super) fn of_segments(query: &mut Query) -> Option<Groups> {
         Some(OrderByKind::Expressions(by)) => by.iter().all(|by| is_shown(&by.expr)),
         Some(OrderByKind::All(_)) | None => true,
     };
-    if query.with.is_some() || !more.is_empty() || !is_of_groups || !is_ordered_by_shown {
+    if query.with.is_some()
+        || !more.is_empty()
+        || !is_of_groups
+        || names_what_is_given
+        || !is_ordered_by_shown
+    {
         return None;
     }
     let (mut changed, mut seen) = (select.clone(), Seen::new(&names));
     changed.visit(&mut seen).is_continue().then_some(())?;
     let Seen { bare, within, measures, .. } = seen;
+    if measures.iter().any(|measure| names.shown.contains_key(&*measure.to_string())) {
+        return None;
+    }
     // Which days are read is said of the day of rows.
     let keys = bare.into_iter().chain(within).chain([DAY.to_owned()]).collect();
     let groups = Groups { kind: names.kind, keys, measures };
@@ -108,7 +122,7 @@ impl<'a> Names<'a> {
     /// What a name is given to that is not one of a column.
     fn given_to(&self, expr: &Expr) -> Option<&'a Expr> {
         let name = self.column(expr)?;
-        let is_of_table = name == DAY || self.kind.may_have(name);
+        let is_of_table = [DAY, APPENDED_AT].contains(&name) || self.kind.may_have(name);
         self.shown.get(name).filter(|_| !is_of_table).copied()
     }
 
@@ -157,7 +171,7 @@ impl<'a> Names<'a> {
             ("count", _) if is_distinct && self.is_key(column) => Some(Aggregate::OfKey(of())),
             ("min" | "max", _) if self.is_key(column) => Some(Aggregate::OfKey(of())),
             _ if is_distinct => None,
-            ("sum" | "total", Some(FieldType::Float)) => Aggregate::same("sum", Measure::Sum(of())),
+            ("sum" | "total", Some(FieldType::Float)) => Aggregate::same(&name, Measure::Sum(of())),
             ("avg", Some(FieldType::Float)) => {
                 let (sum, count) = (Measure::Sum(of()), Measure::Count(of()));
                 let text = format!(
@@ -217,6 +231,8 @@ struct Seen<'a> {
     within: BTreeSet<String>,
     measures: BTreeSet<Measure>,
     has_aggregate: bool,
+    /// Whether it has names that the statement gives.
+    has_given: bool,
     /// In how many aggregates it looks.
     depth: usize,
 }
@@ -224,7 +240,7 @@ struct Seen<'a> {
 impl<'a> Seen<'a> {
     fn new(names: &'a Names<'a>) -> Self {
         let (bare, within, measures) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        Self { names, bare, within, measures, has_aggregate: false, depth: 0 }
+        Self { names, bare, within, measures, has_aggregate: false, has_given: false, depth: 0 }
     }
 }
 
@@ -245,7 +261,7 @@ impl VisitorMut for Seen<'_> {
                 match self.names.column(expr) {
                     Some(name) if self.names.is_key(name) => _ = self.bare.insert(name.to_owned()),
                     // What it is given to is looked at where it stands.
-                    _ if self.names.given_to(expr).is_some() => {}
+                    _ if self.names.given_to(expr).is_some() => self.has_given = true,
                     _ => return ControlFlow::Break(()),
                 }
             }
@@ -336,6 +352,10 @@ mod tests {
             "select p.release, count(*) from predictions p join outcomes o on p.key = o.key where p.day = '2026-06-01' and o.day = '2026-06-01' group by p.release",
             "select release, count(*) from predictions where day = '2026-06-01' group by release order by max(score)",
             "select release, count(*) from predictions where day = '2026-06-01' and key in (select key from outcomes where day = '2026-06-01') group by release",
+            "select count(*) as \"count of rows\", release from predictions where day = '2026-06-01' group by release",
+            "select date_trunc('month', day) as m, date_part('year', day), count(*) from predictions where day = '2026-06-01' group by m",
+            "select max(predicted_at) as appended_at, count(*) from predictions where day = '2026-06-01' and appended_at > '2026-06-02'",
+            "select release, count(*) as n from predictions where day = '2026-06-01' and n > 3 group by release",
             "with p as (select * from predictions where day = '2026-06-01') select release, count(*) from p group by release",
         ] {
             assert_eq!(of_groups(text), None, "{text}");

@@ -13,7 +13,7 @@ use sqlparser::{
     parser::Parser,
 };
 
-use super::{having, named::named, numbers, truncate};
+use super::{grouped, named::named, numbers, truncate};
 use crate::events::{APPENDED_AT, DAY};
 
 /// How an instant is written for polars.
@@ -77,7 +77,7 @@ impl VisitorMut for Rewrite {
 
     /// Texts have become days and instants by now.
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<String> {
-        having::of_groups(select);
+        grouped::of_one_value(select);
         ControlFlow::Continue(())
     }
 
