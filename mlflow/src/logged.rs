@@ -1,7 +1,7 @@
 //! Logged models: each stands in tags of the run that made it, and its files where the artifacts of the run are.
 
 use catalog::{MAX_RUN_VALUE_BYTES, Run, RunChange, RunQuery, Texts, Workspace};
-use event::Id;
+use event::{Error, ErrorKind, Id};
 use serde_json::{Value, json};
 
 use crate::{
@@ -146,17 +146,38 @@ impl Subject for Logged {
 }
 
 impl Door {
-    /// Changes some texts of a model: to what `change` makes of those that it has.
+    /// Changes tags of the run that made a model, as `tags` says of the run as it is stored.
     async fn change_model(
         &self,
         workspace: &Workspace,
-        (id, what): (&str, &str),
-        change: impl FnOnce(&mut Texts),
+        id: &str,
+        tags: impl Fn(&Run) -> Vec<(String, Option<String>)>,
     ) -> Answer<Run> {
-        let (run, _) = self.logged_model(workspace, id).await?;
-        let (mut texts, before) = (kept(&run, id, what), parts_of(&run, id, what).count());
-        change(&mut texts);
-        self.change_run(workspace, &run.id, &tagging(parts(id, what, texts, before))).await
+        let run = run_in(id).ok_or_else(|| no_model(id))?;
+        let (catalog, now) = (self.ingest.catalog(), self.ingest.clock().now());
+        let changed = catalog.change_run_by(workspace.id(), &run, now, |stored| match shown(stored, id) {
+            Some(_) => Ok(tagging(tags(stored))),
+            None => Err(Error::not_found("the run did not log this model")),
+        });
+        changed.await.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => no_model(id),
+            _ => Self::not_changed(&run, error),
+        })
+    }
+
+    /// Changes some texts of a model: to what `change` makes of those that it has.
+    async fn change_texts(
+        &self,
+        workspace: &Workspace,
+        (id, what): (&str, &str),
+        change: impl Fn(&mut Texts),
+    ) -> Answer<Run> {
+        let changed = |run: &Run| {
+            let (mut texts, before) = (kept(run, id, what), parts_of(run, id, what).count());
+            change(&mut texts);
+            parts(id, what, texts, before)
+        };
+        self.change_model(workspace, id, changed).await
     }
 
     /// A model, and the run that made it.
@@ -211,29 +232,28 @@ impl Door {
                 "Invalid status {status} of a logged model; there are {all}."
             )));
         }
-        let tags = vec![(format!("{MODEL}{id}/status"), Some(status.to_owned()))];
-        let (run, _) = self.logged_model(workspace, id).await?;
-        let run = self.change_run(workspace, &run.id, &tagging(tags)).await?;
+        let tags = |_: &Run| vec![(format!("{MODEL}{id}/status"), Some(status.to_owned()))];
+        let run = self.change_model(workspace, id, tags).await?;
         Ok(json!({ "model": shown(&run, id) }))
     }
 
     pub(crate) async fn tag_logged_model(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let id = asked.text("model_id")?;
         let new = texts(asked.list("tags"))?;
-        let run = self.change_model(workspace, (id, TAGS), |tags| tags.extend(new)).await?;
+        let run = self.change_texts(workspace, (id, TAGS), |tags| tags.extend(new.clone())).await?;
         Ok(json!({ "model": shown(&run, id) }))
     }
 
     pub(crate) async fn untag_logged_model(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let (id, key) = (asked.text("model_id")?, asked.text("tag_key")?);
-        self.change_model(workspace, (id, TAGS), |tags| _ = tags.remove(key)).await?;
+        self.change_texts(workspace, (id, TAGS), |tags| _ = tags.remove(key)).await?;
         Ok(json!({}))
     }
 
     pub(crate) async fn log_model_params(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let id = asked.text("model_id")?;
         let new = texts(asked.list("params"))?;
-        self.change_model(workspace, (id, PARAMS), |params| params.extend(new)).await?;
+        self.change_texts(workspace, (id, PARAMS), |params| params.extend(new.clone())).await?;
         Ok(json!({}))
     }
 

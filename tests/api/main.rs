@@ -58,6 +58,7 @@ mod resettling;
 mod retention;
 mod reviews;
 mod rolled;
+mod run_changes;
 mod runs;
 mod segments;
 mod series;

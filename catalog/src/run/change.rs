@@ -1,10 +1,10 @@
 //! Changing runs: tags, status, name; and saying parameters.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, future::ready};
 
 use event::{Error, Id, Result, Timestamp};
 use log::key;
-use table::{Change, Policy, update};
+use table::{Change, Item, Policy, update};
 
 use super::{
     Run, RunStatus, Texts, check_run_name, check_texts,
@@ -88,13 +88,39 @@ impl Catalog {
         change: &RunChange,
         now: Timestamp,
     ) -> Result<Run> {
+        self.change_run_to(workspace, run, |before| change.apply(before, now)).await
+    }
+
+    /// Changes a run as `change` says of what is stored, and returns what it is then. When somebody else was quicker, `change` is asked again
+    /// with what is stored by then, so that nothing of theirs is lost.
+    ///
+    /// # Errors
+    /// `NotFound`; those of `change` and of [`RunChange::apply`].
+    pub async fn change_run_by(
+        &self,
+        workspace: &Id,
+        run: &Id,
+        now: Timestamp,
+        mut change: impl FnMut(&Run) -> Result<RunChange>,
+    ) -> Result<Run> {
+        self.change_run_to(workspace, run, |before| change(before)?.apply(before, now)).await
+    }
+
+    /// Writes what `make` makes of a run, as often as somebody else is quicker.
+    async fn change_run_to(
+        &self,
+        workspace: &Id,
+        run: &Id,
+        mut make: impl FnMut(&Run) -> Result<Run>,
+    ) -> Result<Run> {
         let key = key::run(workspace, run);
-        update(&*self.table, &key, Policy { pauses: true, ..Policy::of(&"the run") }, async |stored| {
+        let mut changed = |stored: Option<Item>| -> Result<Change<Run>> {
             let before = stored.as_ref().map(Run::from_item).transpose()?;
             let before = before.ok_or_else(|| no_run(run.as_str()))?;
-            let after = change.apply(&before, now)?;
+            let after = make(&before)?;
             Ok(if after == before { Change::Leave(after) } else { Change::Put(after.to_item(), after) })
-        })
-        .await
+        };
+        let policy = Policy { pauses: true, ..Policy::of(&"the run") };
+        update(&*self.table, &key, policy, |stored| ready(changed(stored))).await
     }
 }
