@@ -20,6 +20,7 @@ use crate::support::{Answer, Place, Running, Service, run_ok};
 mod artifacts;
 mod batches;
 mod models;
+mod overtaken;
 
 /// What the script needs.
 const PACKAGES: [&str; 4] = ["mlflow-skinny==3.17.2", "scikit-learn", "skops", "pandas"];

@@ -1,9 +1,10 @@
 //! Batches of metrics, parameters and tags of a run: all of one is stored, or nothing.
 
+use catalog::RunChange;
 use event::{Clock, Timestamp};
 use serde_json::{Value, json};
 
-use super::{ask, done, new_run, open_door, post, refused};
+use super::{ask, done, new_run, open_door, overtaken::Overtaken, post, refused};
 use crate::support::Service;
 
 /// What a run was given, and measured.
@@ -66,4 +67,28 @@ fn a_batch_of_nothing_is_of_a_run_that_is_there() {
     post(&service, path, &json!({ "run_id": new_run(&service, "empty") }));
     let answer = ask(&service, ("POST", path), None, &json!({ "run_id": "0".repeat(32) }));
     assert_eq!((answer.status, &answer.json()["error_code"]), (404, &json!("RESOURCE_DOES_NOT_EXIST")));
+}
+
+#[test]
+fn a_batch_that_is_sent_again_is_counted_once() {
+    let overtaken = Overtaken::open();
+    let service = &overtaken.service;
+    let run = new_run(service, "overtaken");
+    let path = "mlflow/runs/log-batch";
+    // Two of one metric, and a parameter that is refused, since another process archives the run once the metrics are stored.
+    let metrics = [metric(0), metric(-1)];
+    let batch = json!({ "run_id": run, "metrics": metrics, "params": [pair("depth", "6")] });
+    let archived = RunChange { archived: Some(true), ..RunChange::default() };
+    overtaken.by(run.as_str().unwrap(), archived);
+    refused(service, path, &batch, "INVALID_PARAMETER_VALUE");
+    assert!(overtaken.has_happened());
+    assert_eq!(data(service, &run)["params"], json!([]));
+    let history = || {
+        let path = format!("mlflow/metrics/get-history?run_id={}&metric_key=loss", run.as_str().unwrap());
+        done(service, ("GET", &path), &json!({}))["metrics"].as_array().unwrap().len()
+    };
+    assert_eq!(history(), 2, "the metrics were stored before");
+    post(service, "mlflow/runs/restore", &json!({ "run_id": run }));
+    post(service, path, &batch);
+    assert_eq!((history(), &data(service, &run)["params"]), (2, &json!([pair("depth", "6")])));
 }
