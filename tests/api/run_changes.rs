@@ -30,7 +30,7 @@ async fn a_change_of_a_run_that_is_overtaken_is_made_again_of_what_is_there(worl
     let (inner, workspace, id) = (Arc::clone(&scene.table), scene.id().clone(), run.id.clone());
     let mut is_overtaken = false;
     let table = Between::new(Arc::clone(&scene.table), move |call| {
-        if is_overtaken || !call.writes("", id.as_str()) {
+        if is_overtaken || !call.writes("/run", id.as_str()) {
             return None;
         }
         is_overtaken = true;

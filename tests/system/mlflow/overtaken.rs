@@ -31,7 +31,7 @@ impl Overtaken {
         let waiting = Arc::clone(&next);
         let between = Between::new(Arc::clone(&table), move |call| {
             let mut waiting = waiting.lock().unwrap();
-            let is_now = waiting.as_ref().is_some_and(|(run, _)| call.writes("", &format!("run#{run}")));
+            let is_now = waiting.as_ref().is_some_and(|(run, _)| call.writes("/run", &format!("run#{run}")));
             if is_now { waiting.take().map(|(_, happens)| happens) } else { None }
         });
         let options = Options { mlflow: true, ..Options::new(Clock::system()) };
