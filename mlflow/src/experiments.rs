@@ -186,9 +186,14 @@ impl Door {
     }
 }
 
+/// That a page token is none that was given out.
+pub(crate) fn no_page() -> Failure {
+    Failure::invalid("Invalid page token")
+}
+
 /// Where the page begins that a token stands for.
 pub(crate) fn beginning(token: Option<&str>) -> Answer<usize> {
-    token.map_or(Ok(0), str::parse).map_err(|_| Failure::invalid("Invalid page token"))
+    token.map_or(Ok(0), str::parse).map_err(|_| no_page())
 }
 
 /// A page of all that was found, and where the next one begins.

@@ -14,6 +14,7 @@ mod experiments;
 mod filter;
 mod inputs;
 mod logged;
+mod logged_search;
 mod metrics;
 mod models;
 mod notes;

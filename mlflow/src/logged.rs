@@ -1,6 +1,6 @@
 //! Logged models: each stands in tags of the run that made it, and its files where the artifacts of the run are.
 
-use catalog::{MAX_RUN_VALUE_BYTES, Run, RunChange, RunQuery, Texts, Workspace};
+use catalog::{MAX_RUN_VALUE_BYTES, Run, RunChange, Texts, Workspace};
 use event::{Error, ErrorKind, Id};
 use serde_json::{Value, json};
 
@@ -8,8 +8,7 @@ use crate::{
     answer::{Answer, Failure},
     asked::{Asked, millis, whole},
     door::Door,
-    experiments::{ARTIFACTS, page, pairs, texts},
-    filter::{Attributes, Filter, Subject},
+    experiments::{ARTIFACTS, pairs, texts},
     runs::tagging,
 };
 
@@ -21,21 +20,6 @@ const PENDING: &str = "LOGGED_MODEL_PENDING";
 
 /// What else may become of it.
 const ENDS: [&str; 2] = ["LOGGED_MODEL_READY", "LOGGED_MODEL_UPLOAD_FAILED"];
-
-/// How many runs are listed at one time.
-const RUNS_AT_ONCE: usize = 200;
-
-/// How many runs a search looks at.
-const MAX_RUNS: usize = 10_000;
-
-/// The most models of a page.
-const MAX_MODELS: usize = 1_000;
-
-/// The attributes by which models are searched.
-const ATTRIBUTES: Attributes = Attributes {
-    numbers: &["creation_timestamp"],
-    texts: &["name", "model_id", "model_type", "source_run_id", "status"],
-};
 
 /// What is kept of a model in numbered tags, each a JSON object of as many texts as fit: names of MLflow may be as long as those of tags.
 const PARAMS: &str = "params";
@@ -71,8 +55,8 @@ fn shown(run: &Run, id: &str) -> Option<Value> {
     }))
 }
 
-/// The models that a run made.
-fn models_of(run: &Run) -> impl Iterator<Item = Value> + '_ {
+/// The models that a run made, in the order of their ids.
+pub(crate) fn models_of(run: &Run) -> impl Iterator<Item = Value> + '_ {
     let ids = run.tags.keys().filter_map(|name| name.strip_prefix(MODEL)).filter(|id| !id.contains('/'));
     ids.filter_map(move |id| shown(run, id))
 }
@@ -118,31 +102,6 @@ fn parts(id: &str, what: &str, texts: Texts, before: usize) -> Vec<(String, Opti
     let gone = before.saturating_sub(parts.len());
     let texts = parts.into_iter().map(|part| Some(json!(part).to_string())).chain((0..gone).map(|_| None));
     (0..).zip(texts).map(|(part, text): (usize, _)| (format!("{MODEL}{id}/{what}/{part}"), text)).collect()
-}
-
-/// A logged model that is searched.
-struct Logged(Value);
-
-impl Subject for Logged {
-    fn text(&self, of: &str, name: &str) -> Option<String> {
-        let listed = |list: &Value| {
-            let found = list.as_array()?.iter().find(|pair| pair["key"] == name)?;
-            found["value"].as_str().map(str::to_owned)
-        };
-        match of {
-            "attributes" => self.0["info"][name].as_str().map(str::to_owned),
-            "tags" => listed(&self.0["info"]["tags"]),
-            "params" => listed(&self.0["data"]["params"]),
-            _ => None,
-        }
-    }
-
-    fn number(&self, of: &str, name: &str) -> Option<f64> {
-        match (of, name) {
-            ("attributes", "creation_timestamp") => self.0["info"]["creation_timestamp_ms"].as_f64(),
-            _ => None,
-        }
-    }
 }
 
 impl Door {
@@ -269,40 +228,6 @@ impl Door {
         let change: RunChange = tagging(tags);
         self.change(workspace, asked, &change).await?;
         Ok(json!({}))
-    }
-
-    /// Searches the models of the runs of some experiments, those of the latest runs first.
-    pub(crate) async fn search_logged_models(&self, workspace: &Workspace, asked: &Asked) -> Answer {
-        let limit = asked.limit(100, MAX_MODELS)?;
-        if !asked.list("order_by").is_empty() || !asked.list("datasets").is_empty() {
-            return Err(Failure::invalid(
-                "Almanac answers logged models of the latest runs first, and keeps no metrics of them: leave out order_by and datasets",
-            ));
-        }
-        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &ATTRIBUTES)?;
-        let (mut found, mut searched) = (Vec::new(), 0);
-        for experiment in asked.texts("experiment_ids") {
-            let experiment = Some(experiment.to_owned());
-            let mut query = RunQuery { experiment, limit: RUNS_AT_ONCE, after: None, newest_first: true };
-            loop {
-                let page = self.ingest.catalog().runs(workspace.id(), &query).await?;
-                searched += page.runs.len();
-                if searched > MAX_RUNS {
-                    return Err(Failure::invalid(format!(
-                        "a search of logged models looks at {MAX_RUNS} runs at most: name fewer experiments"
-                    )));
-                }
-                let active = page.runs.iter().filter(|of| of.run.archived_at.is_none());
-                let models = active.flat_map(|of| models_of(&of.run)).map(Logged);
-                found.extend(models.filter(|model| filter.matches(model)).map(|model| model.0));
-                match page.next {
-                    Some(next) => query.after = Some(next),
-                    None => break,
-                }
-            }
-        }
-        let (some, next) = page(&found, asked.text_if("page_token"), limit)?;
-        Ok(json!({ "models": some, "next_page_token": next }))
     }
 }
 

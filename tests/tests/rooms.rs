@@ -25,7 +25,7 @@ const ROOMS: [(&str, &[&str]); 21] = [
     ("access", &["catalog", "event", "log", "table", "web"]),
     ("evaluate", &["catalog", "event", "fold", "log", "table"]),
     ("ingest", &["catalog", "event", "log", "meter", "table", "web"]),
-    ("mlflow", &["catalog", "event", "ingest", "log", "web"]),
+    ("mlflow", &["catalog", "event", "ingest", "log", "table", "web"]),
     ("projector", &["catalog", "evaluate", "event", "fold", "log", "meter", "table"]),
     ("query", &["catalog", "evaluate", "event", "fold", "log", "meter", "table", "views", "web"]),
     (

@@ -1,0 +1,285 @@
+//! Searching logged models: page by page, each of which looks at so many runs at most.
+
+use catalog::{RunQuery, RunWithMetrics, Workspace};
+use event::Id;
+use serde_json::{Value, json};
+use table::Cursor;
+
+use crate::{
+    answer::{Answer, Failure},
+    asked::Asked,
+    door::Door,
+    experiments::no_page,
+    filter::{Attributes, Filter, Subject},
+    logged::{models_of, run_in},
+};
+
+/// How many runs are listed at one time.
+const RUNS_AT_ONCE: usize = 200;
+
+/// How many runs a page looks at. One that finds little in so many ends there, and the next page goes on.
+const MAX_RUNS: usize = 10_000;
+
+/// The most models of a page.
+const MAX_MODELS: usize = 1_000;
+
+/// The most bytes of the models of a page, unless one alone has more.
+const MAX_BYTES: usize = 32 * 1024 * 1024;
+
+/// The attributes by which models are searched.
+const ATTRIBUTES: Attributes = Attributes {
+    numbers: &["creation_timestamp"],
+    texts: &["name", "model_id", "model_type", "source_run_id", "status"],
+};
+
+/// A logged model that is searched.
+struct Logged(Value);
+
+impl Subject for Logged {
+    fn text(&self, of: &str, name: &str) -> Option<String> {
+        let listed = |list: &Value| {
+            let found = list.as_array()?.iter().find(|pair| pair["key"] == name)?;
+            found["value"].as_str().map(str::to_owned)
+        };
+        match of {
+            "attributes" => self.0["info"][name].as_str().map(str::to_owned),
+            "tags" => listed(&self.0["info"]["tags"]),
+            "params" => listed(&self.0["data"]["params"]),
+            _ => None,
+        }
+    }
+
+    fn number(&self, of: &str, name: &str) -> Option<f64> {
+        match (of, name) {
+            ("attributes", "creation_timestamp") => self.0["info"]["creation_timestamp_ms"].as_f64(),
+            _ => None,
+        }
+    }
+}
+
+/// Where a search goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    /// In which experiment, by its id.
+    experiment: String,
+    /// After which runs of it; with the newest one when `None`.
+    after: Option<Cursor>,
+    /// After which model, if there was one before, and the run of that. What is logged meanwhile moves no place.
+    passed: Option<(Id, String)>,
+}
+
+impl Place {
+    /// The beginning of an experiment.
+    fn beginning(experiment: &str) -> Self {
+        Self { experiment: experiment.to_owned(), after: None, passed: None }
+    }
+
+    /// The place of a page token.
+    fn parse(token: &str) -> Answer<Self> {
+        let mut parts = token.splitn(3, '.');
+        let (Some(after), Some(passed), Some(experiment)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(no_page());
+        };
+        let after = match after {
+            "" => None,
+            text => Some(Cursor::from_text(text).map_err(|_| no_page())?),
+        };
+        let passed = match passed {
+            "" => None,
+            id => Some((run_in(id).ok_or_else(no_page)?, id.to_owned())),
+        };
+        Ok(Self { experiment: experiment.to_owned(), after, passed })
+    }
+
+    /// The token of the page that begins here. No id of a model and no cursor has a point.
+    fn token(&self) -> String {
+        let after = self.after.as_ref().map(Cursor::to_text).unwrap_or_default();
+        let passed = self.passed.as_ref().map_or("", |(_, id)| id.as_str());
+        format!("{after}.{passed}.{}", self.experiment)
+    }
+
+    /// Whether a model was on a page before: runs go from the newest to the oldest, models of a run by their ids.
+    fn has_passed(&self, run: &Id, model: &str) -> bool {
+        let passed = self.passed.as_ref();
+        passed.is_some_and(|(last, id)| run > last || (run == last && model <= id.as_str()))
+    }
+
+    /// The place behind some runs, after which `next` comes, or else the next experiment.
+    fn behind(&self, next: Option<Cursor>, experiments: &[&str]) -> Option<Self> {
+        if next.is_some() {
+            return Some(Self { after: next, ..self.clone() });
+        }
+        let mut others = experiments.iter().skip_while(|one| **one != self.experiment);
+        others.nth(1).map(|next| Self::beginning(next))
+    }
+}
+
+/// A page of models that are wanted.
+struct Page {
+    filter: Filter,
+    limit: usize,
+    found: Vec<Value>,
+    /// How many bytes they have.
+    bytes: usize,
+}
+
+impl Page {
+    fn is_full(&self) -> bool {
+        self.found.len() >= self.limit || self.bytes >= MAX_BYTES
+    }
+
+    /// Takes the models of runs that are behind a place. Where the page is full before their end, it returns the place at which the next one
+    /// begins.
+    fn take(&mut self, runs: &[RunWithMetrics], from: &Place) -> Option<Place> {
+        let mut last = from.passed.clone();
+        let active = runs.iter().map(|of| &of.run).filter(|run| run.archived_at.is_none());
+        for (run, model) in active.flat_map(|run| models_of(run).map(move |model| (run, model))) {
+            let id = model["info"]["model_id"].as_str().unwrap_or_default().to_owned();
+            let model = Logged(model);
+            if from.has_passed(&run.id, &id) || !self.filter.matches(&model) {
+                continue;
+            }
+            if self.is_full() {
+                return Some(Place { passed: last, ..from.clone() });
+            }
+            self.bytes += model.0.to_string().len();
+            self.found.push(model.0);
+            last = Some((run.id.clone(), id));
+        }
+        None
+    }
+}
+
+/// The experiments that a search names, each once.
+fn experiments(asked: &Asked) -> Vec<&str> {
+    let mut all = Vec::new();
+    for experiment in asked.texts("experiment_ids") {
+        if !all.contains(&experiment) {
+            all.push(experiment);
+        }
+    }
+    all
+}
+
+impl Door {
+    /// Searches the models of the runs of some experiments, those of the latest runs first.
+    pub(crate) async fn search_logged_models(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let limit = asked.limit(100, MAX_MODELS)?;
+        if !asked.list("order_by").is_empty() || !asked.list("datasets").is_empty() {
+            return Err(Failure::invalid(
+                "Almanac answers logged models of the latest runs first, and keeps no metrics of them: leave out order_by and datasets",
+            ));
+        }
+        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &ATTRIBUTES)?;
+        let experiments = experiments(asked);
+        let mut place = match asked.text_if("page_token") {
+            Some(token) => Some(Place::parse(token)?),
+            None => experiments.first().map(|first| Place::beginning(first)),
+        };
+        if place.as_ref().is_some_and(|at| !experiments.contains(&at.experiment.as_str())) {
+            return Err(no_page());
+        }
+        let (mut page, mut searched) = (Page { filter, limit, found: Vec::new(), bytes: 0 }, 0);
+        while let Some(at) = place.take_if(|_| !page.is_full() && searched < MAX_RUNS) {
+            let query = RunQuery {
+                experiment: Some(at.experiment.clone()),
+                limit: RUNS_AT_ONCE,
+                after: at.after.clone(),
+                newest_first: true,
+            };
+            let runs = self.ingest.catalog().runs(workspace.id(), &query).await?;
+            // A page of no runs takes a read too.
+            searched += runs.runs.len().max(1);
+            place = page.take(&runs.runs, &at).or_else(|| at.behind(runs.next, &experiments));
+        }
+        Ok(json!({ "models": page.found, "next_page_token": place.map(|at| at.token()) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use catalog::{Run, RunStatus, Texts};
+    use event::Timestamp;
+
+    use super::*;
+
+    /// A run that began so many seconds after the first, and logged so many models.
+    fn run(seconds: i64, models: usize) -> RunWithMetrics {
+        let at = Timestamp::default().plus_seconds(1_780_000_000 + seconds);
+        let id = Id::new(at);
+        let said = json!({ "name": "model", "created": seconds }).to_string();
+        let model = |_| (format!("almanac.model/m-{id}-{}", Id::new(at)), said.clone());
+        let tags: Texts = (0..models).map(model).collect();
+        let run = Run {
+            id: id.clone(),
+            workspace: Id::new(at),
+            experiment: "depths".to_owned(),
+            name: format!("run {seconds}"),
+            status: RunStatus::Running,
+            started_at: at,
+            ended_at: None,
+            parent: None,
+            snapshot: None,
+            params: Texts::new(),
+            tags,
+            created_at: at,
+            archived_at: None,
+            version: 1,
+        };
+        RunWithMetrics { run, metrics: BTreeMap::new() }
+    }
+
+    fn page(limit: usize) -> Page {
+        Page { filter: Filter::default(), limit, found: Vec::new(), bytes: 0 }
+    }
+
+    #[test]
+    fn a_page_ends_as_soon_as_it_is_full_and_the_next_one_goes_on() {
+        let mut runs: Vec<RunWithMetrics> = (0..4).rev().map(|n| run(n, 3)).collect();
+        let ids =
+            |models: &[Value]| models.iter().map(|one| one["info"]["model_id"].clone()).collect::<Vec<_>>();
+        let mut whole = page(100);
+        let beginning = Place::beginning("0");
+        assert_eq!((whole.take(&runs, &beginning), whole.found.len()), (None, 12));
+        let (mut all, mut place) = (Vec::new(), Some(beginning));
+        while let Some(at) = place {
+            let mut some = page(5);
+            place = some.take(&runs, &Place::parse(&at.token()).unwrap());
+            assert!(some.found.len() == 5 || place.is_none());
+            all.extend(ids(&some.found));
+            // What begins or is archived meanwhile moves nothing else.
+            runs.insert(0, run(10 + all.len() as i64, 2));
+        }
+        assert_eq!(all, ids(&whole.found));
+    }
+
+    #[test]
+    fn after_the_last_runs_of_an_experiment_comes_the_next_experiment() {
+        let first =
+            Place { passed: Some((Id::new(Timestamp::default()), "m".into())), ..Place::beginning("0") };
+        let cursor = Cursor::of_layer(vec!["a".into(), "b".into()]);
+        let later = first.behind(Some(cursor.clone()), &["0", "1"]).unwrap();
+        assert_eq!(
+            (later.after, later.experiment.as_str(), later.passed),
+            (Some(cursor), "0", first.passed.clone())
+        );
+        assert_eq!(first.behind(None, &["0", "1"]), Some(Place::beginning("1")));
+        assert_eq!(first.behind(None, &["1", "0"]), None);
+    }
+
+    #[test]
+    fn a_token_says_a_place() {
+        let run = Id::new(Timestamp::default());
+        let id = format!("m-{run}-{run}");
+        let cursor = Cursor::of_layer(vec!["w#x/exp#1/r".into(), "run#x".into()]);
+        let place = Place { experiment: "1".into(), after: Some(cursor), passed: Some((run, id)) };
+        for place in [place.clone(), Place { after: None, ..place.clone() }, Place::beginning("1")] {
+            assert_eq!(Place::parse(&place.token()).unwrap(), place);
+        }
+        for token in ["3", "", "!.m.0", ".model.0"] {
+            assert_eq!(Place::parse(token).unwrap_err().message, "Invalid page token", "{token}");
+        }
+    }
+}
