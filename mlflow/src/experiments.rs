@@ -70,8 +70,11 @@ impl Subject for Experiment {
 }
 
 /// The attributes of experiments.
-const ATTRIBUTES: Attributes =
-    Attributes { numbers: &["creation_time", "last_update_time"], texts: &["name", "experiment_id"] };
+const ATTRIBUTES: Attributes = Attributes {
+    numbers: &["creation_time", "last_update_time"],
+    texts: &["name", "experiment_id"],
+    datasets: &[],
+};
 
 impl Door {
     /// An experiment as MLflow has it.

@@ -13,6 +13,10 @@ pub(crate) trait Subject {
     fn text(&self, of: &str, name: &str) -> Option<String>;
     /// A number: of `metrics` or `attributes`.
     fn number(&self, of: &str, name: &str) -> Option<f64>;
+    /// All texts of a name, where there may be several: of `datasets`.
+    fn texts(&self, of: &str, name: &str) -> Vec<String> {
+        self.text(of, name).into_iter().collect()
+    }
 }
 
 /// The attributes by which something is searched and sorted.
@@ -22,9 +26,11 @@ pub(crate) struct Attributes {
     pub(crate) numbers: &'static [&'static str],
     /// Those that are texts.
     pub(crate) texts: &'static [&'static str],
+    /// What its datasets are searched by, if it has any.
+    pub(crate) datasets: &'static [&'static str],
 }
 
-/// What a comparison is about: metrics, params, tags or attributes, and its name there.
+/// What a comparison is about: metrics, params, tags, attributes or datasets, and its name there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Field {
     of: &'static str,
@@ -76,6 +82,19 @@ impl Comparison {
     }
 }
 
+impl Test {
+    /// Whether it holds of a text.
+    fn holds(&self, value: &str) -> bool {
+        match self {
+            Self::Text(comparison, text) => comparison.holds(Some(value.cmp(text))),
+            Self::Like(pattern, true) => is_like(value, pattern),
+            Self::Like(pattern, false) => is_like(&value.to_lowercase(), &pattern.to_lowercase()),
+            Self::In(texts, is_in) => texts.iter().any(|text| text == value) == *is_in,
+            Self::Number(..) | Self::IsNull(_) => false,
+        }
+    }
+}
+
 /// A filter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Filter(Vec<(Field, Test)>);
@@ -108,6 +127,7 @@ impl Field {
             "params" | "param" | "parameters" | "parameter" => "params",
             "tags" | "tag" => "tags",
             "attributes" | "attribute" | "attr" | "run" => "attributes",
+            "datasets" | "dataset" if !known.datasets.is_empty() => "datasets",
             other => {
                 return Err(wrong(&format!("`{other}` is none of metrics, params, tags and attributes")));
             }
@@ -117,6 +137,12 @@ impl Field {
         if of == "attributes" && !is_number && !is_in(known.texts) {
             let all = [known.numbers, known.texts].concat().join(", ");
             return Err(wrong(&format!("`{name}` is no attribute; there are {all}")));
+        }
+        if of == "datasets" && !known.datasets.contains(&name.as_str()) {
+            let all = known.datasets.join(", ");
+            return Err(wrong(&format!(
+                "`{name}` is nothing that datasets are searched by; there are {all}"
+            )));
         }
         Ok(Self { of, name, is_number })
     }
@@ -232,7 +258,7 @@ impl Filter {
         }
     }
 
-    /// Whether all comparisons hold.
+    /// Whether all comparisons hold: each of one text, where a name has several.
     pub(crate) fn matches(&self, subject: &impl Subject) -> bool {
         self.0.iter().all(|(field, test)| {
             if field.is_number {
@@ -245,18 +271,10 @@ impl Filter {
                     _ => false,
                 };
             }
-            let value = subject.text(field.of, &field.name);
+            let values = subject.texts(field.of, &field.name);
             match test {
-                Test::IsNull(is_null) => value.is_none() == *is_null,
-                Test::Text(comparison, text) => {
-                    value.is_some_and(|value| comparison.holds(Some(value.as_str().cmp(text))))
-                }
-                Test::Like(pattern, keeps_case) => value.is_some_and(|value| match keeps_case {
-                    true => is_like(&value, pattern),
-                    false => is_like(&value.to_lowercase(), &pattern.to_lowercase()),
-                }),
-                Test::In(texts, is_in) => value.is_some_and(|value| texts.contains(&value) == *is_in),
-                Test::Number(..) => false,
+                Test::IsNull(is_null) => values.is_empty() == *is_null,
+                test => values.iter().any(|value| test.holds(value)),
             }
         })
     }
@@ -293,6 +311,11 @@ impl Order {
         let tokens = tokens(text)?;
         let mut reader = Reader { tokens: tokens.iter().peekable(), text };
         let field = Field::parse(&reader.word()?, known)?;
+        if field.of == "datasets" {
+            return Err(wrong(&format!(
+                "`{text}`: there may be several datasets, so nothing is sorted by them"
+            )));
+        }
         let is_descending = reader.takes("DESC");
         if !is_descending {
             reader.takes("ASC");
@@ -343,7 +366,8 @@ impl Key {
 mod tests {
     use super::*;
 
-    const KNOWN: Attributes = Attributes { numbers: &["start_time"], texts: &["status"] };
+    const KNOWN: Attributes =
+        Attributes { numbers: &["start_time"], texts: &["status"], datasets: &["name", "digest"] };
 
     struct One;
 
@@ -367,6 +391,13 @@ mod tests {
                 _ => None,
             }
         }
+
+        fn texts(&self, of: &str, name: &str) -> Vec<String> {
+            match (of, name) {
+                ("datasets", "name") => ["loans", "cards"].map(str::to_owned).into(),
+                _ => self.text(of, name).into_iter().collect(),
+            }
+        }
     }
 
     fn is_one(filter: &str) -> bool {
@@ -388,6 +419,8 @@ mod tests {
             "params.nothing IS NULL AND params.depth IS NOT NULL AND metrics.none IS NULL",
             "metrics.gap != 1",
             "params.depth = \"6\"",
+            "datasets.name = 'loans' AND dataset.name = 'cards' AND dataset.name != 'cards'",
+            "dataset.name LIKE 'lo%' AND dataset.digest IS NULL AND dataset.name IN ('x', 'cards')",
         ] {
             assert!(is_one(filter), "{filter}");
         }
@@ -400,6 +433,9 @@ mod tests {
             "params.depth LIKE '6_'",
             "attributes.status LIKE 'fin%'",
             "tags.`a b` = 'x' AND metrics.loss = 0.5",
+            "dataset.name = 'x'",
+            "dataset.digest != 'x'",
+            "dataset.name IS NULL",
         ] {
             assert!(!is_one(filter), "{filter}");
         }
@@ -415,6 +451,8 @@ mod tests {
             "loss.x = 1",
             "foo = '1'",
             "attributes.foo IS NULL",
+            "dataset.source = 'x'",
+            "datasets.name > 'x'",
             "params.depth = 'x",
             "params.depth IN ()",
             "; drop",
@@ -425,11 +463,14 @@ mod tests {
             assert_eq!(refused.code, "INVALID_PARAMETER_VALUE", "{filter}");
         }
         let told = |filter: &str| Filter::parse(filter, &KNOWN).unwrap_err().message;
+        let without = Filter::parse("dataset.name = 'x'", &Attributes { datasets: &[], ..KNOWN });
+        let none = "Invalid filter or order: `dataset` is none of metrics, params, tags and attributes";
+        assert_eq!(without.unwrap_err().message, none);
         assert_eq!(told("metrics.loss > >"), "Invalid filter or order: `>` should be a number");
         assert_eq!(told("metrics.loss = a.b"), "Invalid filter or order: `a.b` should be a number");
         assert_eq!(told("params.depth = 6"), "Invalid filter or order: `6` should be a text in quotes");
         assert_eq!(told("'x' = 1"), "Invalid filter or order: 'x' is no name in `'x' = 1`");
-        for order in ["metrics.loss SIDEWAYS", "foo", "attributes.foo DESC", "loss.x ASC"] {
+        for order in ["metrics.loss SIDEWAYS", "foo", "attributes.foo DESC", "loss.x ASC", "dataset.name"] {
             let refused = Order::parse(order, &KNOWN).unwrap_err();
             assert_eq!(refused.code, "INVALID_PARAMETER_VALUE", "{order}");
         }

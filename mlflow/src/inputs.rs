@@ -20,6 +20,9 @@ const KNOWN_BY: [&str; 2] = ["name", "digest"];
 /// What else MLflow says of a dataset. The last are left out first, where a tag has no room for all.
 const SAID: [&str; 4] = ["source_type", "source", "schema", "profile"];
 
+/// The tag of a dataset that says in which context a run used it.
+const CONTEXT: &str = "mlflow.data.context";
+
 /// The tag of a dataset: its name and digest in the tag's name, all that is said of it in the value.
 fn tag_of(input: &Value) -> Answer<(String, String)> {
     let dataset = &input["dataset"];
@@ -67,6 +70,17 @@ pub(crate) fn without_datasets(tags: &Texts) -> (Texts, Vec<Value>) {
     (others, datasets)
 }
 
+/// What is said of the datasets of a run that has these tags: of each its name or digest, or the context in which it was used.
+pub(crate) fn said_of_datasets(tags: &Texts, what: &str) -> Vec<String> {
+    let datasets = tags.iter().filter(|(name, _)| name.starts_with(DATASET));
+    let said = datasets.filter_map(|(_, value)| {
+        let said = serde_json::from_str::<Value>(value).ok()?;
+        let text = if what == "context" { &said["tags"][CONTEXT] } else { &said[what] };
+        text.as_str().map(str::to_owned)
+    });
+    said.collect()
+}
+
 impl Door {
     pub(crate) async fn log_inputs(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         if !asked.list("models").is_empty() {
@@ -103,6 +117,15 @@ mod tests {
         let (others, datasets) = without_datasets(&tags);
         assert_eq!(datasets, [input("[]")]);
         assert_eq!(others.keys().map(String::as_str).collect::<Vec<_>>(), ["almanac.dataset/by hand"]);
+    }
+
+    #[test]
+    fn runs_are_found_by_what_is_said_of_their_datasets() {
+        let tags = [tag_of(&input("[]")).unwrap(), ("almanac.dataset/by hand".into(), "june".into())].into();
+        assert_eq!(said_of_datasets(&tags, "name"), ["loans"]);
+        assert_eq!(said_of_datasets(&tags, "digest"), ["ab12"]);
+        assert_eq!(said_of_datasets(&tags, "context"), ["training"]);
+        assert!(said_of_datasets(&Texts::new(), "name").is_empty());
     }
 
     #[test]

@@ -30,6 +30,7 @@ const MAX_BYTES: usize = 32 * 1024 * 1024;
 const ATTRIBUTES: Attributes = Attributes {
     numbers: &["creation_timestamp"],
     texts: &["name", "model_id", "model_type", "source_run_id", "status"],
+    datasets: &[],
 };
 
 /// A logged model that is searched.

@@ -21,7 +21,7 @@ const TASK: &str = "almanac.task";
 const POSITIVE_LABEL: &str = "almanac.positive_label";
 
 /// The attributes of registered models.
-const ATTRIBUTES: Attributes = Attributes { numbers: &[], texts: &["name"] };
+const ATTRIBUTES: Attributes = Attributes { numbers: &[], texts: &["name"], datasets: &[] };
 
 /// The most registered models of a page.
 const MAX_MODELS: usize = 1_000;

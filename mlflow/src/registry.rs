@@ -18,7 +18,7 @@ use crate::{
 
 /// The attributes of versions.
 const ATTRIBUTES: Attributes =
-    Attributes { numbers: &["version_number"], texts: &["name", "run_id", "source_path"] };
+    Attributes { numbers: &["version_number"], texts: &["name", "run_id", "source_path"], datasets: &[] };
 
 /// The most versions of a page.
 const MAX_VERSIONS: usize = 200_000;

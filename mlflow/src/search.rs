@@ -13,6 +13,7 @@ use crate::{
     door::Door,
     experiments::{beginning, is_wanted, page},
     filter::{Attributes, Filter, Key, Order, Subject},
+    inputs::said_of_datasets,
     runs::{shown, status_of},
 };
 
@@ -56,6 +57,7 @@ const ATTRIBUTES: Attributes = Attributes {
         "User",
         "artifact_uri",
     ],
+    datasets: &["name", "digest", "context"],
 };
 
 impl Subject for RunWithMetrics {
@@ -83,6 +85,13 @@ impl Subject for RunWithMetrics {
             ("attributes", "start_time" | "created" | "Created") => Some(millis(self.run.started_at) as f64),
             ("attributes", "end_time") => self.run.ended_at.map(|at| millis(at) as f64),
             _ => None,
+        }
+    }
+
+    fn texts(&self, of: &str, name: &str) -> Vec<String> {
+        match of {
+            "datasets" => said_of_datasets(&self.run.tags, name),
+            of => self.text(of, name).into_iter().collect(),
         }
     }
 }

@@ -241,6 +241,36 @@ fn a_search_finds_each_run_once_and_is_answered_in_parts() {
 }
 
 #[test]
+fn runs_are_found_by_their_datasets() {
+    let (_place, service) = open_door();
+    let dataset = |name: &str, context: &str| {
+        let tags = json!([{ "key": "mlflow.data.context", "value": context }]);
+        json!({ "tags": tags, "dataset": { "name": name, "digest": "d1", "source_type": "s3", "source": "{}" } })
+    };
+    let first = new_run(&service, "first");
+    let datasets = [dataset("loans", "training"), dataset("cards", "test")];
+    post(&service, "mlflow/runs/log-inputs", &json!({ "run_id": first, "datasets": datasets }));
+    let second = new_run(&service, "second");
+    let datasets = [dataset("loans", "test")];
+    post(&service, "mlflow/runs/log-inputs", &json!({ "run_id": second, "datasets": datasets }));
+    let search = |filter: &str| {
+        let asked = json!({ "experiment_ids": ["0"], "filter": filter });
+        let found = post(&service, "mlflow/runs/search", &asked);
+        let runs = found["runs"].as_array().unwrap().iter();
+        let mut names: Vec<String> =
+            runs.map(|run| run["info"]["run_name"].as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(search("datasets.name = 'loans'"), ["first", "second"]);
+    assert_eq!(search("dataset.name = 'cards' AND datasets.digest = 'd1'"), ["first"]);
+    assert_eq!(search("dataset.context = 'training'"), ["first"]);
+    assert!(search("dataset.name = 'x'").is_empty());
+    let source = json!({ "experiment_ids": ["0"], "filter": "dataset.source = 'x'" });
+    refused(&service, "mlflow/runs/search", &source, "INVALID_PARAMETER_VALUE");
+}
+
+#[test]
 fn a_number_is_given_to_one_version_for_good() {
     let (place, service) = open_door();
     post(&service, "mlflow/registered-models/create", &json!({ "name": "risk" }));
