@@ -122,6 +122,7 @@ impl Door {
             Does::GetExperiment => self.experiment(workspace, asked.text("experiment_id")?).await,
             Does::GetExperimentByName => self.experiment_by_name(workspace, asked).await,
             Does::SearchExperiments => self.search_experiments(workspace, asked).await,
+            Does::RenameExperiment => self.rename_experiment(workspace, asked).await,
             Does::DeleteExperiment => self.archive_experiment(workspace, asked, true).await,
             Does::RestoreExperiment => self.archive_experiment(workspace, asked, false).await,
             Does::TagExperiment => self.tag_experiment(workspace, asked, true).await,

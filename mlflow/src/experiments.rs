@@ -156,6 +156,19 @@ impl Door {
         Ok(json!({ "experiments": shown, "next_page_token": next }))
     }
 
+    /// Refuses another name: the id of an experiment is made of its name, and its runs have both.
+    pub(crate) async fn rename_experiment(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let experiment = self.find_experiment(workspace, asked.text("experiment_id")?).await?;
+        match asked.text_if("new_name").filter(|name| *name != experiment.name) {
+            None => Ok(json!({})),
+            Some(name) => Err(Failure::invalid(format!(
+                "The experiment '{}' cannot be called '{name}': Almanac knows an experiment by its name, which never changes. \
+                 Create an experiment of the new name for further runs, or say it in a tag of this one.",
+                experiment.name
+            ))),
+        }
+    }
+
     pub(crate) async fn archive_experiment(
         &self,
         workspace: &Workspace,

@@ -212,6 +212,7 @@ def what_is_not_there(run_id):
     refused(lambda: client.get_experiment("17"), "RESOURCE_DOES_NOT_EXIST")
     assert client.get_experiment_by_name("never made") is None
     refused(lambda: client.rename_registered_model("risk", "other"), "ENDPOINT_NOT_FOUND")
+    refused(lambda: client.rename_experiment("0", "other"), "INVALID_PARAMETER_VALUE", "never changes")
     assert client.list_artifacts(run_id) == []
     try:
         client.log_text(run_id, "text", "a.txt")

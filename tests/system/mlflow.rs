@@ -19,6 +19,7 @@ use crate::support::{Answer, Place, Running, Service, run_ok};
 
 mod artifacts;
 mod batches;
+mod experiments;
 mod models;
 mod overtaken;
 
