@@ -122,7 +122,9 @@ impl Door {
     /// Stores a batch. Metrics go first, since an append may be refused until it is made; parameters and tags are tried on the
     /// run before. So of what is refused nothing is stored, unless another request changes the run meanwhile. Then the metrics
     /// are stored, and the client may send the batch again: the same events are counted once where they come again within ten
-    /// minutes ([`REPEAT_SECONDS`](ingest::limits::REPEAT_SECONDS)), by their digest.
+    /// minutes ([`REPEAT_SECONDS`](ingest::limits::REPEAT_SECONDS)), by their digest. A batch
+    /// with several values of one metric of a logged model is other events when it comes again, since [`Door::not_repeated`] takes the
+    /// last of them out.
     pub(crate) async fn log_batch(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let run = self.run_of(workspace, asked).await?;
         let params = params(asked.list("params"))?;
