@@ -19,7 +19,7 @@ use crate::{
     frame::{failed, refused},
     lines::{Lines, cannot},
     output::{Format, with_text_times},
-    packed::PackedWriter,
+    packed,
     text_table::Excerpt,
 };
 
@@ -50,7 +50,7 @@ pub(crate) enum Grouped<W: Write> {
     Parquet(Box<parquet::BatchedWriter<W>>),
     Ipc(ipc::BatchedWriter<W>),
     IpcStream(StreamWriter<W>),
-    Packed(PackedWriter<W>),
+    Packed(W),
 }
 
 impl<W: Write + Send> Encoder<W> {
@@ -82,7 +82,8 @@ impl<W: Write + Send> Encoder<W> {
                 Grouped::IpcStream(writer)
             }
             Format::IpcStreamLz4 => {
-                Grouped::Packed(PackedWriter::begin(&schema.to_arrow(CompatLevel::newest()), to)?)
+                packed::begin(&schema.to_arrow(CompatLevel::newest()), &mut to)?;
+                Grouped::Packed(to)
             }
         };
         let rows = if format == Format::Parquet { GROUP_ROWS } else { BATCH_ROWS };
@@ -106,8 +107,26 @@ impl<W: Write + Send> Encoder<W> {
         match self {
             Self::Table(excerpt, _) => excerpt.push(&rows),
             Self::Lines(lines, to) => lines.write(&rows, to),
-            Self::Groups(groups, grouped) => groups.push(rows, |group| grouped.write(&group)),
+            Self::Groups(groups, grouped) => groups.push(rows, |group| grouped.write(group)),
         }
+    }
+
+    /// Whether the groups of the format are messages by themselves ([`packed::message`]), so that they can be made side by side.
+    pub(crate) fn makes_messages(&self) -> bool {
+        matches!(self, Self::Groups(_, grouped) if matches!(**grouped, Grouped::Packed(_)))
+    }
+
+    /// Takes more rows of such a format, and returns the groups that are full.
+    pub(crate) fn messages(&mut self, rows: DataFrame) -> Vec<Vec<DataFrame>> {
+        let mut full = Vec::new();
+        if let Self::Groups(groups, _) = self {
+            // It never fails.
+            _ = groups.push(rows, |group| {
+                full.push(group);
+                Ok(())
+            });
+        }
+        full
     }
 
     /// Whether it keeps rows until there are enough of them.
@@ -124,7 +143,7 @@ impl<W: Write + Send> Encoder<W> {
             Self::Table(excerpt, mut to) => writeln!(to, "{}", excerpt.text()).map_err(cannot),
             Self::Lines(_, mut to) => to.flush().map_err(cannot),
             Self::Groups(groups, mut grouped) => {
-                groups.end(|group| grouped.write(&group))?;
+                groups.end(|group| grouped.write(group))?;
                 grouped.end()
             }
         }
@@ -132,17 +151,18 @@ impl<W: Write + Send> Encoder<W> {
 }
 
 impl<W: Write> Grouped<W> {
-    fn write(&mut self, group: &DataFrame) -> Result<()> {
+    fn write(&mut self, group: Vec<DataFrame>) -> Result<()> {
+        if let Self::Packed(to) = self {
+            return to.write_all(&packed::message(&group)?).map_err(cannot);
+        }
+        let group = in_one_piece(group)?;
         match self {
-            Self::Parquet(writer) => writer.write_batch(group),
-            Self::Ipc(writer) => writer.write_batch(group),
+            Self::Parquet(writer) => writer.write_batch(&group),
+            Self::Ipc(writer) => writer.write_batch(&group),
             Self::IpcStream(writer) => {
                 group.iter_chunks(FOR_ALL, false).try_for_each(|batch| writer.write(&batch, None))
             }
-            Self::Packed(writer) => {
-                let mut batches = group.iter_chunks(CompatLevel::newest(), false);
-                return batches.try_for_each(|batch| writer.write(&batch));
-            }
+            Self::Packed(_) => Ok(()),
         }
         .map_err(failed)
     }
@@ -152,7 +172,7 @@ impl<W: Write> Grouped<W> {
             Self::Parquet(writer) => writer.finish().map(|_| ()),
             Self::Ipc(writer) => writer.finish(),
             Self::IpcStream(writer) => writer.finish(),
-            Self::Packed(writer) => return writer.finish(),
+            Self::Packed(to) => return packed::end(to),
         }
         .map_err(failed)
     }
@@ -171,13 +191,17 @@ impl Groups {
         Self { rows, waiting: Vec::new(), held: 0 }
     }
 
-    fn push(&mut self, mut rows: DataFrame, mut write: impl FnMut(DataFrame) -> Result<()>) -> Result<()> {
+    fn push(
+        &mut self,
+        mut rows: DataFrame,
+        mut write: impl FnMut(Vec<DataFrame>) -> Result<()>,
+    ) -> Result<()> {
         while self.held + rows.height() >= self.rows {
             let lacks = self.rows - self.held;
             self.waiting.push(rows.slice(0, lacks));
             rows = rows.slice(lacks as i64, usize::MAX);
             self.held = 0;
-            write(in_one_piece(std::mem::take(&mut self.waiting))?)?;
+            write(std::mem::take(&mut self.waiting))?;
         }
         if rows.height() > 0 {
             self.held += rows.height();
@@ -186,8 +210,8 @@ impl Groups {
         Ok(())
     }
 
-    fn end(self, write: impl FnOnce(DataFrame) -> Result<()>) -> Result<()> {
-        if self.waiting.is_empty() { Ok(()) } else { write(in_one_piece(self.waiting)?) }
+    fn end(self, write: impl FnOnce(Vec<DataFrame>) -> Result<()>) -> Result<()> {
+        if self.waiting.is_empty() { Ok(()) } else { write(self.waiting) }
     }
 }
 

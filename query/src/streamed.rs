@@ -10,7 +10,7 @@ use std::{
 };
 
 use event::{Error, ErrorKind, Id, Kind, Result, Timestamp};
-use futures::{FutureExt, TryStreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream::FuturesOrdered};
 use log::cut::Cut;
 use tokio::{sync::mpsc, time::Instant};
 use tracing::Instrument;
@@ -23,12 +23,16 @@ use crate::{
     explain::Step,
     narrow::Narrowed,
     output::Format,
+    packed,
     parts::{self, Part, Parts},
     plan::Plan,
     read::Reading,
     request::{Request, What},
     rollups, work,
 };
+
+/// How many messages of a format that has such are made at once.
+const MESSAGES_AT_ONCE: usize = 2;
 
 /// An answer, as it is made.
 #[derive(Debug)]
@@ -215,14 +219,28 @@ impl Encoding {
         mut parts: mpsc::Receiver<Result<Option<Part>>>,
         to: &mpsc::Sender<Result<Said>>,
     ) -> Result<Option<u64>> {
-        loop {
-            let part = tokio::select! {
-                part = parts.recv() => part.ok_or_else(broken)??,
+        let mut coming = FuturesOrdered::new();
+        let mut is_last = false;
+        while !is_last || !coming.is_empty() {
+            let bytes = tokio::select! {
+                Some(made) = coming.next() => made?,
+                part = parts.recv(), if !is_last && coming.len() < MESSAGES_AT_ONCE => match part.ok_or_else(broken)?? {
+                    Some(part) if self.encoder.makes_messages() => {
+                        coming.extend(self.messages(part));
+                        self.bytes.take()
+                    }
+                    Some(part) => {
+                        let bytes;
+                        (self, bytes) = self.part(part).await?;
+                        bytes
+                    }
+                    None => {
+                        is_last = true;
+                        continue;
+                    }
+                },
                 () = to.closed() => return Ok(None),
             };
-            let Some(part) = part else { break };
-            let bytes;
-            (self, bytes) = self.part(part).await?;
             if !send(&self.hold, to, bytes).await? {
                 return Ok(None);
             }
@@ -235,6 +253,25 @@ impl Encoding {
         let ending = work::piece(move || encoder.end().map(|()| bytes.take()));
         let bytes = ending.await.map_err(parts::interrupted)??;
         Ok(send(&hold, to, bytes).await?.then_some(rows))
+    }
+
+    /// Has the messages made that a part fills.
+    fn messages(&mut self, part: Part) -> Vec<impl Future<Output = Result<Vec<u8>>> + use<>> {
+        self.rows += part.frame.height() as u64;
+        self.waiting += part.bytes;
+        let groups = self.encoder.messages(part.frame);
+        let made = groups.into_iter().map(|group| {
+            let (hold, held) = (self.hold.clone(), std::mem::take(&mut self.waiting));
+            let making = work::piece(move || {
+                hold.check()?;
+                let _timed = hold.step(Step::Write);
+                let message = packed::message(&group)?;
+                hold.shrink(held);
+                Ok(message)
+            });
+            async move { making.await.map_err(parts::interrupted)? }
+        });
+        made.collect()
     }
 
     /// Writes a part, on a thread where it may take its time.

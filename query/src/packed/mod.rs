@@ -1,0 +1,129 @@
+//! A stream of Arrow in which each buffer is compressed where that makes it much shorter, and stands as it is elsewhere: columns
+//! in which the same value repeats, or none is, take next to nothing, and scores and keys cost no time.
+//!
+//! What stands as it is stands in a frame of LZ4 all the same, in blocks that are not compressed
+//! (<https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md>). Arrow has a mark for a buffer that is not compressed as well, which polars reads
+//! since its version 1.34 only.
+
+mod batch;
+mod rows;
+
+use std::io::Write;
+
+use event::Result;
+use polars::prelude::{ArrowSchema, PolarsError};
+use polars_arrow::io::ipc::write::{
+    EncodedData,
+    common_sync::{write_continuation, write_message},
+    default_ipc_fields, schema_to_bytes,
+};
+
+use crate::frame::failed;
+
+pub(crate) use batch::message;
+
+/// Writes how a stream of these columns begins.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn begin(schema: &ArrowSchema, to: &mut impl Write) -> Result<()> {
+    let fields = default_ipc_fields(schema.iter_values());
+    let ipc_message = schema_to_bytes(schema, &fields, None);
+    write_message(to, &EncodedData { ipc_message, arrow_data: Vec::new() }).map_err(failed)?;
+    Ok(())
+}
+
+/// Writes how a stream ends.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn end(to: &mut impl Write) -> Result<()> {
+    write_continuation(to, 0).map_err(failed)?;
+    to.flush().map_err(PolarsError::from).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use polars::prelude::{CompatLevel, DataFrame, SchemaExt};
+    use polars_io::{SerReader, ipc::IpcStreamReader};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{
+        frame::{days, floats, frame, ints, texts, times},
+        output::Format,
+    };
+
+    fn packed(rows: &DataFrame) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        begin(&rows.schema().to_arrow(CompatLevel::newest()), &mut bytes).unwrap();
+        bytes.extend(message(&[rows.clone()]).unwrap());
+        end(&mut bytes).unwrap();
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> DataFrame {
+        IpcStreamReader::new(Cursor::new(bytes)).finish().unwrap()
+    }
+
+    /// Numbers in which nothing repeats.
+    fn noise(rows: usize) -> impl Iterator<Item = f64> {
+        (1..=rows).map(|row| ((row as f64) * 0.754_877_666_246_692_8).fract().sqrt())
+    }
+
+    #[test]
+    fn what_repeats_takes_next_to_nothing_and_noise_stands_as_it_is() {
+        const ROWS: usize = 16_384;
+        let each = || 0..ROWS;
+        let of = |column| frame(ROWS, vec![column]).unwrap();
+        for repeats in [
+            of(days("day", vec![20_000; ROWS])),
+            of(floats("never", each().map(|_| None))),
+            of(times("appended_at", each().map(|_| Some(1_780_000_000_000_000)))),
+            of(texts("release", each().map(|_| Some("v1")))),
+            of(texts("none", each().map(|_| None))),
+        ] {
+            let bytes = packed(&repeats);
+            assert!(bytes.len() < ROWS / 4, "{}: {} bytes", repeats.columns()[0].name(), bytes.len());
+            assert!(read(&bytes).equals_missing(&repeats));
+        }
+        let scores = of(floats("score", noise(ROWS).map(Some)));
+        let bytes = packed(&scores);
+        assert!((8 * ROWS..8 * ROWS + 2_048).contains(&bytes.len()), "{} bytes", bytes.len());
+        let first = noise(1).next().unwrap().to_le_bytes();
+        let at = bytes.windows(8).position(|eight| eight == first).unwrap();
+        assert_eq!(bytes[at - 4..at], ((8 * ROWS as u32) | 1 << 31).to_le_bytes());
+        assert!(read(&bytes).equals_missing(&scores));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn what_was_written_is_read_again(
+            (rows, each, letters, cut) in (1_usize..3_000, 1_usize..200, 0_usize..40, 0_usize..3_000),
+        ) {
+            let is_there = |row: usize| !(row / each).is_multiple_of(3);
+            let words: Vec<String> = (0..rows).map(|row| "x".repeat(letters * (row / each) % 60)).collect();
+            let columns = vec![
+                days("day", (0..rows).map(|row| (row / each) as i32).collect()),
+                floats("score", noise(rows).enumerate().map(|(row, value)| is_there(row).then_some(value))),
+                ints("count", (0..rows).map(|row| is_there(row).then_some((row / each) as u64))),
+                times("at", (0..rows).map(|row| Some(row as i64 * 1_000))),
+                texts("word", words.iter().enumerate().map(|(row, word)| is_there(row).then_some(word.as_str()))),
+            ];
+            let rows = frame(rows, columns).unwrap();
+            let again = read(&packed(&rows));
+            prop_assert!(again.equals_missing(&rows), "{again} {rows}");
+            // However frames cut the rows, the bytes are the same.
+            let cut = cut.min(rows.height()) as i64;
+            let pieces = [rows.slice(0, cut as usize), rows.slice(cut, usize::MAX)];
+            prop_assert!(message(&pieces).unwrap() == message(&[rows.clone()]).unwrap());
+            let mut whole = Vec::new();
+            Format::IpcStreamLz4.write(&mut rows.clone(), &mut whole).unwrap();
+            prop_assert!(read(&whole).equals_missing(&rows));
+        }
+    }
+}
