@@ -5,13 +5,12 @@ import { badge, card, history, liveText, stat } from './common.js';
 import { h, name } from './dom.js';
 import { waysOfGet } from './share.js';
 import { table } from './table.js';
-import { addDays, count, instant, today } from './words.js';
+import { addDays, count, cut, instant, today } from './words.js';
 
 /** How many records of the audit trail are shown. */
 const RECORDS = 200;
 /** How far back each look into the trail reaches, in days: each log of the days is looked at. */
 const BACK = [8, 128, 3_650];
-const MOST_LETTERS = 120;
 
 /** The latest records of the audit trail, latest first, and what is said where it has more. */
 async function latest(workspace, signal) {
@@ -78,7 +77,7 @@ export async function page({ workspace, signal, moves }) {
     audit && card({
       title: 'Who changed what',
       note: [audit.says, 'Each record has the digest of the one before; `almanac verify` checks them.'].filter(Boolean).join(' '),
-      side: table({ caption: 'Audit', rows: audit.records, columns: [{ key: 'at', text: 'At', shows: (row) => instant(row.at) }, { key: 'principal', text: 'Who' }, { key: 'action', text: 'Action' }, { key: 'name', text: 'About' }, { key: 'source', text: 'Source' }, { key: 'after', text: 'To', shows: (row) => (row.after ? name(row.after.length > MOST_LETTERS ? `${row.after.slice(0, MOST_LETTERS)}…` : row.after) : '–') }] }),
+      side: table({ caption: 'Audit', rows: audit.records, columns: [{ key: 'at', text: 'At', shows: (row) => instant(row.at) }, { key: 'principal', text: 'Who' }, { key: 'action', text: 'Action' }, { key: 'name', text: 'About' }, { key: 'source', text: 'Source' }, { key: 'after', text: 'To', shows: (row) => (row.after ? name(cut(row.after)) : '–') }] }),
       data: { columns: ['seq', 'at', 'principal', 'action', 'object', 'name', 'before', 'after', 'source', 'address', 'request'], rows: audit.records },
       file: `${file}-audit`,
       ways: waysOfGet(`almanac audit -w ${workspace}`, ofWorkspace(workspace, 'audit')),

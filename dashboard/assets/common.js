@@ -8,6 +8,8 @@ import { addDays, count, dayNumber, dayOf, today } from './words.js';
 const LATEST = 400;
 const LONGEST = 3660;
 const USUAL = 90;
+/** How much is asked for at one time. */
+const AT_ONCE = 4;
 
 /** How many events of a workspace there were on each day of its latest year with predictions, else with any, as its rollups have it. */
 export async function volume(workspace, signal) {
@@ -133,6 +135,21 @@ export const stat = (label, value, note) => h('div', { class: 'stat' }, h('dt', 
 
 /** A state as a word with a shape, so that it does not depend on colour. */
 export const badge = (kind, text) => h('span', { class: `badge ${kind}` }, text);
+
+/** What is made of each of many, a few at a time. */
+export async function each(all, make) {
+  const made = new Array(all.length);
+  let next = 0;
+  const work = async () => {
+    while (next < all.length) {
+      const at = next;
+      next += 1;
+      made[at] = await make(all[at]);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  return made;
+}
 
 /** The models of a workspace. */
 export const models = (workspace, signal) => pages('/v1/models', { of: workspace }, 'models', 500, { signal });

@@ -5,7 +5,7 @@ import { announce, fresh, h, name } from './dom.js';
 import { listen, rest } from './live.js';
 import { change, link, read } from './state.js';
 
-/** The pages of the server, and those of a workspace. */
+/** The pages of the server, and those of a workspace. Of those that say more of themselves there is no tab: they stand `under` that of another page, or nowhere. */
 const SERVER = {
   workspaces: ['Workspaces', () => import('./workspaces.js')],
   operate: ['Operate', () => import('./operate.js')],
@@ -20,6 +20,7 @@ const OF_WORKSPACE = {
   alerts: ['Alerts', () => import('./alerts.js')],
   review: ['Review', () => import('./review.js')],
   arena: ['Arena', () => import('./arena.js')],
+  runs: ['Runs', () => import('./runs.js')],
   catalog: ['Catalog', () => import('./catalog.js')],
   sql: ['SQL', () => import('./sql.js')],
 };
@@ -65,11 +66,16 @@ function themeChoice() {
     h('select', { id, onchange: (event) => theme(event.target.value) }, THEMES.map((one) => h('option', { value: one, selected: one === now }, one[0].toUpperCase() + one.slice(1)))));
 }
 
+/** The tabs: text, address, and whether it is that of the page that is shown. */
+function tabs(now) {
+  const pages = now.workspace ? OF_WORKSPACE : SERVER;
+  const kept = now.workspace ? Object.fromEntries(['from', 'to', 'as-of'].map((key) => [key, now.chosen.get(key)])) : {};
+  const under = pages[now.page]?.[2]?.under;
+  const isHere = (page) => (page === now.page ? 'page' : page === under ? 'true' : null);
+  return Object.entries(pages).filter(([, [, , more]]) => !more).map(([page, [text]]) => [text, link(page, now.workspace, kept), isHere(page)]);
+}
+
 function drawHead(now) {
-  const kept = Object.fromEntries(['from', 'to', 'as-of'].map((key) => [key, now.chosen.get(key)]));
-  const tabs = now.workspace
-    ? Object.entries(OF_WORKSPACE).map(([page, [text]]) => [text, link(page, now.workspace, kept), page === now.page])
-    : Object.entries(SERVER).filter(([, [, , more]]) => !more?.isOpen).map(([page, [text]]) => [text, link(page, null), page === now.page]);
   const leave = () => signOut().then(() => forget(), failed);
   head.replaceChildren(
     h('div', { class: 'bar' },
@@ -80,7 +86,7 @@ function drawHead(now) {
       who && h('button', { type: 'button', onclick: leave }, 'Sign out'),
       themeChoice()),
     h('nav', { 'aria-label': now.workspace ? 'Pages of the workspace' : 'Pages' },
-      h('ul', null, tabs.map(([text, href, here]) => h('li', null, h('a', { href, 'aria-current': here ? 'page' : null }, text))))),
+      h('ul', null, tabs(now).map(([text, href, here]) => h('li', null, h('a', { href, 'aria-current': here }, text))))),
     h('p', { id: 'said', class: 'unseen', role: 'status' }));
 }
 

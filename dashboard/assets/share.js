@@ -3,7 +3,8 @@
 import { ofWorkspace, url } from './api.js';
 import { announce, h } from './dom.js';
 
-const quoted = (text) => (/^[\w./:=,@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+/** A word as a shell takes it. */
+export const quoted = (text) => (/^[\w./:=,@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 const python = (text) => JSON.stringify(text).replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
 const FLAGS = new Set(['interval', 'shadow', 'pairs']);

@@ -59,5 +59,22 @@ export const today = () => new Date().toISOString().slice(0, 10);
 /** An instant without what nobody reads. */
 export const instant = (text) => (text ? text.replace('T', ' ').replace(/(\.\d+)?Z$/, ' UTC') : '–');
 
+/** How long something took, of its seconds. */
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined) return '–';
+  if (seconds < 10) return `${Math.max(0, seconds).toFixed(1)} s`;
+  const all = Math.round(seconds);
+  const [minutes, hours, days] = [60, 3_600, 86_400].map((one) => Math.floor(all / one));
+  if (days) return `${count(days)} d ${hours % 24} h`;
+  if (hours) return `${hours} h ${minutes % 60} min`;
+  return minutes ? `${minutes} min ${all % 60} s` : `${all} s`;
+}
+
+/** The most letters of a text where many stand side by side. */
+const MOST_LETTERS = 120;
+
+/** Text that is cut where it is long. */
+export const cut = (text, most = MOST_LETTERS) => (text.length > most ? `${text.slice(0, most)}…` : text);
+
 /** A word with a number. */
 export const many = (number, one, more = `${one}s`) => `${count(number)} ${number === 1 ? one : more}`;

@@ -1,7 +1,7 @@
 // The workspaces: what is live, how far behind, which alerts fire, and how much comes.
 
 import { Problem, json, ofWorkspace, text } from './api.js';
-import { badge, card, live, liveText, stat, volume } from './common.js';
+import { badge, card, each, live, liveText, stat, volume } from './common.js';
 import { sparkline } from './chart.js';
 import { h, name } from './dom.js';
 import { waysOfGet } from './share.js';
@@ -10,7 +10,6 @@ import { table } from './table.js';
 import { compact, count, many } from './words.js';
 
 const MOST = 200;
-const AT_ONCE = 4;
 const SPARK_DAYS = 120;
 /** When it is looked again, in milliseconds. */
 const EVERY = 30_000;
@@ -40,20 +39,6 @@ async function about(workspace, signal) {
   const firing = rules.rules.filter((rule) => rule.state === 'firing');
   const total = days.reduce((sum, day) => sum + day.predictions, 0);
   return { ...workspace, live: alive, rules: rules.rules.length, firing: firing.length, days, total, last: days.at(-1)?.day ?? null };
-}
-
-async function each(all, make) {
-  const made = new Array(all.length);
-  let next = 0;
-  const work = async () => {
-    while (next < all.length) {
-      const at = next;
-      next += 1;
-      made[at] = await make(all[at]);
-    }
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, work));
-  return made;
 }
 
 const alerts = (one) => (one.firing ? badge('bad', many(one.firing, 'alert fires', 'alerts fire')) : badge('good', one.rules ? 'none fires' : 'no rules'));

@@ -33,7 +33,7 @@ macro_rules! files {
 pub const PAGE: File = File { name: "index.html", text: include_str!("../assets/index.html") };
 
 /// What the page loads.
-pub const FILES: [File; 28] = files![
+pub const FILES: [File; 30] = files![
     "alerts.js",
     "api.js",
     "arena.js",
@@ -53,12 +53,14 @@ pub const FILES: [File; 28] = files![
     "main.js",
     "operate.js",
     "review.js",
+    "runs.js",
     "share.js",
     "slices.js",
     "sql.js",
     "state.js",
     "style.css",
     "table.js",
+    "training.js",
     "trial.js",
     "words.js",
     "workspaces.js",
