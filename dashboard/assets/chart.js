@@ -163,7 +163,7 @@ function reader(svg, tip, options, scale, size) {
     const rows = options.series.map((one, n) => [one, n, one.points.find((point) => point.x === x)]).filter(([, , point]) => point && typeof point.y === 'number');
     const range = (point) => (typeof point.low === 'number' ? ` (${figure(point.low)} to ${figure(point.high)})` : '');
     tip.replaceChildren(
-      h('strong', null, options.days ? dayOf(Math.round(x)) : figure(x)),
+      h('strong', null, options.days ? dayOf(Math.round(x)) : (options.at ?? figure)(x)),
       ...rows.slice(0, 12).map(([one, n, point]) => h('div', { class: 'tip-row' }, h('span', { class: `swatch ${colour(one.colour ?? n)}` }), h('bdi', { class: 'tip-name' }, one.name), h('span', { class: 'number' }, `${figure(point.y)}${range(point)}`), point.note && h('span', { class: 'quiet' }, point.note))),
     );
     tip.hidden = false;
@@ -194,7 +194,7 @@ function reader(svg, tip, options, scale, size) {
   return { point, key, hide, open: () => at >= 0 && options.onpick?.(xs[at]) };
 }
 
-/** Lines over days (`days`) or numbers, with a legend, marks, shades and a reader; drawn again when its width changes. */
+/** Lines over days (`days`) or numbers (`at` says what one is), with a legend, marks, shades and a reader; drawn again when its width changes. */
 export function lineChart(options) {
   const stage = h('div', { class: 'stage', tabindex: 0, role: 'group', 'aria-label': `${options.title}. The arrow keys move from point to point; the table has all numbers.` });
   const tip = h('div', { class: 'tip', role: 'status', hidden: true });

@@ -21,6 +21,8 @@ const OF_WORKSPACE = {
   review: ['Review', () => import('./review.js')],
   arena: ['Arena', () => import('./arena.js')],
   runs: ['Runs', () => import('./runs.js')],
+  run: ['Run', () => import('./run.js'), { under: 'runs' }],
+  compared: ['Compared runs', () => import('./compared.js'), { under: 'runs' }],
   catalog: ['Catalog', () => import('./catalog.js')],
   sql: ['SQL', () => import('./sql.js')],
 };

@@ -33,7 +33,7 @@ macro_rules! files {
 pub const PAGE: File = File { name: "index.html", text: include_str!("../assets/index.html") };
 
 /// What the page loads.
-pub const FILES: [File; 30] = files![
+pub const FILES: [File; 33] = files![
     "alerts.js",
     "api.js",
     "arena.js",
@@ -41,18 +41,21 @@ pub const FILES: [File; 30] = files![
     "chart.js",
     "common.js",
     "compare.js",
+    "compared.js",
     "day.js",
     "desk.js",
     "dom.js",
     "drift.js",
     "expected.js",
     "figures.js",
+    "histories.js",
     "icon.svg",
     "judge.js",
     "live.js",
     "main.js",
     "operate.js",
     "review.js",
+    "run.js",
     "runs.js",
     "share.js",
     "slices.js",
