@@ -11,6 +11,8 @@ const SERVER = {
   operate: ['Operate', () => import('./operate.js')],
   // Who has a link needs no account.
   judge: ['Judge', () => import('./judge.js'), { isOpen: true }],
+  // Links of MLflow's clients lead here.
+  experiments: ['Runs', () => import('./linked.js'), { under: 'workspaces' }],
 };
 const OF_WORKSPACE = {
   figures: ['Figures', () => import('./figures.js')],

@@ -14,7 +14,9 @@ export function read(hash = location.hash) {
   if (parts[0] === 'w' && parts.length >= 3) {
     return { page: parts[3] ?? 'figures', workspace: `${parts[1]}/${parts[2]}`, chosen };
   }
-  return { page: parts[0] ?? 'workspaces', workspace: null, chosen };
+  // Below a tracking URI of MLflow the address says of which workspace, and nothing behind the `#`.
+  const start = new URLSearchParams(location.search).has('workspace') ? 'experiments' : 'workspaces';
+  return { page: parts[0] ?? start, workspace: null, chosen, more: parts.slice(1) };
 }
 
 /** The address of a page. */

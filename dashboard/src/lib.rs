@@ -33,7 +33,7 @@ macro_rules! files {
 pub const PAGE: File = File { name: "index.html", text: include_str!("../assets/index.html") };
 
 /// What the page loads.
-pub const FILES: [File; 33] = files![
+pub const FILES: [File; 34] = files![
     "alerts.js",
     "api.js",
     "arena.js",
@@ -51,6 +51,7 @@ pub const FILES: [File; 33] = files![
     "histories.js",
     "icon.svg",
     "judge.js",
+    "linked.js",
     "live.js",
     "main.js",
     "operate.js",

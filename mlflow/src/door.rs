@@ -20,11 +20,12 @@ use crate::{
     answer::{Answer, Failure},
     asked::Asked,
     endpoint::{Does, ENDPOINTS, Endpoint},
+    links,
     notes::Note,
 };
 
 /// What all paths of the door begin with.
-const PREFIX: &str = "/mlflow/";
+pub(crate) const PREFIX: &str = "/mlflow/";
 
 /// The most bytes of a body: MLflow's clients send 1,000 metrics at once, which is a fifth of a megabyte.
 const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
@@ -39,11 +40,11 @@ pub(crate) struct Door {
     pub(crate) artifacts: Option<String>,
 }
 
-/// The routes of the door. `artifacts` is an [`artifact_root`](crate::artifact_root), if there is one.
+/// The routes of the door, and those of the links that clients print. `artifacts` is an [`artifact_root`](crate::artifact_root), if there is one.
 pub fn routes(ingest: Arc<Ingest>, artifacts: Option<String>) -> Routes {
     let events = ingest::http::routes(Arc::clone(&ingest)).into_router();
     let door = Arc::new(Door { ingest, events, artifacts });
-    ENDPOINTS.iter().fold(Routes::new(), add).with_state(door)
+    ENDPOINTS.iter().fold(links::add(Routes::new()), add).with_state(door)
 }
 
 fn add(routes: Routes<Arc<Door>>, endpoint: &Endpoint) -> Routes<Arc<Door>> {

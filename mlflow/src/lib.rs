@@ -3,7 +3,8 @@
 //!
 //! Experiments and runs are those of the catalog, metrics are metric events, registered models are models, their versions
 //! releases, and aliases environments to which a release is promoted. Artifacts are not kept, but their addresses. All endpoints stand in one table
-//! ([`endpoint`]), with what each demands of its caller. What is not in it is answered as MLflow answers the unknown.
+//! ([`endpoint`]), with what each demands of its caller. What is not in it is answered as MLflow answers the unknown. The links that
+//! clients print lead to the dashboard (`links`).
 
 mod answer;
 mod artifacts;
@@ -13,6 +14,7 @@ pub mod endpoint;
 mod experiments;
 mod filter;
 mod inputs;
+mod links;
 mod logged;
 mod logged_search;
 mod metrics;
