@@ -17,8 +17,8 @@ export async function historyOf(workspace, run, metric, signal) {
   return { points: [...points].sort((a, b) => (a.step ?? 0) - (b.step ?? 0)), isCut: Boolean(next) };
 }
 
-/** Whether steps tell the values of any of these histories apart. */
-const haveSteps = (histories) => histories.some(({ points }) => new Set(points.map((point) => point.step)).size > 1);
+/** Whether steps tell the values of any of these histories apart, or there are none to be told apart. */
+const haveSteps = (histories) => histories.some(({ points }) => new Set(points.map((point) => point.step)).size > 1) || histories.every(({ points }) => points.length < 2);
 
 /** Where each value stands on the axis: at its step, or else by the order in which it came. What is no number is a gap. */
 function placed({ points }, bySteps) {
