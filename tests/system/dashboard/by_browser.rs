@@ -16,6 +16,7 @@ mod hostile;
 mod operate;
 mod parts;
 mod review;
+mod runs;
 mod session;
 mod slices;
 mod trial;
@@ -25,7 +26,7 @@ const WORKSPACE: &str = "/v1/workspaces/flights/nyc";
 const WINDOW: &str = "from=2013-06-20&to=2013-07-08";
 
 /// The pages: the name of the picture, the heading, and the address.
-const PAGES: [(&str, &str, &str); 16] = [
+const PAGES: [(&str, &str, &str); 19] = [
     ("workspaces", "Workspaces", "#/"),
     ("figures", "Figures", "#/w/flights/nyc/figures?from=2013-06-20&to=2013-07-08&figure=accuracy"),
     ("weeks", "Figures", "#/w/flights/nyc/figures?from=2013-06-20&to=2013-07-08&figure=auc&group-by=week"),
@@ -42,6 +43,13 @@ const PAGES: [(&str, &str, &str); 16] = [
     ("alerts", "Alerts", "#/w/flights/nyc/alerts"),
     ("review", "Review", "#/w/flights/nyc/review"),
     ("arena", "Arena", "#/w/flights/nyc/arena"),
+    ("runs", "Runs", "#/w/training/trees/runs"),
+    ("run", "Run of", "#/w/training/trees/run?run=2NBs0tD5Ihm2PVFzM3kZvMYdQX2"),
+    (
+        "compared",
+        "Compared runs",
+        "#/w/training/trees/compared?runs=2NBs0tD5Ihm2PVFzM3kZvMYdQX1,2NBs0tD5Ihm2PVFzM3kZvMYdQX2&whole=true",
+    ),
     ("catalog", "Catalog", "#/w/flights/nyc/catalog"),
     ("sql", "SQL", "#/w/flights/nyc/sql"),
     (
@@ -52,12 +60,13 @@ const PAGES: [(&str, &str, &str); 16] = [
     ("operate", "Operate", "#/operate"),
 ];
 
-/// Three months of the demo, made once for these tests.
+/// Three months of the demo, and some runs, made once for these tests.
 fn scene() -> &'static Place {
     static SCENE: OnceLock<Place> = OnceLock::new();
     SCENE.get_or_init(|| {
         let place = Place::sqlite();
         run_ok(&place, &["demo", "--until", "2013-07-09"]);
+        runs::train(&place);
         place
     })
 }

@@ -19,6 +19,9 @@ pub(super) const HOSTILE: [&str; 5] = [
     "'; drop table --",
 ];
 
+/// A run with hostile names.
+const RUN: &str = "2NBs0tD5Ihm2PVFzM3kZvMYdQX9";
+
 /// Posts events and notes in which every text that a client chooses is hostile.
 fn post_hostile(service: &Running) {
     let (long, label) = ("x".repeat(256), "y".repeat(128));
@@ -34,6 +37,9 @@ fn post_hostile(service: &Running) {
     let release = json!({"workspace": "credit/prod", "name": "v1", "model": "risk", "notes": HOSTILE[1], "author": HOSTILE[2],
         "environment": "production", "attributes": {HOSTILE[0]: HOSTILE[1], "long": long}});
     post("/v1/releases", release);
+    let run = json!({"workspace": "credit/prod", "id": RUN, "name": HOSTILE[0], "experiment": HOSTILE[3],
+        "params": {HOSTILE[1]: HOSTILE[4]}, "tags": {HOSTILE[2]: long}});
+    post("/v1/runs", run);
     // A key may be longer than a label.
     let texts: Vec<(&str, &str)> =
         HOSTILE.map(|text| (text, text)).into_iter().chain([(&*long, &*label)]).collect();
@@ -74,11 +80,14 @@ fn hostile_names_are_text() {
         let wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
         assert_eq!(browser.run(wide, &[]), 0, "{what} is wider than its window");
     };
+    let of_run = format!("run?run={RUN}");
     // Where they are shown, and which of them.
     for (page, texts) in [
         ("day?day=2026-06-01&bin=14", &HOSTILE[..]),
         ("catalog", &HOSTILE[..2]),
         ("sql?sql=select+*+from+joined+where+day='2026-06-01'", &HOSTILE[..]),
+        ("runs", &HOSTILE[..1]),
+        (&*of_run, &HOSTILE[..]),
         ("drift?from=2026-06-01&to=2026-06-01", &[]),
         ("alerts", &[]),
     ] {

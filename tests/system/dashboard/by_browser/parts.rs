@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// What an expression is in the page: `part` is a script of the dashboard, `given` what is handed over.
-fn made(part: &str, expression: &str, given: Value) -> Value {
+pub(super) fn made(part: &str, expression: &str, given: Value) -> Value {
     let _alone = alone();
     let place = Place::sqlite();
     let service = Running::start(&place, &["--role", "query"], &[]);
