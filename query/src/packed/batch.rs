@@ -17,7 +17,7 @@ use polars_arrow::{
     types::NativeType,
 };
 
-use super::rows::{self, Row};
+use super::rows::{self, Unit};
 use crate::frame::failed;
 
 /// So many bytes at the beginning of a buffer tell whether it is compressed, a buffer of fewer is not.
@@ -139,7 +139,7 @@ impl Body {
         self.buffer(valid.as_slice().0)
     }
 
-    fn numbers<T: NativeType, R: Row>(&mut self, rows: usize, arrays: &[&dyn Array]) -> PolarsResult<()> {
+    fn numbers<T: NativeType, R: Unit>(&mut self, rows: usize, arrays: &[&dyn Array]) -> PolarsResult<()> {
         self.node(rows, arrays)?;
         let pieces = arrays.iter().filter_map(|array| array.as_any().downcast_ref::<PrimitiveArray<T>>());
         let pieces: Vec<&[T]> = pieces.map(|array| array.values().as_slice()).collect();
@@ -154,14 +154,18 @@ impl Body {
         self.node(rows, arrays)?;
         let (mut views, mut texts) = (Vec::<u128>::with_capacity(rows), Texts::default());
         for array in arrays.iter().filter_map(|array| array.as_any().downcast_ref::<Utf8ViewArray>()) {
-            let valid = array.validity();
-            for (row, view) in array.views().iter().enumerate() {
-                let view = match view.length {
-                    _ if valid.is_some_and(|valid| !valid.get_bit(row)) => View::default(),
-                    ..=INLINE_BYTES => *view,
-                    _ => texts.view(*view, array.value(row).as_bytes()),
-                };
-                views.push(bytemuck::cast(view));
+            let mut view = |row: usize, view: &View| match view.length {
+                ..=INLINE_BYTES => *view,
+                _ => texts.view(*view, array.value(row).as_bytes()),
+            };
+            let rows = array.views().iter().enumerate();
+            match array.validity().filter(|valid| valid.unset_bits() > 0) {
+                None => views.extend(rows.map(|(row, of)| bytemuck::cast::<_, u128>(view(row, of)))),
+                Some(valid) if valid.set_bits() == 0 => views.resize(views.len() + array.len(), 0),
+                Some(valid) => views.extend(rows.zip(valid).map(|((row, of), is_there)| {
+                    let there = is_there.then(|| view(row, of));
+                    bytemuck::cast::<_, u128>(there.unwrap_or_default())
+                })),
             }
         }
         let texts = texts.all;
@@ -192,7 +196,7 @@ impl Body {
     }
 
     /// A buffer whose rows are often the same.
-    fn rows<T: Row>(&mut self, rows: &[T]) -> PolarsResult<()> {
+    fn rows<T: Unit>(&mut self, rows: &[T]) -> PolarsResult<()> {
         let sample = &rows[..rows.len().min(SAMPLE_BYTES / size_of::<T>())];
         let mut tried = Vec::with_capacity(2 * SAMPLE_BYTES);
         rows::compress(sample, &mut tried);
@@ -262,7 +266,7 @@ fn store(block: &[u8], to: &mut Vec<u8>) {
 }
 
 /// Writes a block of rows that is compressed, unless that makes it longer.
-fn packed<T: Row>(block: &[T], to: &mut Vec<u8>) {
+fn packed<T: Unit>(block: &[T], to: &mut Vec<u8>) {
     let begin = to.len();
     let length = |to: &[u8]| to.len() - begin - size_of::<u32>();
     to.extend_from_slice(&[0; size_of::<u32>()]);

@@ -59,7 +59,7 @@ mod tests {
     fn packed(rows: &DataFrame) -> Vec<u8> {
         let mut bytes = Vec::new();
         begin(&rows.schema().to_arrow(CompatLevel::newest()), &mut bytes).unwrap();
-        bytes.extend(message(&[rows.clone()]).unwrap());
+        bytes.extend(message(std::slice::from_ref(rows)).unwrap());
         end(&mut bytes).unwrap();
         bytes
     }
@@ -120,7 +120,7 @@ mod tests {
             // However frames cut the rows, the bytes are the same.
             let cut = cut.min(rows.height()) as i64;
             let pieces = [rows.slice(0, cut as usize), rows.slice(cut, usize::MAX)];
-            prop_assert!(message(&pieces).unwrap() == message(&[rows.clone()]).unwrap());
+            prop_assert!(message(&pieces).unwrap() == message(std::slice::from_ref(&rows)).unwrap());
             let mut whole = Vec::new();
             Format::IpcStreamLz4.write(&mut rows.clone(), &mut whole).unwrap();
             prop_assert!(read(&whole).equals_missing(&rows));

@@ -16,79 +16,119 @@ const MIN_MATCH: usize = 4;
 /// The largest length that a token holds; a longer one goes on in the bytes that follow.
 const MAX_NIBBLE: usize = 15;
 
+/// So many rows at the beginning say how many values there are.
+const SAMPLE_ROWS: usize = 256;
+
 /// The table of the last rows has 2 to the power of this many places, in each of which stands one row.
 const TABLE_BITS: u32 = 12;
-
-/// The value of a row: of 4, 8 or 16 bytes.
-pub(super) trait Row: Pod + Eq {
-    /// Where it stands in a table of 2 to the power of [`TABLE_BITS`] places.
-    fn place(self) -> usize;
-}
 
 /// The multiplier of Fibonacci hashing, 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming, volume 3, 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-impl Row for u32 {
+/// What a block is looked through by: a row of 4, 8 or 16 bytes, or some rows that follow each other.
+pub(super) trait Unit: Pod + Eq {
+    /// Bits that are mostly others for other values.
+    fn bits(self) -> u64;
+
+    /// Where it stands in a table of 2 to the power of [`TABLE_BITS`] places.
     fn place(self) -> usize {
-        u64::from(self).place()
+        (self.bits().wrapping_mul(GOLDEN) >> (u64::BITS - TABLE_BITS)) as usize
     }
 }
 
-impl Row for u64 {
-    fn place(self) -> usize {
-        (self.wrapping_mul(GOLDEN) >> (u64::BITS - TABLE_BITS)) as usize
+impl Unit for u32 {
+    fn bits(self) -> u64 {
+        u64::from(self)
     }
 }
 
-impl Row for u128 {
-    fn place(self) -> usize {
+impl Unit for u64 {
+    fn bits(self) -> u64 {
+        self
+    }
+}
+
+impl Unit for u128 {
+    fn bits(self) -> u64 {
         let (low, high) = (self as u64, (self >> u64::BITS) as u64);
-        (low ^ high.wrapping_mul(GOLDEN).rotate_left(u64::BITS / 2)).place()
+        low ^ high.wrapping_mul(GOLDEN).rotate_left(u64::BITS / 2)
     }
 }
 
-/// Writes a block of LZ4.
-pub(super) fn compress<T: Row>(rows: &[T], to: &mut Vec<u8>) {
-    let width = size_of::<T>();
-    let end = rows.len().saturating_sub(LAST_BYTES.div_ceil(width));
-    let mut last = vec![u32::MAX; 1 << TABLE_BITS];
-    let (mut row, mut literals) = (0, 0);
-    while row < end {
-        let value = rows[row];
-        let before = std::mem::replace(&mut last[value.place()], row as u32) as usize;
-        let is_match = rows.get(before) == Some(&value) && (row - before) * width <= MAX_OFFSET;
+impl<T: Unit> Unit for [T; 2] {
+    fn bits(self) -> u64 {
+        self[0].bits().wrapping_mul(GOLDEN).rotate_left(u64::BITS / 2) ^ self[1].bits()
+    }
+}
+
+/// Of so many different values four rows, or else two rows, are mostly the same as four or two before that are near enough.
+const FOUR_OF: usize = 4;
+const TWO_OF: usize = 24;
+
+/// Writes a block of LZ4, which is looked through by as many rows at a time as the first ones allow.
+pub(super) fn compress<T: Unit>(rows: &[T], to: &mut Vec<u8>) {
+    let mut different: Vec<T> = Vec::with_capacity(TWO_OF);
+    for row in rows.iter().take(SAMPLE_ROWS) {
+        if different.len() <= TWO_OF && !different.contains(row) {
+            different.push(*row);
+        }
+    }
+    match different.len() {
+        few if few <= FOUR_OF => block::<T, [[T; 2]; 2]>(rows, to),
+        few if few <= TWO_OF => block::<T, [T; 2]>(rows, to),
+        _ => block::<T, T>(rows, to),
+    }
+}
+
+fn block<T: Unit, U: Unit>(rows: &[T], to: &mut Vec<u8>) {
+    let width = size_of::<U>();
+    let most = size_of_val(rows).saturating_sub(LAST_BYTES) / width;
+    let (units, rest) = rows.split_at(most * (width / size_of::<T>()));
+    let units: &[U] = bytemuck::cast_slice(units);
+    let mut last = [u32::MAX; 1 << TABLE_BITS];
+    let (mut at, mut literals) = (0, 0);
+    while at < units.len() {
+        let value = units[at];
+        let before = std::mem::replace(&mut last[value.place()], at as u32) as usize;
+        let is_match = units.get(before) == Some(&value) && (at - before) * width <= MAX_OFFSET;
         if !is_match {
-            row += 1;
+            at += 1;
             continue;
         }
-        let distance = row - before;
-        let begin = row;
-        row += 1;
-        while row < end && rows[row] == rows[row - distance] {
-            // Of rows that are all the same the last one is enough.
+        let (begin, distance) = (at, at - before);
+        at += 1;
+        while at < units.len() && units[at] == units[at - distance] {
+            // Of units that are all the same the last one is enough.
             if distance > 1 {
-                last[rows[row].place()] = row as u32;
+                last[units[at].place()] = at as u32;
             }
-            row += 1;
+            at += 1;
         }
-        last[value.place()] = if distance > 1 { last[value.place()] } else { row as u32 - 1 };
-        sequence(&rows[literals..begin], Some((distance * width, (row - begin) * width)), to);
-        literals = row;
+        if distance == 1 {
+            last[value.place()] = at as u32 - 1;
+        }
+        let literal: &[u8] = bytemuck::cast_slice(&units[literals..begin]);
+        sequence(literal, Some((distance * width, (at - begin) * width)), to);
+        literals = at;
     }
-    sequence(&rows[literals..], None, to);
+    let literal = [bytemuck::cast_slice::<U, u8>(&units[literals..]), bytemuck::cast_slice(rest)].concat();
+    sequence(&literal, None, to);
 }
 
-/// Writes rows as they are, and a match behind them: how far back it begins, and how many bytes it has.
-fn sequence<T: Pod>(literals: &[T], matched: Option<(usize, usize)>, to: &mut Vec<u8>) {
-    let literals: &[u8] = bytemuck::cast_slice(literals);
+/// Writes bytes as they are, and a match behind them: how far back it begins, and how many bytes it has.
+fn sequence(literals: &[u8], matched: Option<(usize, usize)>, to: &mut Vec<u8>) {
     let more = matched.map_or(0, |(_, length)| length - MIN_MATCH);
-    to.push((literals.len().min(MAX_NIBBLE) << 4 | more.min(MAX_NIBBLE)) as u8);
-    length(literals.len(), to);
-    to.extend_from_slice(literals);
-    if let Some((offset, _)) = matched {
-        to.extend_from_slice(&(offset as u16).to_le_bytes());
-        length(more, to);
+    let token = (literals.len().min(MAX_NIBBLE) << 4 | more.min(MAX_NIBBLE)) as u8;
+    let offset = matched.map(|(offset, _)| (offset as u16).to_le_bytes());
+    if let ([], Some([low, high])) = (literals, offset) {
+        to.extend_from_slice(&[token, low, high]);
+    } else {
+        to.push(token);
+        length(literals.len(), to);
+        to.extend_from_slice(literals);
+        to.extend(offset.into_iter().flatten());
     }
+    length(more, to);
 }
 
 /// Writes what of a length the token does not hold.
@@ -109,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    fn again<T: Row>(rows: &[T]) -> Vec<u8> {
+    fn again<T: Unit>(rows: &[T]) -> Vec<u8> {
         let mut block = Vec::new();
         compress(rows, &mut block);
         decompress(&block, Some(size_of_val(rows) as i32)).unwrap()
@@ -144,7 +184,7 @@ mod tests {
         let few: Vec<u128> = (0..16_384_u128).map(|row| row * row % 12).collect();
         // The second half repeats what is too far back.
         let far: Vec<u128> = (0..8_192_u128).map(|row| row % 4_100).collect();
-        for (rows, most) in [(&same, 1_100), (&few, 4 * few.len()), (&far, 17 * far.len())] {
+        for (rows, most) in [(&same, 1_200), (&few, 4 * few.len()), (&far, 17 * far.len())] {
             let mut block = Vec::new();
             compress(rows, &mut block);
             assert!(block.len() < most, "{}", block.len());

@@ -195,12 +195,12 @@ enum Aggregate {
     /// It says of groups what it says of rows, which are grouped by its column.
     OfKey(String),
     /// What is measured of groups, and an expression of it.
-    Of(Vec<Measure>, Expr),
+    Of(Vec<Measure>, Box<Expr>),
 }
 
 impl Aggregate {
     fn made(measures: Vec<Measure>, text: &str) -> Option<Self> {
-        Some(Self::Of(measures, parsed(text)?))
+        Some(Self::Of(measures, Box::new(parsed(text)?)))
     }
 
     fn same(name: &str, measure: Measure) -> Option<Self> {
@@ -280,7 +280,7 @@ impl VisitorMut for Seen<'_> {
             Some(Aggregate::OfKey(key)) => _ = self.within.insert(key),
             Some(Aggregate::Of(measures, made)) => {
                 self.measures.extend(measures);
-                *expr = made;
+                *expr = *made;
             }
             None => return ControlFlow::Break(()),
         }

@@ -60,9 +60,15 @@ fn prediction() -> impl Strategy<Value = Value> {
                 // One of these must be there.
                 "score": score.unwrap_or(0.5),
             });
-            value.map(|value| event["value"] = json!(value));
-            label.map(|label| event["label"] = json!(label));
-            city.map(|city| event["tags"] = json!({ "city": city }));
+            if let Some(value) = value {
+                event["value"] = json!(value);
+            }
+            if let Some(label) = label {
+                event["label"] = json!(label);
+            }
+            if let Some(city) = city {
+                event["tags"] = json!({ "city": city });
+            }
             event
         })
 }
