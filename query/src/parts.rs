@@ -101,13 +101,21 @@ pub(crate) fn interrupted(error: tokio::task::JoinError) -> Error {
     Error::unavailable("reading was interrupted").because(error)
 }
 
+impl Reading {
+    /// Counts `bytes` in the place of the `held` ones that are counted so far.
+    pub(crate) async fn keep(&self, bytes: u64, held: u64) -> Result<()> {
+        match bytes.checked_sub(held) {
+            Some(more) => self.grow(more).await?,
+            None => self.hold.shrink(held - bytes),
+        }
+        Ok(())
+    }
+}
+
 /// A part of which `held` bytes are counted so far.
 pub(crate) async fn settled(reading: &Reading, frame: DataFrame, held: u64) -> Result<Part> {
     let bytes = frame.estimated_size() as u64;
-    match bytes.checked_sub(held) {
-        Some(more) => reading.grow(more).await?,
-        None => reading.hold.shrink(held - bytes),
-    }
+    reading.keep(bytes, held).await?;
     Ok(Part { frame, bytes, begin: None })
 }
 

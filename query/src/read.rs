@@ -152,10 +152,7 @@ async fn day_with<T: Send + 'static>(
     let made = made.await.map_err(|error| Error::unavailable("reading was interrupted").because(error))?;
     reading.hold.shrink(bytes);
     let (made, kept) = made?;
-    match kept.unwrap_or(bytes) {
-        more if more > bytes => reading.grow(more - bytes).await?,
-        kept => reading.hold.shrink(bytes - kept),
-    }
+    reading.keep(kept.unwrap_or(bytes), bytes).await?;
     Ok(Some(made))
 }
 

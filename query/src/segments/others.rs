@@ -1,4 +1,4 @@
-//! Tags of which a day had more values than are stored by themselves: what is one of the others of a day is missing in its slice.
+//! Tags of which a day had more values than are stored by themselves: the rarer ones of that day are missing in their slices.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -116,7 +116,7 @@ fn runs_are_listed_and_compared() {
         &[],
     );
     let stays = "return document.querySelector('details.chooser').open && document.activeElement.closest('.boxes') !== null";
-    assert_eq!(browser.run(stays, &[]), true, "whoever chooses goes on choosing");
+    assert_eq!(browser.run(stays, &[]), true, "who chooses goes on choosing");
     assert_eq!(browser.violations(), [""; 0]);
 
     // Two are compared.
@@ -209,7 +209,7 @@ fn the_links_of_mlflows_clients_lead_to_the_run() {
         browser.open("about:blank");
         browser.open(&format!("{base}{link}"));
     };
-    // Whoever signs in first is led there all the same.
+    // Who signs in first is led there all the same.
     open(&format!("/mlflow/credit/prod/#/experiments/{experiment}/runs/{deep}"));
     shown(&browser, "Sign in");
     browser.type_into("input[type=password]", &token);
