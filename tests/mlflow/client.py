@@ -87,7 +87,8 @@ def datasets():
     assert inputs["d2"].dataset.source == july.source and not inputs["d2"].dataset.schema, "there was no room for it"
     assert found.data.tags["team"] == "risk" and not any("dataset" in name for name in found.data.tags)
     of_june = client.search_runs(["0"], "dataset.name = 'loans' AND datasets.digest = 'd1' AND dataset.context = 'eval'")
-    assert [found.info.run_id for found in of_june] == [run]
+    # The script may have run before.
+    assert run in [found.info.run_id for found in of_june]
 
 
 def searches():
