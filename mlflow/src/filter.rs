@@ -129,7 +129,10 @@ impl Field {
             "attributes" | "attribute" | "attr" | "run" => "attributes",
             "datasets" | "dataset" if !known.datasets.is_empty() => "datasets",
             other => {
-                return Err(wrong(&format!("`{other}` is none of metrics, params, tags and attributes")));
+                let datasets = if known.datasets.is_empty() { "" } else { ", datasets" };
+                return Err(wrong(&format!(
+                    "`{other}` is none of metrics, params, tags{datasets} and attributes"
+                )));
             }
         };
         let is_in = |names: &[&str]| of == "attributes" && names.contains(&name.as_str());

@@ -12,6 +12,7 @@ use crate::{
     experiments::no_page,
     filter::{Attributes, Filter, Subject},
     logged::{models_of, run_in},
+    search::experiments,
 };
 
 /// How many runs are listed at one time.
@@ -151,17 +152,6 @@ impl Page {
     }
 }
 
-/// The experiments that a search names, each once.
-fn experiments(asked: &Asked) -> Vec<&str> {
-    let mut all = Vec::new();
-    for experiment in asked.texts("experiment_ids") {
-        if !all.contains(&experiment) {
-            all.push(experiment);
-        }
-    }
-    all
-}
-
 impl Door {
     /// Searches the models of the runs of some experiments, those of the latest runs first.
     pub(crate) async fn search_logged_models(&self, workspace: &Workspace, asked: &Asked) -> Answer {
@@ -172,7 +162,7 @@ impl Door {
             ));
         }
         let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &ATTRIBUTES)?;
-        let experiments = experiments(asked);
+        let experiments: Vec<&str> = experiments(asked)?.into_iter().collect();
         let mut place = match asked.text_if("page_token") {
             Some(token) => Some(Place::parse(token)?),
             None => experiments.first().map(|first| Place::beginning(first)),

@@ -126,15 +126,6 @@ impl<'a> Search<'a> {
         Ok(Self { asked, filter, orders, bounds, searched: 0, found: Vec::new(), bytes: 0, key_bytes: 0 })
     }
 
-    /// The experiments whose runs are searched, each once.
-    fn experiments(&self) -> Answer<BTreeSet<&'a str>> {
-        let experiments: BTreeSet<&str> = self.asked.texts("experiment_ids").into_iter().collect();
-        match experiments.len() {
-            ..=MAX_EXPERIMENTS => Ok(experiments),
-            _ => Err(Failure::invalid(format!("a search names {MAX_EXPERIMENTS} experiments at most"))),
-        }
-    }
-
     fn is_wanted(&self, of: &RunWithMetrics) -> bool {
         is_wanted(self.asked, "run_view_type", of.run.archived_at.is_some()) && self.filter.matches(of)
     }
@@ -210,7 +201,7 @@ impl Door {
     pub(crate) async fn search_runs(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let (limit, token) = (asked.limit(1_000, MAX_RUNS)?, asked.text_if("page_token"));
         let mut search = Search::parse(asked, BOUNDS)?;
-        for experiment in search.experiments()? {
+        for experiment in experiments(asked)? {
             self.look_through(workspace, experiment, &mut search).await?;
         }
         let found = search.sorted();
@@ -242,6 +233,15 @@ impl Door {
             }
         }
         Ok((all, taken))
+    }
+}
+
+/// The experiments whose runs are searched, each once.
+pub(crate) fn experiments(asked: &Asked) -> Answer<BTreeSet<&str>> {
+    let experiments: BTreeSet<&str> = asked.texts("experiment_ids").into_iter().collect();
+    match experiments.len() {
+        ..=MAX_EXPERIMENTS => Ok(experiments),
+        _ => Err(Failure::invalid(format!("a search names {MAX_EXPERIMENTS} experiments at most"))),
     }
 }
 
@@ -317,11 +317,11 @@ mod tests {
     #[test]
     fn an_experiment_is_searched_once_however_often_it_is_named() {
         let named = asked(json!({ "experiment_ids": ["1", "0", "1", "1"] }));
-        let experiments = Search::parse(&named, BOUNDS).unwrap().experiments().unwrap();
+        let experiments = super::experiments(&named).unwrap();
         assert_eq!(experiments.into_iter().collect::<Vec<_>>(), ["0", "1"]);
         let ids: Vec<String> = (0..=MAX_EXPERIMENTS).map(|id| id.to_string()).collect();
         let many = asked(json!({ "experiment_ids": ids }));
-        let refused = Search::parse(&many, BOUNDS).unwrap().experiments().unwrap_err();
+        let refused = super::experiments(&many).unwrap_err();
         assert_eq!(refused.code, "INVALID_PARAMETER_VALUE");
     }
 }

@@ -264,6 +264,14 @@ pub(crate) fn not_whole() -> Error {
     Error::too_large("the answer is not made as a whole")
 }
 
+#[cfg(test)]
+impl Budget {
+    /// How many bytes all queries hold.
+    pub(crate) fn held(&self) -> u64 {
+        self.0.taken().bytes
+    }
+}
+
 impl Shared {
     fn taken(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)

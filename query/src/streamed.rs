@@ -1,9 +1,10 @@
 //! Answers that are sent as they are made: rows are read, made into bytes and taken by the client side by side, each step
-//! at most one ahead of the next. So an answer takes the same memory however long it is.
+//! at most one ahead of the next, or two messages of a format that has such. So an answer takes the same memory however long it is.
 //!
 //! A small answer is made as a whole, since then its length is known, and all that is to be said of it, before it is sent.
 
 use std::{
+    collections::VecDeque,
     io::{self, Write},
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
@@ -12,6 +13,7 @@ use std::{
 use event::{Error, ErrorKind, Id, Kind, Result, Timestamp};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream::FuturesOrdered};
 use log::cut::Cut;
+use polars::prelude::DataFrame;
 use tokio::{sync::mpsc, time::Instant};
 use tracing::Instrument;
 
@@ -161,7 +163,7 @@ impl Query {
         let (parts_to, parts_from) = mpsc::channel(1);
         let (to, mut coming) = mpsc::channel(1);
         tokio::spawn(forward(parts, parts_to).in_current_span());
-        let encoding = Encoding { encoder, bytes, hold: hold.clone(), rows: 0, waiting: 0 };
+        let encoding = Encoding { encoder, bytes, hold: hold.clone(), rows: 0, waiting: 0, waiting_rows: 0 };
         let (meters, name, said) = (Arc::clone(&self.meters), request.what.name(), warnings.clone());
         let encoding = async move {
             let last = encoding.all(parts_from, &to).await.map(|rows| {
@@ -208,8 +210,9 @@ struct Encoding {
     bytes: Sink,
     hold: Hold,
     rows: u64,
-    /// Bytes of rows that are not written yet.
+    /// Bytes of rows that are not written yet, and of messages how many rows these are.
     waiting: u64,
+    waiting_rows: u64,
 }
 
 impl Encoding {
@@ -219,20 +222,28 @@ impl Encoding {
         mut parts: mpsc::Receiver<Result<Option<Part>>>,
         to: &mpsc::Sender<Result<Said>>,
     ) -> Result<Option<u64>> {
-        let mut coming = FuturesOrdered::new();
+        let (mut full, mut coming) = (VecDeque::new(), FuturesOrdered::new());
         let mut is_last = false;
-        while !is_last || !coming.is_empty() {
-            let bytes = tokio::select! {
+        loop {
+            while coming.len() < MESSAGES_AT_ONCE
+                && let Some(group) = full.pop_front()
+            {
+                coming.push_back(self.message(group));
+            }
+            if is_last && coming.is_empty() {
+                break;
+            }
+            let (bytes, held) = tokio::select! {
                 Some(made) = coming.next() => made?,
                 part = parts.recv(), if !is_last && coming.len() < MESSAGES_AT_ONCE => match part.ok_or_else(broken)?? {
                     Some(part) if self.encoder.makes_messages() => {
-                        coming.extend(self.messages(part));
-                        self.bytes.take()
+                        full.extend(self.full(part));
+                        (self.bytes.take(), 0)
                     }
                     Some(part) => {
                         let bytes;
                         (self, bytes) = self.part(part).await?;
-                        bytes
+                        (bytes, 0)
                     }
                     None => {
                         is_last = true;
@@ -241,7 +252,7 @@ impl Encoding {
                 },
                 () = to.closed() => return Ok(None),
             };
-            if !send(&self.hold, to, bytes).await? {
+            if !send(&self.hold, to, bytes, held).await? {
                 return Ok(None);
             }
         }
@@ -252,26 +263,38 @@ impl Encoding {
         let Self { encoder, bytes, .. } = self;
         let ending = work::piece(move || encoder.end().map(|()| bytes.take()));
         let bytes = ending.await.map_err(parts::interrupted)??;
-        Ok(send(&hold, to, bytes).await?.then_some(rows))
+        Ok(send(&hold, to, bytes, 0).await?.then_some(rows))
     }
 
-    /// Has the messages made that a part fills.
-    fn messages(&mut self, part: Part) -> Vec<impl Future<Output = Result<Vec<u8>>> + use<>> {
-        self.rows += part.frame.height() as u64;
+    /// The groups that a part fills, and how many bytes their rows count.
+    fn full(&mut self, part: Part) -> Vec<(Vec<DataFrame>, u64)> {
+        let rows = part.frame.height() as u64;
+        self.rows += rows;
         self.waiting += part.bytes;
-        let groups = self.encoder.messages(part.frame);
-        let made = groups.into_iter().map(|group| {
-            let (hold, held) = (self.hold.clone(), std::mem::take(&mut self.waiting));
-            let making = work::piece(move || {
-                hold.check()?;
-                let _timed = hold.step(Step::Write);
-                let message = packed::message(&group)?;
-                hold.shrink(held);
-                Ok(message)
-            });
-            async move { making.await.map_err(parts::interrupted)? }
+        self.waiting_rows += rows;
+        let groups = self.encoder.messages(part.frame).into_iter().map(|group| {
+            let rows = group.iter().map(DataFrame::height).sum::<usize>() as u64;
+            let held =
+                (u128::from(self.waiting) * u128::from(rows) / u128::from(self.waiting_rows.max(1))) as u64;
+            self.waiting -= held;
+            self.waiting_rows -= rows;
+            (group, held)
         });
-        made.collect()
+        groups.collect()
+    }
+
+    /// The message of a group, whose rows count so many bytes until it is sent.
+    fn message(
+        &self,
+        (group, held): (Vec<DataFrame>, u64),
+    ) -> impl Future<Output = Result<(Vec<u8>, u64)>> + use<> {
+        let hold = self.hold.clone();
+        let making = work::piece(move || {
+            hold.check()?;
+            let _timed = hold.step(Step::Write);
+            Ok((packed::message(&group)?, held))
+        });
+        async move { making.await.map_err(parts::interrupted)? }
     }
 
     /// Writes a part, on a thread where it may take its time.
@@ -292,14 +315,13 @@ impl Encoding {
     }
 }
 
-/// Whether the bytes were taken.
-async fn send(hold: &Hold, to: &mpsc::Sender<Result<Said>>, bytes: Vec<u8>) -> Result<bool> {
-    if bytes.is_empty() {
-        return Ok(true);
+/// Whether the bytes were taken. They count in the place of the `held` bytes of their rows.
+async fn send(hold: &Hold, to: &mpsc::Sender<Result<Said>>, bytes: Vec<u8>, held: u64) -> Result<bool> {
+    match (bytes.len() as u64).checked_sub(held) {
+        Some(more) => hold.grow(more).await.map_err(|full| hold.budget().refusal(full))?,
+        None => hold.shrink(held - bytes.len() as u64),
     }
-    let grown = hold.grow(bytes.len() as u64).await;
-    grown.map_err(|full| hold.budget().refusal(full))?;
-    Ok(to.send(Ok(Said::Bytes(bytes))).await.is_ok())
+    Ok(bytes.is_empty() || to.send(Ok(Said::Bytes(bytes))).await.is_ok())
 }
 
 /// What was written and not taken yet.
@@ -338,5 +360,63 @@ impl Streamed {
             self.hold.shrink(bytes.len() as u64);
         }
         Poll::Ready(Ok(said))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polars::prelude::DataFrame;
+
+    use super::*;
+    use crate::{
+        Bounds,
+        budget::Budget,
+        frame::{floats, frame, texts},
+    };
+
+    const ROWS: usize = 170_000;
+
+    fn rows() -> DataFrame {
+        let numbers = (0..ROWS).map(|row| Some(row as f64 / 7.0));
+        let columns = vec![texts("key", std::iter::repeat_n(Some("a"), ROWS)), floats("score", numbers)];
+        frame(ROWS, columns).unwrap()
+    }
+
+    /// A part of many messages, of which no client takes any at first: they are made two at a time and counted, and are the bytes of the
+    /// rows that are written as a whole.
+    #[tokio::test]
+    async fn messages_are_made_as_they_are_taken_and_counted_until_they_are() {
+        let budget = Budget::new(Bounds::default());
+        let (_place, hold) = budget.enter_stream().await.unwrap();
+        let (all, bytes) = (rows(), Sink::default());
+        let held = all.estimated_size() as u64;
+        hold.grow(held).await.unwrap();
+        let encoder = Encoder::begin(Format::IpcStreamLz4, &all.clear(), bytes.clone()).unwrap();
+        let encoding = Encoding { encoder, bytes, hold: hold.clone(), rows: 0, waiting: 0, waiting_rows: 0 };
+        let (parts_to, parts) = mpsc::channel(1);
+        let (to, mut coming) = mpsc::channel(1);
+        let part = Part { frame: all.clone(), bytes: held, begin: None };
+        tokio::spawn(async move {
+            for part in [Some(part), None] {
+                parts_to.send(Ok(part)).await.unwrap();
+            }
+        });
+        let work = tokio::spawn(async move { encoding.all(parts, &to).await });
+        let mut streamed = Vec::new();
+        let mut counted = Vec::new();
+        while let Some(said) = coming.recv().await {
+            let Said::Bytes(bytes) = said.unwrap() else { panic!("the end is said elsewhere") };
+            counted.push(budget.held());
+            hold.shrink(bytes.len() as u64);
+            streamed.extend(bytes);
+        }
+        assert_eq!(work.await.unwrap().unwrap(), Some(ROWS as u64));
+        let mut whole = Vec::new();
+        Format::IpcStreamLz4.write(&mut all.clone(), &mut whole).unwrap();
+        assert!(streamed == whole);
+        assert!(counted.len() > 10, "{}", counted.len());
+        // What is not sent yet counts as the rows that it is made of.
+        assert!(counted[1] > held * 7 / 10, "{counted:?} of {held}");
+        assert!(counted.is_sorted_by(|one, other| one >= other || other - one < held / 10), "{counted:?}");
     }
 }
