@@ -41,14 +41,14 @@ async function metricCard({ workspace, signal }, runs, names, metric) {
   const column = { kind: 'metric', name: metric };
   const having = runs.map((run, at) => ({ run, at, name: names[at] })).filter(({ run }) => valueOf(run, column) !== undefined);
   const histories = await each(having, async ({ run, at, name: text }) => ({ name: text, colour: at, ...(await historyOf(workspace, run.id, metric, signal)) }));
-  const { chart, rows, axis, note } = drawn(metric, histories, 340);
+  const { chart, rows, axis, note, problem } = drawn(metric, histories, 340);
   const bars = having.map(({ run, at, name: text }) => ({ name: text, value: valueOf(run, column), colour: at })).filter((bar) => typeof bar.value === 'number');
   const of = (at) => `value${at}`;
   return card({
     title: name(metric),
-    note: chart ? note : 'the latest value of each run',
+    note: [chart ? note : 'the latest value of each run', rows.length > 0 && problem].filter(Boolean).join('. '),
     chart: chart ?? (bars.length ? barChart({ title: `${metric} of ${many(bars.length, 'run')}`, bars }) : null),
-    side: table({ caption: `${metric} of each run`, rows: [...rows].reverse(), columns: [
+    side: table({ caption: `${metric} of each run`, rows: [...rows].reverse(), empty: problem ?? undefined, columns: [
       { key: 'x', text: axis, number: true, shows: (row) => count(row.x) },
       ...having.map((one, at) => ({ key: of(at), text: name(one.name), number: true, shows: (row) => figure(row[of(at)]) })),
     ] }),

@@ -1,6 +1,6 @@
 // The values of metrics of runs, step by step, as lines of a chart.
 
-import { json } from './api.js';
+import { Problem, json } from './api.js';
 import { lineChart } from './chart.js';
 import { pathOf } from './training.js';
 import { count, many } from './words.js';
@@ -11,10 +11,21 @@ const MOST_POINTS = 1_000;
 /** The most points that are drawn as dots as well. */
 const MOST_DOTS = 60;
 
-/** The values of a metric of a run by step, those of one step as they came; and whether there are more of them. */
+/** The names that stand for a folder in a path. Browsers take them out of it, however they are written. */
+const FOLDERS = ['.', '..'];
+
+/** The values of a metric of a run by step, those of one step as they came; and whether there are more of them. Where it cannot be had, the `problem` says why: the other metrics are drawn all the same. */
 export async function historyOf(workspace, run, metric, signal) {
-  const { points, next_cursor: next } = await json(`${pathOf(workspace, run)}/metrics/${encodeURIComponent(metric)}`, { limit: MOST_VALUES }, { signal });
-  return { points: [...points].sort((a, b) => (a.step ?? 0) - (b.step ?? 0)), isCut: Boolean(next) };
+  const without = (problem) => ({ points: [], isCut: false, problem });
+  if (FOLDERS.includes(metric)) return without(`The history of \`${metric}\` cannot be asked for: in an address this name stands for a folder, and browsers take it out.`);
+  try {
+    const { points, next_cursor: next } = await json(`${pathOf(workspace, run)}/metrics/${encodeURIComponent(metric)}`, { limit: MOST_VALUES }, { signal });
+    return { points: [...points].sort((a, b) => (a.step ?? 0) - (b.step ?? 0)), isCut: Boolean(next) };
+  } catch (error) {
+    // Who is not signed in any more is asked for a token by the frame.
+    if (!(error instanceof Problem) || error.status === 401) throw error;
+    return without(`The history of \`${metric}\` cannot be shown: ${error.message}`);
+  }
 }
 
 /** Whether steps tell the values of any of these histories apart, or there are none to be told apart. */
@@ -28,7 +39,7 @@ function placed({ points }, bySteps) {
 /** Some of many points, evenly, and the last. */
 const thinned = (points, every) => points.filter((point, at) => at % every === 0 || at === points.length - 1);
 
-/** Histories, `{ name, points, isCut }`, as a chart with a line each, as rows with a place and a value for each, and what there is to say of them. */
+/** Histories, `{ name, points, isCut, problem }`, as a chart with a line each, as rows with a place and a value for each, and what there is to say of them; and why some cannot be had. */
 export function drawn(metric, histories, height) {
   const bySteps = haveSteps(histories);
   const all = histories.map((history) => placed(history, bySteps));
@@ -46,8 +57,10 @@ export function drawn(metric, histories, height) {
     every > 1 && `a line is drawn through one of ${every} values`,
     histories.some((history) => history.isCut) && `of the first ${count(MOST_VALUES)} values`,
   ];
+  const problems = new Set(histories.map((history) => history.problem).filter(Boolean));
   return {
     axis,
+    problem: [...problems].join(' ') || null,
     rows: [...rows.values()].sort((a, b) => a.x - b.x),
     note: says.filter(Boolean).join('; '),
     chart: isLine ? lineChart({ title: `${metric} ${bySteps ? 'by step' : 'by number'} of ${histories.length > 1 ? many(histories.length, 'run') : histories[0].name}`, series, at: (x) => `${axis} ${count(x)}`, legend: histories.length > 1, dots: every === 1 && series.every((one) => one.points.length <= MOST_DOTS), height }) : null,

@@ -47,7 +47,7 @@ function facts(workspace, run, parent, became) {
 }
 
 /** A metric step by step. */
-function history(workspace, run, metric, { chart, rows, axis, note }) {
+function history(workspace, run, metric, { chart, rows, axis, note, problem }) {
   const columns = [
     { key: 'x', text: axis, number: true, shows: (row) => count(row.x) },
     { key: 'value0', text: 'Value', number: true },
@@ -56,20 +56,20 @@ function history(workspace, run, metric, { chart, rows, axis, note }) {
   const words = `almanac run history ${run.id} -w ${workspace} --metric ${quoted(metric)}`;
   return card({
     title: name(metric),
-    note,
+    note: problem ? null : note,
     chart,
-    side: table({ caption: `${metric} of ${run.name}`, rows: [...rows].reverse(), columns, empty: 'There are no values of it any more: the days of which they are have expired.' }),
-    data: { columns: ['step', 'value', 'at'], rows: rows.map(({ x, value0, at }) => ({ step: x, value: value0, at })) },
+    side: table({ caption: `${metric} of ${run.name}`, rows: [...rows].reverse(), columns, empty: problem ?? 'There are no values of it any more: the days of which they are have expired.' }),
+    data: problem ? null : { columns: ['step', 'value', 'at'], rows: rows.map(({ x, value0, at }) => ({ step: x, value: value0, at })) },
     file: `${run.id}-${metric.replace(/[^\w.-]+/g, '-')}`,
-    ways: waysOfGet(words, `${pathOf(workspace, run.id)}/metrics/${encodeURIComponent(metric)}`),
+    ways: problem ? null : waysOfGet(words, `${pathOf(workspace, run.id)}/metrics/${encodeURIComponent(metric)}`),
   });
 }
 
-/** The metrics that are drawn: those that are chosen, else the first ones with more than one value. */
+/** The metrics that are drawn: those that are chosen, else of the first ones those with more than one value, or with a problem. */
 async function histories({ workspace, chosen, signal }, run, metrics) {
   const names = chosen.has('metrics') ? listed(chosen.get('metrics')).filter((key) => metrics.includes(key)) : metrics.slice(0, USUAL);
   const all = await each(names, async (metric) => ({ metric, ...drawn(metric, [{ name: run.name, ...(await historyOf(workspace, run.id, metric, signal)) }], 340) }));
-  return chosen.has('metrics') ? all : all.filter((one) => one.chart);
+  return chosen.has('metrics') ? all : all.filter((one) => one.chart || one.problem);
 }
 
 /** Texts by name: parameters, or tags. */

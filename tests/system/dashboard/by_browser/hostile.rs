@@ -19,8 +19,11 @@ pub(super) const HOSTILE: [&str; 5] = [
     "'; drop table --",
 ];
 
-/// A run with hostile names.
-const RUN: &str = "2NBs0tD5Ihm2PVFzM3kZvMYdQX9";
+/// Two runs with hostile names.
+const RUNS: [&str; 2] = ["2NBs0tD5Ihm2PVFzM3kZvMYdQX8", "2NBs0tD5Ihm2PVFzM3kZvMYdQX9"];
+
+/// The metrics of the runs: two with names that stand for folders in a path, and a usual one.
+const METRICS: [&str; 3] = [".", "..", "loss"];
 
 /// Posts events and notes in which every text that a client chooses is hostile.
 fn post_hostile(service: &Running) {
@@ -37,9 +40,14 @@ fn post_hostile(service: &Running) {
     let release = json!({"workspace": "credit/prod", "name": "v1", "model": "risk", "notes": HOSTILE[1], "author": HOSTILE[2],
         "environment": "production", "attributes": {HOSTILE[0]: HOSTILE[1], "long": long}});
     post("/v1/releases", release);
-    let run = json!({"workspace": "credit/prod", "id": RUN, "name": HOSTILE[0], "experiment": HOSTILE[3],
-        "params": {HOSTILE[1]: HOSTILE[4]}, "tags": {HOSTILE[2]: long}});
-    post("/v1/runs", run);
+    for (run, name) in RUNS.into_iter().zip(HOSTILE) {
+        let run = json!({"workspace": "credit/prod", "id": run, "name": name, "experiment": HOSTILE[3],
+            "params": {HOSTILE[1]: HOSTILE[4]}, "tags": {HOSTILE[2]: long}});
+        post("/v1/runs", run);
+    }
+    let value = |run: &str, name: &str, step: u32| json!({"name": name, "measured_at": format!("2026-06-01T02:00:{step:02}Z"), "value": f64::from(step) / 2.0, "run": run, "step": step});
+    let of = |run: &str| METRICS.map(|name| [value(run, name, 0), value(run, name, 1)]).concat();
+    post("/v1/workspaces/credit/prod/metrics", RUNS.map(of).concat().into());
     // A key may be longer than a label.
     let texts: Vec<(&str, &str)> =
         HOSTILE.map(|text| (text, text)).into_iter().chain([(&*long, &*label)]).collect();
@@ -55,6 +63,16 @@ fn post_hostile(service: &Running) {
     post("/v1/workspaces/credit/prod/outcomes", outcomes.into());
 }
 
+/// Waits until the runs have the latest values of their metrics.
+fn measured(service: &Running) {
+    for run in RUNS {
+        service.get_until(&format!("/v1/runs/credit%2Fprod/{run}"), |answer| {
+            let run = answer.json();
+            METRICS.iter().all(|name| run["metrics"][*name]["step"] == 1)
+        });
+    }
+}
+
 #[test]
 fn hostile_names_are_text() {
     let _alone = alone();
@@ -63,6 +81,7 @@ fn hostile_names_are_text() {
     post_hostile(&service);
     let judged = "/v1/workspaces/credit/prod/evaluations?from=2026-06-01&to=2026-06-01";
     service.get_until(judged, |answer| ndjson(answer.text()).first().is_some_and(|row| row["labelled"] == 6));
+    measured(&service);
     let base = format!("http://{}/", service.address());
     let browser = Browser::start();
     browser.resize(1360, 1000);
@@ -80,7 +99,8 @@ fn hostile_names_are_text() {
         let wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
         assert_eq!(browser.run(wide, &[]), 0, "{what} is wider than its window");
     };
-    let of_run = format!("run?run={RUN}");
+    let [run, other] = RUNS;
+    let (of_run, compared) = (format!("run?run={run}"), format!("compared?runs={run},{other}&metric=.."));
     // Where they are shown, and which of them.
     for (page, texts) in [
         ("day?day=2026-06-01&bin=14", &HOSTILE[..]),
@@ -88,6 +108,7 @@ fn hostile_names_are_text() {
         ("sql?sql=select+*+from+joined+where+day='2026-06-01'", &HOSTILE[..]),
         ("runs", &HOSTILE[..1]),
         (&*of_run, &HOSTILE[..]),
+        (&*compared, &HOSTILE[..2]),
         ("drift?from=2026-06-01&to=2026-06-01", &[]),
         ("alerts", &[]),
     ] {
@@ -113,6 +134,43 @@ fn hostile_names_are_text() {
         shown(&browser, "This cannot be shown");
         safe(text);
     }
+}
+
+/// No browser asks for a path with `..`, so the history of such a metric cannot be had. The other metrics are drawn all the same.
+#[test]
+fn a_metric_that_is_called_as_a_folder_takes_no_page_down() {
+    let _alone = alone();
+    let place = Place::sqlite();
+    let service = Running::start(&place, &[], &[]);
+    post_hostile(&service);
+    measured(&service);
+    let browser = Browser::start();
+    browser.resize(1360, 1000);
+    let open = |page: &str| {
+        browser.open("about:blank");
+        browser.open(&format!("http://{}/#/w/credit/prod/{page}", service.address()));
+    };
+    let says = |metric: &str| {
+        let script = "return [...document.querySelectorAll('section.card')].find((one) => one.querySelector('h2')?.innerText === arguments[0])?.querySelector('.empty')?.innerText";
+        browser.run(script, &[metric.into()])
+    };
+    let [run, other] = RUNS;
+    open(&format!("run?run={run}"));
+    shown(&browser, "Run of credit/prod");
+    browser.wait_for("document.querySelectorAll('.stage path.line').length === 1", &[]);
+    for metric in [".", ".."] {
+        let said = says(metric);
+        let begins = format!("The history of `{metric}` cannot be asked for");
+        assert!(said.as_str().is_some_and(|said| said.starts_with(&begins)), "{metric}: {said}");
+    }
+    assert_eq!(says("loss"), Value::Null);
+    open(&format!("compared?runs={run},{other}&metric=.."));
+    shown(&browser, "Compared runs of credit/prod");
+    let said = says("..");
+    assert!(said.as_str().is_some_and(|said| said.contains("cannot be asked for")), "{said}");
+    open(&format!("compared?runs={run},{other}&metric=loss"));
+    browser.wait_for("document.querySelectorAll('.stage path.line').length === 2", &[]);
+    assert_eq!(browser.console(), [""; 0]);
 }
 
 /// What a script returns, once it has returned the same for five seconds.

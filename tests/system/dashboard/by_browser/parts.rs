@@ -180,3 +180,33 @@ fn marks_of_the_last_day_are_on_the_axis() {
     ]);
     assert_eq!(made("common.js", expression, given), json!([[3, true], [2, true], [2, true], [3, true]]));
 }
+
+/// A history that cannot be had says why; who is not signed in any more is asked for a token all the same.
+#[test]
+fn a_history_that_cannot_be_had_says_why() {
+    let asks = "(async () => {
+        let asked = 0;
+        let status = 404;
+        window.fetch = async () => {
+            asked += 1;
+            return new Response(JSON.stringify({ detail: given }), { status });
+        };
+        const of = async (metric) => ({ name: 'a', ...(await part.historyOf('credit/prod', 'a', metric)) });
+        const folder = await of('..');
+        const unasked = asked;
+        const gone = await of('loss');
+        const { problem, rows, chart } = part.drawn('loss', [gone, gone], 200);
+        status = 401;
+        const signedOut = await of('loss').catch((error) => error.status);
+        return [unasked, folder.problem.split(':')[0], problem, rows.length, chart, signedOut];
+    })()";
+    let expected = json!([
+        0,
+        "The history of `..` cannot be asked for",
+        "The history of `loss` cannot be shown: It is gone.",
+        0,
+        null,
+        401
+    ]);
+    assert_eq!(made("histories.js", asks, json!("It is gone.")), expected);
+}
