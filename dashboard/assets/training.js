@@ -27,9 +27,9 @@ export const pathOf = (workspace, run) => `/v1/runs/${encodeURIComponent(workspa
 /** The newest runs of an experiment, or of all, newest first. */
 export const runsOf = (workspace, experiment, signal) => pages('/v1/runs', { of: workspace, experiment }, 'runs', MOST_RUNS, { signal });
 
-/** What an address lists, and how it lists it. No name of a parameter or a metric has a line break. */
-export const listed = (text) => (text ? text.split('\n') : []);
-export const listOf = (all) => all.join('\n');
+/** What an address lists, and how it lists it: as the keys of a query, since names may hold any sign. An address keeps no empty words, so `&` says that nothing is chosen. */
+export const listed = (text) => [...new URLSearchParams(text).keys()];
+export const listOf = (all) => new URLSearchParams(all.map((one) => [one, ''])).toString() || '&';
 
 /** The value of a column of a run; `undefined`, where the run has none. */
 export function valueOf(run, { kind, name: key }) {

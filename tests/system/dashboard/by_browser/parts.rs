@@ -210,3 +210,12 @@ fn a_history_that_cannot_be_had_says_why() {
     ]);
     assert_eq!(made("histories.js", asks, json!("It is gone.")), expected);
 }
+
+/// What is chosen is in the address as it is, whatever signs a name has; nothing is a choice as well.
+#[test]
+fn an_address_lists_any_names_and_none() {
+    let lists = json!([[], ["metric.loss"], ["a\nb", "&", "=", "%", "+ +", "..", "?x", "#\u{e9}"]]);
+    let again = "given.map((all) => part.listed(part.listOf(all)))";
+    assert_eq!(made("training.js", again, lists.clone()), lists);
+    assert_eq!(made("training.js", "part.listOf(given) === ''", json!([])), false);
+}

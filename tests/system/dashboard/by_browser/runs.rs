@@ -135,6 +135,54 @@ fn runs_are_listed_and_compared() {
     assert_eq!(browser.console(), [""; 0]);
 }
 
+/// Who takes away the last column, or the last metric, sees none of them, also by the address; the usual ones do not come back.
+#[test]
+fn nothing_is_a_choice() {
+    let _alone = alone();
+    let service = Running::start(scene(), &[], &[]);
+    let browser = Browser::start();
+    browser.resize(1360, 1000);
+    let base = format!("http://{}/#/w/{WORKSPACE}", service.address());
+    let takes_away_all = |label: &str, all: usize| {
+        browser.click("details.chooser summary");
+        for left in (0..all).rev() {
+            browser.run("document.querySelector('.boxes input:checked').click()", &[]);
+            let said = format!("{label}: {left} of {all}");
+            browser.wait_for("document.querySelector('details.chooser summary').innerText === arguments[0] && !document.querySelector('[aria-busy]')", &[said.into()]);
+        }
+    };
+    let again = || {
+        let address = browser.run("return location.href", &[]);
+        browser.open("about:blank");
+        browser.open(address.as_str().unwrap());
+    };
+    let heads = "return [...document.querySelectorAll('thead th')].map((head) => head.innerText)";
+    let own = json!(["Compare", "Run", "Status", "Started", "Duration", "User", "Experiment"]);
+    browser.open(&format!("{base}/runs"));
+    shown(&browser, "Runs");
+    takes_away_all("Columns", 3);
+    assert_eq!(browser.run(heads, &[]), own);
+    again();
+    shown(&browser, "Runs");
+    assert_eq!(browser.run(heads, &[]), own, "the address says it");
+    browser.click("details.chooser summary");
+    browser.run("document.querySelector('.boxes input').click()", &[]);
+    browser.wait_for("[...document.querySelectorAll('thead th')].at(-1).innerText === 'loss'", &[]);
+
+    let is_drawn =
+        "return [...document.querySelectorAll('.card h2')].some((title) => title.innerText === 'loss')";
+    browser.open("about:blank");
+    browser.open(&format!("{base}/run?run={}", RUNS[1]));
+    shown(&browser, "Run of");
+    assert_eq!(browser.run(is_drawn, &[]), true);
+    takes_away_all("Metrics step by step", 1);
+    assert_eq!(browser.run(is_drawn, &[]), false);
+    again();
+    shown(&browser, "Run of");
+    assert_eq!(browser.run(is_drawn, &[]), false, "the address says it");
+    assert_eq!(browser.console(), [""; 0]);
+}
+
 #[test]
 fn a_run_is_that_of_the_api() {
     let _alone = alone();
