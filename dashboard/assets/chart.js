@@ -187,7 +187,7 @@ function reader(svg, tip, options, scale, size) {
   const key = (event) => {
     const moves = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: xs.length - 1 };
     if (event.key === 'Escape') hide();
-    if (!(event.key in moves)) return;
+    if (!Object.hasOwn(moves, event.key)) return;
     event.preventDefault();
     show(moves[event.key]);
   };

@@ -40,7 +40,7 @@ export async function page(context) {
   const past = await reference(context, window);
   const ends = past ?? { from: chosen.get('reference-from'), to: chosen.get('reference-to') };
   const set = (key, other, end) => (value) => go({ [key]: value || null, [other]: end });
-  const measure = chosen.get('measure') in MEASURES ? chosen.get('measure') : 'js_distance';
+  const measure = Object.hasOwn(MEASURES, chosen.get('measure')) ? chosen.get('measure') : 'js_distance';
   const asOf = chosen.get('as-of');
   const bar = controls(
     field('Measure', select(measure, Object.entries(MEASURES), (value) => go({ measure: value }))),

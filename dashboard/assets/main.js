@@ -186,7 +186,8 @@ async function show(quietly = false) {
   running = new AbortController();
   const { signal } = running;
   const now = read();
-  const known = now.workspace ? OF_WORKSPACE[now.page] : SERVER[now.page];
+  const pages = now.workspace ? OF_WORKSPACE : SERVER;
+  const known = Object.hasOwn(pages, now.page) ? pages[now.page] : null;
   if (!quietly) drawHead(now);
   if (!quietly) main.setAttribute('aria-busy', 'true');
   const late = setTimeout(() => !quietly && main.classList.add('waits'), 250);

@@ -78,7 +78,7 @@ const flat = (run, columns) => ({ ...run, user: userOf(run), ...Object.fromEntri
 function arranged({ chosen }, runs, columns) {
   const shown = chosen.has('columns') ? listed(chosen.get('columns')).map((id) => columns.find((column) => column.id === id)).filter(Boolean) : columns.filter((column) => column.differs).slice(0, USUAL);
   const column = columns.find((one) => one.id === chosen.get('sort'));
-  const sort = column ? column.id : chosen.get('sort') in SORTS ? chosen.get('sort') : 'started';
+  const sort = column ? column.id : Object.hasOwn(SORTS, chosen.get('sort')) ? chosen.get('sort') : 'started';
   const [, of, orders] = SORTS[sort] ?? [column.text, (run) => valueOf(run, column), ['greatest first', 'least first']];
   const isLeast = chosen.get('order') ? chosen.get('order') === 'least' : ['name', 'status'].includes(sort);
   return { rows: sorted(runs, of, isLeast), shown, sort, orders, isLeast };

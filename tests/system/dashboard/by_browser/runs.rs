@@ -183,6 +183,27 @@ fn nothing_is_a_choice() {
     assert_eq!(browser.console(), [""; 0]);
 }
 
+/// Every object of JavaScript has a `constructor`, but there is no page, order or measure of this name.
+#[test]
+fn words_that_every_object_has_are_no_choice() {
+    let _alone = alone();
+    let service = Running::start(scene(), &[], &[]);
+    let browser = Browser::start();
+    let open = |page: &str, heading: &str| {
+        browser.open("about:blank");
+        browser.open(&format!("http://{}/#/w/{page}", service.address()));
+        shown(&browser, heading);
+    };
+    open(&format!("{WORKSPACE}/runs?sort=constructor"), "Runs");
+    let names: Vec<String> = cells(&browser).into_iter().map(|row| row[1].clone()).collect();
+    assert_eq!(names, ["a fold\npart of depth 6", "depth 6", "depth 2"], "the newest first, as usual");
+    open("flights/nyc/drift?from=2013-07-01&to=2013-07-08&measure=constructor", "Drift");
+    assert_eq!(browser.text("thead th:nth-child(2)"), "js_distance", "the first measure, as usual");
+    open(&format!("{WORKSPACE}/constructor"), "This cannot be shown");
+    assert!(browser.text("[role=alert]").contains("There is no such page."));
+    assert_eq!(browser.console(), [""; 0]);
+}
+
 #[test]
 fn a_run_is_that_of_the_api() {
     let _alone = alone();
