@@ -10,10 +10,12 @@ import json
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from random import Random
@@ -248,11 +250,11 @@ def test_a_process_that_just_ends_sends_what_it_logged(workspace: al.Workspace) 
     assert keys_of(workspace, DAY) == expected(50)
 
 
-def ended_by_sigterm(workspace: al.Workspace, code: str, **options: object) -> "subprocess.Popen[str]":
-    """A process that has logged 50 rows and then gone on with ``code`` when SIGTERM came."""
+def that_logged(workspace: al.Workspace, code: str, **options: object) -> "subprocess.Popen[str]":
+    """A process that runs ``code``, and has logged 50 rows."""
     given = "".join(f", {name}={value!r}" for name, value in options.items())
     begun = f"""
-        import signal, sys, time
+        import os, signal, sys, time
         import almanac_ml as al
         workspace = al.connect({workspace.client.transport.url!r}).workspace({workspace.path!r})
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -266,6 +268,12 @@ def ended_by_sigterm(workspace: al.Workspace, code: str, **options: object) -> "
     script = textwrap.dedent(begun) + textwrap.dedent(code)
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "logged\n"
+    return process
+
+
+def ended_by_sigterm(workspace: al.Workspace, code: str, **options: object) -> "subprocess.Popen[str]":
+    """A process that has logged 50 rows and then gone on with ``code`` when SIGTERM came."""
+    process = that_logged(workspace, code, **options)
     process.terminate()
     process.wait(60)
     return process
@@ -298,6 +306,74 @@ def test_sigterm_does_what_it_did_before(workspace: al.Workspace) -> None:
     assert process.stdout is not None
     assert (process.returncode, process.stdout.read()) == (7, "ends True 50 True\n")
     assert keys_of(workspace, DAY) == expected(50)
+
+
+@pytest.mark.parametrize(("goes_on", "returncode"), [("os._exit(7)", 7), ("before(number, frame)", -signal.SIGTERM)])
+def test_sigterm_sends_where_a_handler_was_set_between_two_loggers(
+    workspace: al.Workspace, goes_on: str, returncode: int
+) -> None:
+    code = f"""
+        first = workspace.logger(flush_seconds=60, flush_on_sigterm=True)
+        def end(number, frame):
+            print("ends", first.stats.stored, second.stats.stored, flush=True)
+            first.prediction("v1", "loan-0051", score=0.5, predicted_at={AT!r})
+            {goes_on}
+        before = signal.signal(signal.SIGTERM, end)
+        first.prediction("v1", "loan-0050", score=0.5, predicted_at={AT!r})
+        second = log()
+        time.sleep(600)
+    """
+    process = ended_by_sigterm(workspace, code)
+    assert process.stdout is not None
+    assert (process.returncode, process.stdout.read()) == (returncode, "ends 1 50\n")
+    assert keys_of(workspace, DAY) == expected(51 if returncode == 7 else 52)
+
+
+@pytest.mark.parametrize("between", ["", "before = signal.signal(signal.SIGTERM, lambda *given: before(*given))"])
+def test_sigterm_waits_for_several_loggers_as_long_as_for_one(
+    workspace: al.Workspace, tmp_path: Path, between: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        away = al.connect(f"http://127.0.0.1:{silent.getsockname()[1]}").workspace(workspace.path)
+        code = f"""
+            first = workspace.logger(spool={str(tmp_path / "first")!r}, flush_seconds=60, flush_on_sigterm=True)
+            first.metric("m", 1.0)
+            {between}
+            second = log()
+            time.sleep(600)
+        """
+        process = that_logged(away, code, spool=str(tmp_path / "second"))
+        began = time.monotonic()
+        process.terminate()
+        process.wait(60)
+    assert process.returncode == -signal.SIGTERM
+    assert 3 < time.monotonic() - began < 7, "less than two loggers take one after the other"
+    assert len(files(tmp_path / "first", "*.batch")) == len(files(tmp_path / "second", "*.batch")) == 1
+
+
+def test_sigterm_ends_a_child_that_was_made_while_its_parent_sent(workspace: al.Workspace) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        away = al.connect(f"http://127.0.0.1:{silent.getsockname()[1]}").workspace(workspace.path)
+        code = """
+            from almanac_ml import _sigterm
+            logger = log()
+            while _sigterm._Shared.sending is None:
+                time.sleep(0.01)
+            reads, writes = os.pipe()
+            child = os.fork()
+            if child == 0:
+                # Python forgets signals that come amid a fork.
+                os.write(writes, b"1")
+                time.sleep(60)
+                os._exit(1)
+            os.read(reads, 1)
+            os.kill(child, signal.SIGTERM)
+            print(os.waitpid(child, 0)[1], flush=True)
+            time.sleep(600)
+        """
+        process = ended_by_sigterm(away, code)
+    assert process.stdout is not None
+    assert (process.returncode, process.stdout.read()) == (-signal.SIGTERM, f"{int(signal.SIGTERM)}\n")
 
 
 def test_sigterm_leaves_what_cannot_be_sent_on_disk(workspace: al.Workspace, door: Door, tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ class Logger:
     ``spool_bytes``. ``on_error`` is called with each error, from the thread that sends.
 
     It is closed by ``with``, by :meth:`close`, or when the interpreter ends. A signal ends a process without that:
-    ``flush_on_sigterm`` has SIGTERM wait up to 5 s for what the logger holds, and then do what it did before. It
+    ``flush_on_sigterm`` has SIGTERM wait up to 5 s for what all such loggers hold, and then do what it did before. It
     installs a handler, so it is given in the main thread, after handlers of one's own.
     """
 
