@@ -66,6 +66,7 @@ mod table;
 mod tail;
 mod telemetry;
 mod tls;
+mod unread;
 pub mod up;
 mod upgrade;
 mod verify;

@@ -3,7 +3,7 @@
 
 use std::{future::Future, net::IpAddr, sync::Arc, time::Duration};
 
-use axum::{Router, body::Body};
+use axum::Router;
 use futures::TryFutureExt;
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
@@ -16,10 +16,9 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
 };
-use tower::ServiceExt;
 use web::Asker;
 
-use crate::{harden::encrypted, patient::Patient, proxies::Proxies, tls::Tls};
+use crate::{harden::encrypted, patient::Patient, proxies::Proxies, tls::Tls, unread};
 
 /// The most connections at one time; further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 4096;
@@ -156,7 +155,7 @@ impl Client {
             let is_encrypted =
                 listening.tls.is_some() || listening.proxies.is_encrypted(peer, request.headers());
             request.extensions_mut().insert(Asker { address, is_encrypted, ..Asker::default() });
-            let answer = router.clone().oneshot(request.map(Body::new));
+            let answer = unread::answered(router.clone(), request);
             answer.map_ok(move |answer| if is_encrypted { encrypted(answer) } else { answer })
         });
         let connection = http.serve_connection(TokioIo::new(stream), service);
@@ -233,6 +232,42 @@ mod tests {
                 "{said}: {text}"
             );
             server.abort();
+        }
+    }
+
+    /// A connection over which a request was sent in parts, to a service that reads no body.
+    async fn unread(parts: &[&str]) -> TcpStream {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().route("/", get(async || "hello"));
+        tokio::spawn(serve(listener, router, Listening::default(), std::future::pending()));
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        for part in parts {
+            stream.write_all(part.as_bytes()).await.unwrap();
+            stream.flush().await.unwrap();
+        }
+        stream
+    }
+
+    #[tokio::test]
+    async fn a_body_that_nobody_needs_costs_the_next_request_nothing() {
+        let head = "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n";
+        let mut stream = unread(&[head, &"x".repeat(30_000), &"x".repeat(30_000)]).await;
+        for _ in 0..2 {
+            let text = answer(&mut stream).await;
+            assert!(text.starts_with("HTTP/1.1 200") && !text.contains("connection: close"), "{text}");
+            stream.write_all(REQUEST).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_ends_for_what_is_left_says_so() {
+        let long = "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n";
+        let waits = "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n";
+        let slow = "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n";
+        for parts in [&[long, &"x".repeat(66_000)][..], &[waits], &[slow]] {
+            let text = answer(&mut unread(parts).await).await;
+            assert!(text.starts_with("HTTP/1.1 200") && text.contains("connection: close"), "{text}");
         }
     }
 
