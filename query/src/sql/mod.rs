@@ -111,16 +111,6 @@ pub(crate) async fn conditions(of: What, conditions: &[String]) -> Result<Condit
     on_large_stack(move || plan::condition(&admit::admit_conditions(of.name(), &conditions)?)).await
 }
 
-/// What was read for a statement.
-struct Needed {
-    /// The rows of each need.
-    frames: Vec<DataFrame>,
-    /// The reading of the logs, if they were read.
-    reading: Option<Arc<Reading>>,
-    /// What the rows lack that the reading does not say.
-    warnings: Vec<String>,
-}
-
 impl Query {
     /// Answers a statement. Rows whose order it does not say are sorted when they are made of several rows, so that the
     /// same rows come in the same order.
@@ -141,8 +131,7 @@ impl Query {
         .await?;
         drop(timed);
         let asked = self.choose_days(workspace, sql, &mut plan.needs).await?;
-        let Needed { frames, reading, warnings } =
-            self.read_needs(workspace, sql, &plan.needs, &held.hold).await?;
+        let (frames, reading) = self.read_needs(workspace, sql, &plan.needs, &held.hold).await?;
         let lacks = self.lacks(workspace, reading.as_deref(), asked).await?;
         let read = frames.iter().map(|frame| frame.estimated_size() as u64).sum();
         let rows: usize = frames.iter().map(DataFrame::height).sum();
@@ -150,12 +139,18 @@ impl Query {
         plan.needs.iter().zip(frames).for_each(|(need, frame)| plan.give(need, frame));
         let (frame, held) = self.collect(plan, admitted, rows as u64, held).await?;
         let mut answer = self.answer(NAME, began, frame, (reading, sql.as_of), held).await?;
-        answer.warnings.extend(lacks.into_iter().chain(warnings));
+        answer.warnings.extend(lacks);
         Ok(answer)
     }
 
     /// Reads what a statement needs, all from one reading of the logs.
-    async fn read_needs(&self, workspace: &Id, sql: &Sql, needs: &[Need], hold: &Hold) -> Result<Needed> {
+    async fn read_needs(
+        &self,
+        workspace: &Id,
+        sql: &Sql,
+        needs: &[Need],
+        hold: &Hold,
+    ) -> Result<(Vec<DataFrame>, Option<Arc<Reading>>)> {
         let of_logs: Vec<&Need> = needs.iter().filter(|need| sql.is_of_logs(need)).collect();
         let (mut read, mut reading) = (Vec::new(), None);
         if let Some(window) = sql.days_read(&of_logs)? {
@@ -170,7 +165,7 @@ impl Query {
             (read, reading) = (frames, Some(of));
         }
         let mut read = read.into_iter();
-        let (mut frames, mut warnings) = (Vec::with_capacity(needs.len()), Vec::new());
+        let mut frames = Vec::with_capacity(needs.len());
         for need in needs {
             let frame = match (need.window()?, need.of) {
                 (None, _) => plan::empty(need),
@@ -183,14 +178,12 @@ impl Query {
                         _ => request,
                     };
                     self.check_release(workspace, &request).await?;
-                    let found = self.stored(workspace, &request, hold).await?;
-                    warnings.extend(found.warnings);
-                    found.frame
+                    self.stored(workspace, &request, hold).await?.frame
                 }
             };
             frames.push(frame);
         }
-        Ok(Needed { frames, reading, warnings })
+        Ok((frames, reading))
     }
 
     /// The rows of the needs that are read from the logs; one without any day has no place in them.
