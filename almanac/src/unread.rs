@@ -59,7 +59,7 @@ async fn is_read(body: Incoming) -> bool {
     tokio::time::timeout(WITHIN, reading).await.unwrap_or(false)
 }
 
-/// The body of a request. What is left of it when it is dropped is put aside.
+/// The body of a request. What is left of it when it is dropped stays for who answers.
 struct Given {
     body: Option<Incoming>,
     left: Left,
