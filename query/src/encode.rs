@@ -107,7 +107,9 @@ impl<W: Write + Send> Encoder<W> {
         match self {
             Self::Table(excerpt, _) => excerpt.push(&rows),
             Self::Lines(lines, to) => lines.write(&rows, to),
-            Self::Groups(groups, grouped) => groups.push(rows, |group| grouped.write(group)),
+            Self::Groups(groups, grouped) => {
+                groups.push(rows).into_iter().try_for_each(|group| grouped.write(group))
+            }
         }
     }
 
@@ -118,15 +120,7 @@ impl<W: Write + Send> Encoder<W> {
 
     /// Takes more rows of such a format, and returns the groups that are full.
     pub(crate) fn messages(&mut self, rows: DataFrame) -> Vec<Vec<DataFrame>> {
-        let mut full = Vec::new();
-        if let Self::Groups(groups, _) = self {
-            // It never fails.
-            _ = groups.push(rows, |group| {
-                full.push(group);
-                Ok(())
-            });
-        }
-        full
+        if let Self::Groups(groups, _) = self { groups.push(rows) } else { Vec::new() }
     }
 
     /// Whether it keeps rows until there are enough of them.
@@ -143,7 +137,7 @@ impl<W: Write + Send> Encoder<W> {
             Self::Table(excerpt, mut to) => writeln!(to, "{}", excerpt.text()).map_err(cannot),
             Self::Lines(_, mut to) => to.flush().map_err(cannot),
             Self::Groups(groups, mut grouped) => {
-                groups.end(|group| grouped.write(group))?;
+                groups.end().map_or(Ok(()), |group| grouped.write(group))?;
                 grouped.end()
             }
         }
@@ -152,17 +146,14 @@ impl<W: Write + Send> Encoder<W> {
 
 impl<W: Write> Grouped<W> {
     fn write(&mut self, group: Vec<DataFrame>) -> Result<()> {
-        if let Self::Packed(to) = self {
-            return to.write_all(&packed::message(&group)?).map_err(cannot);
-        }
-        let group = in_one_piece(group)?;
         match self {
-            Self::Parquet(writer) => writer.write_batch(&group),
-            Self::Ipc(writer) => writer.write_batch(&group),
+            Self::Packed(to) => return to.write_all(&packed::message(&group)?).map_err(cannot),
+            Self::Parquet(writer) => writer.write_batch(&in_one_piece(group)?),
+            Self::Ipc(writer) => writer.write_batch(&in_one_piece(group)?),
             Self::IpcStream(writer) => {
+                let group = in_one_piece(group)?;
                 group.iter_chunks(FOR_ALL, false).try_for_each(|batch| writer.write(&batch, None))
             }
-            Self::Packed(_) => Ok(()),
         }
         .map_err(failed)
     }
@@ -191,27 +182,26 @@ impl Groups {
         Self { rows, waiting: Vec::new(), held: 0 }
     }
 
-    fn push(
-        &mut self,
-        mut rows: DataFrame,
-        mut write: impl FnMut(Vec<DataFrame>) -> Result<()>,
-    ) -> Result<()> {
+    /// Takes more rows, and returns the groups that are full.
+    fn push(&mut self, mut rows: DataFrame) -> Vec<Vec<DataFrame>> {
+        let mut full = Vec::new();
         while self.held + rows.height() >= self.rows {
             let lacks = self.rows - self.held;
             self.waiting.push(rows.slice(0, lacks));
             rows = rows.slice(lacks as i64, usize::MAX);
             self.held = 0;
-            write(std::mem::take(&mut self.waiting))?;
+            full.push(std::mem::take(&mut self.waiting));
         }
         if rows.height() > 0 {
             self.held += rows.height();
             self.waiting.push(rows);
         }
-        Ok(())
+        full
     }
 
-    fn end(self, write: impl FnOnce(Vec<DataFrame>) -> Result<()>) -> Result<()> {
-        if self.waiting.is_empty() { Ok(()) } else { write(self.waiting) }
+    /// The last group, if any rows are left for one.
+    fn end(self) -> Option<Vec<DataFrame>> {
+        (!self.waiting.is_empty()).then_some(self.waiting)
     }
 }
 
