@@ -189,37 +189,19 @@ impl Door {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use catalog::{Run, RunStatus, Texts};
     use event::Timestamp;
 
     use super::*;
+    use crate::search;
 
     /// A run that began so many seconds after the first, and logged so many models.
     fn run(seconds: i64, models: usize) -> RunWithMetrics {
-        let at = Timestamp::default().plus_seconds(1_780_000_000 + seconds);
-        let id = Id::new(at);
+        let mut of = search::tests::run(seconds, "");
         let said = json!({ "name": "model", "created": seconds }).to_string();
-        let model = |_| (format!("almanac.model/m-{id}-{}", Id::new(at)), said.clone());
-        let tags: Texts = (0..models).map(model).collect();
-        let run = Run {
-            id: id.clone(),
-            workspace: Id::new(at),
-            experiment: "depths".to_owned(),
-            name: format!("run {seconds}"),
-            status: RunStatus::Running,
-            started_at: at,
-            ended_at: None,
-            parent: None,
-            snapshot: None,
-            params: Texts::new(),
-            tags,
-            created_at: at,
-            archived_at: None,
-            version: 1,
-        };
-        RunWithMetrics { run, metrics: BTreeMap::new() }
+        let model =
+            |_| (format!("almanac.model/m-{}-{}", of.run.id, Id::new(of.run.started_at)), said.clone());
+        of.run.tags = (0..models).map(model).collect();
+        of
     }
 
     fn page(limit: usize) -> Page {

@@ -246,7 +246,7 @@ pub(crate) fn experiments(asked: &Asked) -> Answer<BTreeSet<&str>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use axum::http::Extensions;
@@ -260,7 +260,7 @@ mod tests {
     }
 
     /// A run that began so many seconds after the first.
-    fn run(seconds: i64, param: &str) -> RunWithMetrics {
+    pub(crate) fn run(seconds: i64, param: &str) -> RunWithMetrics {
         let at = Timestamp::default().plus_seconds(1_780_000_000 + seconds);
         let run = Run {
             id: Id::new(at),
