@@ -235,11 +235,12 @@ mod tests {
         }
     }
 
-    /// A connection over which a request was sent in parts, to a service that reads no body.
+    /// A connection over which a request was sent in parts, to a service that reads no body but of a PUT.
     async fn unread(parts: &[&str]) -> TcpStream {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let router = Router::new().route("/", get(async || "hello"));
+        let read = async |_: axum::body::Bytes| "hello";
+        let router = Router::new().route("/", get(async || "hello").put(read));
         tokio::spawn(serve(listener, router, Listening::default(), std::future::pending()));
         let mut stream = TcpStream::connect(address).await.unwrap();
         for part in parts {
@@ -258,6 +259,16 @@ mod tests {
             assert!(text.starts_with("HTTP/1.1 200") && !text.contains("connection: close"), "{text}");
             stream.write_all(REQUEST).await.unwrap();
         }
+    }
+
+    #[tokio::test]
+    async fn a_body_in_chunks_that_was_asked_for_and_read_leaves_nothing() {
+        let head = "PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n";
+        let mut stream = unread(&[head, "3\r\nabc\r\n", "0\r\n\r\n"]).await;
+        let text = answer(&mut stream).await;
+        assert!(text.contains("HTTP/1.1 200") && !text.contains("connection: close"), "{text}");
+        stream.write_all(REQUEST).await.unwrap();
+        assert!(answer(&mut stream).await.starts_with("HTTP/1.1 200"));
     }
 
     #[tokio::test]
