@@ -134,7 +134,8 @@ pub(crate) struct FiguresArgs {
 /// Which events, or joined rows, are read.
 #[derive(Debug, Args)]
 pub(crate) struct NarrowedArgs {
-    /// Only rows for which this holds: an expression of SQL over their columns, such as "score > 0.5".
+    /// Only rows for which this holds: an expression of SQL over their columns, such as "score > 0.5". Of evaluations, classes, confusion
+    /// and head-to-head: judge only such predictions; so do --tag and --key.
     #[arg(long = "where", value_name = "CONDITION")]
     pub(crate) filter: Option<String>,
     /// Only rows with this tag. May be given several times.

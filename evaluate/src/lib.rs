@@ -170,7 +170,7 @@ pub async fn evaluate_day(reading: &dyn Reading, evaluator: Evaluator) -> Result
 /// the events cannot be joined.
 pub async fn judge_day(reading: &dyn Reading, mut evaluator: Evaluator) -> Result<(Evaluator, u64), Failure> {
     let refused = |error: FoldError| match error {
-        FoldError::OtherTasks { .. } => Error::invalid(error.to_string()),
+        FoldError::OtherTasks { .. } | FoldError::Refused { .. } => Error::invalid(error.to_string()),
         FoldError::TooManyBuckets => Error::new(ErrorKind::TooLarge, error.to_string()),
         _ => Error::corrupt(format!("the events cannot be evaluated: {error}")),
     };
@@ -183,7 +183,7 @@ pub async fn judge_day(reading: &dyn Reading, mut evaluator: Evaluator) -> Resul
         rows += held.rows() as u64;
         partition = held.partition().following();
         reading.check()?;
-        let judged = if held.rows() < SMALL_ROWS {
+        let judged = if held.rows() < SMALL_ROWS && !evaluator.has_condition() {
             held.judge(evaluator)
         } else {
             match tokio::task::spawn_blocking(move || held.judge(evaluator)).await {

@@ -57,6 +57,12 @@ pub enum FoldError {
         /// What they are pooled in, by name.
         pool: String,
     },
+    /// A condition on predictions cannot be computed.
+    #[error("{why}")]
+    Refused {
+        /// What is wrong with it.
+        why: String,
+    },
     /// Predictions are told apart by too much.
     #[error("the figures of one period would have more than {} rows", crate::evaluation::MAX_BUCKETS)]
     TooManyBuckets,

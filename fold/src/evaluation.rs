@@ -8,6 +8,7 @@
 mod buckets;
 mod cases;
 mod classes;
+mod condition;
 mod custom;
 mod duel;
 mod evaluator;
@@ -43,6 +44,7 @@ use crate::{
 pub use buckets::Buckets;
 pub use cases::Cases;
 pub use classes::{Class, Taken};
+pub use condition::Condition;
 pub use custom::{CustomValue, CustomValues};
 pub use duel::Duels;
 pub use evaluator::Evaluator;

@@ -7,7 +7,7 @@ use evaluate::{Failure, judge_day};
 use event::{Day, Error, ErrorKind, Id, Period, Result, Split, Timestamp, Window, Zone};
 use fold::{
     Evaluation,
-    evaluation::{Buckets, By, Evaluator, Grouping, Judged, MAX_VALUES, Tested},
+    evaluation::{Buckets, By, Condition, Evaluator, Grouping, Judged, MAX_VALUES, Tested},
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use log::{
@@ -22,6 +22,7 @@ use crate::{
     day_reading::DayReading,
     evaluation_rows::{EvaluationRow, PeriodBuckets, frame_of},
     head_to_head, intervals,
+    kept::Kept,
     read::Reading,
     request::{LiveIn, Request, What},
     series::{active_items, held_items},
@@ -113,9 +114,16 @@ pub(crate) struct Prepared {
     pair: Option<[String; 2]>,
     /// Whether all predictions have been read.
     pub(crate) is_surveyed: bool,
+    /// Which predictions are judged; all, when `None`.
+    kept: Option<Arc<Kept>>,
 }
 
 impl Prepared {
+    /// Warns of what the condition names and no prediction that was read had.
+    pub(crate) fn warn_of_unseen(&self, reading: &Reading) {
+        self.kept.iter().flat_map(|kept| kept.unseen()).for_each(|column| warn_of_unseen(reading, column));
+    }
+
     /// How days are evaluated by what is known last.
     pub(crate) fn way(&self) -> Way<'_> {
         let Self { known, grouping, pair, is_surveyed, .. } = self;
@@ -154,18 +162,23 @@ pub(crate) async fn prepared_of_kept(
     let zone = request.zone.or(request.is_of_ages().then_some(Zone::UTC));
     let span = zone.map(|zone| zone.span(request.window));
     let (by, unseen) = survey(reading, request.breakdown.wanted(), span, MAX_VALUES).await?;
-    for column in unseen {
-        reading.warn(format!("no prediction of these days has `{column}`"));
-    }
+    unseen.iter().for_each(|column| warn_of_unseen(reading, column));
+    let kept = Kept::of(request).await?.map(Arc::new);
+    let condition = kept.clone().map(|kept| kept as Arc<dyn Condition>);
     let pair = head_to_head::pair(request);
     let grouping = Grouping {
         pools: request.breakdown.by_model.then(|| known.models()),
         by: request.breakdown.by(&by),
         judged: judged(reading, catalog, request).await?,
         only: pair.as_ref().map(head_to_head::met_only),
+        condition,
         ..Grouping::default()
     };
-    Ok(Prepared { all, known, grouping, pair, is_surveyed: !by.is_empty() })
+    Ok(Prepared { all, known, grouping, pair, is_surveyed: !by.is_empty(), kept })
+}
+
+fn warn_of_unseen(reading: &Reading, column: &str) {
+    reading.warn(format!("no prediction of these days has `{column}`"));
 }
 
 /// The periods of a window with the results of their buckets.
@@ -179,11 +192,13 @@ pub(crate) async fn periods(
         let borders = borders(part, request);
         let buckets = evaluate_part(reading, part, &borders, &way, request).await?;
         // What fits no prediction is known of whole UTC days, and of all their predictions.
-        let is_of_days = borders.is_empty() && request.live.is_none();
+        let is_of_days = borders.is_empty() && request.judges_all();
         let hours = if request.period == Period::Hour { borders } else { Vec::new() };
         Ok::<_, Error>(PeriodBuckets { day: part.from(), hours, buckets, is_of_days })
     });
-    stream::iter(parts).buffered(DAYS_AT_ONCE).try_collect().await
+    let periods = stream::iter(parts).buffered(DAYS_AT_ONCE).try_collect().await?;
+    prepared.warn_of_unseen(reading);
+    Ok(periods)
 }
 
 /// Which predictions are judged, by what was live when they were made: as it is known now, or was known then.
@@ -238,6 +253,7 @@ pub(crate) async fn evaluate_part(
         .at_threshold(request.threshold)
         .at_costs(request.costs)
         .with_intervals(intervals::asked(request))
+        .with_intervals_of(request.release.clone())
         .grouped(Arc::new(grouping))
         .dealt_by(way.more)
         .between(way.pairs)

@@ -66,6 +66,7 @@ mod hearing;
 pub mod http;
 mod intervals;
 mod joined;
+mod kept;
 mod key_filters;
 mod known;
 mod lanes;

@@ -160,6 +160,7 @@ pub(crate) async fn matured(
     let days = Days { reading, request, prepared: &prepared };
     let staged = request.days_read().days().map(async |day| Ok::<_, Error>((day, days.staged(day).await?)));
     let staged: Vec<(Day, Vec<Staged>)> = stream::iter(staged).buffered(DAYS_AT_ONCE).try_collect().await?;
+    prepared.warn_of_unseen(reading);
     let (rows, warning) = rows_of(&staged, &prepared.grouping.by, request);
     warning.into_iter().for_each(|warning| reading.warn(warning));
     frame_of(rows, request, &reading.hold).await
@@ -205,7 +206,7 @@ impl Days<'_> {
         let buckets = evaluate_part(reading, Window::new(day, day)?, &[], &way, self.request).await?;
         // They are all kept until the answer is made.
         self.reading.hold.take(buckets.buckets.len() as u64 * BYTES_OF_EVALUATION).await?;
-        let is_of_days = self.request.live.is_none();
+        let is_of_days = self.request.judges_all();
         let buckets = PeriodBuckets { day, hours: Vec::new(), buckets, is_of_days };
         Ok(Told::Computed(Arc::new(buckets)))
     }

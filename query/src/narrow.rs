@@ -7,6 +7,9 @@ use crate::{
     window::Span,
 };
 
+/// The word of a condition.
+pub(crate) const WHERE: &str = "where";
+
 /// The field by which a share of the events is taken.
 pub(crate) const KEY: &str = "key";
 
@@ -44,22 +47,28 @@ impl Narrowed {
     /// `Invalid`, saying which word is wrong.
     pub(crate) fn parse(what: What, words: &Words<'_>) -> Result<Self> {
         let said = [
-            ("where", words.filter),
+            (WHERE, words.filter),
             ("tag", words.tag),
             ("key", words.key),
             ("limit", words.limit),
             ("sample", words.sample),
             ("order", words.order),
         ];
-        let Some((first, _)) = said.iter().find(|(_, word)| word.is_some()) else {
+        let mut said = said.iter().filter(|(_, word)| word.is_some()).map(|(name, _)| *name).peekable();
+        if said.peek().is_none() {
             return Ok(Self::default());
-        };
-        let Some(kind) = what.rows_of() else {
+        }
+        let is_other = |name: &&str| what.rows_of().is_none() && !what.judges_only(name);
+        if let Some(other) = said.find(is_other) {
+            let judged = What::all().filter(|what| what.judges_only(other)).map(What::name);
+            let having: Vec<&str> = ["events", "joined rows"].into_iter().chain(judged).collect();
             return Err(Error::invalid(format!(
-                "{first}: only events and joined rows have it; `sql` asks more of {}",
+                "{other}: it narrows {}; `sql` asks more of {}",
+                having.join(", "),
                 what.name()
             )));
-        };
+        }
+        let kind = what.rows_of().unwrap_or(Kind::Predictions);
         let named = |name: &str, error: Error| Error::invalid(format!("{name}: {error}"));
         let sample = words.sample.map(str::parse::<Share>).transpose();
         let sample = sample.map_err(|error| named("sample", error))?;

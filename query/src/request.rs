@@ -290,9 +290,14 @@ impl Request {
         let is_as_defined = is_as_defined && !self.slicing.as_ref().is_some_and(|slicing| slicing.has_pairs);
         let is_of_days = is_as_defined && self.period == Period::Day && !self.has_intervals;
         let is_of_days =
-            is_of_days && self.breakdown.is_by_release() && self.zone.is_none() && self.live.is_none();
+            is_of_days && self.breakdown.is_by_release() && self.zone.is_none() && self.judges_all();
         let is_stored = self.what.facts().is_stored && is_of_days;
         !is_stored || !self.is_of_now()
+    }
+
+    /// Whether it judges all predictions of a release, whenever and about whatever they were.
+    pub(crate) fn judges_all(&self) -> bool {
+        self.live.is_none() && self.narrowed.conditions.is_empty()
     }
 
     /// The kinds of events that are read for it, when it is read from the logs.

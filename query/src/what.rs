@@ -2,6 +2,8 @@
 
 use event::{Error, Kind, Result};
 
+use crate::narrow::{KEY, WHERE};
+
 /// What to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
@@ -186,6 +188,12 @@ impl What {
             "zero-division" => matches!(self, What::Evaluations | What::Classes | What::Maturity),
             _ => self.is_judged(),
         }
+    }
+
+    /// Whether it judges only predictions that a word says.
+    pub(crate) fn judges_only(self, word: &str) -> bool {
+        matches!(self, What::Evaluations | What::Classes | What::Confusion | What::HeadToHead)
+            && [WHERE, "tag", KEY].contains(&word)
     }
 
     /// What it answers, in the document of the API.

@@ -36,6 +36,7 @@ mod following;
 mod gates;
 mod head_to_head;
 mod identity;
+mod judged_only;
 mod judging_all;
 mod key_filters;
 mod keys;

@@ -231,7 +231,7 @@ async fn a_narrowing_that_is_wrong_is_refused_and_the_refusal_says_why(scene: Sc
         said.push(asked(&scene, &words).await.unwrap_err().to_string());
     }
     let of = |what| Request::parse(what, &Words { key: Some("k"), ..june() }).unwrap_err().to_string();
-    said.extend([of(What::Evaluations), of(What::Events(Kind::Releases))]);
+    said.extend([of(What::Rollups), of(What::Events(Kind::Releases))]);
     insta::assert_snapshot!("narrow_refusals", said.join("\n"));
 }
 

@@ -36,6 +36,8 @@ pub struct Evaluator {
     outcomes: u64,
     unmatched: u64,
     options: Options,
+    /// The release of which alone there are intervals; those of all, when `None`.
+    shown: Option<String>,
     /// Pairs of releases whose meetings are kept.
     duels: Vec<Duel>,
     /// The predictions of classes with scores, where these are kept.
@@ -68,6 +70,7 @@ impl Evaluator {
             outcomes: 0,
             unmatched: 0,
             options: Options::default(),
+            shown: None,
             duels: Vec::new(),
             cases: None,
         }
@@ -122,6 +125,11 @@ impl Evaluator {
         dealt.chain(custom::columns(&self.definitions)).collect()
     }
 
+    /// Whether it asks a condition, which may take long however few the rows are.
+    pub fn has_condition(&self) -> bool {
+        self.tables().any(|table| table.grouping.condition.is_some())
+    }
+
     fn tables(&self) -> impl Iterator<Item = &Table> {
         iter::once(&self.table).chain(&self.more)
     }
@@ -145,6 +153,12 @@ impl Evaluator {
     #[must_use]
     pub fn with_intervals(self, intervals: Option<IntervalsOf>) -> Self {
         Self { options: Options { intervals, ..self.options }, ..self }
+    }
+
+    /// The same, and there are intervals of this release alone, or of what else a bucket is named after.
+    #[must_use]
+    pub fn with_intervals_of(self, shown: Option<String>) -> Self {
+        Self { shown, ..self }
     }
 
     /// The same, and results have what a [test](Tested) of a figure needs.
@@ -206,6 +220,7 @@ impl Evaluator {
             customs: CustomRows::read(&definitions, predictions, outcomes)?,
             definitions,
             options: self.options,
+            shown: self.shown.as_deref(),
         };
         self.table.add(&day, &mut self.duels, self.cases.as_mut())?;
         self.more.iter_mut().try_for_each(|table| table.add(&day, &mut [], None))?;
@@ -260,6 +275,7 @@ pub(super) struct Rows<'a> {
     pub(super) numbers: Vec<u32>,
     customs: Option<CustomRows<'a>>,
     pub(super) options: Options,
+    shown: Option<&'a str>,
 }
 
 impl<'a> Rows<'a> {
@@ -271,6 +287,12 @@ impl<'a> Rows<'a> {
 }
 
 impl Rows<'_> {
+    /// What is asked for of what is called so.
+    fn options_of(&self, name: &str) -> Options {
+        let is_shown = self.shown.is_none_or(|shown| shown == name);
+        Options { intervals: self.options.intervals.filter(|_| is_shown), ..self.options }
+    }
+
     /// Keeps a pair to be judged again, if it has an outcome. It reads the fields itself: the loop that judges is faster where
     /// it hands them to nobody.
     fn keep(&self, pair: &Pair, kept: &mut interval::Rows) {
@@ -317,7 +339,7 @@ impl Table {
             }
             None => {
                 let is_judged = |_: &&Definition| self.grouping.judges(&bucket.name);
-                Release::new(rows.by.get(&bucket.name).filter(is_judged), options)
+                Release::new(rows.by.get(&bucket.name).filter(is_judged), rows.options_of(&bucket.name))
             }
         };
         let mut releases: Vec<Release> = known.into_iter().zip(&dealt.buckets).map(of_bucket).collect();

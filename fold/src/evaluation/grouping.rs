@@ -7,11 +7,15 @@
 
 mod interned;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use interned::Interned;
 use serde::{Deserialize, Serialize};
 
+use super::Condition;
 use crate::{Joined, LogSegment, Result, RowRef, read::required_times};
 
 /// By how many columns predictions are dealt at most.
@@ -79,7 +83,7 @@ pub struct Judged {
 }
 
 /// How predictions are dealt; by default to one bucket a release.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Grouping {
     /// The name of the pool of each release, such as its model; `None`, when each release is alone.
     pub pools: Option<BTreeMap<String, String>>,
@@ -92,6 +96,8 @@ pub struct Grouping {
     pub judged: Option<Judged>,
     /// The releases whose predictions are dealt, and whether they are judged or only met by others; all, when `None`.
     pub only: Option<BTreeMap<String, bool>>,
+    /// Which predictions are dealt; all, when `None`.
+    pub condition: Option<Arc<dyn Condition>>,
 }
 
 /// What predictions of one row have in common. Buckets have the order of rows.
@@ -156,7 +162,8 @@ impl Dealt {
 impl Grouping {
     /// The columns that it needs of predictions, beside those of every evaluation.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
-        self.by.iter().map(By::column)
+        let of_condition = self.condition.iter().flat_map(|condition| condition.columns());
+        self.by.iter().map(By::column).chain(of_condition.map(String::as_str))
     }
 
     /// Whether each release is a bucket, with all its predictions.
@@ -166,6 +173,7 @@ impl Grouping {
             && self.borders.is_empty()
             && self.judged.is_none()
             && self.only.is_none()
+            && self.condition.is_none()
     }
 
     /// Whether the predictions of a release are judged.
@@ -238,11 +246,15 @@ struct Dimensions<'a> {
     predicted_at: &'a [i64],
     /// By column, the number of the value of each row.
     codes: Vec<Vec<u32>>,
+    /// Which rows are dealt; all, when `None`.
+    kept: Option<Vec<bool>>,
 }
 
 impl<'a> Dealer<'a> {
     fn new(grouping: &'a Grouping, joined: &Joined, predictions: &[LogSegment<'a>]) -> Result<Self> {
         let mut interned: Vec<Interned> = grouping.by.iter().map(|_| Interned::default()).collect();
+        let mut kept =
+            grouping.condition.as_ref().map(|condition| condition.holds(predictions)).transpose()?;
         let mut segments = Vec::with_capacity(predictions.len());
         for segment in predictions {
             let mut codes = Vec::with_capacity(grouping.by.len());
@@ -253,7 +265,8 @@ impl<'a> Dealer<'a> {
                 0 => &[],
                 _ => required_times(segment.columns, "predicted_at")?,
             };
-            segments.push(Dimensions { predicted_at, codes });
+            let kept = kept.as_mut().map(|kept| kept.drain(..segment.columns.rows).collect());
+            segments.push(Dimensions { predicted_at, codes, kept });
         }
         let mut name_texts = Vec::new();
         let mut names = Vec::with_capacity(joined.releases.len());
@@ -314,6 +327,9 @@ impl<'a> Dealer<'a> {
     /// What a prediction differs in from those of other buckets, and whether it is judged; `None`, when it is left out.
     fn numbers(&self, at: RowRef, release: u32) -> Option<(Numbers, bool)> {
         let (segment, row) = (&self.segments[at.segment as usize], at.row as usize);
+        if segment.kept.as_ref().is_some_and(|kept| !kept[row]) {
+            return None;
+        }
         let instant = segment.predicted_at[row];
         let (name, live) = self.names[release as usize]?;
         let is_judged = self.grouping.judged.as_ref().is_none_or(|judged| {

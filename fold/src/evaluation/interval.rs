@@ -29,10 +29,13 @@ const ROWS_TO_DRAW: usize = 10_000_000;
 const MIN_DRAWS: usize = 100;
 const MAX_DRAWS: usize = 1_000;
 
+/// What a draw costs beside its rows, in rows: the figures are computed of it.
+const ROWS_OF_DRAW: usize = 500;
+
 /// Where the draws of every bootstrap begin.
 const SEED: u64 = 0x416c_6d61_6e61_6373;
 
-/// Asked again and again whether to go on, with how many rows are judged next.
+/// Asked again and again whether to go on, with how many rows are judged next, or what takes as long.
 pub(super) type GoOn<'a, E> = &'a mut dyn FnMut(u64) -> Result<(), E>;
 
 /// Of which figures an evaluation has intervals. What one of them is does not depend on which others are asked for.
@@ -332,7 +335,7 @@ pub(super) fn draw<K: Copy, E>(
     let draws = (ROWS_TO_DRAW / work.max(1)).clamp(MIN_DRAWS, MAX_DRAWS);
     let mut random = Random(SEED);
     for _ in 0..draws {
-        go_on(work as u64)?;
+        go_on((work + ROWS_OF_DRAW) as u64)?;
         each(&mut (0..keys.len()).map(|_| keys[random.below(keys.len())]));
     }
     Ok(())

@@ -29,6 +29,8 @@ pub(super) struct Release {
     pub(super) customs: Customs,
     /// What is judged, where intervals are asked for.
     pub(super) rows: Option<Rows>,
+    /// Which intervals it has.
+    intervals: Option<IntervalsOf>,
     /// In a pool, the number of the release by whose definition it judges now.
     pub(super) judged_by: Option<u32>,
     /// In a pool, the last of its releases by name.
@@ -51,6 +53,7 @@ impl Release {
             judge,
             customs: Customs::new(options.intervals.is_some_and(IntervalsOf::has_customs)),
             rows,
+            intervals: options.intervals,
             judged_by: None,
             last_pooled: None,
         }
@@ -80,6 +83,7 @@ impl Release {
     pub(super) fn go_on(&mut self, definition: &Definition, options: Options) -> bool {
         match &mut self.judge {
             None => {
+                let options = Options { intervals: self.intervals, ..options };
                 let Self { judge, rows, .. } = Self::new(Some(definition), options);
                 (self.judge, self.rows) = (judge, rows);
             }

@@ -28,7 +28,7 @@ use super::{
 use crate::{
     breakdown,
     column_type::ColumnType,
-    narrow::{KEY, OLDEST, ORDERS},
+    narrow::{self, KEY, OLDEST, ORDERS},
     output::Format,
     pages::{MAX_PAGE_ROWS, PAGE_ROWS},
     request::What,
@@ -139,6 +139,9 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
     if let Some(kind) = what.rows_of() {
         parameters.extend(of_rows(what, kind));
     }
+    if what.judges_only(narrow::WHERE) {
+        parameters.extend(of_conditions(Kind::Predictions, "Judge, from the events, only predictions"));
+    }
     if what.is_judged() {
         let all = of_evaluations().into_iter().map(ParameterBuilder::build);
         let is_compared = matches!(what, What::HeadToHead | What::Estimates);
@@ -171,28 +174,35 @@ fn is_paged(what: What) -> bool {
     matches!(what, What::Events(_))
 }
 
+/// The conditions on rows, or on the predictions that are judged.
+fn of_conditions(kind: Kind, rows: &str) -> Vec<ParameterBuilder> {
+    let text = || schema::string().min_length(Some(1));
+    let words = |name: &str, schema: RefOr<Schema>, says: String| {
+        web::parameter(ParameterIn::Query, name, schema, &says)
+    };
+    let says = format!(
+        "{rows} for which this holds: an expression of SQL over their columns, such as `{} >= '2026-06-01T12:00:00Z'`.",
+        kind.time_field()
+    );
+    let mut parameters = vec![words("where", text().max_length(Some(MAX_STATEMENT_BYTES / 2)).into(), says)];
+    if kind.families().iter().any(|family| family.prefix == TAG_PREFIX) {
+        let tag = text().pattern(Some("^[A-Za-z0-9][A-Za-z0-9._-]{0,127}=[^,]*$"));
+        let says = format!("{rows} with these tags, as `NAME=VALUE` with commas between.");
+        parameters.push(words("tag", tag.into(), says));
+    }
+    if kind.field(KEY).is_some() {
+        parameters.push(words("key", text().into(), format!("{rows} of this key.")));
+    }
+    parameters
+}
+
 /// The parameters that only events and joined rows have.
 fn of_rows(what: What, kind: Kind) -> Vec<ParameterBuilder> {
     let parameter = |name: &str, schema: RefOr<Schema>, says: &str| {
         web::parameter(ParameterIn::Query, name, schema, says)
     };
-    let says = format!(
-        "Only rows for which this holds: an expression of SQL over their columns, such as `{} >= '2026-06-01T12:00:00Z'`.",
-        kind.time_field()
-    );
-    let text = || schema::string().min_length(Some(1));
-    let mut parameters =
-        vec![parameter("where", text().max_length(Some(MAX_STATEMENT_BYTES / 2)).into(), &says)];
-    if kind.families().iter().any(|family| family.prefix == TAG_PREFIX) {
-        let tag = text().pattern(Some("^[A-Za-z0-9][A-Za-z0-9._-]{0,127}=[^,]*$"));
-        parameters.push(parameter(
-            "tag",
-            tag.into(),
-            "Only rows with these tags, as `NAME=VALUE` with commas between.",
-        ));
-    }
+    let mut parameters = of_conditions(kind, "Only rows");
     if kind.field(KEY).is_some() {
-        parameters.push(parameter("key", text().into(), "Only rows of this key."));
         let share = ObjectBuilder::new().schema_type(Type::Number).minimum(Some(0)).maximum(Some(1));
         let says = "Only rows of this share of all keys, which are the same keys each time.";
         parameters.push(parameter("sample", share.into(), says));

@@ -552,6 +552,7 @@ class Workspace:
         ``model``, tags (``tag.carrier``) and bins of features (``feature.distance``), which ``bins`` counts, or says
         where they begin. ``time_zone`` says where days begin. ``environment`` judges what was live there when it
         predicted, ``shadow`` what was not. ``mature=0.9`` leaves out days that have less of their truth than that.
+        ``where``, ``tags`` and ``key`` judge only predictions for which they hold.
         """
         return self.query("evaluations", since, until, **options)
 

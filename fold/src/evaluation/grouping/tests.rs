@@ -156,7 +156,41 @@ fn without_repeated(of: &ReleaseEvaluation) -> ReleaseEvaluation {
     ReleaseEvaluation { repeated: None, ..of.clone() }
 }
 
+/// Keeps predictions with the tag `x`.
+#[derive(Debug)]
+struct OfX([String; 1]);
+
+impl Condition for OfX {
+    fn columns(&self) -> &[String] {
+        &self.0
+    }
+
+    fn holds(&self, predictions: &[LogSegment<'_>]) -> crate::Result<Vec<bool>> {
+        let of_row = |columns: &Columns, row| {
+            columns.column(&self.0[0]).and_then(|column| column.text(row)) == Some("x")
+        };
+        let of_segment = |segment: &LogSegment<'_>| -> Vec<bool> {
+            (0..segment.columns.rows).map(|row| of_row(segment.columns, row)).collect()
+        };
+        Ok(predictions.iter().flat_map(of_segment).collect())
+    }
+}
+
 proptest! {
+    /// What a condition keeps is judged as the bucket of the predictions that it keeps.
+    #[test]
+    fn a_condition_keeps_a_bucket(predictions in rows(), outcomes in outcomes()) {
+        let condition = Some(Arc::new(OfX(["tag.t".into()])) as Arc<dyn Condition>);
+        let kept = Grouping { condition, ..Grouping::default() };
+        let found = evaluated(&predictions, &outcomes, kept.clone(), Partition::ALL).unwrap();
+        prop_assert_eq!(&found, &evaluated(&predictions, &outcomes, kept, Partition::ALL.half()).unwrap());
+        let by_tag = Grouping { by: vec![by_tag()], ..Grouping::default() };
+        let mut by_tag = evaluated(&predictions, &outcomes, by_tag, Partition::ALL).unwrap();
+        by_tag.buckets.retain(|(bucket, _)| bucket.values == [Value::Text("x".into())]);
+        by_tag.buckets.iter_mut().for_each(|(bucket, _)| bucket.values.clear());
+        prop_assert_eq!(found.buckets, by_tag.buckets);
+    }
+
     /// Buckets add up to the whole, and each has the figures of an evaluation of its predictions alone.
     #[test]
     fn a_bucket_is_an_evaluation_of_its_predictions(predictions in rows(), outcomes in outcomes()) {

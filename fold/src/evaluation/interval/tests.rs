@@ -182,6 +182,31 @@ fn an_interval_is_the_same_whatever_else_is_asked_for() {
 }
 
 #[test]
+fn there_are_intervals_of_one_release_where_one_is_shown() {
+    let (rows, outcomes) = days(1);
+    let others = rows.iter().map(|row| Prediction { release: "v2", ..row.clone() });
+    let both: Vec<Prediction> = rows.iter().cloned().chain(others).collect();
+    let (predictions, outcomes) = (testing::predictions(&both, true), testing::outcomes(&outcomes, false));
+    let segment = |columns| [LogSegment { place: Place::of(0, 1), columns }];
+    let asked = |shown: Option<&str>| {
+        let by = ["v1", "v2"].map(|name| (name.to_owned(), Definition::of(binary())));
+        let evaluator = Evaluator::new(by.clone().into()).with_intervals(Some(IntervalsOf::ALL));
+        let mut evaluator = evaluator.with_intervals_of(shown.map(str::to_owned));
+        evaluator.add(&segment(&predictions), &segment(&outcomes)).unwrap();
+        // A day more, as releases go on.
+        evaluator.next_day(by.into()).unwrap();
+        evaluator.finish().releases
+    };
+    let all = asked(None);
+    let mut of_one = asked(Some("v2"));
+    assert_eq!(of_one["v1"].intervals, None);
+    let of_both = |name: &str| all[name].intervals.clone();
+    assert!(of_both("v1").is_some());
+    of_one.get_mut("v1").unwrap().intervals = of_both("v1");
+    assert_eq!(of_one, all);
+}
+
+#[test]
 fn drawing_ends_when_it_is_told_to() {
     let (predictions, outcomes) = days(1);
     let (predictions, outcomes) =
@@ -198,7 +223,7 @@ fn drawing_ends_when_it_is_told_to() {
         });
         (finished.map(|found| found.buckets.len()), asked)
     };
-    assert_eq!(asked_before_it_ends(3), (Err("enough"), vec![20; 3]), "it draws no more");
+    assert_eq!(asked_before_it_ends(3), (Err("enough"), vec![20, 520, 520]), "it draws no more");
     // Once for what each prediction alone says, then for each draw.
     let (finished, asked) = asked_before_it_ends(usize::MAX);
     assert_eq!((finished, asked.len()), (Ok(1), 1 + MAX_DRAWS));

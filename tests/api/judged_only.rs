@@ -1,0 +1,151 @@
+//! Evaluations of the predictions for which a condition holds.
+
+use event::Kind;
+use query::{Answer, Request, What, Words};
+use serde_json::json;
+use tests::{
+    on_both_engines,
+    scene::{NOW, Scene, csv},
+    world::{World, at},
+};
+
+on_both_engines!(
+    World::on:
+    what_a_condition_keeps_is_judged_as_a_value_is,
+    a_condition_may_name_days_keys_and_scores,
+    a_condition_that_cannot_be_computed_says_why,
+);
+
+const DAY: &str = "2026-06-01";
+const NEXT: &str = "2026-06-02";
+const LATER: &str = "2026-06-04T12:00:00Z";
+
+/// Predictions of two releases about the same, in two segments of each day, and the outcomes of two thirds of them.
+async fn scene(world: World) -> Scene {
+    let scene = Scene::new(world).await;
+    let prediction = |day: &str, release: &str, n: usize| {
+        let shift = if release == "v1" { 0 } else { 3 };
+        let (time, score) =
+            (format!("{day}T{:02}:{:02}:00Z", n / 60, n % 60), ((n + shift) % 10) as f64 / 10.0);
+        let mut event =
+            json!({ "key": format!("k{n}"), "predicted_at": time, "release": release, "score": score });
+        if !n.is_multiple_of(4) {
+            event["tags"] = json!({ "carrier": if n.is_multiple_of(3) { "UA" } else { "AA" } });
+        }
+        event
+    };
+    for day in [DAY, NEXT] {
+        for half in [0..20, 20..40] {
+            let rows = half.flat_map(|n| ["v1", "v2"].map(|release| prediction(day, release, n)));
+            scene.append(Kind::Predictions, rows.collect(), LATER).await.unwrap();
+        }
+        let outcome = |n: usize| {
+            let label = if n.is_multiple_of(5) { "1" } else { "0" };
+            json!({ "key": format!("k{n}"), "predicted_on": day, "observed_at": format!("{day}T23:00:00Z"), "label": label })
+        };
+        let rows = (0..40).filter(|n| n % 3 < 2).map(outcome);
+        scene.append(Kind::Outcomes, rows.collect(), LATER).await.unwrap();
+    }
+    scene.project().await;
+    scene
+}
+
+async fn run(scene: &Scene, what: What, words: Words<'_>) -> event::Result<Answer> {
+    let request = Request::parse(what, &Words { from: DAY, to: NEXT, ..words })?;
+    scene.query(at(NOW)).run(scene.id(), &request).await
+}
+
+async fn rows(scene: &Scene, what: What, words: Words<'_>) -> Vec<String> {
+    csv(run(scene, what, words).await.unwrap()).lines().map(str::to_owned).collect()
+}
+
+async fn what_a_condition_keeps_is_judged_as_a_value_is(world: World) {
+    let scene = scene(world).await;
+    let figures = "day,release,predictions,labelled,mean_score,accuracy,auc,log_loss,tp,fn,wins,losses,ties";
+    for (what, columns) in [
+        (What::Evaluations, figures),
+        (What::Classes, "day,release,class,support,predicted,correct,f1"),
+        (What::Confusion, "day,release,truth,predicted,count"),
+    ] {
+        let by_value = format!("tag.carrier,{columns}");
+        let by = Words { by: Some("tag.carrier"), columns: Some(&by_value), ..Words::default() };
+        let mut of_value = rows(&scene, what, by).await;
+        of_value.retain(|row| row.starts_with("UA,"));
+        let of_value: Vec<&str> = of_value.iter().filter_map(|row| row.strip_prefix("UA,")).collect();
+        assert!(of_value.len() >= 4, "{of_value:?}");
+        let kept = Words { columns: Some(columns), ..Words::default() };
+        let tagged = rows(&scene, what, Words { tag: Some("carrier=UA"), ..kept.clone() }).await;
+        assert_eq!(tagged[1..], of_value, "{}", what.name());
+        let told = rows(&scene, what, Words { filter: Some("\"tag.carrier\" = 'UA'"), ..kept }).await;
+        assert_eq!(told, tagged);
+    }
+    // As it was known, from its cut, and of days whose truth has come.
+    let kept = Words { tag: Some("carrier=UA"), columns: Some(figures), ..Words::default() };
+    let answer = run(&scene, What::Evaluations, kept.clone()).await.unwrap();
+    let cut = answer.cut.as_ref().unwrap().to_string();
+    let now = csv(answer);
+    for again in
+        [Words { as_of: Some("2026-06-05"), ..kept.clone() }, Words { cut: Some(&cut), ..kept.clone() }]
+    {
+        assert_eq!(csv(run(&scene, What::Evaluations, again).await.unwrap()), now);
+    }
+    let of_none = rows(&scene, What::Evaluations, Words { as_of: Some("2026-06-04"), ..kept.clone() }).await;
+    assert_eq!(of_none.len(), 1, "nothing had been appended by then");
+    // Days that are so old are mature.
+    let mature = Words { from: DAY, to: NEXT, mature: Some("0.5"), ..kept };
+    let mature = Request::parse(What::Evaluations, &mature).unwrap();
+    let later = scene.query(at("2026-08-01T00:00:00Z"));
+    assert_eq!(csv(later.run(scene.id(), &mature).await.unwrap()), now);
+}
+
+async fn a_condition_may_name_days_keys_and_scores(world: World) {
+    let scene = scene(world).await;
+    let columns = Some("day,release,predictions,labelled");
+    let kept = Words { columns, ..Words::default() };
+    let asked = async |words| rows(&scene, What::Evaluations, words).await[1..].to_vec();
+    let of_day = Words { filter: Some("day = '2026-06-02' and score >= 0.5"), ..kept.clone() };
+    assert_eq!(asked(of_day).await, ["2026-06-02,v1,20,13", "2026-06-02,v2,20,13"]);
+    let of_key = Words { key: Some("k7"), release: Some("v2"), ..kept.clone() };
+    assert_eq!(asked(of_key).await, ["2026-06-01,v2,1,1", "2026-06-02,v2,1,1"]);
+    let all = Words { filter: Some("1 = 1"), group_by: Some("all"), ..kept.clone() };
+    assert_eq!(asked(all).await, ["2026-06-01,v1,80,54", "2026-06-01,v2,80,54"]);
+    let none = Words { filter: Some("score > 2"), ..kept.clone() };
+    assert!(asked(none).await.is_empty());
+    let compared = Words {
+        release: Some("v1"),
+        against: Some("v2"),
+        tag: Some("carrier=UA"),
+        group_by: Some("all"),
+        columns: Some("n"),
+        ..Words::default()
+    };
+    // Of each day 10 of the 40 keys are of UA: multiples of 3 that are none of 4, of which all have outcomes.
+    assert_eq!(rows(&scene, What::HeadToHead, compared).await, ["n", "20"]);
+}
+
+async fn a_condition_that_cannot_be_computed_says_why(world: World) {
+    let scene = scene(world).await;
+    let refused = async |what, words| run(&scene, what, words).await.unwrap_err().to_string();
+    let filter = |filter| Words { filter: Some(filter), ..Words::default() };
+    let lines = [
+        refused(What::Evaluations, filter("appended_at > '2026-06-01'")).await,
+        refused(What::Evaluations, filter("outcome_label = '1'")).await,
+        refused(What::Evaluations, filter("score >")).await,
+        refused(What::Evaluations, Words { limit: Some("3"), ..Words::default() }).await,
+        refused(What::Maturity, filter("score > 0.5")).await,
+        refused(What::Rollups, Words { tag: Some("carrier=UA"), ..Words::default() }).await,
+    ];
+    let expected = [
+        "where: evaluations know no `appended_at` of predictions; as-of says what had been appended",
+        "not found: unable to find column \"outcome_label\"; valid columns: [\"day\", \"key\", \"predicted_at\", \"release\", \"score\", \"label\", \"value\", \"lower\", \"upper\", \"latency_ms\", \"withdrawn\", \"reason\", \"appended_at\"]",
+        "sql: sql parser error: Expected: an expression, found: EOF",
+        "limit: it narrows events, joined rows; `sql` asks more of evaluations",
+        "where: it narrows events, joined rows, evaluations, classes, confusion, head-to-head; `sql` asks more of maturity",
+        "tag: it narrows events, joined rows, evaluations, classes, confusion, head-to-head; `sql` asks more of rollups",
+    ];
+    assert_eq!(lines, expected);
+    let unseen = Words { tag: Some("n=1"), ..Words::default() };
+    let answer = run(&scene, What::Evaluations, unseen).await.unwrap();
+    assert_eq!(answer.warnings, ["no prediction of these days has `tag.n`"]);
+    assert_eq!(answer.frame.height(), 0);
+}
