@@ -170,6 +170,8 @@ impl Endpoint {
             Does::LogMetric | Does::LogBatch | Does::GetRun | Does::SearchRuns | Does::MetricHistory => {
                 demand.of_kinds(&[Kind::Metrics])
             }
+            // A version is registered by a release event, and an alias is set and taken away by one.
+            Does::CreateVersion | Does::SetAlias | Does::DeleteAlias => demand.of_kinds(&[Kind::Releases]),
             _ => demand,
         }
     }

@@ -17,12 +17,17 @@ fn is_principal(kind: EntityKind) -> bool {
     matches!(kind, EntityKind::User | EntityKind::Group | EntityKind::System)
 }
 
+/// What creating an entity of a workspace takes, which the body names.
+fn in_workspace(kind: EntityKind) -> Demand {
+    Demand::of(Right::Maintain, About::ParentOf(kind.name(), Place::Body("workspace")))
+}
+
 pub(super) fn create(kind: EntityKind) -> Demand {
     match kind {
         EntityKind::Workspace => Demand::of(Right::Admin, About::CategoryOf(Place::Body("path"))),
-        EntityKind::Model | EntityKind::Configuration | EntityKind::Release => {
-            Demand::of(Right::Maintain, About::ParentOf(kind.name(), Place::Body("workspace")))
-        }
+        EntityKind::Model | EntityKind::Configuration => in_workspace(kind),
+        // It is created together with the event that registers it.
+        EntityKind::Release => in_workspace(kind).of_kinds(&[Kind::Releases]),
         // Its answer says how many events there are, and of which columns.
         EntityKind::Snapshot => {
             let workspace = About::ParentOf(kind.name(), Place::Body("workspace"));

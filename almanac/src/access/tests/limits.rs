@@ -61,9 +61,21 @@ impl House {
         method: &str,
         path: &str,
     ) -> (StatusCode, HeaderMap, String) {
-        let request = Request::builder().method(method).uri(path);
+        self.send_with(headers, method, path, "").await
+    }
+
+    /// Sends a body of JSON as well.
+    async fn send_with(
+        &self,
+        headers: &[(&str, String)],
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> (StatusCode, HeaderMap, String) {
+        let request = Request::builder().method(method).uri(path).header("Content-Type", "application/json");
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, value));
-        let answer = self.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let request = request.body(Body::from(body.to_owned())).unwrap();
+        let answer = self.router.clone().oneshot(request).await.unwrap();
         let (head, body) = answer.into_parts();
         let body = to_bytes(body, usize::MAX).await.unwrap();
         (head.status, head.headers, String::from_utf8_lossy(&body).into_owned())
@@ -74,6 +86,10 @@ fn bearer_of(token: &Token) -> (&'static str, String) {
     ("Authorization", format!("Bearer {}", token.text()))
 }
 
+fn of_kind(kind: Kind) -> Limits {
+    Limits { kinds: Some(vec![kind]), ..Limits::default() }
+}
+
 fn of_rights<const N: usize>(rights: [Right; N]) -> Limits {
     Limits { rights: Some(BTreeSet::from(rights)), ..Limits::default() }
 }
@@ -82,17 +98,17 @@ on_both_engines!(
     House::on:
     a_token_does_with_what_is_its_users_own_what_it_is_for,
     a_token_for_other_kinds_reads_no_metrics_of_runs,
+    a_token_for_other_kinds_appends_no_release_events,
 );
 
 async fn a_token_does_with_what_is_its_users_own_what_it_is_for(house: House) {
-    let of_kinds = Limits { kinds: Some(vec![Kind::Metrics]), ..Limits::default() };
     let of_workspace =
         Limits { scopes: Some(BTreeSet::from([house.workspace.clone()])), ..Limits::default() };
     let narrow = Limits { scopes: of_workspace.scopes.clone(), ..of_rights([Right::Read]) };
     // The tokens; whether each is for what is administered, and for what is read.
     let tokens = [
         (house.token("whole", Limits::default()).await, true, true),
-        (house.token("kinds", of_kinds).await, true, true),
+        (house.token("kinds", of_kind(Kind::Metrics)).await, true, true),
         (house.token("admin", of_rights([Right::Admin])).await, true, false),
         (house.token("reads", of_rights([Right::Read])).await, false, true),
         (house.token("wide", of_workspace).await, false, false),
@@ -128,7 +144,6 @@ async fn a_token_does_with_what_is_its_users_own_what_it_is_for(house: House) {
 async fn a_token_for_other_kinds_reads_no_metrics_of_runs(house: House) {
     let workspace = house.workspace.entity().unwrap().id().clone();
     let run = house.catalog.create_run(&workspace, NewRun::default(), house.clock.now()).await.unwrap().id;
-    let of_kind = |kind| Limits { kinds: Some(vec![kind]), ..Limits::default() };
     let metrics = bearer_of(&house.token("metrics", of_kind(Kind::Metrics)).await);
     let outcomes = bearer_of(&house.token("outcomes", of_kind(Kind::Outcomes)).await);
     let door = "/mlflow/credit/prod/api/2.0/mlflow";
@@ -149,4 +164,33 @@ async fn a_token_for_other_kinds_reads_no_metrics_of_runs(house: House) {
             assert_eq!(status, expected, "{method} {path}: {said}");
         }
     }
+}
+
+async fn a_token_for_other_kinds_appends_no_release_events(house: House) {
+    let metrics = bearer_of(&house.token("metrics", of_kind(Kind::Metrics)).await);
+    let releases = bearer_of(&house.token("releases", of_kind(Kind::Releases)).await);
+    let (own, door) = ("/v1/workspaces/credit/prod", "/mlflow/credit/prod/api/2.0/mlflow");
+    let body = r#"{"workspace":"credit/prod","name":"v1","model":"risk"}"#;
+    for (method, path) in [
+        ("POST", "/v1/releases".to_owned()),
+        ("POST", format!("{own}/releases")),
+        ("POST", format!("{own}/approvals")),
+        ("POST", format!("{own}/promotions")),
+        ("POST", format!("{own}/rollbacks")),
+        ("POST", format!("{own}/retirements")),
+        ("POST", format!("{own}/definitions")),
+        ("PUT", format!("{own}/baselines")),
+        ("DELETE", format!("{own}/baselines")),
+        ("POST", format!("{door}/model-versions/create")),
+        ("POST", format!("{door}/registered-models/alias")),
+        ("DELETE", format!("{door}/registered-models/alias")),
+    ] {
+        for (bearer, is_for_releases) in [(&metrics, false), (&releases, true)] {
+            let by = std::slice::from_ref(bearer);
+            let (status, _, said) = house.send_with(by, method, &path, body).await;
+            assert_eq!(status != StatusCode::FORBIDDEN, is_for_releases, "{method} {path}: {said}");
+        }
+    }
+    let page = house.catalog.page(house.workspace.entity().unwrap().id()).await.unwrap();
+    assert!(page.live.is_empty(), "nothing became live");
 }
