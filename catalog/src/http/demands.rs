@@ -6,6 +6,9 @@ use web::{About, Demand, Place};
 
 use super::people::Of;
 
+/// The kinds of events that figures are made of.
+pub(super) const JUDGED: [Kind; 2] = [Kind::Predictions, Kind::Outcomes];
+
 /// Where an operation on one entity names it.
 fn named(kind: EntityKind) -> About {
     let place = if kind == EntityKind::Workspace { Place::WorkspaceOfPath } else { Place::Path(kind.name()) };

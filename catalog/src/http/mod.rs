@@ -7,7 +7,7 @@ use event::{Kind, Right};
 use log::key::EntityKind;
 use web::{About, Demand, InPath, Named, Operation, Place, Routes};
 
-use self::people::Of;
+use self::{demands::JUDGED, people::Of};
 use crate::Service;
 
 mod alert;
@@ -89,6 +89,8 @@ pub fn reads(service: Arc<Service>) -> Routes {
 
 fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
     let (read, maintain) = (|| Demand::workspace(Right::Read), || Demand::workspace(Right::Maintain));
+    // Rules can be on events of every kind, and tell what they found.
+    let of_all = || read().of_kinds(&Kind::ALL);
     // Parents before children, and users before what they are members of: the examples of the
     // document are made in its order.
     for kind in EntityKind::ALL {
@@ -121,10 +123,10 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
                     .add(alert::apply_operation(named), maintain(), alert::apply)
                     .add(alert::list_operation(named), read(), alert::list)
                     .add(alert::delete_operation(named), maintain(), alert::delete)
-                    .add(suggested::operation(named), read(), suggested::suggest)
-                    .add(alert_test::operation(named), read().of_kinds(&Kind::ALL), alert_test::test)
-                    .add(alert::crossings_operation(named), read(), alert::crossings)
-                    .add(webhook::deliveries_operation(named), read(), webhook::deliveries)
+                    .add(suggested::operation(named), read().of_kinds(&JUDGED), suggested::suggest)
+                    .add(alert_test::operation(named), of_all(), alert_test::test)
+                    .add(alert::crossings_operation(named), of_all(), alert::crossings)
+                    .add(webhook::deliveries_operation(named), of_all(), webhook::deliveries)
                     .add(promotion::set_operation(named), maintain(), promotion::set)
                     .add(promotion::list_operation(named), read(), promotion::list)
                     .add(follow::followers_operation(named), read(), follow::followers)
@@ -187,11 +189,7 @@ fn people(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
         .add(follow::operation(), demands::of_user(Right::Read), follow::show)
         .add(follow::feed_operation(), demands::of_user(Right::Read), follow::feed)
         .add(follow::seen_operation(), demands::of_user(Right::Admin), follow::seen)
-        .add(
-            digest::operation(),
-            demands::of_user(Right::Read).of_kinds(&[Kind::Predictions, Kind::Outcomes]),
-            digest::show,
-        )
+        .add(digest::operation(), demands::of_user(Right::Read).of_kinds(&JUDGED), digest::show)
         .add(follow::digest_operation(), Demand::server(Right::Read), follow::digest)
 }
 

@@ -57,7 +57,9 @@ pub fn routes(query: Arc<Query>) -> Routes {
         }
     }
     for named in Named::BOTH {
-        routes = routes.add(board::operation(named), Demand::workspace(Right::Read), board::leaderboard);
+        // A place is by a figure of an evaluation.
+        let demand = Demand::workspace(Right::Read).of_kinds(What::Evaluations.kinds());
+        routes = routes.add(board::operation(named), demand, board::leaderboard);
         // Which events a statement reads is known only when it is read.
         let demand = Demand::workspace(Right::Read).of_kinds(&Kind::ALL);
         routes = routes.add(sql::operation(named), demand, sql::answer);

@@ -38,12 +38,13 @@ const DAY_SECONDS: i64 = 24 * 60 * 60;
 /// The routes that show reviews.
 pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
     let demand = || Demand::workspace(Right::Read);
+    // An answer is an outcome, or a vote, which is a metric; beside it stands what releases predicted.
+    let given_of = [Kind::Predictions, Kind::Outcomes, Kind::Metrics];
     let routes = Named::BOTH.into_iter().fold(routes, |routes, named| {
-        routes.add(list_reviews(named), demand(), list).add(reviewed_answers(named), demand(), given).add(
-            rank_arena(named),
-            demand().of_kinds(&[Kind::Metrics]),
-            rank,
-        )
+        routes
+            .add(list_reviews(named), demand(), list)
+            .add(reviewed_answers(named), demand().of_kinds(&given_of), given)
+            .add(rank_arena(named), demand().of_kinds(&[Kind::Metrics]), rank)
     });
     review_schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema))
 }

@@ -99,6 +99,7 @@ on_both_engines!(
     a_token_does_with_what_is_its_users_own_what_it_is_for,
     a_token_for_other_kinds_reads_no_metrics_of_runs,
     a_token_for_other_kinds_appends_no_release_events,
+    a_token_without_a_kind_reads_nothing_that_tells_of_it,
 );
 
 async fn a_token_does_with_what_is_its_users_own_what_it_is_for(house: House) {
@@ -193,4 +194,27 @@ async fn a_token_for_other_kinds_appends_no_release_events(house: House) {
     }
     let page = house.catalog.page(house.workspace.entity().unwrap().id()).await.unwrap();
     assert!(page.live.is_empty(), "nothing became live");
+}
+
+async fn a_token_without_a_kind_reads_nothing_that_tells_of_it(house: House) {
+    let judged = [Kind::Predictions, Kind::Outcomes];
+    let paths = [
+        ("leaderboard", judged.to_vec()),
+        ("alert-rules/suggested?reference=2026-06-01..2026-06-30", judged.to_vec()),
+        ("reviews/answers", vec![Kind::Predictions, Kind::Outcomes, Kind::Metrics]),
+        ("crossings", Kind::ALL.to_vec()),
+        ("deliveries", Kind::ALL.to_vec()),
+        ("reviews", vec![]),
+    ];
+    for kind in Kind::ALL {
+        let others = Kind::ALL.into_iter().filter(|other| *other != kind).collect();
+        let limits = Limits { kinds: Some(others), ..Limits::default() };
+        let bearer = bearer_of(&house.token(kind.name(), limits).await);
+        for (path, kinds) in &paths {
+            let path = format!("/v1/workspaces/credit/prod/{path}");
+            let (status, _, said) = house.send(std::slice::from_ref(&bearer), "GET", &path).await;
+            let expected = if kinds.contains(&kind) { StatusCode::FORBIDDEN } else { StatusCode::OK };
+            assert_eq!(status, expected, "{path} without {kind}: {said}");
+        }
+    }
 }
