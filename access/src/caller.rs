@@ -14,6 +14,7 @@ use crate::{
     limits::Limits,
     session::{Came, Opener, Session},
     token::Digest,
+    tokens::NewToken,
 };
 
 /// Who somebody is.
@@ -54,8 +55,10 @@ pub struct Caller {
     pub(crate) categories: BTreeMap<Id, Id>,
     /// How it came.
     pub(crate) came: Came,
-    /// Until when its token is good.
+    /// Until when it is good as it came: with its token, or in its session.
     pub(crate) until: Option<Timestamp>,
+    /// Until when its token is good, if that is one of the table which expires: for no longer are those that it makes.
+    pub(crate) expires_at: Option<Timestamp>,
     /// What each of its requests needs, made with the first one.
     pub(crate) made: Made,
 }
@@ -88,6 +91,7 @@ impl Caller {
             categories: BTreeMap::new(),
             came: Came::With(Opener::Preset(digest)),
             until: None,
+            expires_at: None,
             made: Made::default(),
         }
     }
@@ -98,6 +102,25 @@ impl Caller {
             let token = self.token.as_ref().map(|id| id.as_str().into());
             (self.principal.to_string().into(), token)
         })
+    }
+
+    /// A token that it makes, limited as its own one is: what is not named is taken from there, and what is named is within it.
+    /// `names_expiry` says whether it was asked until when the token is good.
+    ///
+    /// # Errors
+    /// Which limit is not within, in a sentence.
+    pub(crate) fn passing_on(&self, new: NewToken, names_expiry: bool) -> Result<NewToken, String> {
+        let limits = new.limits.within(&self.limits)?;
+        let expires_at = match (new.expires_at, self.expires_at) {
+            (Some(asked), Some(own)) if names_expiry && asked > own => {
+                return Err(format!(
+                    "expires_in_days: the token that makes this one is good until {own} itself"
+                ));
+            }
+            (Some(asked), Some(own)) => Some(asked.min(own)),
+            (asked, own) => asked.or(own),
+        };
+        Ok(NewToken { limits, expires_at, ..new })
     }
 
     /// The session that it came in, if it did.

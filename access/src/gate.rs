@@ -250,6 +250,7 @@ impl Access {
             categories,
             came: Came::With(Opener::Token(*digest)),
             until: record.expires_at,
+            expires_at: record.expires_at,
             made: Made::default(),
         }))
     }
@@ -351,6 +352,7 @@ impl Access {
             categories: BTreeMap::new(),
             came: Came::With(Opener::Signed(digest, Issued { issuer, claims })),
             until: Some(until),
+            expires_at: None,
             made: Made::default(),
         }))
     }

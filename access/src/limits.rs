@@ -66,6 +66,36 @@ impl Limits {
         }
     }
 
+    /// These limits for a token that is made by who has those of `maker`: what they do not name is taken from there, and what they
+    /// name is within it.
+    ///
+    /// # Errors
+    /// Which limit is not within, in a sentence.
+    pub(crate) fn within(self, maker: &Self) -> std::result::Result<Self, String> {
+        let scope =
+            |scope: &Scope| scope.entity().map_or_else(|| "the server".to_owned(), |at| at.to_string());
+        let quota = self.quota.within(&maker.quota);
+        Ok(Self {
+            scopes: narrowed("workspaces and categories", (self.scopes, &maker.scopes), |asked, own| {
+                asked.difference(own).next().map(scope)
+            })?,
+            rights: narrowed("rights", (self.rights, &maker.rights), |asked, own| {
+                asked.difference(own).next().map(ToString::to_string)
+            })?,
+            kinds: narrowed("kinds", (self.kinds, &maker.kinds), |asked, own| {
+                asked.iter().find(|kind| !own.contains(kind)).map(ToString::to_string)
+            })?,
+            networks: narrowed("addresses", (self.networks, &maker.networks), |asked, own| {
+                let is_within = |network: &Network| own.iter().any(|own| own.holds(network));
+                asked.iter().find(|network| !is_within(network)).map(ToString::to_string)
+            })?,
+            quota: quota.map_err(|limit| {
+                let most = "is above that of the token that makes it";
+                format!("quota: the limit `{}` {most}", limit.name)
+            })?,
+        })
+    }
+
     /// The item, with these limits.
     pub(crate) fn note(&self, mut item: Item) -> Item {
         let mut list = |name: &str, texts: Option<Vec<String>>| {
@@ -99,6 +129,23 @@ impl Limits {
     }
 }
 
+/// A list of the limits of a new token: the one that is asked for, else that of its maker. `beyond` finds in the first what is not
+/// in the second.
+fn narrowed<T: Clone>(
+    name: &str,
+    (asked, maker): (Option<T>, &Option<T>),
+    beyond: impl FnOnce(&T, &T) -> Option<String>,
+) -> std::result::Result<Option<T>, String> {
+    let Some(maker) = maker else { return Ok(asked) };
+    let Some(asked) = asked else { return Ok(Some(maker.clone())) };
+    match beyond(&asked, maker) {
+        Some(what) => {
+            Err(format!("{name}: the token that makes this one is not for {what}, so this one cannot be"))
+        }
+        None => Ok(Some(asked)),
+    }
+}
+
 /// What a list of an item says, if it has that list. A list that cannot be read limits to nothing: that is an error.
 fn list<T>(item: &Item, name: &str, read: impl Fn(&str) -> Result<T>) -> Result<Option<Vec<T>>> {
     if !item.attributes.contains_key(name) {
@@ -109,4 +156,66 @@ fn list<T>(item: &Item, name: &str, read: impl Fn(&str) -> Result<T>) -> Result<
         _ => Err(item.corrupt(format_args!("`{name}` holds something else than text"))),
     };
     item.list(name)?.iter().map(text).collect::<Result<_>>().map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use event::Id;
+
+    use super::*;
+
+    fn some<T: Ord, const N: usize>(all: [T; N]) -> Option<BTreeSet<T>> {
+        Some(BTreeSet::from(all))
+    }
+
+    fn quota(pairs: &[&str]) -> Quota {
+        let mut quota = Quota::default();
+        pairs.iter().for_each(|pair| quota.set_pair(pair).unwrap());
+        quota
+    }
+
+    fn networks(texts: &[&str]) -> Option<Vec<Network>> {
+        Some(texts.iter().map(|text| text.parse().unwrap()).collect())
+    }
+
+    #[test]
+    fn who_is_limited_gives_no_more() {
+        let [own, other] = [(); 2].map(|()| Scope::Workspace(Id::new(event::Timestamp::default())));
+        let maker = Limits {
+            scopes: some([own.clone()]),
+            rights: some([Right::Read, Right::Admin]),
+            kinds: Some(vec![Kind::Metrics, Kind::Outcomes]),
+            networks: networks(&["10.0.0.0/8"]),
+            quota: quota(&["rows_per_day=7"]),
+        };
+        assert_eq!(
+            Limits::default().within(&maker),
+            Ok(maker.clone()),
+            "what is not named is as the maker's"
+        );
+        assert_eq!(
+            maker.clone().within(&Limits::default()),
+            Ok(maker.clone()),
+            "who is not limited gives all"
+        );
+        let less = Limits {
+            rights: some([Right::Read]),
+            kinds: Some(vec![Kind::Metrics]),
+            networks: networks(&["10.1.0.0/16"]),
+            quota: quota(&["rows_per_day=6", "rows_per_second=1"]),
+            ..maker.clone()
+        };
+        assert_eq!(less.clone().within(&maker), Ok(less));
+        let none = Limits::default;
+        for (name, beyond) in [
+            ("workspaces and categories", Limits { scopes: some([own, other]), ..none() }),
+            ("rights", Limits { rights: some([Right::Read, Right::Append]), ..none() }),
+            ("kinds", Limits { kinds: Some(vec![Kind::Metrics, Kind::Releases]), ..none() }),
+            ("addresses", Limits { networks: networks(&["10.1.0.0/16", "0.0.0.0/0"]), ..none() }),
+            ("quota", Limits { quota: quota(&["rows_per_day=8"]), ..none() }),
+        ] {
+            let said = beyond.within(&maker).unwrap_err();
+            assert!(said.starts_with(&format!("{name}: ")), "{said}");
+        }
+    }
 }

@@ -25,6 +25,12 @@ impl Network {
             _ => false,
         }
     }
+
+    /// Whether all addresses of another range are in it.
+    pub fn holds(&self, other: &Self) -> bool {
+        let is_alike = self.address.is_ipv4() == other.address.is_ipv4();
+        is_alike && self.bits <= other.bits && self.has(other.address)
+    }
 }
 
 impl FromStr for Network {
@@ -52,6 +58,22 @@ impl fmt::Display for Network {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_holds_those_that_are_all_in_it() {
+        for (range, other, holds) in [
+            ("10.0.0.0/8", "10.1.0.0/16", true),
+            ("10.0.0.0/8", "10.0.0.0/8", true),
+            ("10.0.0.0/8", "10.0.0.0/7", false),
+            ("10.0.0.0/8", "11.0.0.0/16", false),
+            ("2001:db8::/32", "2001:db8:1::/48", true),
+            ("0.0.0.0/0", "::/0", false),
+            ("0.0.0.0/0", "::ffff:0.0.0.0/9", false),
+        ] {
+            let [range, other] = [range, other].map(|text| text.parse::<Network>().unwrap());
+            assert_eq!(range.holds(&other), holds, "{range} {other}");
+        }
+    }
 
     #[test]
     fn a_range_has_the_addresses_that_begin_like_it() {

@@ -91,6 +91,22 @@ impl Quota {
         self.most.iter().all(Option::is_none)
     }
 
+    /// These limits, and those of another quota where none is set here.
+    ///
+    /// # Errors
+    /// The limit that is above that of the other quota.
+    pub fn within(&self, other: &Self) -> std::result::Result<Self, &'static Limit> {
+        let mut most = self.most;
+        for ((own, other), limit) in most.iter_mut().zip(other.most).zip(LIMITS.iter()) {
+            match (*own, other) {
+                (Some(most), Some(other)) if most > other => return Err(limit),
+                (None, other) => *own = other,
+                (Some(_), _) => {}
+            }
+        }
+        Ok(Self { most })
+    }
+
     /// Sets a limit, or removes it.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ use log::key::{EntityId, EntityKind, Scope};
 use serde::Deserialize;
 use serde_json::{Number, Value, json};
 use web::{
-    About, Demand, Operation, Place, Problem, Routes, Whole, answer, content, in_path, json_object,
+    About, Demand, Operation, Place, Problem, Refused, Routes, Whole, answer, content, in_path, json_object,
     openapi::{ObjectBuilder, RefOr, Response as Answered, Schema, Type},
     schema,
 };
@@ -143,7 +143,7 @@ fn create_operation() -> Operation {
     ]);
     principal(Operation::post, "", "create_token")
         .summary("Make a token for a user or system")
-        .description("Its text is answered once, and stored nowhere. Once there is a token, services that start ask their callers for one.")
+        .description("Its text is answered once, and stored nowhere. Once there is a token, services that start ask their callers for one. A token that is made with one that is limited is limited as that is: what is not named is taken from there, and what is named must be within it.")
         .body("What it is for, and what it is limited to.", [(JSON, content(new, Some(example)))])
         .answers(StatusCode::CREATED, answer("The token.", JSON, made))
         .fails(&[StatusCode::CONFLICT])
@@ -223,7 +223,8 @@ pub fn record(record: &TokenRecord) -> Value {
 }
 
 impl Asked {
-    async fn token(self, service: &Service) -> Result<NewToken, Error> {
+    /// The token, and whether it was said until when it is good.
+    async fn token(self, service: &Service) -> Result<(NewToken, bool), Error> {
         let mut scopes = std::collections::BTreeSet::new();
         let is_limited = self.workspaces.is_some() || self.categories.is_some();
         let workspaces = self.workspaces.into_iter().flatten().map(|name| (EntityKind::Workspace, name));
@@ -251,8 +252,15 @@ impl Asked {
         let days =
             self.expires_in_days.map(|days| Some(days).filter(is_good).ok_or_else(wrong)).transpose()?;
         let expires_at = NewToken::expiry(days.map(|days| days as u32), self.once, service.clock().now());
-        Ok(NewToken { name: self.name, expires_at, limits, is_once: self.once })
+        Ok((NewToken { name: self.name, expires_at, limits, is_once: self.once }, days.is_some()))
     }
+}
+
+/// The answer to a caller that asks for a token which its own one does not leave.
+fn beyond(caller: &Caller, says: String) -> Response {
+    let mut response = Problem::new(StatusCode::FORBIDDEN, says).into_response();
+    response.extensions_mut().insert(Refused { principal: Some(Arc::clone(&caller.said().0)) });
+    response
 }
 
 fn segments<T>(path: Result<Path<T>, PathRejection>) -> Result<T, Problem> {
@@ -263,13 +271,20 @@ fn segments<T>(path: Result<Path<T>, PathRejection>) -> Result<T, Problem> {
 
 async fn create(
     State(tokening): State<Arc<Tokening>>,
+    caller: Option<Extension<Arc<Caller>>>,
     path: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
     new: Whole,
 ) -> Result<Response, Problem> {
     let new: Asked = json_object(&headers, new)?;
     let principal = tokening.principal(&segments(path)?).await?;
-    let new = new.token(&tokening.service).await?;
+    let (mut new, names_expiry) = new.token(&tokening.service).await?;
+    if let Some(Extension(caller)) = &caller {
+        new = match caller.passing_on(new, names_expiry) {
+            Ok(new) => new,
+            Err(says) => return Ok(beyond(caller, says)),
+        };
+    }
     let now = tokening.service.clock().now();
     let (token, record) = tokening.tokens.create(&principal, new, now).await?;
     let mut value = self::record(&record);

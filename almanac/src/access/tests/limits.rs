@@ -11,7 +11,7 @@ use axum::{
 };
 use catalog::{Catalog, New, NewEntity, NewRun, Role};
 use event::{Kind, Right};
-use log::key::{EntityId, Scope};
+use log::key::{EntityId, EntityKind, Scope};
 use tests::{
     conformance::TestClock,
     engine::{Engine, Fresh},
@@ -100,6 +100,7 @@ on_both_engines!(
     a_token_for_other_kinds_reads_no_metrics_of_runs,
     a_token_for_other_kinds_appends_no_release_events,
     a_token_without_a_kind_reads_nothing_that_tells_of_it,
+    a_limited_token_makes_none_that_may_more,
 );
 
 async fn a_token_does_with_what_is_its_users_own_what_it_is_for(house: House) {
@@ -216,5 +217,43 @@ async fn a_token_without_a_kind_reads_nothing_that_tells_of_it(house: House) {
             let expected = if kinds.contains(&kind) { StatusCode::FORBIDDEN } else { StatusCode::OK };
             assert_eq!(status, expected, "{path} without {kind}: {said}");
         }
+    }
+}
+
+async fn a_limited_token_makes_none_that_may_more(house: House) {
+    house.catalog.grant(&Scope::Server, &house.ann, Role::Admin, house.clock.now()).await.unwrap();
+    let limits =
+        Limits { kinds: Some(vec![Kind::Metrics]), ..of_rights([Right::Read, Right::Append, Right::Admin]) };
+    let until = house.clock.now().plus_seconds(36 * 60 * 60);
+    let new =
+        NewToken { name: "own".into(), expires_at: Some(until), limits: limits.clone(), is_once: false };
+    let (token, _) = house.tokens.create(&house.ann, new, house.clock.now()).await.unwrap();
+    let (_, headers, _) = house.send(&[bearer_of(&token)], "POST", "/v1/session").await;
+    let cookie = headers["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let session = [("Cookie", cookie), ("Almanac-Dashboard", "yes".to_owned())];
+    for (by, name) in [(&[bearer_of(&token)][..], "by-token"), (&session[..], "by-session")] {
+        let make = async |said: &str| {
+            let body = format!(r#"{{"name":"{name}"{said}}}"#);
+            let (status, _, said) = house.send_with(by, "POST", "/v1/tokens/user:bob", &body).await;
+            (status, said)
+        };
+        for (beyond, limit) in [
+            (r#","rights":["read","maintain"]"#, "rights: "),
+            (r#","kinds":["metrics","releases"]"#, "kinds: "),
+            (r#","expires_in_days":2"#, "expires_in_days: "),
+        ] {
+            let (status, said) = make(beyond).await;
+            assert_eq!(status, StatusCode::FORBIDDEN, "{beyond}: {said}");
+            assert!(said.contains(limit), "{said}");
+        }
+        let (status, said) = make(r#","rights":["read"]"#).await;
+        assert_eq!(status, StatusCode::CREATED, "{said}");
+    }
+    let bob = house.catalog.resolve(EntityKind::User, "bob").await.unwrap();
+    let made = house.tokens.list(&bob).await.unwrap();
+    assert_eq!(made.len(), 2);
+    for record in made {
+        assert_eq!(record.limits, Limits { rights: of_rights([Right::Read]).rights, ..limits.clone() });
+        assert_eq!(record.expires_at, Some(until), "not the end of the session, which comes sooner");
     }
 }
