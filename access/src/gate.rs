@@ -255,7 +255,7 @@ impl Access {
         }))
     }
 
-    /// The rights of a principal by its own roles, those of its groups and those of `groups`.
+    /// The rights of a principal by its own roles, and those that its groups and `groups` give.
     async fn rights(
         &self,
         principal: &EntityId,
@@ -266,7 +266,7 @@ impl Access {
             groups.extend(self.catalog.memberships(principal).await?.into_iter().map(|one| one.group));
         }
         for some in groups.chunks(READS_AT_ONCE) {
-            let of_each = try_join_all(some.iter().map(|group| self.catalog.grants_of(group))).await?;
+            let of_each = try_join_all(some.iter().map(|group| self.catalog.grants_by(group))).await?;
             grants.extend(of_each.into_iter().flatten());
         }
         let mut rights = BTreeMap::<Scope, Rights>::new();

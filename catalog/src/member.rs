@@ -196,6 +196,18 @@ impl Catalog {
         self.read_grants(key::grants_of(principal)).await
     }
 
+    /// The roles that a group gives to its members: those that it has, and none while it is archived.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn grants_by(&self, group: &EntityId) -> Result<Vec<Grant>> {
+        let found = self.find(group).await?;
+        match found.is_some_and(|any| any.entity().archived_at.is_none()) {
+            true => self.grants_of(group).await,
+            false => Ok(Vec::new()),
+        }
+    }
+
     async fn read_grants(&self, range: KeyRange) -> Result<Vec<Grant>> {
         let items = query_all(&*self.table, Query::table(range)).await?;
         items.iter().filter_map(|item| Grant::from_item(item).transpose()).collect()

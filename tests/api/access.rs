@@ -21,6 +21,7 @@ on_both_engines!(
     what_is_no_token_is_refused,
     two_tokens_of_one_name_are_not_made_at_once,
     a_change_of_a_group_or_a_role_counts_within_five_seconds,
+    an_archived_group_gives_no_rights,
     a_token_is_limited_to_what_it_was_made_for,
     a_caller_that_is_known_costs_no_read,
     the_use_of_a_token_is_noted_once_an_hour,
@@ -216,6 +217,24 @@ async fn a_change_of_a_group_or_a_role_counts_within_five_seconds(server: Server
     server.clock.forward(5);
     assert!(!may(Right::Read).await, "5 seconds after ann left the group");
     assert!(server.caller(token.text()).await.unwrap().rights_on_server().is_empty());
+}
+
+async fn an_archived_group_gives_no_rights(server: Server) {
+    let now = server.clock.now();
+    let group = server.catalog.create(NewEntity::new("risk", New::Group), now).await.unwrap().at();
+    server.grant(&server.workspace(), &group, Role::Writer).await;
+    server.grant(&Scope::Server, &server.ann, Role::Reader).await;
+    server.catalog.add_member(&group, &server.ann, now).await.unwrap();
+    let token = server.token("laptop", None, Limits::default()).await;
+    let may = async |right| server.caller(token.text()).await.unwrap().rights_at(&server.own).has(right);
+    assert!(may(Right::Append).await);
+    for is_archived in [true, false] {
+        let patch = catalog::Patch::archive(is_archived);
+        server.catalog.change(&group, &patch, None, server.clock.now()).await.unwrap();
+        server.clock.forward(5);
+        assert_eq!(may(Right::Append).await, !is_archived);
+        assert!(may(Right::Read).await, "by ann's own role");
+    }
 }
 
 async fn a_token_is_limited_to_what_it_was_made_for(server: Server) {

@@ -212,7 +212,14 @@ async fn groups_of_the_catalog_and_of_claims_give_their_roles(house: House) {
     assert_eq!(sees(&plain).await, StatusCode::NOT_FOUND);
     let mut claims = house.claims("ann@example.com");
     claims["groups"] = json!(["nobody-knows-it", "claimed"]);
-    assert_eq!(sees(&signer.sign(&claims)).await, StatusCode::OK);
+    let of_claimed = signer.sign(&claims);
+    assert_eq!(sees(&of_claimed).await, StatusCode::OK);
+    for (is_archived, status) in [(true, StatusCode::NOT_FOUND), (false, StatusCode::OK)] {
+        let patch = Patch::archive(is_archived);
+        house.catalog.change(&claimed, &patch, None, house.clock.now()).await.unwrap();
+        house.clock.forward(5);
+        assert_eq!(sees(&of_claimed).await, status, "the claimed group is archived: {is_archived}");
+    }
     claims["groups"] = json!(["claimed"]);
     claims["aud"] = json!("another");
     assert_eq!(sees(&signer.sign(&claims)).await, StatusCode::UNAUTHORIZED);
