@@ -53,12 +53,13 @@ pub struct Demand {
     needs: Vec<Need>,
     kinds: Vec<Kind>,
     is_append: bool,
+    waits: bool,
 }
 
 impl Demand {
     /// Nothing: the operation is for everybody, and callers are not asked who they are.
     pub fn nothing() -> Self {
-        Self { needs: Vec::new(), kinds: Vec::new(), is_append: false }
+        Self { needs: Vec::new(), kinds: Vec::new(), is_append: false, waits: false }
     }
 
     /// A right on something.
@@ -111,6 +112,13 @@ impl Demand {
         Self { is_append: true, ..self }
     }
 
+    /// The same for an operation that may wait for what it answers: what is demanded must be met again when it has been found.
+    /// Nothing may be demanded of the body.
+    #[must_use]
+    pub fn waiting(self) -> Self {
+        Self { waits: true, ..self }
+    }
+
     /// The rights that are needed, and on what.
     pub fn needs(&self) -> &[Need] {
         &self.needs
@@ -124,6 +132,11 @@ impl Demand {
     /// Whether the operation appends one batch and does nothing else.
     pub fn is_append(&self) -> bool {
         self.is_append
+    }
+
+    /// Whether the operation may wait for what it answers.
+    pub fn waits(&self) -> bool {
+        self.waits
     }
 
     /// Whether callers are not even asked who they are.

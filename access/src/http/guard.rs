@@ -3,6 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use axum::{
+    body::Body,
     extract::{MatchedPath, RawPathParams, Request, State, rejection::RawPathParamsRejection},
     http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, uri::Authority},
     middleware::{Next, from_fn_with_state},
@@ -60,7 +61,9 @@ async fn guarded(
     if demand.is_nothing() {
         return next.run(request).await;
     }
-    let request = match guard.let_in(demand, path, request).await {
+    let path = path.map_err(|rejection| rejection.body_text());
+    let again = demand.waits().then(|| head_of(&request));
+    let request = match guard.let_in(demand, &path, request).await {
         Ok(request) => request,
         Err(refused) => return *refused,
     };
@@ -68,10 +71,27 @@ async fn guarded(
         Some(digest) => once::used(&guard.access, digest, request, next).await,
         None => next.run(request).await,
     };
+    // What came while it waited is not for who may not have it any more.
+    if let Some(again) = again
+        && let Err(refused) = guard.let_in(demand, &path, again).await
+    {
+        return *refused;
+    }
     if let Some(session::Closed(session)) = response.extensions_mut().remove() {
         guard.access.forget(&session);
     }
     response
+}
+
+/// A request without its body: what says who sent it, and about what.
+fn head_of(request: &Request) -> Request {
+    let mut head = Request::new(Body::empty());
+    *head.uri_mut() = request.uri().clone();
+    *head.headers_mut() = request.headers().clone();
+    if let Some(asker) = request.extensions().get::<Asker>() {
+        head.extensions_mut().insert(asker.clone());
+    }
+    head
 }
 
 /// A bearer of the header, if there is one and no other.
@@ -139,7 +159,7 @@ impl Guard {
     async fn let_in(
         &self,
         demand: &Demand,
-        path: Result<RawPathParams, RawPathParamsRejection>,
+        path: &Result<RawPathParams, String>,
         request: Request,
     ) -> Result<Request, Box<Response>> {
         let refuse = |problem: Problem| Box::new(problem.into_response());
@@ -158,9 +178,9 @@ impl Guard {
             }
             refused
         };
-        let path =
-            path.map_err(|rejection| refuse(Problem::new(StatusCode::BAD_REQUEST, rejection.body_text())))?;
-        let (words, mut request) = Words::read(demand, &path, request).await.map_err(refuse)?;
+        let path = path.as_ref();
+        let path = path.map_err(|says| refuse(Problem::new(StatusCode::BAD_REQUEST, says.clone())))?;
+        let (words, mut request) = Words::read(demand, path, request).await.map_err(refuse)?;
         for need in demand.needs() {
             self.check(&caller, need, &words).await.map_err(refuse)?;
         }

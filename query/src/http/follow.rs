@@ -43,7 +43,7 @@ const OF_QUERIES: [&str; 6] = ["release", "columns", "where", "tag", "key", "sam
 pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
     let all = Kind::ALL.into_iter().flat_map(|kind| Named::BOTH.map(|named| (kind, named)));
     all.fold(routes, |routes, (kind, named)| {
-        let demand = Demand::workspace(Right::Read).of_kinds(&[kind]);
+        let demand = Demand::workspace(Right::Read).of_kinds(&[kind]).waiting();
         routes.add(operation(kind, named), demand, move |method, query, InPath(workspace), parameters| {
             answer(kind, method, query, workspace, parameters)
         })

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use ::access::{Access, Limits, NewToken, Token, Tokens, http::guard};
 use axum::{
     Router,
-    body::{Body, BodyDataStream},
+    body::{Body, BodyDataStream, to_bytes},
     http::{Request, StatusCode},
 };
 use catalog::{Catalog, New, NewEntity, Role};
@@ -125,10 +125,16 @@ impl House {
 
     /// Raises an alert, as the administrator.
     async fn raise(&self, router: &Router, workspace: &str) {
-        let request = Request::post(format!("/v1/workspaces/{workspace}/alerts"))
+        let body = r#"{"name":"drift","text":"Scores moved."}"#;
+        self.post(router, &format!("{workspace}/alerts"), body.to_owned()).await;
+    }
+
+    /// Posts to a workspace, as the administrator.
+    async fn post(&self, router: &Router, path: &str, body: String) {
+        let request = Request::post(format!("/v1/workspaces/{path}"))
             .header("Authorization", format!("Bearer {}", self.preset.text()))
             .header("Content-Type", "application/json")
-            .body(Body::from(r#"{"name":"drift","text":"Scores moved."}"#));
+            .body(Body::from(body));
         let answer = router.clone().oneshot(request.unwrap()).await.unwrap();
         assert!(answer.status().is_success(), "{}", answer.status());
     }
@@ -138,6 +144,7 @@ on_both_engines!(
     House::on:
     who_may_read_a_workspace_hears_what_moves_there_and_nothing_else,
     a_stream_ends_by_itself_and_with_the_service,
+    who_may_not_read_any_more_is_not_told_what_it_waited_for,
 );
 
 async fn who_may_read_a_workspace_hears_what_moves_there_and_nothing_else(house: House) {
@@ -182,5 +189,30 @@ async fn a_stream_ends_by_itself_and_with_the_service(house: House) {
     services.end_waiting();
     let ended = timeout(Duration::from_secs(5), long.next()).await;
     assert_eq!(ended.expect("a service that stops ends all streams at once"), None);
+    house.stop.send_replace(true);
+}
+
+async fn who_may_not_read_any_more_is_not_told_what_it_waited_for(house: House) {
+    let (router, _services) = house.service(&Does::ALL);
+    let wait = async || {
+        let request = Request::get("/v1/workspaces/credit/prod/events/metrics?wait=25");
+        let request = request.header("Authorization", format!("Bearer {}", house.token.text()));
+        let answer = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let (head, body) = answer.into_parts();
+        (head.status, to_bytes(body, usize::MAX).await.unwrap())
+    };
+    let append = async || {
+        // It waits by then.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        house.catalog.revoke(&house.workspace, &house.ann).await.unwrap();
+        house.clock.forward(5);
+        let at = house.clock.now();
+        let body = format!(r#"[{{"name":"secret","measured_at":"{at}","value":1}}]"#);
+        house.post(&router, "credit/prod/metrics", body).await;
+    };
+    let ((status, body), ()) = tokio::join!(wait(), append());
+    let said = String::from_utf8_lossy(&body);
+    assert_eq!(status, StatusCode::NOT_FOUND, "{said}");
+    assert!(!said.contains("secret"), "{said}");
     house.stop.send_replace(true);
 }
