@@ -418,7 +418,10 @@ mod tests {
                 let needs = demand.needs();
                 let rights: Vec<&str> = needs.iter().map(|need| need.right.name()).collect();
                 let on: Vec<String> = needs.iter().map(web::Need::says).collect();
-                let may = |role: Role| needs.iter().all(|need| role.rights().has(need.right));
+                let may = |role: Role| {
+                    let mut always = needs.iter().filter(|need| need.is_always());
+                    always.all(|need| role.rights().has(need.right))
+                };
                 let marks = Role::ALL.map(|role| if may(role) { "yes" } else { "" }).join(" | ");
                 let (rights, on) = match needs.is_empty() {
                     true => ("-".to_owned(), "-".to_owned()),

@@ -31,6 +31,9 @@ pub enum About {
     ParentOf(&'static str, Place),
     /// The category of a workspace that is to be created, by the path of the workspace.
     CategoryOf(Place),
+    /// What entities of a type are created in (a category; of categories, the server), where the body gives the one at this place a
+    /// `name`. Nothing, where it gives none.
+    Renamed(&'static str, Place),
     /// An entity whose type stands in the first parameter of the path, and its name in the second.
     Typed(&'static str, &'static str),
     /// A user, group or system, such as `user:ann` or, of the given type, `ann`. The caller itself has every right on it that its
@@ -151,6 +154,11 @@ impl Demand {
 }
 
 impl Need {
+    /// Whether it is needed whatever the request says.
+    pub fn is_always(&self) -> bool {
+        !matches!(self.about, About::Renamed(..))
+    }
+
     /// What it is about, in words.
     pub fn says(&self) -> String {
         match self.about {
@@ -163,6 +171,8 @@ impl Need {
             About::Entity(..) => "its workspace".to_owned(),
             About::ParentOf("workspace", _) | About::CategoryOf(_) => "the category".to_owned(),
             About::ParentOf(..) => "the workspace".to_owned(),
+            About::Renamed("workspace", _) => "the category (for another name)".to_owned(),
+            About::Renamed(..) => "the server (for another name)".to_owned(),
             About::Typed(..) => "the workspace, category or server".to_owned(),
             About::Own(..) => "the server, or the caller itself".to_owned(),
         }

@@ -239,6 +239,13 @@ impl Guard {
                 }
                 demanded(self.rights_on(caller, EntityKind::Category, category).await?)
             }
+            About::Renamed(kind, place) => {
+                let (kind, text) = (EntityKind::parse(kind)?, words.at(place).unwrap_or_default());
+                match words.name() {
+                    Some(_) => demanded(self.rights_to_create(caller, kind, text).await?),
+                    None => Ok(()),
+                }
+            }
             About::Typed(kind, entity) => {
                 let kind = EntityKind::parse(words.in_path(kind).unwrap_or_default())?;
                 let text = words.in_path(entity).unwrap_or_default();
@@ -265,6 +272,16 @@ impl Guard {
     async fn rights_on(&self, caller: &Caller, kind: EntityKind, text: &str) -> Result<Rights, Error> {
         let rights = self.access.rights_on(caller, kind, text).await?;
         rights.ok_or_else(|| Catalog::missing(kind, text))
+    }
+
+    /// The rights where an entity was created: a workspace in its category, what belongs to nothing on the server.
+    async fn rights_to_create(&self, caller: &Caller, kind: EntityKind, text: &str) -> Result<Rights, Error> {
+        if kind.parent().is_none() {
+            return Ok(caller.rights_on_server());
+        }
+        let place = self.access.catalog().place(kind, text).await?;
+        let category = place.map(|place| catalog::Place { workspace: None, ..place });
+        Ok(category.map_or(Rights::NONE, |category| caller.rights_at(&category)))
     }
 
     /// What belongs to a user, group or system is its own, as far as its token leaves the right, or of who has the right on the

@@ -6,7 +6,7 @@ use axum::{
     http::StatusCode,
 };
 use serde::Deserialize;
-use web::{About, Demand, Place, Problem, json_object};
+use web::{About, Demand, Need, Place, Problem, json_object};
 
 /// The parameters of paths that name a workspace: by its id, or by its category and its own name.
 const WORKSPACE_NAMES: [&str; 3] = ["workspace", "category", "name"];
@@ -26,6 +26,7 @@ pub(super) struct Words<'a> {
 struct Named {
     workspace: Option<String>,
     path: Option<String>,
+    name: Option<String>,
 }
 
 fn place(about: About) -> Option<Place> {
@@ -33,6 +34,7 @@ fn place(about: About) -> Option<Place> {
         About::Entity(_, place)
         | About::ParentOf(_, place)
         | About::CategoryOf(place)
+        | About::Renamed(_, place)
         | About::Own(_, place) => Some(place),
         About::Caller | About::Visible | About::Server | About::Typed(..) => None,
     }
@@ -66,9 +68,7 @@ impl<'a> Words<'a> {
                     words.query = query;
                 }
                 Place::Body(name) => {
-                    let (body, whole) = read_body(request).await?;
-                    words.body = json_object(whole.headers(), Ok(body))?;
-                    request = whole;
+                    request = words.read_body(request).await?;
                     if words.at(place).is_none() {
                         let detail = format!("missing field `{name}`");
                         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
@@ -76,7 +76,22 @@ impl<'a> Words<'a> {
                 }
             }
         }
+        if !demand.needs().iter().all(Need::is_always) {
+            request = words.read_body(request).await?;
+        }
         Ok((words, request))
+    }
+
+    /// Reads the fields of the body. The request as it was.
+    async fn read_body(&mut self, request: Request) -> Result<Request, Problem> {
+        let (body, whole) = body_of(request).await?;
+        self.body = json_object(whole.headers(), Ok(body))?;
+        Ok(whole)
+    }
+
+    /// The name that the body gives.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.body.name.as_deref()
     }
 
     /// The word at a place.
@@ -99,7 +114,7 @@ impl<'a> Words<'a> {
 }
 
 /// The body, and the request with it.
-async fn read_body(request: Request) -> Result<(Bytes, Request), Problem> {
+async fn body_of(request: Request) -> Result<(Bytes, Request), Problem> {
     let (head, body) = request.into_parts();
     let most = catalog::http::MAX_BODY_BYTES;
     let read = to_bytes(body, most).await;

@@ -10,9 +10,13 @@ use super::people::Of;
 pub(super) const JUDGED: [Kind; 2] = [Kind::Predictions, Kind::Outcomes];
 
 /// Where an operation on one entity names it.
+fn place(kind: EntityKind) -> Place {
+    if kind == EntityKind::Workspace { Place::WorkspaceOfPath } else { Place::Path(kind.name()) }
+}
+
+/// The entity that an operation is on.
 fn named(kind: EntityKind) -> About {
-    let place = if kind == EntityKind::Workspace { Place::WorkspaceOfPath } else { Place::Path(kind.name()) };
-    About::Entity(kind.name(), place)
+    About::Entity(kind.name(), place(kind))
 }
 
 /// Users, groups and systems belong to the whole server.
@@ -56,8 +60,11 @@ pub(super) fn show(kind: EntityKind) -> Demand {
 }
 
 pub(super) fn change(kind: EntityKind) -> Demand {
+    // Whether a name is free is for who may create something of that name.
+    let renamed = About::Renamed(kind.name(), place(kind));
     match kind {
-        EntityKind::Category => Demand::of(Right::Admin, named(kind)),
+        EntityKind::Category => Demand::of(Right::Admin, named(kind)).and(Right::Admin, renamed),
+        EntityKind::Workspace => Demand::of(Right::Maintain, named(kind)).and(Right::Admin, renamed),
         kind if is_principal(kind) => Demand::server(Right::Admin),
         _ => Demand::of(Right::Maintain, named(kind)),
     }
@@ -65,7 +72,7 @@ pub(super) fn change(kind: EntityKind) -> Demand {
 
 pub(super) fn delete(kind: EntityKind) -> Demand {
     match kind {
-        EntityKind::Workspace => Demand::of(Right::Admin, named(kind)),
+        EntityKind::Workspace | EntityKind::Category => Demand::of(Right::Admin, named(kind)),
         _ => change(kind),
     }
 }

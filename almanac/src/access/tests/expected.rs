@@ -23,7 +23,8 @@ pub(super) fn refused(need: &Need, target: Target, given: Given) -> Option<Statu
         (false, false) => Some(StatusCode::NOT_FOUND),
     };
     match (need.about, target) {
-        (About::Caller | About::Visible, _) => None,
+        // The body of the test names nothing anew.
+        (About::Caller | About::Visible | About::Renamed(..), _) => None,
         (About::Server, _) => verdict(true, on_server && has(need.right)),
         // A category that is not there is made by who may do so anywhere.
         (About::CategoryOf(_) | About::Own(..), Target::Nothing) => {

@@ -101,6 +101,7 @@ on_both_engines!(
     a_token_for_other_kinds_appends_no_release_events,
     a_token_without_a_kind_reads_nothing_that_tells_of_it,
     a_limited_token_makes_none_that_may_more,
+    another_name_is_for_who_may_create_what_has_it,
 );
 
 async fn a_token_does_with_what_is_its_users_own_what_it_is_for(house: House) {
@@ -256,4 +257,31 @@ async fn a_limited_token_makes_none_that_may_more(house: House) {
         assert_eq!(record.limits, Limits { rights: of_rights([Right::Read]).rights, ..limits.clone() });
         assert_eq!(record.expires_at, Some(until), "not the end of the session, which comes sooner");
     }
+}
+
+async fn another_name_is_for_who_may_create_what_has_it(house: House) {
+    let now = house.clock.now();
+    let hidden = house.catalog.ensure_workspace("credit/hidden", now).await.unwrap();
+    house.catalog.ensure_workspace("rivals/velvet", now).await.unwrap();
+    let bearer = [bearer_of(&house.token("laptop", Limits::default()).await)];
+    let change = async |path: &str, body: &str| {
+        let (status, _, said) = house.send_with(&bearer, "PATCH", path, body).await;
+        (status, said)
+    };
+    let (own, by_id) = ("/v1/workspaces/credit/prod", house.workspace.entity().unwrap().to_string());
+    for path in [own, &format!("/v1/workspaces/{by_id}")] {
+        let taken = change(path, r#"{"name":"hidden"}"#).await;
+        assert_eq!(taken.0, StatusCode::FORBIDDEN, "{}", taken.1);
+        assert_eq!(change(path, r#"{"name":"free"}"#).await, taken, "a name that is free");
+        let (status, said) = change(path, r#"{"attributes":{"owner":"ann"}}"#).await;
+        assert_eq!(status, StatusCode::OK, "{said}");
+    }
+    house.catalog.grant(&Scope::Category(hidden.category), &house.ann, Role::Admin, now).await.unwrap();
+    house.clock.forward(5);
+    let (status, said) = change(own, r#"{"name":"hidden"}"#).await;
+    assert_eq!(status, StatusCode::CONFLICT, "{said}");
+    let (status, said) = change("/v1/categories/credit", r#"{"name":"rivals"}"#).await;
+    assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
+    let (status, said) = change(own, r#"{"name":"free"}"#).await;
+    assert_eq!(status, StatusCode::OK, "{said}");
 }
