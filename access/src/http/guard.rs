@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     body::Body,
-    extract::{MatchedPath, RawPathParams, Request, State, rejection::RawPathParamsRejection},
+    extract::{MatchedPath, Query, RawPathParams, Request, State, rejection::RawPathParamsRejection},
     http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, uri::Authority},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
@@ -51,7 +51,8 @@ async fn guarded(
     let demand = matched.as_ref().and_then(|matched| guard.demand(matched.as_str(), request.method()));
     // A path has no other method than those that declare what they demand.
     let Some(demand) = demand else { return next.run(request).await };
-    if has_secret(request.uri()) {
+    let path = path.map_err(|rejection| rejection.body_text());
+    if has_secret(request.uri(), &path) {
         return Problem::new(
             StatusCode::BAD_REQUEST,
             "a token has no place in a URL; revoke it, since URLs are logged",
@@ -61,7 +62,6 @@ async fn guarded(
     if demand.is_nothing() {
         return next.run(request).await;
     }
-    let path = path.map_err(|rejection| rejection.body_text());
     let again = demand.waits().then(|| head_of(&request));
     let request = match guard.let_in(demand, &path, request).await {
         Ok(request) => request,
@@ -107,14 +107,16 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
 }
 
 /// Whether somebody put a token into a URL, which is logged on its way: one of ours, what an issuer signed, or a parameter that
-/// says that it is one.
-fn has_secret(uri: &Uri) -> bool {
+/// says that it is one. It counts as it stands there, and as it is read.
+fn has_secret(uri: &Uri, path: &Result<RawPathParams, String>) -> bool {
     let says_so = |name: &str| SECRETS.iter().any(|secret| name.eq_ignore_ascii_case(secret));
-    let mut pairs =
-        uri.query().unwrap_or_default().split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-    let parts = [Some(uri.path()), uri.query(), uri.authority().map(Authority::as_str)];
-    parts.into_iter().flatten().any(Token::is_in)
-        || pairs.any(|(name, value)| says_so(name) || Oidc::is_alike(value))
+    let query = Query::<Vec<(String, String)>>::try_from_uri(uri);
+    let pairs = query.map(|Query(pairs)| pairs).unwrap_or_default();
+    let written = [Some(uri.path()), uri.query(), uri.authority().map(Authority::as_str)];
+    let of_path = path.iter().flat_map(|path| path.iter()).map(|(_, value)| value);
+    let of_query = pairs.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
+    written.into_iter().flatten().chain(of_path).chain(of_query).any(Token::is_in)
+        || pairs.iter().any(|(name, value)| says_so(name) || Oidc::is_alike(value))
 }
 
 fn unknown(refusal: &Refusal, is_encrypted: bool) -> Response {

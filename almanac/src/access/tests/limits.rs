@@ -102,6 +102,7 @@ on_both_engines!(
     a_token_without_a_kind_reads_nothing_that_tells_of_it,
     a_limited_token_makes_none_that_may_more,
     another_name_is_for_who_may_create_what_has_it,
+    a_token_in_a_url_is_refused_however_it_is_written,
 );
 
 async fn a_token_does_with_what_is_its_users_own_what_it_is_for(house: House) {
@@ -284,4 +285,22 @@ async fn another_name_is_for_who_may_create_what_has_it(house: House) {
     assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
     let (status, said) = change(own, r#"{"name":"free"}"#).await;
     assert_eq!(status, StatusCode::OK, "{said}");
+}
+
+async fn a_token_in_a_url_is_refused_however_it_is_written(house: House) {
+    let token = house.token("laptop", Limits::default()).await;
+    let rest = token.text().strip_prefix('a').unwrap();
+    for path in [
+        format!("/v1/workspaces?of=a{rest}"),
+        format!("/v1/workspaces?of=%61{rest}"),
+        format!("/v1/workspaces?%61{rest}=x"),
+        format!("/v1/workspaces/%61{rest}"),
+        format!("/v1/workspaces/credit/%61{rest}"),
+        format!("/v1/tokens/user:%61{rest}"),
+        "/v1/whoami?%61ccess_token=x".to_owned(),
+    ] {
+        let (status, _, said) = house.send(&[bearer_of(&token)], "GET", &path).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{path}: {said}");
+        assert!(!said.contains(rest), "{path}: {said}");
+    }
 }
