@@ -31,6 +31,8 @@ pub enum About {
     ParentOf(&'static str, Place),
     /// The category of a workspace that is to be created, by the path of the workspace.
     CategoryOf(Place),
+    /// The workspace that the body names at this place, unless its `following` is false: what is over needs no more to be seen.
+    Followed(Place),
     /// What entities of a type are created in (a category; of categories, the server), where the body gives the one at this place a
     /// `name`. Nothing, where it gives none.
     Renamed(&'static str, Place),
@@ -156,7 +158,7 @@ impl Demand {
 impl Need {
     /// Whether it is needed whatever the request says.
     pub fn is_always(&self) -> bool {
-        !matches!(self.about, About::Renamed(..))
+        !matches!(self.about, About::Renamed(..) | About::Followed(_))
     }
 
     /// What it is about, in words.
@@ -171,6 +173,7 @@ impl Need {
             About::Entity(..) => "its workspace".to_owned(),
             About::ParentOf("workspace", _) | About::CategoryOf(_) => "the category".to_owned(),
             About::ParentOf(..) => "the workspace".to_owned(),
+            About::Followed(_) => "the workspace (to follow it)".to_owned(),
             About::Renamed("workspace", _) => "the category (for another name)".to_owned(),
             About::Renamed(..) => "the server (for another name)".to_owned(),
             About::Typed(..) => "the workspace, category or server".to_owned(),

@@ -241,6 +241,11 @@ impl Guard {
                 }
                 demanded(self.rights_on(caller, EntityKind::Category, category).await?)
             }
+            About::Followed(_) if words.unfollows() => Ok(()),
+            About::Followed(place) => {
+                let text = words.at(place).unwrap_or_default();
+                demanded(self.rights_on(caller, EntityKind::Workspace, text).await?)
+            }
             About::Renamed(kind, place) => {
                 let (kind, text) = (EntityKind::parse(kind)?, words.at(place).unwrap_or_default());
                 match words.name() {

@@ -27,6 +27,7 @@ struct Named {
     workspace: Option<String>,
     path: Option<String>,
     name: Option<String>,
+    following: Option<bool>,
 }
 
 fn place(about: About) -> Option<Place> {
@@ -34,6 +35,7 @@ fn place(about: About) -> Option<Place> {
         About::Entity(_, place)
         | About::ParentOf(_, place)
         | About::CategoryOf(place)
+        | About::Followed(place)
         | About::Renamed(_, place)
         | About::Own(_, place) => Some(place),
         About::Caller | About::Visible | About::Server | About::Typed(..) => None,
@@ -76,7 +78,8 @@ impl<'a> Words<'a> {
                 }
             }
         }
-        if !demand.needs().iter().all(Need::is_always) {
+        let names_anew = |need: &Need| matches!(need.about, About::Renamed(..));
+        if demand.needs().iter().any(names_anew) {
             request = words.read_body(request).await?;
         }
         Ok((words, request))
@@ -87,6 +90,11 @@ impl<'a> Words<'a> {
         let (body, whole) = body_of(request).await?;
         self.body = json_object(whole.headers(), Ok(body))?;
         Ok(whole)
+    }
+
+    /// Whether the body ends that something is followed.
+    pub(super) fn unfollows(&self) -> bool {
+        self.body.following == Some(false)
     }
 
     /// The name that the body gives.

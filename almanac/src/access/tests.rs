@@ -256,6 +256,7 @@ fn names(demand: &Demand) -> impl Iterator<Item = Place> {
         About::Entity(_, place)
         | About::ParentOf(_, place)
         | About::CategoryOf(place)
+        | About::Followed(place)
         | About::Renamed(_, place)
         | About::Own(_, place) => Some(place),
         About::Caller | About::Visible | About::Server | About::Typed(..) => None,

@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use event::{Error, Id};
+use event::{Error, ErrorKind, Id};
 use log::key::{EntityId, EntityKind, Followed};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -91,12 +91,13 @@ pub(super) fn set_operation() -> Operation {
     let new = schema::object([("workspace", schema::workspace()), ("following", boolean())])
         .property("model", schema::nullable(schema::name()));
     let example = json!({ "workspace": "credit/prod", "following": true });
-    let counted = schema::object([("changed", boolean()), ("followers", schema::count().into())]);
+    let followers = schema::count().description(Some("Where the caller may read it."));
+    let counted = schema::object([("changed", boolean())]).property("followers", followers);
     Operation::put("/v1/users/{user}/follows", "follow")
         .tag("people")
         .takes(user())
         .summary("Make a user follow a workspace or one of its models, or end that")
-        .description("A repeat changes nothing and counts nothing.")
+        .description("A repeat changes nothing and counts nothing. To end it, what is followed need not be read any more.")
         .body("What.", [(JSON, content(new, Some(example)))])
         .answers(StatusCode::OK, answer("How many follow it now.", JSON, counted))
         .fails(&ALWAYS)
@@ -227,8 +228,29 @@ async fn followed(catalog: &Catalog, workspace: &str, model: Option<&str>) -> Re
     })
 }
 
+/// What a user follows no longer, and whether it is in sight. What is not is there for who follows it alone.
+async fn unfollowed(
+    catalog: &Catalog,
+    user: &Id,
+    new: &NewFollow,
+    sight: &Sight,
+) -> Result<(Followed, bool), Error> {
+    let workspace = catalog.workspace(&new.workspace).await?;
+    let found = followed(catalog, &new.workspace, new.model.as_deref()).await;
+    if sight.has(workspace.id(), &workspace.category) {
+        return Ok((found?, true));
+    }
+    let follows = catalog.follows(user).await?;
+    match found {
+        Ok(found) if follows.contains(&found) => Ok((found, false)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Err(Catalog::missing(EntityKind::Workspace, &new.workspace)),
+    }
+}
+
 pub(super) async fn set(
     State(service): State<Arc<Service>>,
+    sight: InSight,
     user: InPath,
     headers: HeaderMap,
     new: Whole,
@@ -236,13 +258,19 @@ pub(super) async fn set(
     let new: NewFollow = json_object(&headers, new)?;
     let catalog = service.catalog();
     let user = user_of(catalog, user).await?;
-    let followed = followed(catalog, &new.workspace, new.model.as_deref()).await?;
+    let (followed, is_seen) = match new.following {
+        true => (followed(catalog, &new.workspace, new.model.as_deref()).await?, true),
+        false => unfollowed(catalog, &user, &new, &in_sight(sight)).await?,
+    };
     let changed = match new.following {
         true => catalog.follow(&user, &followed, service.clock().now()).await?,
         false => catalog.unfollow(&user, &followed).await?,
     };
-    let followers = catalog.followers(&followed).await?;
-    Ok(Json(json!({ "changed": changed, "followers": followers })).into_response())
+    let mut told = json!({ "changed": changed });
+    if is_seen {
+        told["followers"] = catalog.followers(&followed).await?.into();
+    }
+    Ok(Json(told).into_response())
 }
 
 pub(super) async fn show(

@@ -182,8 +182,7 @@ fn people(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
         .add(people_api::counter(), demands::of_counter(Right::Read), people::counter)
         .add(
             follow::set_operation(),
-            demands::of_user(Right::Admin)
-                .and(Right::Read, About::ParentOf("model", Place::Body("workspace"))),
+            demands::of_user(Right::Admin).and(Right::Read, About::Followed(Place::Body("workspace"))),
             follow::set,
         )
         .add(follow::operation(), demands::of_user(Right::Read), follow::show)

@@ -11,7 +11,7 @@ use axum::{
 };
 use catalog::{Catalog, New, NewEntity, NewRun, Role};
 use event::{Kind, Right};
-use log::key::{EntityId, EntityKind, Scope};
+use log::key::{EntityId, EntityKind, Followed, Scope};
 use tests::{
     conformance::TestClock,
     engine::{Engine, Fresh},
@@ -102,6 +102,7 @@ on_both_engines!(
     a_token_without_a_kind_reads_nothing_that_tells_of_it,
     a_limited_token_makes_none_that_may_more,
     another_name_is_for_who_may_create_what_has_it,
+    who_can_no_longer_read_a_workspace_ends_following_it,
     a_token_in_a_url_is_refused_however_it_is_written,
 );
 
@@ -303,4 +304,29 @@ async fn a_token_in_a_url_is_refused_however_it_is_written(house: House) {
         assert_eq!(status, StatusCode::BAD_REQUEST, "{path}: {said}");
         assert!(!said.contains(rest), "{path}: {said}");
     }
+}
+
+async fn who_can_no_longer_read_a_workspace_ends_following_it(house: House) {
+    let now = house.clock.now();
+    let rival = house.catalog.ensure_workspace("rivals/velvet", now).await.unwrap();
+    house.catalog.ensure_workspace("rivals/other", now).await.unwrap();
+    house.catalog.follow(house.ann.id(), &Followed::Workspace(rival.id().clone()), now).await.unwrap();
+    let bearer = [bearer_of(&house.token("laptop", Limits::default()).await)];
+    let follow = async |workspace: &str, following: bool| {
+        let body = format!(r#"{{"workspace":"{workspace}","following":{following}}}"#);
+        let (status, _, said) = house.send_with(&bearer, "PUT", "/v1/users/ann/follows", &body).await;
+        (status, said)
+    };
+    assert_eq!(follow("rivals/velvet", true).await.0, StatusCode::NOT_FOUND);
+    let (status, said) = follow("rivals/velvet", false).await;
+    assert_eq!((status, said.as_str()), (StatusCode::OK, r#"{"changed":true}"#));
+    assert!(house.catalog.follows(house.ann.id()).await.unwrap().is_empty());
+    let absent = follow("rivals/absent", false).await;
+    assert_eq!(absent.0, StatusCode::NOT_FOUND);
+    for there in ["rivals/velvet", "rivals/other"] {
+        let (status, said) = follow(there, false).await;
+        assert_eq!((status, said.replace(there, "rivals/absent")), absent, "{there} is not there for ann");
+    }
+    let (status, said) = follow("credit/prod", true).await;
+    assert_eq!((status, said.as_str()), (StatusCode::OK, r#"{"changed":true,"followers":1}"#));
 }
