@@ -78,9 +78,10 @@ impl ReviewItem {
     fn standing(self, by: &AnsweredBy, verdict: Option<&Verdict>, now: Timestamp) -> Result<Standing> {
         if !self.is_had_by(by) {
             return Err(match by {
-                AnsweredBy::Link(_) => {
-                    Error::not_found("the link is not good: another one was made for the same item since")
-                }
+                // Which of both is for nobody who has no good one.
+                AnsweredBy::Link(_) => Error::not_found(
+                    "the link is not good: it was not made for this item, or another one was made for it since",
+                ),
                 AnsweredBy::Reviewer(_) => Error::conflict("you do not have this item; ask for the next one"),
             });
         }
@@ -287,6 +288,30 @@ mod tests {
     use table::item::Value;
 
     use super::*;
+    use crate::ReviewLease;
+
+    #[test]
+    fn a_link_that_is_not_good_is_refused_alike_whether_there_is_another_one() {
+        let at = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
+        let lease = ReviewLease { reviewer: "user:ann".into(), until: at.plus_seconds(60), link: [7; 32] };
+        let item = |lease| ReviewItem {
+            ver: 1,
+            review: "june".into(),
+            key: "loan-1".into(),
+            predicted_at: at,
+            said: Vec::new(),
+            tags: Default::default(),
+            sides: None,
+            lease,
+            answer: None,
+            expires_at: 1_900_000_000,
+        };
+        let says =
+            |lease| item(lease).standing(&AnsweredBy::Link([8; 32]), None, at).unwrap_err().to_string();
+        let never_served = says(None);
+        assert!(never_served.contains("not made for this item, or another one"), "{never_served}");
+        assert_eq!(says(Some(lease)), never_served);
+    }
 
     #[test]
     fn the_item_of_an_answer_stays_readable() {
