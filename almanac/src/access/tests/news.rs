@@ -194,23 +194,30 @@ async fn a_stream_ends_by_itself_and_with_the_service(house: House) {
 
 async fn who_may_not_read_any_more_is_not_told_what_it_waited_for(house: House) {
     let (router, _services) = house.service(&Does::ALL);
-    let wait = async || {
-        let request = Request::get("/v1/workspaces/credit/prod/events/metrics?wait=25");
+    let ask = async |wait: u32| {
+        let request = Request::get(format!("/v1/workspaces/credit/prod/events/metrics?wait={wait}"));
         let request = request.header("Authorization", format!("Bearer {}", house.token.text()));
         let answer = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
         let (head, body) = answer.into_parts();
         (head.status, to_bytes(body, usize::MAX).await.unwrap())
     };
     let append = async || {
-        // It waits by then.
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        // Who asks is known by now, so the first read is of what it asks for.
+        let begun = async {
+            while house.counted.take_reads().queries == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(Duration::from_secs(20), begun).await.expect("it reads before it waits");
         house.catalog.revoke(&house.workspace, &house.ann).await.unwrap();
         house.clock.forward(5);
         let at = house.clock.now();
         let body = format!(r#"[{{"name":"secret","measured_at":"{at}","value":1}}]"#);
         house.post(&router, "credit/prod/metrics", body).await;
     };
-    let ((status, body), ()) = tokio::join!(wait(), append());
+    assert_eq!(ask(0).await.0, StatusCode::OK);
+    house.counted.take_reads();
+    let ((status, body), ()) = tokio::join!(ask(25), append());
     let said = String::from_utf8_lossy(&body);
     assert_eq!(status, StatusCode::NOT_FOUND, "{said}");
     assert!(!said.contains("secret"), "{said}");
