@@ -5,7 +5,10 @@ use std::fmt::Display;
 use catalog::{Catalog, Workspace};
 use clap::{Args, Subcommand};
 use event::{Clock, Error, Id};
-use log::key::{self, OfDay, OfWorkspace};
+use log::{
+    active,
+    key::{self, OfDay, OfWorkspace},
+};
 use projector::{
     WorkspaceDay,
     dlq::{self, DeadLetter},
@@ -82,7 +85,12 @@ pub(crate) async fn command(config: &Config, command: DlqCommand) -> anyhow::Res
             }
             let letter = find(&*table, &catalog, &letter).await?;
             dlq::skip(&*table, &letter).await?;
-            println!("{letter} is left out; the next projector that runs folds what comes after it");
+            let is_read = active::load(&*table, &letter.log.workspace).await?.version == letter.version;
+            let next = match is_read {
+                true => "the next projector that runs folds what comes after it",
+                false => "call the rebuild or the erasure that it stopped again, which goes on",
+            };
+            println!("{letter} is left out; {next}");
         }
     }
     Ok(())
@@ -135,18 +143,13 @@ async fn find(table: &dyn Table, catalog: &Catalog, letter: &Letter) -> anyhow::
     Ok(dlq::find(table, &log, seq).await?)
 }
 
-/// The name by which a command line knows the segment of a dead letter.
-fn name(letter: &DeadLetter) -> String {
-    format!("{}/{}/{}", letter.log.day, letter.log.name(), letter.seq)
-}
-
 async fn print_list(table: &dyn Table, workspaces: &[Workspace]) -> anyhow::Result<()> {
     let mut lines = Lines::new(&["workspace", "segment", "state", "refused by", "since", "reason"]);
     for workspace in workspaces {
         for letter in dlq::list(table, workspace.id()).await? {
             lines.add(vec![
                 workspace.path.clone(),
-                name(&letter),
+                letter.segment(),
                 letter.state.name().to_owned(),
                 letter.refused.name().to_owned(),
                 letter.at.to_string(),
@@ -187,7 +190,7 @@ async fn print_list(table: &dyn Table, workspaces: &[Workspace]) -> anyhow::Resu
 
 fn print(letter: &DeadLetter) {
     for (label, value) in [
-        ("segment", name(letter)),
+        ("segment", letter.segment()),
         ("state", letter.state.name().to_owned()),
         ("refused by", letter.refused.name().to_owned()),
         ("version", letter.version.to_string()),

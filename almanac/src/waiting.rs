@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use event::{Error, Id, Result};
+use log::active;
 use projector::{
     dlq::{self, LetterState},
     heartbeat::heartbeats,
@@ -67,7 +68,8 @@ async fn stopped(
     behind: &Behind,
     known: &mut BTreeMap<String, i64>,
 ) -> Result<()> {
-    let letters = dlq::list(table, workspace).await?;
+    let version = active::load(table, workspace).await?.version;
+    let letters = dlq::list_version(table, version, workspace).await?;
     if let Some(letter) = letters.into_iter().find(|letter| letter.state == LetterState::Stopped) {
         return Err(Error::corrupt(format!(
             "the projector is stopped by segment {} of {}: {}; `almanac dlq list` says what can be done",

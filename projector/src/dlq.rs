@@ -4,25 +4,31 @@
 //! is folded. Its dead letter says so until an operator either tries again ([`crate::retry`]) or leaves the
 //! segment out ([`skip`]), which moves `applied` past it in the same write. What cannot be written though all
 //! of its segments can be read has a letter of its own ([`crate::unwritten`]).
+//!
+//! A version that is being built has letters of its own: a segment may have been damaged after the active version
+//! folded it, and then it stands in the way of the rebuild alone. Operators are shown the letters of both.
 
 use std::{collections::BTreeSet, fmt};
 
 use event::{Error, Id, Result, Timestamp};
 use fold::rollup::Folding;
 use log::{
-    active,
     audit::Audited,
     key::{self, LogId},
     projection::{Applied, Projected},
 };
 use table::{Condition, Item, KeyRange, Query, Table, Write, item::Value, query_all, unless_overtaken};
 
+pub(crate) use self::shown::list_of;
+pub use self::shown::{find, list};
 pub use crate::letter::LetterState;
 
 use crate::{
     WorkspaceDay,
     letter::{self, Why, shortened},
 };
+
+mod shown;
 
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
@@ -129,6 +135,11 @@ impl DeadLetter {
             at,
             state: *LetterState::ALL.iter().find(|one| one.name() == state).ok_or_else(|| unknown(state))?,
         })
+    }
+
+    /// The name by which a command line knows its segment: `2013-06-01/p/00/42`.
+    pub fn segment(&self) -> String {
+        format!("{}/{}/{}", self.log.day, self.log.name(), self.seq)
     }
 
     /// Deletes it, unless it was skipped or speaks of another refusal by now.
@@ -241,17 +252,38 @@ pub(crate) async fn clear(
     Ok(())
 }
 
-/// All dead letters of a workspace, in the version that is read.
+/// Those of some letters that still hold; the others are deleted. Once its log is folded past a segment, nothing stops
+/// there any more: its bytes were put back, and a sweep or a rebuild has folded it.
 ///
 /// # Errors
-/// Those of the table, and `Corrupt`.
-pub async fn list(table: &dyn Table, workspace: &Id) -> Result<Vec<DeadLetter>> {
-    let version = active::load(table, workspace).await?.version;
-    list_version(table, version, workspace).await
+/// Those of the table.
+pub(crate) async fn unsettled(table: &dyn Table, letters: Vec<DeadLetter>) -> Result<Vec<DeadLetter>> {
+    let mut left = Vec::with_capacity(letters.len());
+    for letter in letters {
+        match is_folded(table, &letter).await? {
+            true => letter.delete(table).await?,
+            false => left.push(letter),
+        }
+    }
+    Ok(left)
+}
+
+/// Whether a letter says that a log stops before its segment, though it is folded past it.
+async fn is_folded(table: &dyn Table, letter: &DeadLetter) -> Result<bool> {
+    if letter.refused != Refused::Rollup || letter.state != LetterState::Stopped {
+        return Ok(false);
+    }
+    let rollup = table.get(&key::rollup(&letter.log.workspace, letter.version, letter.log.day)).await?;
+    // Of one that cannot be read it is not known.
+    let applied = rollup.and_then(|item| Projected::applied_of(&item).ok()).unwrap_or_default();
+    Ok(applied.get(&letter.log.name()).is_some_and(|seq| *seq >= letter.seq))
 }
 
 /// All dead letters of a version.
-pub(crate) async fn list_version(table: &dyn Table, version: u32, workspace: &Id) -> Result<Vec<DeadLetter>> {
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn list_version(table: &dyn Table, version: u32, workspace: &Id) -> Result<Vec<DeadLetter>> {
     list_within(table, key::dead_letters(workspace, version)).await
 }
 
@@ -272,17 +304,6 @@ pub(crate) async fn skipped(
     let counts = |name: &str| refused.iter().any(|refused| refused.name() == name);
     let skipped = log::skipped::between(table, &day.workspace, version, (day.day, day.day), counts).await?;
     Ok(skipped.into_iter().map(|(log, seq)| (log.name(), seq)).collect())
-}
-
-/// The dead letter of a segment, in the version that is read.
-///
-/// # Errors
-/// `NotFound`, when it has none.
-pub async fn find(table: &dyn Table, log: &LogId, seq: u64) -> Result<DeadLetter> {
-    let version = active::load(table, &log.workspace).await?.version;
-    find_version(table, version, log, seq)
-        .await?
-        .ok_or_else(|| Error::not_found(format!("there is no dead letter {log}/{seq:010}")))
 }
 
 pub(crate) async fn find_version(

@@ -9,7 +9,7 @@ use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 use crate::{
     WorkspaceDay, caught,
     day::Taken,
-    dlq::Refused,
+    dlq::{self, Refused},
     evaluate::{self, Effort},
     features,
     lock::lock,
@@ -142,6 +142,11 @@ impl Shared {
         }
         for unrecorded in &projection.unrecorded {
             self.note_unrecorded(unrecorded);
+        }
+        let has_letters = lock(&self.stopped).get(&day.workspace).is_some_and(|count| *count > 0);
+        if has_letters && projection.segments > 0 {
+            // Where the bytes of a segment were put back. What another worker folds, a sweep finds.
+            dlq::clear(table, version, day, Refused::Rollup, &projection.applied).await?;
         }
         // Also when it was folded before: by a worker that died before it did the rest.
         if dirty.logs.iter().any(|log| log.kind == Kind::Releases) {

@@ -126,9 +126,10 @@ impl Shared {
         }
     }
 
-    /// Counts the dead letters of a workspace that stop something.
+    /// Counts the dead letters of a workspace that stop something, and deletes those that do so no more.
     pub(crate) async fn count_letters(&self, workspace: &Id) -> Result<()> {
-        let letters = match dlq::list(&*self.table, workspace).await {
+        let holding = async { dlq::unsettled(&*self.table, dlq::list(&*self.table, workspace).await?).await };
+        let letters = match holding.await {
             Err(error) if !error.may_pass() => {
                 tracing::error!(%workspace, %error, "its dead letters cannot be counted");
                 return Ok(());

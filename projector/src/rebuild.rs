@@ -12,19 +12,13 @@
 //!
 //! Days whose events are gone cannot be folded again; their projections are copied (`carry`).
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    future::Future,
-    time::Duration,
-};
+use std::{collections::BTreeSet, future::Future, time::Duration};
 
-use event::{Clock, Day, Error, ErrorKind, Id, Result};
+use event::{Clock, Day, Error, Id, Result};
 use log::{
     active::{self, Active},
     audit::Audited,
     key::{self, LogId},
-    projection::Applied,
-    scan,
 };
 use table::{Change, Condition, Policy, Query, Table, update};
 use tokio::time::{Instant, sleep};
@@ -37,9 +31,11 @@ use crate::{
     features::sketch,
     key_filters::make_day,
     project::project,
-    sweep::{Covered, applied, sweep_version},
+    sweep::{applied, sweep_version},
     untouched::carry_untouched,
 };
+
+mod no_less;
 
 /// How many passes there are before the flip at most, if the log grows during each.
 const PASSES: usize = 4;
@@ -143,11 +139,7 @@ pub(crate) async fn rebuild_touched(
     rebuild.catch_up(building, PASSES_AFTER).await?;
     rebuild.delete_old(active::load(table, workspace).await?).await?;
     rebuild.report.version = building;
-    rebuild.report.stopped = dlq::list_version(table, building, workspace)
-        .await?
-        .into_iter()
-        .filter(|letter| letter.state == LetterState::Stopped)
-        .collect();
+    rebuild.report.stopped = rebuild.stopping(building).await?;
     Ok(rebuild.report)
 }
 
@@ -274,51 +266,21 @@ impl Rebuild<'_> {
         Ok(goes_on)
     }
 
+    /// The letters of a version that stop something.
+    async fn stopping(&self, version: u32) -> Result<Vec<DeadLetter>> {
+        let mut letters = dlq::list_version(self.table, version, self.workspace).await?;
+        letters.retain(|letter| letter.state == LetterState::Stopped);
+        Ok(letters)
+    }
+
     async fn note_stopped(&mut self, version: u32, day: &WorkspaceDay) -> Result<()> {
-        let letters = dlq::list_version(self.table, version, self.workspace).await?;
-        let of_day = |letter: &DeadLetter| letter.state == LetterState::Stopped && letter.log.day == day.day;
-        for letter in letters.into_iter().filter(of_day) {
+        let mut letters = self.stopping(version).await?;
+        letters.retain(|letter| letter.log.day == day.day);
+        for letter in dlq::unsettled(self.table, letters).await? {
             match letter.refused {
                 Refused::Rollup => _ = self.stopped.insert(letter.log),
                 Refused::Evaluation => _ = self.unevaluated.insert(day.clone()),
                 Refused::Features => _ = self.unsketched.insert(day.clone()),
-            }
-        }
-        Ok(())
-    }
-
-    /// Refuses a new version that covers less of something than the old one did at `point`, or that is
-    /// stopped where the old one is not.
-    async fn check_no_less(&self, building: u32, point: &Covered) -> Result<()> {
-        let found = active::load(self.table, self.workspace).await?;
-        if found.version == building {
-            return Ok(());
-        }
-        let now = applied(self.table, found.version, self.workspace).await?;
-        let new = applied(self.table, building, self.workspace).await?;
-        let old = found.version;
-        for (what, old_days, new_days, is_point) in [
-            ("fold", &point.rollups, &new.rollups, true),
-            ("evaluate", &point.evaluations, &new.evaluations, true),
-            ("sketch", &point.features, &new.features, true),
-            ("fold", &now.rollups, &new.rollups, false),
-        ] {
-            for (day, log, seq) in logs_of(old_days) {
-                let covered = new_days.get(&day).and_then(|logs| logs.get(log)).copied().unwrap_or(0);
-                let id = scan::log_named(self.workspace, day, log);
-                let is_stopped = id.is_some_and(|id| self.stopped.contains(&id))
-                    || (what == "evaluate" && self.unevaluated.iter().any(|stopped| stopped.day == day))
-                    || (what == "sketch" && self.unsketched.iter().any(|stopped| stopped.day == day));
-                if covered < seq && (is_stopped || is_point) {
-                    let kind = if is_stopped { ErrorKind::Corrupt } else { ErrorKind::Incomplete };
-                    return Err(Error::new(
-                        kind,
-                        format!(
-                            "version {building} can {what} {day} {log} only up to segment {covered}, \
-                             version {old} is at {seq}; version {old} stays"
-                        ),
-                    ));
-                }
             }
         }
         Ok(())
@@ -362,13 +324,6 @@ impl Rebuild<'_> {
         let change = |now: Active| (now.oldest < oldest).then_some(Active { oldest, ..now });
         self.change(change).await.map(|_| ())
     }
-}
-
-/// What rollups or evaluations cover, by day.
-type Days = BTreeMap<Day, Applied>;
-
-fn logs_of(days: &Days) -> impl Iterator<Item = (Day, &String, u64)> {
-    days.iter().flat_map(|(day, logs)| logs.iter().map(|(log, seq)| (*day, log, *seq)))
 }
 
 /// Calls again what failed and may pass.

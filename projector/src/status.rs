@@ -15,7 +15,7 @@ use log::{
 use table::Table;
 
 use crate::{
-    dlq::{self, LetterState},
+    dlq::{self, DeadLetter, LetterState},
     heartbeat::{Heartbeat, heartbeats},
     lease::{Lease, SWEEP, leases},
     sweep::{Behind, sweep_version},
@@ -45,7 +45,7 @@ pub struct WorkspaceStatus {
     pub dirty_days: usize,
     /// Days whose evaluation covers less than their rollup.
     pub unevaluated_days: usize,
-    /// Segments that stop their log or their day's evaluation.
+    /// Segments that stop their log or their day's evaluation, or a rebuild.
     pub dead_letters: usize,
     /// Projections that cannot be written, and what cannot be done for the workspace.
     pub unwritten: usize,
@@ -98,10 +98,14 @@ async fn workspace_status(
 ) -> Result<WorkspaceStatus> {
     let found = active::load(table, workspace).await?;
     let behind = sweep_version(table, found.version, workspace).await?;
-    let letters = dlq::list_version(table, found.version, workspace).await?;
+    let letters = dlq::list_of(table, found, workspace).await?;
     let unwritten = unwritten::list_version(table, found.version, workspace).await?.len()
         + undone::list_version(table, found.version, workspace).await?.len();
     let stopped = letters.iter().filter(|letter| letter.state == LetterState::Stopped).count();
+    // Of what is read: what the next version leaves out is in today's figures.
+    let is_left_out =
+        |letter: &&DeadLetter| letter.state == LetterState::Skipped && letter.version == found.version;
+    let skipped = letters.iter().filter(is_left_out).count();
     let oldest = ages(table, &behind, now).await?.into_values().max();
     let days: BTreeSet<_> = behind.logs.keys().map(|log| log.day).collect();
     Ok(WorkspaceStatus {
@@ -115,7 +119,7 @@ async fn workspace_status(
         unevaluated_days: behind.evaluations.len(),
         dead_letters: stopped,
         unwritten,
-        skipped: letters.len() - stopped,
+        skipped,
         compacted: Compacted::load(table, workspace).await?,
         warnings: warnings(table, found.version, workspace).await?,
     })

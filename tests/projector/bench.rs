@@ -8,14 +8,14 @@ use log::{
     batch::{BatchId, BatchPart},
     counted::{self, CountedTime},
     evaluated::{self, At, Head},
-    key::LogId,
+    key::{self, LogId},
     segment_item::Segment,
 };
 use projector::{
     Report, WorkspaceDay, evaluate::evaluate, expire::expire, features::sketch, project::project,
     sweep::sweep_version,
 };
-use table::{Condition, Table};
+use table::{Condition, Item, Table, item::Value};
 use tests::{
     engine::{Engine, Fresh},
     register::{register, release_of},
@@ -101,6 +101,14 @@ impl Bench {
                 self.append(kind, seq, &["v0".into(), "v0".into()]).await;
             }
         }
+    }
+
+    /// Makes a segment of predictions one that cannot be read; returns it as it was.
+    pub(crate) async fn damage(&self, seq: u64) -> Item {
+        let item = self.table.get(&key::segment(&self.log(Kind::Predictions), seq)).await.unwrap().unwrap();
+        let damaged = item.clone().with("data", Value::B(vec![1, 2, 3]));
+        self.table.put(damaged, Condition::Exists).await.unwrap();
+        item
     }
 
     /// Folds and evaluates in a version what is behind in it, as a worker does.

@@ -252,8 +252,7 @@ async fn a_rebuild_leaves_out_of_the_features_what_was_skipped_for_them(bench: B
     assert_eq!(faults(&bench).await, Vec::<String>::new());
 
     // What was skipped for the features is no word on the events: the rollup of the next version lacks none silently.
-    let item = bench.table.get(&key::segment(&bench.log(Kind::Predictions), 2)).await.unwrap().unwrap();
-    bench.table.put(item.with("data", Value::B(vec![1, 2, 3])), Condition::Exists).await.unwrap();
+    bench.damage(2).await;
     let error = rebuild(&*bench.table, bench.id(), &pace(), |_| {}).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.to_string().contains("version 3 can fold 2026-06-01 p/00 only up to segment 1"), "{error}");

@@ -11,7 +11,8 @@ use std::{
 use event::{Clock, ErrorKind, Kind};
 use log::key::{self, OfDay, OfWorkspace};
 use projector::{
-    Options, Projector, dlq,
+    Options, Projector,
+    dlq::{self, DeadLetter, Refused, Stopped},
     retry::{self, Retried},
     status::status,
     undone, unwritten,
@@ -31,6 +32,8 @@ on_both_engines!(
     an_evaluation_that_no_item_can_hold_is_a_dead_letter_until_it_is_written,
     a_rollup_that_cannot_be_read_is_a_dead_letter_until_it_is_written,
     what_cannot_be_done_for_a_workspace_is_a_dead_letter_until_it_is_done,
+    a_segment_that_is_folded_once_its_bytes_are_put_back_has_no_letter_any_more,
+    a_sweep_deletes_the_letter_of_a_segment_that_is_folded,
 );
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -148,4 +151,27 @@ async fn what_cannot_be_done_for_a_workspace_is_a_dead_letter_until_it_is_done(b
     until("nothing to tell of", async || worker.health().unwritten == 0).await;
     stop.send(()).unwrap();
     assert_eq!(retry().await, Retried::Done);
+}
+
+async fn a_segment_that_is_folded_once_its_bytes_are_put_back_has_no_letter_any_more(bench: Bench) {
+    bench.append_some().await;
+    let whole = bench.damage(2).await;
+    let (worker, stop) = work(&bench.table);
+    until("the letter", async || worker.health().stopped == 1).await;
+    bench.table.put(whole, Condition::Exists).await.unwrap();
+    until("no letter", async || dlq::list(&*bench.table, bench.id()).await.unwrap().is_empty()).await;
+    until("nothing to tell of", async || worker.health().stopped == 0).await;
+    stop.send(()).unwrap();
+}
+
+async fn a_sweep_deletes_the_letter_of_a_segment_that_is_folded(bench: Bench) {
+    bench.append_some().await;
+    bench.project(1).await;
+    // As a worker leaves it that knew of no letter when it folded the segment.
+    let stopped = Stopped { log: bench.log(Kind::Predictions), seq: 2, reason: "damaged".into() };
+    let letter = DeadLetter::new(1, stopped, Refused::Rollup, at("2026-06-02T00:00:00Z"));
+    assert!(dlq::record(&*bench.table, &letter).await.unwrap());
+    let (_, stop) = work(&bench.table);
+    until("no letter", async || dlq::list(&*bench.table, bench.id()).await.unwrap().is_empty()).await;
+    stop.send(()).unwrap();
 }

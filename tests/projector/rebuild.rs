@@ -14,7 +14,12 @@ use log::{
     evaluated::{self, Content, OfGone},
     key::{self, Projection},
 };
-use projector::rebuild::{Pace, rebuild};
+use projector::{
+    dlq::{self, DeadLetter, LetterState, Refused},
+    rebuild::{Pace, rebuild},
+    retry::{self, Retried},
+    status::status,
+};
 use table::{Condition, Item, Query, query_all};
 use tests::{
     between::{Between, Call, Happens},
@@ -28,6 +33,8 @@ on_both_engines!(
     Bench::on:
     a_rebuild_ends_although_the_log_grows_between_any_two_of_its_steps,
     a_rebuild_that_misses_a_segment_keeps_what_was_folded_of_it,
+    a_rebuild_that_a_damaged_segment_stops_ends_once_that_is_left_out,
+    a_rebuild_that_a_damaged_segment_stops_ends_once_its_bytes_are_put_back,
     a_rebuild_writes_in_the_current_version_what_an_older_one_stored_of_an_expired_day,
 );
 
@@ -75,6 +82,56 @@ async fn a_rebuild_that_misses_a_segment_keeps_what_was_folded_of_it(bench: Benc
     );
     assert_eq!(active::load(&*bench.table, bench.id()).await.unwrap().version, 1);
     assert!(bench.verify().await.faults.iter().any(|fault| fault.contains("has a hole after segment 1")));
+}
+
+/// Damages the second segment of predictions once it is folded, and rebuilds, which is refused; returns the segment as
+/// it was.
+async fn stopped(bench: &Bench) -> Item {
+    bench.append_some().await;
+    bench.project(1).await;
+    let whole = bench.damage(2).await;
+    let error = rebuild(&*bench.table, bench.id(), &pace(), |_| {}).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    let way_out = format!("`almanac dlq skip 2026-06-01/p/00/2 -w {}`", bench.id());
+    assert!(error.to_string().contains(&way_out), "{error}");
+    let letter = dlq::find(&*bench.table, &bench.log(Kind::Predictions), 2).await.unwrap();
+    assert_eq!((letter.version, letter.refused, letter.state), (2, Refused::Rollup, LetterState::Stopped));
+    assert_eq!(letters(bench).await, [letter]);
+    assert_eq!(counted(bench).await, (1, 0));
+    whole
+}
+
+async fn letters(bench: &Bench) -> Vec<DeadLetter> {
+    dlq::list(&*bench.table, bench.id()).await.unwrap()
+}
+
+/// The dead letters and the skipped segments that the status tells of.
+async fn counted(bench: &Bench) -> (usize, usize) {
+    let found = status(&*bench.table, &bench.catalog, at("2026-07-01T00:00:00Z")).await.unwrap();
+    (found.workspaces[0].dead_letters, found.workspaces[0].skipped)
+}
+
+async fn a_rebuild_that_a_damaged_segment_stops_ends_once_that_is_left_out(bench: Bench) {
+    stopped(&bench).await;
+    let letter = letters(&bench).await.remove(0);
+    assert!(matches!(retry::segment(&*bench.table, &letter).await, Ok(Retried::Refused(_))));
+    dlq::skip(&*bench.table, &letter).await.unwrap();
+    assert_eq!(counted(&bench).await, (0, 0), "what is read has it still");
+    let report = rebuild(&*bench.table, bench.id(), &pace(), |_| {}).await.unwrap();
+    assert_eq!((report.version, report.stopped), (2, vec![]));
+    assert_eq!(counted(&bench).await, (0, 1));
+    let report = bench.verify().await;
+    assert_eq!((report.faults, report.behind), (vec![], 0));
+}
+
+async fn a_rebuild_that_a_damaged_segment_stops_ends_once_its_bytes_are_put_back(bench: Bench) {
+    let whole = stopped(&bench).await;
+    bench.table.put(whole, Condition::Exists).await.unwrap();
+    let report = rebuild(&*bench.table, bench.id(), &pace(), |_| {}).await.unwrap();
+    assert_eq!((report.version, report.stopped), (2, vec![]));
+    assert_eq!(letters(&bench).await, []);
+    let report = bench.verify().await;
+    assert_eq!((report.faults, report.behind, report.skipped), (vec![], 0, 0));
 }
 
 /// The rollup and the parts of the day.
