@@ -13,5 +13,5 @@ mod workspace;
 pub(crate) use backup::{BackupArgs, backup};
 pub(crate) use export::{ExportArgs, export};
 pub(crate) use manifest::hex;
-pub(crate) use restore::{RestoreArgs, restore};
+pub(crate) use restore::{RestoreArgs, check_restored, restore};
 pub(crate) use shelf::{failed, sha256};

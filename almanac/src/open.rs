@@ -11,12 +11,20 @@ use log::{
 };
 use table::{Measured, Table, engine::Whole};
 
-use crate::config::{Config, Origin};
+use crate::{
+    config::{Config, Origin},
+    moved,
+};
 
 /// Opens the table. A SQLite file is created when it is new; a DynamoDB table must be there, since
 /// making one costs money and needs rights that a service should not have.
 pub(crate) async fn create(config: &Config) -> Result<Arc<dyn Table>> {
     open(config, true).await
+}
+
+/// Opens the table for a restore: as [`create`], also one whose restore has not ended.
+pub(crate) async fn to_restore(config: &Config) -> Result<Arc<dyn Table>> {
+    as_it_is(config, true).await
 }
 
 /// Opens the table for a service or a command that begins to write: as [`create`], and the table says from then on that this
@@ -35,6 +43,17 @@ pub(crate) async fn raise(table: &Arc<dyn Table>, now: Timestamp) -> Result<()> 
 
 /// Opens the table, which must be there.
 pub(crate) async fn existing(config: &Config) -> Result<Arc<dyn Table>> {
+    must_be_there(config)?;
+    open(config, false).await
+}
+
+/// Opens the table, which must be there, to look at its items: also one whose restore has not ended.
+pub(crate) async fn to_look(config: &Config) -> Result<Arc<dyn Table>> {
+    must_be_there(config)?;
+    as_it_is(config, false).await
+}
+
+fn must_be_there(config: &Config) -> Result<()> {
     match config.store.value.file() {
         Some(path) if !path.exists() => {
             let flag = if config.store.origin == Origin::Default { "--data" } else { "--store" };
@@ -43,11 +62,19 @@ pub(crate) async fn existing(config: &Config) -> Result<Arc<dyn Table>> {
                 path.display()
             )))
         }
-        _ => open(config, false).await,
+        _ => Ok(()),
     }
 }
 
+/// Opens a table that is whole: half of an export would be served as if it were all, and what is written into it keeps
+/// its restore from going on.
 async fn open(config: &Config, may_create: bool) -> Result<Arc<dyn Table>> {
+    let table = as_it_is(config, may_create).await?;
+    moved::check_restored(&*table).await?;
+    Ok(table)
+}
+
+async fn as_it_is(config: &Config, may_create: bool) -> Result<Arc<dyn Table>> {
     let store = &config.store.value;
     let table = store.engine.open(&store.place, &config.surroundings(), may_create).await?;
     // What a newer Almanac wrote into is refused before anything is read or written.

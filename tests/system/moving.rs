@@ -125,6 +125,36 @@ fn a_restore_is_repeated_without_harm_and_overwrites_nothing() {
     assert!(restore(&fresh, &other).contains("as they were at"), "nothing was written to it");
 }
 
+#[test]
+fn a_table_whose_restore_has_not_ended_is_refused_until_it_has() {
+    let (from, folder) = (filled(), tempfile::tempdir().unwrap());
+    let out = folder.path().join("out");
+    export(&from, &out);
+    let target = Place::sqlite();
+    restore(&target, &out);
+    // As a restore leaves it that is killed before it has compared what it stored.
+    block_on(async {
+        let table = target.store().open().await;
+        let marker = table.get(&key::restored()).await.unwrap().unwrap();
+        table.put(marker.with("state", "begun"), Condition::Exists).await.unwrap();
+    });
+    let items = || run_ok(&target, &["table", "scan", "--count"]);
+    let before = items();
+    for command in
+        [&["verify"][..], &["up"], &["projector"], &["demo"], &["category", "create", "late"], &["status"]]
+    {
+        let refused = error(&run(&target, command));
+        assert!(refused.contains("call `almanac restore` again"), "{command:?}: {refused}");
+    }
+    let found = run(&target, &["doctor"]);
+    let said = String::from_utf8_lossy(&found.stdout);
+    assert!(said.contains("fault") && said.contains("call `almanac restore` again"), "{said}");
+    assert_eq!(found.status.code(), Some(1));
+    assert_eq!(items(), before, "nothing was written into it");
+    assert!(restore(&target, &out).contains("as they were at"));
+    assert_eq!(all_as_the_log_says(&target), all_as_the_log_says(&from));
+}
+
 /// A whole export and two of what changed since: more days, a day that expires, a setting that changes and one that goes and comes
 /// back. The three together bring back the table as it is.
 fn what_changed_is_exported_and_comes_back(to: impl Fn() -> Place) {

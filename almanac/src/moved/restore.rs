@@ -2,7 +2,7 @@
 //! ([`super::workspace`]).
 //!
 //! A marker says which export is being restored and how many of its files are stored. So a restore that was killed goes on when
-//! it is called again, and no table becomes a mixture of two.
+//! it is called again, and no table becomes a mixture of two. Until it has ended, nothing else opens the table.
 
 use std::{sync::Arc, time::Duration};
 
@@ -64,7 +64,7 @@ pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Resu
         return Ok(super::workspace::restore(config, &row, named).await?);
     }
     let around = config.surroundings();
-    let table = open::create(config).await?;
+    let table = open::to_restore(config).await?;
     let whole = open::whole(config).await?;
     let mut marker = Marker::claim(&*table, &*whole, digest).await?;
     if marker.is_done {
@@ -113,6 +113,20 @@ pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Resu
         manifest.items, manifest.events, manifest.at
     );
     Ok(())
+}
+
+/// Refuses a table into which an export is being restored, or was until that was broken off.
+///
+/// # Errors
+/// `Incomplete`; those of the table, and `Corrupt`.
+pub(crate) async fn check_restored(table: &dyn Table) -> Result<()> {
+    match Marker::load(table, key::restored()).await? {
+        Some(marker) if !marker.is_done => Err(Error::incomplete(
+            "an export is being restored into this table, and not all of it is there; call `almanac restore` again with the same folders: \
+             it goes on where it was broken off",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The files of a row of exports in the order in which they are restored: first those of segments, then of all other items, since

@@ -91,7 +91,7 @@ pub(crate) struct ScanArgs {
 }
 
 pub(crate) async fn get(config: &Config, args: &GetArgs) -> anyhow::Result<()> {
-    let table = open::existing(config).await?;
+    let table = open::to_look(config).await?;
     let key = Key::new(&args.pk, args.sk.as_ref().unwrap_or(&args.pk));
     let missing = || Error::not_found(format!("there is no item {key}"));
     let item = table.get(&key).await?.ok_or_else(missing)?;
@@ -109,7 +109,7 @@ pub(crate) async fn get(config: &Config, args: &GetArgs) -> anyhow::Result<()> {
 }
 
 pub(crate) async fn query(config: &Config, args: QueryArgs) -> anyhow::Result<()> {
-    let table = open::existing(config).await?;
+    let table = open::to_look(config).await?;
     let index = match args.index {
         Along::Table => Index::Table,
         Along::Gsi1 => Index::Gsi1,

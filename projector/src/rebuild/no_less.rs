@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use event::{Day, Error, ErrorKind, Result};
+use event::{Day, Error, Result};
 use log::{active, projection::Applied, scan};
 
 use super::Rebuild;
@@ -43,7 +43,7 @@ impl Rebuild<'_> {
                         true => {
                             Error::corrupt(less + &self.way_out(building, what, (day, log.as_str())).await?)
                         }
-                        false => Error::new(ErrorKind::Incomplete, less),
+                        false => Error::incomplete(less),
                     });
                 }
             }
