@@ -41,6 +41,7 @@ mod manage;
 mod open;
 mod query;
 mod readers;
+mod replaced;
 mod row;
 mod scan;
 mod schema;

@@ -25,6 +25,7 @@ use tokio::{
 use super::{
     fault::{Attempt, Fault},
     open,
+    replaced::OpenedFile,
     upkeep::Upkeep,
     write::{self, Prepared},
 };
@@ -88,6 +89,7 @@ impl Writer {
         let mut worker = Worker {
             connection,
             path: path.to_owned(),
+            file: OpenedFile::new(path),
             clock,
             commits: commits.clone(),
             upkeep: Upkeep::default(),
@@ -147,6 +149,7 @@ fn stopped(error: impl std::error::Error + Send + Sync + 'static) -> Error {
 struct Worker {
     connection: Connection,
     path: PathBuf,
+    file: OpenedFile,
     clock: Clock,
     commits: watch::Sender<u64>,
     upkeep: Upkeep,
@@ -204,6 +207,12 @@ impl Worker {
     }
 
     fn answer(&mut self, mut group: Vec<Job>) {
+        if let Err(error) = self.file.check() {
+            for job in group {
+                let _ = job.answer.send(Err(error.clone()));
+            }
+            return;
+        }
         let requests: Vec<Request> = group.iter_mut().map(|job| mem::take(&mut job.request)).collect();
         let forgets: Vec<bool> = requests.iter().map(|request| request.forgets).collect();
         let began = Instant::now();
@@ -290,6 +299,7 @@ mod tests {
         Worker {
             connection: open::writer(path, Create::Missing, Duration::from_secs(1)).unwrap(),
             path: path.to_owned(),
+            file: OpenedFile::new(path),
             clock: Clock::from_fn(Timestamp::default),
             commits: watch::channel(0).0,
             upkeep: Upkeep::default(),

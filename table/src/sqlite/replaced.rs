@@ -1,0 +1,108 @@
+//! Whether the file that was opened is still the one at its path.
+//!
+//! Who deletes the file of a running service, or puts another one in its place, leaves the service with a file that has
+//! no name any more: all that is written into it is gone when the service ends. So each commit looks first.
+
+use std::path::{Path, PathBuf};
+
+use event::{Error, Result};
+
+/// The device and the number by which the system knows a file.
+type Identity = (u64, u64);
+
+/// What is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum There {
+    /// This file.
+    File(Identity),
+    /// Nothing.
+    Nothing,
+    /// It cannot be told.
+    Unknown,
+}
+
+/// The file that was opened.
+#[derive(Debug)]
+pub(super) struct OpenedFile {
+    path: PathBuf,
+    opened: There,
+    /// Whether it was told that the file is not there any more.
+    is_told: bool,
+}
+
+impl OpenedFile {
+    /// The file at `path`, which was opened just now.
+    pub(super) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), opened: look(path), is_told: false }
+    }
+
+    /// Refuses to write into a file that is at its path no more, and tells it once.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub(super) fn check(&mut self) -> Result<()> {
+        let now = look(&self.path);
+        if now == self.opened || [self.opened, now].contains(&There::Unknown) {
+            self.is_told = false;
+            return Ok(());
+        }
+        let what = match now {
+            There::Nothing => "was deleted or moved away",
+            _ => "was replaced by another file",
+        };
+        let error = Error::unavailable(format!(
+            "{} {what} while it was in use, so nothing is written; stop every service and command that uses it, put the file in place and \
+             start them again",
+            self.path.display()
+        ));
+        if !self.is_told {
+            tracing::error!(%error, "the store takes no writes any more");
+            self.is_told = true;
+        }
+        Err(error)
+    }
+}
+
+#[cfg(unix)]
+fn look(path: &Path) -> There {
+    use std::{fs, io::ErrorKind, os::unix::fs::MetadataExt};
+
+    match fs::metadata(path) {
+        Ok(found) => There::File((found.dev(), found.ino())),
+        Err(error) if error.kind() == ErrorKind::NotFound => There::Nothing,
+        Err(_) => There::Unknown,
+    }
+}
+
+#[cfg(not(unix))]
+fn look(_: &Path) -> There {
+    There::Unknown
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use event::{Clock, ErrorKind};
+
+    use crate::{Condition, Item, Key, Table, sqlite::SqliteTable};
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_file_that_is_deleted_or_replaced_takes_no_writes_until_it_is_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, away) = (folder.path().join("log.db"), folder.path().join("away.db"));
+        let table = SqliteTable::open(&path, Clock::system()).unwrap();
+        let put = async |sk: &str| table.put(Item::new(Key::new("p", sk)), Condition::Absent).await;
+        put("a").await.unwrap();
+        fs::rename(&path, &away).unwrap();
+        for what in ["was deleted", "was replaced"] {
+            let error = put("b").await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
+            assert!(error.to_string().contains(what), "{error}");
+            fs::write(&path, "another file").unwrap();
+        }
+        fs::rename(&away, &path).unwrap();
+        put("b").await.unwrap();
+    }
+}
