@@ -64,8 +64,28 @@ impl Progress {
         }
     }
 
+    /// It is work on `total` things by now.
+    pub(crate) fn set_total(&mut self, total: u64) {
+        self.bar.set_length(total);
+        self.total = total;
+    }
+
     /// The work is done.
     pub(crate) fn finish(self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_total_may_grow() {
+        let mut progress = Progress::new("folding", 4);
+        progress.at(4, "segments");
+        progress.set_total(8);
+        progress.at(5, "segments");
+        assert_eq!((progress.bar.length(), progress.bar.position(), progress.total), (Some(8), 5, 8));
     }
 }

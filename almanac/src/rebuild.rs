@@ -58,7 +58,10 @@ pub(crate) async fn fold_again(table: &Arc<dyn Table>, workspace: &Workspace, sh
     let progress = Mutex::new(None);
     let tell = |now: rebuild::Progress| {
         if let Ok(mut progress) = progress.lock() {
-            progress.get_or_insert_with(|| Progress::new("folding", now.of)).at(now.segments, "segments");
+            let progress = progress.get_or_insert_with(|| Progress::new("folding", now.of));
+            // Each pass knows what came during the one before it.
+            progress.set_total(now.of);
+            progress.at(now.segments, "segments");
         }
     };
     let report = rebuild::rebuild(&**table, workspace.id(), &pace, tell).await?;

@@ -64,7 +64,7 @@ pub struct Pace {
 pub struct Progress {
     /// Segments that are folded in the new version.
     pub segments: u64,
-    /// Segments that there are.
+    /// Segments that there are; it grows with the log.
     pub of: u64,
 }
 
@@ -115,6 +115,7 @@ pub(crate) async fn rebuild_touched(
         pace,
         progress: &progress,
         report: Report::default(),
+        days: BTreeSet::new(),
         stopped: BTreeSet::new(),
         unevaluated: BTreeSet::new(),
         unsketched: BTreeSet::new(),
@@ -161,6 +162,8 @@ struct Rebuild<'a> {
     pace: &'a Pace,
     progress: &'a (dyn Fn(Progress) + Sync),
     report: Report,
+    /// Days that were folded, in whichever pass.
+    days: BTreeSet<Day>,
     /// Logs that cannot be folded any further.
     stopped: BTreeSet<LogId>,
     /// Days that cannot be evaluated.
@@ -212,8 +215,11 @@ impl Rebuild<'_> {
                 let logs = behind.logs.keys().filter(|log| log.day == day.day).cloned().collect();
                 let started = Instant::now();
                 self.report.segments += again(async || self.day(version, &day, &logs).await).await?;
-                self.report.days += 1;
-                (self.progress)(Progress { segments: self.report.segments, of: total });
+                self.days.insert(day.day);
+                self.report.days = self.days.len() as u64;
+                // Of what grows, more may be folded than there was when the pass began.
+                let of = total.max(self.report.segments);
+                (self.progress)(Progress { segments: self.report.segments, of });
                 let share = self.pace.share.clamp(0.01, 1.0);
                 sleep(started.elapsed().mul_f64(1.0 / share - 1.0)).await;
                 self.note_stopped(version, &day).await?;

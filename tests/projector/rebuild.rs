@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -16,7 +16,7 @@ use log::{
 };
 use projector::{
     dlq::{self, DeadLetter, LetterState, Refused},
-    rebuild::{Pace, rebuild},
+    rebuild::{Pace, Progress, rebuild},
     retry::{self, Retried},
     status::status,
 };
@@ -55,8 +55,13 @@ async fn a_rebuild_ends_although_the_log_grows_between_any_two_of_its_steps(benc
                 as Happens)
         }
     });
-    let report = rebuild(&table, bench.id(), &pace(), |_| {}).await.unwrap();
-    assert_eq!((report.version, report.days), (2, 5), "four passes, and one after the flip");
+    let told = Mutex::new(Vec::new());
+    let tell = |now: Progress| told.lock().unwrap().push(now);
+    let report = rebuild(&table, bench.id(), &pace(), tell).await.unwrap();
+    assert_eq!((report.version, report.days), (2, 1));
+    let told = told.into_inner().unwrap();
+    assert_eq!(told.len(), 5, "four passes, and one after the flip");
+    assert!(told.iter().all(|now| now.segments <= now.of), "{told:?}");
     let found = active::load(&*bench.table, bench.id()).await.unwrap();
     assert_eq!((found.version, found.building, found.oldest), (2, None, 2));
     let appended = appended.load(Ordering::Relaxed);
