@@ -24,6 +24,7 @@ pub(crate) use self::{
     switch::Switch,
 };
 
+mod again;
 mod file;
 mod oidc;
 mod origin;
@@ -155,6 +156,8 @@ pub(crate) struct Config {
     pub(crate) compact: Setting<Switch>,
     /// Which issuer of bearers is believed.
     pub(crate) oidc: oidc::Oidc,
+    /// The options of the command line that are good with every command, as a shell takes them, each behind a space.
+    pub(crate) again: String,
 }
 
 impl Flags {
@@ -200,6 +203,7 @@ impl Config {
 
     /// Lays what was given over the file that was named, or over `default_file` if it is there.
     fn resolve(given: Given, default_file: &Path) -> Result<Self> {
+        let again = given.again();
         let (file, keys) = file::read(given.config, default_file)?;
         let data = match given.data.or(keys.data) {
             Some(setting) => path(&DATA, setting)?,
@@ -252,6 +256,7 @@ impl Config {
             feature_sample,
             compact,
             oidc,
+            again,
         })
     }
 }

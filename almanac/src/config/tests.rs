@@ -199,6 +199,19 @@ fn an_issuer_has_what_it_needs_and_defaults() {
     assert!(Folder::with("").resolve(Given::default()).unwrap().oidc.settings.is_none());
 }
 
+#[test]
+fn what_the_command_line_said_is_said_again() {
+    let folder = Folder::with("listen = '127.0.0.1:1'");
+    let given = Given {
+        store: flag(&STORE, "sqlite:my data.db"),
+        region: variable(&REGION, "eu-west-1"),
+        log_format: flag(&LOG_FORMAT, "json"),
+        ..Given::default()
+    };
+    assert_eq!(folder.resolve(given).unwrap().again, " --store 'sqlite:my data.db' --log-format json");
+    assert_eq!(folder.resolve(Given::default()).unwrap().again, "");
+}
+
 #[cfg(unix)]
 #[test]
 fn text_that_is_not_utf8_is_refused() {

@@ -68,7 +68,8 @@ pub(crate) async fn command(config: &Config, args: &DemoArgs) -> anyhow::Result<
     stop.send_replace(true);
     projector.await??;
 
-    report::print(&Query::new(Arc::clone(&table), Clock::system()), &workspace, set, until).await?;
+    let query = Query::new(Arc::clone(&table), Clock::system());
+    report::print(&query, &workspace, (set, until), config).await?;
     match place {
         Some(place) => browser::show(place, table, set.workspace).await,
         None => Ok(()),

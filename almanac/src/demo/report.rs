@@ -1,6 +1,6 @@
 //! What the demo shows: tables of evaluations, a chart, what to try next.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt::Write as _, net::SocketAddr};
 
 use ::plot::Chart;
 use catalog::Workspace;
@@ -8,20 +8,16 @@ use event::Day;
 use query::{Query, Request, What, Words, output::text_table};
 
 use super::set::{ChartView, Set, TableView};
-use crate::plot;
+use crate::{config::Config, plot};
 
 const CHART_LINES: usize = 10;
-
-/// What every list of what to try next ends with: the command, and what it does.
-const ALWAYS_NEXT: [(&str, &str); 2] =
-    [("verify", "fold the log again and compare"), ("up", "serve the same over HTTP on 127.0.0.1:7171")];
 
 /// Prints what was replayed, up to the end of a day or all, as the evaluations say it.
 pub(super) async fn print(
     query: &Query,
     workspace: &Workspace,
-    set: &Set,
-    until: Option<Day>,
+    (set, until): (&Set, Option<Day>),
+    config: &Config,
 ) -> anyhow::Result<()> {
     let until = until.map(|day| day.to_string());
     let until = until.as_deref();
@@ -62,7 +58,9 @@ pub(super) async fn print(
         plot::print(&Chart { title, lines, ..Chart::default() }, CHART_LINES);
         println!();
     }
-    what_next(set, until);
+    // As this program was called, so that a line can be copied and run.
+    let almanac = std::env::args().next().unwrap_or_else(|| "almanac".into());
+    print!("{}", what_next(set, until, &(almanac + &config.again), config.listen.value));
     Ok(())
 }
 
@@ -86,25 +84,42 @@ fn begins_within(options: &str, until: Option<&str>) -> bool {
     from.zip(until).is_none_or(|(from, until)| from <= until)
 }
 
-fn what_next(set: &Set, until: Option<&str>) {
-    // As this program was called, so that a line can be copied and run.
-    let almanac = std::env::args().next().unwrap_or_else(|| "almanac".into());
+/// Commands to try, each with what it shows; `almanac` is what such a line begins with.
+fn what_next(set: &Set, until: Option<&str>, almanac: &str, listen: SocketAddr) -> String {
     let queries = set
         .views
         .next
         .iter()
         .filter(|(_, options, _)| begins_within(options, until))
         .map(|(what, options, shows)| (format!("query {what} -w {} {options}", set.workspace), *shows));
-    let always = ALWAYS_NEXT.iter().map(|(command, does)| ((*command).to_owned(), *does));
-    println!("What to try next:");
+    let serve = format!("serve the same over HTTP on {listen}");
+    let always = [("verify", "fold the log again and compare"), ("up", serve.as_str())];
+    let always = always.map(|(command, does)| (command.to_owned(), does));
+    let mut lines = "What to try next:\n".to_owned();
     for (command, shows) in queries.chain(always) {
-        println!("  {almanac} {command}\n      {shows}");
+        _ = writeln!(lines, "  {almanac} {command}\n      {shows}");
     }
+    lines
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::demo::set::SETS;
+
+    #[test]
+    fn what_to_try_next_goes_to_the_same_store_and_address() {
+        let listen = "127.0.0.1:9000".parse().unwrap();
+        let lines = what_next(&SETS[0], None, "almanac --store sqlite:zz.db", listen);
+        let commands = lines.lines().skip(1).step_by(2);
+        assert!(commands.clone().count() > 2);
+        for line in commands {
+            assert!(line.starts_with("  almanac --store sqlite:zz.db "), "{line}");
+        }
+        assert!(lines.ends_with(
+            "  almanac --store sqlite:zz.db up\n      serve the same over HTTP on 127.0.0.1:9000\n"
+        ));
+    }
 
     #[test]
     fn what_is_shown_ends_where_the_replay_did() {

@@ -1,0 +1,58 @@
+//! The options by which another call of this program means the same.
+
+use std::{ffi::OsString, fmt::Write as _};
+
+use super::{
+    COMPACT, CONFIG, DATA, ENDPOINT, FEATURE_SAMPLE, Given, HANDOVER_MEMORY, LISTEN, LOG_FORMAT, Name,
+    Origin, QUERY_MEMORY, REGION, STORE, Setting,
+};
+
+/// What a shell takes as it stands.
+const PLAIN: &str = "-_./:=@%+,";
+
+impl Given {
+    /// The options that were given on the command line, each behind a space and ready for a shell. What is in the environment
+    /// or in the default file is there for the next call too.
+    pub(super) fn again(&self) -> String {
+        let all: [(&Name, &Option<Setting<OsString>>); 11] = [
+            (&CONFIG, &self.config),
+            (&STORE, &self.store),
+            (&DATA, &self.data),
+            (&REGION, &self.region),
+            (&ENDPOINT, &self.endpoint),
+            (&LISTEN, &self.listen),
+            (&LOG_FORMAT, &self.log_format),
+            (&QUERY_MEMORY, &self.query_memory),
+            (&HANDOVER_MEMORY, &self.handover_memory),
+            (&FEATURE_SAMPLE, &self.feature_sample),
+            (&COMPACT, &self.compact),
+        ];
+        let mut options = String::new();
+        for (name, setting) in all {
+            if let Some(Setting { value, origin: Origin::Flag(_) }) = setting {
+                _ = write!(options, " {} {}", name.flag, quoted(&value.to_string_lossy()));
+            }
+        }
+        options
+    }
+}
+
+/// A word of a command line, as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || PLAIN.contains(letter);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_one_word_of_a_shell() {
+        assert_eq!(quoted("sqlite:a/b-1.db"), "sqlite:a/b-1.db");
+        assert_eq!([quoted(""), quoted("my data"), quoted("it's")], ["''", "'my data'", r"'it'\''s'"]);
+    }
+}
