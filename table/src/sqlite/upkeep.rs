@@ -2,9 +2,15 @@
 //!
 //! It happens inside of the transaction of a group, a bounded amount at a time. A file without
 //! writes is not cleared; readers hide expired items in any case.
+//!
+//! What is removed is gone for good, so no reading of the clock alone removes it: items go by the least that the clock has
+//! said for an hour of monotonic time. A clock that jumps ahead and is put right within that hour removes nothing.
+
+use std::time::Duration;
 
 use event::Timestamp;
 use rusqlite::{Connection, params};
+use tokio::time::Instant;
 
 use super::{fault::Attempt, feed, row};
 use crate::Key;
@@ -15,6 +21,9 @@ const EVERY_MICROS: i64 = 60 * 1_000_000;
 /// How long an item stays after it has expired, in seconds. It is hidden from readers. A clock that was ahead
 /// by less than this, and was put right, has removed nothing for good.
 const KEPT_SECONDS: i64 = 30 * 24 * 60 * 60;
+
+/// For how long the clock must have said a date before items are removed by it; of a process that began since, since then.
+const SAID_FOR: Duration = Duration::from_secs(60 * 60);
 
 /// The most expired items removed at a time.
 const MAX_EXPIRED: i64 = 500;
@@ -27,6 +36,32 @@ const MAX_TRIMMED: i64 = 4_000;
 #[derive(Debug, Default)]
 pub(super) struct Upkeep {
     last: Option<Timestamp>,
+    said: Option<Said>,
+}
+
+/// What the clock has said lately.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    /// The least since this instant.
+    least: Timestamp,
+    since: Instant,
+    /// The least of the time before.
+    before: Option<Timestamp>,
+}
+
+impl Said {
+    /// With one more reading, `now`, made at `at`.
+    fn and(self, now: Timestamp, at: Instant) -> Self {
+        match at.duration_since(self.since) >= SAID_FOR {
+            true => Self { least: now, since: at, before: Some(self.least) },
+            false => Self { least: self.least.min(now), ..self },
+        }
+    }
+
+    /// The date that it has said for long enough.
+    fn date(self) -> Timestamp {
+        self.before.map_or(self.least, |before| before.min(self.least))
+    }
 }
 
 impl Upkeep {
@@ -39,7 +74,10 @@ impl Upkeep {
     /// Clears away at `now`; when there was too much for one time, it is due again at once.
     pub(super) fn run(&mut self, connection: &Connection, now: Timestamp) -> Attempt<()> {
         self.last = Some(now);
-        let more_expired = expire(connection, now)?;
+        let at = Instant::now();
+        let said = self.said.unwrap_or(Said { least: now, since: at, before: None }).and(now, at);
+        self.said = Some(said);
+        let more_expired = expire(connection, said.date(), now)?;
         let more_changes = feed::trim(connection, now, MAX_TRIMMED)?;
         if more_expired || more_changes {
             self.last = None;
@@ -48,13 +86,13 @@ impl Upkeep {
     }
 }
 
-/// Removes expired items; whether it removed as many as it may. The feed tells of it, as it does
+/// Removes items that had expired at `date`; whether it removed as many as it may. The feed tells of it, as it does
 /// of items that DynamoDB removes.
-fn expire(connection: &Connection, now: Timestamp) -> Attempt<bool> {
+fn expire(connection: &Connection, date: Timestamp, now: Timestamp) -> Attempt<bool> {
     let sql =
         "SELECT pk, sk FROM item INDEXED BY item_expiry WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
     let mut statement = connection.prepare_cached(sql)?;
-    let expired = statement.query_map(params![row::seconds(now) - KEPT_SECONDS, MAX_EXPIRED], |row| {
+    let expired = statement.query_map(params![row::seconds(date) - KEPT_SECONDS, MAX_EXPIRED], |row| {
         Ok(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?))
     })?;
     let expired = expired.collect::<Result<Vec<_>, _>>()?;
@@ -63,4 +101,26 @@ fn expire(connection: &Connection, now: Timestamp) -> Attempt<bool> {
         feed::record(connection, key, now)?;
     }
     Ok(expired.len() as i64 == MAX_EXPIRED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_counts_once_the_clock_has_said_it_for_an_hour() {
+        let start = Instant::now();
+        let minutes = |minutes: u64| start + Duration::from_secs(minutes * 60);
+        let day = |day: i64| Timestamp::default().plus_seconds(day * 24 * 60 * 60);
+        let said = Said { least: day(1), since: start, before: None };
+        assert_eq!(said.date(), day(1), "a process believes its clock when it begins");
+        // A jump, at the moment at which the hour is over, and the clock is put right.
+        let said = said.and(day(1), minutes(59)).and(day(400), minutes(60)).and(day(400), minutes(61));
+        assert_eq!(said.date(), day(1));
+        let said = said.and(day(1), minutes(62)).and(day(1), minutes(130));
+        assert_eq!(said.date(), day(1));
+        // A clock that was wrong when the process began, and goes on with another date.
+        let said = [131, 160, 191, 252].into_iter().fold(said, |said, at| said.and(day(30), minutes(at)));
+        assert_eq!(said.date(), day(30));
+    }
 }
