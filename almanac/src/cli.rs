@@ -36,6 +36,7 @@ use crate::{
     import::{self, ImportArgs},
     lake::{self, LakeCommand},
     lineage::{self, LineageArgs},
+    listening::outlive_size_limit,
     moved::{self, BackupArgs, ExportArgs, RestoreArgs},
     outcome::{self, OutcomeCommand},
     plot::{self, PlotArgs},
@@ -239,7 +240,10 @@ fn configured(command: Command, flags: &Flags, matches: &ArgMatches) -> anyhow::
     let config = flags.resolve(matches)?;
     logs::init(config.log_format.value);
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
-    let ended = runtime.block_on(by(author::local(), run(command, &config)));
+    let ended = runtime.block_on(async {
+        outlive_size_limit();
+        by(author::local(), run(command, &config)).await
+    });
     logs::flush();
     ended
 }

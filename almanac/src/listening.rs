@@ -118,3 +118,14 @@ pub(crate) fn asked_to_stop() -> impl Future<Output = ()> {
         tracing::info!("stopping");
     }
 }
+
+/// Has the limit of the size of files (`ulimit -f`) fail writes, as a full disk does, from this call on; SIGXFSZ would end the
+/// process without a word.
+pub(crate) fn outlive_size_limit() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        // A signal that was heard once ends nothing any more, though nobody listens.
+        _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
+    }
+}

@@ -63,6 +63,17 @@ fn an_answer_that_nobody_takes_is_no_failure_and_one_that_no_disk_takes_is() {
     assert!(String::from_utf8_lossy(&output.stderr).starts_with("almanac: the answer cannot be written"));
 }
 
+#[cfg(unix)]
+#[test]
+fn a_file_that_may_grow_no_further_is_a_failure_and_kills_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let output = shell(&format!("ulimit -f 1; \"$0\" --data {at} workspace create credit/prod"));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{:?}: {error}", output.status);
+    assert!(error.contains("almanac: ") && error.contains("almanac.db"), "{error}");
+}
+
 #[test]
 fn a_service_that_is_asked_to_stop_ends_well() {
     let place = Place::sqlite();
