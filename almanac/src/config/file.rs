@@ -62,12 +62,15 @@ pub(super) fn read(
     };
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !is_named => {
+        // A link that leads nowhere is a file that somebody wanted to be read.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !is_named && !path.is_symlink() => {
             return Ok((Setting { value: None, origin }, Keys::default()));
         }
         Err(error) => {
             let subject = if is_named { origin.subject(CONFIG.key) } else { "the configuration".to_owned() };
-            return Err(Error::invalid(format!("{subject}: cannot read {}: {error}", path.display())));
+            let link = fs::read_link(&path).ok().filter(|_| error.kind() == io::ErrorKind::NotFound);
+            let link = link.map_or_else(String::new, |to| format!(", a link to {}", to.display()));
+            return Err(Error::invalid(format!("{subject}: cannot read {}{link}: {error}", path.display())));
         }
     };
     let keys = parse(&path, &text)?;

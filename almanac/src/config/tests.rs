@@ -214,6 +214,17 @@ fn what_the_command_line_said_is_said_again() {
 
 #[cfg(unix)]
 #[test]
+fn a_link_that_leads_nowhere_is_no_file_that_is_absent() {
+    let folder = tempfile::tempdir().unwrap();
+    let (link, to) = (folder.path().join("almanac.toml"), folder.path().join("gone.toml"));
+    std::os::unix::fs::symlink(&to, &link).unwrap();
+    let refusal = Config::resolve(Given::default(), &link).unwrap_err().to_string();
+    let wanted = format!("the configuration: cannot read {}, a link to {}: ", link.display(), to.display());
+    assert!(refusal.starts_with(&wanted), "{refusal}");
+}
+
+#[cfg(unix)]
+#[test]
 fn text_that_is_not_utf8_is_refused() {
     use std::os::unix::ffi::OsStringExt as _;
     let store = flag(&STORE, OsString::from_vec(b"sqlite:\xff".to_vec()));

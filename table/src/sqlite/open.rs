@@ -7,6 +7,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior, config::DbConfig, ffi
 
 use super::{
     fault::{Attempt, Fault},
+    manage::beside,
     schema,
 };
 
@@ -59,7 +60,7 @@ pub(super) fn writer(path: &Path, create: Create, busy: Duration) -> Result<Conn
     }
     let mut connection = connect(path, create, busy).map_err(|fault| unreadable(path, fault))?;
     if connection.is_readonly("main").unwrap_or(false) {
-        return Err(Error::unavailable(format!("{shown} may be read but not written")));
+        return Err(with_reason(path, "may be read but not written"));
     }
     match look(&mut connection).map_err(|fault| unreadable(path, fault))? {
         Found::Ours => {}
@@ -201,8 +202,56 @@ fn unreadable(path: &Path, fault: Fault) -> Error {
             Error::invalid(format!("{} is not a file of Almanac", path.display()))
         }
         Fault::Failed(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {
-            Error::unavailable(format!("{} cannot be opened for reading and writing", path.display()))
+            with_reason(path, "cannot be opened for reading and writing")
         }
         _ => fault.at(path),
+    }
+}
+
+/// The error of a file that SQLite could not open as it should, with the reason, which SQLite does not tell: what the system
+/// says to another try.
+fn with_reason(path: &Path, what: &str) -> Error {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true);
+    let (tried, more) = match path.exists() || path.is_symlink() {
+        true => (options.open(path), "; files are made beside it, so its folder must be writable too"),
+        false => {
+            // A name of its own: nobody takes it for a table, and it may go again.
+            let other = beside(path, "-try");
+            let tried = options.create_new(true).open(&other);
+            if tried.is_ok() {
+                _ = fs::remove_file(&other);
+            }
+            (tried, "")
+        }
+    };
+    let error = |more: &str| Error::unavailable(format!("{} {what}{more}", path.display()));
+    match tried {
+        Err(reason) => error("").because(reason),
+        Ok(_) => error(more),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn what_cannot_be_opened_is_told_with_the_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, missing) = (folder.path().join("log.db"), folder.path().join("missing/log.db"));
+        std::os::unix::fs::symlink(&missing, &path).unwrap();
+        let error = writer(&path, Create::Missing, BUSY_TIMEOUT).unwrap_err().to_string();
+        let (what, reason) = error.split_once(" cannot be opened for reading and writing: ").unwrap();
+        assert_eq!(what, path.display().to_string());
+        assert!(reason.starts_with("No such file or directory"), "{error}");
+        // Where the file is not what stands in the way, its folder is.
+        let file = folder.path().join("file");
+        assert!(with_reason(&file, "is odd").to_string().ends_with("file is odd"));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left of the try");
+        fs::write(&file, "").unwrap();
+        let error = with_reason(&file, "is odd").to_string();
+        assert!(error.ends_with("file is odd; files are made beside it, so its folder must be writable too"));
     }
 }
