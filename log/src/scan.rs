@@ -34,6 +34,14 @@ pub async fn heads_before(table: &dyn Table, workspace: &Id, day: Day) -> Result
     heads_within(table, key::segments_before(workspace, day)).await
 }
 
+/// The logs of the days from `day` on with their heads.
+///
+/// # Errors
+/// Those of the table.
+pub async fn heads_since(table: &dyn Table, workspace: &Id, day: Day) -> Result<Vec<LogHead>> {
+    heads_within(table, key::segments_since(workspace, day)).await
+}
+
 /// The logs of one day and kind with their heads.
 ///
 /// # Errors

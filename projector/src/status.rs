@@ -11,6 +11,7 @@ use log::{
     active,
     compacted::Compacted,
     key::{self, LogId},
+    scan,
 };
 use table::Table;
 
@@ -25,6 +26,9 @@ use crate::{
 
 /// How many logs that are behind are looked at for their age; of more, the first in order are.
 const MAX_AGES: usize = 1_000;
+
+/// Logs of days of so many seconds ago or later are looked at for times that are ahead.
+const AHEAD_SECONDS: i64 = 7 * 24 * 60 * 60;
 
 /// How a workspace is doing.
 #[derive(Clone, Debug, PartialEq)]
@@ -139,6 +143,21 @@ pub(crate) async fn ages(
         }
     }
     Ok(ages)
+}
+
+/// By how much the log that is furthest ahead of `now` says that its last segment was appended later, of the logs of a workspace
+/// of the last week; `None`, when none is. No segment of a log says an earlier time than the one before it.
+///
+/// # Errors
+/// Those of the table.
+pub async fn ahead(table: &dyn Table, workspace: &Id, now: Timestamp) -> Result<Option<(LogId, Duration)>> {
+    let mut furthest: Option<(Duration, LogId)> = None;
+    for head in scan::heads_since(table, workspace, now.plus_seconds(-AHEAD_SECONDS).day()).await? {
+        let at = appended_at(table, &head.log, head.seq).await?.unwrap_or_default();
+        let ahead = Duration::from_micros(u64::try_from(at - now.micros()).unwrap_or_default());
+        furthest = furthest.max(Some((ahead, head.log)));
+    }
+    Ok(furthest.filter(|(ahead, _)| !ahead.is_zero()).map(|(ahead, log)| (log, ahead)))
 }
 
 /// When a segment was appended, in microseconds since 1970, if it says so.

@@ -1,12 +1,21 @@
 //! What the evaluations of the last days warn of.
 
+use std::time::Duration;
+
 use event::Kind;
-use projector::{status::status, warnings::Warning};
+use projector::{
+    status::{ahead, status},
+    warnings::Warning,
+};
 use tests::{on_both_engines, world::at};
 
 use crate::bench::{Bench, day};
 
-on_both_engines!(Bench::on: status_says_that_no_outcome_is_positive_and_which_fit_no_prediction);
+on_both_engines!(
+    Bench::on:
+    status_says_that_no_outcome_is_positive_and_which_fit_no_prediction,
+    logs_that_are_ahead_of_the_clock_are_found,
+);
 
 async fn status_says_that_no_outcome_is_positive_and_which_fit_no_prediction(bench: Bench) {
     let warnings = async || {
@@ -38,4 +47,13 @@ async fn status_says_that_no_outcome_is_positive_and_which_fit_no_prediction(ben
     bench.append(Kind::Outcomes, 22, &two).await;
     bench.project(1).await;
     assert_eq!(warnings().await.unwrap().found, []);
+}
+
+/// All of it says that it was appended at the beginning of 2 June.
+async fn logs_that_are_ahead_of_the_clock_are_found(bench: Bench) {
+    bench.append(Kind::Predictions, 1, &["v0".into()]).await;
+    let ahead = async |now: &str| ahead(&*bench.table, bench.id(), at(now)).await.unwrap();
+    let by = Duration::from_secs(60 * 60);
+    assert_eq!(ahead("2026-06-01T23:00:00Z").await, Some((bench.log(Kind::Predictions), by)));
+    assert_eq!(ahead("2026-06-02T00:00:00Z").await, None);
 }

@@ -74,6 +74,7 @@ fn what_is_well_has_no_fault(place: &Place) {
         "stream",
         "sweeps",
         "table",
+        "times",
         "versions",
     ];
     assert_eq!(findings.keys().collect::<Vec<_>>(), checks);

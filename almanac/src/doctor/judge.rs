@@ -1,8 +1,13 @@
 //! From what was seen to findings: pure functions.
 
+use std::time::Duration;
+
 use event::{Error, Result, Timestamp};
 use ingest::append::MAX_SKEW_SECONDS;
-use log::layout::{LAYOUT, Layout};
+use log::{
+    key::LogId,
+    layout::{LAYOUT, Layout},
+};
 use projector::status::{Status, WorkspaceStatus};
 use table::engine::Lines;
 
@@ -38,6 +43,23 @@ pub(super) fn clock(engine: Option<Timestamp>, now: Timestamp) -> Finding {
         apart if apart > CLOCKS_APART_SECONDS => Finding::warning("clock", said, remedy),
         _ => Finding::ok("clock", said),
     }
+}
+
+/// The log that is furthest ahead of this machine's clock, by workspace.
+pub(super) fn times(ahead: &[(String, LogId, Duration)]) -> Finding {
+    let most = ahead.iter().max_by_key(|(_, _, by)| *by);
+    let Some((path, log, by)) = most.filter(|(_, _, by)| by.as_secs() > MAX_SKEW_SECONDS as u64) else {
+        return Finding::ok("times", "no log of the last week is ahead of the clock of this machine");
+    };
+    Finding::warning(
+        "times",
+        format!(
+            "{path}: {log} was appended to {:.1} hours ahead of the clock of this machine",
+            by.as_secs_f64() / 3600.0
+        ),
+        "see that the clock is right: that of this machine, and that of who appended; those events count, but answers as of an instant \
+         have them from that time on alone, and idempotency keys that were used then are known for longer",
+    )
 }
 
 /// A message of the form `what; what to do`, as most of them are; else with this remedy.
@@ -285,6 +307,23 @@ mod tests {
         assert_eq!(at(MAX_SKEW_SECONDS).level, Level::Warning);
         let (level, what) = (at(MAX_SKEW_SECONDS + 1).level, at(-MAX_SKEW_SECONDS - 1).what);
         assert!(level == Level::Fault && what.contains("ingest refuses to write"), "{what}");
+    }
+
+    #[test]
+    fn events_of_a_clock_that_was_ahead_are_told() {
+        let log = |lane| LogId {
+            workspace: Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap(),
+            day: "2026-06-01".parse().unwrap(),
+            kind: event::Kind::Predictions,
+            lane,
+        };
+        let ahead = |lane, seconds| ("flights/nyc".to_owned(), log(lane), Duration::from_secs(seconds));
+        assert_eq!(times(&[]).level, Level::Ok);
+        assert_eq!(times(&[ahead(0, MAX_SKEW_SECONDS as u64)]).level, Level::Ok);
+        let found = times(&[ahead(0, 60), ahead(1, 5_400), ahead(2, 30)]);
+        let what =
+            "flights/nyc: day#2026-06-01/p/01 was appended to 1.5 hours ahead of the clock of this machine";
+        assert_eq!(seen(&found), (Level::Warning, what));
     }
 
     #[test]

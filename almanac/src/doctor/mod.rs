@@ -5,9 +5,9 @@ use std::{path::Path, time::Duration};
 use anyhow::Context;
 use catalog::Catalog;
 use clap::Args;
-use event::{Clock, Error, Result};
+use event::{Clock, Error, Result, Timestamp};
 use log::{key, layout};
-use projector::status::status;
+use projector::status::{Status, ahead, status};
 use serde_json::json;
 use table::{Position, Table, engine, probe, probe_write};
 use tokio::time::timeout;
@@ -128,11 +128,22 @@ async fn of_table(table: std::sync::Arc<dyn Table>, is_file: bool, shape: &engin
         Ok(status) => {
             findings.extend(judge::projector(&status, clock.now()));
             findings.push(judge::versions(&status, shape));
+            findings.extend(times(&*table, &status, clock.now()).await.ok());
             findings.extend(layout::load(&*table).await.ok().as_ref().map(judge::layout));
         }
         Err(error) => findings.push(judge::no_status(&error)),
     }
     findings
+}
+
+/// How far logs are ahead of the clock.
+async fn times(table: &dyn Table, status: &Status, now: Timestamp) -> Result<Finding> {
+    let mut found = Vec::new();
+    for workspace in &status.workspaces {
+        let furthest = ahead(table, &workspace.id, now).await?;
+        found.extend(furthest.map(|(log, by)| (workspace.path.clone(), log, by)));
+    }
+    Ok(judge::times(&found))
 }
 
 /// How many shards the change feed has, the last of which is read.
