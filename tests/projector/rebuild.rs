@@ -6,8 +6,10 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
+use catalog::ErasurePhase;
 use event::{Clock, ErrorKind, Kind};
 use log::{
     active,
@@ -16,6 +18,7 @@ use log::{
 };
 use projector::{
     dlq::{self, DeadLetter, LetterState, Refused},
+    erase::{self, carry_out},
     rebuild::{Pace, Progress, rebuild},
     retry::{self, Retried},
     status::status,
@@ -35,6 +38,7 @@ on_both_engines!(
     a_rebuild_that_misses_a_segment_keeps_what_was_folded_of_it,
     a_rebuild_that_a_damaged_segment_stops_ends_once_that_is_left_out,
     a_rebuild_that_a_damaged_segment_stops_ends_once_its_bytes_are_put_back,
+    an_erasure_that_a_damaged_segment_stops_ends_once_that_is_left_out,
     a_rebuild_writes_in_the_current_version_what_an_older_one_stored_of_an_expired_day,
 );
 
@@ -137,6 +141,22 @@ async fn a_rebuild_that_a_damaged_segment_stops_ends_once_its_bytes_are_put_back
     assert_eq!(letters(&bench).await, []);
     let report = bench.verify().await;
     assert_eq!((report.faults, report.behind, report.skipped), (vec![], 0, 0));
+}
+
+async fn an_erasure_that_a_damaged_segment_stops_ends_once_that_is_left_out(bench: Bench) {
+    bench.append_some().await;
+    bench.project(1).await;
+    bench.damage(2).await;
+    let (keys, now) = (["3-0".to_owned()], pace().clock.now());
+    let begun = bench.catalog.begin_erasure(bench.id(), (&keys, false), "a letter", now).await.unwrap();
+    let pace = erase::Pace { wait: Duration::ZERO, ..erase::Pace::new(pace().clock) };
+    let carry = async || carry_out(&bench.table, (bench.id(), &begun.id), &pace, &|_| ()).await;
+    let error = carry().await.unwrap_err();
+    assert!(error.to_string().contains("`almanac dlq skip 2026-06-01/p/00/2 -w "), "{error}");
+    dlq::skip(&*bench.table, &letters(&bench).await.remove(0)).await.unwrap();
+    let done = carry().await.unwrap();
+    assert_eq!((done.phase, done.rows), (ErasurePhase::Done, 2), "a prediction and its outcome");
+    assert_eq!(active::load(&*bench.table, bench.id()).await.unwrap().version, 2);
 }
 
 /// The rollup and the parts of the day.
