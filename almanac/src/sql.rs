@@ -2,14 +2,15 @@
 
 use clap::Args;
 use event::Clock;
-use query::{Format, Query, Sql, SqlWords};
+use query::{Bounds, Format, Query, Sql, SqlWords};
 
 use crate::{answer::Shown, config::Config, open};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Tables: predictions, outcomes, metrics, releases, joined, rollups, evaluations, classes, confusion, drift, maturity, crossings; `almanac query` tells what a row of each is. \
-A statement says for each table which days it reads, with conditions on `day` alone.\n\n\
+A statement says for each table which days it reads, with conditions on `day` alone. \
+It takes at most --query-memory; a join that would make too many rows is refused before it begins.\n\n\
   almanac sql -w flights/nyc \"select release, avg(score) from predictions where day between '2013-06-01' and '2013-06-30' group by release\"")]
 pub(crate) struct SqlArgs {
     /// One SELECT, with common table expressions, joins and unions.
@@ -43,7 +44,8 @@ pub(crate) async fn command(config: &Config, args: SqlArgs) -> anyhow::Result<()
         as_of: args.as_of.as_deref(),
         cut: args.cut.as_deref(),
     })?;
-    let query = Query::new(open::existing(config).await?, Clock::system());
+    let bounds = Bounds { memory: config.query_memory.value.0, ..Bounds::default() };
+    let query = Query::new(open::existing(config).await?, Clock::system()).within(bounds);
     let workspace = query.catalog().workspace(&args.workspace).await?;
     if let Some(shown) = explains {
         let explanation = query.explain_sql(workspace.id(), &sql, format).await?;

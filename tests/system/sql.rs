@@ -7,6 +7,7 @@ on_both_engines!(
     a_statement_is_answered_over_http_and_on_the_command_line,
     some_of_the_events_are_asked_for_over_http_and_on_the_command_line,
     what_was_read_is_explained_over_http_and_on_the_command_line,
+    a_join_of_too_many_rows_is_refused_on_the_command_line_too,
 );
 
 const PATH: &str = "/v1/workspaces/credit/prod/sql";
@@ -170,4 +171,25 @@ fn what_was_read_is_explained_over_http_and_on_the_command_line(place: &Place) {
     assert_eq!(of(&run_ok(place, &[&line[..], &["--format", "json"]].concat())), json!([2, 30, 2, 2]));
     let line = ["sql", OF_A_DAY, "-w", "credit/prod", "--explain", "--format", "json"];
     assert_eq!(of(&run_ok(place, &line)), json!([1, 1, 1, 1]));
+}
+
+fn a_join_of_too_many_rows_is_refused_on_the_command_line_too(place: &Place) {
+    let service = Service::start(place);
+    register(&service);
+    let prediction = |n: u32| {
+        let at = format!("2026-06-01T04:{:02}:{:02}Z", n / 60, n % 60);
+        format!("{{\"key\":\"a\",\"predicted_at\":\"{at}\",\"release\":\"v1\",\"score\":0.9}}\n")
+    };
+    let predictions: String = (0..400).map(prediction).collect();
+    let path = "/v1/workspaces/credit/prod/predictions";
+    assert_eq!(service.post(path, "application/x-ndjson", None, &predictions).status, 201);
+    let statement = "select count(*) n from predictions a join predictions b on a.key = b.key where a.day = '2026-06-01' and b.day = '2026-06-01'";
+    let line = ["sql", statement, "-w", "credit/prod", "--format", "csv", "--query-memory"];
+    let refused = run(place, &[&line[..], &["4MiB"]].concat());
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    for why in ["more than the 4.0 MiB", "joins them to ", "--query-memory"] {
+        assert!(said.contains(why), "{said}");
+    }
+    assert_eq!(run_ok(place, &[&line[..], &["64MiB"]].concat()), "n\n160000\n");
 }
