@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::{
     config::Config,
+    in_toml,
     named::InWorkspace,
     open,
     shown::{ShowFormat, show, show_one},
@@ -159,7 +160,7 @@ fn rules_of(path: &Path) -> anyhow::Result<RulesFile> {
         return Err(Error::too_large(format!("{}: a file of rules has at most 1 MiB", at())).into());
     }
     let text = fs::read_to_string(path).with_context(at)?;
-    Ok(toml::from_str(&text).map_err(|error| Error::invalid(format!("{}: {error}", at())))?)
+    Ok(toml::from_str(&text).map_err(|error| Error::invalid(in_toml::problem(path, &text, &error)))?)
 }
 
 impl SpanArgs {

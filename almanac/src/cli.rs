@@ -4,6 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Context;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use event::plain::on_one_line;
 use log::{audit::by, key::EntityKind};
 
 use crate::{
@@ -313,7 +314,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<Exit> {
 fn report(error: &anyhow::Error) -> Exit {
     let exit = Exit::of(error);
     if exit != Exit::Done {
-        eprintln!("almanac: {error:#}");
+        eprintln!("almanac: {}", on_one_line(&format!("{error:#}")));
     }
     exit
 }

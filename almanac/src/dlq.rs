@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use catalog::{Catalog, Workspace};
 use clap::{Args, Subcommand};
-use event::{Clock, Error, Id};
+use event::{Clock, Error, Id, plain::on_one_line};
 use log::{
     active,
     key::{self, OfDay, OfWorkspace},
@@ -197,7 +197,7 @@ fn print(letter: &DeadLetter) {
         ("since", letter.at.to_string()),
         ("reason", letter.reason.clone()),
     ] {
-        println!("{label:<12}{value}");
+        println!("{label:<12}{}", on_one_line(&value));
     }
 }
 
@@ -209,7 +209,7 @@ fn print_unwritten(letter: &Unwritten) {
         ("since", letter.at.to_string()),
         ("reason", letter.reason.clone()),
     ] {
-        println!("{label:<12}{value}");
+        println!("{label:<12}{}", on_one_line(&value));
     }
 }
 
@@ -221,6 +221,6 @@ fn print_undone(letter: &Undone) {
         ("since", letter.at.to_string()),
         ("reason", letter.reason.clone()),
     ] {
-        println!("{label:<12}{value}");
+        println!("{label:<12}{}", on_one_line(&value));
     }
 }

@@ -31,6 +31,7 @@ mod follow;
 mod harden;
 mod health;
 mod import;
+mod in_toml;
 mod lake;
 mod life;
 mod lineage;

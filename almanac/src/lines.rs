@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use event::plain::on_one_line;
+
 /// Rows under a heading; the last column is as wide as it likes.
 pub(crate) struct Lines {
     rows: Vec<Vec<String>>,
@@ -13,7 +15,7 @@ impl Lines {
     }
 
     pub(crate) fn add(&mut self, row: Vec<String>) {
-        self.rows.push(row);
+        self.rows.push(row.iter().map(|cell| on_one_line(cell).into_owned()).collect());
     }
 
     /// Whether there is nothing but the heading.
@@ -45,5 +47,12 @@ mod tests {
         assert!(lines.is_empty());
         lines.add(vec!["long".into(), "x".into()]);
         assert_eq!(lines.to_string(), "a     bb\nlong  x\n");
+    }
+
+    #[test]
+    fn a_text_stays_on_its_line() {
+        let mut lines = Lines::new(&["a"]);
+        lines.add(vec!["b\n\u{1b}[2J".into()]);
+        assert_eq!(lines.to_string(), "a\nb\\n\\u{1b}[2J\n");
     }
 }

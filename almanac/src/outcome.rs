@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
-use event::{Clock, Error, Timestamp};
+use event::{Clock, Error, Timestamp, plain::on_one_line};
 use ingest::{Became, Ingest, Resettled, Resettling};
 use query::{
     HistoryWords, PastOutcome, PendingOutcome, PendingPage, PendingRequest, PendingState, PendingWords, Query,
@@ -132,28 +132,24 @@ async fn resettle(config: &Config, args: ResettleArgs) -> anyhow::Result<()> {
     if all.is_empty() {
         return Err(Error::not_found("no outcome without a date of this key came on these days").into());
     }
+    let key = on_one_line(&args.key);
     for Resettled { observed_at: at, became } in all {
         match became {
             Became::Again(judged) => {
                 let judged: Vec<String> = judged.iter().map(Timestamp::to_string).collect();
                 println!(
-                    "{} of {at} no longer judges the {} of {}, and waits until it is found what it judges",
-                    args.key,
+                    "{key} of {at} no longer judges the {} of {}, and waits until it is found what it judges",
                     if judged.len() == 1 { "prediction" } else { "predictions" },
                     judged.join(", ")
                 );
             }
-            Became::Waiting => println!("{} of {at} waits already", args.key),
+            Became::Waiting => println!("{key} of {at} waits already"),
             Became::Expired => {
-                println!(
-                    "{} of {at} judges nothing: no prediction was found in time; post it again",
-                    args.key
-                );
+                println!("{key} of {at} judges nothing: no prediction was found in time; post it again");
             }
             Became::Refused => {
                 println!(
-                    "{} of {at} judges nothing: there are too many predictions; post it again with a later `predicted_since`",
-                    args.key
+                    "{key} of {at} judges nothing: there are too many predictions; post it again with a later `predicted_since`"
                 );
             }
         }

@@ -8,6 +8,8 @@ use std::{
     process,
 };
 
+use event::plain::on_its_lines;
+
 use crate::{exit::Exit, telemetry::logs};
 
 /// Prints lines of the answer of a command.
@@ -38,12 +40,29 @@ pub(crate) fn answer(text: Arguments<'_>, end: &str) {
     process::exit(Exit::Failed.code().into());
 }
 
-/// Prints a line to standard error, if that takes it.
+/// Prints a line to standard error, if that takes it. It may quote a file or what is stored, and does not steer the terminal.
 pub(crate) fn remark(line: Arguments<'_>) {
-    _ = write(&mut io::stderr(), line, "\n");
+    _ = write_plain(&mut io::stderr(), line);
+}
+
+fn write_plain(out: &mut dyn Write, line: Arguments<'_>) -> io::Result<()> {
+    let line = line.to_string();
+    write(out, format_args!("{}", on_its_lines(&line)), "\n")
 }
 
 fn write(out: &mut dyn Write, text: Arguments<'_>, end: &str) -> io::Result<()> {
     out.write_fmt(text)?;
     out.write_all(end.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remark_does_not_steer_the_terminal() {
+        let mut out = Vec::new();
+        write_plain(&mut out, format_args!("row 1: `{}` is bad\nrow 2", "\u{1b}[2J\r")).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "row 1: `\\u{1b}[2J\\r` is bad\nrow 2\n");
+    }
 }

@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, Table as TextTable, presets};
+use event::plain::on_one_line;
 use query::number_text;
 use serde_json::Value;
 
@@ -36,7 +37,7 @@ pub(crate) fn aligned(header: &[&str], right: &[usize]) -> TextTable {
 
 /// Prints a table without blanks at the end of lines.
 pub(crate) fn print(table: &TextTable) {
-    table.lines().for_each(|line| println!("{}", line.trim_end()));
+    table.lines().for_each(|line| println!("{}", on_one_line(line.trim_end())));
 }
 
 /// Prints a JSON value over several lines.
@@ -53,7 +54,7 @@ pub(crate) fn show_one(value: &Value, format: ShowFormat) {
     for (name, value) in value.as_object().into_iter().flatten() {
         // A setting is shown as it is, not rounded.
         let text = if value.is_number() { value.to_string() } else { cell(value) };
-        table.add_row([name.clone(), text]);
+        table.add_row([on_one_line(name).into_owned(), text]);
     }
     print(&table);
 }
@@ -74,13 +75,26 @@ pub(crate) fn show(columns: &[&str], rows: &[Value], format: ShowFormat) {
     }
 }
 
-/// A value in a table: texts as they are, numbers as they are printed everywhere.
+/// A value in a table: texts on one line, numbers as they are printed everywhere.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) if text.is_empty() => "-".to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => on_one_line(text).into_owned(),
         Value::Number(number) if number.is_f64() => number_text(number.as_f64().unwrap_or_default()),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_text_stays_in_its_cell() {
+        assert_eq!(cell(&json!("a\n\u{1b}[31m\u{202e}b")), r"a\n\u{1b}[31m\u{202e}b");
+        assert_eq!(cell(&json!("late")), "late");
     }
 }

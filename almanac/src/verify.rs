@@ -4,7 +4,7 @@ use std::{cell::RefCell, sync::Arc};
 
 use catalog::Catalog;
 use clap::Args;
-use event::Error;
+use event::{Error, plain::on_one_line};
 use log::{audit::chain, key::Trail};
 use table::Table;
 
@@ -68,7 +68,7 @@ pub(crate) async fn command(config: &Config, args: &VerifyArgs) -> anyhow::Resul
             );
         }
         for fault in &report.faults {
-            println!("{}: FAULT {fault}", workspace.path);
+            println!("{}: FAULT {}", workspace.path, on_one_line(fault));
         }
         let is_chained = trail(&table, &workspace.path, &Trail::Workspace(workspace.id().clone())).await?;
         println!(

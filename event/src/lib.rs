@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`time`] and [`id`]; the [`fields`] of each kind of event; the [`columns`] in which events
 //! travel; the [`task`] and the [`Definition`] by which predictions are judged, and the [`custom`] figures that it may have; the [`lane`] of an event, and the one order of all
-//! events of a day; the [`Right`]s that somebody may have; a [`Share`] of all keys; the [`RowProblem`] of a row that is refused, and the [`Error`] that everything below the rim fails with.
+//! events of a day; the [`Right`]s that somebody may have; a [`Share`] of all keys; text that is [`plain`] enough for a terminal; the [`RowProblem`] of a row that is refused, and the [`Error`] that everything below the rim fails with.
 //!
 //! ```
 //! use almanac_event::{Column, Columns, Kind, Timestamp, Values};
@@ -28,6 +28,7 @@ pub mod fields;
 pub mod id;
 pub mod lane;
 mod period;
+pub mod plain;
 mod right;
 mod row_problem;
 mod share;

@@ -1,5 +1,7 @@
 //! A chart as lines of text. Lines are drawn in dots of braille, two by four in a character.
 
+use event::plain::on_one_line;
+
 use crate::{Chart, Line, legend, scale::Scale, ticks::Tick};
 
 /// The colours of lines, as ANSI terminals number them: those that are distinct on dark and on light.
@@ -48,7 +50,7 @@ pub(crate) fn draw(chart: &Chart, width: usize, height: usize, colour: bool) -> 
         let mark = (has_legend && !colour).then_some(MARKS[index]);
         canvas.line(index, line, (time, numbers), mark);
     }
-    let mut text = format!("{}\n", chart.title);
+    let mut text = format!("{}\n", on_one_line(&chart.title));
     for row in 0..rows {
         let tick = number_ticks.iter().find(|tick| place(numbers, tick.at, rows) == rows - 1 - row);
         let (name, edge) = tick.map_or(("", '│'), |tick| (tick.text.as_str(), '┤'));
@@ -68,7 +70,9 @@ fn legend(lines: &[Line], width: usize, indent: usize, colour: bool) -> String {
     let mut text = String::new();
     let mut used = 0;
     let sign_width = if colour { 2 } else { 1 };
-    let names = legend::names(lines, |name| sign_width + 1 + name.chars().count() <= width);
+    let plain = |line: &Line| Line { name: on_one_line(&line.name).into_owned(), points: Vec::new() };
+    let lines: Vec<Line> = lines.iter().map(plain).collect();
+    let names = legend::names(&lines, |name| sign_width + 1 + name.chars().count() <= width);
     for (index, name) in names.iter().enumerate() {
         let sign = if colour { "━━".to_owned() } else { MARKS[index].to_string() };
         let length = sign_width + 1 + name.chars().count();

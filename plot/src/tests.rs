@@ -42,6 +42,17 @@ fn several_lines_have_colours() {
 }
 
 #[test]
+fn a_name_neither_steers_the_terminal_nor_breaks_its_line() {
+    let mut chart = two();
+    chart.title = "auc\n\u{1b}[2J".into();
+    chart.lines[0].name = "no\u{202e}rth\u{1b}]0;x\u{7}".into();
+    let text = chart.terminal(72, 10, false);
+    assert!(text.starts_with("auc\\n\\u{1b}[2J\n"), "{text}");
+    assert!(text.contains(r"o no\u{202e}rth\u{1b}]0;x\u{7}"), "{text}");
+    assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{text}");
+}
+
+#[test]
 fn an_image_is_made() {
     insta::assert_snapshot!(two().svg());
 }

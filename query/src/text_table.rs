@@ -1,7 +1,7 @@
 //! Tables for people: numbers to the right, the first rows and the last.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table as TextTable, presets};
-use event::Result;
+use event::{Result, plain::on_one_line};
 use polars::prelude::{AnyValue, DataFrame};
 
 use crate::{
@@ -51,7 +51,7 @@ impl Excerpt {
         let names = self.first.columns();
         let mut table = TextTable::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(columns.iter().map(|at| names[*at].name().to_string()));
+        table.set_header(columns.iter().map(|at| on_one_line(names[*at].name().as_str()).into_owned()));
         let add = |table: &mut TextTable, rows: &DataFrame| {
             let all = rows.columns();
             for row in 0..rows.height() {
@@ -79,25 +79,11 @@ impl Excerpt {
     }
 }
 
-/// A text that stays in its cell: what would break the line or steer a terminal is escaped.
-fn on_one_line(text: &str) -> String {
-    let one = |letter: char| match letter {
-        letter if letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}') => {
-            letter.escape_default().to_string()
-        }
-        letter => letter.to_string(),
-    };
-    match text.chars().any(|letter| letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}')) {
-        true => text.chars().map(one).collect(),
-        false => text.to_owned(),
-    }
-}
-
 fn cell(value: &AnyValue<'_>) -> String {
     match value {
         AnyValue::Null => "-".to_owned(),
         AnyValue::Float64(number) => number_text(*number),
-        AnyValue::String(text) => on_one_line(text),
+        AnyValue::String(text) => on_one_line(text).into_owned(),
         AnyValue::Datetime(..) | AnyValue::Date(_) => time_text(value).unwrap_or_default(),
         other => other.to_string(),
     }

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{CONFIG, Origin, Setting, oidc};
+use crate::in_toml;
 
 /// The keys as they stand in the file. Another key is a mistake.
 #[derive(Debug, Default, Deserialize)]
@@ -78,11 +79,10 @@ pub(super) fn read(
 }
 
 fn parse(path: &Path, text: &str) -> Result<Keys> {
-    let line = |at: usize| text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1;
+    let line = |at: usize| in_toml::line(text, at);
     let found: Text = toml::from_str(text).map_err(|error| {
-        let place = error.span().map_or_else(String::new, |span| format!(", line {}", line(span.start)));
-        let message = error.message().replace("unknown field", "unknown key").replace('\n', " ");
-        Error::invalid(format!("{}{place}: {message}", path.display()))
+        let problem = in_toml::problem(path, text, &error);
+        Error::invalid(problem.replace(": unknown field", ": unknown key"))
     })?;
     let setting = |value: Option<Spanned<String>>| {
         value.map(|value| {

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use event::{Error, Kind, RowProblem, Timestamp, Values};
+use event::{Error, Kind, RowProblem, Timestamp, Values, plain::on_one_line};
 use ingest::{Batch, file::BadRow};
 use serde_json::json;
 
@@ -70,10 +70,7 @@ impl Rejects {
         for row in bad {
             for problem in row.problems.iter().take(SHOWN.saturating_sub(self.shown)) {
                 self.shown += 1;
-                match &problem.field {
-                    Some(field) => eprintln!("row {}: `{field}` {}", problem.row, problem.message),
-                    None => eprintln!("row {}: {}", problem.row, problem.message),
-                }
+                eprintln!("{}", line(problem));
             }
             if let Some((path, out)) = &mut self.file {
                 let line = json!({
@@ -97,6 +94,33 @@ impl Rejects {
     }
 }
 
+/// What is wrong with a row, on one line: it may quote the file.
+fn line(problem: &RowProblem) -> String {
+    let RowProblem { row, field, message } = problem;
+    let said = match field {
+        Some(field) => format!("row {row}: `{field}` {message}"),
+        None => format!("row {row}: {message}"),
+    };
+    on_one_line(&said).into_owned()
+}
+
 fn unwritable(path: &Path, error: &std::io::Error) -> Error {
     Error::unavailable(format!("--rejects {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_is_told_on_one_line() {
+        let message = "`\n\u{1b}[2J` is not a number".to_owned();
+        let problem = |field: Option<&str>| RowProblem {
+            row: 3,
+            field: field.map(str::to_owned),
+            message: message.clone(),
+        };
+        assert_eq!(line(&problem(Some("score"))), r"row 3: `score` `\n\u{1b}[2J` is not a number");
+        assert_eq!(line(&problem(None)), r"row 3: `\n\u{1b}[2J` is not a number");
+    }
 }
