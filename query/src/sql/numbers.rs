@@ -1,9 +1,9 @@
 //! Numbers as SQL has them, where polars has others: counts and parts of dates that have 64 bits and a sign, so that differences of them
-//! do not wrap around, powers that are not whole numbers, and sums of what has no column, which are of all rows.
+//! do not wrap around, powers that are not whole numbers, sums of what has no column, which are of all rows, and numbers with an exponent.
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments};
+use sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Value, ValueWithSpan};
 
 use super::{functions, rewrite::parsed};
 
@@ -34,8 +34,18 @@ pub(super) fn as_in_sql(expr: &Expr) -> Option<Expr> {
     match expr {
         Expr::Extract { .. } | Expr::Position { .. } => whole(expr),
         Expr::Function(function) => of_function(function),
+        Expr::Value(ValueWithSpan { value: Value::Number(number, is_long), span }) => {
+            let value = Value::Number(with_point(number)?, *is_long);
+            Some(Expr::Value(ValueWithSpan { value, span: *span }))
+        }
         _ => None,
     }
+}
+
+/// A number with an exponent, with the point without which polars takes it for a whole number: `1.0e-3` for `1e-3`.
+fn with_point(number: &str) -> Option<String> {
+    let (whole, exponent) = number.split_at_checked(number.find(['e', 'E'])?)?;
+    (!whole.contains('.')).then(|| format!("{whole}.0{exponent}"))
 }
 
 fn whole(expr: &Expr) -> Option<Expr> {

@@ -1,7 +1,7 @@
 //! Numbers are those of SQL: whole ones have 64 bits and a sign, sums are of all rows, and no column stands beside an aggregate.
 
 use event::{Day, Kind};
-use query::{What, Words};
+use query::{Request, What, Words};
 use serde_json::json;
 use tests::{
     on_both_engines,
@@ -71,12 +71,24 @@ async fn numbers_are_those_of_sql(scene: Scene) {
             "1099511627776.0,1000000000000.0,0.5",
         ),
         ("log(100) as a, log10(100) as b, log(8, 2) as c", " and key = 'k4'", "2.0,2.0,3.0"),
+        ("count(*) as n", " and score > 25e-2", "3"),
+        ("key", " and score in (5E-1, 1e0) and score > -1e3 order by key", "k2\nk4"),
+        (
+            "1e3 as a, -2E-1 as b, power(1e+1, 2) as c, 1.5e1 as d",
+            " and key = 'k4'",
+            "1000.0,-0.2,100.0,15.0",
+        ),
     ] {
         let statement = format!("select {select} from {of_a_day}{rest}");
         let answer =
             csv(ask(&scene, &statement).await.unwrap_or_else(|error| panic!("{statement}: {error}")));
         assert_eq!(answer.split_once('\n').unwrap().1.trim_end(), told, "{statement}");
     }
+    // Conditions are read in the same way.
+    let (from, columns) = ("2026-06-01", Some("key"));
+    let words = Words { from, to: from, columns, filter: Some("score > 75e-2"), ..Words::default() };
+    let request = Request::parse(What::Events(Kind::Predictions), &words).unwrap();
+    assert_eq!(csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap()), "key\nk4\n");
 }
 
 async fn differences_of_days_and_instants_have_a_sign_and_a_unit(scene: Scene) {
