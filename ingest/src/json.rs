@@ -309,6 +309,24 @@ mod tests {
     }
 
     #[test]
+    fn too_many_names_are_told_before_what_rows_lack_without_them() {
+        let row = |n: usize| {
+            let scores = format!(r#""a{n}":0.3,"b{n}":0.3,"c{n}":0.4"#);
+            format!(
+                r#"{{"key":"a","predicted_at":"2013-06-01T04:30:00Z","release":"v1","scores":{{{scores}}}}}"#
+            )
+        };
+        let body = |rows: usize| (0..rows).map(row).collect::<Vec<_>>().join("\n");
+        read_ndjson(Kind::Predictions, body(85).as_bytes(), now()).unwrap();
+        for rows in [86, 87, 100] {
+            assert_eq!(
+                refused(Kind::Predictions, &body(rows)),
+                "there are more than the 256 different scores of a batch"
+            );
+        }
+    }
+
+    #[test]
     fn limits_are_checked_before_memory_grows() {
         let row = |n: usize| {
             let tags: Vec<String> = (0..64).map(|tag| format!(r#""t{n}-{tag}":"x""#)).collect();

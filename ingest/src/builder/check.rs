@@ -38,8 +38,10 @@ impl BatchBuilder {
     /// The batch, or what is wrong with it.
     ///
     /// # Errors
-    /// As [`Refused`] tells: bad rows come before what is wrong with the whole.
+    /// As [`Refused`] tells: bad rows come before what is wrong with the whole. Too many different members come before both: rows lack
+    /// those for which there was no room, and would be refused for it.
     pub(crate) fn finish(mut self) -> Result<Batch, Refused> {
+        self.check_member_names()?;
         let days = self.check();
         let error_count = self.notes.count();
         if error_count > 0 {
@@ -54,7 +56,6 @@ impl BatchBuilder {
                 "{rows} rows are more than the {MAX_BATCH_ROWS} of a batch; send several"
             )));
         }
-        self.check_member_names()?;
         let distinct = distinct_days(&days);
         if distinct > MAX_BATCH_DAYS {
             let message =
