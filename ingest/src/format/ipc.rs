@@ -1,7 +1,7 @@
 //! The stream format of Arrow. Before anything is decoded, its messages are walked: what they claim
 //! must lie within the body and within the limits.
 
-use std::io::Cursor;
+use std::{collections::BTreeSet, io::Cursor};
 
 use polars_arrow::io::ipc::read::{StreamReader, StreamState, read_stream_metadata};
 use polars_arrow_format::ipc::{
@@ -165,17 +165,22 @@ fn header(message: &[u8]) -> planus::Result<(Option<MessageHeaderRef<'_>>, i64)>
     Ok((message.header()?, message.body_length()?))
 }
 
-/// Lists and structs are not taken; so no schema nests deeper than the decoder's stack.
+/// Lists and structs are not taken; so no schema nests deeper than the decoder's stack. The decoder keeps one of two columns of the
+/// same name, and panics when it meets both.
 fn check_schema(schema: SchemaRef<'_>) -> Result<(), Refused> {
     let fields = schema.fields().map_err(broken)?.ok_or_else(|| broken("it has no columns"))?;
     if fields.len() > MAX_FIELDS {
         return Err(broken(format!("there are more than {MAX_FIELDS} columns")));
     }
+    let mut names = BTreeSet::new();
     for field in fields.iter() {
         let field = field.map_err(broken)?;
         let name = field.name().map_err(broken)?.unwrap_or_default();
         if field.children().map_err(broken)?.is_some_and(|children| !children.is_empty()) {
             return Err(Refused::Whole(format!("the column `{name}`: lists and structs are not known here")));
+        }
+        if !names.insert(name) {
+            return Err(Refused::Whole(format!("the column `{name}` is given twice")));
         }
     }
     Ok(())

@@ -49,6 +49,17 @@ fn a_stream_of_very_many_empty_batches_is_refused() {
     assert!(matches!(read(Format::Arrow, &stream(MAX_BATCH_ROWS + 1)), Err(Refused::TooLarge(_))));
 }
 
+#[test]
+fn a_stream_with_a_column_twice_is_told_so() {
+    let column = |name: &str| Series::new(name.into(), ["v1"]).into_column();
+    let mut frame = DataFrame::new(1, vec![column("key"), column("release"), column("releasf")]).unwrap();
+    let mut bytes = arrow(&mut frame, None);
+    let at = bytes.windows(7).position(|name| name == b"releasf").unwrap();
+    bytes[at..at + 7].copy_from_slice(b"release");
+    let twice = Refused::Whole("the column `release` is given twice".into());
+    assert_eq!(read(Format::Arrow, &bytes).unwrap_err(), twice);
+}
+
 /// What pyarrow 25.0.1 writes of a column `key` without rows: it says of its pages that they stand at the beginning.
 const NO_ROWS: &[u8] = b"PAR1\x15\x04\x19,5\x00\x18\x06schema\x15\x02\x00\x15\x0c%\x02\x18\x03key%\x00L\x1c\x00\x00\x00\
     \x16\x00\x19\x1c\x19\x1c&\x00\x1c\x15\x0c\x19\x15\x06\x19\x18\x03key\x15\x00\x16\x00\x16\x00\x16\x00&\x00I\x0c\x00\x00\
