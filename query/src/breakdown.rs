@@ -133,14 +133,16 @@ impl Breakdown {
 /// How many bins there are, or where they begin.
 fn bins_of(text: &str) -> Result<Bins> {
     let words: Vec<&str> = text.split(',').map(str::trim).collect();
-    let wrong = |word: &str| Error::invalid(format!("`{word}` is not a number"));
     if let [count] = words[..] {
-        let count = count.parse().map_err(|_| wrong(count))?;
-        return match count {
-            2..=MAX_BINS => Ok(Bins::Quantiles(count)),
-            _ => Err(Error::invalid(format!("one number is how many bins there are, 2 to {MAX_BINS}"))),
+        let bins = count.parse::<usize>().ok().filter(|bins| (2..=MAX_BINS).contains(bins));
+        let wrong = || {
+            format!(
+                "`{count}` is not how many bins there are, a whole number from 2 to {MAX_BINS}; edges are several numbers"
+            )
         };
+        return bins.map(Bins::Quantiles).ok_or_else(|| Error::invalid(wrong()));
     }
+    let wrong = |word: &str| Error::invalid(format!("`{word}` is not a number"));
     let number =
         |word: &&str| word.parse().ok().filter(|edge: &f64| edge.is_finite()).ok_or_else(|| wrong(word));
     let edges: Vec<f64> = words.iter().map(number).collect::<Result<_>>()?;
@@ -185,6 +187,8 @@ mod tests {
             fails("tag.a", Some("10")),
             fails("feature.a", Some("1")),
             fails("feature.a", Some("many")),
+            fails("feature.a", Some("0.5")),
+            fails("feature.a", Some("-1")),
             fails("feature.a", Some("1,1")),
             fails("feature.a", Some("0,inf")),
             fails("feature.a,feature.b", Some("0,1")),
@@ -196,8 +200,10 @@ mod tests {
         by: a row is of a release or of a model, not of both
         by: these are more than 4 columns
         bins: only features have bins; name one in `by`
-        bins: one number is how many bins there are, 2 to 100
-        bins: `many` is not a number
+        bins: `1` is not how many bins there are, a whole number from 2 to 100; edges are several numbers
+        bins: `many` is not how many bins there are, a whole number from 2 to 100; edges are several numbers
+        bins: `0.5` is not how many bins there are, a whole number from 2 to 100; edges are several numbers
+        bins: `-1` is not how many bins there are, a whole number from 2 to 100; edges are several numbers
         bins: several numbers are edges, each greater than the one before, at most 100
         bins: `inf` is not a number
         bins: edges are of one feature; of several, say how many bins each has
