@@ -190,7 +190,9 @@ impl Columnar<'_, '_> {
             return Err(Refused::Whole(format!("the column `{name}` is given twice")));
         }
         if self.peek() != Some(b'[') {
-            return Err(self.broken(&format!("the column `{name}` should be an array")));
+            // Where columns are no arrays it is an object of one event, as a rule.
+            let hint = "an object a line is NDJSON: a file in .ndjson, or application/x-ndjson";
+            return Err(self.broken(&format!("the column `{name}` should be an array; {hint}")));
         }
         self.at += 1;
         self.skip_white();
