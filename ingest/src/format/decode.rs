@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use flate2::write::MultiGzDecoder;
+use flate2::write::GzDecoder;
 use zstd::stream::raw::{DParameter, Decoder as ZstdDecoder, Operation};
 
 use super::Encoding;
@@ -28,7 +28,7 @@ pub(crate) struct Decoder {
 
 enum Inner {
     Identity,
-    Gzip { decoder: Box<MultiGzDecoder<Vec<u8>>>, is_empty: bool },
+    Gzip { decoder: Box<GzDecoder<Vec<u8>>>, is_empty: bool },
     Zstd { decoder: ZstdDecoder<'static>, step: Vec<u8>, is_in_frame: bool, is_empty: bool },
 }
 
@@ -37,9 +37,7 @@ impl Decoder {
     pub(crate) fn new(encoding: Encoding, is_file: bool) -> Self {
         let kind = match encoding {
             Encoding::Identity => Inner::Identity,
-            Encoding::Gzip => {
-                Inner::Gzip { decoder: Box::new(MultiGzDecoder::new(Vec::new())), is_empty: true }
-            }
+            Encoding::Gzip => Inner::Gzip { decoder: Box::new(GzDecoder::new(Vec::new())), is_empty: true },
             Encoding::Zstd => {
                 let window = if is_file { FILE_WINDOW_LOG } else { BODY_WINDOW_LOG };
                 let mut decoder = ZstdDecoder::new().expect("memory for a decoder");
@@ -70,19 +68,7 @@ impl Decoder {
             Inner::Identity => take(bytes),
             Inner::Gzip { decoder, is_empty } => {
                 *is_empty &= bytes.is_empty();
-                // A small step in can be no more than a thousand times as much out.
-                for step in bytes.chunks(STEP_BYTES / 64) {
-                    let mut rest = step;
-                    while !rest.is_empty() {
-                        let written = decoder.write(rest).map_err(|error| damaged("gzip", &error))?;
-                        if written == 0 {
-                            return Err(Refused::Whole("something comes after the end of the gzip".into()));
-                        }
-                        rest = &rest[written..];
-                        drain(decoder, &mut take)?;
-                    }
-                }
-                Ok(())
+                gunzip(decoder, bytes, &mut take)
             }
             Inner::Zstd { decoder, step, is_in_frame, is_empty } => {
                 *is_empty &= bytes.is_empty();
@@ -109,6 +95,10 @@ impl Decoder {
             }
             Inner::Zstd { .. } => Ok(()),
             Inner::Gzip { mut decoder, .. } => {
+                // What is complete takes no byte more.
+                if !matches!(decoder.write(&[0]), Ok(0)) {
+                    return Err(cut_off("gzip"));
+                }
                 decoder.try_finish().map_err(|error| damaged("gzip", &error))?;
                 drain(&mut decoder, &mut take)
             }
@@ -116,8 +106,30 @@ impl Decoder {
     }
 }
 
+/// Unpacks the next bytes. Where a member is complete, another one begins.
+fn gunzip(
+    decoder: &mut GzDecoder<Vec<u8>>,
+    bytes: &[u8],
+    take: &mut impl FnMut(&[u8]) -> Result<(), Refused>,
+) -> Result<(), Refused> {
+    // A small step in can be no more than a thousand times as much out.
+    for step in bytes.chunks(STEP_BYTES / 64) {
+        let mut rest = step;
+        while !rest.is_empty() {
+            let written = decoder.write(rest).map_err(|error| damaged("gzip", &error))?;
+            if written == 0 {
+                decoder.try_finish().map_err(|error| damaged("gzip", &error))?;
+                *decoder = GzDecoder::new(std::mem::take(decoder.get_mut()));
+            }
+            rest = &rest[written..];
+            drain(decoder, take)?;
+        }
+    }
+    Ok(())
+}
+
 fn drain(
-    decoder: &mut MultiGzDecoder<Vec<u8>>,
+    decoder: &mut GzDecoder<Vec<u8>>,
     take: &mut impl FnMut(&[u8]) -> Result<(), Refused>,
 ) -> Result<(), Refused> {
     let plain = std::mem::take(decoder.get_mut());

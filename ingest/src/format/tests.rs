@@ -238,6 +238,30 @@ fn pieces_that_follow_each_other_are_one_body() {
 }
 
 #[test]
+fn packed_text_that_ends_too_early_is_told_so() {
+    let body = format!("{ROW}}}\n");
+    for encoding in [Encoding::Gzip, Encoding::Zstd] {
+        let bytes = packed(encoding, body.as_bytes());
+        let told = |bytes: &[u8]| {
+            let read = read_in(Kind::Predictions, (Format::Ndjson, encoding), &[bytes]);
+            read.unwrap_err().to_string()
+        };
+        for end in 0..bytes.len() {
+            let said = told(&bytes[..end]);
+            assert!(said.ends_with("it ends too early"), "{encoding:?}, {end} of {}: {said}", bytes.len());
+        }
+        // The second of two, too.
+        let twice = [&bytes[..], &bytes[..bytes.len() - 1]].concat();
+        assert!(told(&twice).ends_with("it ends too early"), "{}", told(&twice));
+    }
+    let mut wrong = packed(Encoding::Gzip, body.as_bytes());
+    let sum = wrong.len() - 8;
+    wrong[sum] ^= 1;
+    let read = read_in(Kind::Predictions, (Format::Ndjson, Encoding::Gzip), &[&wrong]);
+    assert!(read.unwrap_err().to_string().contains("checksum"));
+}
+
+#[test]
 fn an_event_may_name_itself_when_it_is_alone() {
     let event = |id: &str| format!("{ROW},\"event_id\":{id}}}");
     let batch = read(Format::Ndjson, event("\"a-1\"").as_bytes()).unwrap();
