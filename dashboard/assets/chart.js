@@ -194,13 +194,20 @@ function reader(svg, tip, options, scale, size) {
   return { point, key, hide, open: () => at >= 0 && options.onpick?.(xs[at]) };
 }
 
+/** From so many series on a legend may have more rows than its place, where it scrolls, by keys as well. */
+const LONG_LEGEND = 8;
+
+/** The names of all series beside their colours, in the form that `form` says of each. */
+function legendOf(series, form) {
+  const scrolls = series.length >= LONG_LEGEND && { tabindex: 0, 'aria-label': 'Legend' };
+  return h('ul', { class: 'legend', ...scrolls }, series.map((one, at) => h('li', null, h('span', { class: `swatch ${form(one)} ${colour(one.colour ?? at)}` }), h('bdi', { class: 'name' }, one.name))));
+}
+
 /** Lines over days (`days`) or numbers (`at` says what one is), with a legend, marks, shades and a reader; drawn again when its width changes. */
 export function lineChart(options) {
   const stage = h('div', { class: 'stage', tabindex: 0, role: 'group', 'aria-label': `${options.title}. The arrow keys move from point to point; the table has all numbers.` });
   const tip = h('div', { class: 'tip', role: 'status', hidden: true });
-  const legend = options.series.length > 1 || options.legend
-    ? h('ul', { class: 'legend' }, options.series.map((one, at) => h('li', null, h('span', { class: `swatch ${one.dashed ? 'dashed' : ''} ${colour(one.colour ?? at)}` }), h('bdi', { class: 'name' }, one.name))))
-    : null;
+  const legend = options.series.length > 1 || options.legend ? legendOf(options.series, (one) => (one.dashed ? 'dashed' : '')) : null;
   let now = null;
   const draw = (width) => {
     const size = { width, height: options.height ?? 300, left: 58, right: 24, head: (options.marks ?? []).length ? 14 : 8, foot: 30 };
@@ -308,7 +315,7 @@ export function barChart({ title, bars, lines = [], format = figure }) {
 /** Upright bars over numbers, one colour a series, side by side: `{ name, bins: [{ from, to, value }] }`. */
 export function histogram({ title, series, height = 240 }) {
   const stage = h('div', { class: 'stage', role: 'group', 'aria-label': title });
-  const legend = series.length > 1 && h('ul', { class: 'legend' }, series.map((one, at) => h('li', null, h('span', { class: `swatch block ${colour(one.colour ?? at)}` }), h('bdi', { class: 'name' }, one.name))));
+  const legend = series.length > 1 && legendOf(series, () => 'block');
   const draw = (width) => {
     const size = { width, height, left: 58, right: 16, head: 8, foot: 30 };
     const all = series.flatMap((one) => one.bins);

@@ -61,6 +61,12 @@ fn a_year_of_twenty_releases_is_shown() {
     let lines =
         "return new Set([...document.querySelectorAll('.legend bdi')].map((one) => one.textContent)).size";
     assert_eq!(browser.run(lines, &[]), RELEASES);
+    // However many releases there are, the chart stays below their names.
+    let many = "const all = document.querySelector('.legend'); const names = [...all.children]; \
+        for (let n = 0; n < 30; n++) all.append(...names.map((one) => one.cloneNode(true))); \
+        const seen = all.clientHeight <= 200 && all.scrollHeight > 200 && all.tabIndex === 0; \
+        all.replaceChildren(...names); return seen";
+    assert_eq!(browser.run(many, &[]), true);
     let points = "return [...document.querySelectorAll('.stage path.line')].map((one) => one.getAttribute('d').split(/[ML]/).length - 1).reduce((a, b) => a + b, 0)";
     assert_eq!(browser.run(points, &[]), DAYS * RELEASES, "every day of every release");
     // A browser paints thousands of dashes in seconds.
