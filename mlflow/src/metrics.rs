@@ -1,13 +1,16 @@
 //! Metrics: events like all others, which take the way of all events.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use axum::{
     body::{Body, to_bytes},
     http::{Request, header},
 };
-use catalog::{MAX_POINTS, Run, RunChange, Texts, TokenQuota, Workspace};
-use event::Id;
+use catalog::{MAX_POINTS, Point, Run, RunChange, Texts, TokenQuota, Workspace};
+use event::{Day, Id};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 use web::Asker;
@@ -56,6 +59,31 @@ fn columns(run: &Id, metrics: &[&Value]) -> Answer<Value> {
     }
     let runs = vec![run.as_str(); names.len()];
     Ok(json!({ "name": names, "measured_at": times, "value": values, "step": steps, "run": runs }))
+}
+
+/// The logged model that a metric is said to be of, if it is.
+pub(crate) fn model_of(metric: &Value) -> Option<&str> {
+    metric["model_id"].as_str().filter(|id| !id.is_empty())
+}
+
+/// The name and the value of a metric that a request gives, where it says a whole one.
+pub(crate) fn given(metric: &Value) -> Option<(&str, Point)> {
+    let part = |name: &str| whole(&metric[name], name).ok();
+    let at = instant(part("timestamp")??, "timestamp").ok()?;
+    let point = Point { step: part("step")?, at, value: number(&metric["value"])? };
+    Some((metric["key"].as_str()?, point))
+}
+
+/// What says which of two values is the later one, as MLflow's clients send it: without a step it is of step 0, and times are in milliseconds.
+pub(crate) fn order(point: &Point) -> (i64, i64) {
+    (point.step.unwrap_or(0), millis(point.at))
+}
+
+/// Whether two values are one that was sent twice.
+fn is_same(one: &Point, other: &Point) -> bool {
+    let is_same_value =
+        one.value.to_bits() == other.value.to_bits() || (one.value.is_nan() && other.value.is_nan());
+    order(one) == order(other) && is_same_value
 }
 
 /// The parameters of a batch. One that is there twice has one value.
@@ -122,9 +150,8 @@ impl Door {
     /// Stores a batch. Metrics go first, since an append may be refused until it is made; parameters and tags are tried on the
     /// run before. So of what is refused nothing is stored, unless another request changes the run meanwhile. Then the metrics
     /// are stored, and the client may send the batch again: the same events are counted once where they come again within ten
-    /// minutes ([`REPEAT_SECONDS`](ingest::limits::REPEAT_SECONDS)), by their digest. A batch
-    /// with several values of one metric of a logged model is other events when it comes again, since [`Door::not_repeated`] takes the
-    /// last of them out.
+    /// minutes ([`REPEAT_SECONDS`](ingest::limits::REPEAT_SECONDS)), by their digest, and metrics of logged models for good, by what the
+    /// run has ([`Door::not_repeated`]).
     pub(crate) async fn log_batch(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let run = self.run_of(workspace, asked).await?;
         let params = params(asked.list("params"))?;
@@ -140,28 +167,36 @@ impl Door {
         Ok(json!({}))
     }
 
-    /// Metrics without those that clients send again to say of which logged model they are: the run has them.
+    /// Metrics without those of logged models that the run has: clients send them again to say of which model they are, and where they
+    /// got no answer. What is later than all that the run has of a metric is new; of what is earlier, the log says whether it is there.
     async fn not_repeated<'a>(
         &self,
         workspace: &Workspace,
         run: &Run,
         metrics: &'a [Value],
     ) -> Answer<Vec<&'a Value>> {
-        if metrics.iter().all(|metric| metric["model_id"].is_null()) {
+        if metrics.iter().all(|metric| model_of(metric).is_none()) {
             return Ok(metrics.iter().collect());
         }
-        let known = self.ingest.catalog().latest_metrics(workspace.id(), &run.id).await?.metrics;
-        let is_known = |metric: &Value| {
-            let latest = metric["key"].as_str().and_then(|key| known.get(key));
-            latest.is_some_and(|latest| {
-                let whole = |name: &str| whole(&metric[name], name).ok().flatten();
-                let value = number(&metric["value"]).map(f64::to_bits);
-                whole("timestamp") == Some(millis(latest.at))
-                    && whole("step").unwrap_or(0) == latest.step.unwrap_or(0)
-                    && value == Some(latest.value.to_bits())
-            })
+        let catalog = self.ingest.catalog();
+        let latest = catalog.latest_metrics(workspace.id(), &run.id).await?;
+        let last = |key: &str| {
+            let known = latest.metrics.get(key)?;
+            Some(Point { step: known.step, at: known.at, value: known.value })
         };
-        Ok(metrics.iter().filter(|metric| metric["model_id"].is_null() || !is_known(metric)).collect())
+        let mut unclear = BTreeMap::<&str, BTreeSet<Day>>::new();
+        for (key, point) in metrics.iter().filter(|metric| model_of(metric).is_some()).filter_map(given) {
+            if last(key).is_some_and(|last| order(&point) <= order(&last) && !is_same(&point, &last)) {
+                unclear.entry(key).or_default().insert(point.at.day());
+            }
+        }
+        let earlier = catalog.points_of_days(run, &latest, &unclear).await?;
+        let is_known = |(key, point): (&str, Point)| {
+            let mut known = earlier.get(key).into_iter().flatten();
+            last(key).is_some_and(|last| is_same(&point, &last)) || known.any(|known| is_same(&point, known))
+        };
+        let is_new = |metric: &&Value| model_of(metric).is_none() || !given(metric).is_some_and(is_known);
+        Ok(metrics.iter().filter(is_new).collect())
     }
 
     pub(crate) async fn metric_history(&self, workspace: &Workspace, asked: &Asked) -> Answer {
@@ -185,6 +220,25 @@ impl Door {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_that_is_sent_twice_is_known_again() {
+        let metric = |value: Value, at: Value, step: Value| {
+            let metric = json!({ "key": "loss", "value": value, "timestamp": at, "step": step });
+            given(&metric).unwrap().1
+        };
+        let first = metric(json!(0.5), json!(1_780_000_000_000_i64), json!(0));
+        assert!(is_same(&first, &metric(json!(0.5), json!("1780000000000"), Value::Null)));
+        let others = [(0.25, 0, 0), (0.5, 1, 0), (0.5, 0, 1)];
+        for (value, later, step) in others {
+            let other = metric(json!(value), json!(1_780_000_000_000_i64 + later), json!(step));
+            assert!(!is_same(&first, &other));
+            assert!(order(&first) <= order(&other));
+        }
+        let nothing = || metric(json!("NaN"), json!(1), json!(3));
+        assert!(is_same(&nothing(), &nothing()));
+        assert!(given(&json!({ "key": "loss", "value": 1 })).is_none(), "it has no time");
+    }
 
     #[test]
     fn a_parameter_has_one_value_in_a_batch() {

@@ -1,5 +1,7 @@
 //! The history of a metric of a run: all values that were measured, out of the log.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use event::{Day, Error, Kind, Result, Timestamp, Window};
 use log::{
     active, key,
@@ -10,7 +12,11 @@ use log::{
 };
 use table::{Query, query_all};
 
-use super::{Run, check_run_name, latest::LatestValue, span::Span};
+use super::{
+    Latest, Run, check_run_name,
+    latest::LatestValue,
+    span::{At, Span},
+};
 use crate::Catalog;
 
 /// The most points of a page.
@@ -110,7 +116,12 @@ impl Catalog {
                 if is_before || !kept.keeps(log.day) || skipped.contains(&(log.clone(), seq)) {
                     continue;
                 }
-                let points = points(&Segment::from_item(item)?, run.id.as_str(), metric)?;
+                let mut points = Vec::new();
+                each_point(&Segment::from_item(item)?, run.id.as_str(), |name, point| {
+                    if name == metric {
+                        points.push(point);
+                    }
+                })?;
                 let again = after
                     .as_ref()
                     .filter(|after| (log.day, log.lane, seq) == (after.day, after.lane, after.seq));
@@ -142,9 +153,7 @@ impl Catalog {
                 spans.insert(at, last.open());
             }
             None => {
-                let first = LogId { workspace: run.workspace.clone(), day, kind: Kind::Metrics, lane: 0 };
-                let lanes = scan::first_of(&*self.table, &first).await?.and_then(|segment| segment.lanes);
-                let lane = event::lane::lane_of(metric, lanes.unwrap_or(1));
+                let lane = event::lane::lane_of(metric, self.lanes_of_metrics(run, day).await?);
                 let at = (day, lane, 1);
                 let place = spans.partition_point(|span| span.first < at);
                 spans.insert(place, Span { first: at, last: at }.open());
@@ -152,34 +161,124 @@ impl Catalog {
         }
         Ok(spans)
     }
+
+    /// In how many lanes the metrics of a day stand, in the workspace of a run.
+    async fn lanes_of_metrics(&self, run: &Run, day: Day) -> Result<u8> {
+        let first = LogId { workspace: run.workspace.clone(), day, kind: Kind::Metrics, lane: 0 };
+        let lanes = scan::first_of(&*self.table, &first).await?.and_then(|segment| segment.lanes);
+        Ok(lanes.unwrap_or(1))
+    }
+
+    /// The values of some metrics of a run that stand in the logs of some days, to the end of each log: also those that no projector
+    /// has seen, which the latest values may not place yet. Each log is read once, from where `latest` has the first of these
+    /// metrics. What operators skipped is left out.
+    ///
+    /// # Errors
+    /// Those of the table, and `Corrupt`.
+    pub async fn points_of_days(
+        &self,
+        run: &Run,
+        latest: &Latest,
+        wanted: &BTreeMap<&str, BTreeSet<Day>>,
+    ) -> Result<BTreeMap<String, Vec<Point>>> {
+        let mut found = BTreeMap::<String, Vec<Point>>::new();
+        let days: BTreeSet<Day> = wanted.values().flatten().copied().collect();
+        let (Some(first), Some(last)) = (days.first(), days.last()) else { return Ok(found) };
+        let version = active::load(&*self.table, &run.workspace).await?.version;
+        let within = (*first, *last);
+        let skipped =
+            skipped::between(&*self.table, &run.workspace, version, within, |by| by == BY_ROLLUP).await?;
+        for day in days {
+            let lanes = self.lanes_of_metrics(run, day).await?;
+            let of_day = wanted.iter().filter(|(_, days)| days.contains(&day)).map(|(metric, _)| *metric);
+            for (lane, (from, metrics)) in logs(latest, day, lanes, of_day) {
+                let at: At = (day, lane, from);
+                let range = Span { first: at, last: at }.open().range(&run.workspace);
+                for item in query_all(&*self.table, Query::table(range)).await? {
+                    if key::parse_segment(&item.key).is_none_or(|place| skipped.contains(&place)) {
+                        continue;
+                    }
+                    each_point(&Segment::from_item(item)?, run.id.as_str(), |name, point| {
+                        if metrics.contains(name) {
+                            found.entry(name.to_owned()).or_default().push(point);
+                        }
+                    })?;
+                }
+            }
+        }
+        Ok(found)
+    }
 }
 
-/// The values of a metric of a run in a segment.
-fn points(segment: &Segment, run: &str, metric: &str) -> Result<Vec<Point>> {
+/// The lanes of a day in which some metrics stand, with the segment from which each is read for which of them.
+fn logs<'a>(
+    latest: &Latest,
+    day: Day,
+    lanes: u8,
+    metrics: impl Iterator<Item = &'a str>,
+) -> BTreeMap<u8, (u64, BTreeSet<&'a str>)> {
+    let mut logs = BTreeMap::<u8, (u64, BTreeSet<&str>)>::new();
+    for metric in metrics {
+        let lane = event::lane::lane_of(metric, lanes);
+        let spans: &[Span] = latest.metrics.get(metric).map_or(&[], |latest| latest.spans.as_slice());
+        let of_log = spans
+            .iter()
+            .filter(|span| span.first <= (day, lane, key::MAX_SEQ) && (day, lane, 0) <= span.last)
+            .map(|span| if (span.first.0, span.first.1) == (day, lane) { span.first.2 } else { 1 });
+        let from = of_log.min().unwrap_or(1);
+        let (first, names) = logs.entry(lane).or_insert((from, BTreeSet::new()));
+        *first = from.min(*first);
+        names.insert(metric);
+    }
+    logs
+}
+
+/// Takes the values of all metrics of a run in a segment, with the name of each.
+fn each_point(segment: &Segment, run: &str, mut take: impl FnMut(&str, Point)) -> Result<()> {
     let wanted = ["run", "name", "measured_at", "value", "step"];
     let columns = segment.unpack(|name| wanted.contains(&name))?;
     let column = |name: &str| columns.column(name);
     let (Some(runs), Some(names), Some(times), Some(values)) =
         (column("run"), column("name"), column("measured_at"), column("value"))
     else {
-        return Ok(Vec::new());
+        return Ok(());
     };
     let steps = column("step");
     let point = |row: usize| {
-        Some(Point {
-            step: steps.and_then(|steps| steps.float(row)).map(|step| step as i64),
-            at: Timestamp::from_micros(times.time(row)?)?,
-            value: values.float(row)?,
-        })
+        let name = names.text(row)?;
+        let step = steps.and_then(|steps| steps.float(row)).map(|step| step as i64);
+        Some((name, Point { step, at: Timestamp::from_micros(times.time(row)?)?, value: values.float(row)? }))
     };
-    let rows =
-        (0..columns.rows).filter(|row| runs.text(*row) == Some(run) && names.text(*row) == Some(metric));
-    Ok(rows.filter_map(point).collect())
+    let rows = (0..columns.rows).filter(|row| runs.text(*row) == Some(run));
+    rows.filter_map(point).for_each(|(name, point)| take(name, point));
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_is_read_from_the_first_segment_of_its_metrics() {
+        let value = |spans: &[&str]| LatestValue::noted(spans.iter().map(|text| Span::parse(text).unwrap()));
+        let latest = |metrics: &[(&str, &[&str])]| Latest {
+            metrics: metrics.iter().map(|(name, spans)| ((*name).to_owned(), value(spans))).collect(),
+        };
+        let day: Day = "2026-06-02".parse().unwrap();
+        let from = |metrics: &[(&str, &[&str])]| {
+            let logs = logs(&latest(metrics), day, 1, ["a", "b"].into_iter());
+            assert_eq!(logs.len(), 1);
+            let (from, names) = &logs[&0];
+            assert_eq!(names.len(), 2);
+            *from
+        };
+        let (early, late) = (["2026-06-02/00/4>2026-06-02/00/9"], ["2026-06-01/00/2", "2026-06-02/00/7"]);
+        assert_eq!(from(&[("a", &early[..]), ("b", &late[..])]), 4);
+        // What no projector has placed there may stand anywhere, and so may what a joined span covers.
+        assert_eq!(from(&[("a", &early[..]), ("b", &[][..])]), 1);
+        assert_eq!(from(&[("a", &early[..])]), 1);
+        assert_eq!(from(&[("a", &early[..]), ("b", &["2026-05-01/00/3>2026-06-03/00/2"][..])]), 1);
+    }
 
     #[test]
     fn a_cursor_is_read_as_it_was_given() {

@@ -90,6 +90,12 @@ impl LatestValue {
         is_later || has_grown
     }
 
+    /// A value that stands in these segments.
+    #[cfg(test)]
+    pub(super) fn noted(spans: impl Iterator<Item = Span>) -> Self {
+        Self { value: 1.0, at: Timestamp::default(), step: None, place: None, spans: spans.collect() }
+    }
+
     fn to_value(&self) -> Value {
         let number = |number: Option<i64>| number.map_or(Value::Null, Value::from);
         let place = self.place.map(|(seq, row)| (seq as i64, row as i64));

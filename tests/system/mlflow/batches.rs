@@ -92,3 +92,48 @@ fn a_batch_that_is_sent_again_is_counted_once() {
     post(service, path, &batch);
     assert_eq!((history(), &data(service, &run)["params"]), (2, &json!([pair("depth", "6")])));
 }
+
+#[test]
+fn what_a_batch_has_of_a_logged_model_is_counted_once() {
+    let (_place, service) = open_door();
+    let run = new_run(&service, "linked");
+    let path = "mlflow/runs/log-batch";
+    // On 2026-05-28, and on the day before.
+    let at = 1_780_000_000_000_i64;
+    let metric =
+        |key: &str, step: i64, at: i64| json!({ "key": key, "value": step, "timestamp": at, "step": step });
+    let of_model = |mut metric: Value| {
+        metric["model_id"] = "m-elsewhere".into();
+        metric
+    };
+    let first = || vec![metric("loss", 1, at - 86_400_000), metric("loss", 2, at), metric("loss", 3, at + 1)];
+    let log = |metrics: Vec<Value>| post(&service, path, &json!({ "run_id": run, "metrics": metrics }));
+    let stored = || {
+        let window = "from=2026-05-27&to=2026-05-28&format=ndjson&columns=name,step";
+        let answer = service.get(&format!("/v1/workspaces/credit/prod/metrics?{window}"));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.text().lines().count()
+    };
+    let with_model = |metrics: Vec<Value>| metrics.into_iter().map(of_model).collect::<Vec<_>>();
+    log(with_model(first()));
+    assert_eq!(stored(), 3);
+    log(with_model(first()));
+    assert_eq!(stored(), 3, "the same batch again");
+    // Values that the run has, one of which is not its latest, and new ones: the batch again has fewer that are new.
+    let more = || [first(), vec![metric("loss", 4, at + 2), metric("loss", 5, at + 3)]].concat();
+    log(with_model(more()));
+    assert_eq!(stored(), 5);
+    log(with_model(more()));
+    assert_eq!(stored(), 5);
+    // What is of no model, and then is said to be of one.
+    let plain = || vec![metric("auc", 1, at), metric("auc", 2, at + 1)];
+    log(plain());
+    log(with_model(plain()));
+    assert_eq!(stored(), 7);
+    // Another value at a time and step that the run has is another one.
+    let mut other = of_model(metric("loss", 2, at));
+    other["value"] = 0.25.into();
+    log(vec![other.clone()]);
+    log(vec![other]);
+    assert_eq!(stored(), 8);
+}
