@@ -14,7 +14,7 @@ import { count, cut, duration, figure, instant } from './words.js';
 const USUAL = 4;
 /** The most letters of a parameter or a tag. */
 const MOST_LETTERS = 1_000;
-/** When a run that goes on is looked at again, in milliseconds. */
+/** When a run that goes on is looked at again, in milliseconds, where the server hears of no other process. */
 const EVERY = 10_000;
 
 /** The run of an id; where it is not there, nothing but the id. */
@@ -83,13 +83,13 @@ function texts(title, of, all, empty) {
 
 /** The page. */
 export async function page(context) {
-  const { workspace, chosen, signal, go, again } = context;
+  const { workspace, chosen, signal, go, moves } = context;
   const id = chosen.get('run');
   if (!id) throw new Problem(404, 'The address names no run.');
   const [run, all] = await Promise.all([json(pathOf(workspace, id), {}, { signal }), releases(workspace, signal)]);
   const metrics = columnsOf([run]).filter((column) => column.kind === 'metric').map((column) => column.name);
   const [parent, shown] = await Promise.all([parentOf(workspace, run.parent, signal), histories(context, run, metrics)]);
-  if (!run.ended_at) again(EVERY);
+  if (!run.ended_at) moves(['runs'], EVERY);
   const became = all.filter((release) => release.attributes?.run === run.id);
   const latest = metrics.map((metric) => ({ metric, ...run.metrics[metric] }));
   return [

@@ -13,7 +13,7 @@ import { count, duration, instant } from './words.js';
 const USUAL = 8;
 /** The most runs that are compared. */
 export const MOST_COMPARED = 16;
-/** When it is looked again, in milliseconds. */
+/** When it is looked again, in milliseconds, where the server hears of no other process. */
 const EVERY = 30_000;
 
 /** By what runs are sorted besides their parameters and metrics: the text, what is compared, and how it begins and ends. */
@@ -100,10 +100,10 @@ function bar({ chosen, go }, { experiments, columns, sort, orders, isLeast, show
 
 /** The page. */
 export async function page(context) {
-  const { workspace, chosen, signal, again } = context;
+  const { workspace, chosen, signal, moves } = context;
   const experiment = chosen.get('experiment');
   const [{ experiments }, found] = await Promise.all([json('/v1/experiments', { of: workspace }, { signal }), runsOf(workspace, experiment, signal)]);
-  again(EVERY);
+  moves(['runs'], EVERY);
   const runs = chosen.get('archived') === 'true' ? found : found.filter((run) => !run.archived_at);
   const columns = columnsOf(runs);
   const { rows, shown, ...order } = arranged(context, runs, columns);

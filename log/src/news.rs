@@ -30,6 +30,8 @@ pub enum Topic {
     Alerts,
     /// The log.
     Events,
+    /// Runs and experiments: what they are, and the latest values of their metrics.
+    Runs,
 }
 
 type Ears = HashMap<Id, Vec<Weak<Listener>>>;
@@ -50,7 +52,8 @@ pub struct Listener {
 
 impl Topic {
     /// All of them.
-    pub const ALL: [Topic; 5] = [Self::Catalog, Self::Evaluations, Self::Rollups, Self::Alerts, Self::Events];
+    pub const ALL: [Topic; 6] =
+        [Self::Catalog, Self::Evaluations, Self::Rollups, Self::Alerts, Self::Events, Self::Runs];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -60,6 +63,7 @@ impl Topic {
             Self::Rollups => "rollups",
             Self::Alerts => "alerts",
             Self::Events => "events",
+            Self::Runs => "runs",
         }
     }
 
@@ -72,6 +76,7 @@ impl Topic {
             "/day" => Self::Events,
             "/stage" => Self::Evaluations,
             "/rolled" => Self::Rollups,
+            "/run" | "/latest" => Self::Runs,
             _ if key::parse_active(key).is_some() => Self::Evaluations,
             _ if part.starts_with("/rollup/") && key.sk.contains("/eval") => Self::Evaluations,
             _ if part.starts_with("/rollup/") => Self::Rollups,
@@ -218,6 +223,16 @@ mod tests {
         put(&*table, key::active(&own)).await;
         put(&*table, key::stage(&own, day, 24)).await;
         assert_eq!(listener.heard(), [Topic::Evaluations].into());
+        let run = Id::parse("2NBs0vWHgKSVRpnKJq7XRrOP2cP").unwrap();
+        for key in [
+            key::run(&own, &run),
+            key::experiment(&own, "0"),
+            key::latest(&own, &run),
+            key::latest_part(&own, &run, 3),
+        ] {
+            put(&*table, key).await;
+            assert_eq!(listener.heard(), [Topic::Runs].into());
+        }
         // What another process writes is heard by who reads the feed.
         assert!(!news.reads_feed());
         let shard = table.shards().await.unwrap().remove(0).id;

@@ -248,3 +248,39 @@ fn a_new_evaluation_appears_without_a_reload() {
     assert!(posted.elapsed() < Duration::from_secs(30), "it was told, since it asks once a minute only");
     assert_eq!(browser.console(), [""; 0]);
 }
+
+#[test]
+fn runs_that_begin_log_and_end_appear_without_a_reload() {
+    let _alone = alone();
+    let place = Place::sqlite();
+    let service = Running::start(&place, &[], &[]);
+    register(&service);
+    let sent = |method: &str, path: &str, body: Value| {
+        let headers = [("Content-Type", "application/json")];
+        let answer = service.send(method, path, &headers, Some(body.to_string().as_bytes()));
+        assert!((200..300).contains(&answer.status), "{method} {path}: {}", answer.text());
+    };
+    let browser = Browser::start();
+    let page = format!("http://{}/#/w/credit/prod/runs", service.address());
+    // What happens is there long before a page is asked for that hears of nothing: that is once a minute.
+    let appears = |happens: &dyn Fn(), what: &str| {
+        shown(&browser, "Run");
+        sleep(Duration::from_secs(4));
+        browser.run("document.kept = true", &[]);
+        let began = Instant::now();
+        happens();
+        browser.wait_for(&format!("document.querySelector('main').innerText.includes('{what}')"), &[]);
+        assert_eq!(browser.run("return document.kept", &[]), true, "the page was not loaded again");
+        assert!(began.elapsed() < Duration::from_secs(20), "{what}: {:?}", began.elapsed());
+    };
+    let run = "2NBs0tD5Ihm2PVFzM3kZvMYdQX1";
+    let new = json!({"workspace": "credit/prod", "id": run, "experiment": "depths", "name": "depth 6"});
+    browser.open(&page);
+    appears(&|| sent("POST", "/v1/runs", new.clone()), "depth 6");
+    browser.open(&page.replace("/runs", &format!("/run?run={run}")));
+    let loss = json!([{"name": "loss", "measured_at": "2026-06-01T12:00:00Z", "value": 0.625, "run": run}]);
+    appears(&|| sent("POST", "/v1/workspaces/credit/prod/metrics", loss.clone()), "0.6250");
+    let ended = json!({"status": "finished"});
+    appears(&|| sent("PATCH", &format!("/v1/runs/credit%2Fprod/{run}"), ended.clone()), "finished");
+    assert_eq!(browser.console(), [""; 0]);
+}
