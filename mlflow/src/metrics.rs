@@ -79,11 +79,11 @@ pub(crate) fn order(point: &Point) -> (i64, i64) {
     (point.step.unwrap_or(0), millis(point.at))
 }
 
-/// Whether two values are one that was sent twice.
-fn is_same(one: &Point, other: &Point) -> bool {
-    let is_same_value =
-        one.value.to_bits() == other.value.to_bits() || (one.value.is_nan() && other.value.is_nan());
-    order(one) == order(other) && is_same_value
+/// What two values have in common that are one, which was sent twice: what [`order`] says, and the value by its bits.
+fn identity(point: &Point) -> (i64, i64, u64) {
+    let (step, at) = order(point);
+    let value = if point.value.is_nan() { f64::NAN } else { point.value };
+    (step, at, value.to_bits())
 }
 
 /// The parameters of a batch. One that is there twice has one value.
@@ -167,7 +167,7 @@ impl Door {
         Ok(json!({}))
     }
 
-    /// Metrics without those of logged models that the run has: clients send them again to say of which model they are, and where they
+    /// Metrics without those of logged models that the run has, each once: clients send them again to say of which model they are, and where they
     /// got no answer. What is later than all that the run has of a metric is new; of what is earlier, the log says whether it is there.
     async fn not_repeated<'a>(
         &self,
@@ -186,17 +186,25 @@ impl Door {
         };
         let mut unclear = BTreeMap::<&str, BTreeSet<Day>>::new();
         for (key, point) in metrics.iter().filter(|metric| model_of(metric).is_some()).filter_map(given) {
-            if last(key).is_some_and(|last| order(&point) <= order(&last) && !is_same(&point, &last)) {
+            if last(key)
+                .is_some_and(|last| order(&point) <= order(&last) && identity(&point) != identity(&last))
+            {
                 unclear.entry(key).or_default().insert(point.at.day());
             }
         }
         let earlier = catalog.points_of_days(run, &latest, &unclear).await?;
-        let is_known = |(key, point): (&str, Point)| {
-            let mut known = earlier.get(key).into_iter().flatten();
-            last(key).is_some_and(|last| is_same(&point, &last)) || known.any(|known| is_same(&point, known))
+        let is_known = |key: &str, point: &Point| {
+            let mut known = earlier.get(key).into_iter().flatten().copied().chain(last(key));
+            known.any(|known| identity(&known) == identity(point))
         };
-        let is_new = |metric: &&Value| model_of(metric).is_none() || !given(metric).is_some_and(is_known);
-        Ok(metrics.iter().filter(is_new).collect())
+        // A value of several models is in a batch once for each.
+        let mut seen = BTreeSet::new();
+        let mut is_new = |metric: &&Value| {
+            let Some((key, point)) = given(metric) else { return true };
+            let is_first = seen.insert((key.to_owned(), identity(&point)));
+            model_of(metric).is_none() || (is_first && !is_known(key, &point))
+        };
+        Ok(metrics.iter().filter(|metric| is_new(metric)).collect())
     }
 
     pub(crate) async fn metric_history(&self, workspace: &Workspace, asked: &Asked) -> Answer {
@@ -204,7 +212,7 @@ impl Door {
         let key = asked.text("metric_key")?;
         let page = (asked.limit(POINTS, MAX_POINTS)?, asked.text_if("page_token"));
         let page = self.ingest.catalog().metric_history(&run, key, page, self.ingest.clock().now()).await?;
-        let point = |point: &catalog::Point| {
+        let point = |point: &Point| {
             json!({
                 "key": key,
                 "value": shown_number(point.value),
@@ -228,6 +236,7 @@ mod tests {
             given(&metric).unwrap().1
         };
         let first = metric(json!(0.5), json!(1_780_000_000_000_i64), json!(0));
+        let is_same = |one: &Point, other: &Point| identity(one) == identity(other);
         assert!(is_same(&first, &metric(json!(0.5), json!("1780000000000"), Value::Null)));
         let others = [(0.25, 0, 0), (0.5, 1, 0), (0.5, 0, 1)];
         for (value, later, step) in others {

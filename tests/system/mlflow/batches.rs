@@ -130,10 +130,19 @@ fn what_a_batch_has_of_a_logged_model_is_counted_once() {
     log(plain());
     log(with_model(plain()));
     assert_eq!(stored(), 7);
+    // One value for each of two models.
+    let both = ["m-one", "m-two"].map(|model| {
+        let mut metric = metric("gap", 1, at);
+        metric["model_id"] = model.into();
+        metric
+    });
+    log(both.to_vec());
+    log(both.to_vec());
+    assert_eq!(stored(), 8);
     // Another value at a time and step that the run has is another one.
     let mut other = of_model(metric("loss", 2, at));
     other["value"] = 0.25.into();
     log(vec![other.clone()]);
     log(vec![other]);
-    assert_eq!(stored(), 8);
+    assert_eq!(stored(), 9);
 }
