@@ -146,6 +146,7 @@ impl Door {
             Does::CreateLoggedModel => self.create_logged_model(workspace, asked).await,
             Does::GetLoggedModel => self.get_logged_model(workspace, asked).await,
             Does::EndLoggedModel => self.end_logged_model(workspace, asked).await,
+            Does::DeleteLoggedModel => self.delete_logged_model(workspace, asked).await,
             Does::TagLoggedModel => self.tag_logged_model(workspace, asked).await,
             Does::UntagLoggedModel => self.untag_logged_model(workspace, asked).await,
             Does::LogModelParams => self.log_model_params(workspace, asked).await,

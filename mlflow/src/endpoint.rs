@@ -34,6 +34,7 @@ pub enum Does {
     CreateLoggedModel,
     GetLoggedModel,
     EndLoggedModel,
+    DeleteLoggedModel,
     TagLoggedModel,
     UntagLoggedModel,
     LogModelParams,
@@ -124,6 +125,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     post("mlflow/logged-models/search", Does::SearchLoggedModels, Right::Read),
     get("mlflow/logged-models/{model_id}", Does::GetLoggedModel),
     append("PATCH", "mlflow/logged-models/{model_id}", Does::EndLoggedModel),
+    append("DELETE", "mlflow/logged-models/{model_id}", Does::DeleteLoggedModel),
     append("PATCH", "mlflow/logged-models/{model_id}/tags", Does::TagLoggedModel),
     append("DELETE", "mlflow/logged-models/{model_id}/tags/{tag_key}", Does::UntagLoggedModel),
     append("POST", "mlflow/logged-models/{model_id}/params", Does::LogModelParams),
@@ -167,9 +169,16 @@ impl Endpoint {
     pub fn demand(&self) -> Demand {
         let demand = Demand::workspace(self.right);
         match self.does {
-            Does::LogMetric | Does::LogBatch | Does::GetRun | Does::SearchRuns | Does::MetricHistory => {
-                demand.of_kinds(&[Kind::Metrics])
-            }
+            // Those of logged models answer one with its metrics.
+            Does::LogMetric
+            | Does::LogBatch
+            | Does::GetRun
+            | Does::SearchRuns
+            | Does::MetricHistory
+            | Does::GetLoggedModel
+            | Does::SearchLoggedModels
+            | Does::EndLoggedModel
+            | Does::TagLoggedModel => demand.of_kinds(&[Kind::Metrics]),
             // A version is registered by a release event, and an alias is set and taken away by one.
             Does::CreateVersion | Does::SetAlias | Does::DeleteAlias => demand.of_kinds(&[Kind::Releases]),
             _ => demand,

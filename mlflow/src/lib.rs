@@ -16,6 +16,7 @@ mod filter;
 mod inputs;
 mod links;
 mod logged;
+mod logged_metrics;
 mod logged_search;
 mod metrics;
 mod models;

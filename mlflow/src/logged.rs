@@ -9,11 +9,12 @@ use crate::{
     asked::{Asked, millis, whole},
     door::Door,
     experiments::{ARTIFACTS, pairs, texts},
+    logged_metrics::metrics_of,
     runs::tagging,
 };
 
 /// What the names of the tags that hold logged models begin with. The id of the model follows, and what is said of it.
-const MODEL: &str = "almanac.model/";
+pub(crate) const MODEL: &str = "almanac.model/";
 
 /// What a model is until its files are there.
 const PENDING: &str = "LOGGED_MODEL_PENDING";
@@ -25,9 +26,13 @@ const ENDS: [&str; 2] = ["LOGGED_MODEL_READY", "LOGGED_MODEL_UPLOAD_FAILED"];
 const PARAMS: &str = "params";
 const TAGS: &str = "tags";
 
+/// Of a model that was deleted this says when, in milliseconds.
+const DELETED: &str = "deleted";
+
 /// The run that made a model, which the id of the model says.
 pub(crate) fn run_in(model: &str) -> Option<Id> {
-    let (run, _) = model.strip_prefix("m-")?.rsplit_once('-')?;
+    let (run, own) = model.strip_prefix("m-")?.rsplit_once('-')?;
+    Id::parse(own).ok()?;
     Id::parse(run).ok()
 }
 
@@ -35,8 +40,11 @@ fn no_model(model: &str) -> Failure {
     Failure::missing(format!("Logged model with ID '{model}' not found."))
 }
 
-/// A model as MLflow has it, out of the tags of its run.
-fn shown(run: &Run, id: &str) -> Option<Value> {
+/// A model as MLflow has it, out of the tags of its run, unless it was deleted.
+pub(crate) fn shown(run: &Run, id: &str) -> Option<Value> {
+    if run.tags.contains_key(&format!("{MODEL}{id}/{DELETED}")) {
+        return None;
+    }
     let said: Value = serde_json::from_str(run.tags.get(&format!("{MODEL}{id}"))?).ok()?;
     Some(json!({
         "info": {
@@ -51,7 +59,7 @@ fn shown(run: &Run, id: &str) -> Option<Value> {
             "status": run.tags.get(&format!("{MODEL}{id}/status")).map_or(PENDING, String::as_str),
             "tags": pairs(&kept(run, id, TAGS)),
         },
-        "data": { "params": pairs(&kept(run, id, PARAMS)), "metrics": [] },
+        "data": { "params": pairs(&kept(run, id, PARAMS)), "metrics": metrics_of(run, id) },
     }))
 }
 
@@ -75,18 +83,18 @@ pub(crate) fn take_outputs(tags: &mut Texts) -> Vec<Value> {
 }
 
 /// The values of the numbered tags that hold some texts of a model, in their order.
-fn parts_of<'a>(run: &'a Run, id: &str, what: &str) -> impl Iterator<Item = &'a String> + use<'a> {
+pub(crate) fn parts_of<'a>(run: &'a Run, id: &str, what: &str) -> impl Iterator<Item = &'a String> + use<'a> {
     let prefix = format!("{MODEL}{id}/{what}/");
     (0..).map_while(move |part: usize| run.tags.get(&format!("{prefix}{part}")))
 }
 
 /// What is kept of a model.
-fn kept(run: &Run, id: &str, what: &str) -> Texts {
+pub(crate) fn kept(run: &Run, id: &str, what: &str) -> Texts {
     parts_of(run, id, what).filter_map(|part| serde_json::from_str::<Texts>(part).ok()).flatten().collect()
 }
 
 /// Tags that hold some texts of a model, in as many parts as they need, in the place of so many before.
-fn parts(id: &str, what: &str, texts: Texts, before: usize) -> Vec<(String, Option<String>)> {
+pub(crate) fn parts(id: &str, what: &str, texts: Texts, before: usize) -> Vec<(String, Option<String>)> {
     let mut parts = Vec::<Texts>::new();
     for (key, value) in texts {
         let with_it = parts.last().map(|last| {
@@ -181,6 +189,26 @@ impl Door {
         tags.extend(parts(&id, TAGS, texts(asked.list("tags"))?, 0));
         let run = self.change_run(workspace, &run.id, &tagging(tags)).await?;
         Ok(json!({ "model": shown(&run, &id) }))
+    }
+
+    /// Deletes a model, as MLflow does: it stays noted, and nothing shows it any more. Deleting it again changes nothing.
+    pub(crate) async fn delete_logged_model(&self, workspace: &Workspace, asked: &Asked) -> Answer {
+        let id = asked.text("model_id")?;
+        let run = run_in(id).ok_or_else(|| no_model(id))?;
+        let (catalog, now) = (self.ingest.catalog(), self.ingest.clock().now());
+        let name = format!("{MODEL}{id}/{DELETED}");
+        let changed = catalog.change_run_by(workspace.id(), &run, now, |stored| {
+            if !stored.tags.contains_key(&format!("{MODEL}{id}")) {
+                return Err(Error::not_found("the run did not log this model"));
+            }
+            let at = stored.tags.get(&name).cloned().unwrap_or_else(|| millis(now).to_string());
+            Ok(RunChange { tags: [(name.clone(), Some(at))].into(), ..RunChange::default() })
+        });
+        changed.await.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => no_model(id),
+            _ => Self::not_changed(&run, error),
+        })?;
+        Ok(json!({}))
     }
 
     pub(crate) async fn end_logged_model(&self, workspace: &Workspace, asked: &Asked) -> Answer {

@@ -12,6 +12,7 @@ use crate::{
     experiments::no_page,
     filter::{Attributes, Filter, Subject},
     logged::{models_of, run_in},
+    logged_metrics::latest_of,
     search::experiments,
 };
 
@@ -54,6 +55,7 @@ impl Subject for Logged {
     fn number(&self, of: &str, name: &str) -> Option<f64> {
         match (of, name) {
             ("attributes", "creation_timestamp") => self.0["info"]["creation_timestamp_ms"].as_f64(),
+            ("metrics", name) => latest_of(&self.0["data"]["metrics"], name),
             _ => None,
         }
     }
@@ -158,7 +160,7 @@ impl Door {
         let limit = asked.limit(100, MAX_MODELS)?;
         if !asked.list("order_by").is_empty() || !asked.list("datasets").is_empty() {
             return Err(Failure::invalid(
-                "Almanac answers logged models of the latest runs first, and keeps no metrics of them: leave out order_by and datasets",
+                "Almanac answers logged models of the latest runs first, whatever their metrics and datasets: leave out order_by and datasets",
             ));
         }
         let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &ATTRIBUTES)?;

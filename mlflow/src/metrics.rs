@@ -144,6 +144,7 @@ impl Door {
         run.check_active()?;
         let metric = Value::Object(asked.fields.clone());
         self.append(workspace, asked, &run.id, &[&metric]).await?;
+        self.note_metrics(workspace, &run.id, std::slice::from_ref(&metric)).await?;
         Ok(json!({}))
     }
 
@@ -161,6 +162,7 @@ impl Door {
         tried.map_err(|error| Self::not_changed(&run.id, error))?;
         let metrics = self.not_repeated(workspace, &run, asked.list("metrics")).await?;
         self.append(workspace, asked, &run.id, &metrics).await?;
+        self.note_metrics(workspace, &run.id, asked.list("metrics")).await?;
         if !change.params.is_empty() || !asked.list("tags").is_empty() {
             self.change(workspace, asked, &change).await?;
         }

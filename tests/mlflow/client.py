@@ -270,6 +270,12 @@ def logged_models():
     assert version.source == model.artifact_location, version
     loaded = mlflow.sklearn.load_model("models:/logged/1")
     assert list(loaded.predict(numpy.array([[0.0], [3.0]]))) == [0, 1]
+    client.log_metric(run.info.run_id, "judged", 0.75, model_id=model.model_id)
+    metrics = client.get_logged_model(model.model_id).metrics
+    assert ("judged", 0.75, run.info.run_id) in [(one.key, one.value, one.run_id) for one in metrics], metrics
+    client.delete_logged_model(model.model_id)
+    refused(lambda: client.get_logged_model(model.model_id), "RESOURCE_DOES_NOT_EXIST")
+    assert list(client.search_logged_models([experiment])) == []
     refused(lambda: client.get_logged_model("m-none"), "RESOURCE_DOES_NOT_EXIST")
     nowhere = client.create_run("0").info
     refused(

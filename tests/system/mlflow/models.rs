@@ -1,4 +1,4 @@
-//! Logged models that several clients change, and searches of them.
+//! Logged models that several clients change, their metrics and their end, and searches of them.
 
 use catalog::RunChange;
 use serde_json::{Value, json};
@@ -89,4 +89,108 @@ fn a_search_of_models_goes_on_from_page_to_page() {
     refused(service, path, &strange, "INVALID_PARAMETER_VALUE");
     let foreign = json!({ "experiment_ids": [second], "page_token": search(&Value::Null).1 });
     refused(service, path, &foreign, "INVALID_PARAMETER_VALUE");
+}
+
+/// The models of an experiment that a search finds, by their ids.
+fn found(service: &Service, experiment: &Value, filter: &str) -> Vec<Value> {
+    let asked = json!({ "experiment_ids": [experiment], "filter": filter });
+    let models = post(service, "mlflow/logged-models/search", &asked)["models"].clone();
+    models.as_array().unwrap().iter().map(|one| one["info"]["model_id"].clone()).collect()
+}
+
+#[test]
+fn a_model_has_the_latest_values_that_were_logged_for_it() {
+    let (_place, service) = open_door();
+    let service = &*service;
+    let experiment = experiment(service);
+    let (run, other) = (begun(service, &experiment), begun(service, &experiment));
+    let (first, second) = (logged(service, &run, "first"), logged(service, &run, "second"));
+    let metric = |key: &str, value: Value, step: i64, model: &str| json!({ "key": key, "value": value, "step": step, "timestamp": 1_780_000_000_000_i64 + step, "model_id": model });
+    let metrics = [
+        metric("auc", json!(0.5), 1, &first),
+        metric("auc", json!(0.75), 2, &first),
+        metric("auc", json!(0.75), 2, &second),
+        metric("loss", json!("NaN"), 1, &first),
+        metric("gap", json!(1), 1, "m-elsewhere"),
+    ];
+    let batch = json!({ "run_id": run, "metrics": metrics });
+    post(service, "mlflow/runs/log-batch", &batch);
+    post(service, "mlflow/runs/log-batch", &batch);
+    // An earlier step, and another run that measures it on a dataset.
+    let mut earlier = metric("auc", json!(0.25), 0, &first);
+    earlier["run_id"] = run.as_str().into();
+    post(service, "mlflow/runs/log-metric", &earlier);
+    let mut judged = metric("auc", json!(0.875), 9, &first);
+    judged["run_id"] = other.as_str().into();
+    judged["dataset_name"] = "loans".into();
+    judged["dataset_digest"] = "d1".into();
+    post(service, "mlflow/runs/log-metric", &judged);
+    let told = |model: &str| {
+        let model =
+            done(service, ("GET", &format!("mlflow/logged-models/{model}")), &json!({}))["model"].clone();
+        let mut metrics = model["data"]["metrics"].as_array().unwrap().clone();
+        metrics.sort_by_key(|metric| (metric["key"].to_string(), metric["step"].as_i64()));
+        metrics
+    };
+    let own = |key: &str, value: Value, step: i64, model: &str| {
+        let mut metric = metric(key, value, step, model);
+        metric["run_id"] = run.as_str().into();
+        metric
+    };
+    let expected = [own("auc", json!(0.75), 2, &first), judged.clone(), own("loss", json!("NaN"), 1, &first)];
+    assert_eq!(told(&first), expected);
+    assert_eq!(told(&second), [own("auc", json!(0.75), 2, &second)]);
+    assert_eq!(found(service, &experiment, "metrics.auc > 0.8"), [json!(first)], "by what was measured last");
+    assert_eq!(found(service, &experiment, "metrics.auc > 0.7").len(), 2);
+    // The run has each of them once, and its tags show nothing of this.
+    let shown = done(service, ("GET", &format!("mlflow/runs/get?run_id={run}")), &json!({}))["run"].clone();
+    assert_eq!(shown["data"]["metrics"].as_array().unwrap().len(), 3);
+    assert!(!shown["data"]["tags"].to_string().contains("almanac.model"), "{shown}");
+}
+
+#[test]
+fn a_model_that_is_deleted_is_not_there_any_more() {
+    let (_place, service) = open_door();
+    let service = &*service;
+    let experiment = experiment(service);
+    let run = begun(service, &experiment);
+    let (kept, gone) = (logged(service, &run, "kept"), logged(service, &run, "gone"));
+    let outputs = json!({ "run_id": run, "models": [{ "model_id": gone, "step": 1 }] });
+    post(service, "mlflow/runs/outputs", &outputs);
+    assert_eq!(found(service, &experiment, "").len(), 2);
+    let path = format!("mlflow/logged-models/{gone}");
+    let none = json!({});
+    // Also of a run that is archived, and twice.
+    post(service, "mlflow/runs/delete", &json!({ "run_id": run }));
+    assert_eq!(done(service, ("DELETE", &path), &none), none);
+    assert_eq!(done(service, ("DELETE", &path), &none), none);
+    post(service, "mlflow/runs/restore", &json!({ "run_id": run }));
+    assert_eq!(found(service, &experiment, ""), [json!(kept)]);
+    let ready = json!({ "status": "LOGGED_MODEL_READY" });
+    let params = json!({ "params": [{ "key": "C", "value": "1" }] });
+    for (method, path, body) in [
+        ("GET", path.clone(), &none),
+        ("PATCH", path.clone(), &ready),
+        ("POST", format!("{path}/params"), &params),
+    ] {
+        let answer = ask(service, (method, &path), None, body);
+        assert_eq!(
+            (answer.status, &answer.json()["message"]),
+            (404, &json!(format!("Logged model with ID '{gone}' not found."))),
+            "{method} {path}"
+        );
+    }
+    // What it was to its run stays, and what its run logs for it is a metric of the run.
+    let metric = json!({ "run_id": run, "key": "auc", "value": 1, "timestamp": 1_780_000_000_000_i64, "model_id": gone });
+    post(service, "mlflow/runs/log-metric", &metric);
+    let shown = done(service, ("GET", &format!("mlflow/runs/get?run_id={run}")), &none)["run"].clone();
+    assert_eq!(shown["outputs"]["model_outputs"], json!([{ "model_id": gone, "step": 1 }]));
+    for other in [format!("m-{run}-{run}"), format!("{kept}%2Ftags%2F0"), "m-none".to_owned()] {
+        let answer = ask(service, ("DELETE", &format!("mlflow/logged-models/{other}")), None, &none);
+        assert_eq!(
+            (answer.status, &answer.json()["error_code"]),
+            (404, &json!("RESOURCE_DOES_NOT_EXIST")),
+            "{other}"
+        );
+    }
 }

@@ -160,6 +160,7 @@ async fn a_token_for_other_kinds_reads_no_metrics_of_runs(house: House) {
         ("GET", format!("{door}/runs/get?run_id={run}"), true),
         ("POST", format!("{door}/runs/search"), true),
         ("GET", format!("{door}/metrics/get-history?run_id={run}&metric_key=loss"), true),
+        ("POST", format!("{door}/logged-models/search"), true),
         ("GET", format!("{door}/artifacts/list?run_id={run}"), false),
     ] {
         for (bearer, is_for_metrics) in [(&metrics, true), (&outcomes, false)] {

@@ -1,0 +1,216 @@
+//! Metrics of logged models: beside each model stand, in tags of the run that made it, the latest values that were logged for it.
+
+use std::collections::BTreeMap;
+
+use catalog::{Run, RunChange, Texts, Workspace};
+use event::{Error, ErrorKind, Id, Timestamp};
+use serde_json::{Value, json};
+
+use crate::{
+    answer::Answer,
+    asked::number,
+    door::Door,
+    logged::{MODEL, kept, parts, parts_of, run_in, shown},
+    metrics::{given, model_of, order, shown_number},
+    runs::tagging,
+};
+
+/// They are kept in numbered tags of this name, as parameters and tags of models are.
+const METRICS: &str = "metrics";
+
+/// The most bytes of all these tags of a run: what it has else is to have room beside them.
+const MAX_BYTES: usize = 64 * 1024;
+
+/// Under what a value of a metric is kept: there is one for each run that measured it, and dataset on which it did.
+fn place(key: &str, run: &Id, metric: &Value) -> String {
+    let dataset = metric["dataset_name"].as_str().zip(metric["dataset_digest"].as_str());
+    match dataset.filter(|(name, digest)| !name.is_empty() && !digest.is_empty()) {
+        Some((name, digest)) => json!([key, run.as_str(), name, digest]).to_string(),
+        None => json!([key, run.as_str()]).to_string(),
+    }
+}
+
+/// What says which of two values that are kept is the later one.
+fn kept_order(value: &str) -> Option<(i64, i64)> {
+    let value: Value = serde_json::from_str(value).ok()?;
+    Some((value["step"].as_i64()?, value["timestamp"].as_i64()?))
+}
+
+/// Takes a value that a run measured, where none that is kept is later. One in whose place nothing is kept is taken if `takes_new`.
+fn take(values: &mut Texts, run: &Id, metric: &Value, takes_new: bool) {
+    let Some((key, point)) = given(metric) else { return };
+    let place = place(key, run, metric);
+    let (step, timestamp) = order(&point);
+    let is_taken = match values.get(&place) {
+        Some(known) => kept_order(known) <= Some((step, timestamp)),
+        None => takes_new,
+    };
+    if is_taken {
+        // The value as text, which holds every double: NaN and the infinities as well.
+        let value = json!({ "step": step, "timestamp": timestamp, "value": format!("{:?}", point.value) });
+        values.insert(place, value.to_string());
+    }
+}
+
+/// The metrics of a model as MLflow has them, out of the tags of its run.
+pub(crate) fn metrics_of(run: &Run, model: &str) -> Vec<Value> {
+    let metric = |(place, value): (&String, &String)| {
+        let place: Vec<String> = serde_json::from_str(place).ok()?;
+        let value: Value = serde_json::from_str(value).ok()?;
+        let (key, run, dataset) = match place.as_slice() {
+            [key, run] => (key, run, None),
+            [key, run, name, digest] => (key, run, Some((name, digest))),
+            _ => return None,
+        };
+        let mut metric = json!({
+            "key": key,
+            "value": shown_number(number(&value["value"])?),
+            "timestamp": value["timestamp"],
+            "step": value["step"],
+            "model_id": model,
+            "run_id": run,
+        });
+        if let Some((name, digest)) = dataset {
+            metric["dataset_name"] = name.as_str().into();
+            metric["dataset_digest"] = digest.as_str().into();
+        }
+        Some(metric)
+    };
+    kept(run, model, METRICS).iter().filter_map(metric).collect()
+}
+
+/// The value of a metric by which a model is searched: of several, that which was measured last.
+pub(crate) fn latest_of(metrics: &Value, name: &str) -> Option<f64> {
+    let own = metrics.as_array()?.iter().filter(|metric| metric["key"] == name);
+    number(&own.max_by_key(|metric| metric["timestamp"].as_i64())?["value"])
+}
+
+/// How many bytes the metrics of all models of a run have.
+fn bytes(run: &Run) -> usize {
+    let is_metrics = |name: &String| {
+        let rest = name.strip_prefix(MODEL).and_then(|rest| rest.split_once('/'));
+        rest.is_some_and(|(_, rest)| rest.starts_with(METRICS))
+    };
+    let of_metrics = run.tags.iter().filter(|(name, _)| is_metrics(name));
+    of_metrics.map(|(name, value)| name.len() + value.len()).sum()
+}
+
+/// What changes of a run by values that another one, or itself, measured of a model that it made. Where there is no room for all of
+/// them, those are taken in whose place a value is kept.
+fn noted(stored: &Run, model: &str, (by, metrics): (&Id, &[&Value]), now: Timestamp) -> RunChange {
+    let (values, before) = (kept(stored, model, METRICS), parts_of(stored, model, METRICS).count());
+    let change = |takes_new: bool| {
+        let mut values = values.clone();
+        metrics.iter().for_each(|metric| take(&mut values, by, metric, takes_new));
+        tagging(parts(model, METRICS, values, before))
+    };
+    let all = change(true);
+    match all.apply(stored, now).is_ok_and(|after| bytes(&after) <= MAX_BYTES) {
+        true => all,
+        false => change(false),
+    }
+}
+
+impl Door {
+    /// Notes at logged models what a run measured of them. What names no model that is there, or one of an archived run, is a metric of
+    /// the run alone.
+    pub(crate) async fn note_metrics(
+        &self,
+        workspace: &Workspace,
+        run: &Id,
+        metrics: &[Value],
+    ) -> Answer<()> {
+        let mut of_models = BTreeMap::<&str, Vec<&Value>>::new();
+        for metric in metrics {
+            if let Some(model) = model_of(metric) {
+                of_models.entry(model).or_default().push(metric);
+            }
+        }
+        for (model, metrics) in of_models {
+            let Some(made_by) = run_in(model) else { continue };
+            let (catalog, now) = (self.ingest.catalog(), self.ingest.clock().now());
+            let changed =
+                catalog.change_run_by(workspace.id(), &made_by, now, |stored| match shown(stored, model) {
+                    Some(_) => Ok(noted(stored, model, (run, metrics.as_slice()), now)),
+                    None => Err(Error::not_found("the run did not log this model")),
+                });
+            match changed.await {
+                Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid) => {
+                    return Err(error.into());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search;
+
+    /// A run that logged two models, and one of them.
+    fn logged() -> (Run, String) {
+        let mut run = search::tests::run(0, "").run;
+        let [one, other] = [0, 1].map(|_| format!("m-{}-{}", run.id, Id::new(run.started_at)));
+        run.tags = [&one, &other].map(|id| (format!("{MODEL}{id}"), "{}".to_owned())).into();
+        (run, one)
+    }
+
+    fn metric(key: &str, step: i64, value: Value) -> Value {
+        json!({ "key": key, "step": step, "timestamp": 1_780_000_000_000_i64 + step, "value": value })
+    }
+
+    /// The run with these metrics of a model.
+    fn with(run: &Run, model: &str, metrics: &[Value]) -> Run {
+        let metrics: Vec<&Value> = metrics.iter().collect();
+        noted(run, model, (&run.id, metrics.as_slice()), run.started_at).apply(run, run.started_at).unwrap()
+    }
+
+    #[test]
+    fn the_latest_value_of_each_is_kept() {
+        let (run, model) = logged();
+        let first = with(&run, &model, &[metric("auc", 2, json!(0.1)), metric("auc", 1, json!(0.5))]);
+        let mut on_loans = metric("auc", 0, json!(0.75));
+        on_loans["dataset_name"] = "loans".into();
+        on_loans["dataset_digest"] = "d1".into();
+        let run =
+            with(&first, &model, &[on_loans, metric("loss", 3, json!("NaN")), metric("auc", 1, json!(9))]);
+        let told: Vec<_> = metrics_of(&run, &model)
+            .iter()
+            .map(|one| {
+                (one["key"].clone(), one["value"].clone(), one["step"].clone(), one["dataset_name"].clone())
+            })
+            .collect();
+        let loans = json!("loans");
+        assert_eq!(
+            told,
+            [
+                (json!("auc"), json!(0.75), json!(0), loans),
+                (json!("auc"), json!(0.1), json!(2), Value::Null),
+                (json!("loss"), json!("NaN"), json!(3), Value::Null),
+            ]
+        );
+        let metrics = Value::Array(metrics_of(&run, &model));
+        assert_eq!((latest_of(&metrics, "auc"), latest_of(&metrics, "none")), (Some(0.1), None));
+        // The same again changes nothing.
+        assert_eq!(with(&run, &model, &[metric("auc", 2, json!(0.1))]), run);
+    }
+
+    #[test]
+    fn metrics_leave_room_for_what_a_run_has_else() {
+        let (run, model) = logged();
+        let all: Vec<Value> =
+            (0..40).map(|n| metric(&format!("{n:03}{}", "x".repeat(200)), 1, json!(1))).collect();
+        let some = with(&run, &model, &all);
+        assert_eq!(metrics_of(&some, &model).len(), 40);
+        let more: Vec<Value> =
+            (0..400).map(|n| metric(&format!("{n:03}{}", "x".repeat(200)), 2, json!(2))).collect();
+        let full = with(&some, &model, &more);
+        assert!(bytes(&full) <= MAX_BYTES);
+        let kept = metrics_of(&full, &model);
+        assert_eq!(kept.len(), 40);
+        assert!(kept.iter().all(|metric| metric["step"] == 2), "what is kept goes on");
+    }
+}
