@@ -165,6 +165,7 @@ function attend() {
     },
     hears: (is) => {
       own.isHeard = is;
+      document.body.dataset.hears = is;
       if (!state.isBusy) later();
     },
   });

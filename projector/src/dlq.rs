@@ -252,7 +252,7 @@ pub(crate) async fn clear(
     Ok(())
 }
 
-/// Those of some letters that still hold; the others are deleted. Once its log is folded past a segment, nothing stops
+/// Those of some letters that still hold; all else of them is deleted. Once its log is folded past a segment, nothing stops
 /// there any more: its bytes were put back, and a sweep or a rebuild has folded it.
 ///
 /// # Errors

@@ -23,7 +23,7 @@ pub(super) fn refused(need: &Need, target: Target, given: Given) -> Option<Statu
         (false, false) => Some(StatusCode::NOT_FOUND),
     };
     match (need.about, target) {
-        // The body of the test names nothing anew.
+        // The body of the test gives no other name.
         (About::Caller | About::Visible | About::Renamed(..), _) => None,
         (About::Server, _) => verdict(true, on_server && has(need.right)),
         // A category that is not there is made by who may do so anywhere.

@@ -265,7 +265,7 @@ fn runs_that_begin_log_and_end_appear_without_a_reload() {
     // What happens is there long before a page is asked for that hears of nothing: that is once a minute.
     let appears = |happens: &dyn Fn(), what: &str| {
         shown(&browser, "Run");
-        sleep(Duration::from_secs(4));
+        browser.wait_for("document.body.dataset.hears === 'true'", &[]);
         browser.run("document.kept = true", &[]);
         let began = Instant::now();
         happens();
