@@ -52,7 +52,7 @@ const PAGES: [(&str, usize); 11] = [
     ("docs/reviewing.md", 0),
     ("docs/lake.md", 1),
     ("docs/catalog.md", 0),
-    ("docs/operating.md", 11),
+    ("docs/operating.md", 12),
     ("docs/operations.md", 1),
     ("docs/security.md", 0),
 ];

@@ -54,8 +54,8 @@ pub(super) async fn print(
     let lines = plot::lines(&weeks, What::Evaluations, &[figure])?;
     // Two points make no line to look at.
     if lines.iter().any(|line| line.points.len() > 2) {
-        let title = format!("{title}, by week, {from} to {to}:\n");
-        plot::print(&Chart { title, lines, ..Chart::default() }, CHART_LINES);
+        println!("{title}, by week, {from} to {to}:");
+        plot::print(&Chart { lines, ..Chart::default() }, CHART_LINES);
         println!();
     }
     // As this program was called, so that a line can be copied and run.
