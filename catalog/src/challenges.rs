@@ -2,7 +2,7 @@
 //! again: what it says was decided once, of what was known then.
 
 use event::{Day, Error, Id, Result, Timestamp};
-use fold::paired::{Measure, Ongoing, SoFar};
+use fold::paired::{Measure, Ongoing, SoFar, Winner};
 use log::key;
 use serde::{Deserialize, Serialize};
 use table::{Item, Table};
@@ -124,20 +124,24 @@ impl Challenge {
 
     /// What is to be told now; `None`, when it is not decided, or was told before.
     pub fn decision(&self, day: Day, at: Timestamp) -> Option<Decision> {
-        let (measure, so_far, is_decided) = self.ongoing.says();
-        (is_decided && !self.is_told).then(|| Decision {
+        let (measure, so_far) = self.ongoing.says();
+        let winner = so_far.winner().filter(|_| !self.is_told)?;
+        Some(Decision {
             at,
             model: self.model.clone(),
             challenger: self.challenger.clone(),
             environment: self.environment.clone(),
-            text: self.says(measure, &so_far, day),
+            text: self.says(winner, measure, &so_far, day),
         })
     }
 
-    fn says(&self, measure: Measure, so_far: &SoFar, day: Day) -> String {
+    fn says(&self, winner: Winner, measure: Measure, so_far: &SoFar, day: Day) -> String {
         let Self { environment, champion, challenger, since, .. } = self;
         let advantage = so_far.advantage.unwrap_or_default();
-        let better = if advantage > 0.0 { "better" } else { "worse" };
+        let better = match winner {
+            Winner::First => "better",
+            Winner::Second => "worse",
+        };
         let by = match measure {
             Measure::Brier => "Brier score",
             Measure::Accuracy => "accuracy",
@@ -208,5 +212,29 @@ mod tests {
         );
         let told = Challenge { is_told: true, ..challenge(500) };
         assert_eq!(told.decision(day, Timestamp::default()), None);
+    }
+
+    /// 300 wins and then 400 losses: of a day on which predictions change, the mean and the bounds may point to different sides.
+    #[test]
+    fn it_is_told_on_which_side_the_bounds_are() {
+        let day = "2013-06-02".parse().unwrap();
+        let mut turned = meetings(700);
+        turned.iter_mut().filter(|met| met.key >= 300).for_each(|met| met.sides.reverse());
+        let mut challenge = challenge(0);
+        challenge.ongoing.add(turned);
+        let text = challenge.decision(day, Timestamp::default()).unwrap().text;
+        assert!(
+            text.starts_with("v2 is better than v1, ") && text.contains(" is -0.1429 (+0.4253 to "),
+            "{text}"
+        );
+    }
+
+    /// Whether the bounds ever left out zero is no part of it any more: it is told what holds.
+    #[test]
+    fn an_item_that_says_that_it_was_decided_stays_readable() {
+        let stored = r#"{"environment":"production","model":"delays","champion":"v1","challenger":"v2","since":"2013-06-01","ongoing":{"courses":[null,null,{"sequence":{"n":2,"sum":2.0,"squares":0.09027777777777776,"bets":1.0,"weighted":1.0,"price":0.0603584939249829},"is_decided":true}]}}"#;
+        let challenge: Challenge = serde_json::from_str(stored).unwrap();
+        assert_eq!(challenge.ongoing.says().1.n, 2);
+        assert_eq!(challenge.decision("2013-06-02".parse().unwrap(), Timestamp::default()), None);
     }
 }

@@ -3,7 +3,7 @@
 import { ofWorkspace, rows } from './api.js';
 import { badge, card, controls, field, history, live, promotions, releases, select, stat, windowControls, windowOf } from './common.js';
 import { lineChart } from './chart.js';
-import { h } from './dom.js';
+import { h, name } from './dom.js';
 import { ways } from './share.js';
 import { slices } from './slices.js';
 import { table } from './table.js';
@@ -30,14 +30,11 @@ export async function page(context) {
   const parameters = { release, against, from: window.from, to: window.to, ...(asOf && { 'as-of': asOf }) };
   const [found, entries] = await Promise.all([rows(ofWorkspace(workspace, 'head-to-head'), parameters, { signal }), history(workspace, signal)]);
   const last = found.at(-1);
-  const decided = found.find((row) => row.decided_at)?.decided_at ?? last?.decided_at;
   const sum = (key) => found.reduce((total, row) => total + (row[key] ?? 0), 0);
   const figure = FIGURES.find((one) => last && last[`${one}_difference`] !== null && one === chosen.get('figure')) ?? FIGURES.find((one) => last && last[`${one}_difference`] !== null);
   const point = (y, low, high) => (row) => ({ x: dayNumber(row.day), y: row[y], low: row[low], high: row[high] });
   const sequence = found.length && lineChart({ title: `Advantage of ${release} over ${against} so far, with its bounds`, days: true, marks: promotions(entries, window), lines: [{ y: 0, text: 'neither is better' }], series: [{ name: `advantage of ${release}, so far`, points: found.map(point('advantage_so_far', 'low_so_far', 'high_so_far')) }], legend: true, height: 320 });
   const both = figure && lineChart({ title: `${figure} of both`, days: true, series: [{ name: release, points: found.map(point(figure)) }, { name: against, points: found.map(point(`${figure}_against`)) }], height: 300 });
-  const deciding = found.find((row) => row.day === decided) ?? last;
-  const winner = decided ? (deciding.advantage_so_far > 0 ? release : against) : null;
   const file = `${workspace.replace('/', '-')}-${release}-against-${against}`;
   return [
     controls(
@@ -45,21 +42,21 @@ export async function page(context) {
       field('Against', select(against, names.filter((one) => one !== release), (value) => go({ release, against: value }))),
       windowControls(context, window)),
     found.length > 0 && h('dl', { class: 'stats' },
-      stat('Verdict', winner ?? 'open', winner ? `is better, decided on ${decided}` : 'not decided yet'),
+      stat('Verdict', last.winner ?? 'open', last.winner ? `is better, decided on ${last.decided_at}` : 'not decided'),
       stat(`${release} wins`, count(sum('wins'))), stat(`${against} wins`, count(sum('losses'))), stat('Ties', count(sum('ties')))),
     card({
       title: `Is ${release} better than ${against}?`,
-      note: last ? `By ${last.measure}. The band holds however often one looks: once it leaves zero, it is decided.` : null,
+      note: last ? `By ${last.measure}. The band holds however often one looks: while it leaves zero out, it is decided who is better.` : null,
       chart: sequence || null,
       side: table({ caption: 'Advantage so far', rows: [...found].reverse(), empty: `No day of this window has keys that both ${release} and ${against} predicted.`, columns: [
         { key: 'day', text: 'Day', shows: (row) => row.day },
         { key: 'advantage_so_far', text: 'So far', number: true },
         { key: 'low_so_far', text: 'Low', number: true },
         { key: 'high_so_far', text: 'High', number: true },
-        { key: 'decided_at', text: 'State', shows: (row) => (row.decided_at ? badge('good', 'decided') : badge('none', 'open')) },
+        { key: 'winner', text: 'Better', shows: (row) => (row.winner ? badge('good', name(row.winner)) : badge('none', 'open')) },
       ] }),
       ways: ways('head-to-head', workspace, parameters),
-      data: { columns: ['day', 'n', 'wins', 'losses', 'ties', 'advantage_so_far', 'low_so_far', 'high_so_far', 'decided_at'], rows: found },
+      data: { columns: ['day', 'n', 'wins', 'losses', 'ties', 'advantage_so_far', 'low_so_far', 'high_so_far', 'decided_at', 'winner'], rows: found },
       file,
     }),
     both && card({

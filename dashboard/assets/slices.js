@@ -47,9 +47,7 @@ export async function slices(context, window, parameters) {
     const points = days.filter((one) => one[by] === row[by]).map((one) => ({ x: dayNumber(one.day), y: one.advantage_so_far, low: one.low_so_far, high: one.high_so_far }));
     return h('figure', { class: 'multiple' }, h('figcaption', null, name(shown(row[by]))), lineChart({ title: `Advantage of ${release} over ${against} so far, ${by} ${shown(row[by])}`, days: true, series: [{ name: shown(row[by]), points }], lines: [{ y: 0, text: '' }], height: 150 }));
   };
-  // Who is better was decided by what the advantage was on that day.
-  const deciding = (row) => days.find((one) => one[by] === row[by] && one.day === row.decided_at) ?? row;
-  const verdict = (row) => (row.decided_at ? badge('good', `${deciding(row).advantage_so_far > 0 ? release : against}, ${row.decided_at}`) : badge('none', 'open'));
+  const verdict = (row) => (row.winner ? badge('good', `${row.winner}, ${row.decided_at}`) : badge('none', 'open'));
   return card({
     title,
     note: `${many(ranked.length, 'value')} of ${by}, most predictions first. The bounds hold for each value by itself: of twenty values, one may be decided by chance.`,
@@ -65,7 +63,7 @@ export async function slices(context, window, parameters) {
         { key: 'decided_at', text: 'Better, since', shows: verdict },
       ] }),
       h('div', { class: 'multiples' }, ranked.slice(0, MULTIPLES).map(multiple))],
-    data: { columns: [by, 'n', 'wins', 'losses', 'ties', 'advantage_so_far', 'low_so_far', 'high_so_far', 'decided_at'], rows: ranked },
+    data: { columns: [by, 'n', 'wins', 'losses', 'ties', 'advantage_so_far', 'low_so_far', 'high_so_far', 'decided_at', 'winner'], rows: ranked },
     file: `${workspace.replace('/', '-')}-${release}-against-${against}-by-${by}`,
     ways: ways('head-to-head', workspace, whole),
   });

@@ -145,6 +145,48 @@ pub struct SoFar {
     pub bounds: (f64, f64),
 }
 
+impl SoFar {
+    /// Which release is better, where the bounds leave out zero; `None` where they hold it.
+    pub fn winner(&self) -> Option<Winner> {
+        match self.bounds {
+            (low, _) if low > 0.0 => Some(Winner::First),
+            (_, high) if high < 0.0 => Some(Winner::Second),
+            _ => None,
+        }
+    }
+}
+
+/// Which of two releases is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Winner {
+    /// The one that is compared.
+    First,
+    /// The one that it is compared with.
+    Second,
+}
+
+/// That it is decided which of two releases is better: after each day from this one on, up to the latest, the bounds left out zero on the
+/// side of the winner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// Which is better.
+    pub winner: Winner,
+    /// The period of the first of these days.
+    pub period: usize,
+    /// The place of that day (see [`Meeting::day`]).
+    pub day: u32,
+}
+
+impl Decided {
+    /// What is decided after a day, where something or nothing was decided before it. Where the bounds hold zero again, predictions are not
+    /// what they were, and what was decided no longer is.
+    fn after(before: Option<Self>, so_far: &SoFar, (period, day): (usize, u32)) -> Option<Self> {
+        let winner = so_far.winner()?;
+        let goes_on = before.filter(|before| before.winner == winner);
+        Some(goes_on.unwrap_or(Self { winner, period, day }))
+    }
+}
+
 /// A period of two releases head to head.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeadToHead {
@@ -158,9 +200,8 @@ pub struct HeadToHead {
     pub advantage: Option<f64>,
     /// With all periods before.
     pub so_far: SoFar,
-    /// The period and the day of it (see [`Meeting::day`]) of the first meeting after which the bounds left out zero; `None` until
-    /// then.
-    pub decided: Option<(usize, u32)>,
+    /// Which is better, as it is decided after this period; `None`, when it is not.
+    pub decided: Option<Decided>,
     /// By the place in [`PAIRED`].
     pub figures: [Option<Difference>; PAIRED.len()],
 }
@@ -174,12 +215,12 @@ pub fn head_to_head(mut periods: Vec<Vec<Meeting>>) -> (Measure, Vec<HeadToHead>
     let mut decided = None;
     let compared = periods.iter().enumerate().map(|(number, period)| {
         let mut sum = 0.0;
-        for met in period {
-            let Some(advantage) = measure.of(met) else { continue };
-            sum += advantage;
-            if takes(&mut sequence, advantage) && decided.is_none() {
-                decided = Some((number, met.day));
+        for of_day in period.chunk_by(|met, next| met.day == next.day) {
+            for advantage in of_day.iter().filter_map(|met| measure.of(met)) {
+                sum += advantage;
+                take(&mut sequence, advantage);
             }
+            decided = Decided::after(decided, &so_far(&sequence), (number, of_day[0].day));
         }
         let so_far = so_far(&sequence);
         let count = |who: f64| period.iter().filter(|met| Measure::Wins.of(met) == Some(who)).count() as u64;
@@ -203,11 +244,9 @@ fn in_order(met: &mut [Meeting]) {
     met.sort_unstable_by_key(|met| (met.day, met.key, bits(met)));
 }
 
-/// Adds the next advantage to those before; whether the bounds leave out zero then.
-fn takes(sequence: &mut Sequence, advantage: f64) -> bool {
+/// Adds the next advantage to those before.
+fn take(sequence: &mut Sequence, advantage: f64) {
     sequence.add((advantage + 1.0) / 2.0);
-    let (lower, upper) = sequence.bounds();
-    lower > 0.5 || upper < 0.5
 }
 
 /// What all advantages so far say.

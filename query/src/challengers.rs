@@ -134,7 +134,7 @@ fn rows_of(pairs: &[[String; 2]], duels: Vec<Duels>, request: &Request) -> Resul
     for ([challenger, champion], met) in pairs.iter().zip(duels) {
         let (measure, compared) = head_to_head(vec![met.into_values().flatten().collect()]);
         for of in compared.iter().filter(|of| of.advantage.is_some()) {
-            let decided = of.decided.and_then(|(_, day)| request.window.days().nth(day as usize));
+            let decided = of.decided.and_then(|decided| request.window.days().nth(decided.day as usize));
             let decided = decided.map(|day| day.to_string());
             let row = Compared { release: challenger, against: champion, measure, of, decided };
             let advantage = of.advantage.unwrap_or_default();

@@ -9,7 +9,7 @@ use catalog::Catalog;
 use event::{Error, Period, Result, Window, fields::FieldType};
 use fold::{
     evaluation::{By, Value},
-    paired::{Difference, HeadToHead, Measure, Meeting, PAIRED, head_to_head},
+    paired::{Decided, Difference, HeadToHead, Measure, Meeting, PAIRED, Winner, head_to_head},
 };
 use polars::prelude::DataFrame;
 
@@ -37,8 +37,19 @@ pub(crate) struct Compared<'a> {
     pub(crate) against: &'a str,
     pub(crate) measure: Measure,
     pub(crate) of: &'a HeadToHead,
-    /// The day after which it was decided.
+    /// The day since which it is decided.
     pub(crate) decided: Option<String>,
+}
+
+impl Compared<'_> {
+    /// The release that is better; `None`, when it is not decided.
+    fn winner(&self) -> Option<String> {
+        let winner = match self.of.decided?.winner {
+            Winner::First => self.release,
+            Winner::Second => self.against,
+        };
+        Some(winner.to_owned())
+    }
 }
 
 /// A column: its name, what it holds, and what it says of a row.
@@ -49,7 +60,7 @@ const BEFORE: [Place; 2] = [
     (AGAINST, TEXT, |row| Cell::Text(Some(row.against.to_owned()))),
 ];
 
-const AFTER: [Place; 11] = [
+const AFTER: [Place; 12] = [
     ("n", ColumnType::Count, |row| Cell::Int(Some(row.of.wins + row.of.losses + row.of.ties))),
     ("wins", ColumnType::Count, |row| Cell::Int(Some(row.of.wins))),
     ("losses", ColumnType::Count, |row| Cell::Int(Some(row.of.losses))),
@@ -61,6 +72,7 @@ const AFTER: [Place; 11] = [
     ("low_so_far", NUMBER, |row| Cell::Float(Some(row.of.so_far.bounds.0))),
     ("high_so_far", NUMBER, |row| Cell::Float(Some(row.of.so_far.bounds.1))),
     ("decided_at", TEXT, |row| Cell::Text(row.decided.clone())),
+    ("winner", TEXT, |row| Cell::Text(row.winner())),
 ];
 
 /// What is said of a figure of both: the end of the name of the column, whether a table for people shows it, and what it says.
@@ -162,7 +174,7 @@ fn rows_of(periods: Vec<PeriodBuckets>, by: &[By], request: &Request) -> Result<
             by.iter().zip(&values).map(|(by, value)| breakdown::text_of(by, value)).collect();
         let (measure, compared) = head_to_head(met);
         for (number, of) in compared.iter().enumerate().filter(|(_, of)| of.advantage.is_some()) {
-            let decided = of.decided.and_then(|at| day_of(&parts, at, request));
+            let decided = of.decided.and_then(|decided| day_of(&parts, decided, request));
             let row = Compared { release, against, measure, of, decided };
             rows.push((number, (parts[number].from(), cells(&row, &values))));
         }
@@ -175,11 +187,11 @@ fn rows_of(periods: Vec<PeriodBuckets>, by: &[By], request: &Request) -> Result<
     series(&all, &rows.into_iter().map(|(_, row)| row).collect::<Vec<_>>(), request)
 }
 
-/// The day at a place of a period.
-fn day_of(parts: &[Window], (period, day): (usize, u32), request: &Request) -> Option<String> {
-    let part = *parts.get(period)?;
+/// The day since which it is decided.
+fn day_of(parts: &[Window], decided: Decided, request: &Request) -> Option<String> {
+    let part = *parts.get(decided.period)?;
     let days = request.zone.map_or(part, |zone| zone.utc_days(part));
-    days.days().nth(day as usize).map(|day| day.to_string())
+    days.days().nth(decided.day as usize).map(|day| day.to_string())
 }
 
 /// The cells of a row, with the values by which predictions were dealt.

@@ -19,7 +19,7 @@ on_both_engines!(
 
 const LATER: &str = "2026-06-04T12:00:00Z";
 const DAYS: [&str; 2] = ["2026-06-01", "2026-06-02"];
-const COLUMNS: &str = "day,release,against,n,wins,losses,ties,measure,accuracy,accuracy_against,accuracy_difference,brier_low,brier_high,advantage,n_so_far,low_so_far,high_so_far,decided_at";
+const COLUMNS: &str = "day,release,against,n,wins,losses,ties,measure,accuracy,accuracy_against,accuracy_difference,brier_low,brier_high,advantage,n_so_far,low_so_far,high_so_far,decided_at,winner";
 
 /// On a day each release predicts `keys`, of which every third is positive, as surely as it is said here.
 async fn day(scene: &Scene, day: &str, keys: usize, releases: &[(&str, f64)]) {

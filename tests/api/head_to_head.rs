@@ -13,6 +13,7 @@ on_both_engines!(
     World::on:
     releases_are_compared_on_what_both_predicted,
     a_clear_advantage_is_decided_on_a_day,
+    an_advantage_that_turns_is_decided_the_other_way,
     what_arrives_later_changes_nothing_that_was_known,
 );
 
@@ -33,11 +34,17 @@ fn prediction(day: &str, release: &str, key: usize, score: f64) -> Value {
 }
 
 /// `keys` predictions of each release; every third is positive. `v2` says it well, `v1` worse.
-async fn day(scene: &Scene, day: &str, keys: usize, appended: &str) {
+async fn day(scene: &Scene, name: &str, keys: usize, appended: &str) {
+    day_of(scene, name, keys, appended, [0.4, 0.9]).await;
+}
+
+/// The same, with how sure `v1` and `v2` are of what is.
+async fn day_of(scene: &Scene, day: &str, keys: usize, appended: &str, sure: [f64; 2]) {
     let is_positive = |key: usize| key.is_multiple_of(3);
     let score = |key, sure: f64| if is_positive(key) { sure } else { 1.0 - sure };
-    let of_key =
-        |key| [prediction(day, "v1", key, score(key, 0.4)), prediction(day, "v2", key, score(key, 0.9))];
+    let of_key = |key| {
+        [prediction(day, "v1", key, score(key, sure[0])), prediction(day, "v2", key, score(key, sure[1]))]
+    };
     let mut predictions: Vec<Value> = (0..keys).flat_map(of_key).collect();
     // What only one release predicted is of no comparison.
     predictions.push(prediction(day, "v1", keys, 0.1));
@@ -100,9 +107,30 @@ async fn a_clear_advantage_is_decided_on_a_day(world: World) {
         release: Some("v1"),
         against: Some("v2"),
         group_by: Some("all"),
-        ..words("2026-06-01", "2026-06-03", "wins,losses,decided_at")
+        ..words("2026-06-01", "2026-06-03", "wins,losses,decided_at,winner")
     };
-    assert_eq!(asked(&scene, turned).await, ["0,120,2026-06-02"], "decided against it");
+    assert_eq!(asked(&scene, turned).await, ["0,120,2026-06-02,v2"], "decided against it");
+}
+
+/// `v2` is better on three days, and then `v1`: each answer names who is better by its last day, and since when.
+async fn an_advantage_that_turns_is_decided_the_other_way(world: World) {
+    let scene = Scene::new(world).await;
+    for number in 1..10 {
+        let sure = if number <= 3 { [0.4, 0.9] } else { [0.9, 0.4] };
+        day_of(&scene, &format!("2026-06-0{number}"), 60, "2026-06-09T12:00:00Z", sure).await;
+    }
+    let by_day = asked(&scene, words("2026-06-01", "2026-06-09", "day,decided_at,winner")).await;
+    let of_day = |number: u32| match number {
+        1..=5 => format!("2026-06-0{number},2026-06-01,v2"),
+        6..=8 => format!("2026-06-0{number},,"),
+        _ => format!("2026-06-0{number},2026-06-09,v1"),
+    };
+    assert_eq!(by_day, (1..10).map(of_day).collect::<Vec<_>>());
+    for (to, says) in [("2026-06-05", "2026-06-01,v2"), ("2026-06-08", ","), ("2026-06-09", "2026-06-09,v1")]
+    {
+        let all = Words { group_by: Some("all"), ..words("2026-06-01", to, "decided_at,winner") };
+        assert_eq!(asked(&scene, all).await, [says], "up to {to}");
+    }
 }
 
 async fn what_arrives_later_changes_nothing_that_was_known(world: World) {

@@ -91,22 +91,22 @@ def sequence(numbers):
     return (lower(x), 1 - lower(1 - x)), predmix_empbern_twosided_cs(x, alpha=ALPHA, truncation=0.5)
 
 
-def so_far(periods, advantages):
+def so_far(advantages):
     numbers = (np.concatenate(advantages) + 1) / 2
     (lower, upper), twosided = sequence(numbers)
-    outside = np.flatnonzero((lower > 0.5) | (upper < 0.5))
     ends = np.cumsum([len(period) for period in advantages])
-    number_of = np.concatenate([[number] * len(period) for number, period in enumerate(periods)])
-    says = []
-    for end, own in zip(ends, advantages):
-        first = outside[outside < end]
+    says, side, decided = [], 0, None
+    for number, (end, own) in enumerate(zip(ends, advantages)):
+        # On which side of zero the bounds are after this period, and since which period without a break.
+        before, side = side, int(lower[end - 1] > 0.5) - int(upper[end - 1] < 0.5)
+        decided = None if side == 0 else decided if side == before else number
         says.append({
             "advantage": float(np.mean(own)),
             "n": int(end),
             "so_far": float(2 * numbers[:end].mean() - 1),
             "bounds": [float(2 * lower[end - 1] - 1), float(2 * upper[end - 1] - 1)],
             "twosided": [float(2 * side[end - 1] - 1) for side in twosided],
-            "decided": int(number_of[first[0]]) if len(first) else None,
+            "decided": decided,
         })
     return says
 
@@ -128,7 +128,7 @@ def binary(rng, sizes, better):
             "log_loss": of_means(*[-np.log(side) for side in given]),
             "mae": None,
         })
-    of_sequence = so_far([period["real"] for period in periods], advantages)
+    of_sequence = so_far(advantages)
     return {"periods": periods, "figures": says, "sequence": of_sequence, "measure": "brier"}
 
 
@@ -139,7 +139,7 @@ def regression(rng, sizes, spreads):
         periods.append({"errors": np.transpose(errors).tolist()})
         advantages.append(np.sign(errors[1] - errors[0]))
         says.append({"accuracy": None, "auc": None, "brier": None, "log_loss": None, "mae": of_means(*errors)})
-    of_sequence = so_far([period["errors"] for period in periods], advantages)
+    of_sequence = so_far(advantages)
     return {"periods": periods, "figures": says, "sequence": of_sequence, "measure": "wins"}
 
 

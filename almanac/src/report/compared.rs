@@ -18,8 +18,8 @@ const MAX_OTHERS: usize = 4;
 
 /// The columns of the table before and after the bounds.
 const BEFORE: [&str; 6] = ["n", "wins", "losses", "ties", "advantage", "advantage_so_far"];
-const AFTER: [&str; 7] =
-    ["decided_at", "accuracy", "accuracy_against", "auc", "auc_against", "mae", "mae_against"];
+const AFTER: [&str; 8] =
+    ["decided_at", "winner", "accuracy", "accuracy_against", "auc", "auc_against", "mae", "mae_against"];
 
 pub(super) async fn section(ask: &Ask, told: &Told) -> anyhow::Result<Section> {
     let mut section = Section::new("compared", "Which release is better");
@@ -51,8 +51,8 @@ pub(super) async fn section(ask: &Ask, told: &Told) -> anyhow::Result<Section> {
         ));
     } else {
         section.say(
-            "The bounds so far hold for all days at once: a difference is decided on the first day after which they leave zero out, however \
-             often one looked.",
+            "The bounds so far hold for all days at once, however often one looks: it is decided which release is better since the day from \
+             which on they have left out zero, on one side and after every day up to the last.",
         );
     }
     Ok(section)
@@ -105,13 +105,13 @@ fn verdict(rows: &Rows<'_>, last: usize, (release, against): (&str, &str)) -> St
     let told = format!(
         "By {measure} the advantage of {release} is {so_far} so far, of {n} predictions that both made"
     );
-    let Some(decided) = rows.text("decided_at", last) else {
+    let (Some(decided), Some(winner)) = (rows.text("decided_at", last), rows.text("winner", last)) else {
         return format!(
             "It is not decided whether {release} or {against} is better. {told}; its bounds are {low_text} to {high_text}."
         );
     };
-    let (better, worse) = if low > 0.0 { (release, against) } else { (against, release) };
-    let mut text = format!("{better} is better than {worse}: decided on {decided}. {told}.");
+    let loser = if winner == release { against } else { release };
+    let mut text = format!("{winner} is better than {loser}: decided on {decided}. {told}.");
     if !(low..=high).contains(&advantage) {
         text += &format!(
             " That is outside of its bounds, {low_text} to {high_text}, which take for granted that predictions stay as they were; these did \

@@ -120,6 +120,19 @@ async fn predict(scene: &Scene, day: &str) {
     scene.append(Kind::Outcomes, (0..60).map(outcome).collect(), &now).await.unwrap();
 }
 
+/// Predictions of `v1` and `v2` on a day, by how sure each is of what is, and their outcomes.
+async fn predict_both(scene: &Scene, day: &str, sure: [f64; 2]) {
+    let of_release = |(release, score): (&str, f64)| -> Vec<serde_json::Value> {
+        let prediction = |n: usize| json!({ "key": format!("k{n}"), "predicted_at": format!("{day}T01:00:00Z"), "release": release, "score": score });
+        (0..60).map(prediction).collect()
+    };
+    let outcome = |n: usize| json!({ "key": format!("k{n}"), "predicted_on": day, "observed_at": format!("{day}T09:00:00Z"), "label": "1" });
+    let now = "2026-06-09T12:00:00Z";
+    let predictions = ["v1", "v2"].into_iter().zip(sure).flat_map(of_release).collect();
+    scene.append(Kind::Predictions, predictions, now).await.unwrap();
+    scene.append(Kind::Outcomes, (0..60).map(outcome).collect(), now).await.unwrap();
+}
+
 /// The cells of the row of a table that begins with some texts.
 fn row<'a>(page: &'a str, begins: &[&str]) -> Vec<&'a str> {
     let cells = |row: &'a str| -> Vec<&'a str> {
@@ -226,4 +239,27 @@ async fn a_release_that_was_retired_in_the_window_is_not_live_when_it_ends() {
     assert_eq!(live[3..], ["2026-06-01T00:00:00Z", "2026-06-02T00:00:00Z"], "{live:?}");
     let says = "No release of m was live in production when the window ended; the newest is compared with other ones.";
     assert!(text.contains(says), "{text}");
+}
+
+/// Where later days turn what was decided, the page names who is better by its last day, and nobody while the bounds hold zero.
+#[tokio::test]
+async fn who_is_better_is_told_by_the_last_day() {
+    let scene = Scene::on(Engine::Sqlite).await;
+    for number in 1..10 {
+        let sure = if number <= 3 { [0.4, 0.9] } else { [0.9, 0.4] };
+        predict_both(&scene, &format!("2026-06-0{number}"), sure).await;
+    }
+    scene.project().await;
+    for (to, says) in [
+        ("2026-06-05", "v2 is better than v1: decided on 2026-06-01."),
+        ("2026-06-08", "It is not decided whether "),
+        ("2026-06-09", "v1 is better than v2: decided on 2026-06-09."),
+    ] {
+        let words = ["report", "-w", "credit/prod", "--from", "2026-06-01", "--to", to];
+        let args = <Parsed as clap::Parser>::try_parse_from(words).unwrap().args;
+        let ask = Ask::of(scene.query(at(NOW)), &scene.workspace, &args).await.unwrap();
+        let wanted = Wanted::of(&["compared".to_owned()]).unwrap();
+        let text = page(&Head::default(), &sections(&ask, wanted).await.unwrap());
+        assert!(text.contains(says), "{says} {text}");
+    }
 }

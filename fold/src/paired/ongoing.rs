@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Measure, Meeting, SoFar, in_order, sequence::Sequence, so_far, takes};
+use super::{Measure, Meeting, SoFar, in_order, sequence::Sequence, so_far, take};
 
 /// Two releases head to head, as far as they met so far. After each day it says what [`head_to_head`](super::head_to_head) says of all
 /// days up to it.
@@ -15,10 +15,8 @@ pub struct Ongoing {
 /// The advantages by a measure so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Course {
+    // Older items also say here whether the bounds ever left out zero.
     sequence: Sequence,
-    /// Whether the bounds ever left out zero.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    is_decided: bool,
 }
 
 impl Default for Ongoing {
@@ -35,7 +33,9 @@ impl Ongoing {
             let Some(course) = kept else { continue };
             let has_all = met.iter().all(|met| {
                 let advantage = measure.of(met);
-                course.is_decided |= advantage.is_some_and(|by| takes(&mut course.sequence, by));
+                if let Some(advantage) = advantage {
+                    take(&mut course.sequence, advantage);
+                }
                 advantage.is_some()
             });
             if !has_all {
@@ -44,14 +44,13 @@ impl Ongoing {
         }
     }
 
-    /// By what the advantage is measured, what is known of it, and whether it is decided: whether after some meeting the bounds
-    /// left out zero.
-    pub fn says(&self) -> (Measure, SoFar, bool) {
+    /// By what the advantage is measured, and what is known of it.
+    pub fn says(&self) -> (Measure, SoFar) {
         let mut courses = Measure::ALL.into_iter().zip(&self.courses);
         let found = courses.find_map(|(measure, course)| Some((measure, course.as_ref()?)));
         match found {
-            Some((measure, course)) => (measure, so_far(&course.sequence), course.is_decided),
-            None => (Measure::Wins, so_far(&Sequence::default()), false),
+            Some((measure, course)) => (measure, so_far(&course.sequence)),
+            None => (Measure::Wins, so_far(&Sequence::default())),
         }
     }
 }

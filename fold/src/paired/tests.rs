@@ -107,7 +107,7 @@ fn figures_and_bounds_are_those_of_the_reference() {
             // Those of confseq as it is, which predicts the mean otherwise.
             let far = (so_far.bounds.0 - sequence.twosided.0, so_far.bounds.1 - sequence.twosided.1);
             assert!(far.0.abs().max(far.1.abs()) <= FROM_PLAIN_MEAN, "{name}: {far:?}");
-            assert_eq!(found.decided.map(|(period, _)| period), sequence.decided, "{name}");
+            assert_eq!(found.decided.map(|decided| decided.period), sequence.decided, "{name}");
         }
     }
 }
@@ -121,6 +121,30 @@ fn nothing_met_says_nothing() {
     let mae = found[1].figures[4].unwrap();
     assert_eq!((found[1].ties, mae.of, mae.p_value, mae.interval), (1, [0.5, 0.5], None, None));
     assert_eq!((found[2].so_far.n, found[2].decided), (1, None));
+}
+
+/// What was decided no longer is when the bounds hold zero again, and goes the other way once they leave it out on the other side.
+#[test]
+fn what_later_days_contradict_is_decided_no_more() {
+    let day = |day: u32| -> Vec<Meeting> {
+        let sides = if day < 3 { [0.9, 0.4] } else { [0.4, 0.9] };
+        (0..60).map(|key| Meeting { day, ..of_probabilities(key, true, sides) }).collect()
+    };
+    let by = |winner, period, day| Some(Decided { winner, period, day });
+    let of_periods = |periods| -> Vec<Option<Decided>> {
+        head_to_head(periods).1.iter().map(|of: &HeadToHead| of.decided).collect()
+    };
+    let by_day = of_periods(
+        (0..10).map(|of| day(of).into_iter().map(|met| Meeting { day: 0, ..met }).collect()).collect(),
+    );
+    let first = by(Winner::First, 0, 0);
+    let second = by(Winner::Second, 8, 0);
+    assert_eq!(by_day, [first, first, first, first, first, None, None, None, second, second]);
+    // In longer periods it is decided since the same days.
+    let all = of_periods(vec![(0..10).flat_map(day).collect()]);
+    assert_eq!(all, [by(Winner::Second, 0, 8)]);
+    let in_two = of_periods(vec![(0..5).flat_map(day).collect(), (5..10).flat_map(day).collect()]);
+    assert_eq!(in_two, [first, by(Winner::Second, 1, 8)]);
 }
 
 /// Of doubles these losses differ by noise that always points the same way, which ranks would take for a difference of 6 deviations.
@@ -193,7 +217,14 @@ proptest! {
         let (_, other) = head_to_head(vec![turned]);
         let (found, other) = (&found[0], &other[0]);
         prop_assert_eq!((found.wins, found.losses, found.ties), (other.losses, other.wins, other.ties));
-        prop_assert_eq!(found.decided.is_some(), other.decided.is_some());
+        let winners = [found, other].map(|of| of.decided.map(|decided| decided.winner));
+        let is_turned = matches!(
+            winners,
+            [None, None]
+                | [Some(Winner::First), Some(Winner::Second)]
+                | [Some(Winner::Second), Some(Winner::First)]
+        );
+        prop_assert!(is_turned, "{winners:?}");
         let bounds = other.so_far.bounds;
         prop_assert!(are_close(Some(found.so_far.bounds), Some((-bounds.1, -bounds.0))));
         for (found, other) in found.figures.iter().zip(&other.figures) {
@@ -229,7 +260,8 @@ proptest! {
             ongoing = serde_json::from_str(&serde_json::to_string(&ongoing).unwrap()).unwrap();
             let (measure, found) = head_to_head(days[..=number].to_vec());
             let last = &found[number];
-            prop_assert_eq!(ongoing.says(), (measure, last.so_far, last.decided.is_some()));
+            prop_assert_eq!(ongoing.says(), (measure, last.so_far));
+            prop_assert_eq!(last.so_far.winner(), last.decided.map(|decided| decided.winner));
         }
     }
 

@@ -320,6 +320,13 @@ fn a_comparison_is_that_of_the_api() {
             assert!(is_shown(shown, &row[column]), "{column}: {shown}, {}", row[column]);
         }
     }
+    let last = rows.last().unwrap();
+    for says in [
+        format!("Verdict\n{}", last["winner"].as_str().unwrap()),
+        format!("is better, decided on {}", last["decided_at"].as_str().unwrap()),
+    ] {
+        assert!(browser.text(".stats").contains(&says), "{says}: {}", browser.text(".stats"));
+    }
     let wins: u64 = rows.iter().map(|row| row["wins"].as_u64().unwrap()).sum();
     assert!(
         browser.text(".stats").replace(',', "").contains(&format!("v2 wins\n{wins}")),
