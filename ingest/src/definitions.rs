@@ -127,8 +127,8 @@ impl Ingest {
         Ok(Some((release.to_owned(), after)))
     }
 
-    /// What the sender of a batch should know of it, though it can be stored: that none of its labels is one
-    /// that the workspace knows as a class. It asks definitions that were read some seconds ago at most.
+    /// What the sender of a batch should know of it, though it can be stored: that none of its labels, of which
+    /// there are 20 or more, is a positive label, in a workspace without a task of several classes. It asks definitions that were read some seconds ago at most.
     pub async fn warnings(&self, workspace: &Workspace, batch: &Batch) -> Vec<String> {
         let labels = (batch.kind == Kind::Outcomes).then(|| batch.columns.column("label")).flatten();
         let counts = labels.map(Column::counts).unwrap_or_default();

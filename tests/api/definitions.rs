@@ -6,7 +6,7 @@ use std::{
 };
 
 use catalog::{Catalog, Patch};
-use event::{Clock, Kind};
+use event::{Clock, Kind, Task};
 use ingest::{Ingest, definitions::NewDefinition};
 use log::key::EntityId;
 use projector::verify::verify;
@@ -202,7 +202,7 @@ async fn outcomes_without_a_prediction_and_repeated_predictions_are_shown(world:
 async fn labels_that_nothing_knows_are_warned_of(world: World) {
     let scene = Scene::new(world).await;
     let ingest = scene.ingest(at(NOW));
-    let warnings = async |label: &str, rows: usize| {
+    let warnings = async |ingest: &Ingest, label: &str, rows: usize| {
         let events = (0..rows).map(|n| {
             let key = format!("k{n}");
             json!({ "key": key, "predicted_on": "2026-06-01", "observed_at": "2026-06-02T00:00:00Z", "label": label })
@@ -211,10 +211,15 @@ async fn labels_that_nothing_knows_are_warned_of(world: World) {
         let batch = ingest::json::read_json_array(Kind::Outcomes, events.as_bytes(), at(NOW)).unwrap();
         ingest.warnings(&scene.workspace, &batch).await
     };
-    assert_eq!(warnings("1", 30).await, Vec::<String>::new());
-    assert_eq!(warnings("yes", 3).await, Vec::<String>::new(), "too few");
-    let found = warnings("yes", 30).await;
+    assert_eq!(warnings(&ingest, "1", 30).await, Vec::<String>::new());
+    assert_eq!(warnings(&ingest, "yes", 19).await, Vec::<String>::new(), "too few");
+    let found = warnings(&ingest, "yes", 20).await;
     assert!(found.len() == 1 && found[0].contains("`1`") && found[0].contains("`yes`"), "{found:?}");
+    // Of several classes any label may be one.
+    let catalog = &scene.world.catalog;
+    catalog.ensure_model(scene.id(), "several", &Task::Multiclass, at(NOW)).await.unwrap();
+    catalog.ensure_release(scene.id(), &release_of("several", "s1"), at(NOW)).await.unwrap();
+    assert_eq!(warnings(&scene.ingest(at(NOW)), "yes", 20).await, Vec::<String>::new());
 }
 
 async fn an_attribute_does_not_stand_beside_the_positive_label(world: World) {

@@ -114,7 +114,7 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
     ));
     let receipt = receipt.property("replay_of", replay_of);
     let warnings = schema::array(schema::string()).description(Some(
-        "What should be looked at, though the events are stored: that no label of outcomes is one that any model knows.",
+        "What should be looked at, though the events are stored: that of 20 labels of outcomes or more none is a positive label of the workspace.",
     ));
     let receipt = receipt.property("warnings", warnings);
     let mut schemas = vec![("Receipt".to_owned(), receipt.into())];

@@ -61,7 +61,7 @@ class Receipt:
     replayed: int = 0
     """How many of the requests had been stored before."""
     warnings: List[str] = field(default_factory=list)
-    """What the service found strange, such as labels that no model knows."""
+    """What the service found strange, such as 20 labels or more of which none is a positive label of the workspace."""
     pending: int = 0
     """How many outcomes do not say which prediction they judge, and wait until it is found."""
 
