@@ -219,3 +219,28 @@ fn an_address_lists_any_names_and_none() {
     assert_eq!(made("training.js", again, lists.clone()), lists);
     assert_eq!(made("training.js", "part.listOf(given) === ''", json!([])), false);
 }
+
+/// Where later days turn a comparison, the verdict is that of the latest.
+#[test]
+fn a_verdict_is_that_of_the_latest_day() {
+    let expression = "(async () => {
+        const day = (day, winner, decided_at) => ({ day, winner, decided_at, measure: 'brier', n: 1, wins: 1, losses: 0, ties: 0, advantage_so_far: 0.1, low_so_far: 0, high_so_far: 0.2, accuracy_difference: null, auc_difference: null, brier_difference: null, log_loss_difference: null, mae_difference: null });
+        const all = given.map((one) => day(...one));
+        window.fetch = async (where) => {
+            const { pathname } = new URL(where, location);
+            if (pathname.endsWith('/head-to-head')) return new Response(all.map((row) => JSON.stringify(row)).join('\\n'));
+            if (pathname.endsWith('/drift')) return new Response('');
+            return new Response(JSON.stringify({ live: [], releases: [], entries: [], next_cursor: null }));
+        };
+        const shown = await part.page({ workspace: 'credit/prod', chosen: new URLSearchParams('release=v2&against=v1&from=2026-06-01&to=2026-06-09'), go: () => {} });
+        const verdict = shown.find((one) => one instanceof Node && one.matches('.stats')).firstChild;
+        const [big, quiet] = verdict.querySelectorAll('span');
+        return [big.textContent, quiet.textContent];
+    })()";
+    let first = json!(["2026-06-01", "v2", "2026-06-01"]);
+    let open = json!(["2026-06-06", null, null]);
+    let second = json!(["2026-06-09", "v1", "2026-06-09"]);
+    assert_eq!(made("compare.js", expression, json!([first, open])), json!(["open", "not decided"]));
+    let says = json!(["v1", "is better, decided on 2026-06-09"]);
+    assert_eq!(made("compare.js", expression, json!([first, open, second])), says);
+}
