@@ -15,17 +15,25 @@ const HEADLINES = ['accuracy', 'auc', 'brier', 'log_loss', 'mae', 'rmse'];
 
 const quoted = (text) => `'${text.replaceAll("'", "''")}'`;
 
-/** What was taken for what, of one release, with the truth from top to bottom. */
-function matrix(release, all) {
-  const names = [...new Set(all.flatMap((row) => [row.truth, row.predicted]))];
+const isNumber = (text) => /^-?\d+(\.\d+)?$/.test(text);
+
+/** The order of classes: numbers by their value, and then texts by their name. */
+const byClass = (a, b) => isNumber(b) - isNumber(a) || (isNumber(a) ? a - b : 0) || (a < b ? -1 : 1);
+
+/** What was taken for what, of one release, with the truth from top to bottom; a ground is as dark as the share of its truth that a cell has. */
+export function matrix(release, all) {
+  const names = [...new Set(all.flatMap((row) => [row.truth, row.predicted]))].sort(byClass);
   const at = (truth, predicted) => all.find((row) => row.truth === truth && row.predicted === predicted)?.count ?? 0;
-  const total = all.reduce((sum, row) => sum + row.count, 0) || 1;
-  const cell = (truth, predicted) => h('td', { class: `number heat${Math.min(4, Math.ceil((at(truth, predicted) / total) * 5))}` }, count(at(truth, predicted)));
+  const cell = (truth, predicted, total) => h('td', { class: `number heat${Math.min(4, Math.ceil((at(truth, predicted) / total) * 5))}` }, count(at(truth, predicted)));
+  const line = (truth) => {
+    const total = names.reduce((sum, predicted) => sum + at(truth, predicted), 0) || 1;
+    return h('tr', null, h('th', { scope: 'row' }, name(truth)), names.map((predicted) => cell(truth, predicted, total)));
+  };
   return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': `What ${release} took for what` },
     h('table', { class: 'matrix' },
       h('caption', null, name(release)),
       h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'truth \\ predicted'), names.map((one) => h('th', { scope: 'col' }, name(one))))),
-      h('tbody', null, names.map((truth) => h('tr', null, h('th', { scope: 'row' }, name(truth)), names.map((predicted) => cell(truth, predicted)))))));
+      h('tbody', null, names.map(line))));
 }
 
 const statement = (day, release) => `select outcome_label, floor(score * ${BINS}) as bin, count(*) as n, sum(score) as total from joined where day = ${quoted(day)} and release = ${quoted(release)} group by outcome_label, floor(score * ${BINS}) order by bin`;

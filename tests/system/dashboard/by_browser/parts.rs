@@ -244,3 +244,28 @@ fn a_verdict_is_that_of_the_latest_day() {
     let says = json!(["v1", "is better, decided on 2026-06-09"]);
     assert_eq!(made("compare.js", expression, json!([first, open, second])), says);
 }
+
+/// Classes stand in their order, and a ground is by the share of a truth: of ten classes 1 and 85 of a hundred looked alike.
+#[test]
+fn a_matrix_shows_shares_of_each_truth_in_the_order_of_classes() {
+    let expression = "(() => {
+        const shown = part.matrix('v1', given.map(([truth, predicted, count]) => ({ truth, predicted, count })));
+        return [...shown.querySelectorAll('tbody tr')].map((row) => [row.cells[0].textContent, [...row.cells].slice(1).map((cell) => Number(cell.className.at(-1)))]);
+    })()";
+    let given = json!([
+        ["10", "10", 85],
+        ["10", "9", 1],
+        ["late", "late", 40],
+        ["late", "10", 60],
+        ["9", "9", 8_500],
+        ["-1.5", "early", 2]
+    ]);
+    let rows = json!([
+        ["-1.5", [0, 0, 0, 4, 0]],
+        ["9", [0, 4, 0, 0, 0]],
+        ["10", [0, 1, 4, 0, 0]],
+        ["early", [0, 0, 0, 0, 0]],
+        ["late", [0, 0, 3, 0, 2]]
+    ]);
+    assert_eq!(made("day.js", expression, given), rows);
+}
