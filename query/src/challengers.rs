@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use catalog::{Catalog, Definitions};
-use event::{Error, Result, Timestamp, id};
+use catalog::{Catalog, Definitions, LiveSpans};
+use event::{Error, ErrorKind, Result, Timestamp, id};
 use fold::{
     evaluation::{Duels, Grouping},
     paired::head_to_head,
@@ -123,7 +123,14 @@ async fn champion(
     let last = reading.window.to();
     let until = last.next().map_or(last.start(), |next| next.start());
     let known_by = (!request.is_of_now()).then_some(reading.closed);
-    let spans = catalog.live_spans(&reading.workspace, environment, until, known_by).await?;
+    let spans = match catalog.live_spans(&reading.workspace, environment, until, known_by).await {
+        // Where nothing was ever live, nothing was when the window ended.
+        Err(error) if error.kind() == ErrorKind::Invalid => {
+            reading.warn(error.to_string());
+            LiveSpans::new()
+        }
+        spans => spans?,
+    };
     let is_live = |spans: &Vec<(Timestamp, Option<Timestamp>)>| spans.iter().any(|(_, to)| to.is_none());
     let live = spans.into_iter().find(|(name, spans)| releases.contains(name) && is_live(spans));
     Ok(live.map(|(name, _)| name))

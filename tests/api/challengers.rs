@@ -14,6 +14,7 @@ on_both_engines!(
     World::on:
     each_challenger_has_the_row_of_a_head_to_head,
     who_was_champion_then_is_told_by_then,
+    where_nothing_was_live_a_warning_says_so,
     wrong_words_of_challengers_are_named,
 );
 
@@ -156,14 +157,20 @@ async fn wrong_words_of_challengers_are_named(world: World) {
         asked(&scene, What::Challengers, &Words { model: Some("other"), ..words("n") }).await;
     assert_eq!(none, [""; 0]);
     assert_eq!(warnings, ["no release of other was live in production when the window ended"]);
-    for (wrong, because) in [
-        (Words { model: Some("nobody"), ..words("n") }, "there is no release of a model `nobody`"),
-        (
-            Words { environment: Some("staging"), ..words("n") },
-            "there is no environment `staging`; there are production",
-        ),
-    ] {
-        let refusal = refused(&scene, &wrong).await;
-        assert!(refusal.contains(because), "{refusal}");
-    }
+    let refusal = refused(&scene, &Words { model: Some("nobody"), ..words("n") }).await;
+    assert!(refusal.contains("there is no release of a model `nobody`"), "{refusal}");
+}
+
+/// Also where nothing ever was: no release of the workspace was promoted, or none to this environment.
+async fn where_nothing_was_live_a_warning_says_so(world: World) {
+    let scene = Scene::new(world).await;
+    let warned = async |environment: Option<&str>, says: &str| {
+        let (rows, warnings) = asked(&scene, What::Challengers, &Words { environment, ..words("n") }).await;
+        let environment = environment.unwrap_or("production");
+        let none = format!("no release of m was live in {environment} when the window ended");
+        assert_eq!((rows, warnings), (Vec::new(), vec![none, says.to_owned()]));
+    };
+    warned(None, "there is no environment `production`; there is none yet").await;
+    scene.ingest(at(NOW)).promote(&scene.workspace, "v1", "production", None).await.unwrap();
+    warned(Some("staging"), "there is no environment `staging`; there are production").await;
 }
