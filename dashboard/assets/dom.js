@@ -28,8 +28,14 @@ let numbers = 0;
 /** An id that no other element of the page has. */
 export const fresh = (prefix) => `${prefix}-${(numbers += 1)}`;
 
-/** A name of a client's choosing, kept from changing the direction of the text around it. */
-export const name = (text) => h('bdi', { class: 'name', title: text }, text);
+/** Marks that turn the order of letters. */
+const TURNS = /[\u202a-\u202e\u2066-\u2069]/g;
+
+/** A text with such marks written as the command line writes them, so that texts that differ look different. */
+const unturned = (text) => (typeof text === 'string' ? text.replace(TURNS, (mark) => `\\u{${mark.charCodeAt(0).toString(16)}}`) : text);
+
+/** A name of a client's choosing, kept from changing the direction of the text around it, and of its own letters. */
+export const name = (text) => h('bdi', { class: 'name', title: unturned(text) }, unturned(text));
 
 /** Says something to those who hear the page instead of seeing it. */
 export function announce(text) {

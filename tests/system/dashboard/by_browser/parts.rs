@@ -269,3 +269,12 @@ fn a_matrix_shows_shares_of_each_truth_in_the_order_of_classes() {
     ]);
     assert_eq!(made("day.js", expression, given), rows);
 }
+
+/// A name that turns its letters is not shown as another one; letters that run from right to left are as they are.
+#[test]
+fn names_show_marks_that_turn_letters() {
+    let expression = "given.map((text) => [part.name(text).textContent, part.name(text).title])";
+    let given = json!(["late", "\u{202e}LTR", "\u{5d0}\u{2066}b\u{2069}"]);
+    let shown = ["late", r"\u{202e}LTR", "\u{5d0}\\u{2066}b\\u{2069}"];
+    assert_eq!(made("dom.js", expression, given), json!(shown.map(|text| [text, text])));
+}
