@@ -13,6 +13,8 @@ pub struct Asker {
     pub principal: Option<Arc<str>>,
     /// The id of the token, if it is one of the table.
     pub token: Option<Arc<str>>,
+    /// Whether the token is for events of some kinds alone: texts that are made of events of any kind are not for it.
+    pub is_of_some_kinds: bool,
     /// The id of the request.
     pub request_id: Arc<str>,
     /// The address of the client.

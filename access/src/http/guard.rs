@@ -10,7 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use catalog::{Catalog, Sight};
-use event::{Error, Right, Rights};
+use event::{Error, Kind, Right, Rights};
 use log::key::EntityKind;
 use web::{About, Asker, Demand, Demands, Need, Problem, Refused, Routes};
 
@@ -201,6 +201,7 @@ impl Guard {
         let asker = request.extensions_mut().get_or_insert_default::<Asker>();
         let (principal, token) = caller.said();
         (asker.principal, asker.token) = (Some(Arc::clone(principal)), token.clone());
+        asker.is_of_some_kinds = Kind::ALL.iter().any(|kind| !caller.limits.has_kind(*kind));
         if let Some(quota) = &caller.quota {
             request.extensions_mut().insert(Arc::clone(quota));
         }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use table::Cursor;
 use web::{
-    Named, Operation, Problem, Whole, answer, content, json_object,
+    Asker, Named, Operation, Problem, Whole, answer, content, json_object,
     openapi::{
         RefOr, Required, Schema, Type,
         path::{ParameterBuilder, ParameterIn},
@@ -311,6 +311,7 @@ pub(super) async fn followers(
 
 pub(super) async fn feed(
     State(service): State<Arc<Service>>,
+    asker: Asker,
     sight: InSight,
     user: InPath,
     words: Asked<FeedWords>,
@@ -319,7 +320,7 @@ pub(super) async fn feed(
     let limit = limit.unwrap_or(ENTRIES);
     let user = user_of(service.catalog(), user).await?;
     let entry = |entry: &FeedEntry| {
-        let mut row = body(&entry.happening);
+        let mut row = body(&entry.happening, &asker);
         row["seen"] = entry.is_seen.into();
         row
     };

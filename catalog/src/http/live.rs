@@ -14,13 +14,16 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use table::Cursor;
 use web::{
-    InPath, Named, Operation, Problem, answer,
+    Asker, InPath, Named, Operation, Problem, answer,
     openapi::{RefOr, Required, Schema, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
 
 use super::api::{ALWAYS, JSON};
 use crate::{ALERT, Action, DECIDED, Happening, HistoryOf, LiveState, MAX_ENTRIES, Service};
+
+/// What a note is.
+const NOTE: &str = "A remark, or the text of an alert or of what is decided; such a text, which is made of events of any kind, is not for a token for some kinds alone.";
 
 /// How many entries are answered when the request does not say how many.
 pub(super) const ENTRIES: usize = 100;
@@ -113,7 +116,7 @@ pub(super) fn happening_schema() -> ObjectBuilder {
         ("about", schema::name().description(Some("The release, or the alert.")).into()),
         ("model", schema::nullable(schema::name()).into()),
         ("environment", schema::nullable(schema::name()).into()),
-        ("note", schema::nullable(schema::string()).into()),
+        ("note", schema::nullable(schema::string().description(Some(NOTE))).into()),
     ])
 }
 
@@ -122,11 +125,14 @@ pub(super) fn entry() -> ObjectBuilder {
     schema::string().pattern(Some("^[0-9A-Za-z]{27}:[!-\"$-}]{0,512}$"))
 }
 
-pub(super) fn body(happening: &Happening) -> Value {
+/// What happened, as `asker` may read it.
+pub(super) fn body(happening: &Happening, asker: &Asker) -> Value {
+    let is_of_any_kind = [ALERT, DECIDED].contains(&happening.what.as_str());
+    let note = happening.note.as_deref().filter(|_| !(is_of_any_kind && asker.is_of_some_kinds));
     json!({
         "entry": happening.name, "workspace": EntityId::Workspace(happening.workspace.clone()).to_string(), "at": happening.at.to_string(),
         "what": happening.what, "about": happening.about, "model": happening.model,
-        "environment": happening.environment, "note": happening.note,
+        "environment": happening.environment, "note": note,
     })
 }
 
@@ -154,6 +160,7 @@ pub(super) async fn live(
 
 pub(super) async fn history(
     State(service): State<Arc<Service>>,
+    asker: Asker,
     InPath(workspace): InPath,
     words: Asked<HistoryWords>,
 ) -> Result<Response, Problem> {
@@ -175,7 +182,8 @@ pub(super) async fn history(
     let cursor = words.cursor.as_deref().map(Cursor::from_text).transpose()?;
     let limit = words.limit.unwrap_or(ENTRIES);
     let history = service.catalog().history(workspace.id(), of, limit, cursor).await?;
-    let mut page = json!({ "entries": history.happenings.iter().map(body).collect::<Vec<_>>() });
+    let entries: Vec<Value> = history.happenings.iter().map(|one| body(one, &asker)).collect();
+    let mut page = json!({ "entries": entries });
     if let Some(next) = history.next {
         page["next"] = next.to_text().into();
     }

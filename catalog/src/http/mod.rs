@@ -188,7 +188,7 @@ fn people(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
         .add(follow::operation(), demands::of_user(Right::Read), follow::show)
         .add(follow::feed_operation(), demands::of_user(Right::Read), follow::feed)
         .add(follow::seen_operation(), demands::of_user(Right::Admin), follow::seen)
-        .add(digest::operation(), demands::of_user(Right::Read).of_kinds(&JUDGED), digest::show)
+        .add(digest::operation(), demands::of_user(Right::Read).of_kinds(&Kind::ALL), digest::show)
         .add(follow::digest_operation(), Demand::server(Right::Read), follow::digest)
 }
 

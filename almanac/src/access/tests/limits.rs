@@ -9,7 +9,7 @@ use axum::{
     extract::Request,
     http::{HeaderMap, StatusCode},
 };
-use catalog::{Catalog, New, NewEntity, NewRun, Role};
+use catalog::{Alert, Catalog, New, NewEntity, NewRun, Role};
 use event::{Kind, Right};
 use log::key::{EntityId, EntityKind, Followed, Scope};
 use tests::{
@@ -100,6 +100,7 @@ on_both_engines!(
     a_token_for_other_kinds_reads_no_metrics_of_runs,
     a_token_for_other_kinds_appends_no_release_events,
     a_token_without_a_kind_reads_nothing_that_tells_of_it,
+    a_token_without_a_kind_reads_no_texts_of_alerts,
     a_limited_token_makes_none_that_may_more,
     another_name_is_for_who_may_create_what_has_it,
     who_can_no_longer_read_a_workspace_ends_following_it,
@@ -221,6 +222,37 @@ async fn a_token_without_a_kind_reads_nothing_that_tells_of_it(house: House) {
             let expected = if kinds.contains(&kind) { StatusCode::FORBIDDEN } else { StatusCode::OK };
             assert_eq!(status, expected, "{path} without {kind}: {said}");
         }
+    }
+}
+
+/// That there was an alert is in the history and in feeds; what it says is for who may read every kind.
+async fn a_token_without_a_kind_reads_no_texts_of_alerts(house: House) {
+    let (now, workspace) = (house.clock.now(), house.workspace.entity().unwrap().id().clone());
+    let text = "the accuracy of v1 is 0.5";
+    let alert = Alert { at: now, name: "worse".into(), model: None, text: text.into() };
+    house.catalog.raise(&workspace, &alert).await.unwrap();
+    house.catalog.follow(house.ann.id(), &Followed::Workspace(workspace), now).await.unwrap();
+    let all = [
+        ("whole", Limits::default()),
+        ("kinds", Limits { kinds: Some(Kind::ALL.to_vec()), ..Limits::default() }),
+    ];
+    let without = Kind::ALL.map(|kind| {
+        let others = Kind::ALL.into_iter().filter(|other| *other != kind).collect();
+        (kind.name(), Limits { kinds: Some(others), ..Limits::default() })
+    });
+    let tokens = all.map(|token| (token, true)).into_iter().chain(without.map(|token| (token, false)));
+    for ((name, limits), may_read) in tokens {
+        let bearer = bearer_of(&house.token(name, limits).await);
+        for path in ["/v1/workspaces/credit/prod/history", "/v1/users/ann/feed"] {
+            let (status, _, said) = house.send(std::slice::from_ref(&bearer), "GET", path).await;
+            assert_eq!(status, StatusCode::OK, "{said}");
+            assert!(
+                said.contains("\"worse\"") && said.contains(text) == may_read,
+                "{path} by {name}: {said}"
+            );
+        }
+        let (status, _, said) = house.send(&[bearer], "GET", "/v1/users/ann/digest").await;
+        assert_eq!(status != StatusCode::FORBIDDEN, may_read, "the digest by {name}: {said}");
     }
 }
 
