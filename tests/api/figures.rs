@@ -273,14 +273,14 @@ async fn a_query_draws_no_more_for_its_intervals_than_it_may(world: World) {
         let query = scene.query(at(NOW)).within(Bounds { drawn, ..Bounds::default() });
         query.run(scene.id(), &request.unwrap()).await.map(|answer| answer.frame.height())
     };
-    // A day takes its nine predictions once, and 1,000 times for the bootstraps.
-    assert_eq!(run(DAY, true, 9_009).await.unwrap(), 1);
-    for (to, drawn) in [(DAY, 9_008), ("2026-06-02", 9_009), ("2026-06-02", 18_017)] {
+    // A day takes its nine predictions once, and 1,000 times for the bootstraps, each of which counts as 500 more.
+    assert_eq!(run(DAY, true, 509_009).await.unwrap(), 1);
+    for (to, drawn) in [(DAY, 509_008), ("2026-06-02", 509_009), ("2026-06-02", 1_018_017)] {
         let error = run(to, true, drawn).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
         assert!(error.to_string().contains("--interval"), "{error}");
     }
-    assert_eq!(run("2026-06-02", true, 18_018).await.unwrap(), 2);
+    assert_eq!(run("2026-06-02", true, 1_018_018).await.unwrap(), 2);
     assert_eq!(run("2026-06-02", false, 0).await.unwrap(), 0, "nothing is stored, and nothing drawn");
 }
 
