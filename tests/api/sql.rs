@@ -4,6 +4,7 @@
 mod conditions;
 mod groups;
 mod numbers;
+mod truth;
 
 use std::sync::{Arc, Mutex};
 

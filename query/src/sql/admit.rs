@@ -17,7 +17,7 @@ use sqlparser::{
     tokenizer::{Token, Tokenizer},
 };
 
-use super::{bare, functions, groups, rewrite::rewrite, tables::Table, truncate};
+use super::{bare, functions, groups, logic, rewrite::rewrite, tables::Table, truncate};
 use crate::groups::Groups;
 
 /// The most bytes of a statement.
@@ -162,11 +162,28 @@ fn parse(text: &str) -> Result<Query> {
     check_size(text)?;
     let mut statements = parser(text)?.parse_statements().map_err(|error| refused(error.to_string()))?;
     match (statements.pop(), statements.is_empty()) {
-        (Some(Statement::Query(query)), true) => Ok(*query),
+        (Some(Statement::Query(query)), true) => regrouped(*query),
         (Some(_), true) => Err(refused("only SELECT is admitted")),
         (None, _) => Err(refused("write a SELECT")),
         (Some(_), false) => Err(refused("only one statement is admitted")),
     }
+}
+
+/// A statement in which an AND or OR belongs to what SQL says that it belongs to.
+fn regrouped(mut query: Query) -> Result<Query> {
+    if !logic::part_from_what_follows(&mut query) {
+        return Ok(query);
+    }
+    let says = "put parentheses round `a is distinct from b`, if anything follows on it";
+    read(&query.to_string()).ok_or_else(|| refused(says))
+}
+
+/// A text of ours as the parser reads it, which may be longer than one that comes may be.
+fn read(text: &str) -> Option<Query> {
+    let parser =
+        Parser::new(&GenericDialect).with_options(options()).with_recursion_limit(MAX_NESTING_TOKENS);
+    let read = parser.try_with_sql(text).and_then(|mut parser| parser.parse_query());
+    read.ok().map(|query| *query)
 }
 
 /// How often tables are read, once each name of a common table expression is replaced by what it stands for.
@@ -353,18 +370,14 @@ impl Check {
     }
 }
 
-/// The text of a statement that was rewritten. It may be longer than one that comes may be.
+/// The text of a statement that was rewritten.
 ///
 /// # Errors
 /// When it does not read as the statement: it would mean something else.
 fn text_of(query: &Query) -> Result<String> {
     let text = query.to_string();
-    let parser =
-        Parser::new(&GenericDialect).with_options(options()).with_recursion_limit(MAX_NESTING_TOKENS);
-    let read = parser.try_with_sql(&text);
-    let read = read.and_then(|mut parser| parser.parse_query());
-    match read {
-        Ok(read) if *read == *query => Ok(text),
+    match read(&text) {
+        Some(read) if read == *query => Ok(text),
         _ => Err(refused("this statement cannot be put into other words; write it more simply")),
     }
 }

@@ -10,6 +10,7 @@ mod functions;
 mod grouped;
 mod groups;
 mod joins;
+mod logic;
 mod named;
 mod numbers;
 mod plan;

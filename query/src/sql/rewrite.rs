@@ -13,7 +13,7 @@ use sqlparser::{
     parser::Parser,
 };
 
-use super::{grouped, named::named, numbers, truncate};
+use super::{grouped, logic, named::named, numbers, truncate};
 use crate::events::{APPENDED_AT, DAY};
 
 /// How an instant is written for polars.
@@ -97,7 +97,8 @@ impl VisitorMut for Rewrite {
             Expr::Function(function) => truncate::in_words(function, |time| self.is_day(time)),
             _ => None,
         };
-        if let Some(made) = truncated.or_else(|| numbers::as_in_sql(expr)) {
+        let made = truncated.or_else(|| logic::as_in_sql(expr)).or_else(|| numbers::as_in_sql(expr));
+        if let Some(made) = made {
             *expr = made;
         }
         ControlFlow::Continue(())

@@ -1,0 +1,123 @@
+//! Truth as SQL has it, where the parser or polars reads it otherwise: what follows on `IS DISTINCT FROM`, and `IS TRUE` and its like,
+//! which are never unknown.
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{BinaryOperator, Expr, Ident, Query, Value, ValueWithSpan};
+
+use super::rewrite::parsed;
+
+/// What is neither true nor false.
+pub(super) const UNKNOWN: &str = "cast(null as boolean)";
+
+/// Puts each `IS [NOT] DISTINCT FROM` in parentheses of which the parser took an AND or OR behind it for a part of its right side. Says
+/// whether there was one: the text of the statement then says what the statement itself does not.
+pub(super) fn part_from_what_follows(query: &mut Query) -> bool {
+    let mut has_parted = false;
+    // It never breaks.
+    _ = sqlparser::ast::visit_expressions_mut(query, |expr| {
+        has_parted |= part(expr);
+        ControlFlow::<()>::Continue(())
+    });
+    has_parted
+}
+
+/// Makes `(a is distinct from b) and c` of `a is distinct from b and c`.
+fn part(expr: &mut Expr) -> bool {
+    let (Expr::IsDistinctFrom(_, right) | Expr::IsNotDistinctFrom(_, right)) = &mut *expr else {
+        return false;
+    };
+    if !is_joined(right) {
+        return false;
+    }
+    let mut follows = std::mem::replace(&mut **right, nothing());
+    std::mem::swap(first_of(&mut follows), &mut **right);
+    let distinct = std::mem::replace(expr, nothing());
+    *first_of(&mut follows) = Expr::Nested(Box::new(distinct));
+    *expr = follows;
+    true
+}
+
+/// What stands in a place until something else does.
+fn nothing() -> Expr {
+    Expr::Identifier(Ident::new(""))
+}
+
+fn is_joined(expr: &Expr) -> bool {
+    matches!(expr, Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or, .. })
+}
+
+/// The first part of what AND and OR join.
+fn first_of(expr: &mut Expr) -> &mut Expr {
+    match expr {
+        Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, .. } => first_of(left),
+        first => first,
+    }
+}
+
+/// What stands for `IS TRUE` and its like: polars has them unknown where what they are of is.
+pub(super) fn as_in_sql(expr: &Expr) -> Option<Expr> {
+    match expr {
+        Expr::IsTrue(of) => parsed(&format!("coalesce(cast({of} as boolean), false)")),
+        Expr::IsNotTrue(of) => parsed(&format!("(not coalesce(cast({of} as boolean), false))")),
+        Expr::IsFalse(of) => parsed(&format!("(not coalesce(cast({of} as boolean), true))")),
+        Expr::IsNotFalse(of) => parsed(&format!("coalesce(cast({of} as boolean), true)")),
+        Expr::IsUnknown(of) => Some(Expr::IsNull(of.clone())),
+        Expr::IsNotUnknown(of) => Some(Expr::IsNotNull(of.clone())),
+        _ => None,
+    }
+}
+
+/// Whether it is NULL.
+pub(super) fn is_null(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(ValueWithSpan { value: Value::Null, .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::admit::admit;
+
+    /// A condition as polars reads it.
+    fn read(condition: &str) -> String {
+        let text = admit(&format!("select key from predictions where {condition}")).unwrap().text;
+        text.split_once(" WHERE ").unwrap().1.to_owned()
+    }
+
+    #[test]
+    fn what_follows_on_is_distinct_from_stands_beside_it() {
+        for (condition, expected) in [
+            ("value is distinct from 1", "value IS DISTINCT FROM 1"),
+            ("value is distinct from 1 and score > 0.5", "(value IS DISTINCT FROM 1) AND score > 0.5"),
+            (
+                "value is not distinct from score + 1 or score > 0.5 and value < 2",
+                "(value IS NOT DISTINCT FROM score + 1) OR score > 0.5 AND value < 2",
+            ),
+            (
+                "value < 2 and value is distinct from 1 or score > 0.5",
+                "value < 2 AND (value IS DISTINCT FROM 1) OR score > 0.5",
+            ),
+            (
+                "not value is distinct from 1 and score is distinct from 0.5 and key <> 'a'",
+                "NOT (value IS DISTINCT FROM 1) AND (score IS DISTINCT FROM 0.5) AND key <> 'a'",
+            ),
+            (
+                "label is distinct from (value > 1 and score > 0.5)",
+                "label IS DISTINCT FROM (value > 1 AND score > 0.5)",
+            ),
+        ] {
+            assert_eq!(read(condition), expected, "{condition}");
+        }
+    }
+
+    #[test]
+    fn what_is_true_or_not_is_never_unknown() {
+        for (condition, expected) in [
+            ("(score > 0.5) is true", "coalesce(CAST((score > 0.5) AS BOOLEAN), false)"),
+            ("(score > 0.5) is not true", "(NOT coalesce(CAST((score > 0.5) AS BOOLEAN), false))"),
+            ("(score > 0.5) is not false", "coalesce(CAST((score > 0.5) AS BOOLEAN), true)"),
+            ("(score > 0.5) is unknown", "(score > 0.5) IS NULL"),
+        ] {
+            assert_eq!(read(condition), expected, "{condition}");
+        }
+    }
+}
