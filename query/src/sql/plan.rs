@@ -307,6 +307,10 @@ pub(super) fn columns_of(expr: &Expr) -> impl Iterator<Item = String> {
 
 /// What must hold for the day of a row where `expr` holds; `None`, when it may be any day.
 fn of_day(expr: &Expr) -> Option<Expr> {
+    // Also with a part that has no column: it is no part of what is said besides the days.
+    if is_of_day(expr) {
+        return Some(expr.clone());
+    }
     match expr {
         Expr::BinaryExpr { left, op: Operator::And | Operator::LogicalAnd, right } => {
             match (of_day(left), of_day(right)) {
@@ -317,7 +321,7 @@ fn of_day(expr: &Expr) -> Option<Expr> {
         Expr::BinaryExpr { left, op: Operator::Or | Operator::LogicalOr, right } => {
             Some(of_day(left)?.or(of_day(right)?))
         }
-        other => is_of_day(other).then(|| other.clone()),
+        _ => None,
     }
 }
 

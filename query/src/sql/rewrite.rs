@@ -132,9 +132,7 @@ impl Rewrite {
                 self.compare(expr, high)?;
             }
             Expr::InList { expr: of, list, negated } => {
-                let all = list.iter().map(|value| self.equal(of, value));
-                let all = all.collect::<Result<Option<Vec<_>>, _>>()?;
-                if let Some(any) = all.and_then(any_of) {
+                if let Some(any) = self.is_any(of, list)?.and_then(any_of) {
                     let any = Expr::Nested(Box::new(any));
                     *expr = match negated {
                         true => Expr::UnaryOp { op: sqlparser::ast::UnaryOperator::Not, expr: Box::new(any) },
@@ -200,16 +198,40 @@ impl Rewrite {
         matches!(self.compared(expr), Some((name, Compared::Day)) if !self.named.contains(name))
     }
 
+    /// `column = value` for each value of a list, when the column is of days or instants and they are texts or missing; or when all may be days,
+    /// which polars compares with a column of days one by one, and else makes days of by a cast that it warns of.
+    fn is_any(&self, column: &Expr, list: &[Expr]) -> Result<Option<Vec<Expr>>, String> {
+        if list.iter().all(logic::is_null) {
+            return Ok(None);
+        }
+        let all = list.iter().map(|value| match logic::is_null(value) {
+            true => Ok(parsed(logic::UNKNOWN)),
+            false => self.equal(column, value),
+        });
+        let all = all.collect::<Result<Option<Vec<_>>, _>>()?;
+        Ok(all.or_else(|| list.iter().map(|value| equal_to_day(column, value)).collect()))
+    }
+
     /// `column = value`, when the column is of days or instants and the value text.
     fn equal(&self, column: &Expr, value: &Expr) -> Result<Option<Expr>, String> {
         let (mut left, mut right) = (column.clone(), value.clone());
         self.compare(&mut left, &mut right)?;
         let is_made = right != *value;
-        Ok(is_made.then(|| Expr::BinaryOp {
-            left: Box::new(left),
-            op: BinaryOperator::Eq,
-            right: Box::new(right),
-        }))
+        Ok(is_made.then(|| equal(left, right)))
+    }
+}
+
+fn equal(left: Expr, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::Eq, right: Box::new(right) }
+}
+
+/// `column = value`, when the value is the text of a day; what is unknown, when it is missing.
+fn equal_to_day(column: &Expr, value: &Expr) -> Option<Expr> {
+    match value {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => {
+            text.parse::<Day>().is_ok().then(|| equal(column.clone(), value.clone()))
+        }
+        value => logic::is_null(value).then(|| parsed(logic::UNKNOWN)).flatten(),
     }
 }
 

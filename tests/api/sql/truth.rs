@@ -22,7 +22,7 @@ async fn with_missing_values(scene: &Scene) {
                 "release": "v1", "score": f64::from(n) / 4.0,
             });
             if !n.is_multiple_of(2) {
-                event["value"] = json!(n);
+                event["value"] = json!(f64::from(n));
             }
             event
         };
@@ -64,6 +64,12 @@ async fn conditions_hold_where_sql_says_so(scene: Scene) {
         ("(value > 2) is not false and day = '2026-06-01'", "1 k2, 1 k3, 1 k4"),
         ("(value > 2) is unknown and day = '2026-06-01'", "1 k2, 1 k4"),
         ("(value > 2) is not unknown and day = '2026-06-01'", "1 k1, 1 k3"),
+        ("day in ('2026-06-02', null)", "2 k1, 2 k2, 2 k3, 2 k4"),
+        ("day in (null, '2026-06-01', '2026-05-31') and score > 0.5", "1 k3, 1 k4"),
+        ("day not in ('2026-06-02', null)", ""),
+        ("predicted_at in ('2026-06-01T05:00:00Z', null) and day = '2026-06-01'", "1 k1"),
+        ("value in (3, null) and day = '2026-06-01'", "1 k3"),
+        ("value not in (3, null) and day = '2026-06-01'", ""),
     ] {
         assert_eq!(rows_of(&scene, condition).await, [expected; 2], "{condition}");
     }
