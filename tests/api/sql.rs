@@ -5,6 +5,7 @@ mod conditions;
 mod groups;
 mod numbers;
 mod truth;
+mod windows;
 
 use std::sync::{Arc, Mutex};
 

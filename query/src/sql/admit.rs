@@ -8,23 +8,26 @@ use std::{
 
 use event::{Error, Result};
 use sqlparser::{
-    ast::{
-        BinaryOperator, DataType, Expr, GroupByExpr, ObjectName, Query, Select, SetExpr, Statement,
-        TableFactor, Visit, Visitor,
-    },
+    ast::{BinaryOperator, Expr, ObjectName, Query, Select, SetExpr, Statement, TableFactor, Visit, Visitor},
     dialect::GenericDialect,
-    parser::{Parser, ParserOptions},
+    parser::Parser,
     tokenizer::{Token, Tokenizer},
 };
 
-use super::{bare, functions, groups, logic, rewrite::rewrite, tables::Table, truncate};
+use super::{
+    bare, casts, constants, functions, groups,
+    rewrite::rewrite,
+    tables::Table,
+    text::{options, regrouped, text_of},
+    truncate, windows,
+};
 use crate::groups::Groups;
 
 /// The most bytes of a statement.
 pub const MAX_STATEMENT_BYTES: usize = 16 * 1024;
 
 /// The most words and signs of a statement that may nest, which bounds how deep the parser goes.
-const MAX_NESTING_TOKENS: usize = 1_500;
+pub(super) const MAX_NESTING_TOKENS: usize = 1_500;
 
 /// How deep expressions may nest, and how many queries stand in each other.
 const MAX_DEPTH: usize = 100;
@@ -57,7 +60,7 @@ pub(crate) struct Admitted {
     pub(crate) groups: Option<Groups>,
 }
 
-fn refused(why: impl Into<String>) -> Error {
+pub(super) fn refused(why: impl Into<String>) -> Error {
     Error::invalid(format!("sql: {}", why.into()))
 }
 
@@ -138,10 +141,6 @@ fn check_size(text: &str) -> Result<()> {
     Ok(())
 }
 
-fn options() -> ParserOptions {
-    ParserOptions { trailing_commas: true, ..ParserOptions::default() }
-}
-
 fn parser(text: &str) -> Result<Parser<'static>> {
     let tokens = Tokenizer::new(&GenericDialect, text).tokenize_with_location();
     let tokens = tokens.map_err(|error| refused(error.to_string()))?;
@@ -167,23 +166,6 @@ fn parse(text: &str) -> Result<Query> {
         (None, _) => Err(refused("write a SELECT")),
         (Some(_), false) => Err(refused("only one statement is admitted")),
     }
-}
-
-/// A statement in which an AND or OR belongs to what SQL says that it belongs to.
-fn regrouped(mut query: Query) -> Result<Query> {
-    if !logic::part_from_what_follows(&mut query) {
-        return Ok(query);
-    }
-    let says = "put parentheses round `a is distinct from b`, if anything follows on it";
-    read(&query.to_string()).ok_or_else(|| refused(says))
-}
-
-/// A text of ours as the parser reads it, which may be longer than one that comes may be.
-fn read(text: &str) -> Option<Query> {
-    let parser =
-        Parser::new(&GenericDialect).with_options(options()).with_recursion_limit(MAX_NESTING_TOKENS);
-    let read = parser.try_with_sql(text).and_then(|mut parser| parser.parse_query());
-    read.ok().map(|query| *query)
 }
 
 /// How often tables are read, once each name of a common table expression is replaced by what it stands for.
@@ -245,12 +227,18 @@ struct Check {
     depth: usize,
     queries: usize,
     is_shuffled: bool,
+    windows: windows::Named,
 }
 
 type Looked = ControlFlow<Box<String>>;
 
 fn no(why: impl Into<String>) -> Looked {
     ControlFlow::Break(Box::new(why.into()))
+}
+
+/// Goes on, unless there is a reason not to.
+fn unless(why: Option<String>) -> Looked {
+    why.map_or(ControlFlow::Continue(()), no)
 }
 
 impl Visitor for Check {
@@ -277,23 +265,26 @@ impl Visitor for Check {
         if let Some((_, name)) = odd.into_iter().find(|(is_there, _)| *is_there) {
             return no(format!("{name} is not admitted"));
         }
+        unless(windows::misplaced_in_order(query))?;
         self.look_at(&query.body)
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> Looked {
-        let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, more) if by.is_empty() && more.is_empty());
+        let is_grouped = functions::is_grouped(select);
         self.width = self.width.max(select.projection.len());
         let joins = select.from.iter().map(|from| from.joins.len() + 1).sum::<usize>();
         self.is_shuffled |= is_grouped || select.distinct.is_some() || joins > 1;
         if select.into.is_some() {
             return no("SELECT INTO is not admitted");
         }
-        match bare::beside_aggregate(select).filter(|_| !is_grouped) {
-            Some(column) => no(format!(
+        self.windows.add(select);
+        unless(windows::misplaced(select, is_grouped))?;
+        let beside = bare::beside_aggregate(select).filter(|_| !is_grouped);
+        unless(beside.map(|column| {
+            format!(
                 "`{column}` stands beside what is made of several rows; write GROUP BY {column}, or max({column})"
-            )),
-            None => ControlFlow::Continue(()),
-        }
+            )
+        }))
     }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> Looked {
@@ -324,18 +315,19 @@ impl Visitor for Check {
         match expr {
             Expr::Function(function) => match name_of(&function.name) {
                 Some(name) if functions::is_known(name) => {
-                    truncate::wrong(function).map_or(ControlFlow::Continue(()), no)?;
-                    bare::within_aggregate(function).map_or(ControlFlow::Continue(()), |inner| {
-                        no(format!("`{inner}` stands within `{function}`; compute it in a query of its own, named by WITH"))
-                    })
+                    unless(truncate::wrong(function))?;
+                    unless(windows::wrong(function, &self.windows))?;
+                    unless(constants::wrong(function))?;
+                    unless(bare::within_aggregate(function).map(|inner| {
+                        format!("`{inner}` stands within `{function}`; compute it in a query of its own, named by WITH")
+                    }))
                 }
-                _ => no(format!("there is no function {}", function.name)),
+                _ => no(functions::unknown(&function.name.to_string())),
             },
+            Expr::Position { .. } => no(functions::no_position()),
             // What makes long text of short text could make too much of it.
             Expr::BinaryOp { op: BinaryOperator::StringConcat, .. } => no("|| is not admitted"),
-            Expr::Cast { data_type, .. } if is_of_bytes(data_type) => {
-                no(format!("there is no type {data_type}; cast to text"))
-            }
+            Expr::Cast { data_type, .. } => unless(casts::wrong(data_type)),
             _ => ControlFlow::Continue(()),
         }
     }
@@ -344,12 +336,6 @@ impl Visitor for Check {
         self.depth -= 1;
         ControlFlow::Continue(())
     }
-}
-
-/// Whether a type is one of bytes, which text formats cannot write.
-fn is_of_bytes(kind: &DataType) -> bool {
-    let name = kind.to_string().to_ascii_lowercase();
-    ["blob", "byte", "binary", "varbinary"].iter().any(|bytes| name.contains(bytes))
 }
 
 impl Check {
@@ -367,18 +353,6 @@ impl Check {
             }
         }
         ControlFlow::Continue(())
-    }
-}
-
-/// The text of a statement that was rewritten.
-///
-/// # Errors
-/// When it does not read as the statement: it would mean something else.
-fn text_of(query: &Query) -> Result<String> {
-    let text = query.to_string();
-    match read(&text) {
-        Some(read) if read == *query => Ok(text),
-        _ => Err(refused("this statement cannot be put into other words; write it more simply")),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The functions that statements may call.
 
-use sqlparser::ast::Function;
+use sqlparser::ast::{Function, GroupByExpr, Select};
 
 use super::truncate;
 
@@ -94,7 +94,6 @@ const SCALARS: &[&str] = &[
     "sind",
     "sqrt",
     "starts_with",
-    "strpos",
     "substr",
     "tan",
     "tand",
@@ -104,6 +103,13 @@ const SCALARS: &[&str] = &[
     "upper",
 ];
 
+/// Functions that polars computes otherwise than SQL does, and what to write instead.
+const INSTEAD: &[(&str, &str)] = &[(POSITION, IN_TEXT), ("strpos", IN_TEXT)];
+
+/// Where a text stands in another one, which polars looks for as a pattern, and tells in bytes.
+const POSITION: &str = "position";
+const IN_TEXT: &str = "ask whether a text has another one in it: key like '%x%'";
+
 fn is_one_of(names: &[&str], name: &str) -> bool {
     names.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
@@ -111,6 +117,18 @@ fn is_one_of(names: &[&str], name: &str) -> bool {
 /// Whether a statement may call the function of this name.
 pub(super) fn is_known(name: &str) -> bool {
     [AGGREGATES, WINDOWS, SCALARS].into_iter().any(|names| is_one_of(names, name))
+}
+
+/// Why there is no function of this name.
+pub(super) fn unknown(name: &str) -> String {
+    let instead = INSTEAD.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    let instead = instead.map_or_else(String::new, |(_, instead)| format!("; {instead}"));
+    format!("there is no function {name}{instead}")
+}
+
+/// Why there is no `position('x' in key)`.
+pub(super) fn no_position() -> String {
+    unknown(POSITION)
 }
 
 /// Whether it is the function of this name.
@@ -122,4 +140,17 @@ pub(super) fn is_named(function: &Function, name: &str) -> bool {
 pub(super) fn is_of_rows(function: &Function) -> bool {
     let name = function.name.to_string();
     function.over.is_some() || is_one_of(AGGREGATES, &name) || is_one_of(WINDOWS, &name)
+}
+
+/// Whether the function of this name may have an OVER.
+pub(super) fn may_have_window(name: &str) -> bool {
+    [AGGREGATES, WINDOWS].into_iter().any(|names| is_one_of(names, name))
+}
+
+/// Whether a SELECT has a GROUP BY.
+pub(super) fn is_grouped(select: &Select) -> bool {
+    match &select.group_by {
+        GroupByExpr::Expressions(by, more) => !by.is_empty() || !more.is_empty(),
+        GroupByExpr::All(_) => true,
+    }
 }

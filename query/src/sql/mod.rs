@@ -5,6 +5,8 @@
 
 mod admit;
 mod bare;
+mod casts;
+mod constants;
 mod days;
 mod functions;
 mod grouped;
@@ -18,8 +20,10 @@ mod rewrite;
 mod source;
 mod stack;
 mod tables;
+mod text;
 mod times;
 mod truncate;
+mod windows;
 
 use std::{sync::Arc, time::Duration};
 

@@ -3,7 +3,9 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Value, ValueWithSpan};
+use sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator, Value, ValueWithSpan,
+};
 
 use super::{functions, rewrite::parsed};
 
@@ -17,7 +19,6 @@ const NARROW: &[&str] = &[
     "length",
     "octet_length",
     "row_number",
-    "strpos",
 ];
 
 /// Functions of which polars has the type of the base, and panics where a whole number is too large for it.
@@ -32,8 +33,12 @@ const LOGARITHM: &str = "log";
 /// What stands for an expression so that polars computes it as SQL does; `None`, where it does so by itself.
 pub(super) fn as_in_sql(expr: &Expr) -> Option<Expr> {
     match expr {
-        Expr::Extract { .. } | Expr::Position { .. } => whole(expr),
+        Expr::Extract { .. } => whole(expr),
         Expr::Function(function) => of_function(function),
+        Expr::InList { expr, list, negated } => {
+            let list = with_points(list)?;
+            Some(Expr::InList { expr: expr.clone(), list, negated: *negated })
+        }
         Expr::Value(ValueWithSpan { value: Value::Number(number, is_long), span }) => {
             let value = Value::Number(with_point(number)?, *is_long);
             Some(Expr::Value(ValueWithSpan { value, span: *span }))
@@ -46,6 +51,27 @@ pub(super) fn as_in_sql(expr: &Expr) -> Option<Expr> {
 fn with_point(number: &str) -> Option<String> {
     let (whole, exponent) = number.split_at_checked(number.find(['e', 'E'])?)?;
     (!whole.contains('.')).then(|| format!("{whole}.0{exponent}"))
+}
+
+/// A list of which some numbers have a point, with a point in all of them: polars takes a list of one kind of numbers. `None`, where it is one.
+fn with_points(list: &[Expr]) -> Option<Vec<Expr>> {
+    let mut list = list.to_vec();
+    let numbers: Vec<&mut String> = list.iter_mut().filter_map(number).collect();
+    let pointed = numbers.iter().filter(|number| number.contains('.')).count();
+    if pointed == 0 || pointed == numbers.len() {
+        return None;
+    }
+    numbers.into_iter().filter(|number| !number.contains('.')).for_each(|number| number.push_str(".0"));
+    Some(list)
+}
+
+/// A number as it is written, with or without a sign before it.
+fn number(expr: &mut Expr) -> Option<&mut String> {
+    match expr {
+        Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. }) => Some(number),
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => number(expr),
+        _ => None,
+    }
 }
 
 fn whole(expr: &Expr) -> Option<Expr> {
@@ -87,7 +113,7 @@ fn arguments(function: &Function) -> Option<&[FunctionArg]> {
 }
 
 /// Whether it is the same in all rows: it has no column, and nothing that is made of several rows.
-fn is_constant(expr: &Expr) -> bool {
+pub(super) fn is_constant(expr: &Expr) -> bool {
     let found = sqlparser::ast::visit_expressions(expr, |expr| match expr {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
         Expr::Function(function) if functions::is_of_rows(function) => ControlFlow::Break(()),

@@ -13,7 +13,7 @@ use sqlparser::{
     parser::Parser,
 };
 
-use super::{grouped, logic, named::named, numbers, truncate};
+use super::{casts, constants, grouped, logic, named::named, numbers, truncate};
 use crate::events::{APPENDED_AT, DAY};
 
 /// How an instant is written for polars.
@@ -94,10 +94,12 @@ impl VisitorMut for Rewrite {
     /// What polars computes otherwise than SQL does, once its parts are rewritten.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
         let truncated = match &*expr {
-            Expr::Function(function) => truncate::in_words(function, |time| self.is_day(time)),
+            Expr::Function(function) => truncate::in_words(function, |time| self.is_day(time))
+                .or_else(|| constants::as_in_sql(function)),
             _ => None,
         };
-        let made = truncated.or_else(|| logic::as_in_sql(expr)).or_else(|| numbers::as_in_sql(expr));
+        let made = truncated.or_else(|| logic::as_in_sql(expr)).or_else(|| casts::as_in_sql(expr));
+        let made = made.or_else(|| numbers::as_in_sql(expr));
         if let Some(made) = made {
             *expr = made;
         }

@@ -1,0 +1,143 @@
+//! Aggregates of what is the same in all rows. Polars computes them of one value, whether there are rows or not: here they are made of the
+//! number of rows. So are counts of the rows that a condition chooses, where it may be neither true nor false.
+
+use sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Value, ValueWithSpan};
+
+use super::{functions, numbers::is_constant, rewrite::parsed};
+
+/// Functions that are of equal values that value.
+const SAME: &[&str] = &["first", "last", "max", "min"];
+
+/// Functions that are of equal values that value, as a double.
+const MEANS: &[&str] = &["avg", "median"];
+
+/// Functions that are computed of columns only.
+const OF_COLUMNS: &[&str] = &[
+    "corr",
+    "covar",
+    "covar_pop",
+    "covar_samp",
+    "quantile_cont",
+    "quantile_disc",
+    "stddev",
+    "stddev_samp",
+    "stdev",
+    "stdev_samp",
+    "var",
+    "var_samp",
+    "variance",
+];
+
+const COUNT: &str = "count";
+
+fn is_one_of(function: &Function, names: &[&str]) -> bool {
+    names.iter().any(|name| functions::is_named(function, name))
+}
+
+/// What a function is computed of, and whether of distinct values.
+fn first_argument(function: &Function) -> Option<(&Expr, bool)> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    match list.args.first()? {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(first)) => {
+            Some((first, list.duplicate_treatment.is_some()))
+        }
+        _ => None,
+    }
+}
+
+/// Why a function is not computed of what is the same in all rows, if it is of that.
+pub(super) fn wrong(function: &Function) -> Option<String> {
+    let (first, is_distinct) = first_argument(function).filter(|(first, _)| is_constant(first))?;
+    let is_refused = is_one_of(function, OF_COLUMNS) || (is_one_of(function, &[COUNT]) && is_distinct);
+    is_refused.then(|| format!("`{first}` of `{function}` is the same in all rows; name a column"))
+}
+
+/// What stands for such an aggregate, or for a count with a FILTER; `None`, where it is neither.
+pub(super) fn as_in_sql(function: &Function) -> Option<Expr> {
+    if is_one_of(function, &[COUNT]) {
+        return of_count(function);
+    }
+    let (first, is_distinct) = first_argument(function)?;
+    if is_distinct || !is_constant(first) {
+        return None;
+    }
+    let value = if is_one_of(function, SAME) {
+        format!("({first})")
+    } else if is_one_of(function, MEANS) {
+        format!("cast({first} as double)")
+    } else {
+        return None;
+    };
+    parsed(&format!("(case when {} > 0 then {value} end)", rows(function)?))
+}
+
+fn of_count(function: &Function) -> Option<Expr> {
+    match first_argument(function) {
+        // Polars counts rows by itself where a value is written, and not where it is computed.
+        Some((first, false)) if is_constant(first) && !is_value(first) => {
+            parsed(&format!("(case when ({first}) is null then 0 else {} end)", rows(function)?))
+        }
+        Some((_, true)) => None,
+        _ if function.filter.is_some() => parsed(&chosen(function)),
+        _ => None,
+    }
+}
+
+fn is_value(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(ValueWithSpan { value, .. }) if *value != Value::Null)
+}
+
+/// How many rows an aggregate is of, in words of SQL.
+fn rows(function: &Function) -> Option<String> {
+    let Expr::Function(count) = parsed("count(*)")? else { return None };
+    Some(chosen(&Function { over: function.over.clone(), filter: function.filter.clone(), ..count }))
+}
+
+/// A count of the rows that its FILTER chooses, in words of SQL.
+fn chosen(count: &Function) -> String {
+    match count.filter.as_deref() {
+        Some(filter) if is_constant(filter) => {
+            let all = Function { filter: None, ..count.clone() };
+            format!("(case when coalesce({filter}, false) then cast({all} as bigint) else 0 end)")
+        }
+        _ => format!("coalesce(cast({count} as bigint), 0)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::admit::admit;
+
+    /// What stands for an expression beside `count(*)`, and why it is refused.
+    fn of(select: &str) -> Result<String, String> {
+        let text = format!("select {select} as x from predictions where day = '2026-06-01'");
+        let text = admit(&text).map_err(|error| error.to_string())?.text;
+        Ok(text.split_once("SELECT ").unwrap().1.split_once(" AS x FROM").unwrap().0.to_owned())
+    }
+
+    #[test]
+    fn what_is_the_same_in_all_rows_is_of_the_number_of_rows() {
+        for (select, expected) in [
+            ("min(key)", "min(key)"),
+            (
+                "count(*) filter (where score > value)",
+                "coalesce(CAST(count(*) FILTER (WHERE score > value) AS BIGINT), 0)",
+            ),
+            (
+                "count(distinct key) filter (where score > 0)",
+                "CAST(count(DISTINCT key) FILTER (WHERE score > 0) AS BIGINT)",
+            ),
+            (
+                "count(key) filter (where null)",
+                "(CASE WHEN coalesce(NULL, false) THEN CAST(count(key) AS BIGINT) ELSE 0 END)",
+            ),
+            ("count(1)", "CAST(count(1) AS BIGINT)"),
+        ] {
+            assert_eq!(of(select).unwrap(), expected, "{select}");
+        }
+        for select in ["stddev(1)", "quantile_cont(2, 0.5)", "count(distinct 1)", "corr(1, score)"] {
+            let refused = of(select).unwrap_err();
+            assert!(refused.ends_with("is the same in all rows; name a column"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Functions over windows. Polars computes some of them as if the window were another one: these are refused, by saying what to write.
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{
+    DuplicateTreatment, Expr, Function, FunctionArguments, Ident, NamedWindowDefinition, NamedWindowExpr,
+    OrderByKind, Query, Select, SelectItem, SetExpr, Visit, Visitor, WindowFrameBound, WindowSpec,
+    WindowType,
+};
+
+use super::functions;
+
+/// Functions that polars computes of all rows, whatever the window says.
+const WITHOUT_WINDOW: &[&str] =
+    &["corr", "covar", "covar_pop", "covar_samp", "quantile_cont", "quantile_disc"];
+
+/// Functions that polars computes of the whole partition, also where the window has an order.
+const WITHOUT_ORDER: &[&str] =
+    &["avg", "median", "stddev", "stddev_samp", "stdev", "stdev_samp", "var", "var_samp", "variance"];
+
+const COUNT: &str = "count";
+const LAST: &str = "last";
+const LAST_VALUE: &str = "last_value";
+
+/// The windows that a statement names: `w` of `window w as (partition by release)`. Several SELECTs may give one name.
+#[derive(Default)]
+pub(super) struct Named(Vec<(String, WindowSpec)>);
+
+impl Named {
+    /// Adds those that a SELECT names.
+    pub(super) fn add(&mut self, select: &Select) {
+        for NamedWindowDefinition(name, window) in &select.named_window {
+            let specs = match window {
+                NamedWindowExpr::WindowSpec(spec) => vec![spec.clone()],
+                NamedWindowExpr::NamedWindow(other) => self.of(other).cloned().collect(),
+            };
+            self.0.extend(specs.into_iter().map(|spec| (name.value.clone(), spec)));
+        }
+    }
+
+    fn of(&self, name: &Ident) -> impl Iterator<Item = &WindowSpec> {
+        self.0.iter().filter(|(known, _)| *known == name.value).map(|(_, spec)| spec)
+    }
+}
+
+/// Why a function cannot be computed over its window, if it has one and cannot.
+pub(super) fn wrong(function: &Function, named: &Named) -> Option<String> {
+    match function.over.as_ref()? {
+        WindowType::WindowSpec(spec) => wrong_over(function, spec),
+        WindowType::NamedWindow(name) => {
+            let is_count = functions::is_named(function, COUNT);
+            named.of(name).find_map(|spec| match is_count && !spec.order_by.is_empty() {
+                true => Some(format!("`{function}` has a window with ORDER BY; write the window in OVER")),
+                false => wrong_over(function, spec),
+            })
+        }
+    }
+}
+
+fn wrong_over(function: &Function, spec: &WindowSpec) -> Option<String> {
+    let name = function.name.to_string().to_ascii_lowercase();
+    let is_one_of = |names: &[&str]| names.contains(&name.as_str());
+    let (is_ordered, is_parted) = (!spec.order_by.is_empty(), !spec.partition_by.is_empty());
+    if !functions::may_have_window(&name) {
+        return Some(format!("`{name}` is a function of single values and has no OVER"));
+    }
+    if let Some(of) = &spec.window_name {
+        return Some(format!("`{function}` takes the window `{of}` in parentheses; write the window out"));
+    }
+    if is_one_of(WITHOUT_WINDOW) && (is_ordered || is_parted) {
+        return Some(format!(
+            "`{name}` is not computed over a window; compute it with GROUP BY in a query that WITH names, and join that"
+        ));
+    }
+    if spec.order_by.iter().any(|by| by.options.nulls_first == Some(false)) {
+        return Some(
+            "NULLS LAST is not admitted in OVER, where nulls come first; write `order by score is null, score`, or \
+             `order by score is not null desc, score desc`"
+                .to_owned(),
+        );
+    }
+    let has_end = match spec.window_frame.as_ref().and_then(|frame| frame.end_bound.as_ref()) {
+        None | Some(WindowFrameBound::CurrentRow) => false,
+        Some(_) => true,
+    };
+    match is_ordered {
+        true if is_one_of(WITHOUT_ORDER) || is_of_distinct(function) => Some(format!(
+            "`{function}` would be of the whole partition; leave ORDER BY out, or make a running mean of \
+             `sum(x) over (... order by ...) / count(x) over (... order by ...)`"
+        )),
+        true if is_one_of(&[LAST]) => {
+            Some(format!("`{function}` would be of the whole partition; write last_value"))
+        }
+        true if is_one_of(&[LAST_VALUE]) && has_end => Some(format!(
+            "`{function}` would end at the current row; write first_value and the opposite order"
+        )),
+        false if is_one_of(&[LAST_VALUE]) => {
+            Some(format!("`{function}` has no order; write ORDER BY in OVER"))
+        }
+        false if spec.window_frame.is_some() => {
+            Some(format!("`{function}` has a frame of rows without an order; write ORDER BY in OVER"))
+        }
+        _ => None,
+    }
+}
+
+fn is_of_distinct(function: &Function) -> bool {
+    matches!(&function.args, FunctionArguments::List(list)
+        if list.duplicate_treatment == Some(DuplicateTreatment::Distinct))
+}
+
+/// Why a SELECT has no place for a window, if it has one all the same: its rows are groups, which polars does not number, or there are none yet.
+pub(super) fn misplaced(select: &Select, is_grouped: bool) -> Option<String> {
+    let mut shown = select.projection.iter().filter_map(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    });
+    if let Some(window) = select.selection.as_ref().and_then(first_in) {
+        return Some(format!(
+            "`{window}` stands in WHERE; write it in a query that WITH names, and the condition on that"
+        ));
+    }
+    let is_aggregate = |function: &Function| functions::is_of_rows(function) && function.over.is_none();
+    let is_of_groups = is_grouped
+        || select.having.is_some()
+        || shown.clone().any(|expr| found(expr, is_aggregate).is_some());
+    let mut more = select.having.iter().chain(&select.qualify);
+    let window = shown.find_map(first_in).or_else(|| more.find_map(first_in));
+    window.filter(|_| is_of_groups).map(|window| beside_groups(&window))
+}
+
+/// The same of what the groups of a query are ordered by.
+pub(super) fn misplaced_in_order(query: &Query) -> Option<String> {
+    let SetExpr::Select(select) = &*query.body else { return None };
+    let Some(OrderByKind::Expressions(by)) = query.order_by.as_ref().map(|order| &order.kind) else {
+        return None;
+    };
+    let window = by.iter().find_map(|by| first_in(&by.expr))?;
+    functions::is_grouped(select).then(|| beside_groups(&window))
+}
+
+fn beside_groups(window: &str) -> String {
+    format!(
+        "`{window}` stands beside GROUP BY or an aggregate; write it in a query of the groups, named by WITH"
+    )
+}
+
+/// The first function over a window.
+fn first_in(expr: &Expr) -> Option<String> {
+    found(expr, |function| function.over.is_some())
+}
+
+/// The first function that is one of these, and not of a query within.
+fn found(expr: &Expr, is_one: impl Fn(&Function) -> bool) -> Option<String> {
+    expr.visit(&mut Finder { is_one, queries: 0 }).break_value()
+}
+
+struct Finder<F> {
+    is_one: F,
+    /// In how many queries it looks.
+    queries: usize,
+}
+
+impl<F: Fn(&Function) -> bool> Visitor for Finder<F> {
+    type Break = String;
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<String> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<String> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<String> {
+        match expr {
+            Expr::Function(function) if self.queries == 0 && (self.is_one)(function) => {
+                ControlFlow::Break(function.to_string())
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
