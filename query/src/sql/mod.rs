@@ -18,6 +18,7 @@ mod numbers;
 mod plan;
 mod rewrite;
 mod source;
+mod spans;
 mod stack;
 mod tables;
 mod text;

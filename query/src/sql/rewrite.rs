@@ -13,7 +13,13 @@ use sqlparser::{
     parser::Parser,
 };
 
-use super::{casts, constants, grouped, logic, named::named, numbers, truncate};
+use super::{
+    casts, constants, grouped, logic,
+    named::named,
+    numbers,
+    spans::{self, Columns},
+    truncate,
+};
 use crate::events::{APPENDED_AT, DAY};
 
 /// How an instant is written for polars.
@@ -99,7 +105,7 @@ impl VisitorMut for Rewrite {
             _ => None,
         };
         let made = truncated.or_else(|| logic::as_in_sql(expr)).or_else(|| casts::as_in_sql(expr));
-        let made = made.or_else(|| numbers::as_in_sql(expr));
+        let made = made.or_else(|| spans::as_in_sql(expr, self)).or_else(|| numbers::as_in_sql(expr));
         if let Some(made) = made {
             *expr = made;
         }
@@ -195,11 +201,6 @@ impl Rewrite {
         }
     }
 
-    /// Whether it is a column of days, as tables have it.
-    fn is_day(&self, expr: &Expr) -> bool {
-        matches!(self.compared(expr), Some((name, Compared::Day)) if !self.named.contains(name))
-    }
-
     /// `column = value` for each value of a list, when the column is of days or instants and they are texts or missing; or when all may be days,
     /// which polars compares with a column of days one by one, and else makes days of by a cast that it warns of.
     fn is_any(&self, column: &Expr, list: &[Expr]) -> Result<Option<Vec<Expr>>, String> {
@@ -237,6 +238,17 @@ fn equal_to_day(column: &Expr, value: &Expr) -> Option<Expr> {
     }
 }
 
+impl Columns for Rewrite {
+    /// As tables have it.
+    fn is_day(&self, expr: &Expr) -> bool {
+        matches!(self.compared(expr), Some((name, Compared::Day)) if !self.named.contains(name))
+    }
+
+    fn is_instant(&self, expr: &Expr) -> bool {
+        matches!(self.compared(expr), Some((name, Compared::Instant)) if !self.named.contains(name))
+    }
+}
+
 /// The family that a name begins with: `tag` of `tag.carrier`.
 pub(super) fn is_family(name: &str) -> bool {
     let families = Kind::ALL.into_iter().flat_map(Kind::families).chain([&CUSTOM_FIGURES]);
@@ -252,7 +264,7 @@ fn is_column(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
 }
 
-fn is_comparison(op: &BinaryOperator) -> bool {
+pub(super) fn is_comparison(op: &BinaryOperator) -> bool {
     use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
 }

@@ -39,7 +39,7 @@ impl Named {
     }
 
     fn of(&self, name: &Ident) -> impl Iterator<Item = &WindowSpec> {
-        self.0.iter().filter(|(known, _)| *known == name.value).map(|(_, spec)| spec)
+        self.0.iter().filter(move |(known, _)| *known == name.value).map(|(_, spec)| spec)
     }
 }
 

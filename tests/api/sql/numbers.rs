@@ -167,6 +167,10 @@ async fn times_are_cut_off_to_units(scene: Scene) {
             "m\n2026-04-01\n2026-06-01\n",
         ),
         (
+            "select key, day + interval '90 minutes' as t from predictions where day = '2026-06-01' and key = 'k1'",
+            "key,t\nk1,2026-06-01T01:30:00Z\n",
+        ),
+        (
             "select date_trunc('year', observed_at) as y from joined where day = '2026-06-01' and key = 'k4'",
             "y\n2026-01-01T00:00:00Z\n",
         ),

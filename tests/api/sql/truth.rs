@@ -64,6 +64,16 @@ async fn conditions_hold_where_sql_says_so(scene: Scene) {
         ("(value > 2) is not false and day = '2026-06-01'", "1 k2, 1 k3, 1 k4"),
         ("(value > 2) is unknown and day = '2026-06-01'", "1 k2, 1 k4"),
         ("(value > 2) is not unknown and day = '2026-06-01'", "1 k1, 1 k3"),
+        ("predicted_at >= day + interval '14 hours' and day = '2026-06-01'", "1 k3, 1 k4"),
+        ("predicted_at < interval '12 hours' + day and day = '2026-06-01'", "1 k1, 1 k2"),
+        (
+            "predicted_at between day + interval '9 hours' and day + interval '960 minutes' and day = '2026-06-01'",
+            "1 k2, 1 k3",
+        ),
+        (
+            "predicted_at - interval '1 hour' >= day + interval '14 hours' and day = '2026-06-02'",
+            "2 k3, 2 k4",
+        ),
         ("day in ('2026-06-02', null)", "2 k1, 2 k2, 2 k3, 2 k4"),
         ("day in (null, '2026-06-01', '2026-05-31') and score > 0.5", "1 k3, 1 k4"),
         ("day not in ('2026-06-02', null)", ""),
