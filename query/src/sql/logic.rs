@@ -5,10 +5,10 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{BinaryOperator, Expr, Ident, Query, Value, ValueWithSpan};
 
-use super::rewrite::parsed;
+use super::rewrite::{is_comparison, parsed};
 
-/// What is neither true nor false.
-pub(super) const UNKNOWN: &str = "cast(null as boolean)";
+/// What is neither true nor false. It cannot fail, so polars hands what has it down to the scan.
+pub(super) const UNKNOWN: &str = "try_cast(null as boolean)";
 
 /// Puts each `IS [NOT] DISTINCT FROM` in parentheses of which the parser took an AND or OR behind it for a part of its right side. Says
 /// whether there was one: the text of the statement then says what the statement itself does not.
@@ -58,13 +58,31 @@ fn first_of(expr: &mut Expr) -> &mut Expr {
 /// What stands for `IS TRUE` and its like: polars has them unknown where what they are of is.
 pub(super) fn as_in_sql(expr: &Expr) -> Option<Expr> {
     match expr {
-        Expr::IsTrue(of) => parsed(&format!("coalesce(cast({of} as boolean), false)")),
-        Expr::IsNotTrue(of) => parsed(&format!("(not coalesce(cast({of} as boolean), false))")),
-        Expr::IsFalse(of) => parsed(&format!("(not coalesce(cast({of} as boolean), true))")),
-        Expr::IsNotFalse(of) => parsed(&format!("coalesce(cast({of} as boolean), true)")),
+        Expr::IsTrue(of) => parsed(&format!("coalesce({}, false)", truth(of))),
+        Expr::IsNotTrue(of) => parsed(&format!("(coalesce({}, false) = false)", truth(of))),
+        Expr::IsFalse(of) => parsed(&format!("(coalesce({}, true) = false)", truth(of))),
+        Expr::IsNotFalse(of) => parsed(&format!("coalesce({}, true)", truth(of))),
         Expr::IsUnknown(of) => Some(Expr::IsNull(of.clone())),
         Expr::IsNotUnknown(of) => Some(Expr::IsNotNull(of.clone())),
         _ => None,
+    }
+}
+
+/// What is true or false, in words of SQL; a number is true where it is not 0.
+fn truth(expr: &Expr) -> String {
+    if is_condition(expr) { expr.to_string() } else { format!("cast({expr} as boolean)") }
+}
+
+fn is_condition(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(of) => is_condition(of),
+        Expr::BinaryOp { op, .. } => is_comparison(op) || is_joined(expr),
+        Expr::Between { .. }
+        | Expr::InList { .. }
+        | Expr::Like { .. }
+        | Expr::IsNull(_)
+        | Expr::IsNotNull(_) => true,
+        _ => false,
     }
 }
 
@@ -112,9 +130,10 @@ mod tests {
     #[test]
     fn what_is_true_or_not_is_never_unknown() {
         for (condition, expected) in [
-            ("(score > 0.5) is true", "coalesce(CAST((score > 0.5) AS BOOLEAN), false)"),
-            ("(score > 0.5) is not true", "(NOT coalesce(CAST((score > 0.5) AS BOOLEAN), false))"),
-            ("(score > 0.5) is not false", "coalesce(CAST((score > 0.5) AS BOOLEAN), true)"),
+            ("(score > 0.5) is true", "coalesce((score > 0.5), false)"),
+            ("(score > 0.5) is not true", "(coalesce((score > 0.5), false) = false)"),
+            ("score is false", "(coalesce(CAST(score AS BOOLEAN), true) = false)"),
+            ("score > 0.5 is not false", "coalesce(score > 0.5, true)"),
             ("(score > 0.5) is unknown", "(score > 0.5) IS NULL"),
         ] {
             assert_eq!(read(condition), expected, "{condition}");

@@ -134,6 +134,10 @@ impl Rewrite {
                 self.compare(left, right)?;
                 self.compare(right, left)?;
             }
+            Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
+                self.compare(left, right)?;
+                self.compare(right, left)?;
+            }
             Expr::Between { expr, low, high, .. } => {
                 let mut column = expr.clone();
                 self.compare(&mut column, low)?;
