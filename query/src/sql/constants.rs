@@ -1,7 +1,7 @@
 //! Aggregates of what is the same in all rows. Polars computes them of one value, whether there are rows or not: here they are made of the
 //! number of rows. So are counts of the rows that a condition chooses, where it may be neither true nor false.
 
-use sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Value, ValueWithSpan};
+use sqlparser::ast::{Expr, Function, Value, ValueWithSpan};
 
 use super::{functions, numbers::is_constant, rewrite::parsed};
 
@@ -34,20 +34,10 @@ fn is_one_of(function: &Function, names: &[&str]) -> bool {
     names.iter().any(|name| functions::is_named(function, name))
 }
 
-/// What a function is computed of, and whether of distinct values.
-fn first_argument(function: &Function) -> Option<(&Expr, bool)> {
-    let FunctionArguments::List(list) = &function.args else { return None };
-    match list.args.first()? {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(first)) => {
-            Some((first, list.duplicate_treatment.is_some()))
-        }
-        _ => None,
-    }
-}
-
 /// Why a function is not computed of what is the same in all rows, if it is of that.
 pub(super) fn wrong(function: &Function) -> Option<String> {
-    let (first, is_distinct) = first_argument(function).filter(|(first, _)| is_constant(first))?;
+    let first = functions::first_argument(function).filter(|first| is_constant(first))?;
+    let is_distinct = functions::is_of_distinct(function);
     let is_refused = is_one_of(function, OF_COLUMNS) || (is_one_of(function, &[COUNT]) && is_distinct);
     is_refused.then(|| format!("`{first}` of `{function}` is the same in all rows; name a column"))
 }
@@ -57,10 +47,7 @@ pub(super) fn as_in_sql(function: &Function) -> Option<Expr> {
     if is_one_of(function, &[COUNT]) {
         return of_count(function);
     }
-    let (first, is_distinct) = first_argument(function)?;
-    if is_distinct || !is_constant(first) {
-        return None;
-    }
+    let first = functions::first_argument(function).filter(|first| is_constant(first))?;
     let value = if is_one_of(function, SAME) {
         format!("({first})")
     } else if is_one_of(function, MEANS) {
@@ -72,12 +59,14 @@ pub(super) fn as_in_sql(function: &Function) -> Option<Expr> {
 }
 
 fn of_count(function: &Function) -> Option<Expr> {
-    match first_argument(function) {
+    if functions::is_of_distinct(function) {
+        return None;
+    }
+    match functions::first_argument(function) {
         // Polars counts rows by itself where a value is written, and not where it is computed.
-        Some((first, false)) if is_constant(first) && !is_value(first) => {
+        Some(first) if is_constant(first) && !is_value(first) => {
             parsed(&format!("(case when ({first}) is null then 0 else {} end)", rows(function)?))
         }
-        Some((_, true)) => None,
         _ if function.filter.is_some() => parsed(&chosen(function)),
         _ => None,
     }

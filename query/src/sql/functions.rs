@@ -1,6 +1,8 @@
 //! The functions that statements may call.
 
-use sqlparser::ast::{Function, GroupByExpr, Select};
+use sqlparser::ast::{
+    DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select,
+};
 
 use super::truncate;
 
@@ -153,4 +155,19 @@ pub(super) fn is_grouped(select: &Select) -> bool {
         GroupByExpr::Expressions(by, more) => !by.is_empty() || !more.is_empty(),
         GroupByExpr::All(_) => true,
     }
+}
+
+/// The first of what a function is called with.
+pub(super) fn first_argument(function: &Function) -> Option<&Expr> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    match list.args.first()? {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(first)) => Some(first),
+        _ => None,
+    }
+}
+
+/// Whether a function is of distinct values.
+pub(super) fn is_of_distinct(function: &Function) -> bool {
+    matches!(&function.args, FunctionArguments::List(list)
+        if list.duplicate_treatment == Some(DuplicateTreatment::Distinct))
 }

@@ -1,10 +1,7 @@
 //! Days and instants that a span is added to: `day + interval '23 hours'`. Polars leaves a day a day, and compares no instant that has a time
 //! zone with one that has none; all of ours are in UTC.
 
-use sqlparser::ast::{
-    BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Interval,
-    Value, ValueWithSpan,
-};
+use sqlparser::ast::{BinaryOperator, DataType, Expr, Interval, Value, ValueWithSpan};
 
 use super::{
     functions,
@@ -92,18 +89,10 @@ fn is_of_days(expr: &Expr, columns: &impl Columns) -> bool {
         Expr::TypedString(typed) => typed.data_type == DataType::Date,
         Expr::BinaryOp { left, right, .. } => span(right).is_some() && is_of_days(left, columns),
         Expr::Function(function) if SAME.iter().any(|name| functions::is_named(function, name)) => {
-            first_argument(function).is_some_and(|first| is_of_days(first, columns))
+            functions::first_argument(function).is_some_and(|first| is_of_days(first, columns))
         }
         Expr::Function(function) => functions::is_named(function, "date"),
         column => columns.is_day(column),
-    }
-}
-
-fn first_argument(function: &Function) -> Option<&Expr> {
-    let FunctionArguments::List(list) = &function.args else { return None };
-    match list.args.first()? {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(first)) => Some(first),
-        _ => None,
     }
 }
 

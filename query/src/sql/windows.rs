@@ -3,9 +3,8 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    DuplicateTreatment, Expr, Function, FunctionArguments, Ident, NamedWindowDefinition, NamedWindowExpr,
-    OrderByKind, Query, Select, SelectItem, SetExpr, Visit, Visitor, WindowFrameBound, WindowSpec,
-    WindowType,
+    Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, OrderByKind, Query, Select, SelectItem,
+    SetExpr, Visit, Visitor, WindowFrameBound, WindowSpec, WindowType,
 };
 
 use super::functions;
@@ -84,7 +83,7 @@ fn wrong_over(function: &Function, spec: &WindowSpec) -> Option<String> {
         Some(_) => true,
     };
     match is_ordered {
-        true if is_one_of(WITHOUT_ORDER) || is_of_distinct(function) => Some(format!(
+        true if is_one_of(WITHOUT_ORDER) || functions::is_of_distinct(function) => Some(format!(
             "`{function}` would be of the whole partition; leave ORDER BY out, or make a running mean of \
              `sum(x) over (... order by ...) / count(x) over (... order by ...)`"
         )),
@@ -102,11 +101,6 @@ fn wrong_over(function: &Function, spec: &WindowSpec) -> Option<String> {
         }
         _ => None,
     }
-}
-
-fn is_of_distinct(function: &Function) -> bool {
-    matches!(&function.args, FunctionArguments::List(list)
-        if list.duplicate_treatment == Some(DuplicateTreatment::Distinct))
 }
 
 /// Why a SELECT has no place for a window, if it has one all the same: its rows are groups, which polars does not number, or there are none yet.
