@@ -3,6 +3,7 @@
 
 mod conditions;
 mod groups;
+mod joins;
 mod numbers;
 mod truth;
 mod windows;

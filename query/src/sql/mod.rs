@@ -15,6 +15,8 @@ mod joins;
 mod logic;
 mod named;
 mod numbers;
+mod on;
+mod operators;
 mod plan;
 mod rewrite;
 mod source;
@@ -24,6 +26,7 @@ mod tables;
 mod text;
 mod times;
 mod truncate;
+mod using;
 mod windows;
 
 use std::{sync::Arc, time::Duration};

@@ -274,6 +274,8 @@ fn need(source: &Source, columns: Option<&[PlSmallStr]>, predicate: Option<Expr>
         Some(names) => names.iter().map(ToString::to_string).collect(),
         None => source.schema.iter_names().map(ToString::to_string).collect(),
     };
+    // Of a table of which it only counts rows polars takes the first column.
+    names.extend(source.schema.iter_names().next().map(ToString::to_string));
     let mut parts = Vec::new();
     if let Some(predicate) = &predicate {
         names.extend(columns_of(predicate));

@@ -16,9 +16,9 @@ use sqlparser::{
 use super::{
     casts, constants, grouped, logic,
     named::named,
-    numbers,
+    numbers, on,
     spans::{self, Columns},
-    truncate,
+    truncate, using,
 };
 use crate::events::{APPENDED_AT, DAY};
 
@@ -34,7 +34,8 @@ const LENGTH_OF_DAY: usize = 10;
 /// What a text is not that a column of days or instants is compared with.
 pub(super) fn rewrite(query: &mut Query, aliases: BTreeSet<String>) -> Result<(), String> {
     let named = named(query);
-    match VisitMut::visit(query, &mut Rewrite { aliases, named }) {
+    let with = on::named_by_with(query);
+    match VisitMut::visit(query, &mut Rewrite { aliases, named, with }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(why) => Err(why),
     }
@@ -44,6 +45,8 @@ struct Rewrite {
     aliases: BTreeSet<String>,
     /// The names that the statement gives to columns.
     named: BTreeSet<String>,
+    /// What WITH names.
+    with: on::Named,
 }
 
 impl VisitorMut for Rewrite {
@@ -51,6 +54,9 @@ impl VisitorMut for Rewrite {
 
     /// What is ordered by a computed column is ordered by its name.
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<String> {
+        if let Err(why) = using::check_order(query) {
+            return ControlFlow::Break(why);
+        }
         let SetExpr::Select(select) = &*query.body else { return ControlFlow::Continue(()) };
         let Some(OrderByKind::Expressions(by)) = query.order_by.as_mut().map(|order| &mut order.kind) else {
             return ControlFlow::Continue(());
@@ -71,6 +77,9 @@ impl VisitorMut for Rewrite {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<String> {
+        if let Err(why) = using::check(select).and_then(|()| on::in_words(select, &self.with)) {
+            return ControlFlow::Break(why);
+        }
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) = item
                 && let Some(alias) = name_of(expr)
@@ -264,7 +273,8 @@ fn name_of(expr: &Expr) -> Option<Ident> {
     (!is_column(expr)).then(|| Ident::with_quote('"', expr.to_string().replace('"', "'")))
 }
 
-fn is_column(expr: &Expr) -> bool {
+/// Whether it is a column, and nothing computed.
+pub(super) fn is_column(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
 }
 

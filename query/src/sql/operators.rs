@@ -1,0 +1,55 @@
+//! The kinds of joins.
+
+use sqlparser::ast::{JoinConstraint, JoinOperator};
+
+/// Whether a join keeps only rows that meet.
+pub(super) fn is_inner(operator: &JoinOperator) -> bool {
+    matches!(operator, JoinOperator::Join(_) | JoinOperator::Inner(_))
+}
+
+/// Whether a join keeps rows of the right table that meet none of the left one.
+pub(super) fn is_of_right_rows(operator: &JoinOperator) -> bool {
+    use JoinOperator::{FullOuter, Right, RightAnti, RightOuter, RightSemi};
+    matches!(operator, Right(_) | RightOuter(_) | FullOuter(_) | RightSemi(_) | RightAnti(_))
+}
+
+/// What a join is called in what is refused.
+pub(super) fn name_of(operator: &JoinOperator) -> &'static str {
+    use JoinOperator::{
+        Anti, FullOuter, Left, LeftAnti, LeftOuter, LeftSemi, Right, RightAnti, RightOuter, RightSemi, Semi,
+    };
+    match operator {
+        Left(_) | LeftOuter(_) => "left join",
+        Right(_) | RightOuter(_) => "right join",
+        FullOuter(_) => "full join",
+        Semi(_) | LeftSemi(_) => "semi join",
+        Anti(_) | LeftAnti(_) => "anti join",
+        RightSemi(_) => "right semi join",
+        RightAnti(_) => "right anti join",
+        _ => "join",
+    }
+}
+
+/// What a join says of its tables.
+pub(super) fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+    use JoinOperator::{
+        Anti, FullOuter, Inner, Join, Left, LeftAnti, LeftOuter, LeftSemi, Right, RightAnti, RightOuter,
+        RightSemi, Semi,
+    };
+    match operator {
+        Join(on) | Inner(on) | Left(on) | LeftOuter(on) | Right(on) | RightOuter(on) | FullOuter(on)
+        | Semi(on) | LeftSemi(on) | RightSemi(on) | Anti(on) | LeftAnti(on) | RightAnti(on) => Some(on),
+        _ => None,
+    }
+}
+
+/// The columns that a join has of both tables by USING.
+pub(super) fn using(operator: &JoinOperator) -> Vec<String> {
+    match constraint(&mut operator.clone()) {
+        Some(JoinConstraint::Using(names)) => {
+            let names = names.iter().filter_map(|name| name.0.first()?.as_ident());
+            names.map(|name| name.value.clone()).collect()
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,112 @@
+//! Columns that RIGHT and FULL JOIN have of both tables by USING. SQL takes them of whichever table has the row; polars takes them of the
+//! left one, which has none in the rows of the right table alone. So they are named with a table there.
+
+use std::{collections::BTreeSet, ops::ControlFlow};
+
+use sqlparser::ast::{Expr, Query, Select, SelectItem, SetExpr, Visit, Visitor};
+
+use super::operators::{is_of_right_rows, using};
+
+/// Looks for such columns that stand without a table in a SELECT.
+///
+/// # Errors
+/// What to write instead.
+pub(super) fn check(select: &Select) -> Result<(), String> {
+    let columns = columns(select)?;
+    if columns.is_empty() {
+        return Ok(());
+    }
+    if select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_))) {
+        return Err("behind RIGHT and FULL JOIN with USING, name the columns in the place of `*`".to_owned());
+    }
+    let mut bare = Bare { columns, queries: 0 };
+    match look(select, &mut bare) {
+        ControlFlow::Break(column) => Err(says(&column)),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+/// The same in the order of a query; a name that the query gives means what it gives it to.
+///
+/// # Errors
+/// What to write instead.
+pub(super) fn check_order(query: &Query) -> Result<(), String> {
+    let SetExpr::Select(select) = &*query.body else { return Ok(()) };
+    let mut columns = columns(select)?;
+    for item in &select.projection {
+        match item {
+            SelectItem::ExprWithAlias { alias, .. } => _ = columns.remove(&alias.value),
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(idents)) => {
+                if let Some(name) = idents.last() {
+                    columns.remove(&name.value);
+                }
+            }
+            _ => {}
+        }
+    }
+    match query.order_by.visit(&mut Bare { columns, queries: 0 }) {
+        ControlFlow::Break(column) => Err(says(&column)),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+fn says(column: &str) -> String {
+    format!(
+        "`{column}` behind RIGHT and FULL JOIN with USING: say of which table it is, or write coalesce(a.{column}, b.{column})"
+    )
+}
+
+fn look(select: &Select, bare: &mut Bare) -> ControlFlow<String> {
+    select.projection.visit(bare)?;
+    select.selection.visit(bare)?;
+    select.group_by.visit(bare)?;
+    select.having.visit(bare)?;
+    select.qualify.visit(bare)
+}
+
+/// The columns of both tables of RIGHT and FULL JOIN.
+fn columns(select: &Select) -> Result<BTreeSet<String>, String> {
+    let mut columns = BTreeSet::new();
+    for join in select.from.iter().flat_map(|from| &from.joins) {
+        let named = using(&join.join_operator);
+        if let Some(column) = named.iter().find(|name| columns.contains(*name)) {
+            return Err(format!(
+                "USING ({column}) stands behind another one of RIGHT or FULL JOIN; write ON with the tables"
+            ));
+        }
+        if is_of_right_rows(&join.join_operator) {
+            columns.extend(named);
+        }
+    }
+    Ok(columns)
+}
+
+/// Finds a column that stands without a table.
+struct Bare {
+    columns: BTreeSet<String>,
+    /// In how many other queries it looks, whose columns are their own.
+    queries: usize,
+}
+
+impl Visitor for Bare {
+    type Break = String;
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<String> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<String> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<String> {
+        match expr {
+            Expr::Identifier(name) if self.queries == 0 && self.columns.contains(&name.value) => {
+                ControlFlow::Break(name.value.clone())
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}

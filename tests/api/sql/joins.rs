@@ -1,0 +1,131 @@
+//! Joins answer what SQL says of them, or say what to write instead.
+
+use event::ErrorKind;
+use query::Sql;
+use tests::{
+    engine::Engine,
+    on_both_engines,
+    scene::{NOW, Scene, csv},
+    world::at,
+};
+
+use super::{ask, filled, sql};
+
+on_both_engines!(
+    Scene::on:
+    on_says_something_of_either_table,
+    joins_of_all_days_need_not_name_the_day,
+);
+
+/// The days of both tables.
+const DAY: &str = "a.day = '2026-06-01' and b.day = '2026-06-01'";
+
+/// Four keys a day, of which the last two are of release v2, and came true.
+async fn on_says_something_of_either_table(scene: Scene) {
+    filled(&scene).await;
+    for (statement, rows) in [
+        // What it says of one table.
+        (
+            format!("select count(*) as n from predictions a join outcomes b on a.key = b.key and b.label = '1' where {DAY}"),
+            "n\n2\n",
+        ),
+        (
+            format!("select a.key as k from predictions a join predictions b on a.key = b.key and a.day = b.day and b.release = 'v2' where {DAY} order by k"),
+            "k\nk3\nk4\n",
+        ),
+        (
+            format!("select count(*) as n from predictions a join outcomes b on (b.key = a.key and (a.score > 0.75 or b.label = '0')) where {DAY}"),
+            "n\n3\n",
+        ),
+        (
+            "select count(*) as n from predictions a join outcomes b on a.key = b.key and a.day = '2026-06-01' and b.day = '2026-06-02'".to_owned(),
+            "n\n4\n",
+        ),
+        // Of a left join it chooses the rows of the right table.
+        (
+            "select a.key as k, b.label as l from predictions a left join outcomes b on a.key = b.key and b.day = '2026-06-01' and b.label = '1' where a.day = '2026-06-01' order by k".to_owned(),
+            "k,l\nk1,\nk2,\nk3,1\nk4,1\n",
+        ),
+        // Scores of four rows are 0.25, 0.5, 0.75 and 1, so six pairs rise.
+        (
+            format!("select count(*) as n from predictions a join predictions b on a.score < b.score where {DAY}"),
+            "n\n6\n",
+        ),
+        (
+            format!("select count(*) as n from predictions a join outcomes b on b.key = a.key join predictions c on c.key = b.key and c.day = '2026-06-02' and c.release <> a.label where {DAY}"),
+            "n\n0\n",
+        ),
+        (
+            format!("select count(*) as n from predictions a join outcomes b on b.key = a.key join predictions c on c.key = b.key and c.day = '2026-06-02' and c.release = a.release where {DAY}"),
+            "n\n4\n",
+        ),
+        // Only keys whose score is at most 0.5.
+        (
+            format!("select count(*) as n from predictions a, predictions b where {DAY} and a.key = b.key and a.score - b.score >= a.score - 0.5"),
+            "n\n2\n",
+        ),
+        (
+            "select coalesce(p.key, o.key) as k, p.score as s from (select key, score from predictions where day = '2026-06-01' and key < 'k3') p right join (select key from outcomes where day = '2026-06-01') o using (key) order by k".to_owned(),
+            "k,s\nk1,0.25\nk2,0.5\nk3,\nk4,\n",
+        ),
+    ] {
+        let answer = ask(&scene, &statement).await.unwrap_or_else(|error| panic!("{statement}: {error}"));
+        assert_eq!(csv(answer), rows, "{statement}");
+    }
+}
+
+/// Each key has a prediction and an outcome on each of three days.
+async fn joins_of_all_days_need_not_name_the_day(scene: Scene) {
+    filled(&scene).await;
+    for (statement, rows) in [
+        ("select count(*) as n from predictions p join outcomes o on p.key = o.key", "n\n36\n"),
+        (
+            "select count(*) as n from predictions p join outcomes o on p.key = o.key where p.day = '2026-06-01'",
+            "n\n12\n",
+        ),
+        (
+            "select p.score as s, count(*) as n from predictions p join outcomes o on p.key = o.key where o.label = '1' and p.score < 0.8 group by p.score order by s",
+            "s,n\n0.75,9\n",
+        ),
+    ] {
+        let all = Sql { all_days: true, ..sql(statement) };
+        let answer = scene.query(at(NOW)).sql(scene.id(), &all).await;
+        assert_eq!(csv(answer.unwrap_or_else(|error| panic!("{statement}: {error}"))), rows, "{statement}");
+    }
+}
+
+/// What polars would take for something else.
+#[tokio::test]
+async fn what_no_join_says_is_refused_with_what_to_write() {
+    let scene = Scene::on(Engine::Sqlite).await;
+    filled(&scene).await;
+    let by_query = "choose the rows of a table by a query in its place";
+    let of_table = "say of which table it is, or write coalesce(a.key, b.key)";
+    for (select, from, says) in [
+        ("count(*)", "predictions a left join outcomes b on a.key = b.key and a.score > 0.5", by_query),
+        (
+            "count(*)",
+            "predictions a left join predictions b on a.key = b.key and a.score < b.score",
+            by_query,
+        ),
+        ("count(*)", "predictions a right join outcomes b on a.key = b.key and b.label = '1'", by_query),
+        ("count(*)", "predictions a full join outcomes b on a.key = b.key and b.label <> a.label", by_query),
+        (
+            "count(*)",
+            "predictions a left join outcomes b on b.label = '1'",
+            "an equality of columns of both tables",
+        ),
+        ("count(*)", "predictions a join outcomes b on key = b.key", "write the tables of both columns"),
+        ("count(*)", "predictions a join outcomes b on a.key = b.key and count(*) > 1", "of several rows"),
+        ("key", "predictions a right join outcomes b using (key)", of_table),
+        ("a.score", "predictions a full join outcomes b using (key)", of_table),
+        ("*", "predictions a full join outcomes b using (key)", "name the columns in the place of `*`"),
+    ] {
+        // An order of its own shows that a column is looked for there too.
+        let order = if select == "a.score" { "order by key" } else { "" };
+        let statement = format!("select {select} from {from} where {DAY} {order}");
+        let refused = ask(&scene, &statement).await.unwrap_err();
+        assert!(refused.to_string().contains(says), "{statement}: {refused}");
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{statement}");
+    }
+}
