@@ -5,6 +5,7 @@ mod conditions;
 mod groups;
 mod joins;
 mod numbers;
+mod order;
 mod truth;
 mod windows;
 

@@ -279,7 +279,7 @@ impl Visitor for Check {
         }
         self.windows.add(select);
         unless(windows::misplaced(select, is_grouped))?;
-        let beside = bare::beside_aggregate(select).filter(|_| !is_grouped);
+        let beside = if is_grouped { bare::beside_groups(select) } else { bare::beside_aggregate(select) };
         unless(beside.map(|column| {
             format!(
                 "`{column}` stands beside what is made of several rows; write GROUP BY {column}, or max({column})"

@@ -3,9 +3,12 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Expr, Function, Select, SelectItem, Visit, Visitor};
+use sqlparser::ast::{Expr, Function, GroupByExpr, Query, Select, SelectItem, Visit, Visitor};
 
-use super::functions;
+use super::{
+    functions,
+    same::{is_key, plain},
+};
 
 /// The first column of a SELECT that stands bare beside an aggregate: `release` of `select release, max(score)`.
 pub(super) fn beside_aggregate(select: &Select) -> Option<String> {
@@ -20,6 +23,34 @@ pub(super) fn beside_aggregate(select: &Select) -> Option<String> {
         }
     }
     seen.column.filter(|_| seen.has_aggregate)
+}
+
+/// The first column of a SELECT that groups which stands outside of what rows are grouped by, and of functions of several rows: `label` of
+/// `select release, upper(label) ... group by release`.
+pub(super) fn beside_groups(select: &Select) -> Option<String> {
+    let GroupByExpr::Expressions(by, _) = &select.group_by else { return None };
+    if by.is_empty() {
+        return None;
+    }
+    let (mut meant, mut others): (Vec<Expr>, Vec<&Expr>) = (by.iter().map(plain).collect(), Vec::new());
+    for (at, item) in select.projection.iter().enumerate() {
+        let (expr, alias) = match item {
+            SelectItem::UnnamedExpr(expr) => (expr, None),
+            SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias)),
+            _ => continue,
+        };
+        // It may be grouped by its number or by its name.
+        match is_key(by, at, alias) {
+            true => meant.push(plain(expr)),
+            false => others.push(expr),
+        }
+    }
+    let mut outside = Outside { by: meant, depth: 0, column: None };
+    for expr in others {
+        // It never breaks.
+        _ = expr.visit(&mut outside);
+    }
+    outside.column
 }
 
 /// A function of several rows within another one: `count(*)` of `sum(count(*)) over ()`.
@@ -62,6 +93,54 @@ impl Visitor for Seen {
 
     fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         if matches!(expr, Expr::Function(function) if functions::is_of_rows(function)) {
+            self.depth -= 1;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Looks for a column outside of what rows are grouped by.
+struct Outside {
+    by: Vec<Expr>,
+    /// In how many functions of several rows, keys of groups and other queries it looks.
+    depth: usize,
+    column: Option<String>,
+}
+
+impl Outside {
+    fn is_of_one_value(&self, expr: &Expr) -> bool {
+        matches!(expr, Expr::Function(function) if functions::is_of_rows(function))
+            || self.by.contains(&plain(expr))
+    }
+}
+
+impl Visitor for Outside {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if self.is_of_one_value(expr) {
+            self.depth += 1;
+        } else if self.depth == 0
+            && self.column.is_none()
+            && matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+        {
+            self.column = Some(expr.to_string());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if self.is_of_one_value(expr) {
             self.depth -= 1;
         }
         ControlFlow::Continue(())

@@ -1,29 +1,53 @@
-//! Columns that rows are grouped by, in HAVING and beside an aggregate: SQL has one value of them for each group, polars has those of all
-//! its rows.
+//! What rows are grouped by, within other expressions and in HAVING: SQL has one value of it for each group. Polars has columns of all rows
+//! of a group, and computes what is no column again of what it has computed.
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Expr, GroupByExpr, Select, SelectItem, VisitMut, VisitorMut};
+use sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select, SelectItem, VisitMut,
+    VisitorMut,
+};
 
-use super::{functions, rewrite::parsed};
+use super::{
+    functions,
+    rewrite::{is_column, parsed},
+    same::{is_key, plain},
+};
 
-/// Makes of each such column one value: all are the same.
+/// Makes of each expression that rows are grouped by one value, where it stands within another one: all are the same.
 pub(super) fn of_one_value(select: &mut Select) {
-    let GroupByExpr::Expressions(by, _) = &select.group_by else { return };
-    // A number says which column it is, and is a number elsewhere.
-    let by: Vec<&Expr> = by.iter().filter(|by| !matches!(by, Expr::Value(_))).collect();
-    let mut one_value = OneValue { by: &by, depth: 0 };
-    let shown = select.projection.iter_mut().filter_map(|item| match item {
-        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
-        _ => None,
-    });
-    for expr in shown.filter(|expr| has_aggregate(expr)).chain(&mut select.having) {
-        // It never breaks.
-        _ = expr.visit(&mut one_value);
+    let Some(by) = By::of(select) else { return };
+    let is_joined = is_joined(select);
+    for (at, item) in select.projection.iter_mut().enumerate() {
+        let (expr, alias) = match item {
+            SelectItem::UnnamedExpr(expr) => (expr, None),
+            SelectItem::ExprWithAlias { expr, alias } => (expr, Some(&*alias)),
+            _ => continue,
+        };
+        if has_aggregate(expr) {
+            by.one_value(expr);
+        } else if is_key(&by.written, at, alias) {
+            // Rows are grouped by it as a whole.
+        } else if !by.has(expr) {
+            if by.has_computed(expr) {
+                by.one_value(expr);
+            }
+        } else if is_joined && is_column(expr) && alias.is_some() {
+            // Polars knows such a column of the right table by another name.
+            by.one_value(expr);
+        }
+    }
+    if let Some(having) = &mut select.having {
+        by.one_value(having);
     }
 }
 
-fn has_aggregate(expr: &Expr) -> bool {
+/// Whether a SELECT reads several tables together.
+pub(super) fn is_joined(select: &Select) -> bool {
+    select.from.len() > 1 || select.from.iter().any(|from| !from.joins.is_empty())
+}
+
+pub(super) fn has_aggregate(expr: &Expr) -> bool {
     let is_aggregate = |expr: &Expr| match expr {
         Expr::Function(function) if functions::is_of_rows(function) && function.over.is_none() => {
             ControlFlow::Break(())
@@ -33,8 +57,68 @@ fn has_aggregate(expr: &Expr) -> bool {
     sqlparser::ast::visit_expressions(expr, is_aggregate).is_break()
 }
 
+/// The one value of what is the same in all rows of a group.
+pub(super) fn one_of(expr: Expr) -> Option<Expr> {
+    let mut made = parsed("max(x)")?;
+    let Expr::Function(function) = &mut made else { return None };
+    let FunctionArguments::List(list) = &mut function.args else { return None };
+    *list.args.first_mut()? = FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
+    Some(made)
+}
+
+/// What rows are grouped by.
+pub(super) struct By {
+    /// As it is written.
+    written: Vec<Expr>,
+    /// What that means, where it numbers or names what is shown.
+    meant: Vec<Expr>,
+}
+
+impl By {
+    /// That of a SELECT; `None`, when it does not group, or groups by all that it shows.
+    pub(super) fn of(select: &Select) -> Option<Self> {
+        let GroupByExpr::Expressions(by, _) = &select.group_by else { return None };
+        if by.is_empty() {
+            return None;
+        }
+        let mut meant: Vec<Expr> = by.iter().filter(|by| !matches!(by, Expr::Value(_))).map(plain).collect();
+        for (at, item) in select.projection.iter().enumerate() {
+            let (expr, alias) = match item {
+                SelectItem::UnnamedExpr(expr) => (expr, None),
+                SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias)),
+                _ => continue,
+            };
+            // A number that is shown is one elsewhere too.
+            if is_key(by, at, alias) && !matches!(expr, Expr::Value(_)) && !has_aggregate(expr) {
+                meant.push(plain(expr));
+            }
+        }
+        Some(Self { written: by.clone(), meant })
+    }
+
+    /// Whether rows are grouped by an expression.
+    pub(super) fn has(&self, expr: &Expr) -> bool {
+        self.meant.contains(&plain(expr))
+    }
+
+    /// Whether an expression has in it, or is, one that rows are grouped by and that is no column.
+    pub(super) fn has_computed(&self, expr: &Expr) -> bool {
+        let computed = |expr: &Expr| match !is_column(expr) && self.has(expr) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        sqlparser::ast::visit_expressions(expr, computed).is_break()
+    }
+
+    /// Makes one value of what rows are grouped by in an expression.
+    pub(super) fn one_value(&self, expr: &mut Expr) {
+        // It never breaks.
+        _ = expr.visit(&mut OneValue { by: self, depth: 0 });
+    }
+}
+
 struct OneValue<'a> {
-    by: &'a [&'a Expr],
+    by: &'a By,
     /// In how many functions of several rows it looks.
     depth: usize,
 }
@@ -51,8 +135,8 @@ impl VisitorMut for OneValue<'_> {
         if is_of_rows(expr) {
             self.depth -= 1;
         } else if self.depth == 0
-            && self.by.contains(&&*expr)
-            && let Some(one) = parsed(&format!("max({expr})"))
+            && self.by.has(expr)
+            && let Some(one) = one_of(expr.clone())
         {
             *expr = one;
         }

@@ -16,7 +16,7 @@ use sqlparser::{
 use super::{
     casts, constants, grouped, logic,
     named::named,
-    numbers, on,
+    numbers, on, order,
     spans::{self, Columns},
     truncate, using,
 };
@@ -74,6 +74,13 @@ impl VisitorMut for Rewrite {
             }
         }
         ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<String> {
+        match order::in_words(query) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(why) => ControlFlow::Break(why),
+        }
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<String> {

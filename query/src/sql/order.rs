@@ -1,0 +1,184 @@
+//! The order of a query. Polars orders what a SELECT shows, and takes a column of a table for what is shown under its name; what several rows
+//! make, and is not shown, it does not order by. Such an order is one by columns that a query around the SELECT does not show.
+
+use std::ops::ControlFlow;
+
+use sqlparser::{
+    ast::{Distinct, Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor},
+    dialect::GenericDialect,
+    parser::Parser,
+};
+
+use super::{
+    grouped::{By, has_aggregate, is_joined, one_of},
+    rewrite::is_column,
+    same::plain,
+};
+
+/// Makes the order of a query one that polars reads as SQL does. Everything else of the query is rewritten by now.
+///
+/// # Errors
+/// What to write in the place of an order that is none of what is shown.
+pub(super) fn in_words(query: &mut Query) -> Result<(), String> {
+    let SetExpr::Select(select) = &mut *query.body else { return Ok(()) };
+    let Some(OrderByKind::Expressions(keys)) = query.order_by.as_mut().map(|order| &mut order.kind) else {
+        return Ok(());
+    };
+    let shown = Shown::of(select);
+    for key in keys.iter_mut() {
+        if let Some(name) = shown.name_of(&key.expr) {
+            key.expr = Expr::Identifier(name);
+        }
+    }
+    let Some(hidden) = keys.iter().find(|key| shown.lacks(&key.expr)) else { return Ok(()) };
+    if !shown.is_whole {
+        return Err(format!("to order by `{}`, name the columns in the place of `*`", hidden.expr));
+    }
+    if !matches!(select.distinct, None | Some(Distinct::All)) {
+        return Err(format!("SELECT DISTINCT has an order of what it shows; show `{}`", hidden.expr));
+    }
+    let mut within = (**select).clone();
+    for (at, key) in keys.iter_mut().enumerate().filter(|(_, key)| !shown.has(&key.expr)) {
+        let alias = Ident::with_quote('"', format!("order by {}", at + 1));
+        let expr = std::mem::replace(&mut key.expr, Expr::Identifier(alias.clone()));
+        within.projection.push(SelectItem::ExprWithAlias { expr: shown.hidden(expr), alias });
+    }
+    match around(within, &shown) {
+        Some(around) => *query.body = around,
+        None => return Err("this order cannot be put into other words; write it more simply".to_owned()),
+    }
+    Ok(())
+}
+
+/// A SELECT of what is shown of a SELECT that answers more.
+fn around(select: Select, shown: &Shown) -> Option<SetExpr> {
+    let parser = Parser::new(&GenericDialect).try_with_sql("select 1 from (select 1) as \"in order\"");
+    let mut query = parser.ok()?.parse_query().ok()?;
+    let SetExpr::Select(outer) = &mut *query.body else { return None };
+    let TableFactor::Derived { subquery, .. } = &mut outer.from.first_mut()?.relation else { return None };
+    *subquery.body = SetExpr::Select(Box::new(select));
+    let names = shown.items.iter().map(|(name, _)| SelectItem::UnnamedExpr(Expr::Identifier(name.clone())));
+    outer.projection = names.collect();
+    Some(*query.body)
+}
+
+/// What a SELECT shows.
+struct Shown {
+    /// The names of its columns, and what they are.
+    items: Vec<(Ident, Expr)>,
+    /// Whether these are all.
+    is_whole: bool,
+    is_joined: bool,
+    /// Whether each row is made of several.
+    is_grouped: bool,
+    by: Option<By>,
+}
+
+impl Shown {
+    fn of(select: &Select) -> Self {
+        let mut items = Vec::new();
+        for item in &select.projection {
+            let (name, expr) = match item {
+                SelectItem::ExprWithAlias { expr, alias } => (alias, expr),
+                SelectItem::UnnamedExpr(expr) => match name_of(expr) {
+                    Some(name) => (name, expr),
+                    None => continue,
+                },
+                _ => continue,
+            };
+            items.push((Ident::with_quote('"', name.value.clone()), expr.clone()));
+        }
+        let by = By::of(select);
+        Self {
+            is_whole: items.len() == select.projection.len(),
+            is_joined: is_joined(select),
+            is_grouped: by.is_some() || items.iter().any(|(_, expr)| has_aggregate(expr)),
+            items,
+            by,
+        }
+    }
+
+    /// Whether both are one column.
+    fn is_same(&self, one: &Expr, other: &Expr) -> bool {
+        one == other || (!self.is_joined && plain(one) == plain(other))
+    }
+
+    /// The name under which a column of a table is shown.
+    fn name_of(&self, key: &Expr) -> Option<Ident> {
+        if !matches!(key, Expr::CompoundIdentifier(_)) {
+            return None;
+        }
+        let one = one_of(key.clone());
+        let is_shown = |expr: &Expr| self.is_same(expr, key) || one.as_ref() == Some(expr);
+        self.items.iter().find(|(_, expr)| is_shown(expr)).map(|(name, _)| name.clone())
+    }
+
+    /// Whether something else is shown under the name of a column.
+    fn is_overruled(&self, column: &Expr) -> bool {
+        let (Expr::CompoundIdentifier(_), Some(last)) = (column, name_of(column)) else { return false };
+        let mut of_name = self.items.iter().filter(|(name, _)| last.value == name.value);
+        of_name.any(|(_, expr)| !self.is_same(expr, column))
+    }
+
+    /// Whether polars cannot order by this, or would by something else.
+    fn lacks(&self, key: &Expr) -> bool {
+        let is_window = |expr: &Expr| matches!(expr, Expr::Function(function) if function.over.is_some());
+        if matches!(key, Expr::Value(_) | Expr::Identifier(_)) || any(key, is_window) {
+            return false;
+        }
+        let is_of_table = |expr: &Expr| matches!(expr, Expr::CompoundIdentifier(_));
+        any(key, |expr| self.is_overruled(expr))
+            || (self.is_grouped && has_aggregate(key))
+            || (self.is_grouped && self.is_joined && any(key, is_of_table))
+            || self.by.as_ref().is_some_and(|by| by.has_computed(key))
+    }
+
+    /// Whether a key of an order is of nothing but what is shown.
+    fn has(&self, key: &Expr) -> bool {
+        let is_name = |expr: &Expr| match expr {
+            Expr::Identifier(name) => self.items.iter().any(|(shown, _)| shown.value == name.value),
+            _ => false,
+        };
+        !self.lacks(key) && !any(key, |expr| is_column(expr) && !is_name(expr))
+    }
+
+    /// A key of an order as it is computed beside what is shown.
+    fn hidden(&self, mut key: Expr) -> Expr {
+        if let Some(by) = &self.by {
+            by.one_value(&mut key);
+        }
+        if !self.is_grouped {
+            return key;
+        }
+        // It never breaks.
+        _ = sqlparser::ast::visit_expressions_mut(&mut key, |expr| {
+            let seen: &Expr = expr;
+            let given = match seen {
+                Expr::Identifier(name) if self.by.as_ref().is_none_or(|by| !by.has(seen)) => {
+                    self.items.iter().find(|(shown, of)| shown.value == name.value && has_aggregate(of))
+                }
+                _ => None,
+            };
+            if let Some((_, of)) = given {
+                *expr = Expr::Nested(Box::new(of.clone()));
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        key
+    }
+}
+
+/// The name of a column without that of its table.
+fn name_of(expr: &Expr) -> Option<&Ident> {
+    match expr {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(idents) => idents.last(),
+        _ => None,
+    }
+}
+
+/// Whether it is so of any expression in this one.
+fn any(expr: &Expr, is_so: impl Fn(&Expr) -> bool) -> bool {
+    let look = |expr: &Expr| if is_so(expr) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    sqlparser::ast::visit_expressions(expr, look).is_break()
+}
