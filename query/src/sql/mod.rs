@@ -12,6 +12,7 @@ mod functions;
 mod grouped;
 mod groups;
 mod joins;
+mod listed;
 mod logic;
 mod named;
 mod numbers;
@@ -64,7 +65,7 @@ pub(crate) use admit::names_of_tables;
 /// The name of statements among what can be asked.
 pub(crate) const NAME: &str = "sql";
 
-/// How long polars may take for a statement, once what it needs is read.
+/// How long polars may take to plan a statement, and to compute it once what it needs is read.
 pub const MAX_SECONDS: u64 = 60;
 
 /// About how many bytes a row takes in a column that polars makes.
@@ -134,12 +135,12 @@ impl Query {
         let began = Instant::now();
         let statement = sql.statement.clone();
         let timed = self.budget.step(Step::Plan);
-        let (admitted, mut plan) = on_large_stack(move || {
+        let planned = on_large_stack(move || {
             let admitted = admit::admit(&statement)?;
             let plan = plan::plan(&admitted)?;
-            Ok((admitted, plan))
-        })
-        .await?;
+            Ok((admitted, plan, held))
+        });
+        let (admitted, mut plan, held) = self.in_time(planned).await?;
         drop(timed);
         let asked = self.choose_days(workspace, sql, &mut plan.needs).await?;
         let (frames, reading) = self.read_needs(workspace, sql, &plan.needs, &held.hold).await?;
@@ -234,7 +235,8 @@ impl Query {
     ) -> Result<(DataFrame, Held)> {
         let most = self.budget.memory() / BYTES_OF_COLUMN;
         let counting = plan.frame.logical_plan.clone();
-        let (joined, held) = on_large_stack(move || Ok((joins::rows(&counting, most)?, held))).await?;
+        let counted = on_large_stack(move || Ok((joins::rows(&counting, most)?, held)));
+        let (joined, held) = self.in_time(counted).await?;
         let bytes = rows
             .saturating_mul(admitted.weight)
             .saturating_add(joined)
@@ -253,6 +255,11 @@ impl Query {
             let frame = plan.frame.collect().map_err(crate::frame::refused)?;
             Ok((if sorts { sorted(frame) } else { frame }, held))
         });
+        self.in_time(work).await
+    }
+
+    /// What polars makes within the time that it may take. It goes on with what it holds.
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         match timeout(Duration::from_secs(MAX_SECONDS), work).await {
             Ok(done) => done,
             Err(_) => {

@@ -6,24 +6,20 @@ use std::{
     sync::Arc,
 };
 
-use event::{
-    Day, Error, Kind, Result, Timestamp, custom::CUSTOM_FIGURES, fields::FieldType, lane::key_field,
-    time::DAY_MICROS,
-};
+use event::{Day, Error, Kind, Result, custom::CUSTOM_FIGURES, fields::FieldType, lane::key_field};
 use polars::{
     lazy::{
         dsl::{Expr, Operator},
         frame::{LazyFrame, ScanArgsAnonymous},
     },
-    prelude::{
-        AnonymousScan, DataFrame, DataType, IntoLazy, PlSmallStr, Schema, SchemaExt, TimeUnit, TimeZone, col,
-    },
+    prelude::{AnonymousScan, DataFrame, DataType, PlSmallStr, Schema, SchemaExt, TimeUnit, TimeZone},
 };
 use polars_plan::prelude::{FileScanIR, IR, IRPlan};
 use polars_sql::SQLContext;
 
 use super::{
     admit::Admitted,
+    listed::days,
     source::{Source, conjuncts, fixed},
     tables::Table,
     times::times_of,
@@ -33,15 +29,12 @@ use crate::{
     drift,
     events::DAY,
     filter::Times,
-    frame::{self, refused},
+    frame::refused,
     groups::Groups,
     intervals::{self, CustomInterval},
     read::RowBounds,
     request::What,
 };
-
-/// The last day on which a window without an end is tried.
-const LAST_DAY: &str = "2200-01-01";
 
 /// A statement that polars has planned.
 pub(crate) struct Plan {
@@ -333,17 +326,6 @@ fn is_of_day(expr: &Expr) -> bool {
     names.peek().is_some() && names.all(|name| name == DAY)
 }
 
-/// The days for which it holds, of all there are.
-fn days(holds: Expr) -> Result<BTreeSet<Day>> {
-    let last: Day = LAST_DAY.parse()?;
-    let all = frame::days(DAY, (Day::FIRST.number()..=last.number()).collect());
-    let days = frame::frame(all.len(), vec![all])?.lazy().filter(holds).select([col(DAY)]);
-    let days = days.collect().map_err(refused)?;
-    let numbers = days.column(DAY).and_then(|days| Ok(days.date()?.physical().clone())).map_err(refused)?;
-    let day = |number: i32| Timestamp::from_micros(i64::from(number) * DAY_MICROS).map(Timestamp::day);
-    Ok(numbers.iter().flatten().filter_map(day).collect())
-}
-
 /// The texts of which a column must be one where a part holds; `None`, when it does not say.
 fn one_of(part: &Expr, column: &str) -> Option<BTreeSet<String>> {
     let Expr::BinaryExpr { left, op, right } = part else { return None };
@@ -368,7 +350,7 @@ fn one_of(part: &Expr, column: &str) -> Option<BTreeSet<String>> {
 #[cfg(test)]
 mod tests {
     use super::{super::admit::admit, *};
-    use crate::frame::texts;
+    use crate::frame::{self, texts};
 
     /// The keys that a statement answers, when its table is given the rows `a` of release v1 and `b` of v2, whatever it needs.
     fn keys_of(statement: &str) -> Vec<String> {
