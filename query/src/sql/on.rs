@@ -92,8 +92,9 @@ fn without_commas(select: &mut Select, named: &Named) -> Result<(), String> {
     }
     for TableWithJoins { relation, joins } in rest {
         tables.add(&relation, named);
-        let (equal, others) =
-            conditions.into_iter().map(|said| tables.part(said)).partition::<Vec<_>, _>(Part::is_equality);
+        // A column without a table may be of one that comes later.
+        let part = |said: Expr| if names_tables(&said) { tables.part(said) } else { Part::Other(said) };
+        let (equal, others) = conditions.into_iter().map(part).partition::<Vec<_>, _>(Part::is_equality);
         conditions = others.into_iter().map(Part::into_expr).collect();
         let join_operator = match equal.into_iter().map(Part::into_expr).reduce(both) {
             Some(on) => JoinOperator::Inner(JoinConstraint::On(on)),
@@ -336,6 +337,15 @@ fn is_of_columns(expr: &Expr) -> bool {
         Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => is_column(left) && is_column(right),
         _ => false,
     }
+}
+
+/// Whether each column stands with its table.
+fn names_tables(expr: &Expr) -> bool {
+    let is_bare = |expr: &Expr| match expr {
+        Expr::Identifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    sqlparser::ast::visit_expressions(expr, is_bare).is_continue()
 }
 
 fn has_function_of_rows(expr: &Expr) -> bool {

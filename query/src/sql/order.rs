@@ -20,7 +20,7 @@ use super::{
 /// # Errors
 /// What to write in the place of an order that is none of what is shown.
 pub(super) fn in_words(query: &mut Query) -> Result<(), String> {
-    let SetExpr::Select(select) = &mut *query.body else { return Ok(()) };
+    let SetExpr::Select(select) = &*query.body else { return Ok(()) };
     let Some(OrderByKind::Expressions(keys)) = query.order_by.as_mut().map(|order| &mut order.kind) else {
         return Ok(());
     };
