@@ -73,6 +73,10 @@ async fn an_order_is_of_what_it_names(scene: Scene) {
                 "score,s\n-0.25,0.25\n-0.5,0.5\n-0.75,0.75\n",
             ),
             (
+                of("-score as score", "and score < 0.9 order by p.score limit 2"),
+                "score\n-0.25\n-0.5\n",
+            ),
+            (
                 of("-score as score, score as s", "and score < 0.9 order by score"),
                 "score,s\n-0.75,0.75\n-0.5,0.5\n-0.25,0.25\n",
             ),
