@@ -101,6 +101,15 @@ def test_predictions_and_outcomes_of_a_frame_are_stored_and_judged(workspace: al
     ]
 
 
+def test_of_series_in_a_mapping_every_row_is_sent(workspace: al.Workspace) -> None:
+    pandas = pytest.importorskip("pandas")
+    # pandas 2 slices by the labels of such an index.
+    index = [10.0, 0.0, 12.0]
+    data = {"key": pandas.Series(["a", "b", "c"], index=index), "score": pandas.Series([0.1, 0.2, 0.3], index=index)}
+    assert workspace.release("v1").log_predictions(data, predicted_at=AT).rows == 3
+    assert keys_of(workspace, DAY) == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_outcomes_without_a_date_wait_for_their_predictions(workspace: al.Workspace, library: str) -> None:
     truth = {"loan_id": ["loan-0", "loan-2"], "status": ["repaid", "default"], "closed": [AT, AT]}

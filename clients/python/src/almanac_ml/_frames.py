@@ -179,12 +179,13 @@ def _sliced(
 
 
 def _slice(data: Any, start: int, count: int) -> Any:
+    if isinstance(data, Mapping):
+        return {name: _slice(values, start, count) for name, values in data.items()}
     if is_from(data, "pandas"):
-        return data.iloc[start : start + count]
+        # Not by the labels of its index, which may be numbers.
+        return data.iloc[start : start + count] if hasattr(data, "iloc") else data[start : start + count]
     if is_from(data, "polars") or is_from(data, "pyarrow"):
         return data.slice(start, count)
-    if isinstance(data, Mapping):
-        return {name: values[start : start + count] for name, values in data.items()}
     return data[start : start + count]
 
 
