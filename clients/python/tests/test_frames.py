@@ -110,6 +110,32 @@ def test_of_series_in_a_mapping_every_row_is_sent(workspace: al.Workspace) -> No
     assert keys_of(workspace, DAY) == ["a", "b", "c"]
 
 
+def test_arrays_of_one_element_are_that_element(workspace: al.Workspace) -> None:
+    numpy = pytest.importorskip("numpy")
+    labels, scores = numpy.array([["default"], ["repaid"]]), numpy.array([[0.9], [0.1]])
+    predicted = {"key": ["a", "b"], "label": labels, "score": scores}
+    workspace.release("v1").log_predictions(predicted, predicted_at=AT)
+    with workspace.logger() as log:
+        one, tags = {"label": numpy.array(["repaid"]), "score": numpy.array(0.2)}, {"branch": numpy.array([["north"]])}
+        log.prediction("v1", numpy.array(["c"]), predicted_at=AT, tags=tags, **one)
+        log.prediction("v1", "d", predicted_at=AT, label=numpy.array(["repaid", "default"]))
+        log.prediction("v1", "e", predicted_at=AT, label=["repaid"])
+    assert (log.stats.stored, log.stats.refused) == (1, 2)
+    rows = workspace.predictions(DAY, frames="rows")
+    assert [(row["key"], row["label"], row["score"], row["tag.branch"]) for row in rows] == [
+        ("a", "default", 0.9, None),
+        ("b", "repaid", 0.1, None),
+        ("c", "repaid", 0.2, "north"),
+    ]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_several_values_in_one_field_are_refused(workspace: al.Workspace, library: str) -> None:
+    data = as_library(library, {"key": ["a", "b"], "score": [0.5, 0.5], "label": [["x", "y"], ["z"]]})
+    with pytest.raises(al.AlmanacError, match="one value, not|cannot be sent as a text"):
+        workspace.release("v1").log_predictions(data, predicted_at=AT)
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_outcomes_without_a_date_wait_for_their_predictions(workspace: al.Workspace, library: str) -> None:
     truth = {"loan_id": ["loan-0", "loan-2"], "status": ["repaid", "default"], "closed": [AT, AT]}
@@ -369,7 +395,7 @@ def test_what_is_there_is_no_other(workspace: al.Workspace) -> None:
 
 def test_what_is_no_number_is_named(workspace: al.Workspace) -> None:
     assert _frames.plain("0.5", "number") == 0.5
-    for wrong in ("half", [1], 10**400):
+    for wrong in ("half", object(), 10**400):
         with pytest.raises(al.AlmanacError, match="is no number that can be stored"):
             _frames.plain(wrong, "number")
 

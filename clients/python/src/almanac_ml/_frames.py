@@ -219,10 +219,13 @@ def _arrow_values(data: Any, name: str, kind: str) -> Any:
     values = _column_of(data, name)
     try:
         # Missing numbers are NaN in pandas and numpy, and null in Arrow.
-        return pa.array(values, from_pandas=True)
+        found = pa.array(values, from_pandas=True)
+        if not pa.types.is_nested(found.type):
+            return found
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        # A column of several types, such as keys of which some are numbers.
-        return pa.array([plain(value, kind) for value in values])
+        pass
+    # A column of several types, such as keys of which some are numbers, or of arrays.
+    return pa.array([plain(value, kind) for value in values])
 
 
 def _arrow_numbers(values: Any, column: str, name: str) -> Any:
@@ -309,6 +312,8 @@ def _polars_expr(data: Any, column: str, kind: str, name: str) -> Any:
     import polars as pl
 
     dtype, expr = data.schema[column], pl.col(column)
+    if dtype.is_nested():
+        raise AlmanacError(NO_SINGLE.format(f"a {dtype}", column))
     if kind == NUMBER:
         if name in MILLISECONDS and isinstance(dtype, pl.Duration):
             return expr.dt.total_nanoseconds() / 1e6
@@ -427,8 +432,26 @@ def _is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
 
 
+def _single(value: Any) -> Any:
+    """The element of an array that has one, as models predict it; any other value as it is."""
+    shape = getattr(value, "shape", None)
+    # Numbers of numpy have a shape as well, and no elements that could be set.
+    if isinstance(shape, tuple) and hasattr(value, "item") and hasattr(value, "__setitem__"):
+        if math.prod(shape) != 1:
+            raise AlmanacError(NO_SINGLE.format(f"an array of {math.prod(shape)} elements", value))
+        value = value.item()
+    if isinstance(value, (list, tuple, dict, set)):
+        raise AlmanacError(NO_SINGLE.format(f"a {type(value).__name__}", value))
+    return value
+
+
+#: What would be stored as Python writes it.
+NO_SINGLE = "a field has one value, not {0}: {1!r:.80}; give an element of it"
+
+
 def plain(value: Any, kind: str) -> Any:
-    """A value as it is sent: ``None``, a text, a number, or a time in UTC."""
+    """A value as it is sent: ``None``, a text, a number, or a time in UTC. An array of one element is that element."""
+    value = _single(value)
     if _is_missing(value):
         return None
     if kind == NUMBER:
