@@ -227,6 +227,14 @@ def test_promotion_gates_refuse_and_are_overridden(workspace: al.Workspace) -> N
     assert workspace.set_promotion_gates("risk") == {"model": "risk"}
 
 
+def test_reference_days_may_be_one_text(workspace: al.Workspace) -> None:
+    days, text = ("2026-06-01", "2026-06-06"), "2026-06-01..2026-06-06"
+    for ask in (workspace.drift, workspace.estimates):
+        assert list(ask("2026-06-07", reference=text, frames="rows")) == list(
+            ask("2026-06-07", reference=days, frames="rows")
+        )
+
+
 def test_every_option_of_a_query_reaches_the_service(workspace: al.Workspace) -> None:
     data = columns()
     workspace.release("v1").log_predictions(data, key="loan_id", score="p", predicted_at="scored_at", tags=["branch"])

@@ -487,10 +487,10 @@ class Workspace:
     ) -> Any:
         """How far each column of predictions is from that of the ``reference`` days: see :meth:`query`.
 
-        ``reference`` is a day, the first and the last of several, ``"snapshot:NAME"``, ``"release:NAME"`` for the
-        days that a release was trained on, or ``"release:NAME/BASELINE"``. The column that is the farthest comes
-        first, of all or of those that ``column`` names. ``exact=True`` reads the events. ``group_by`` compares weeks,
-        months, quarters or all days together.
+        ``reference`` is a day, the first and the last of several (a pair, or ``"FIRST..LAST"``), ``"snapshot:NAME"``,
+        ``"release:NAME"`` for the days that a release was trained on, or ``"release:NAME/BASELINE"``. The column that
+        is the farthest comes first, of all or of those that ``column`` names. ``exact=True`` reads the events.
+        ``group_by`` compares weeks, months, quarters or all days together.
         """
         return self.query("drift", since, until, reference=_days(reference), **options)
 
@@ -1399,7 +1399,7 @@ def _params(asked: Mapping[str, Any]) -> Dict[str, str]:
 
 def _days(reference: Reference) -> str:
     """Reference days as the service takes them."""
-    if isinstance(reference, str) and reference.startswith(("release:", "snapshot:")):
+    if isinstance(reference, str) and (".." in reference or reference.startswith(("release:", "snapshot:"))):
         return reference
     first, last = reference if isinstance(reference, tuple) else (reference, reference)
     return f"{_day(first)}..{_day(last)}"
