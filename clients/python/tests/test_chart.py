@@ -57,6 +57,12 @@ def test_a_chart_names_what_is_missing() -> None:
         al.chart([{"key": "a"}])
 
 
+def test_a_figure_that_is_nowhere_in_pandas_is_not_drawn() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"day": DAYS, "release": "v1", "auc": [float("nan")] * 3, "rmse": [2.0, 1.0, 3.0]})
+    assert str(al.chart(frame)).splitlines() == ["rmse, from 1 to 3", "v1 ▅▁█"]
+
+
 def judged(workspace: al.Workspace) -> None:
     """Three days of predictions with their outcomes, and the figures of the days."""
     first = datetime(2026, 6, 1, 2, tzinfo=timezone.utc)

@@ -122,7 +122,8 @@ def chart(frame: Any, figure: Optional[str] = None) -> Chart:
     if time is None:
         raise AlmanacError(f"a chart is over time: there is no column day or hour among {', '.join(names)}")
     if figure is None:
-        figure = next((name for name in FIGURES if any(row.get(name) is not None for row in rows)), FIGURES[0])
+        shown = (name for name in FIGURES if not all(_is_missing(row.get(name)) for row in rows))
+        figure = next(shown, FIGURES[0])
     elif figure not in names:
         raise AlmanacError(f"there is no column {figure!r}; there are {', '.join(names)}")
     whose = [name for name in names if name in WHOSE or name.startswith(("tag.", "feature."))]
@@ -132,10 +133,14 @@ def chart(frame: Any, figure: Optional[str] = None) -> Chart:
     for row in sorted(rows, key=lambda row: str(row[time])):
         name = " ".join(str(row[part]) for part in whose) or figure
         value = row.get(figure)
-        # NaN is a missing number in pandas.
-        point = (str(row[time])[:letters], None if value is None or value != value else float(value))
+        point = (str(row[time])[:letters], None if value is None or _is_missing(value) else float(value))
         series.setdefault(name, []).append(point)
     return Chart(figure, [Series(name, points) for name, points in series.items()])
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether there is no figure, for which pandas has NaN."""
+    return value is None or bool(value != value)
 
 
 def rows_of(frame: Any) -> List[Dict[str, Any]]:
