@@ -129,6 +129,28 @@ def test_arrays_of_one_element_are_that_element(workspace: al.Workspace) -> None
     ]
 
 
+@pytest.mark.parametrize("library", ["pandas", "pyarrow", "json"])
+def test_intervals_and_periods_are_texts_as_pandas_writes_them(
+    workspace: al.Workspace, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    months = pandas.Series(pandas.period_range("2026-01", periods=3, freq="M"))
+    data = pandas.DataFrame({"key": ["a", "b", "c"], "score": [0.1, 0.5, 0.9], "month": months})
+    data["bin"] = pandas.cut(data["score"], [0.0, 0.2, 0.6])
+    data["range"] = pandas.IntervalIndex.from_breaks([0, 1, 2, 3])
+    if library == "pyarrow":
+        data = pytest.importorskip("pyarrow").Table.from_pandas(data)
+    elif library == "json":
+        monkeypatch.setattr(_frames, "has", lambda _: False)
+    workspace.release("v1").log_predictions(data, predicted_at=AT, tags=["month", "bin", "range"])
+    rows = workspace.predictions(DAY, frames="rows")
+    assert [(row["tag.month"], row["tag.bin"], row["tag.range"]) for row in rows] == [
+        ("2026-01", "(0.0, 0.2]", "(0, 1]"),
+        ("2026-02", "(0.2, 0.6]", "(1, 2]"),
+        ("2026-03", None, "(2, 3]"),
+    ]
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_several_values_in_one_field_are_refused(workspace: al.Workspace, library: str) -> None:
     data = as_library(library, {"key": ["a", "b"], "score": [0.5, 0.5], "label": [["x", "y"], ["z"]]})

@@ -215,17 +215,43 @@ def _arrow_values(data: Any, name: str, kind: str) -> Any:
     import pyarrow as pa
 
     if is_from(data, "pyarrow"):
-        return data.column(name)
+        found = data.column(name)
+        if not _is_of_pandas(found.type):
+            return found
+        is_coded = pa.types.is_dictionary(found.type)
+        return _texts_of((found.combine_chunks().dictionary_decode() if is_coded else found).to_pandas(), kind)
     values = _column_of(data, name)
     try:
         # Missing numbers are NaN in pandas and numpy, and null in Arrow.
         found = pa.array(values, from_pandas=True)
+        if _is_of_pandas(found.type):
+            return _texts_of(values, kind)
         if not pa.types.is_nested(found.type):
             return found
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         pass
     # A column of several types, such as keys of which some are numbers, or of arrays.
     return pa.array([plain(value, kind) for value in values])
+
+
+def _is_of_pandas(type_: Any) -> bool:
+    """Whether Arrow has it as numbers that pandas alone knows how to write: periods and intervals, also as categories,
+    which is what ``pandas.cut`` makes."""
+    import pyarrow as pa
+
+    inner = type_.value_type if pa.types.is_dictionary(type_) else type_
+    return isinstance(inner, pa.BaseExtensionType) and inner.extension_name.startswith("pandas.")
+
+
+def _texts_of(values: Any, kind: str) -> Any:
+    """A column of values of which few differ as they are sent, each written once."""
+    import pyarrow as pa
+
+    known: Dict[Any, Any] = {}
+    for value in values:
+        if value not in known:
+            known[value] = plain(value, kind)
+    return pa.array([known[value] for value in values], pa.string() if not any(known.values()) else None)
 
 
 def _arrow_numbers(values: Any, column: str, name: str) -> Any:
