@@ -350,7 +350,7 @@ class Workspace:
         self,
         data: Any,
         *,
-        name: str = "name",
+        name: Optional[str] = None,
         value: str = "value",
         measured_at: Optional[Instant] = None,
         release: Optional[str] = None,
@@ -362,14 +362,14 @@ class Workspace:
     ) -> Receipt:
         """Stores measurements by name, and returns when they are durable.
 
-        ``name`` is a column or one name for all rows. ``measured_at`` is a column or an instant; without it,
-        the column ``measured_at``, or now. A measurement may name the prediction that it belongs to: by the
-        column ``key``, and the instant ``predicted_at`` or the UTC day ``predicted_on``. Columns that are called
-        ``tag.x`` are taken as tags.
+        ``name`` is a column or one name for all rows; without it, the column ``name``, which there must be then.
+        ``measured_at`` is a column or an instant; without it, the column ``measured_at``, or now. A measurement may
+        name the prediction that it belongs to: by the column ``key``, and the instant ``predicted_at`` or the UTC day
+        ``predicted_on``. Columns that are called ``tag.x`` are taken as tags.
         """
         data = _frames.settled(data)
         sources = {
-            "name": _column_or_value(data, name),
+            "name": _column_or_value(data, "name" if name is None and _frames.is_column(data, "name") else name),
             "value": _frames.column(value),
             "measured_at": _time_of(data, "measured_at", measured_at, idempotency_key),
             "release": _column_or_value(data, release),
