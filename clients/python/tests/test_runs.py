@@ -46,6 +46,26 @@ def test_a_block_that_raises_fails_its_run_and_an_id_goes_on(workspace: al.Works
         workspace.run(parent="2NBs0sLBnJxEcoDLgVnQdJkhEgV")
 
 
+def test_a_run_that_goes_on_gets_what_it_is_given(workspace: al.Workspace) -> None:
+    with workspace.run("depths", name="first", params={"depth": 6}, tags={"team": "risk"}) as run:
+        pass
+    version = run.describe()["version"]
+    with workspace.run("depths", id=run.id, params={"depth": 6}, tags={"team": "risk"}) as same:
+        assert same.describe()["version"] == version, "nothing was new"
+    words = {"params": {"depth": 6, "rate": 0.1}, "tags": {"team": "lending", "note": "again"}}
+    with workspace.run(id=run.id, name="second", **words) as again:
+        assert again.name == "second"
+    told = run.describe()
+    assert (told["name"], told["params"]) == ("second", {"depth": "6", "rate": "0.1"})
+    assert told["tags"] == {"team": "lending", "note": "again"}
+    with pytest.raises(al.AlmanacError, match="its experiment is 'depths' and not 'widths'"):
+        workspace.run("widths", id=run.id)
+    with pytest.raises(al.AlmanacError, match="its snapshot is None and not 'june'"):
+        workspace.run(id=run.id, snapshot="june")
+    with pytest.raises(al.RefusedError, match="the parameter `depth` is `6` and never changes"):
+        workspace.run(id=run.id, params={"depth": 7})
+
+
 def test_a_release_is_made_from_a_run(workspace: al.Workspace) -> None:
     with workspace.run(params={"depth": 6}) as run:
         run.log_metrics({"auc": 0.8, "gap": math.nan})

@@ -47,7 +47,8 @@ class Run:
     ) -> None:
         """``experiment`` names the experiment, which is created when it is new. ``parent`` is the run that this one
         is a part of, and ``snapshot`` the name of the snapshot that it trains on. ``id`` goes on with the run of that
-        id, or creates it. Other options are those of :class:`Logger`.
+        id, or creates it: one that is there gets the name, parameters and tags that are given, and must be of the
+        same experiment, parent and snapshot where these are given. Other options are those of :class:`Logger`.
         """
         self.workspace = workspace
         self.id = new_id() if id is None else id
@@ -67,7 +68,7 @@ class Run:
             if refused.status != 409:
                 raise
             # It is there: of an earlier try of this request, or of an earlier process.
-            told = self.describe()
+            told = self._gone_on(body, refused)
         self.experiment: str = told["experiment"]
         self.name: str = told["name"]
         self.log = workspace.logger(**logger)
@@ -133,6 +134,24 @@ class Run:
             if page["next_cursor"] is None:
                 return points
             params["cursor"] = page["next_cursor"]
+
+    def _gone_on(self, given: Mapping[str, Any], refused: RefusedError) -> Dict[str, Any]:
+        """The run of this id, after what is given and new has been sent."""
+        try:
+            there = self.describe()
+        except RefusedError as other:
+            raise refused if other.status == 404 else other from None
+        for fixed in ("experiment", "parent", "snapshot"):
+            if given[fixed] is not None and given[fixed] != there[fixed]:
+                raise AlmanacError(
+                    f"the run {self.id} is there already: its {fixed} is {there[fixed]!r} and not {given[fixed]!r}; "
+                    f"give no {fixed}, or another id"
+                ) from refused
+        change: Dict[str, Any] = {} if given["name"] in (None, there["name"]) else {"name": given["name"]}
+        for words in ("params", "tags"):
+            new = {name: value for name, value in given[words].items() if there[words].get(name) != value}
+            change.update({words: new} if new else {})
+        return self._change(change) if change else there
 
     def _path(self) -> str:
         return f"/v1/runs/{quote(self.workspace.path, safe='')}/{self.id}"
