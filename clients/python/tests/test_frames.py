@@ -423,6 +423,20 @@ def test_what_is_there_is_no_other(workspace: al.Workspace) -> None:
         workspace.create_release("v1", model="other")
 
 
+def test_a_model_that_is_there_is_judged_as_is_said(workspace: al.Workspace) -> None:
+    said = {"threshold": 0.3, "costs": {"fp": 2}, "splits": ["tag.x", "tag.y"], "figures": {"late": "avg(score)"}}
+    workspace.create_model("loss", task="binary", positive_label="1", **said)
+    workspace.create_model("loss", task="binary")
+    same = {"costs": {"fn": 0, "fp": 2.0}, "splits": ["tag.y", "tag.x"]}
+    workspace.create_model("loss", task="binary", **{**said, **same})
+    told = "its positive_label is '1' and not '0'; its threshold is 0.3 and not 0.7. define_model.'loss', ...."
+    with pytest.raises(al.AlmanacError, match=told):
+        workspace.create_model("loss", task="binary", positive_label="0", threshold=0.7)
+    for wrong in ({"costs": {"fp": 3}}, {"splits": ["tag.x"]}, {"figures": {"late": "max(score)"}}):
+        with pytest.raises(al.AlmanacError, match=f"its {next(iter(wrong))} is"):
+            workspace.create_model("loss", task="binary", **wrong)
+
+
 def test_what_is_no_number_is_named(workspace: al.Workspace) -> None:
     assert _frames.plain("0.5", "number") == 0.5
     for wrong in ("half", object(), 10**400):

@@ -834,12 +834,13 @@ class Workspace:
     ) -> None:
         """Creates a model, unless it is there, with no other task: ``task`` is binary, multiclass or regression.
 
-        The other words say how its predictions are judged, as ``almanac model create`` explains them. ``figures`` are
-        figures of its own by name, each an aggregate in SQL over the columns of ``joined``:
-        ``{"late": "avg(abs(value - outcome_value))"}``.
+        One that is there must have what is given; :meth:`define_model` changes it. The other words say how its
+        predictions are judged, as ``almanac model create`` explains them. ``figures`` are figures of its own by name,
+        each an aggregate in SQL over the columns of ``joined``: ``{"late": "avg(abs(value - outcome_value))"}``.
         """
         judging = _judging(positive_label, threshold, costs, interval_level, splits, figures)
-        self._ensure(self._url("models"), {"name": name, "task": task, **judging}, "models", "task")
+        advice = f"define_model({name!r}, ...) says how it is judged from a day on"
+        self._ensure(self._url("models"), {"name": name, "task": task, **judging}, "models", "task", advice)
 
     def define_model(
         self,
@@ -1135,8 +1136,11 @@ class Workspace:
         erasures: List[Dict[str, Any]] = answer.json()["erasures"]
         return erasures
 
-    def _ensure(self, path: str, body: Mapping[str, Any], kind: Optional[str] = None, own: str = "") -> None:
-        """Creates what is not there. What is there of this ``kind`` must have the same in the field ``own``."""
+    def _ensure(
+        self, path: str, body: Mapping[str, Any], kind: Optional[str] = None, own: str = "", advice: str = ""
+    ) -> None:
+        """Creates what is not there. What is there of this ``kind`` must have the same in the field ``own``, and with
+        ``advice``, which says how to change it, in all that are given."""
         try:
             self._post(path, body)
         except RefusedError as refused:
@@ -1147,6 +1151,10 @@ class Workspace:
                 raise AlmanacError(
                     f"{body['name']!r} is there already, with the {own} {known[own]!r} and not {body[own]!r}"
                 ) from refused
+            differ = [name for name in body if advice and name in known and not _is_same(name, body[name], known[name])]
+            if differ:
+                told = "; ".join(f"its {name} is {known[name]!r} and not {body[name]!r}" for name in differ)
+                raise AlmanacError(f"{body['name']!r} is there already: {told}. {advice}") from refused
 
     def _known(self, kind: str, name: str) -> Dict[str, Any]:
         """What is there of a name; nothing, where the caller may not see it."""
@@ -1407,6 +1415,21 @@ def _days(reference: Reference) -> str:
 
 def _costs(costs: Optional[Mapping[str, float]]) -> Optional[str]:
     return ",".join(f"{name}={float(number)!r}" for name, number in costs.items()) if costs else None
+
+
+def _is_same(name: str, given: Any, there: Any) -> bool:
+    """Whether a word of a model that is there is as it is given, if it is."""
+    if given is None:
+        return True
+    if name == "costs":
+        return _worth(given) == _worth(there)
+    return sorted(given) == sorted(there or ()) if isinstance(given, list) else bool(given == there)
+
+
+def _worth(costs: Optional[str]) -> Dict[str, float]:
+    """What is gained and lost; what is not named is worth nothing."""
+    pairs = (pair.split("=") for pair in (costs or "").split(",") if pair)
+    return {name: number for name, number in ((name, float(text)) for name, text in pairs) if number}
 
 
 def _judging(
