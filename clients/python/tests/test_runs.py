@@ -89,6 +89,15 @@ def test_parameters_that_are_not_set_are_noted(workspace: al.Workspace) -> None:
         assert run.describe()["params"] == {"max_depth": "None", "depth": "6", "rate": "nan", "seed": "None"}
 
 
+def test_parameters_may_be_arrays(workspace: al.Workspace) -> None:
+    numpy = pytest.importorskip("numpy")
+    params = {"Cs": numpy.array([0.5, 1.0]), "none": numpy.array([]), "fit": [1, 2]}
+    with workspace.run(params=params, tags={"at": numpy.array([1, 2])}) as run:
+        told = run.describe()
+    assert told["params"] == {"Cs": "[0.5 1. ]", "none": "[]", "fit": "[1, 2]"}
+    assert told["tags"] == {"at": "[1 2]"}
+
+
 def test_runs_come_in_the_order_and_number_that_are_asked_for(workspace: al.Workspace) -> None:
     for name in ("first", "second", "third"):
         workspace.run("depths", name=name).end()

@@ -454,8 +454,14 @@ def _column_of(data: Any, name: str) -> Any:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether it is what libraries have for no value. Of ``pandas.NA`` nobody may ask whether it is itself."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
+    """Whether it is what libraries have for no value. Of ``pandas.NA`` nobody may ask whether it is itself, and an
+    array says that of each element."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):
+        return False
 
 
 def _single(value: Any) -> Any:
