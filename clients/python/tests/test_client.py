@@ -7,12 +7,13 @@ import io
 import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import Door, keys_of
+from conftest import Door, eventually, keys_of
 
 import almanac_ml as al
 from almanac_ml import _progress
@@ -113,6 +114,59 @@ def test_a_client_that_is_forgotten_ends_its_service(binary: str, tmp_path: Path
     del client
     gc.collect()
     assert process.poll() is not None
+
+
+OPENED = """
+import signal, sys, time
+import almanac_ml as al
+signal.signal(signal.SIGINT, signal.default_int_handler)
+client = al.open(sys.argv[1], binary=sys.argv[2])
+w = client.workspace("credit/prod").create()
+w.create_model("risk", task="binary")
+w.create_release("v1", model="risk")
+log = w.logger(flush_seconds=60)
+for key in "abc":
+    log.prediction("v1", key, score=0.5, predicted_at="2026-06-01T02:00:00Z")
+print(client.process.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def opened(binary: str, data: Path) -> "tuple[subprocess.Popen[str], int]":
+    """A process group of its own that has opened a service and logged three rows, and the process of that service."""
+    command = [sys.executable, "-c", OPENED, str(data), binary]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stdout is not None
+    return process, int(process.stdout.readline())
+
+
+def is_running(process: int) -> bool:
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    # One that has ended and that nobody has asked for is no longer there either.
+    return not re.search(r"^State:\s+Z", status, re.MULTILINE)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc here")
+def test_ctrl_c_leaves_the_service_for_what_is_sent_at_the_end(binary: str, tmp_path: Path) -> None:
+    process, service = opened(binary, tmp_path / "data")
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert not is_running(service)
+    with al.open(tmp_path / "data", binary=binary) as client:
+        assert keys_of(client.workspace("credit/prod"), DAY) == ["a", "b", "c"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc here")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGHUP])
+def test_a_process_that_is_killed_ends_its_service(binary: str, tmp_path: Path, how: signal.Signals) -> None:
+    process, service = opened(binary, tmp_path / "data")
+    assert is_running(service)
+    os.killpg(process.pid, how)
+    process.communicate(timeout=60)
+    eventually(lambda: not is_running(service))
 
 
 def test_the_binary_beside_this_python_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

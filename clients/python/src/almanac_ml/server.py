@@ -21,14 +21,19 @@ from .errors import AlmanacError
 START_SECONDS = 30.0
 
 
+#: Ends the process that it is told when its own input ends, which it does with this process, however that ends.
+WATCH = 'read -r _; kill -TERM "$1"'
+
+
 class LocalClient(Client):
-    """A client of a service that this process has started. Closing it ends the service."""
+    """A client of a service that this process has started. Closing it ends the service, and so does the end of this
+    process, also by a signal. Ctrl-C is for this process alone, so that the service takes what it sends at its end."""
 
     def __init__(self, url: str, process: "subprocess.Popen[str]", **options: Any) -> None:
         super().__init__(url, **options)
         self.process = process
         # Also when the client is forgotten, and at the end of this process.
-        self._end = weakref.finalize(self, _end, process, os.getpid())
+        self._end = weakref.finalize(self, _end, process, _watcher(process.pid), os.getpid())
 
     def __repr__(self) -> str:
         return f"almanac_ml.open(...) at {self.transport.url}"
@@ -39,9 +44,29 @@ class LocalClient(Client):
         self._end()
 
 
-def _end(process: "subprocess.Popen[str]", owner: int) -> None:
+def _watcher(service: int) -> Optional["subprocess.Popen[bytes]"]:
+    """What ends the service when this process is killed; nothing where there is no shell."""
+    try:
+        return subprocess.Popen(
+            ["/bin/sh", "-c", WATCH, "almanac-ml", str(service)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+
+
+def _end(process: "subprocess.Popen[str]", watcher: Optional["subprocess.Popen[bytes]"], owner: int) -> None:
     # A child after a fork has a copy of the client, and ends no service of its parent.
-    if os.getpid() != owner or process.poll() is not None:
+    if os.getpid() != owner:
+        return
+    if watcher is not None:
+        # Before the service has ended: afterwards its number may be that of another process.
+        watcher.kill()
+        watcher.communicate()
+    if process.poll() is not None:
         return
     process.terminate()
     try:
@@ -59,7 +84,13 @@ def start(
         find_binary(binary), "--data", os.fspath(data), "--log-format", "text", "up", "--listen", "127.0.0.1:0",
     ]  # fmt: skip
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        # A signal for all of a terminal, such as that of Ctrl-C, is not for the service.
+        start_new_session=True,
     )
     told: List[str] = []
     found = threading.Event()
