@@ -143,6 +143,23 @@ def test_what_waits_on_disk_outlives_the_process(workspace: al.Workspace, door: 
     assert files(tmp_path, "*.batch") == []
 
 
+def test_what_one_try_does_not_send_is_on_disk(workspace: al.Workspace, door: Door, tmp_path: Path) -> None:
+    door.script = ["503", "hang"]
+    began = time.monotonic()
+    options = {"spool": tmp_path, "retry_for": 120, "timeout": 120, "flush_seconds": 1}
+    logger = through(door, workspace).logger(**options)
+    fill(logger, 100)
+    eventually(lambda: logger.stats.spooled == 100)
+    fill(logger, 50, first=100)
+    # The next try hangs. What was logged before it is on disk.
+    assert door.reached.wait(60)
+    assert logger.stats.spooled == 150 and time.monotonic() < began + 60
+    door.opened.set()
+    assert logger.flush(60)
+    assert keys_of(workspace, DAY) == expected(150)
+    logger.close()
+
+
 def test_a_damaged_file_in_the_spool_is_put_aside(workspace: al.Workspace, door: Door, tmp_path: Path) -> None:
     door.is_shut = True
     logger = through(door, workspace).logger(spool=tmp_path, max_batch=10, retry_for=0.05)

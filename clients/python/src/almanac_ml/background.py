@@ -109,7 +109,8 @@ class Logger:
     ``max_batch``: the most rows of a request. ``flush_seconds``: how long a row waits at most before it
     is sent. ``timeout``: how long one answer may take. ``retry_for``: how long a request is tried before its
     batch waits for a later round. ``spool``: a folder in which batches wait while the service is away, at most
-    ``spool_bytes``. ``on_error`` is called with each error, from the thread that sends.
+    ``spool_bytes``; a batch is there after one try that failed, whatever ``retry_for`` says. ``on_error`` is
+    called with each error, from the thread that sends.
 
     It is closed by ``with``, by :meth:`close`, or when the interpreter ends. A signal ends a process without that:
     ``flush_on_sigterm`` has SIGTERM wait up to 5 s for what all such loggers hold, and then do what it did before. It
@@ -426,6 +427,9 @@ class Logger:
     def _round(self, closing: bool, urgent: bool) -> None:
         """Sends what waits, in the order in which it was logged: rows of a key keep their order."""
         self._make_batches()
+        if self._is_away and self._spool is not None:
+            # The next try may hang, and this process end meanwhile.
+            self._put_away(keep_in_memory=True)
         if closing or urgent or not self._is_away or time.monotonic() >= self._next_try:
             while self._send_spooled() and self._batches:
                 if not self._send(self._batches[0], self._replace_first):
@@ -515,7 +519,8 @@ class Logger:
 
     def _requested(self, batch: Batch) -> Optional[Exception]:
         """What a request came to, during which others may work."""
-        retry_for = 0.0 if self._is_away else self._retry_for
+        # With a spool a batch is on disk after one try that failed, and is tried again from there.
+        retry_for = 0.0 if self._is_away or self._spool is not None else self._retry_for
         self._work.release()
         try:
             self._workspace.send(
