@@ -821,6 +821,18 @@ def test_a_window_ends_at_instants_or_now(workspace: al.Workspace) -> None:
         workspace.rollups(last="2h")
 
 
+def test_a_datetime_with_a_zone_is_of_its_day_in_utc(workspace: al.Workspace) -> None:
+    evening = datetime(2026, 6, 2, 22, tzinfo=timezone(timedelta(hours=-4)))
+    data = {"key": ["a", "b"], "score": [0.5, 0.5], "predicted_at": [evening - timedelta(hours=1), evening]}
+    workspace.release("v1").log_predictions(data)
+    assert [row["key"] for row in workspace.predictions(evening, frames="rows")] == ["b"]
+    window = client_module._window
+    assert window("evaluations", evening, None) == {"from": "2026-06-03", "to": "2026-06-03"}
+    assert window("drift", evening, evening + timedelta(days=1)) == {"from": "2026-06-03", "to": "2026-06-04"}
+    assert window("evaluations", evening, None, "America/New_York") == {"from": "2026-06-02", "to": "2026-06-02"}
+    assert window("evaluations", evening.replace(tzinfo=None), None) == {"from": "2026-06-02", "to": "2026-06-02"}
+
+
 @pytest.mark.parametrize("library", ["rows", "pandas", "polars", "pyarrow"])
 def test_pages_are_together_one_answer(workspace: al.Workspace, library: str) -> None:
     if library != "rows":

@@ -610,7 +610,7 @@ class Workspace:
         """A frame of a window of UTC days, ``until`` included (one day without it), or of ``last="7d"``.
 
         Of events and joined rows, datetimes with a time zone are instants: what happened from ``since`` on and before
-        ``until``.
+        ``until``. Of other figures they stand for their day in UTC, or with ``time_zone`` for the day that they have.
 
         Of both ``where`` (SQL over the columns), ``tags`` and ``key`` choose some, ``sample`` those of a share of
         keys and ``limit`` the first; ``order="newest"`` begins with the latest.
@@ -623,7 +623,7 @@ class Workspace:
         """
         library = _frames.library_for(frames or self.client.frames)
         asked = {
-            **({} if snapshot and since is None else _window(what, since, until)),
+            **({} if snapshot and since is None else _window(what, since, until, time_zone)),
             **_chosen(release, columns, where, tags, key, sample, limit, order),
             "snapshot": snapshot,
             "last": last,
@@ -1456,19 +1456,28 @@ def _edges(bins: Union[int, Sequence[float]]) -> str:
 
 
 def _day(day: Day) -> str:
+    """A day as text; of an instant with a zone it is the one in UTC."""
+    if isinstance(day, datetime) and day.tzinfo is not None:
+        day = day.astimezone(timezone.utc)
     return day.isoformat()[:10] if isinstance(day, date) else str(day)
 
 
-def _window(what: str, since: Optional[Instant], until: Optional[Instant]) -> Dict[str, Optional[str]]:
-    """Where a window begins and ends; only events and joined rows are read by instants."""
+def _window(
+    what: str, since: Optional[Instant], until: Optional[Instant], time_zone: Optional[str] = None
+) -> Dict[str, Optional[str]]:
+    """Where a window begins and ends; only events and joined rows are read by instants. With a ``time_zone`` its days
+    are meant, which a datetime of that zone has."""
+
+    def day(of: Instant) -> str:
+        return of.isoformat()[:10] if time_zone is not None and isinstance(of, date) else _day(of)
 
     def end(of: Instant) -> str:
         is_instant = isinstance(of, datetime) and of.tzinfo is not None and what in (*KINDS, "joined")
-        return _instant(of) if is_instant else _day(of)
+        return _instant(of) if is_instant else day(of)
 
     if since is None:
         return {"from": None, "to": None if until is None else end(until)}
-    return {"from": end(since), "to": _day(since) if until is None else end(until)}
+    return {"from": end(since), "to": day(since) if until is None else end(until)}
 
 
 def _instant(instant: Instant) -> str:
