@@ -143,6 +143,18 @@ def test_what_waits_on_disk_outlives_the_process(workspace: al.Workspace, door: 
     assert files(tmp_path, "*.batch") == []
 
 
+def test_what_the_service_finds_strange_is_said_once(
+    workspace: al.Workspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    with workspace.logger() as logger:
+        for _ in range(2):
+            for row in range(200):
+                logger.outcome(f"k{row}", label="defaulted", predicted_on=DAY, observed_at=AT)
+            assert logger.flush(60)
+    told = [record.getMessage() for record in caplog.records if "something strange" in record.getMessage()]
+    assert len(told) == 1 and "none of the 200 labels is a positive label" in told[0]
+
+
 def test_what_one_try_does_not_send_is_on_disk(workspace: al.Workspace, door: Door, tmp_path: Path) -> None:
     door.script = ["503", "hang"]
     began = time.monotonic()

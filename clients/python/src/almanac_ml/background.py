@@ -67,6 +67,9 @@ MAX_PAUSE_SECONDS = 30.0
 #: How long rows are dropped before that is said again, in seconds.
 TELL_DROPPED_SECONDS = 60.0
 
+#: The most different things that the service may find strange before no more of them is said.
+MOST_STRANGE = 100
+
 #: How long a logger that nobody closed may send at the end of the process, in seconds.
 EXIT_SECONDS = 5.0
 
@@ -110,7 +113,8 @@ class Logger:
     is sent. ``timeout``: how long one answer may take. ``retry_for``: how long a request is tried before its
     batch waits for a later round. ``spool``: a folder in which batches wait while the service is away, at most
     ``spool_bytes``; a batch is there after one try that failed, whatever ``retry_for`` says. ``on_error`` is
-    called with each error, from the thread that sends.
+    called with each error, from the thread that sends. What the service finds strange of what it stores is a warning
+    in the log ``almanac_ml``, each once.
 
     It is closed by ``with``, by :meth:`close`, or when the interpreter ends. A signal ends a process without that:
     ``flush_on_sigterm`` has SIGTERM wait up to 5 s for what all such loggers hold, and then do what it did before. It
@@ -164,6 +168,7 @@ class Logger:
         self._dropped = self._unusable = 0
         self._told_dropped, self._told_dropped_at = 0, float("-inf")
         self._errors: Deque[Tuple[Exception, str]] = deque(maxlen=100)
+        self._told_strange: Set[str] = set()
         # What was lost when flush() ended the last time.
         self._told_lost = (0, 0)
         self._rounds = 0
@@ -500,9 +505,10 @@ class Logger:
         error = self._requested(batch)
         if self._is_abandoned:
             raise _Abandoned
-        if error is None:
+        if not isinstance(error, Exception):
             replaced([])
             self._count(stored=batch.body.rows)
+            self._tell_strange(error)
         elif isinstance(error, RefusedError) and error.status in FINAL:
             replaced(self._refused(batch, error))
         else:
@@ -517,16 +523,16 @@ class Logger:
             log.info("%s takes batches again", self._workspace.client.transport.url)
         return True
 
-    def _requested(self, batch: Batch) -> Optional[Exception]:
-        """What a request came to, during which others may work."""
+    def _requested(self, batch: Batch) -> Union[Exception, List[str]]:
+        """What a request came to, during which others may work: an error, or what the service found strange."""
         # With a spool a batch is on disk after one try that failed, and is tried again from there.
         retry_for = 0.0 if self._is_away or self._spool is not None else self._retry_for
         self._work.release()
         try:
-            self._workspace.send(
+            told = self._workspace.send(
                 batch.kind, batch.body, batch.name, retry_for=retry_for, timeout=self._timeout, stop=self._stop
             )
-            return None
+            return [str(text) for text in told.get("warnings", [])]
         except Exception as error:  # what is not known to be final is tried again
             return error
         finally:
@@ -634,6 +640,13 @@ class Logger:
             lost = dropped - self._told_dropped
             self._told_dropped, self._told_dropped_at = dropped, now
             self._tell(AlmanacError(f"{lost} rows did not fit"), "rows were dropped")
+
+    def _tell_strange(self, texts: Sequence[str]) -> None:
+        """Says what the service found strange of what it stored, each once."""
+        for text in texts:
+            if text not in self._told_strange and len(self._told_strange) < MOST_STRANGE:
+                self._told_strange.add(text)
+                log.warning("the service found something strange: %s", text)
 
     def _tell(self, error: Exception, what: str) -> None:
         log.warning("%s: %s", what, error)
