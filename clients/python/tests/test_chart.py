@@ -63,6 +63,25 @@ def test_a_figure_that_is_nowhere_in_pandas_is_not_drawn() -> None:
     assert str(al.chart(frame)).splitlines() == ["rmse, from 1 to 3", "v1 ▅▁█"]
 
 
+def test_a_chart_has_a_line_for_each_metric_column_and_age() -> None:
+    for whose in ("metric", "column", "age"):
+        rows = [{"day": day, "release": None, whose: name, "n": n} for day in DAYS for n, name in enumerate("ab")]
+        lines = [(one.name, [value for _, value in one.points]) for one in al.chart(rows, "n").series]
+        assert lines == [("a", [0.0] * 3), ("b", [1.0] * 3)]
+    pairs = [{"day": DAYS[0], "truth": truth, "predicted": said, "count": 1} for truth in "01" for said in "01"]
+    assert [one.name for one in al.chart(pairs, "count").series] == ["0 0", "0 1", "1 0", "1 1"]
+
+
+def test_the_names_of_many_lines_stand_in_the_image() -> None:
+    rows = [{"day": day, "release": f"v{number}", "auc": 0.5} for day in DAYS for number in range(9)]
+    root = parsed(al.chart(rows).svg())
+    (image,) = root
+    _, _, width, height = (float(part) for part in image.attrib["viewBox"].split())
+    places = [(float(text.attrib["x"]), float(text.attrib["y"])) for text in image if (text.text or "").startswith("v")]
+    assert len(set(places)) == 9
+    assert all(x + 100 <= width and y <= height for x, y in places)
+
+
 def judged(workspace: al.Workspace) -> None:
     """Three days of predictions with their outcomes, and the figures of the days."""
     first = datetime(2026, 6, 1, 2, tzinfo=timezone.utc)

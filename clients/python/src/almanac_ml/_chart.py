@@ -19,9 +19,12 @@ FIGURES = ("auc", "accuracy", "rmse", "mae")
 TIMES = ("hour", "day")
 
 #: Columns that say of what a figure is; so do those of tags and features.
-WHOSE = ("release", "model", "class")
+WHOSE = ("release", "model", "class", "truth", "metric", "column", "age")
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 560, 150, 56, 8, 10, 18
+
+#: How many names stand beside each other below the chart, how wide each is, and how high their lines are.
+NAMES, NAME_WIDTH, NAME_HEIGHT = 4, 120, 16
 COLOURS = ("#3366cc", "#dc7633", "#2e8b57", "#9b59b6", "#c0392b", "#7f8c8d")
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -34,7 +37,7 @@ Point = Tuple[str, Optional[float]]
 
 
 class Series(NamedTuple):
-    """The values of one release, model or class in the order of time."""
+    """The values of one release, model, class or the like in the order of time."""
 
     name: str
     points: List[Point]
@@ -73,12 +76,13 @@ class Chart:
         places = {at: LEFT + (WIDTH - LEFT - RIGHT) * n / max(len(times) - 1, 1) for n, at in enumerate(times)}
         span = (high - low) or 1.0
         floor = HEIGHT - BOTTOM
+        height = HEIGHT + NAME_HEIGHT * max(1, -(-len(self.series) // NAMES))
 
         def y(value: float) -> float:
             return floor - (floor - TOP) * (value - low) / span
 
         parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT + 16}" width="{WIDTH}" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
             f'role="img" font-family="sans-serif" font-size="11" fill="currentColor">',
             f"<title>{escape(self.figure)}, {escape(' and '.join(one.name for one in self.series))}</title>",
         ]
@@ -96,12 +100,13 @@ class Chart:
             for line in _unbroken(one.points):
                 points = " ".join(f"{places[at]:.1f},{y(value):.1f}" for at, value in line)
                 if len(line) == 1:
-                    x, height = points.split(",")
-                    parts.append(f'<circle cx="{x}" cy="{height}" r="2" fill="{colour}"/>')
+                    x, dot = points.split(",")
+                    parts.append(f'<circle cx="{x}" cy="{dot}" r="2" fill="{colour}"/>')
                 else:
                     parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
-            at = LEFT + number * 120
-            parts.append(f'<text x="{at}" y="{HEIGHT + 12}" fill="{colour}">{escape(one.name[:18])}</text>')
+            row, place = divmod(number, NAMES)
+            left, below = LEFT + place * NAME_WIDTH, HEIGHT + row * NAME_HEIGHT + 12
+            parts.append(f'<text x="{left}" y="{below}" fill="{colour}">{escape(one.name[:18])}</text>')
         return "".join(parts) + "</svg>"
 
     def _times(self) -> List[str]:
@@ -114,8 +119,8 @@ class Chart:
 
 def chart(frame: Any, figure: Optional[str] = None) -> Chart:
     """A chart of a frame that has a column ``day`` or ``hour``, such as evaluations: ``figure`` over time, a line for
-    each release, model, class or value that it is broken down by. Without ``figure``, it is of the first of
-    AUC, accuracy, RMSE and MAE that there is."""
+    each release, model, class, metric, column, age or value that it is broken down by. Without ``figure``, it is of
+    the first of AUC, accuracy, RMSE and MAE that there is."""
     rows = rows_of(frame)
     names = list(dict.fromkeys(name for row in rows for name in row)) or _frames.names_of(frame)
     time = next((name for name in TIMES if name in names), None)
@@ -127,11 +132,14 @@ def chart(frame: Any, figure: Optional[str] = None) -> Chart:
     elif figure not in names:
         raise AlmanacError(f"there is no column {figure!r}; there are {', '.join(names)}")
     whose = [name for name in names if name in WHOSE or name.startswith(("tag.", "feature."))]
+    if "truth" in whose and "predicted" in names:
+        # Of a confusion; elsewhere it is a count.
+        whose.append("predicted")
     series: Dict[str, List[Point]] = {}
     # A day in pandas is a datetime.
     letters = len("2026-06-01") if time == "day" else None
     for row in sorted(rows, key=lambda row: str(row[time])):
-        name = " ".join(str(row[part]) for part in whose) or figure
+        name = " ".join(str(row.get(part)) for part in whose if not _is_missing(row.get(part))) or figure
         value = row.get(figure)
         point = (str(row[time])[:letters], None if value is None or _is_missing(value) else float(value))
         series.setdefault(name, []).append(point)
