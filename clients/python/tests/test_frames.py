@@ -437,6 +437,37 @@ def test_a_model_that_is_there_is_judged_as_is_said(workspace: al.Workspace) -> 
             workspace.create_model("loss", task="binary", **wrong)
 
 
+def test_labels_may_be_numbers_and_truth_values(workspace: al.Workspace) -> None:
+    for label, text in ((1, "1"), (1.0, "1"), (True, "true"), (False, "false")):
+        workspace.create_model(f"of-{label!r}", task="binary", positive_label=label)
+        assert workspace._known("models", f"of-{label!r}")["positive_label"] == text
+    workspace.create_model("of-1", task="binary", positive_label="1")
+    workspace.release("v1").log_predictions({"key": ["a"], "score": [0.5]}, predicted_at=AT)
+    assert workspace.create_review("june", DAY, labels=[0, 1])["labels"] == ["0", "1"]
+
+
+def test_what_is_asked_for_may_be_of_other_libraries(workspace: al.Workspace) -> None:
+    numpy = pytest.importorskip("numpy")
+    v1 = workspace.release("v1")
+    rows = {"key": ["a", "b", "c"], "score": [0.1, 0.5, 0.9]}
+    workspace.log_predictions(rows, release=v1, predicted_at=AT)
+    assert len(workspace.predictions(DAY, release=v1, limit=numpy.int64(2), frames="rows")) == 2
+    workspace.define_model("risk", threshold=numpy.float32(0.5))
+    kept = {"n": numpy.int64(3), "at": AT, "edges": numpy.array([0.5, 1.0]), "is_first": numpy.bool_(True)}
+    told = workspace.create_snapshot("june", "predictions", DAY, release=v1, attributes=kept)["attributes"]
+    assert told == {"n": 3, "at": "2026-06-01T02:00:00.000000Z", "edges": [0.5, 1.0], "is_first": True}
+    with pytest.raises(al.RefusedError, match="no review"):
+        workspace.arena_ranking("duel", as_of=AT)
+    with pytest.raises(al.AlmanacError, match="limit cannot be <object"):
+        workspace.predictions(DAY, limit=object())
+    with pytest.raises(al.AlmanacError, match="cannot be sent"):
+        workspace.create_snapshot("july", "predictions", DAY, attributes={"of": object()})
+    for library in ("pandas", "polars"):
+        series = pytest.importorskip(library).Series([0.5])
+        with pytest.raises(al.AlmanacError, match="Series is no pandas, polars or Arrow frame"):
+            v1.log_predictions(series)
+
+
 def test_what_is_no_number_is_named(workspace: al.Workspace) -> None:
     assert _frames.plain("0.5", "number") == 0.5
     for wrong in ("half", object(), 10**400):

@@ -87,9 +87,9 @@ def _table_of(data: Any) -> Any:
 
 def names_of(data: Any) -> List[str]:
     """The names of the columns of a frame, a mapping of columns or a list of rows."""
-    if is_from(data, "pyarrow"):
+    if is_from(data, "pyarrow") and hasattr(data, "schema"):
         return [str(name) for name in data.schema.names]
-    if is_from(data, "pandas") or is_from(data, "polars"):
+    if (is_from(data, "pandas") or is_from(data, "polars")) and hasattr(data, "columns"):
         return [str(name) for name in data.columns]
     if isinstance(data, Mapping):
         return [str(name) for name in data]

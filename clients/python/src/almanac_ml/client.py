@@ -10,12 +10,14 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import date, datetime, timezone
+from numbers import Integral, Real
 from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
     Deque,
     Dict,
+    Iterable,
     Iterator,
     List,
     Mapping,
@@ -44,6 +46,12 @@ FOLLOW_WAIT_SECONDS = 20
 Day = Union[str, date]
 Instant = Union[str, date, datetime]
 Reference = Union[str, date, Tuple[Day, Day]]
+
+#: A label, of which numbers and truth values stand for their text.
+Label = Union[str, int, float, bool]
+
+#: A release by its name, or as it is.
+Named = Union[str, "Release"]
 
 
 @dataclass(frozen=True)
@@ -195,7 +203,7 @@ class Workspace:
         self,
         data: Any,
         *,
-        release: Union[str, "Constant"],
+        release: Union[Named, "Constant"],
         key: str = "key",
         predicted_at: Optional[Instant] = None,
         score: Optional[str] = None,
@@ -521,7 +529,7 @@ class Workspace:
         return self.query("segments", since, until, figure=figure, pairs=pairs, **options)
 
     def head_to_head(
-        self, release: str, against: str, since: Optional[Day] = None, until: Optional[Day] = None, **options: Any
+        self, release: Named, against: Named, since: Optional[Day] = None, until: Optional[Day] = None, **options: Any
     ) -> Any:
         """Which of two releases is better where both predicted the same, and whether that is decided."""
         return self.query("head-to-head", since, until, release=release, against=against, **options)
@@ -571,7 +579,7 @@ class Workspace:
         until: Optional[Instant] = None,
         *,
         last: Optional[str] = None,
-        release: Optional[str] = None,
+        release: Optional[Named] = None,
         columns: Optional[Sequence[str]] = None,
         where: Optional[str] = None,
         tags: Optional[Mapping[str, str]] = None,
@@ -597,7 +605,7 @@ class Workspace:
         column: Union[str, Sequence[str], None] = None,
         exact: bool = False,
         after_prediction: bool = False,
-        against: Optional[str] = None,
+        against: Optional[Named] = None,
         figure: Optional[str] = None,
         pairs: bool = False,
         model: Optional[str] = None,
@@ -716,7 +724,7 @@ class Workspace:
         consumer: Optional[str] = None,
         after: Optional[str] = None,
         since: Optional[Day] = None,
-        release: Optional[str] = None,
+        release: Optional[Named] = None,
         columns: Optional[Sequence[str]] = None,
         where: Optional[str] = None,
         tags: Optional[Mapping[str, str]] = None,
@@ -825,7 +833,7 @@ class Workspace:
         name: str,
         *,
         task: str,
-        positive_label: Optional[str] = None,
+        positive_label: Optional[Label] = None,
         threshold: Optional[float] = None,
         costs: Optional[Mapping[str, float]] = None,
         interval_level: Optional[float] = None,
@@ -848,7 +856,7 @@ class Workspace:
         *,
         since: Optional[Day] = None,
         task: Optional[str] = None,
-        positive_label: Optional[str] = None,
+        positive_label: Optional[Label] = None,
         threshold: Optional[float] = None,
         costs: Optional[Mapping[str, float]] = None,
         interval_level: Optional[float] = None,
@@ -871,7 +879,7 @@ class Workspace:
         until: Optional[Instant] = None,
         *,
         last: Optional[str] = None,
-        release: Optional[str] = None,
+        release: Optional[Named] = None,
         columns: Optional[Sequence[str]] = None,
         where: Optional[str] = None,
         tags: Optional[Mapping[str, str]] = None,
@@ -926,7 +934,7 @@ class Workspace:
         return self.release(name)
 
     def promote(
-        self, release: str, *, environment: str, note: Optional[str] = None, override: Optional[str] = None
+        self, release: Named, *, environment: str, note: Optional[str] = None, override: Optional[str] = None
     ) -> List[Dict[str, Any]]:
         """Makes a release the live one of its model in an environment, and returns what changed.
 
@@ -938,7 +946,7 @@ class Workspace:
         return changes
 
     def approve(
-        self, release: str, *, environment: str, note: Optional[str] = None, withdraw: bool = False
+        self, release: Named, *, environment: str, note: Optional[str] = None, withdraw: bool = False
     ) -> List[Dict[str, Any]]:
         """Approves in the caller's name that a release is live in an environment, or takes that back.
 
@@ -996,9 +1004,9 @@ class Workspace:
         n: int = 100,
         seed: int = 0,
         model: Optional[str] = None,
-        release: Optional[str] = None,
+        release: Optional[Named] = None,
         by: Optional[str] = None,
-        labels: Sequence[str] = (),
+        labels: Union[str, Sequence[Label]] = (),
         with_outcomes: bool = False,
     ) -> Dict[str, Any]:
         """Picks predictions that people are to judge, or returns the review of this name, when it asks for the same.
@@ -1016,7 +1024,7 @@ class Workspace:
             "model": model,
             "release": release,
             "by": by,
-            "labels": _names(labels),
+            "labels": [labels] if isinstance(labels, str) else [_frames.text(label) for label in labels],
             "with_outcomes": with_outcomes,
         }
         return self._warned("reviews", asked)
@@ -1058,9 +1066,9 @@ class Workspace:
         """Picks more for an arena: pairs of releases that are live by now, and predictions up to a later day."""
         return self._warned("reviews/refresh", {"review": name, "to": None if until is None else _day(until)})
 
-    def arena_ranking(self, name: str, *, as_of: Optional[str] = None) -> Dict[str, Any]:
+    def arena_ranking(self, name: str, *, as_of: Optional[Instant] = None) -> Dict[str, Any]:
         """How the releases of an arena rank by its votes: strengths with 95% intervals, and what came of each pair."""
-        asked = _params({"review": name, "as-of": as_of})
+        asked = _params({"review": name, "as-of": None if as_of is None else _instant(as_of)})
         answer = self.client.transport.request("GET", self._url("reviews/ranking"), params=asked)
         _warn(answer, as_of)
         ranking: Dict[str, Any] = answer.json()
@@ -1095,7 +1103,7 @@ class Workspace:
         review: str,
         item: int,
         *,
-        label: Optional[str] = None,
+        label: Optional[Label] = None,
         value: Optional[float] = None,
         vote: Optional[str] = None,
         skip: bool = False,
@@ -1104,7 +1112,8 @@ class Workspace:
 
         The answer is an outcome, appended once. Of an arena it is a ``vote``: ``left``, ``right`` or ``tie``.
         """
-        said = {"review": review, "item": item, "label": label, "value": value, "vote": vote, "skip": skip}
+        said = {"review": review, "item": item, "label": _frames.text(label), "value": value}
+        said.update({"vote": vote, "skip": skip})
         answered: Dict[str, Any] = self._post(self._url("reviews/answers"), said).json()
         return answered
 
@@ -1176,7 +1185,8 @@ class Workspace:
         timeout: Optional[float] = None,
         retry_for: Optional[float] = None,
     ) -> Answer:
-        sent = json.dumps({name: value for name, value in body.items() if value is not None}).encode()
+        given = {name: value for name, value in body.items() if value is not None}
+        sent = json.dumps(given, default=_sent).encode()
         headers = {"Content-Type": "application/json"}
         return self.client.transport.request(
             method, path, body=sent, headers=headers, timeout=timeout, retry_for=retry_for
@@ -1195,6 +1205,9 @@ class Release:
 
     def __repr__(self) -> str:
         return f"{self.workspace!r}.release({self.name!r})"
+
+    def __str__(self) -> str:
+        return self.name
 
     def _repr_html_(self) -> str:
         from . import _chart
@@ -1216,7 +1229,7 @@ class Release:
         return self.workspace.drift(since, until, reference=reference, release=self.name, **options)
 
     def head_to_head(
-        self, against: str, since: Optional[Day] = None, until: Optional[Day] = None, **options: Any
+        self, against: Named, since: Optional[Day] = None, until: Optional[Day] = None, **options: Any
     ) -> Any:
         """Whether this release is better than another one where both predicted: see :meth:`Workspace.head_to_head`."""
         return self.workspace.head_to_head(self.name, against, since, until, **options)
@@ -1357,7 +1370,7 @@ def _members(data: Any, **families: Union[Sequence[str], Mapping[str, str]]) -> 
 
 
 def _chosen(
-    release: Optional[str],
+    release: Optional[Named],
     columns: Optional[Sequence[str]],
     where: Optional[str],
     tags: Optional[Mapping[str, str]],
@@ -1397,12 +1410,29 @@ def _of_tags(tags: Mapping[str, str]) -> Tuple[Dict[str, str], List[str]]:
 def _params(asked: Mapping[str, Any]) -> Dict[str, str]:
     """What is asked for as the parameters of an address."""
 
-    def text(value: Any) -> str:
-        if isinstance(value, (str, int)):
-            return "true" if value is True else str(value)
-        return repr(value) if isinstance(value, float) else ",".join(value)
+    def text(name: str, value: Any) -> str:
+        if isinstance(value, (str, Release)):
+            return str(value)
+        if isinstance(value, Integral):
+            return "true" if value is True else str(int(value))
+        if isinstance(value, Real):
+            return repr(float(value))
+        if isinstance(value, Iterable):
+            return ",".join(text(name, one) for one in value)
+        raise AlmanacError(f"{name} cannot be {value!r}: give a text, a number or a list of them")
 
-    return {name: text(value) for name, value in asked.items() if value is not None}
+    return {name: text(name, value) for name, value in asked.items() if value is not None}
+
+
+def _sent(value: Any) -> Any:
+    """What JSON does not know, as it is sent: releases, times, and numbers and arrays of numpy."""
+    if isinstance(value, Release):
+        return value.name
+    if isinstance(value, date):
+        return _instant(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise AlmanacError(f"{value!r} cannot be sent: give texts, numbers, lists and mappings")
 
 
 def _days(reference: Reference) -> str:
@@ -1433,7 +1463,7 @@ def _worth(costs: Optional[str]) -> Dict[str, float]:
 
 
 def _judging(
-    positive_label: Optional[str],
+    positive_label: Optional[Label],
     threshold: Optional[float],
     costs: Optional[Mapping[str, float]],
     interval_level: Optional[float],
@@ -1442,7 +1472,7 @@ def _judging(
 ) -> Dict[str, Any]:
     """How predictions are judged, as a body has it."""
     return {
-        "positive_label": positive_label,
+        "positive_label": _frames.text(positive_label),
         "threshold": threshold,
         "costs": _costs(costs),
         "interval_level": interval_level,
@@ -1452,7 +1482,7 @@ def _judging(
 
 
 def _edges(bins: Union[int, Sequence[float]]) -> str:
-    return str(bins) if isinstance(bins, int) else ",".join(repr(float(edge)) for edge in bins)
+    return str(bins) if isinstance(bins, (str, int, Integral)) else ",".join(repr(float(edge)) for edge in bins)
 
 
 def _day(day: Day) -> str:
