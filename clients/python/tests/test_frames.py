@@ -68,6 +68,24 @@ def test_a_column_of_days_stands_for_their_first_instants(workspace: al.Workspac
     assert [row["predicted_at"] for row in rows] == [f"{DAY}T00:00:00Z", f"{DAY}T02:00:00Z"]
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_texts_without_a_zone_are_taken_as_utc(workspace: al.Workspace, library: str) -> None:
+    times = [f"{DAY} 02:00:00", f"{DAY}T03:00:00.5", f"{DAY} 05:00:00+01:00"]
+    data = as_library(library, {"id": ["a", "b", "c"], "p": [0.1, 0.2, 0.3], "on": times})
+    workspace.release("v1").log_predictions(data, key="id", score="p", predicted_at="on")
+    with workspace.logger() as log:
+        log.prediction("v1", "d", score=0.5, predicted_at=f"{DAY} 05:00:00")
+    rows = workspace.predictions(DAY, frames="rows", columns=["predicted_at"])
+    assert [row["predicted_at"] for row in rows] == [
+        f"{DAY}T02:00:00Z",
+        f"{DAY}T03:00:00.500Z",
+        f"{DAY}T04:00:00Z",
+        f"{DAY}T05:00:00Z",
+    ]
+    before = datetime.now(timezone.utc) - timedelta(days=1)
+    assert workspace.predictions(DAY, frames="rows", as_of=before.strftime("%Y-%m-%d %H:%M:%S")) == []
+
+
 @pytest.mark.parametrize("library", ["mapping", "pandas", "polars", "pyarrow"])
 def test_a_frame_without_rows_stores_none(workspace: al.Workspace, library: str) -> None:
     data = as_library(library, {"id": [], "p": [], "at": []})

@@ -28,6 +28,12 @@ DAY_BEGIN = "T00:00:00Z"
 #: An instant as text: its second, the digits behind that, and its zone.
 INSTANT_TEXT = re.compile(r"([0-9-]{10}[Tt ][0-9:]{8})(?:\.([0-9]+))?([Zz]|[+-][0-9]{2}:[0-9]{2})?")
 
+#: An instant as text without a zone, which is taken as UTC.
+BARE_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?")
+
+#: What a time as text may leave out, by how it is written then.
+UNSAID = {DAY_TEXT: DAY_BEGIN, BARE_TEXT: "Z"}
+
 ARROW = "application/vnd.apache.arrow.stream"
 
 #: Arrow with views of strings, of which what repeats is compressed.
@@ -290,9 +296,11 @@ def _arrow_column(column: Any, kind: str, name: str) -> Any:
             if types.is_integer(kept) or types.is_floating(kept):
                 raise AlmanacError(NO_TIMES.format(name))
             if is_text:
-                is_day = pc.match_substring_regex(column, f"^{DAY_TEXT.pattern}$")
-                begin, nothing = pa.scalar(DAY_BEGIN, kept), pa.scalar("", kept)
-                return pc.if_else(is_day, pc.binary_join_element_wise(column, begin, nothing), column)
+                for written, rest in UNSAID.items():
+                    is_so = pc.match_substring_regex(column, f"^{written.pattern}$")
+                    ends, nothing = pa.scalar(rest, kept), pa.scalar("", kept)
+                    column = pc.if_else(is_so, pc.binary_join_element_wise(column, ends, nothing), column)
+                return column
             # Below a microsecond is cut off; what has no zone is taken as UTC.
             return column.cast(pa.timestamp("us", "UTC"), safe=False)
         if kind == DAY and types.is_timestamp(kept):
@@ -351,8 +359,10 @@ def _polars_expr(data: Any, column: str, kind: str, name: str) -> Any:
         if dtype.is_numeric():
             raise AlmanacError(NO_TIMES.format(name))
         if dtype == pl.String:
-            is_day = expr.str.contains(f"^{DAY_TEXT.pattern}$")
-            return pl.when(is_day).then(expr + pl.lit(DAY_BEGIN)).otherwise(expr)
+            for written, rest in UNSAID.items():
+                is_so = expr.str.contains(f"^{written.pattern}$")
+                expr = pl.when(is_so).then(expr + pl.lit(rest)).otherwise(expr)
+            return expr
         zoned = expr.cast(pl.Datetime("us", getattr(dtype, "time_zone", None)))
         is_zoned = getattr(dtype, "time_zone", None) is not None
         return zoned.dt.convert_time_zone("UTC") if is_zoned else zoned.dt.replace_time_zone("UTC")
@@ -494,7 +504,7 @@ def plain(value: Any, kind: str) -> Any:
         return number if math.isfinite(number) else _refuse_infinite(number)
     if kind == TIME:
         if isinstance(value, str):
-            return value + DAY_BEGIN if DAY_TEXT.fullmatch(value) else value
+            return zoned(value)
         if isinstance(value, date) and not isinstance(value, datetime):
             value = datetime(value.year, value.month, value.day)
         if not isinstance(value, datetime):
@@ -525,6 +535,11 @@ def _utc(value: datetime) -> datetime:
 def moment(value: datetime) -> str:
     """An instant as text."""
     return _utc(value).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def zoned(text: str) -> str:
+    """A time as text with what it may leave out: a day is its first instant, and a time without a zone in UTC."""
+    return text + next((rest for written, rest in UNSAID.items() if written.fullmatch(text)), "")
 
 
 def instant_of(text: str) -> Optional[datetime]:

@@ -1513,6 +1513,8 @@ def _window(
 def _instant(instant: Instant) -> str:
     if isinstance(instant, datetime):
         return _frames.moment(instant)
+    if isinstance(instant, str) and _frames.BARE_TEXT.fullmatch(instant):
+        return _frames.zoned(instant)
     return _day(instant)
 
 
