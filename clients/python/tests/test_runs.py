@@ -23,7 +23,9 @@ def test_a_run_keeps_what_it_is_given_and_measures(workspace: al.Workspace) -> N
     assert told["params"] == {"depth": "6", "rate": "0.1", "is_shuffled": "true", "seed": "7"}
     assert (told["tags"], told["status"], told["experiment"]) == ({"team": "lending"}, "finished", "depths")
     assert told["metrics"]["loss"]["value"] == 0.2
-    assert told["metrics"]["gap"]["value"] == "NaN"
+    (listed,) = workspace.runs("depths")
+    for metrics in (told["metrics"], listed["metrics"]):
+        assert math.isnan(metrics["gap"]["value"]) and metrics["low"]["value"] == -math.inf
     assert [point["step"] for point in run.history("loss")] == [0, 1, 2, 3, 4]
     assert math.isnan(run.history("gap")[0]["value"])
     assert run.history("top")[0]["value"] == math.inf

@@ -188,12 +188,14 @@ class Workspace:
 
         The newest come first, or with ``order="oldest"`` the oldest; ``limit`` is the most of them, all without it.
         """
+        from .runs import with_numbers
+
         found: List[Dict[str, Any]] = []
         params = _params({"of": self.path, "experiment": experiment, "order": order})
         while limit is None or len(found) < limit:
             params["limit"] = str(1_000 if limit is None else min(limit - len(found), 1_000))
             page = self.client.transport.request("GET", "/v1/runs", params=params).json()
-            found += page["runs"]
+            found += [with_numbers(run) for run in page["runs"]]
             if page["next_cursor"] is None:
                 break
             params["cursor"] = page["next_cursor"]

@@ -121,8 +121,8 @@ class Run:
         return self._change({"status": status})
 
     def describe(self) -> Dict[str, Any]:
-        """What is known of the run, with the latest value of each metric."""
-        return self._request("GET", self._path())
+        """What is known of the run, with the latest value of each metric, which may be NaN or infinite."""
+        return with_numbers(self._request("GET", self._path()))
 
     def history(self, metric: str) -> List[Dict[str, Any]]:
         """All values of a metric, each with its step and time, in the order in which they were stored."""
@@ -171,6 +171,12 @@ class Run:
         answer = self.workspace.client.transport.request(method, path, body=sent, headers=headers, params=params)
         told: Dict[str, Any] = answer.json()
         return told
+
+
+def with_numbers(told: Dict[str, Any]) -> Dict[str, Any]:
+    """A run whose metrics are numbers, where JSON has texts for those that it does not know."""
+    metrics = {name: {**metric, "value": float(metric["value"])} for name, metric in told.get("metrics", {}).items()}
+    return {**told, "metrics": metrics}
 
 
 def _params(values: Optional[Mapping[str, Any]]) -> Dict[str, str]:
