@@ -67,6 +67,28 @@ def test_errors_can_be_sent_to_another_process() -> None:
     assert (again.status, again.rows) == (422, error.rows)
 
 
+def test_workspaces_can_be_sent_to_another_process_and_loggers_cannot(
+    service: al.LocalClient, workspace: al.Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = pickle.loads(pickle.dumps(workspace.release("v1")))
+    release.log_predictions(ROW)
+    assert keys_of(workspace, DAY) == ["a"]
+    assert release.workspace.client.transport.retry_for == service.transport.retry_for
+    release.workspace.client.close()
+    assert service.is_ready()
+    options = {"frames": "rows", "connections": 3, "source": {"job": "nightly"}}
+    monkeypatch.setenv("ALMANAC_TOKEN", "of-the-environment")
+    sent = pickle.dumps(al.connect("http://127.0.0.1:9", **options))
+    assert b"of-the-environment" not in sent
+    again = pickle.loads(sent)
+    assert (again.frames, again.connections, again.source) == ("rows", 3, "job=nightly")
+    assert again.transport._token == "of-the-environment"
+    given = pickle.loads(pickle.dumps(al.connect("http://127.0.0.1:9", token="given")))
+    assert given.transport._token == "given"
+    with workspace.logger() as logger, pytest.raises(TypeError, match="call its logger.. in each worker"):
+        pickle.dumps(logger)
+
+
 def test_a_large_body_is_compressed_on_its_way_to_another_machine(workspace: al.Workspace, door: Door) -> None:
     assert not al.connect("http://127.0.0.1:7171").transport.compresses
     assert al.connect("https://almanac.example").transport.compresses

@@ -183,6 +183,9 @@ class Logger:
     def __repr__(self) -> str:
         return f"Logger({self._workspace.path!r}, {self.stats})"
 
+    def __reduce__(self) -> Tuple[Any, ...]:
+        raise TypeError("a logger stays in its process: send the workspace, and call its logger() in each worker")
+
     def __enter__(self) -> "Logger":
         return self
 

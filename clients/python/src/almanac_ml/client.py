@@ -112,6 +112,7 @@ class Client:
         ``source`` says where what is logged comes from, which the audit trail shows: a mapping of ``system``,
         ``job``, ``run`` and ``dataset``, or some of them.
         """
+        self._given_token = token
         if token is None:
             token = os.environ.get("ALMANAC_TOKEN") or None
         if connections < 1:
@@ -124,6 +125,19 @@ class Client:
 
     def __repr__(self) -> str:
         return f"almanac_ml.connect({self.transport.url!r})"
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        """As another process has it: with connections of its own, and a token of its environment unless one was given
+        here, which the pickle has in it. It ends no service."""
+        options = {
+            "token": self._given_token,
+            "timeout": self.transport.timeout,
+            "retry_for": self.transport.retry_for,
+            "frames": self.frames,
+            "connections": self.connections,
+            "progress": self.progress,
+        }
+        return _client_again, (self.transport.url, options, self.source)
 
     def __enter__(self) -> "Client":
         return self
@@ -148,6 +162,13 @@ class Client:
         if path.count("/") != 1 or not all(path.split("/")):
             raise AlmanacError(f"a workspace is named category/name, not {path!r}")
         return Workspace(self, path)
+
+
+def _client_again(url: str, options: Mapping[str, Any], source: str) -> Client:
+    """A client that was pickled."""
+    client = Client(url, **options)
+    client.source = source
+    return client
 
 
 class Workspace:
