@@ -469,7 +469,8 @@ def _is_missing(value: Any) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     try:
-        return bool(value != value)
+        differs = value != value
+        return differs is not False and not getattr(differs, "shape", ()) and bool(differs)
     except (TypeError, ValueError):
         return False
 
@@ -487,13 +488,17 @@ def _single(value: Any) -> Any:
     return value
 
 
+#: Types of which everybody knows that a value is one.
+SINGLE = frozenset((str, float, int, bool, type(None), datetime))
+
 #: What would be stored as Python writes it.
 NO_SINGLE = "a field has one value, not {0}: {1!r:.80}; give an element of it"
 
 
 def plain(value: Any, kind: str) -> Any:
     """A value as it is sent: ``None``, a text, a number, or a time in UTC. An array of one element is that element."""
-    value = _single(value)
+    if type(value) not in SINGLE:
+        value = _single(value)
     if _is_missing(value):
         return None
     if kind == NUMBER:
