@@ -118,7 +118,7 @@ mod tests {
             ),
             (
                 "count(key) filter (where null)",
-                "(CASE WHEN coalesce(NULL, false) THEN CAST(count(key) AS BIGINT) ELSE 0 END)",
+                "(CASE WHEN coalesce(NULL, false) THEN CAST(coalesce(sum(\"count of key\"), 0) AS BIGINT) ELSE 0 END)",
             ),
             ("count(1)", "CAST(count(1) AS BIGINT)"),
         ] {

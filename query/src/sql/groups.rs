@@ -353,7 +353,6 @@ mod tests {
             "select release, count(*) from predictions where day = '2026-06-01' group by release order by max(score)",
             "select release, count(*) from predictions where day = '2026-06-01' and key in (select key from outcomes where day = '2026-06-01') group by release",
             "select count(*) as \"count of rows\", release from predictions where day = '2026-06-01' group by release",
-            "select date_trunc('month', day) as m, date_part('year', day), count(*) from predictions where day = '2026-06-01' group by m",
             "select max(predicted_at) as appended_at, count(*) from predictions where day = '2026-06-01' and appended_at > '2026-06-02'",
             "select release, count(*) as n from predictions where day = '2026-06-01' and n > 3 group by release",
             "with p as (select * from predictions where day = '2026-06-01') select release, count(*) from p group by release",

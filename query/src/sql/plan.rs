@@ -43,9 +43,13 @@ pub(crate) struct Plan {
     /// What it takes of the tables.
     pub(crate) needs: Vec<Need>,
     sources: BTreeMap<&'static str, Arc<Source>>,
-    /// Whether the statement does nothing but scan a table.
-    is_scan: bool,
+    /// What the statement says of single rows, where it does nothing but choose rows of one table.
+    chosen: Option<Chosen>,
 }
+
+/// The condition on the rows of a table that polars computes behind its scan, such as a cast that may fail; `None`, where it computes all of
+/// it there.
+type Chosen = Option<Expr>;
 
 /// What a condition says of the rows of a table.
 #[derive(Clone, Debug)]
@@ -104,8 +108,19 @@ pub(crate) fn plan(admitted: &Admitted) -> Result<Plan> {
     }
     let frame = context.execute(&admitted.text).map_err(refused)?;
     let optimized = frame.clone().to_alp_optimized().map_err(refused)?;
-    let is_scan = matches!(optimized.root(), IR::Scan { .. });
-    Ok(Plan { needs: needs(&optimized)?, frame, sources, is_scan })
+    let chosen = chosen(&optimized);
+    Ok(Plan { needs: needs(&optimized)?, frame, sources, chosen })
+}
+
+/// What a plan says of single rows; `None`, where it is more than a choice of rows.
+fn chosen(plan: &IRPlan) -> Option<Chosen> {
+    match plan.root() {
+        IR::Scan { .. } => Some(None),
+        IR::Filter { input, predicate } if matches!(plan.lp_arena.get(*input), IR::Scan { .. }) => {
+            Some(Some(predicate.to_expr(&plan.expr_arena)))
+        }
+        _ => None,
+    }
 }
 
 /// Plans the statement of a condition. It must run where the stack is large.
@@ -114,10 +129,9 @@ pub(crate) fn plan(admitted: &Admitted) -> Result<Plan> {
 /// `Invalid`, when polars refuses it, or it is not one on single rows.
 pub(crate) fn condition(admitted: &Admitted) -> Result<Condition> {
     let mut plan = plan(admitted)?;
-    let need = plan.needs.pop().filter(|_| plan.is_scan);
-    let Some((need, predicate)) = need.and_then(|mut need| need.predicate.take().map(|of| (need, of))) else {
-        return Err(Error::invalid("sql: a condition says something of the columns of single rows"));
-    };
+    let refused = || Error::invalid("sql: a condition says something of the columns of single rows");
+    let (mut need, behind) = plan.needs.pop().zip(plan.chosen).ok_or_else(refused)?;
+    let predicate = need.predicate.take().into_iter().chain(behind).reduce(Expr::and).ok_or_else(refused)?;
     let columns = columns_of(&predicate).collect::<BTreeSet<_>>().into_iter().collect();
     let bounds = need.bounds();
     Ok(Condition { predicate, columns, bounds })

@@ -14,6 +14,7 @@ use super::{ask, filled};
 on_both_engines!(
     Scene::on:
     numbers_are_those_of_sql,
+    constants_and_casts_are_those_of_sql,
     differences_of_days_and_instants_have_a_sign_and_a_unit,
     times_are_cut_off_to_units,
     each_unit_begins_where_the_calendar_says,
@@ -22,8 +23,7 @@ on_both_engines!(
 
 async fn numbers_are_those_of_sql(scene: Scene) {
     filled(&scene).await;
-    let of_a_day = "predictions where day = '2026-06-01'";
-    for (select, rest, told) in [
+    let of_sql = [
         ("count(*) - 20 as a, -count(*) as b, count(label) - count(*) as c", "", "-16,-4,-4"),
         ("count(*) * 3000000000 as a", "", "12000000000"),
         (
@@ -73,6 +73,18 @@ async fn numbers_are_those_of_sql(scene: Scene) {
         ("log(100) as a, log10(100) as b, log(8, 2) as c", " and key = 'k4'", "2.0,2.0,3.0"),
         ("count(*) as n", " and score > 25e-2", "3"),
         ("key", " and score in (0, 0.5, -1) order by key", "k2"),
+    ];
+    those_of(&scene, &of_sql).await;
+    // Conditions are read in the same way.
+    let (from, columns) = ("2026-06-01", Some("key"));
+    let words = Words { from, to: from, columns, filter: Some("score > 75e-2"), ..Words::default() };
+    let request = Request::parse(What::Events(Kind::Predictions), &words).unwrap();
+    assert_eq!(csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap()), "key\nk4\n");
+}
+
+async fn constants_and_casts_are_those_of_sql(scene: Scene) {
+    filled(&scene).await;
+    let of_sql = [
         (
             "min(1) as a, max('a') as b, avg(1) as c, median(1) as d, count(1 + 1) as e",
             " and score > 9",
@@ -97,17 +109,17 @@ async fn numbers_are_those_of_sql(scene: Scene) {
             " and key = 'k4'",
             "1000.0,-0.2,100.0,15.0",
         ),
-    ] {
-        let statement = format!("select {select} from {of_a_day}{rest}");
-        let answer =
-            csv(ask(&scene, &statement).await.unwrap_or_else(|error| panic!("{statement}: {error}")));
-        assert_eq!(answer.split_once('\n').unwrap().1.trim_end(), told, "{statement}");
+    ];
+    those_of(&scene, &of_sql).await;
+}
+
+/// Asks for what is selected of a day and chosen, and compares the rows with what they are to be.
+async fn those_of(scene: &Scene, all: &[(&str, &str, &str)]) {
+    for (select, rest, told) in all {
+        let statement = format!("select {select} from predictions where day = '2026-06-01'{rest}");
+        let answer = csv(ask(scene, &statement).await.unwrap_or_else(|error| panic!("{statement}: {error}")));
+        assert_eq!(answer.split_once('\n').unwrap().1.trim_end(), *told, "{statement}");
     }
-    // Conditions are read in the same way.
-    let (from, columns) = ("2026-06-01", Some("key"));
-    let words = Words { from, to: from, columns, filter: Some("score > 75e-2"), ..Words::default() };
-    let request = Request::parse(What::Events(Kind::Predictions), &words).unwrap();
-    assert_eq!(csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap()), "key\nk4\n");
 }
 
 async fn differences_of_days_and_instants_have_a_sign_and_a_unit(scene: Scene) {

@@ -81,6 +81,7 @@ async fn conditions_hold_where_sql_says_so(scene: Scene) {
         ("predicted_at in ('2026-06-01T05:00:00Z', null) and day = '2026-06-01'", "1 k1"),
         ("value in (3, null) and day = '2026-06-01'", "1 k3"),
         ("value not in (3, null) and day = '2026-06-01'", ""),
+        ("cast(score as text) = '0.5' and day = '2026-06-01'", "1 k2"),
     ] {
         assert_eq!(rows_of(&scene, condition).await, [expected; 2], "{condition}");
     }

@@ -7,9 +7,13 @@ use tests::{
 
 use super::{ask, filled};
 
-on_both_engines!(Scene::on: windows_are_those_of_sql_or_refused);
+on_both_engines!(
+    Scene::on:
+    windows_are_those_of_sql,
+    windows_that_polars_computes_otherwise_are_refused,
+);
 
-async fn windows_are_those_of_sql_or_refused(scene: Scene) {
+async fn windows_are_those_of_sql(scene: Scene) {
     filled(&scene).await;
     let of_a_day = "predictions where day = '2026-06-01'";
     for (select, rest, told) in [
@@ -42,6 +46,11 @@ async fn windows_are_those_of_sql_or_refused(scene: Scene) {
     let numbered = "with g as (select release, count(*) n from predictions where day = '2026-06-01' group by release) \
                     select release, row_number() over (order by release) as place from g order by release";
     assert_eq!(csv(ask(&scene, numbered).await.unwrap()), "release,place\nv1,1\nv2,2\n");
+}
+
+async fn windows_that_polars_computes_otherwise_are_refused(scene: Scene) {
+    filled(&scene).await;
+    let of_a_day = "predictions where day = '2026-06-01'";
     for (select, rest, why) in [
         ("avg(score) over (order by key) as x", "", "leave ORDER BY out"),
         ("median(score) over (partition by release order by key) as x", "", "leave ORDER BY out"),
