@@ -12,6 +12,7 @@ use tests::{
 on_both_engines!(
     World::on:
     what_a_condition_keeps_is_judged_as_a_value_is,
+    a_correction_moves_a_prediction_out_of_a_condition_from_then_on,
     a_condition_may_name_days_keys_and_scores,
     a_condition_that_cannot_be_computed_says_why,
 );
@@ -96,6 +97,25 @@ async fn what_a_condition_keeps_is_judged_as_a_value_is(world: World) {
     let mature = Request::parse(What::Evaluations, &mature).unwrap();
     let later = scene.query(at("2026-08-01T00:00:00Z"));
     assert_eq!(csv(later.run(scene.id(), &mature).await.unwrap()), now);
+}
+
+async fn a_correction_moves_a_prediction_out_of_a_condition_from_then_on(world: World) {
+    let scene = scene(world).await;
+    let kept =
+        Words { tag: Some("carrier=UA"), columns: Some("day,release,predictions"), ..Words::default() };
+    let before = run(&scene, What::Evaluations, kept.clone()).await.unwrap();
+    let cut = before.cut.as_ref().unwrap().to_string();
+    let before = csv(before);
+    assert!(before.contains("2026-06-01,v1,10"), "{before}");
+    let again = json!([{ "key": "k3", "predicted_at": "2026-06-01T00:03:00Z", "release": "v1", "score": 0.3, "tags": { "carrier": "AA" } }]);
+    scene.append(Kind::Predictions, again, "2026-06-06T12:00:00Z").await.unwrap();
+    for then in
+        [Words { as_of: Some("2026-06-06"), ..kept.clone() }, Words { cut: Some(&cut), ..kept.clone() }]
+    {
+        assert_eq!(csv(run(&scene, What::Evaluations, then).await.unwrap()), before);
+    }
+    let now = csv(run(&scene, What::Evaluations, kept).await.unwrap());
+    assert_eq!(now, before.replace("2026-06-01,v1,10", "2026-06-01,v1,9"));
 }
 
 async fn a_condition_may_name_days_keys_and_scores(world: World) {
