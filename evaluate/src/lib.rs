@@ -183,7 +183,8 @@ pub async fn judge_day(reading: &dyn Reading, mut evaluator: Evaluator) -> Resul
         rows += held.rows() as u64;
         partition = held.partition().following();
         reading.check()?;
-        let judged = if held.rows() < SMALL_ROWS && !evaluator.has_condition() {
+        let is_quick = held.rows() == 0 || (held.rows() < SMALL_ROWS && !evaluator.has_condition());
+        let judged = if is_quick {
             held.judge(evaluator)
         } else {
             match tokio::task::spawn_blocking(move || held.judge(evaluator)).await {
