@@ -41,6 +41,15 @@ async fn ask(scene: &Scene, statement: &str) -> Result<Answer> {
     scene.query(at(NOW)).sql(scene.id(), &sql(statement)).await
 }
 
+/// Asks for what is selected of a day and chosen, and compares the rows with what they are to be.
+async fn those_of(scene: &Scene, all: &[(&str, &str, &str)]) {
+    for (select, rest, told) in all {
+        let statement = format!("select {select} from predictions where day = '2026-06-01'{rest}");
+        let answer = csv(ask(scene, &statement).await.unwrap_or_else(|error| panic!("{statement}: {error}")));
+        assert_eq!(answer.split_once('\n').unwrap().1.trim_end(), *told, "{statement}");
+    }
+}
+
 /// Four predictions on each of three days, of two releases, and what came true of them.
 async fn filled(scene: &Scene) {
     for day in ["2026-06-01", "2026-06-02", "2026-06-03"] {

@@ -9,7 +9,7 @@ use tests::{
     world::at,
 };
 
-use super::{ask, filled};
+use super::{ask, filled, those_of};
 
 on_both_engines!(
     Scene::on:
@@ -111,15 +111,6 @@ async fn constants_and_casts_are_those_of_sql(scene: Scene) {
         ),
     ];
     those_of(&scene, &of_sql).await;
-}
-
-/// Asks for what is selected of a day and chosen, and compares the rows with what they are to be.
-async fn those_of(scene: &Scene, all: &[(&str, &str, &str)]) {
-    for (select, rest, told) in all {
-        let statement = format!("select {select} from predictions where day = '2026-06-01'{rest}");
-        let answer = csv(ask(scene, &statement).await.unwrap_or_else(|error| panic!("{statement}: {error}")));
-        assert_eq!(answer.split_once('\n').unwrap().1.trim_end(), *told, "{statement}");
-    }
 }
 
 async fn differences_of_days_and_instants_have_a_sign_and_a_unit(scene: Scene) {

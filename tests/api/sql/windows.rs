@@ -5,7 +5,7 @@ use tests::{
     scene::{Scene, csv},
 };
 
-use super::{ask, filled};
+use super::{ask, filled, those_of};
 
 on_both_engines!(
     Scene::on:
@@ -15,8 +15,7 @@ on_both_engines!(
 
 async fn windows_are_those_of_sql(scene: Scene) {
     filled(&scene).await;
-    let of_a_day = "predictions where day = '2026-06-01'";
-    for (select, rest, told) in [
+    let of_sql = [
         (
             "key, sum(score) over (order by key rows between unbounded preceding and current row) as s",
             " order by key",
@@ -37,12 +36,8 @@ async fn windows_are_those_of_sql(scene: Scene) {
             " and key > 'k2' order by key",
             "k3,0.75\nk4,1.0",
         ),
-    ] {
-        let statement = format!("select {select} from {of_a_day}{rest}");
-        let answer =
-            csv(ask(&scene, &statement).await.unwrap_or_else(|error| panic!("{statement}: {error}")));
-        assert_eq!(answer.split_once('\n').unwrap().1.trim_end(), told, "{statement}");
-    }
+    ];
+    those_of(&scene, &of_sql).await;
     let numbered = "with g as (select release, count(*) n from predictions where day = '2026-06-01' group by release) \
                     select release, row_number() over (order by release) as place from g order by release";
     assert_eq!(csv(ask(&scene, numbered).await.unwrap()), "release,place\nv1,1\nv2,2\n");
