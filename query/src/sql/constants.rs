@@ -5,52 +5,31 @@ use sqlparser::ast::{Expr, Function, Value, ValueWithSpan};
 
 use super::{functions, numbers::is_constant, rewrite::parsed};
 
-/// Functions that are of equal values that value.
+/// Functions that are of equal values that value; means are it as a double.
 const SAME: &[&str] = &["first", "last", "max", "min"];
 
-/// Functions that are of equal values that value, as a double.
-const MEANS: &[&str] = &["avg", "median"];
-
-/// Functions that are computed of columns only.
-const OF_COLUMNS: &[&str] = &[
-    "corr",
-    "covar",
-    "covar_pop",
-    "covar_samp",
-    "quantile_cont",
-    "quantile_disc",
-    "stddev",
-    "stddev_samp",
-    "stdev",
-    "stdev_samp",
-    "var",
-    "var_samp",
-    "variance",
-];
-
 const COUNT: &str = "count";
-
-fn is_one_of(function: &Function, names: &[&str]) -> bool {
-    names.iter().any(|name| functions::is_named(function, name))
-}
 
 /// Why a function is not computed of what is the same in all rows, if it is of that.
 pub(super) fn wrong(function: &Function) -> Option<String> {
     let first = functions::first_argument(function).filter(|first| is_constant(first))?;
     let is_distinct = functions::is_of_distinct(function);
-    let is_refused = is_one_of(function, OF_COLUMNS) || (is_one_of(function, &[COUNT]) && is_distinct);
+    let is_refused = [functions::PAIRED_OR_RANKED, functions::SPREADS]
+        .iter()
+        .any(|names| functions::is_one_of(function, names))
+        || (functions::is_named(function, COUNT) && is_distinct);
     is_refused.then(|| format!("`{first}` of `{function}` is the same in all rows; name a column"))
 }
 
 /// What stands for such an aggregate, or for a count with a FILTER; `None`, where it is neither.
 pub(super) fn as_in_sql(function: &Function) -> Option<Expr> {
-    if is_one_of(function, &[COUNT]) {
+    if functions::is_named(function, COUNT) {
         return of_count(function);
     }
     let first = functions::first_argument(function).filter(|first| is_constant(first))?;
-    let value = if is_one_of(function, SAME) {
+    let value = if functions::is_one_of(function, SAME) {
         format!("({first})")
-    } else if is_one_of(function, MEANS) {
+    } else if functions::is_one_of(function, functions::MEANS) {
         format!("cast({first} as double)")
     } else {
         return None;

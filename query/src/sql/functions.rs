@@ -7,30 +7,19 @@ use sqlparser::ast::{
 use super::truncate;
 
 /// Functions of several rows.
-const AGGREGATES: &[&str] = &[
-    "avg",
-    "corr",
-    "count",
-    "covar",
-    "covar_pop",
-    "covar_samp",
-    "first",
-    "last",
-    "max",
-    "median",
-    "min",
-    "quantile_cont",
-    "quantile_disc",
-    "stddev",
-    "stddev_samp",
-    "stdev",
-    "stdev_samp",
-    "sum",
-    "total",
-    "var",
-    "var_samp",
-    "variance",
-];
+const AGGREGATES: [&[&str]; 4] =
+    [&["count", "first", "last", "max", "min", "sum", "total"], MEANS, SPREADS, PAIRED_OR_RANKED];
+
+/// Functions that say where the values of a column lie.
+pub(super) const MEANS: &[&str] = &["avg", "median"];
+
+/// Functions that say how far they lie apart.
+pub(super) const SPREADS: &[&str] =
+    &["stddev", "stddev_samp", "stdev", "stdev_samp", "var", "var_samp", "variance"];
+
+/// Functions of two columns, or of a column and a share of its rows.
+pub(super) const PAIRED_OR_RANKED: &[&str] =
+    &["corr", "covar", "covar_pop", "covar_samp", "quantile_cont", "quantile_disc"];
 
 /// Functions over a window of rows.
 const WINDOWS: &[&str] = &["first_value", "lag", "last_value", "lead", "row_number"];
@@ -112,13 +101,17 @@ const INSTEAD: &[(&str, &str)] = &[(POSITION, IN_TEXT), ("strpos", IN_TEXT)];
 const POSITION: &str = "position";
 const IN_TEXT: &str = "ask whether a text has another one in it: key like '%x%'";
 
-fn is_one_of(names: &[&str], name: &str) -> bool {
+fn has(names: &[&str], name: &str) -> bool {
     names.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+fn is_aggregate(name: &str) -> bool {
+    AGGREGATES.iter().any(|names| has(names, name))
 }
 
 /// Whether a statement may call the function of this name.
 pub(super) fn is_known(name: &str) -> bool {
-    [AGGREGATES, WINDOWS, SCALARS].into_iter().any(|names| is_one_of(names, name))
+    may_have_window(name) || has(SCALARS, name)
 }
 
 /// Why there is no function of this name.
@@ -138,15 +131,20 @@ pub(super) fn is_named(function: &Function, name: &str) -> bool {
     function.name.to_string().eq_ignore_ascii_case(name)
 }
 
+/// Whether it is a function of one of these names.
+pub(super) fn is_one_of(function: &Function, names: &[&str]) -> bool {
+    has(names, &function.name.to_string())
+}
+
 /// Whether a function is of several rows.
 pub(super) fn is_of_rows(function: &Function) -> bool {
     let name = function.name.to_string();
-    function.over.is_some() || is_one_of(AGGREGATES, &name) || is_one_of(WINDOWS, &name)
+    function.over.is_some() || may_have_window(&name)
 }
 
 /// Whether the function of this name may have an OVER.
 pub(super) fn may_have_window(name: &str) -> bool {
-    [AGGREGATES, WINDOWS].into_iter().any(|names| is_one_of(names, name))
+    is_aggregate(name) || has(WINDOWS, name)
 }
 
 /// Whether a SELECT has a GROUP BY.

@@ -359,5 +359,8 @@ mod tests {
         ] {
             assert_eq!(of_groups(text), None, "{text}");
         }
+        // A column beside its groups is of none of these.
+        let beside = "select date_trunc('month', day) as m, date_part('year', day), count(*) from predictions where day = '2026-06-01' group by m";
+        assert!(admit(beside).is_err());
     }
 }

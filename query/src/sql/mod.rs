@@ -19,6 +19,7 @@ mod numbers;
 mod on;
 mod operators;
 mod order;
+mod own;
 mod plan;
 mod rewrite;
 mod same;

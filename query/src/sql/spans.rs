@@ -88,7 +88,7 @@ fn is_of_days(expr: &Expr, columns: &impl Columns) -> bool {
         Expr::Cast { data_type, .. } => *data_type == DataType::Date,
         Expr::TypedString(typed) => typed.data_type == DataType::Date,
         Expr::BinaryOp { left, right, .. } => span(right).is_some() && is_of_days(left, columns),
-        Expr::Function(function) if SAME.iter().any(|name| functions::is_named(function, name)) => {
+        Expr::Function(function) if functions::is_one_of(function, SAME) => {
             functions::first_argument(function).is_some_and(|first| is_of_days(first, columns))
         }
         Expr::Function(function) => functions::is_named(function, "date"),

@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, ops::ControlFlow};
 
 use sqlparser::ast::{Expr, Query, Select, SelectItem, SetExpr, Visit, Visitor};
 
-use super::operators::{is_of_right_rows, using};
+use super::{
+    operators::{is_of_right_rows, using},
+    own::Own,
+};
 
 /// Looks for such columns that stand without a table in a SELECT.
 ///
@@ -19,8 +22,7 @@ pub(super) fn check(select: &Select) -> Result<(), String> {
     if select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_))) {
         return Err("behind RIGHT and FULL JOIN with USING, name the columns in the place of `*`".to_owned());
     }
-    let mut bare = Bare { columns, queries: 0 };
-    match look(select, &mut bare) {
+    match look(select, &mut bare(columns)) {
         ControlFlow::Break(column) => Err(says(&column)),
         ControlFlow::Continue(()) => Ok(()),
     }
@@ -44,7 +46,7 @@ pub(super) fn check_order(query: &Query) -> Result<(), String> {
             _ => {}
         }
     }
-    match query.order_by.visit(&mut Bare { columns, queries: 0 }) {
+    match query.order_by.visit(&mut bare(columns)) {
         ControlFlow::Break(column) => Err(says(&column)),
         ControlFlow::Continue(()) => Ok(()),
     }
@@ -56,7 +58,7 @@ fn says(column: &str) -> String {
     )
 }
 
-fn look(select: &Select, bare: &mut Bare) -> ControlFlow<String> {
+fn look(select: &Select, bare: &mut impl Visitor<Break = String>) -> ControlFlow<String> {
     select.projection.visit(bare)?;
     select.selection.visit(bare)?;
     select.group_by.visit(bare)?;
@@ -81,32 +83,10 @@ fn columns(select: &Select) -> Result<BTreeSet<String>, String> {
     Ok(columns)
 }
 
-/// Finds a column that stands without a table.
-struct Bare {
-    columns: BTreeSet<String>,
-    /// In how many other queries it looks, whose columns are their own.
-    queries: usize,
-}
-
-impl Visitor for Bare {
-    type Break = String;
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<String> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<String> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<String> {
-        match expr {
-            Expr::Identifier(name) if self.queries == 0 && self.columns.contains(&name.value) => {
-                ControlFlow::Break(name.value.clone())
-            }
-            _ => ControlFlow::Continue(()),
-        }
-    }
+/// Finds one of these columns where it stands without a table.
+fn bare(columns: BTreeSet<String>) -> Own<impl Fn(&Expr) -> Option<String>> {
+    Own::new(move |expr| match expr {
+        Expr::Identifier(name) if columns.contains(&name.value) => Some(name.value.clone()),
+        _ => None,
+    })
 }

@@ -1,21 +1,11 @@
 //! Functions over windows. Polars computes some of them as if the window were another one: these are refused, by saying what to write.
 
-use std::ops::ControlFlow;
-
 use sqlparser::ast::{
     Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, OrderByKind, Query, Select, SelectItem,
-    SetExpr, Visit, Visitor, WindowFrameBound, WindowSpec, WindowType,
+    SetExpr, Visit, WindowFrameBound, WindowSpec, WindowType,
 };
 
-use super::functions;
-
-/// Functions that polars computes of all rows, whatever the window says.
-const WITHOUT_WINDOW: &[&str] =
-    &["corr", "covar", "covar_pop", "covar_samp", "quantile_cont", "quantile_disc"];
-
-/// Functions that polars computes of the whole partition, also where the window has an order.
-const WITHOUT_ORDER: &[&str] =
-    &["avg", "median", "stddev", "stddev_samp", "stdev", "stdev_samp", "var", "var_samp", "variance"];
+use super::{functions, own::Own};
 
 const COUNT: &str = "count";
 const LAST: &str = "last";
@@ -66,7 +56,8 @@ fn wrong_over(function: &Function, spec: &WindowSpec) -> Option<String> {
     if let Some(of) = &spec.window_name {
         return Some(format!("`{function}` takes the window `{of}` in parentheses; write the window out"));
     }
-    if is_one_of(WITHOUT_WINDOW) && (is_ordered || is_parted) {
+    // Polars computes these of all rows, whatever the window says.
+    if is_one_of(functions::PAIRED_OR_RANKED) && (is_ordered || is_parted) {
         return Some(format!(
             "`{name}` is not computed over a window; compute it with GROUP BY in a query that WITH names, and join that"
         ));
@@ -83,10 +74,16 @@ fn wrong_over(function: &Function, spec: &WindowSpec) -> Option<String> {
         Some(_) => true,
     };
     match is_ordered {
-        true if is_one_of(WITHOUT_ORDER) || functions::is_of_distinct(function) => Some(format!(
-            "`{function}` would be of the whole partition; leave ORDER BY out, or make a running mean of \
+        // Polars computes these of the whole partition, also where the window has an order.
+        true if is_one_of(functions::MEANS)
+            || is_one_of(functions::SPREADS)
+            || functions::is_of_distinct(function) =>
+        {
+            Some(format!(
+                "`{function}` would be of the whole partition; leave ORDER BY out, or make a running mean of \
              `sum(x) over (... order by ...) / count(x) over (... order by ...)`"
-        )),
+            ))
+        }
         true if is_one_of(&[LAST]) => {
             Some(format!("`{function}` would be of the whole partition; write last_value"))
         }
@@ -146,34 +143,9 @@ fn first_in(expr: &Expr) -> Option<String> {
 
 /// The first function that is one of these, and not of a query within.
 fn found(expr: &Expr, is_one: impl Fn(&Function) -> bool) -> Option<String> {
-    expr.visit(&mut Finder { is_one, queries: 0 }).break_value()
-}
-
-struct Finder<F> {
-    is_one: F,
-    /// In how many queries it looks.
-    queries: usize,
-}
-
-impl<F: Fn(&Function) -> bool> Visitor for Finder<F> {
-    type Break = String;
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<String> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<String> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<String> {
-        match expr {
-            Expr::Function(function) if self.queries == 0 && (self.is_one)(function) => {
-                ControlFlow::Break(function.to_string())
-            }
-            _ => ControlFlow::Continue(()),
-        }
-    }
+    let look = |expr: &Expr| match expr {
+        Expr::Function(function) if is_one(function) => Some(function.to_string()),
+        _ => None,
+    };
+    expr.visit(&mut Own::new(look)).break_value()
 }
