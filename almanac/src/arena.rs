@@ -7,7 +7,7 @@ use catalog::{
     http::review_json,
 };
 use clap::{Args, Subcommand};
-use event::{Clock, Day, Window};
+use event::{Day, Window};
 use log::audit::current;
 use query::Query;
 use serde_json::Value;
@@ -150,7 +150,7 @@ pub(crate) async fn command(config: &Config, command: ArenaCommand) -> anyhow::R
     match command {
         ArenaCommand::Create(args) => create(table, *args).await?,
         ArenaCommand::Refresh { one, to, format } => {
-            let query = Query::new(table, Clock::system());
+            let query = open::asking(config, table);
             let workspace = query.catalog().workspace(&one.workspace).await?;
             let (review, warnings) = query.refresh_arena(&workspace, &one.name, to).await?;
             warn(&warnings);
@@ -179,15 +179,14 @@ pub(crate) async fn command(config: &Config, command: ArenaCommand) -> anyhow::R
             let (workspace, review) = one.of(&catalog).await?;
             review.arena()?;
             if pairs {
-                let ranking =
-                    Query::new(table, Clock::system()).rank_arena(&workspace, &one.name, None).await?;
+                let ranking = open::asking(config, table).rank_arena(&workspace, &one.name, None).await?;
                 let columns = ["release", "against", "wins", "losses", "ties", "items", "live"];
                 show(&columns, rows_of(&ranking.to_json(), "pairs"), format);
             } else {
                 show_one(&review_json(&review), format);
             }
         }
-        ArenaCommand::Ranking(args) => rank(table, &args).await?,
+        ArenaCommand::Ranking(args) => rank(&open::asking(config, table), &args).await?,
         ArenaCommand::Delete { one } => delete(&catalog, &one, "arena").await?,
     }
     Ok(())
@@ -217,8 +216,7 @@ async fn create(table: Arc<dyn Table>, args: CreateArgs) -> anyhow::Result<()> {
     make(table, &args.one, spec, args.format).await
 }
 
-async fn rank(table: Arc<dyn Table>, args: &RankingArgs) -> anyhow::Result<()> {
-    let query = Query::new(table, Clock::system());
+async fn rank(query: &Query, args: &RankingArgs) -> anyhow::Result<()> {
     let workspace = query.catalog().workspace(&args.one.workspace).await?;
     let ranking = query.rank_arena(workspace.id(), &args.one.name, args.as_of.as_deref()).await?;
     warn(&ranking.warnings);

@@ -4,8 +4,7 @@ mod post;
 
 use anyhow::ensure;
 use clap::Args;
-use event::Clock;
-use query::{Format, LineageFormat, LineageRequest, LineageWords, Query};
+use query::{Format, LineageFormat, LineageRequest, LineageWords};
 
 use crate::{answer::Shown, config::Config, open};
 
@@ -66,7 +65,7 @@ pub(crate) async fn command(config: &Config, args: &LineageArgs) -> anyhow::Resu
         args.post.is_none() || is_for_post,
         "--post sends events of OpenLineage; it goes with no other --format, and no --output"
     );
-    let query = Query::new(open::existing(config).await?, Clock::system());
+    let query = open::to_ask(config).await?;
     let request = LineageRequest::parse(&words, query.now())?;
     let workspace = query.catalog().workspace(&args.workspace).await?;
     match format {

@@ -9,6 +9,7 @@ use log::{
     lane_partitions::{LanePartitions, Shown},
     layout,
 };
+use query::{Bounds, Query};
 use table::{Measured, Table, engine::Whole};
 
 use crate::{
@@ -51,6 +52,18 @@ pub(crate) async fn existing(config: &Config) -> Result<Arc<dyn Table>> {
 pub(crate) async fn to_look(config: &Config) -> Result<Arc<dyn Table>> {
     must_be_there(config)?;
     as_it_is(config, false).await
+}
+
+/// What answers the questions of a command, from the table, which must be there; its queries together hold at most `--query-memory`.
+pub(crate) async fn to_ask(config: &Config) -> Result<Query> {
+    Ok(asking(config, existing(config).await?))
+}
+
+/// The same, from a table that is open.
+pub(crate) fn asking(config: &Config, table: Arc<dyn Table>) -> Query {
+    let memory = config.query_memory.value.0;
+    // One waits on a machine of one's own, for as many draws of intervals as one asks for.
+    Query::new(table, Clock::system()).within(Bounds { memory, drawn: u64::MAX, ..Bounds::default() })
 }
 
 fn must_be_there(config: &Config) -> Result<()> {

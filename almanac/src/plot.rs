@@ -10,10 +10,10 @@ use std::{
 use anyhow::Context;
 use clap::Args;
 use console::Term;
-use event::{Clock, Error, Timestamp, time::DAY_MICROS};
+use event::{Error, Timestamp, time::DAY_MICROS};
 use plot::{Chart, Line, MAX_LINES, NO_NUMBERS, Point};
 use polars::prelude::{Column, DataFrame, DataType, Float64Chunked};
-use query::{HOUR, Query, Request, What, Words};
+use query::{HOUR, Request, What, Words};
 
 use crate::{
     config::Config,
@@ -100,7 +100,7 @@ pub(crate) async fn command(config: &Config, args: &PlotArgs) -> anyhow::Result<
     };
     let by = list(&args.figures.by);
     let columns = columns(what, args, &wanted);
-    let query = Query::new(open::existing(config).await?, Clock::system());
+    let query = open::to_ask(config).await?;
     let reference = query.reference_days(&args.window.workspace, args.figures.reference.as_deref()).await?;
     let asked =
         Words { reference: reference.as_deref(), ..words(&args.window, &args.figures, by.as_deref()) };

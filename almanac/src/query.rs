@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use clap::Args;
 use event::{Clock, Error};
-use query::{Format, Last, Made, Query, Request, What, Words};
+use query::{Format, Last, Made, Request, What, Words};
 
 use crate::{answer::Shown, config::Config, open};
 
@@ -160,7 +160,7 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
     let format = if args.explain { Format::IpcStream } else { args.shown.format()? };
     let narrowed = &args.narrowed;
     let (by, tag, column) = (list(&args.figures.by), list(&narrowed.tag), list(&args.column));
-    let query = Query::new(open::existing(config).await?, Clock::system());
+    let query = open::to_ask(config).await?;
     let reference = query.reference_days(&args.window.workspace, args.figures.reference.as_deref()).await?;
     let words = Words {
         columns: args.columns.as_deref(),

@@ -1,8 +1,7 @@
 //! `almanac sql`: a statement over what a workspace holds.
 
 use clap::Args;
-use event::Clock;
-use query::{Bounds, Format, Query, Sql, SqlWords};
+use query::{Format, Sql, SqlWords};
 
 use crate::{answer::Shown, config::Config, open};
 
@@ -44,8 +43,7 @@ pub(crate) async fn command(config: &Config, args: SqlArgs) -> anyhow::Result<()
         as_of: args.as_of.as_deref(),
         cut: args.cut.as_deref(),
     })?;
-    let bounds = Bounds { memory: config.query_memory.value.0, ..Bounds::default() };
-    let query = Query::new(open::existing(config).await?, Clock::system()).within(bounds);
+    let query = open::to_ask(config).await?;
     let workspace = query.catalog().workspace(&args.workspace).await?;
     if let Some(shown) = explains {
         let explanation = query.explain_sql(workspace.id(), &sql, format).await?;

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write};
 use anyhow::Context;
 use catalog::Catalog;
 use clap::{Args, Subcommand};
-use event::{Clock, Error, Kind};
+use event::{Error, Kind};
 use query::{DEFAULT_ROWS, Follow, FollowWords, Format, MAX_WAIT_SECONDS, Query, Words};
 use serde_json::json;
 
@@ -120,7 +120,7 @@ pub(crate) async fn tail(config: &Config, args: &TailArgs) -> anyhow::Result<()>
     let (from, after) = (args.from.as_deref(), args.after.as_deref());
     let words = FollowWords { words, from, after, wait: Some(&wait), limit: Some(&limit) };
     let follow = Follow::parse(kind(&args.kind)?, &words)?;
-    let query = Query::new(open::existing(config).await?, Clock::system());
+    let query = open::to_ask(config).await?;
     let ended = print(&query, args, (follow, format)).await;
     // What looks for events in the background ends with it, and not by a look that is broken off.
     query.close();

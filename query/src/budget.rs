@@ -253,7 +253,7 @@ impl Budget {
     pub(crate) fn too_large(&self, so_far: &str) -> Error {
         self.0.too_large.increment(1);
         Error::too_large(format!(
-            "this query takes more than the {} that all queries may hold together: {so_far}; ask for fewer days, for one release or for fewer columns, or give `almanac up`, or `almanac sql`, a larger --query-memory",
+            "this query takes more than the {} that all queries may hold together: {so_far}; ask for fewer days, for one release or for fewer columns, or give `almanac up`, or the command that asks, a larger --query-memory",
             in_words(self.memory())
         ))
     }

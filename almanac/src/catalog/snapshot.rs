@@ -1,9 +1,8 @@
 //! Commands on snapshots.
 
 use ::catalog::{AnyEntity, SNAPSHOTS_OF, new::NewSnapshot};
-use ::query::Query;
 use clap::{Args, Subcommand};
-use event::{Clock, Error, Result};
+use event::{Error, Result};
 use log::key::EntityKind;
 use serde_json::{Number, json};
 
@@ -67,7 +66,7 @@ pub(crate) async fn command(config: &Config, command: SnapshotCommand) -> anyhow
     let kind = EntityKind::Snapshot;
     match command {
         SnapshotCommand::Create(args) => {
-            let query = Query::new(open::existing(config).await?, Clock::system());
+            let query = open::to_ask(config).await?;
             let format = args.noted.shown.format;
             let new = asked(*args)?;
             let (snapshot, warnings) = query.create_snapshot(&new).await?;
@@ -75,7 +74,7 @@ pub(crate) async fn command(config: &Config, command: SnapshotCommand) -> anyhow
             created(&AnyEntity::Snapshot(snapshot), &new.name, format);
         }
         SnapshotCommand::Verify { one, shown } => {
-            let query = Query::new(open::existing(config).await?, Clock::system());
+            let query = open::to_ask(config).await?;
             let at = query.catalog().resolve(kind, &one.path(kind)?).await?;
             let verified = query.verify_snapshot(&at).await?;
             verified.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));

@@ -89,7 +89,7 @@ pub(crate) struct Flags {
     /// How log lines look: text or json [default: text].
     #[arg(long, global = true, env = LOG_FORMAT.variable, value_name = "FORMAT")]
     log_format: Option<OsString>,
-    /// How much memory the queries of `up` may hold together, and a statement of `sql`, such as 512MiB or 2GiB [default: 512MiB].
+    /// How much memory the queries of `up` may hold together, and those of a command that asks, such as 512MiB or 2GiB [default: 512MiB].
     #[arg(long, global = true, env = QUERY_MEMORY.variable, value_name = "SIZE")]
     query_memory: Option<OsString>,
     /// How much of what it appended `up` may hold for its projector, such as 64MiB, or 0 to have it read all [default: 64MiB].
@@ -146,7 +146,7 @@ pub(crate) struct Config {
     pub(crate) listen: Setting<SocketAddr>,
     /// How log lines look.
     pub(crate) log_format: Setting<LogFormat>,
-    /// How many bytes the queries of a service may hold together, and a statement of the command line.
+    /// How many bytes the queries of a service may hold together, and those of a command.
     pub(crate) query_memory: Setting<Size>,
     /// How many bytes of what ingest appended are held for the projector; 0 when none are.
     pub(crate) handover_memory: Setting<SizeOrNone>,

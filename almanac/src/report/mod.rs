@@ -21,10 +21,9 @@ mod tests;
 use std::path::PathBuf;
 
 use clap::Args;
-use event::{Clock, Error};
+use event::Error;
 use log::cut::Cut;
 use plot::Chart;
-use query::Query;
 use sha2::{Digest as _, Sha256};
 
 use self::{
@@ -91,7 +90,7 @@ impl Form {
 pub(crate) async fn command(config: &Config, args: &ReportArgs) -> anyhow::Result<()> {
     let form = Form::of(args)?;
     let wanted = Wanted::of(&args.sections)?;
-    let query = Query::new(open::existing(config).await?, Clock::system());
+    let query = open::to_ask(config).await?;
     let workspace = query.catalog().workspace(&args.window.workspace).await?;
     let ask = Ask::of(query, &workspace, args).await?;
     let (cut, sections) = settled(&ask, wanted).await?;
