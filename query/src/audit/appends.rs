@@ -101,13 +101,14 @@ impl Query {
         let is_told = |name: &str| name == WITHDRAWN || name == KEY || OF_WITHDRAWALS.contains(&name);
         let Ok(columns) = segment.unpack(is_told) else { return Ok(()) };
         let action = format!("{WITHDRAW}.{}", segment.log.kind.name());
+        let shown = if request.tells_events { &OF_WITHDRAWALS[..] } else { &[] };
         each_event(&segment, &columns, |(at, row), batch, author| {
             let text = |name: &str| columns.column(name).and_then(|column| column.text(row));
             if text(WITHDRAWN).is_none() {
                 return;
             }
-            let after = told(&columns, row, OF_WITHDRAWALS.into_iter());
-            let name = text(KEY).map(str::to_owned);
+            let after = told(&columns, row, shown.iter().copied());
+            let name = text(KEY).filter(|_| request.tells_events).map(str::to_owned);
             // Behind the row of its batch.
             let place = place(&segment, at, row + 1);
             page.add(request, of_event(&segment, place, (action.clone(), batch, name), after, author));

@@ -40,6 +40,8 @@ pub struct AuditRequest {
     pub(super) after: Option<Place>,
     /// Whether the newest come first.
     pub(super) newest: bool,
+    /// Whether what withdrawn events say is shown: their keys, and why they were taken back.
+    pub(super) tells_events: bool,
     principal: Option<String>,
     action: Option<String>,
 }
@@ -63,9 +65,16 @@ impl AuditRequest {
             limit,
             after: words.after.map(parse_place).transpose()?,
             newest: is_newest(words.order)?,
+            tells_events: true,
             principal: named("principal", words.principal)?,
             action: named("action", words.action)?,
         })
+    }
+
+    /// The same, which shows that events were taken back, and not which and why.
+    #[must_use]
+    pub fn without_events(self) -> Self {
+        Self { tells_events: false, ..self }
     }
 
     /// The days that are shown: changes by their own day, batches by the days of their events.

@@ -8,12 +8,12 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use event::Right;
+use event::{Result, Right};
 use log::key::Trail;
 use serde::Deserialize;
 use serde_json::json;
 use web::{
-    Demand, InPath, Named, Operation, Problem, RequestContext, Routes,
+    Asker, Demand, InPath, Named, Operation, Problem, RequestContext, Routes,
     openapi::{RefOr, Schema, path::ParameterIn},
     parameter, schema,
 };
@@ -91,6 +91,7 @@ struct Parameters {
 
 async fn of_workspace(
     State(query): State<Arc<Query>>,
+    asker: Asker,
     InPath(workspace): InPath,
     parameters: Asked<Parameters>,
 ) -> Response {
@@ -99,30 +100,45 @@ async fn of_workspace(
         let asked = asked(parameters)?;
         let workspace = query.catalog().workspace(&workspace).await?;
         context.workspace = Some(workspace.id().clone());
-        page(&query, &Trail::Workspace(workspace.id().clone()), &asked).await
+        let request = asked.request(&query)?;
+        let request = if asker.is_of_some_kinds { request.without_events() } else { request };
+        page(&query, &Trail::Workspace(workspace.id().clone()), &asked, &request).await
     };
     let answer = answer.await;
     context.with(answer)
 }
 
 async fn of_server(State(query): State<Arc<Query>>, parameters: Asked<Parameters>) -> Response {
-    let answer = async { page(&query, &Trail::Server, &asked(parameters)?).await };
+    let answer = async {
+        let asked = asked(parameters)?;
+        page(&query, &Trail::Server, &asked, &asked.request(&query)?).await
+    };
     RequestContext::kind(NAME).with(answer.await)
 }
 
-async fn page(query: &Query, trail: &Trail, asked: &Parameters) -> Result<Response, Problem> {
+impl Parameters {
+    fn request(&self, query: &Query) -> Result<AuditRequest> {
+        let words = AuditWords {
+            principal: self.principal.as_deref(),
+            action: self.action.as_deref(),
+            from: self.from.as_deref(),
+            to: self.to.as_deref(),
+            limit: self.limit.as_deref(),
+            after: self.after.as_deref(),
+            order: self.order.as_deref(),
+        };
+        AuditRequest::parse(&words, query.now())
+    }
+}
+
+async fn page(
+    query: &Query,
+    trail: &Trail,
+    asked: &Parameters,
+    request: &AuditRequest,
+) -> Result<Response, Problem> {
     let format = Format::parse(asked.format.as_deref().unwrap_or(Format::Ndjson.name()))?;
-    let words = AuditWords {
-        principal: asked.principal.as_deref(),
-        action: asked.action.as_deref(),
-        from: asked.from.as_deref(),
-        to: asked.to.as_deref(),
-        limit: asked.limit.as_deref(),
-        after: asked.after.as_deref(),
-        order: asked.order.as_deref(),
-    };
-    let request = AuditRequest::parse(&words, query.now())?;
-    let (answer, next) = query.audit(trail, &request).await?;
+    let (answer, next) = query.audit(trail, request).await?;
     let body = HeldBody(answer.write(format).await?);
     let next: HeaderMap = next.map(said::next).into_iter().collect();
     Ok(([(header::CONTENT_TYPE, content_type(format))], next, Body::new(body)).into_response())

@@ -90,6 +90,17 @@ fn of_kind(kind: Kind) -> Limits {
     Limits { kinds: Some(vec![kind]), ..Limits::default() }
 }
 
+/// Limits to every kind, and to all but one, each with whether it leaves out none.
+fn of_all_kinds_and_of_some() -> impl Iterator<Item = (&'static str, Limits, bool)> {
+    let of = |kinds| Limits { kinds: Some(kinds), ..Limits::default() };
+    let all = [("whole", Limits::default(), true), ("kinds", of(Kind::ALL.to_vec()), true)];
+    let without = Kind::ALL.map(|kind| {
+        let others = Kind::ALL.into_iter().filter(|other| *other != kind).collect();
+        (kind.name(), of(others), false)
+    });
+    all.into_iter().chain(without)
+}
+
 fn of_rights<const N: usize>(rights: [Right; N]) -> Limits {
     Limits { rights: Some(BTreeSet::from(rights)), ..Limits::default() }
 }
@@ -101,6 +112,7 @@ on_both_engines!(
     a_token_for_other_kinds_appends_no_release_events,
     a_token_without_a_kind_reads_nothing_that_tells_of_it,
     a_token_without_a_kind_reads_no_texts_of_alerts,
+    a_token_without_a_kind_reads_no_keys_of_withdrawn_events,
     a_limited_token_makes_none_that_may_more,
     another_name_is_for_who_may_create_what_has_it,
     who_can_no_longer_read_a_workspace_ends_following_it,
@@ -232,16 +244,7 @@ async fn a_token_without_a_kind_reads_no_texts_of_alerts(house: House) {
     let alert = Alert { at: now, name: "worse".into(), model: None, text: text.into() };
     house.catalog.raise(&workspace, &alert).await.unwrap();
     house.catalog.follow(house.ann.id(), &Followed::Workspace(workspace), now).await.unwrap();
-    let all = [
-        ("whole", Limits::default()),
-        ("kinds", Limits { kinds: Some(Kind::ALL.to_vec()), ..Limits::default() }),
-    ];
-    let without = Kind::ALL.map(|kind| {
-        let others = Kind::ALL.into_iter().filter(|other| *other != kind).collect();
-        (kind.name(), Limits { kinds: Some(others), ..Limits::default() })
-    });
-    let tokens = all.map(|token| (token, true)).into_iter().chain(without.map(|token| (token, false)));
-    for ((name, limits), may_read) in tokens {
+    for (name, limits, may_read) in of_all_kinds_and_of_some() {
         let bearer = bearer_of(&house.token(name, limits).await);
         for path in ["/v1/workspaces/credit/prod/history", "/v1/users/ann/feed"] {
             let (status, _, said) = house.send(std::slice::from_ref(&bearer), "GET", path).await;
@@ -253,6 +256,28 @@ async fn a_token_without_a_kind_reads_no_texts_of_alerts(house: House) {
         }
         let (status, _, said) = house.send(&[bearer], "GET", "/v1/users/ann/digest").await;
         assert_eq!(status != StatusCode::FORBIDDEN, may_read, "the digest by {name}: {said}");
+    }
+}
+
+/// That an event was taken back is in the audit trail; which and why is for who may read every kind.
+async fn a_token_without_a_kind_reads_no_keys_of_withdrawn_events(house: House) {
+    let bearer = bearer_of(&house.token("sender", Limits::default()).await);
+    let day = house.clock.now().day();
+    let body = format!(
+        r#"[{{"key":"loan-17","predicted_on":"{day}","observed_at":"{day}T00:00:00Z","withdrawn":true,"reason":"another customer"}}]"#
+    );
+    let outcomes = "/v1/workspaces/credit/prod/outcomes";
+    let (status, _, said) = house.send_with(&[bearer], "POST", outcomes, &body).await;
+    assert_eq!(status, StatusCode::CREATED, "{said}");
+    for (name, limits, may_read) in of_all_kinds_and_of_some() {
+        let bearer = bearer_of(&house.token(name, limits).await);
+        let path = format!("/v1/workspaces/credit/prod/audit?action=withdraw&from={day}");
+        let (status, _, said) = house.send(&[bearer], "GET", &path).await;
+        assert_eq!(status, StatusCode::OK, "{said}");
+        assert!(said.contains("withdraw.outcomes"), "{said}");
+        for text in ["loan-17", "another customer"] {
+            assert_eq!(said.contains(text), may_read, "{text} by {name}: {said}");
+        }
     }
 }
 
