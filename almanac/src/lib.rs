@@ -39,6 +39,7 @@ mod lines;
 mod listening;
 mod moved;
 mod named;
+mod names;
 mod open;
 mod openapi;
 mod outcome;

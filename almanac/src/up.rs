@@ -4,7 +4,7 @@ use std::{future::Future, path::Path, sync::Arc};
 
 use ::access::Tokens;
 use anyhow::Context;
-use axum::Router;
+use axum::{Router, middleware::from_fn};
 use clap::Args;
 use event::Clock;
 use ingest::Ingest;
@@ -28,7 +28,7 @@ use crate::{
     harden::panicked,
     health::{self, Asked, Readiness},
     listening::{ListenArgs, asked_to_stop},
-    open, openapi,
+    names, open, openapi,
     pending::ByIngest,
     promotion::ByQuery,
     serve::{Listening, serve},
@@ -111,6 +111,9 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
         args.asking.says(access.is_some()),
     );
     let mut options = Options { roles, file, access, tls, proxies, ..Options::new(Clock::system()) };
+    // Whom a proxy or a certificate names, nobody else can pass for.
+    let is_named = options.tls.is_some() || args.listening.has_proxies();
+    options.own_names = args.asking.trusts_this_machine(options.access.is_some()) && !is_named;
     options.queries.memory = config.query_memory.value.0;
     (options.features, options.handover) = (config.feature_sample.value, config.handover_memory.value.0);
     (options.compacts, options.rest) = (config.compact.value.0, config.store.value.rest());
@@ -309,6 +312,10 @@ impl Services {
             .fallback(web::no_such_path)
             .method_not_allowed_fallback(web::no_such_method)
             .layer(CatchPanicLayer::custom(panicked));
+        let router = match options.own_names {
+            true => router.layer(from_fn(names::only_of_this_machine)),
+            false => router,
+        };
         // Who only queries writes nothing.
         let router = if self.ingest.is_some() { self.refusals.watch(router) } else { router };
         let router = requests.measure(router);

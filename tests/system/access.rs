@@ -24,6 +24,30 @@ fn what_others_reach_starts_with_a_token_only() {
     assert_eq!(get(&open, "/v1/workspaces", None).status, 200);
 }
 
+/// A page of another site may have its name lead to this machine (DNS rebinding).
+#[test]
+fn who_asks_nobody_answers_under_no_name_of_other_sites() {
+    let place = Place::sqlite();
+    let under = |service: &Service, name: &str| {
+        let headers = [("Host", name), ("Content-Type", "application/json")];
+        service.send("post", "/v1/users", &headers, Some(format!(r#"{{"name":"of-{name}"}}"#).as_bytes()))
+    };
+    let service = Running::start(&place, &[], &[]);
+    let refused = under(&service, "evil.example");
+    assert_eq!(refused.status, 421, "{}", refused.text());
+    for said in ["`evil.example`", "almanac init", "--insecure"] {
+        assert!(refused.text().contains(said), "{}", refused.text());
+    }
+    assert_eq!(under(&service, "localhost").status, 201);
+    service.stop();
+    // Behind something that asks, the name is that of the site.
+    for args in [&["--insecure"][..], &["--trusted-proxy", "127.0.0.1"]] {
+        let service = Running::start(&place, args, &[]);
+        let name = format!("{}.example", &args[0][2..]);
+        assert_eq!(under(&service, &name).status, 201, "{args:?}");
+    }
+}
+
 #[test]
 fn a_service_with_a_preset_token_takes_that_one_and_those_that_it_makes() {
     let place = Place::sqlite();

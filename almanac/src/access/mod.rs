@@ -70,6 +70,11 @@ impl Asking {
         Ok(None)
     }
 
+    /// Whether nobody is asked because only this machine reaches the service, and not since everybody may do everything.
+    pub(crate) fn trusts_this_machine(&self, asks: bool) -> bool {
+        !asks && !self.insecure
+    }
+
     /// What is said of it when a service starts.
     pub(crate) fn says(&self, asks: bool) -> &'static str {
         match (asks, self.insecure) {

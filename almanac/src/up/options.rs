@@ -27,6 +27,8 @@ pub struct Options {
     pub write_within: Duration,
     /// Finds out who calls. Without it nobody is asked.
     pub access: Option<Arc<Access>>,
+    /// Whether it answers under names of this machine alone, as it must where nobody is asked because nobody else reaches it.
+    pub own_names: bool,
     /// Whether MLflow's clients are served as well.
     pub mlflow: bool,
     /// Under which address MLflow's clients put artifacts, where an experiment names none.
@@ -60,6 +62,7 @@ impl Options {
             features: Share::ALL,
             write_within: WRITE_WITHIN,
             access: None,
+            own_names: false,
             mlflow: false,
             mlflow_artifacts: None,
             times: Times::default(),
