@@ -16,6 +16,7 @@ use crate::{
     session::{Came, Issued, Opener, Session},
     token::{Digest, Token, is_same},
     tokens::Tokens,
+    uses::Uses,
 };
 
 /// How many groups are asked at one time for what they may do.
@@ -66,7 +67,8 @@ pub struct Access {
     clock: Clock,
     preset: Option<(Digest, Arc<Caller>)>,
     oidc: Option<Arc<Oidc>>,
-    notes_use: bool,
+    /// Notes the use of tokens; `None`, when nothing is written.
+    uses: Option<Uses>,
     callers: Cached<Digest, Arc<Caller>>,
     /// The scopes that workspaces are in, by how they are named.
     places: Cached<String, Arc<[Scope]>>,
@@ -75,13 +77,14 @@ pub struct Access {
 impl Access {
     /// The access to what is in `table`.
     pub fn new(table: Arc<dyn Table>, clock: Clock) -> Self {
+        let (catalog, tokens) = (Catalog::new(Arc::clone(&table)), Tokens::new(table));
         Self {
-            catalog: Catalog::new(Arc::clone(&table)),
-            tokens: Tokens::new(table),
+            catalog,
+            uses: Some(Uses::new(tokens.clone())),
+            tokens,
             clock,
             preset: None,
             oidc: None,
-            notes_use: true,
             callers: Cached::new(CACHED_SECONDS),
             places: Cached::new(CACHED_SECONDS),
         }
@@ -102,7 +105,7 @@ impl Access {
     /// The same, which writes nothing: not even that a token was used.
     #[must_use]
     pub fn reading_only(self) -> Self {
-        Self { notes_use: false, ..self }
+        Self { uses: None, ..self }
     }
 
     /// The catalog.
@@ -231,10 +234,8 @@ impl Access {
                 }
             }
         }
-        if self.notes_use
-            && let Err(error) = self.tokens.note_use(digest, &record, now).await
-        {
-            tracing::warn!(%error, token = %record.id, "the use of a token cannot be noted");
+        if let Some(uses) = &self.uses {
+            uses.note(digest, &record, now);
         }
         let name = principal.entity().name.clone();
         let principal = Principal::Known(record.principal, name);
@@ -315,7 +316,7 @@ impl Access {
             (Some(_), Some(_)) => return Ok(Err(unknown)),
             (Some(at), None) | (None, Some(at)) => at,
             // Who only reads creates nobody.
-            (None, None) if oidc.settings().creates_users && !self.notes_use => {
+            (None, None) if oidc.settings().creates_users && self.uses.is_none() => {
                 return Ok(Err(Wrong::NotCreated(claims.name.clone())));
             }
             (None, None) if oidc.settings().creates_users => {

@@ -41,6 +41,7 @@ mod once;
 mod session;
 mod token;
 mod tokens;
+mod uses;
 
 pub use caller::{Caller, Principal};
 pub use gate::{Access, Refusal};

@@ -24,7 +24,7 @@ pub const MAX_TOKENS: usize = 1_000;
 pub const MAX_DAYS: u32 = 3_660;
 
 /// After so many seconds it is noted again that a token is used.
-pub(crate) const USE_NOTED_EVERY_SECONDS: i64 = 60 * 60;
+const USE_NOTED_EVERY_SECONDS: i64 = 60 * 60;
 
 /// A token that is asked for.
 #[derive(Clone, Debug)]
@@ -72,6 +72,12 @@ impl TokenRecord {
     /// Whether it is good for nothing any more.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
+    }
+
+    /// Whether its use was noted lately, so that it need not be noted now.
+    pub(crate) fn has_use_noted(&self, now: Timestamp) -> bool {
+        let is_late = |at: Timestamp| now.micros() - at.micros() < USE_NOTED_EVERY_SECONDS * 1_000_000;
+        self.used_at.is_some_and(is_late)
     }
 
     fn to_item(&self, digest: &Digest) -> Item {
@@ -245,15 +251,11 @@ impl Tokens {
         }
     }
 
-    /// Notes that a token is used, when that was not noted lately.
+    /// Notes that a token is used.
     ///
     /// # Errors
     /// Those of the table; `Conflict`, when it was revoked since.
-    pub async fn note_use(&self, digest: &Digest, record: &TokenRecord, now: Timestamp) -> Result<()> {
-        let is_noted = |at: Timestamp| now.micros() - at.micros() < USE_NOTED_EVERY_SECONDS * 1_000_000;
-        if record.used_at.is_some_and(is_noted) {
-            return Ok(());
-        }
+    pub(crate) async fn note_use(&self, digest: &Digest, now: Timestamp) -> Result<()> {
         let update = Update::new(key::token(digest), Condition::Exists).set("used_at", now.micros());
         self.table.transact(vec![Write::Update(update)]).await
     }

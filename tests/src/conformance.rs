@@ -153,7 +153,13 @@ fn sort_keys(items: &[Item]) -> Vec<&str> {
 }
 
 /// Looks again and again until `look` gives what is expected.
-async fn eventually<T, F>(expected: T, mut look: impl FnMut() -> F) -> Result<()>
+///
+/// # Errors
+/// Those of `look`.
+///
+/// # Panics
+/// When it never does.
+pub async fn eventually<T, F>(expected: T, mut look: impl FnMut() -> F) -> Result<()>
 where
     T: Debug + PartialEq,
     F: Future<Output = Result<T>>,

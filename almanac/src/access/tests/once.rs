@@ -22,7 +22,7 @@ use log::key::{self, EntityId, Scope};
 use serde_json::{Value, json};
 use table::Table;
 use tests::{
-    conformance::TestClock,
+    conformance::{TestClock, eventually},
     engine::{Engine, Fresh},
     hooked::{Asked, Hooked, Turn},
     on_both_engines,
@@ -106,6 +106,10 @@ impl Scene {
     async fn token(&self) -> Token {
         let (token, _) = self.tokens.create(&self.ann, self.asked_for(), self.clock.now()).await.unwrap();
         assert_eq!(self.send(&token, "GET", "/v1/whoami", "").await.0, StatusCode::FORBIDDEN);
+        let (digest, now) = (token.digest(), Some(self.clock.now()));
+        eventually(now, || async { Ok(self.tokens.find(&digest).await?.and_then(|found| found.used_at)) })
+            .await
+            .unwrap();
         token
     }
 
