@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
 
 use catalog::{AnyEntity, CACHED_SECONDS, Cached, Catalog, TokenQuota, new::NewRoot};
-use event::{Clock, Error, ErrorKind, Id, Result, Rights, Timestamp};
+use event::{Clock, Error, Id, Result, Rights, Timestamp};
 use futures::future::try_join_all;
 use log::key::{EntityId, EntityKind, Scope};
 use sha2::{Digest as _, Sha256};
@@ -174,12 +174,10 @@ impl Access {
         refusal: Refusal,
     ) -> Result<Result<Arc<Caller>, Refusal>> {
         let now = self.clock.now();
-        let read = async { read(now).await?.ok_or_else(|| Error::not_found("the caller is unknown")) };
+        let read = async { Ok::<_, Error>(read(now).await?.ok_or(())) };
         // What is not there is not kept, so nobody fills the memory with it.
-        let caller = match self.callers.get(digest, now, read).await {
-            Ok(caller) => caller,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Err(refusal)),
-            Err(error) => return Err(error),
+        let Ok(caller) = self.callers.get_unless_refused(digest, now, read).await? else {
+            return Ok(Err(refusal));
         };
         if caller.until.is_some_and(|until| until <= now) {
             return Ok(Err(refusal));
@@ -280,26 +278,21 @@ impl Access {
 
     /// Who calls with a bearer that an issuer signed.
     async fn signed_caller(&self, oidc: &Oidc, bearer: &str) -> Result<Result<Arc<Caller>, Refusal>> {
-        let (now, mut wrong) = (self.clock.now(), Wrong::Expired);
-        let digest = Sha256::digest(bearer).into();
+        let now = self.clock.now();
+        let digest: Digest = Sha256::digest(bearer).into();
         let read = async {
             let caller = match oidc.verify(bearer, now).await? {
                 Ok(claims) => self.claimed(oidc, digest, claims, now).await?,
                 Err(wrong) => Err(wrong),
             };
-            caller.map(Arc::new).map_err(|found| {
-                wrong = found;
-                Error::not_found("the bearer is not good")
-            })
+            Ok::<_, Error>(caller.map(Arc::new))
         };
-        match self.callers.get(digest, now, read).await {
+        Ok(match self.callers.get_unless_refused(digest, now, read).await? {
             Ok(caller) if caller.until.is_some_and(|until| until <= now) => {
-                Ok(Err(Refusal::Bearer(Wrong::Expired)))
+                Err(Refusal::Bearer(Wrong::Expired))
             }
-            Ok(caller) => Ok(Ok(caller)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Err(Refusal::Bearer(wrong))),
-            Err(error) => Err(error),
-        }
+            found => found.map_err(Refusal::Bearer),
+        })
     }
 
     /// The caller that claims are of, which came with a bearer of this digest.

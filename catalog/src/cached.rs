@@ -3,6 +3,7 @@
 use std::{
     borrow::Borrow,
     collections::HashMap,
+    convert::Infallible,
     future::Future,
     hash::Hash,
     sync::{Mutex, PoisonError},
@@ -41,12 +42,30 @@ impl<K: Eq + Hash, V: Clone> Cached<K, V> {
     /// # Errors
     /// Those of `read`.
     pub async fn get(&self, key: K, now: Timestamp, read: impl Future<Output = Result<V>>) -> Result<V> {
+        let read = async { read.await.map(Ok::<V, Infallible>) };
+        let Ok(value) = self.get_unless_refused(key, now, read).await?;
+        Ok(value)
+    }
+
+    /// The value of `key` as [`Cached::get`] gives it, or why `read` refuses it. What is refused is not kept either.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub async fn get_unless_refused<R>(
+        &self,
+        key: K,
+        now: Timestamp,
+        read: impl Future<Output = Result<Result<V, R>>>,
+    ) -> Result<Result<V, R>> {
         if let Some(kept) = self.kept(&key, now) {
-            return Ok(kept);
+            return Ok(Ok(kept));
         }
         // Before the read: what it finds may be as old as its beginning.
         let since = Instant::now();
-        let value = read.await?;
+        let value = match read.await? {
+            Ok(value) => value,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
         let mut kept = self.lock();
         if kept.len() >= MAX_KEPT {
             kept.retain(|_, kept| self.is_fresh(kept, now));
@@ -54,7 +73,7 @@ impl<K: Eq + Hash, V: Clone> Cached<K, V> {
         if kept.len() < MAX_KEPT {
             kept.insert(key, Kept { at: now, since, value: value.clone() });
         }
-        Ok(value)
+        Ok(Ok(value))
     }
 
     /// The value of `key`, if it is kept.
@@ -95,6 +114,17 @@ mod tests {
         assert_eq!(get(4, 2).await, 1);
         assert_eq!(get(5, 3).await, 3);
         assert_eq!(get(0, 4).await, 4, "a clock that goes back");
+    }
+
+    #[tokio::test]
+    async fn what_is_refused_is_read_again() {
+        let cached = Cached::new(5);
+        let get = async |found: Result<u8, &'static str>| {
+            cached.get_unless_refused("key", Timestamp::default(), async move { Ok(found) }).await.unwrap()
+        };
+        assert_eq!(get(Err("not yet")).await, Err("not yet"));
+        assert_eq!(get(Ok(1)).await, Ok(1));
+        assert_eq!(get(Err("not any more")).await, Ok(1));
     }
 
     #[tokio::test(start_paused = true)]

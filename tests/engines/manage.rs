@@ -95,6 +95,8 @@ mod dynamodb_local {
         use_and_scan!(table);
         assert_eq!(dynamodb::describe(&config).await.unwrap().indexes.len(), 2);
         dynamodb::delete(&config).await.unwrap();
+        let read = table.get(&Key::new("p", "s")).await.unwrap_err();
+        assert_eq!(read.kind(), ErrorKind::Unavailable, "{read}");
         let gone = DynamoTable::connect(config).await.unwrap_err();
         assert_eq!(gone.kind(), ErrorKind::NotFound);
     }

@@ -136,14 +136,16 @@ impl Fault {
         })
     }
 
-    /// The error that callers see. `subject` is what the call was about: a table, or an item.
+    /// The error that callers see. `subject` is what the call was about: a table, or an item; when something is
+    /// missing, that is the table, of which all items are out of reach. (Who looks at a table itself, or at its stream,
+    /// asks for the class before.)
     pub(super) fn error(&self, subject: impl std::fmt::Display) -> Error {
         let kind = match self.class {
             Class::Refused => ErrorKind::Conflict,
             Class::Throttled => ErrorKind::Throttled,
             Class::Unanswered | Class::InUse => ErrorKind::Unavailable,
             Class::Forbidden => ErrorKind::Denied,
-            Class::Missing => ErrorKind::NotFound,
+            Class::Missing => return Error::unavailable(format!("{subject} is missing ({})", self.what)),
             Class::Expired | Class::Trimmed | Class::Invalid => ErrorKind::Invalid,
         };
         Error::new(kind, format!("{subject}: {}", self.what))
@@ -182,7 +184,7 @@ mod tests {
             ("TransactionConflictException", ErrorKind::Throttled),
             ("InternalServerError", ErrorKind::Unavailable),
             ("AccessDeniedException", ErrorKind::Denied),
-            ("ResourceNotFoundException", ErrorKind::NotFound),
+            ("ResourceNotFoundException", ErrorKind::Unavailable),
             ("ValidationException", ErrorKind::Invalid),
             ("SomethingNewException", ErrorKind::Invalid),
         ];

@@ -379,3 +379,22 @@ async fn a_cancelled_transaction_names_the_item_at_fault() {
     assert_eq!(error.to_string(), "item p / other does not exist");
     played(&script);
 }
+
+#[tokio::test]
+async fn items_of_a_table_that_is_missing_are_out_of_reach_and_not_missing() {
+    let calls = ["GetItem", "Query", "PutItem", "DeleteItem", "TransactWriteItems"];
+    let (here, script) = table(calls.map(|call| (call, Refuse("ResourceNotFoundException"))).into()).await;
+    let failed = [
+        here.get(&item().key).await.map(drop),
+        here.query(&Query::index(crate::Index::Table, "p")).await.map(drop),
+        here.put(item(), Condition::Absent).await,
+        here.delete(&item().key, Condition::None).await,
+        here.transact(vec![Write::Put(item(), Condition::None)]).await,
+    ];
+    for error in failed.map(Result::unwrap_err) {
+        let says = error.to_string();
+        assert!(says.starts_with("table `almanac` at ") && says.contains(" is missing ("), "{says}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+    }
+    played(&script);
+}

@@ -13,7 +13,6 @@ use super::{
     fault::{Class, Fault},
     retry::{self, CALL_BUDGET},
     units::TOLD,
-    write::refusal,
 };
 use crate::{Condition, Key, Update, Write, check};
 
@@ -85,7 +84,7 @@ impl DynamoTable {
             Write::Add(..) => &Condition::Exists,
             Write::Update(update) => &update.condition,
         };
-        refusal(fault, write.key(), demand)
+        self.refusal(fault, write.key(), demand)
     }
 }
 

@@ -146,19 +146,22 @@ impl DynamoTable {
                 }
             }
         }
-        Err(refusal(&failed.fault, key, demand))
+        Err(self.refusal(&failed.fault, key, demand))
     }
-}
 
-/// The error of a write that failed, naming its item.
-pub(super) fn refusal(fault: &Fault, key: &Key, demand: &Condition) -> Error {
-    match (fault.class, demand) {
-        (Class::Refused, Condition::Absent) => Error::conflict(format!("item {key} exists already")),
-        (Class::Refused, Condition::Exists) => Error::conflict(format!("item {key} does not exist")),
-        (Class::Refused, Condition::Equals(..) | Condition::Without(_) | Condition::All(_)) => {
-            Error::conflict(format!("item {key} has changed"))
+    /// The error of a write that failed, naming its item, or the table when that is missing.
+    pub(super) fn refusal(&self, fault: &Fault, key: &Key, demand: &Condition) -> Error {
+        match (fault.class, demand) {
+            (Class::Refused, Condition::Absent) => Error::conflict(format!("item {key} exists already")),
+            (Class::Refused, Condition::Exists) => Error::conflict(format!("item {key} does not exist")),
+            (Class::Refused, Condition::Equals(..) | Condition::Without(_) | Condition::All(_)) => {
+                Error::conflict(format!("item {key} has changed"))
+            }
+            (Class::Unanswered, _) => {
+                fault.error(format_args!("item {key} may or may not have been written"))
+            }
+            (Class::Missing, _) => fault.error(&self.client.place),
+            _ => fault.error(format_args!("item {key}")),
         }
-        (Class::Unanswered, _) => fault.error(format_args!("item {key} may or may not have been written")),
-        _ => fault.error(format_args!("item {key}")),
     }
 }

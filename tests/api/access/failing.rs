@@ -10,6 +10,7 @@ use super::*;
 on_both_engines!(
     Server::on:
     a_caller_does_not_wait_for_the_note_that_its_token_is_used,
+    a_caller_that_cannot_be_read_is_not_unknown,
 );
 
 async fn a_caller_does_not_wait_for_the_note_that_its_token_is_used(server: Server) {
@@ -31,5 +32,14 @@ async fn a_caller_does_not_wait_for_the_note_that_its_token_is_used(server: Serv
             access.caller(Some(token.text()), None).await.unwrap().unwrap();
             eventually(tries, || async { Ok(tried.load(Ordering::SeqCst)) }).await.unwrap();
         }
+    }
+}
+
+async fn a_caller_that_cannot_be_read_is_not_unknown(server: Server) {
+    let token = server.token("laptop", None, Limits::default()).await;
+    for kind in [ErrorKind::Unavailable, ErrorKind::NotFound] {
+        let table = Hooked::new(Arc::<Counted>::clone(&server.counted), move |_| Turn::Fail(kind));
+        let read = Access::new(table, server.clock.clock()).caller(Some(token.text()), None).await;
+        assert_eq!(read.unwrap_err().kind(), kind);
     }
 }
