@@ -316,9 +316,11 @@ impl Access {
                 let new = NewRoot { name: claims.name.clone(), attributes: None };
                 match new.create(EntityKind::User, &self.catalog, now).await {
                     Ok(user) => user.at(),
-                    // Another request of the same user was faster; the next one finds it.
+                    // Another request of the same user was faster.
                     Err(error) if error.is_conflict() => {
-                        return Err(Error::unavailable("the user is just being created").because(error));
+                        let created = named(EntityKind::User).await?;
+                        let late = || Error::unavailable("the user is just being created").because(error);
+                        created.ok_or_else(late)?
                     }
                     Err(error) => return Err(error),
                 }

@@ -21,6 +21,7 @@ use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256};
 use serde_json::{Value, json};
 use table::Table;
 use tests::{
+    between::{Between, Call, Happens},
     conformance::TestClock,
     engine::{Engine, Fresh},
     on_both_engines,
@@ -133,10 +134,20 @@ impl House {
     }
 
     fn service_by(&self, settings: OidcSettings, by: impl FnOnce(Access) -> Access) -> Router {
+        self.service_on(Arc::clone(&self.table), settings, by)
+    }
+
+    /// A service that finds its callers in `table`.
+    fn service_on(
+        &self,
+        table: Arc<dyn Table>,
+        settings: OidcSettings,
+        by: impl FnOnce(Access) -> Access,
+    ) -> Router {
         let options = Options::new(self.clock.clock());
         let routes = Services::new(Arc::clone(&self.table), &options).routes(&options, self.stop.subscribe());
         let oidc = Oidc::new(settings, Arc::new(Web::new(false).unwrap())).unwrap();
-        let access = Access::new(Arc::clone(&self.table), self.clock.clock());
+        let access = Access::new(table, self.clock.clock());
         guard(routes, Arc::new(by(access.with_oidc(Some(Arc::new(oidc)))))).into_router()
     }
 
@@ -163,6 +174,7 @@ on_both_engines!(
     people_and_programs_of_an_issuer_are_users_and_systems,
     groups_of_the_catalog_and_of_claims_give_their_roles,
     who_is_not_known_is_created_where_that_is_set,
+    who_is_created_by_another_request_meanwhile_is_known,
     a_session_lasts_as_long_as_what_the_issuer_signed,
 );
 
@@ -246,6 +258,22 @@ async fn who_is_not_known_is_created_where_that_is_set(house: House) {
     assert_eq!(get_of(&reading, "/v1/whoami", &bearer).await.0, StatusCode::OK, "he is known now");
     let (status, _) = get_of(&service, "/v1/workspaces/credit/prod", &bearer).await;
     assert_eq!(status, StatusCode::NOT_FOUND, "bob is known and may do nothing yet");
+    house.stop.send_replace(true);
+}
+
+async fn who_is_created_by_another_request_meanwhile_is_known(house: House) {
+    let settings = OidcSettings { creates_users: true, ..house.settings() };
+    let (catalog, now) = (house.catalog.clone(), house.clock.now());
+    let mut first = Some(NewEntity::new("bob", New::User));
+    let table = Between::new(Arc::clone(&house.table), move |call| {
+        let Call::Write(_) = call else { return None };
+        let (catalog, new) = (catalog.clone(), first.take()?);
+        Some(Box::pin(async move { drop(catalog.create(new, now).await.unwrap()) }) as Happens)
+    });
+    let service = house.service_on(Arc::new(table), settings, |access| access);
+    let bearer = house.signers[1].sign(&house.claims("bob@example.com"));
+    let (status, said) = get_of(&service, "/v1/whoami", &bearer).await;
+    assert_eq!((status, &said["principal"]), (StatusCode::OK, &json!("user:bob")), "{said}");
     house.stop.send_replace(true);
 }
 
