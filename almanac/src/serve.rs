@@ -14,7 +14,7 @@ use meter::{InFlight, catalogue::HTTP_CONNECTIONS};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    sync::{Semaphore, watch},
 };
 use web::Asker;
 
@@ -81,6 +81,7 @@ pub(crate) async fn serve(
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let open = HTTP_CONNECTIONS.gauge([]);
     let graceful = GracefulShutdown::new();
+    let (stop, stopping) = watch::channel(false);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(listening.keep_alive);
     http.max_headers(MAX_HEADERS).max_buf_size(MAX_HEADER_BYTES);
@@ -106,7 +107,12 @@ pub(crate) async fn serve(
         };
         // Answers are small and go out at once.
         _ = stream.set_nodelay(true);
-        let client = Client { router: router.clone(), listening: Arc::clone(&listening), peer: peer.ip() };
+        let client = Client {
+            router: router.clone(),
+            listening: Arc::clone(&listening),
+            peer: peer.ip(),
+            stopping: stopping.clone(),
+        };
         let (http, watcher) = (http.clone(), graceful.watcher());
         let counted = InFlight::begin(&open);
         tokio::spawn(async move {
@@ -115,6 +121,7 @@ pub(crate) async fn serve(
         });
     }
     drop(listener);
+    stop.send_replace(true);
     // What was accepted is durable or will be sent again; a client that stalls does not delay the stop.
     let drain = listening.drain;
     if tokio::time::timeout(drain, graceful.shutdown()).await.is_err() {
@@ -127,6 +134,8 @@ struct Client {
     router: Router,
     listening: Arc<Listening>,
     peer: IpAddr,
+    /// Whether the service was asked to stop.
+    stopping: watch::Receiver<bool>,
 }
 
 impl Client {
@@ -136,7 +145,14 @@ impl Client {
         let Some(tls) = self.listening.tls.clone() else {
             return self.speak(stream, http, watcher).await;
         };
-        match tokio::time::timeout(HANDSHAKE_WITHIN, tls.acceptor().accept(stream)).await {
+        let mut stopping = self.stopping.clone();
+        let stopped = async { _ = stopping.wait_for(|stop| *stop).await };
+        let begun = tokio::select! {
+            // Nothing was asked over it yet.
+            () = stopped => return,
+            begun = tokio::time::timeout(HANDSHAKE_WITHIN, tls.acceptor().accept(stream)) => begun,
+        };
+        match begun {
             Ok(Ok(stream)) => self.speak(stream, http, watcher).await,
             Ok(Err(error)) => tracing::debug!(%error, "a connection is not encrypted as it should be"),
             Err(_) => tracing::debug!("a connection took too long to begin"),
@@ -149,7 +165,7 @@ impl Client {
         http: &http1::Builder,
         watcher: Watcher,
     ) {
-        let Self { router, listening, peer } = self;
+        let Self { router, listening, peer, .. } = self;
         let service = service_fn(move |mut request: Request<Incoming>| {
             let address = Some(listening.proxies.client(peer, request.headers()));
             let is_encrypted =

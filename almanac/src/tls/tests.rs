@@ -10,11 +10,13 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, pki_types::ServerName};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     sync::watch,
+    task::JoinHandle,
+    time::{Instant, pause},
 };
 use tokio_rustls::TlsConnector;
 
@@ -33,6 +35,18 @@ impl Pair {
             generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         Self { certificate: cert.pem(), key: signing_key.serialize_pem(), der: cert.der().clone() }
     }
+
+    /// A client that trusts this certificate only.
+    fn trusting(&self) -> Arc<ClientConfig> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.der.clone()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Arc::new(config)
+    }
 }
 
 /// A service whose certificate is in files of a folder.
@@ -41,6 +55,7 @@ struct House {
     tls: Arc<Tls>,
     port: u16,
     stop: watch::Sender<bool>,
+    server: JoinHandle<()>,
 }
 
 impl House {
@@ -56,8 +71,8 @@ impl House {
         let end = async move { _ = stopped.wait_for(|stop| *stop).await };
         let listening = Listening { tls: Some(Arc::clone(&tls)), ..Listening::default() };
         let router = Router::new().route("/", get(async |_: Request| "hello"));
-        tokio::spawn(serve(listener, router, listening, end));
-        Self { folder, tls, port, stop }
+        let server = tokio::spawn(serve(listener, router, listening, end));
+        Self { folder, tls, port, stop, server }
     }
 
     fn write(&self, certificate: &str, key: &str) {
@@ -68,16 +83,9 @@ impl House {
 
     /// A connection of a client that trusts one certificate only.
     async fn connect(&self, trusted: &Pair) -> io::Result<SendRequest<Empty<Bytes>>> {
-        let mut roots = RootCertStore::empty();
-        roots.add(trusted.der.clone()).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
         let stream = TcpStream::connect(("127.0.0.1", self.port)).await?;
         let name = ServerName::try_from("localhost").unwrap();
-        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+        let stream = TlsConnector::from(trusted.trusting()).connect(name, stream).await?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
         Ok(sender)
@@ -141,6 +149,25 @@ async fn what_is_no_tls_is_closed_and_holds_nothing_up() {
     assert!(!String::from_utf8_lossy(&answer).contains("hello"));
     assert_eq!(says(&mut house.connect(&pair).await.unwrap()).await, "hello");
     house.stop.send_replace(true);
+}
+
+#[tokio::test]
+async fn a_handshake_that_is_not_done_does_not_hold_up_the_end() {
+    let pair = Pair::new();
+    let house = House::with(&pair).await;
+    let mut hello = Vec::new();
+    let name = ServerName::try_from("localhost").unwrap();
+    ClientConnection::new(pair.trusting(), name).unwrap().write_tls(&mut hello).unwrap();
+    let mut stream = TcpStream::connect(("127.0.0.1", house.port)).await.unwrap();
+    stream.write_all(&hello).await.unwrap();
+    // The service has answered, and it is the client's turn.
+    stream.read_u8().await.unwrap();
+    // From here on time passes only where everything waits.
+    pause();
+    let asked = Instant::now();
+    house.stop.send_replace(true);
+    house.server.await.unwrap();
+    assert_eq!(asked.elapsed(), Duration::ZERO, "it waited for the client");
 }
 
 #[tokio::test]
