@@ -53,7 +53,7 @@ pub(crate) struct UpArgs {
     /// A role to run; all roles when none is given. May be repeated.
     #[arg(long = "role", value_name = "ROLE", value_enum)]
     pub(crate) roles: Vec<Role>,
-    /// Serve MLflow's clients as well: MLFLOW_TRACKING_URI is http://.../mlflow/CATEGORY/WORKSPACE.
+    /// Serve MLflow's clients as well, in the role ingest: MLFLOW_TRACKING_URI is http://.../mlflow/CATEGORY/WORKSPACE.
     #[arg(long, env = "ALMANAC_MLFLOW")]
     mlflow: bool,
     /// Under which address MLflow's clients put artifacts, where an experiment names none: s3://bucket/prefix, file:///shared/mlflow, or none. By
@@ -119,7 +119,9 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
     (options.compacts, options.rest) = (config.compact.value.0, config.store.value.rest());
     (options.mlflow, options.times) = (args.mlflow, args.listening.times());
     options.mlflow_artifacts = args.artifacts(config).filter(|_| args.mlflow);
-    if let Some(root) = &options.mlflow_artifacts {
+    if args.mlflow && !writes {
+        tracing::warn!("--mlflow serves nothing here: MLflow's door is served by the role ingest");
+    } else if let Some(root) = &options.mlflow_artifacts {
         tracing::info!("clients of MLflow put artifacts under {root}");
     }
     options.courier = Some(args.webhooks.courier());

@@ -102,6 +102,16 @@ fn roles_share_the_work_and_each_answers_only_what_is_its_own() {
     }
 }
 
+#[test]
+fn a_process_that_does_not_serve_mlflow_says_so_at_its_start() {
+    let place = Place::sqlite();
+    for (role, is_warned) in [("ingest", false), ("query", true)] {
+        let log = Running::start(&place, &["--role", role, "--mlflow"], &[]).stop();
+        let warning = |line: &String| line.contains("WARN") && line.contains("served by the role ingest");
+        assert_eq!(log.iter().any(warning), is_warned, "{role}: {log:?}");
+    }
+}
+
 /// A table on which writes, or reads, can be made to fail.
 #[derive(Debug)]
 struct Breakable {
