@@ -64,10 +64,16 @@ fn within_reach(listen: SocketAddr) -> SocketAddr {
 async fn ask(address: SocketAddr, url: &str, has_tls: bool) -> anyhow::Result<(bool, String)> {
     let stream = TcpStream::connect(address).await?;
     if !has_tls {
-        return speak(stream, address, url).await;
+        return speak(stream, address, url).await.map_err(with_hint);
     }
     let name = ServerName::from(address.ip());
     speak(TlsConnector::from(Arc::new(unchecked()?)).connect(name, stream).await?, address, url).await
+}
+
+/// An error over plain HTTP, with a hint where what came is none.
+fn with_hint(error: anyhow::Error) -> anyhow::Error {
+    let is_no_http = error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse);
+    if is_no_http { error.context("it may speak TLS: give --tls-cert") } else { error }
 }
 
 async fn speak(

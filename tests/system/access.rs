@@ -121,10 +121,10 @@ fn a_service_with_a_certificate_is_asked_over_tls() {
     let address = service.address();
     let asked = run_ok(&place, &["--listen", &address, "health", "--ready", "--tls-cert", &certificate]);
     assert_eq!(asked, "ready\n");
-    assert!(
-        !run(&place, &["--listen", &address, "health"]).status.success(),
-        "it is not asked over plain HTTP"
-    );
+    let plain = run(&place, &["--listen", &address, "health"]);
+    let said = String::from_utf8_lossy(&plain.stderr);
+    assert!(!plain.status.success(), "it is not asked over plain HTTP");
+    assert!(said.contains("does not answer: it may speak TLS: give --tls-cert"), "{said}");
 }
 
 #[test]
