@@ -199,7 +199,7 @@ fn a_join_of_too_many_rows_is_refused_on_the_command_line_too(place: &Place) {
             "{{\"key\":\"key-{n}\",\"predicted_at\":\"2026-06-02T04:00:00Z\",\"release\":\"v1\",\"score\":0.9}}\n"
         )
     };
-    let predictions: String = (0..10_000).map(prediction).collect();
+    let predictions: String = (0..40_000).map(prediction).collect();
     assert_eq!(service.post(path, "application/x-ndjson", None, &predictions).status, 201);
     let days = ["-w", "credit/prod", "--from", "2026-06-02", "--to", "2026-06-02", "--query-memory"];
     let refused = run(place, &[&["query", "joined", "--format", "csv"], &days[..], &["1MiB"]].concat());
@@ -207,8 +207,8 @@ fn a_join_of_too_many_rows_is_refused_on_the_command_line_too(place: &Place) {
     assert_eq!(refused.status.code(), Some(2), "{said}");
     assert!(said.contains("more than the 1.0 MiB") && said.contains("a larger --query-memory"), "{said}");
     let written = run_ok(place, &[&["query", "joined", "--format", "csv"], &days[..], &["64MiB"]].concat());
-    assert_eq!(written.lines().count(), 10_001);
+    assert_eq!(written.lines().count(), 40_001);
     let written =
         run_ok(place, &[&["query", "predictions", "--format", "csv"], &days[..], &["1MiB"]].concat());
-    assert_eq!(written.lines().count(), 10_001);
+    assert_eq!(written.lines().count(), 40_001);
 }
