@@ -4,7 +4,8 @@
 //! writes is not cleared; readers hide expired items in any case.
 //!
 //! What is removed is gone for good, so no reading of the clock alone removes it: items go by the least that the clock has
-//! said for an hour of monotonic time. A clock that jumps ahead and is put right within that hour removes nothing.
+//! said for an hour of monotonic time. A clock that jumps ahead and is put right within that hour removes nothing, and neither does a
+//! process in its first hour, since nothing tells it that its clock is right. Most commands are shorter, so a file is cleared by services.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ const EVERY_MICROS: i64 = 60 * 1_000_000;
 /// by less than this, and was put right, has removed nothing for good.
 const KEPT_SECONDS: i64 = 30 * 24 * 60 * 60;
 
-/// For how long the clock must have said a date before items are removed by it; of a process that began since, since then.
+/// For how long the clock must have said a date before items are removed by it.
 const SAID_FOR: Duration = Duration::from_secs(60 * 60);
 
 /// The most expired items removed at a time.
@@ -58,9 +59,9 @@ impl Said {
         }
     }
 
-    /// The date that it has said for long enough.
-    fn date(self) -> Timestamp {
-        self.before.map_or(self.least, |before| before.min(self.least))
+    /// The date that it has said for long enough, if there is one yet.
+    fn date(self) -> Option<Timestamp> {
+        self.before.map(|before| before.min(self.least))
     }
 }
 
@@ -71,13 +72,15 @@ impl Upkeep {
         self.last.is_none_or(|last| (now.micros() - last.micros()).abs() >= EVERY_MICROS)
     }
 
-    /// Clears away at `now`; when there was too much for one time, it is due again at once.
-    pub(super) fn run(&mut self, connection: &Connection, now: Timestamp) -> Attempt<()> {
+    /// Clears away at `now`, which the clock says at `at`; when there was too much for one time, it is due again at once.
+    pub(super) fn run(&mut self, connection: &Connection, now: Timestamp, at: Instant) -> Attempt<()> {
         self.last = Some(now);
-        let at = Instant::now();
         let said = self.said.unwrap_or(Said { least: now, since: at, before: None }).and(now, at);
         self.said = Some(said);
-        let more_expired = expire(connection, said.date(), now)?;
+        let more_expired = match said.date() {
+            Some(date) => expire(connection, date, now)?,
+            None => false,
+        };
         let more_changes = feed::trim(connection, now, MAX_TRIMMED)?;
         if more_expired || more_changes {
             self.last = None;
@@ -112,15 +115,19 @@ mod tests {
         let start = Instant::now();
         let minutes = |minutes: u64| start + Duration::from_secs(minutes * 60);
         let day = |day: i64| Timestamp::default().plus_seconds(day * 24 * 60 * 60);
-        let said = Said { least: day(1), since: start, before: None };
-        assert_eq!(said.date(), day(1), "a process believes its clock when it begins");
+        let began = |day| Said { least: day, since: start, before: None };
+        let said = began(day(1)).and(day(1), minutes(59));
+        assert_eq!(said.date(), None, "a process that has just begun knows of no date");
         // A jump, at the moment at which the hour is over, and the clock is put right.
-        let said = said.and(day(1), minutes(59)).and(day(400), minutes(60)).and(day(400), minutes(61));
-        assert_eq!(said.date(), day(1));
+        let said = said.and(day(400), minutes(60)).and(day(400), minutes(61));
+        assert_eq!(said.date(), Some(day(1)));
         let said = said.and(day(1), minutes(62)).and(day(1), minutes(130));
-        assert_eq!(said.date(), day(1));
-        // A clock that was wrong when the process began, and goes on with another date.
+        assert_eq!(said.date(), Some(day(1)));
+        // A clock that goes on with another date.
         let said = [131, 160, 191, 252].into_iter().fold(said, |said, at| said.and(day(30), minutes(at)));
-        assert_eq!(said.date(), day(30));
+        assert_eq!(said.date(), Some(day(30)));
+        // A clock that was ahead when the process began, and is put right within the hour.
+        let said = began(day(400)).and(day(1), minutes(30)).and(day(1), minutes(60));
+        assert_eq!(said.date(), Some(day(1)));
     }
 }

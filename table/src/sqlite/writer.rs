@@ -267,7 +267,7 @@ impl Worker {
         if self.upkeep.is_due(now) {
             // Its failure must not stop the writing.
             let savepoint = transaction.savepoint()?;
-            match self.upkeep.run(&savepoint, now) {
+            match self.upkeep.run(&savepoint, now, begun) {
                 Ok(()) => savepoint.commit()?,
                 Err(fault) => {
                     let error = fault.at(&self.path);
