@@ -7,7 +7,6 @@ use event::{Error, ErrorKind, Id, Timestamp};
 use serde_json::{Value, json};
 
 use crate::{
-    answer::Answer,
     asked::number,
     door::Door,
     logged::{MODEL, kept, parts, parts_of, run_in, shown},
@@ -113,13 +112,9 @@ fn noted(stored: &Run, model: &str, (by, metrics): (&Id, &[&Value]), now: Timest
 
 impl Door {
     /// Notes at logged models what a run measured of them. What names no model that is there, or one of an archived run, is a metric of
-    /// the run alone.
-    pub(crate) async fn note_metrics(
-        &self,
-        workspace: &Workspace,
-        run: &Id,
-        metrics: &[Value],
-    ) -> Answer<()> {
+    /// the run alone. The metrics are stored, so what cannot be noted makes no error of the answer; the log tells of it. A client that sends
+    /// them again has them noted then, and not stored twice.
+    pub(crate) async fn note_metrics(&self, workspace: &Workspace, run: &Id, metrics: &[Value]) {
         let mut of_models = BTreeMap::<&str, Vec<&Value>>::new();
         for metric in metrics {
             if let Some(model) = model_of(metric) {
@@ -129,19 +124,21 @@ impl Door {
         for (model, metrics) in of_models {
             let Some(made_by) = run_in(model) else { continue };
             let (catalog, now) = (self.ingest.catalog(), self.ingest.clock().now());
-            let changed =
-                catalog.change_run_by(workspace.id(), &made_by, now, |stored| match shown(stored, model) {
+            let changed = catalog.change_run_by(workspace.id(), &made_by, now, |stored| {
+                match shown(stored, model).filter(|_| stored.archived_at.is_none()) {
                     Some(_) => Ok(noted(stored, model, (run, metrics.as_slice()), now)),
-                    None => Err(Error::not_found("the run did not log this model")),
-                });
-            match changed.await {
-                Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid) => {
-                    return Err(error.into());
+                    None => {
+                        Err(Error::not_found("there is no run that logged this model and is not archived"))
+                    }
                 }
-                _ => {}
+            });
+            if let Err(error) = changed.await
+                && error.kind() != ErrorKind::NotFound
+            {
+                let workspace = workspace.id();
+                tracing::warn!(%workspace, %run, model, %error, "metrics of a logged model are stored, but not noted beside it");
             }
         }
-        Ok(())
     }
 }
 

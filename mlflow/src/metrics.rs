@@ -139,12 +139,20 @@ impl Door {
         })
     }
 
+    /// Stores metrics of a run, and then notes those of logged models beside the models. Not the other way round: the append looks at who
+    /// asks and at which metrics there may be, and of what it refuses nothing may stand beside a model.
+    async fn store(&self, workspace: &Workspace, asked: &Asked, run: &Run, metrics: &[Value]) -> Answer<()> {
+        let new = self.not_repeated(workspace, run, metrics).await?;
+        self.append(workspace, asked, &run.id, &new).await?;
+        self.note_metrics(workspace, &run.id, metrics).await;
+        Ok(())
+    }
+
     pub(crate) async fn log_metric(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let run = self.run_of(workspace, asked).await?;
         run.check_active()?;
         let metric = Value::Object(asked.fields.clone());
-        self.append(workspace, asked, &run.id, &[&metric]).await?;
-        self.note_metrics(workspace, &run.id, std::slice::from_ref(&metric)).await?;
+        self.store(workspace, asked, &run, std::slice::from_ref(&metric)).await?;
         Ok(json!({}))
     }
 
@@ -160,9 +168,7 @@ impl Door {
         let change = RunChange { params, ..tagging(tags) };
         let tried = change.apply(&run, self.ingest.clock().now());
         tried.map_err(|error| Self::not_changed(&run.id, error))?;
-        let metrics = self.not_repeated(workspace, &run, asked.list("metrics")).await?;
-        self.append(workspace, asked, &run.id, &metrics).await?;
-        self.note_metrics(workspace, &run.id, asked.list("metrics")).await?;
+        self.store(workspace, asked, &run, asked.list("metrics")).await?;
         if !change.params.is_empty() || !asked.list("tags").is_empty() {
             self.change(workspace, asked, &change).await?;
         }

@@ -145,4 +145,9 @@ fn what_a_batch_has_of_a_logged_model_is_counted_once() {
     log(vec![other.clone()]);
     log(vec![other]);
     assert_eq!(stored(), 9);
+    // One of them by itself.
+    let mut alone = of_model(metric("loss", 2, at));
+    alone["run_id"] = run.clone();
+    post(&service, "mlflow/runs/log-metric", &alone);
+    assert_eq!(stored(), 9);
 }

@@ -1,7 +1,13 @@
 //! Logged models that several clients change, their metrics and their end, and searches of them.
 
+use std::sync::{Arc, Mutex};
+
+use almanac::up::Options;
 use catalog::RunChange;
+use event::{Clock, ErrorKind};
 use serde_json::{Value, json};
+use table::sqlite::SqliteTable;
+use tests::hooked::{Asked, Hooked, Turn};
 
 use super::{ask, done, open_door, overtaken::Overtaken, post, refused};
 use crate::support::Service;
@@ -146,6 +152,56 @@ fn a_model_has_the_latest_values_that_were_logged_for_it() {
     let shown = done(service, ("GET", &format!("mlflow/runs/get?run_id={run}")), &json!({}))["run"].clone();
     assert_eq!(shown["data"]["metrics"].as_array().unwrap().len(), 3);
     assert!(!shown["data"]["tags"].to_string().contains("almanac.model"), "{shown}");
+}
+
+#[test]
+fn metrics_that_cannot_be_noted_at_their_model_are_stored_and_noted_when_they_come_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = SqliteTable::open(&folder.path().join("almanac.db"), Clock::system()).unwrap();
+    // The run that cannot be written.
+    let stuck = Arc::new(Mutex::new(None::<String>));
+    let of_hook = Arc::clone(&stuck);
+    let is_stuck = move |sk: &str| {
+        let stuck = of_hook.lock().unwrap();
+        stuck.as_ref().is_some_and(|run| sk.strip_prefix("run#") == Some(run.as_str()))
+    };
+    let hooked = Hooked::new(Arc::new(table), move |asked| match asked {
+        Asked::Write(key) if key.pk.ends_with("/run") && is_stuck(&key.sk) => {
+            Turn::Fail(ErrorKind::Unavailable)
+        }
+        _ => Turn::Pass,
+    });
+    let options = Options { mlflow: true, ..Options::new(Clock::system()) };
+    let service = &Service::start_on(hooked, options);
+    let made = service.post("/v1/workspaces", "application/json", None, r#"{"path":"credit/prod"}"#);
+    assert_eq!(made.status, 201, "{}", made.text());
+    let experiment = experiment(service);
+    let (maker, judge) = (begun(service, &experiment), begun(service, &experiment));
+    let model = logged(service, &maker, "model");
+    let metric = |step: i64| json!({ "key": "auc", "value": 0.5, "timestamp": 1_780_000_000_000_i64 + step, "step": step, "model_id": model });
+    let params = json!([{ "key": "depth", "value": "6" }]);
+    let batch = json!({ "run_id": judge, "metrics": [metric(1), metric(2)], "params": params });
+    let mut alone = metric(3);
+    alone["run_id"] = judge.as_str().into();
+    let log = || {
+        post(service, "mlflow/runs/log-batch", &batch);
+        post(service, "mlflow/runs/log-metric", &alone);
+    };
+    // How many values the run has, its parameters, and the step of the value beside the model.
+    let told = || {
+        let get = |path: String| done(service, ("GET", &path), &json!({}));
+        let history = get(format!("mlflow/metrics/get-history?run_id={judge}&metric_key=auc"));
+        let run = get(format!("mlflow/runs/get?run_id={judge}"));
+        let noted =
+            get(format!("mlflow/logged-models/{model}"))["model"]["data"]["metrics"][0]["step"].clone();
+        (history["metrics"].as_array().unwrap().len(), run["run"]["data"]["params"].clone(), noted)
+    };
+    *stuck.lock().unwrap() = Some(maker.clone());
+    log();
+    assert_eq!(told(), (3, params.clone(), Value::Null));
+    *stuck.lock().unwrap() = None;
+    log();
+    assert_eq!(told(), (3, params, json!(3)));
 }
 
 #[test]
