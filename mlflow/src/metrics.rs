@@ -86,6 +86,21 @@ fn identity(point: &Point) -> (i64, i64, u64) {
     (step, at, value.to_bits())
 }
 
+/// The metrics of a batch that are to be stored. A value of which a logged model is named, be it once or for each of several models, is stored once,
+/// in whatever order these come, and not where it `is_known`; others are stored as often as they come.
+fn each_once(metrics: &[Value], is_known: impl Fn(&str, &Point) -> bool) -> Vec<&Value> {
+    let one = |metric| given(metric).map(|(key, point)| (key, identity(&point)));
+    let of_models: BTreeSet<_> =
+        metrics.iter().filter(|metric| model_of(metric).is_some()).filter_map(one).collect();
+    let mut seen = BTreeSet::new();
+    let new = metrics.iter().filter(|metric| {
+        let Some((key, point)) = given(metric) else { return true };
+        let one = (key, identity(&point));
+        !of_models.contains(&one) || (seen.insert(one) && !is_known(key, &point))
+    });
+    new.collect()
+}
+
 /// The parameters of a batch. One that is there twice has one value.
 fn params(pairs: &[Value]) -> Answer<Texts> {
     let params = texts(pairs)?;
@@ -205,14 +220,7 @@ impl Door {
             let mut known = earlier.get(key).into_iter().flatten().copied().chain(last(key));
             known.any(|known| identity(&known) == identity(point))
         };
-        // A value of several models is in a batch once for each.
-        let mut seen = BTreeSet::new();
-        let mut is_new = |metric: &&Value| {
-            let Some((key, point)) = given(metric) else { return true };
-            let is_first = seen.insert((key.to_owned(), identity(&point)));
-            model_of(metric).is_none() || (is_first && !is_known(key, &point))
-        };
-        Ok(metrics.iter().filter(|metric| is_new(metric)).collect())
+        Ok(each_once(metrics, is_known))
     }
 
     pub(crate) async fn metric_history(&self, workspace: &Workspace, asked: &Asked) -> Answer {
@@ -255,6 +263,29 @@ mod tests {
         let nothing = || metric(json!("NaN"), json!(1), json!(3));
         assert!(is_same(&nothing(), &nothing()));
         assert!(given(&json!({ "key": "loss", "value": 1 })).is_none(), "it has no time");
+    }
+
+    #[test]
+    fn a_value_of_a_model_is_stored_once_in_whatever_order_its_equals_come() {
+        let plain = |step: i64| json!({ "key": "loss", "value": 0.5, "timestamp": 1_780_000_000_000_i64, "step": step });
+        let of_model = |step: i64, model: &str| {
+            let mut metric = plain(step);
+            metric["model_id"] = model.into();
+            metric
+        };
+        // Another value twice, of no model, between those of the first step.
+        let batch = [of_model(1, "m-one"), plain(2), plain(1), of_model(1, "m-two"), plain(2)];
+        let orders = [[0, 1, 2, 3, 4], [2, 1, 0, 3, 4], [2, 4, 3, 1, 0], [3, 1, 0, 4, 2]];
+        for order in orders {
+            let batch = order.map(|at| batch[at].clone());
+            let steps = |is_known: bool| -> Vec<i64> {
+                let stored = each_once(&batch, |_, _| is_known);
+                stored.iter().map(|metric| metric["step"].as_i64().unwrap()).collect()
+            };
+            let mut new = steps(false);
+            new.sort_unstable();
+            assert_eq!((new, steps(true)), (vec![1, 2, 2], vec![2, 2]), "{order:?}");
+        }
     }
 
     #[test]

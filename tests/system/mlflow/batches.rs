@@ -139,15 +139,24 @@ fn what_a_batch_has_of_a_logged_model_is_counted_once() {
     log(both.to_vec());
     log(both.to_vec());
     assert_eq!(stored(), 8);
+    // One value of a model and of none, in either order.
+    for (key, is_last) in [("early", false), ("late", true)] {
+        let mut pair = [of_model(metric(key, 1, at)), metric(key, 1, at)];
+        if is_last {
+            pair.reverse();
+        }
+        log(pair.to_vec());
+    }
+    assert_eq!(stored(), 10);
     // Another value at a time and step that the run has is another one.
     let mut other = of_model(metric("loss", 2, at));
     other["value"] = 0.25.into();
     log(vec![other.clone()]);
     log(vec![other]);
-    assert_eq!(stored(), 9);
+    assert_eq!(stored(), 11);
     // One of them by itself.
     let mut alone = of_model(metric("loss", 2, at));
     alone["run_id"] = run.clone();
     post(&service, "mlflow/runs/log-metric", &alone);
-    assert_eq!(stored(), 9);
+    assert_eq!(stored(), 11);
 }
