@@ -1,16 +1,13 @@
 //! Metrics: events like all others, which take the way of all events.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use axum::{
     body::{Body, to_bytes},
     http::{Request, header},
 };
-use catalog::{MAX_POINTS, Point, Run, RunChange, Texts, TokenQuota, Workspace};
-use event::{Day, Id};
+use catalog::{MAX_POINTS, Point, Run, RunChange, Texts, TokenQuota, WantedPoints, Workspace};
+use event::Id;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 use web::Asker;
@@ -207,18 +204,22 @@ impl Door {
             let known = latest.metrics.get(key)?;
             Some(Point { step: known.step, at: known.at, value: known.value })
         };
-        let mut unclear = BTreeMap::<&str, BTreeSet<Day>>::new();
+        let mut unclear = WantedPoints::new();
         for (key, point) in metrics.iter().filter(|metric| model_of(metric).is_some()).filter_map(given) {
             if last(key)
                 .is_some_and(|last| order(&point) <= order(&last) && identity(&point) != identity(&last))
             {
-                unclear.entry(key).or_default().insert(point.at.day());
+                let of_day = unclear.entry(point.at.day()).or_default();
+                of_day.entry(key).or_default().insert(identity(&point));
             }
         }
-        let earlier = catalog.points_of_days(run, &latest, &unclear).await?;
+        let missing = catalog.not_in_logs(run, &latest, unclear, identity).await?;
+        let is_missing = |key: &str, point: &Point| {
+            let of_metric = missing.get(&point.at.day()).and_then(|of_day| of_day.get(key));
+            of_metric.is_some_and(|values| values.contains(&identity(point)))
+        };
         let is_known = |key: &str, point: &Point| {
-            let mut known = earlier.get(key).into_iter().flatten().copied().chain(last(key));
-            known.any(|known| identity(&known) == identity(point))
+            last(key).is_some_and(|last| order(point) <= order(&last)) && !is_missing(key, point)
         };
         Ok(each_once(metrics, is_known))
     }

@@ -33,6 +33,7 @@ pub mod item;
 pub mod key;
 mod layer;
 mod measured;
+mod pages;
 mod probe;
 pub mod sqlite;
 pub mod text;
@@ -45,6 +46,7 @@ pub use item::Item;
 pub use key::{Key, KeyRange};
 pub use layer::{Answer, Call, Layer, put_one_by_one};
 pub use measured::Measured;
+pub use pages::{Pages, query_all};
 pub use probe::{probe, probe_write};
 pub use update::{Change, Policy, Tries, unless_overtaken, update};
 
@@ -370,20 +372,4 @@ pub trait Table: Debug + Send + Sync {
 /// The error of a write that was not begun in time.
 pub(crate) fn too_late(key: &Key) -> Error {
     Error::new(ErrorKind::Throttled, format!("item {key} could not be written in time; try again"))
-}
-
-/// All items of a query, page after page.
-///
-/// # Errors
-/// Those of [`Table::query`].
-pub async fn query_all(table: &dyn Table, mut query: Query) -> Result<Vec<Item>> {
-    let mut items = Vec::new();
-    loop {
-        let page = table.query(&query).await?;
-        items.extend(page.items);
-        match page.next {
-            Some(next) => query.after = Some(next),
-            None => return Ok(items),
-        }
-    }
 }

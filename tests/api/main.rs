@@ -60,6 +60,7 @@ mod retention;
 mod reviews;
 mod rolled;
 mod run_changes;
+mod run_values;
 mod runs;
 mod segments;
 mod series;

@@ -10,7 +10,7 @@ use log::{
     segment_item::Segment,
     skipped::{self, BY_ROLLUP},
 };
-use table::{Query, query_all};
+use table::{Pages, Query};
 
 use super::{
     Latest, Run, check_run_name,
@@ -35,6 +35,9 @@ pub struct Point {
     /// The value; it may be NaN or infinite.
     pub value: f64,
 }
+
+/// Values of a run that are looked for, by day and metric, each as what tells it apart.
+pub type WantedPoints<'a, K> = BTreeMap<Day, BTreeMap<&'a str, BTreeSet<K>>>;
 
 /// Some values of a metric, in the order in which they were appended.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -106,32 +109,34 @@ impl Catalog {
             skipped::between(&*self.table, &run.workspace, version, days, |by| by == BY_ROLLUP).await?;
         let mut page = HistoryPage::default();
         for span in spans {
-            let query = Query::table(span.range(&run.workspace));
-            for item in query_all(&*self.table, query).await? {
-                let log = key::parse_segment(&item.key);
-                let Some((log, seq)) = log.filter(|(log, _)| log.kind == Kind::Metrics) else { continue };
-                let is_before = after
-                    .as_ref()
-                    .is_some_and(|after| (log.day, log.lane, seq) < (after.day, after.lane, after.seq));
-                if is_before || !kept.keeps(log.day) || skipped.contains(&(log.clone(), seq)) {
-                    continue;
-                }
-                let mut points = Vec::new();
-                each_point(&Segment::from_item(item)?, run.id.as_str(), |name, point| {
-                    if name == metric {
-                        points.push(point);
+            let mut pages = Pages::of(&*self.table, Query::table(span.range(&run.workspace)));
+            while let Some(items) = pages.next().await? {
+                for item in items {
+                    let log = key::parse_segment(&item.key);
+                    let Some((log, seq)) = log.filter(|(log, _)| log.kind == Kind::Metrics) else { continue };
+                    let is_before = after
+                        .as_ref()
+                        .is_some_and(|after| (log.day, log.lane, seq) < (after.day, after.lane, after.seq));
+                    if is_before || !kept.keeps(log.day) || skipped.contains(&(log.clone(), seq)) {
+                        continue;
                     }
-                })?;
-                let again = after
-                    .as_ref()
-                    .filter(|after| (log.day, log.lane, seq) == (after.day, after.lane, after.seq));
-                let from = again.map_or(0, |after| after.taken);
-                let room = limit - page.points.len();
-                page.points.extend(points.iter().skip(from).take(room));
-                if points.len().saturating_sub(from) > room || page.points.len() == limit {
-                    let taken = points.len().min(from + room);
-                    page.next = Some(After { day: log.day, lane: log.lane, seq, taken }.to_text());
-                    return Ok(page);
+                    let mut points = Vec::new();
+                    each_point(&Segment::from_item(item)?, run.id.as_str(), |name, point| {
+                        if name == metric {
+                            points.push(point);
+                        }
+                    })?;
+                    let again = after
+                        .as_ref()
+                        .filter(|after| (log.day, log.lane, seq) == (after.day, after.lane, after.seq));
+                    let from = again.map_or(0, |after| after.taken);
+                    let room = limit - page.points.len();
+                    page.points.extend(points.iter().skip(from).take(room));
+                    if points.len().saturating_sub(from) > room || page.points.len() == limit {
+                        let taken = points.len().min(from + room);
+                        page.next = Some(After { day: log.day, lane: log.lane, seq, taken }.to_text());
+                        return Ok(page);
+                    }
                 }
             }
         }
@@ -169,44 +174,50 @@ impl Catalog {
         Ok(lanes.unwrap_or(1))
     }
 
-    /// The values of some metrics of a run that stand in the logs of some days, to the end of each log: also those that no projector
-    /// has seen, which the latest values may not place yet. Each log is read once, from where `latest` has the first of these
-    /// metrics. What operators skipped is left out.
+    /// Those of some values of a run that do not stand in the logs of their days, to the end of each log: it has also what no projector has
+    /// seen, which the latest values may not place yet. Each log is read once and page by page, from where `latest` has the first of
+    /// these metrics until all that is wanted of it is found. `identity` is what tells values apart. What operators skipped is left out.
     ///
     /// # Errors
     /// Those of the table, and `Corrupt`.
-    pub async fn points_of_days(
+    pub async fn not_in_logs<'a, K: Ord>(
         &self,
         run: &Run,
         latest: &Latest,
-        wanted: &BTreeMap<&str, BTreeSet<Day>>,
-    ) -> Result<BTreeMap<String, Vec<Point>>> {
-        let mut found = BTreeMap::<String, Vec<Point>>::new();
-        let days: BTreeSet<Day> = wanted.values().flatten().copied().collect();
-        let (Some(first), Some(last)) = (days.first(), days.last()) else { return Ok(found) };
+        mut wanted: WantedPoints<'a, K>,
+        identity: fn(&Point) -> K,
+    ) -> Result<WantedPoints<'a, K>> {
+        let ends = wanted.keys().next().copied().zip(wanted.keys().next_back().copied());
+        let Some(within) = ends else { return Ok(wanted) };
         let version = active::load(&*self.table, &run.workspace).await?.version;
-        let within = (*first, *last);
         let skipped =
             skipped::between(&*self.table, &run.workspace, version, within, |by| by == BY_ROLLUP).await?;
-        for day in days {
-            let lanes = self.lanes_of_metrics(run, day).await?;
-            let of_day = wanted.iter().filter(|(_, days)| days.contains(&day)).map(|(metric, _)| *metric);
-            for (lane, (from, metrics)) in logs(latest, day, lanes, of_day) {
-                let at: At = (day, lane, from);
+        for (day, wanted) in &mut wanted {
+            let lanes = self.lanes_of_metrics(run, *day).await?;
+            for (lane, (from, metrics)) in logs(latest, *day, lanes, wanted.keys().copied()) {
+                let at: At = (*day, lane, from);
                 let range = Span { first: at, last: at }.open().range(&run.workspace);
-                for item in query_all(&*self.table, Query::table(range)).await? {
-                    if key::parse_segment(&item.key).is_none_or(|place| skipped.contains(&place)) {
-                        continue;
-                    }
-                    each_point(&Segment::from_item(item)?, run.id.as_str(), |name, point| {
-                        if metrics.contains(name) {
-                            found.entry(name.to_owned()).or_default().push(point);
+                let mut pages = Pages::of(&*self.table, Query::table(range));
+                while metrics.iter().any(|metric| wanted.contains_key(metric))
+                    && let Some(items) = pages.next().await?
+                {
+                    for item in items {
+                        if key::parse_segment(&item.key).is_none_or(|place| skipped.contains(&place)) {
+                            continue;
                         }
-                    })?;
+                        each_point(&Segment::from_item(item)?, run.id.as_str(), |name, point| {
+                            if let Some(values) = wanted.get_mut(name) {
+                                values.remove(&identity(&point));
+                                if values.is_empty() {
+                                    wanted.remove(name);
+                                }
+                            }
+                        })?;
+                    }
                 }
             }
         }
-        Ok(found)
+        Ok(wanted)
     }
 }
 

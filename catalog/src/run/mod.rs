@@ -25,7 +25,7 @@ use table::{Condition, unless_overtaken};
 pub use self::{
     change::RunChange,
     experiment::{Experiment, ExperimentChange},
-    history::{HistoryPage, MAX_POINTS, Point},
+    history::{HistoryPage, MAX_POINTS, Point, WantedPoints},
     json::{NewRunBody, RunChangeBody},
     latest::{Latest, LatestValue, Noted, record_metrics},
     list::{RunPage, RunQuery, RunWithMetrics},
