@@ -67,6 +67,20 @@ fn split<'a>(message: &'a str, remedy: &'a str) -> (&'a str, &'a str) {
     message.split_once("; ").unwrap_or((message, remedy))
 }
 
+/// What an error of the table says, and what to do about it: what it says itself, or what helps with most errors of its kind.
+fn told(error: &Error) -> (String, String) {
+    let usual = if error.is_denied() {
+        "give these credentials the rights of the roles in terraform/modules/almanac/iam.tf"
+    } else if error.may_pass() {
+        "see that the table can be reached; of a file, let this user write to the file and its folder, and see that the disk is not full"
+    } else {
+        "name another table with --store, or restore this one (`almanac restore`, a backup)"
+    };
+    let message = error.to_string();
+    let (what, remedy) = split(&message, usual);
+    (what.to_owned(), remedy.to_owned())
+}
+
 /// A configuration that was refused.
 pub(super) fn refused(error: &Error) -> Finding {
     let remedy = "mend this value; `almanac config show` then says where each value comes from";
@@ -75,9 +89,7 @@ pub(super) fn refused(error: &Error) -> Finding {
 
 /// A table that cannot be looked at or opened.
 pub(super) fn no_table(error: &Error) -> Finding {
-    let message = error.to_string();
-    let (what, remedy) =
-        split(&message, "name another table with --store, or restore this one (`almanac restore`, a backup)");
+    let (what, remedy) = told(error);
     Finding::fault("table", what, remedy)
 }
 
@@ -99,18 +111,15 @@ pub(super) fn table(shape: &Lines) -> (Vec<Finding>, bool) {
 
 /// What came of trying what services do.
 pub(super) fn permissions(tries: &[(&str, Result<()>)]) -> Finding {
-    let failed: Vec<_> =
-        tries.iter().filter_map(|(what, tried)| Some((what, tried.as_ref().err()?))).collect();
-    if failed.is_empty() {
+    let failed = tries.iter().filter_map(|(what, tried)| Some((what, told(tried.as_ref().err()?))));
+    let (said, mut remedies): (Vec<String>, Vec<String>) =
+        failed.map(|(what, (why, remedy))| (format!("no {what}: {why}"), remedy)).unzip();
+    if said.is_empty() {
         let tried: Vec<&str> = tries.iter().map(|(what, _)| *what).collect();
         return Finding::ok("permissions", format!("the table takes a {}", tried.join(" and a ")));
     }
-    let said: Vec<String> = failed.iter().map(|(what, error)| format!("no {what}: {error}")).collect();
-    let remedy = match failed.iter().any(|(_, error)| error.is_denied()) {
-        true => "give these credentials the rights of the roles in terraform/modules/almanac/iam.tf",
-        false => "let this user write to the file and its folder, and see that the disk is not full",
-    };
-    Finding::fault("permissions", said.join("; "), remedy)
+    remedies.dedup();
+    Finding::fault("permissions", said.join("; "), remedies.join("; "))
 }
 
 /// The shards of the change feed, the last of which was read.
@@ -350,7 +359,12 @@ mod tests {
             (&*missing.what, &*missing.remedy),
             ("there is no table `a`", "`almanac table create` makes it")
         );
-        assert_eq!(seen(&no_table(&Error::invalid("it is blue"))), (Level::Fault, "it is blue"));
+        let found = no_table(&Error::invalid("it is blue"));
+        assert_eq!(seen(&found), (Level::Fault, "it is blue"));
+        assert!(found.remedy.contains("`almanac restore`"), "{found:?}");
+        let found = no_table(&Error::unavailable("it cannot be written"));
+        assert_eq!(seen(&found), (Level::Fault, "it cannot be written"));
+        assert!(found.remedy.contains("the file and its folder"), "the data is sound: {found:?}");
     }
 
     #[test]
@@ -361,6 +375,10 @@ mod tests {
         assert!(found.remedy.contains("iam.tf"), "{found:?}");
         let found = permissions(&[("read", Ok(())), ("write", Err(Error::unavailable("read-only")))]);
         assert!(found.remedy.contains("the file and its folder"), "{found:?}");
+        let held = || Error::unavailable("somebody holds it; wait");
+        let found = permissions(&[("read", Err(held())), ("write", Err(held()))]);
+        assert_eq!(seen(&found), (Level::Fault, "no read: somebody holds it; no write: somebody holds it"));
+        assert_eq!(found.remedy, "wait");
         assert_eq!(permissions(&[("read", Ok(())), ("write", Ok(()))]).level, Level::Ok);
         assert_eq!([stream(Ok(0)).level, stream(Ok(2)).level], [Level::Warning, Level::Ok]);
         let found = stream(Err(denied()));

@@ -1,6 +1,6 @@
 //! Opening the file: creating it, recognising it, refusing what is not ours.
 
-use std::{fs, path::Path, thread, time::Duration};
+use std::{fs, io, path::Path, thread, time::Duration};
 
 use event::{Error, Result};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, config::DbConfig, ffi::ErrorCode};
@@ -26,6 +26,9 @@ const EMPTYING_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// How many prepared statements a connection keeps.
 const STATEMENTS: usize = 64;
+
+/// What is said of a file that SQLite does not let one write to.
+const READ_ONLY: &str = "may be read but not written";
 
 /// How often turning on the write-ahead log is tried while another process is opening the file;
 /// SQLite itself does not wait there.
@@ -60,7 +63,7 @@ pub(super) fn writer(path: &Path, create: Create, busy: Duration) -> Result<Conn
     }
     let mut connection = connect(path, create, busy).map_err(|fault| unreadable(path, fault))?;
     if connection.is_readonly("main").unwrap_or(false) {
-        return Err(with_reason(path, "may be read but not written"));
+        return Err(with_reason(path, READ_ONLY));
     }
     match look(&mut connection).map_err(|fault| unreadable(path, fault))? {
         Found::Ours => {}
@@ -204,6 +207,10 @@ fn unreadable(path: &Path, fault: Fault) -> Error {
         Fault::Failed(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {
             with_reason(path, "cannot be opened for reading and writing")
         }
+        // A folder that takes no files shows only when the log of writes is looked for beside the file.
+        Fault::Failed(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
+            with_reason(path, READ_ONLY)
+        }
         _ => fault.at(path),
     }
 }
@@ -225,15 +232,27 @@ fn with_reason(path: &Path, what: &str) -> Error {
             (tried, "")
         }
     };
-    let error = |more: &str| Error::unavailable(format!("{} {what}{more}", path.display()));
     match tried {
-        Err(reason) => error("").because(reason),
-        Ok(_) => error(more),
+        Err(reason) => because_of(path, what, &reason),
+        Ok(_) => Error::unavailable(format!("{} {what}{more}", path.display())),
     }
+}
+
+/// The error of a file to which the system said `reason`; and what to do, where that is to give rights.
+fn because_of(path: &Path, what: &str, reason: &io::Error) -> Error {
+    let more = match reason.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "; let this user write to the file and its folder, which reading takes as well"
+        }
+        _ => "",
+    };
+    Error::unavailable(format!("{} {what}: {reason}{more}", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::ffi;
+
     use super::*;
 
     #[cfg(unix)]
@@ -253,5 +272,28 @@ mod tests {
         fs::write(&file, "").unwrap();
         let error = with_reason(&file, "is odd").to_string();
         assert!(error.ends_with("file is odd; files are made beside it, so its folder must be writable too"));
+    }
+
+    #[test]
+    fn a_file_that_may_only_be_read_is_told_with_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("log.db");
+        fs::write(&file, "").unwrap();
+        for code in [ffi::SQLITE_READONLY, ffi::SQLITE_READONLY_DIRECTORY] {
+            let failure = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            let error = unreadable(&file, failure.into()).to_string();
+            assert!(
+                error.contains("log.db may be read but not written; files are made beside it"),
+                "{error}"
+            );
+        }
+        for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem] {
+            let error = because_of(&file, READ_ONLY, &io::Error::from(kind)).to_string();
+            let (what, remedy) = error.split_once("; ").unwrap();
+            assert!(what.contains("log.db may be read but not written: "), "{error}");
+            assert!(remedy.starts_with("let this user write to the file and its folder"), "{error}");
+        }
+        let error = because_of(&file, READ_ONLY, &io::Error::from(io::ErrorKind::NotFound)).to_string();
+        assert!(!error.contains("; "), "{error}");
     }
 }
