@@ -229,8 +229,8 @@ impl Log {
                     self.reader.catch_up(state).await?;
                     sleep(backoff(attempt, &turns[0].entry.batch)).await;
                 }
-                // There was not time enough for all of them.
-                Err(error) if error.kind() == ErrorKind::Throttled && !written.is_empty() => {
+                // There was not time enough for all of them, or another process held the table. As some got in, it goes on.
+                Err(error) if error.may_pass() && !written.is_empty() => {
                     self.reader.catch_up(state).await?;
                 }
                 Err(error) => return Err(error),

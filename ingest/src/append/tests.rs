@@ -22,12 +22,14 @@ use super::{
 };
 use crate::{json::read_ndjson, limits::REPEAT_SECONDS};
 
-/// Counts what is written, dies after so many writes, and holds writes back.
+/// Counts what is written, dies after so many writes, fails in passing, and holds writes back.
 #[derive(Debug)]
 struct Counting {
     inner: SqliteTable,
     writes: AtomicUsize,
     left: AtomicI64,
+    /// After how many writes one fails; that one alone.
+    stumbles: AtomicI64,
     /// While it is locked, writes wait.
     gate: tokio::sync::RwLock<()>,
 }
@@ -46,6 +48,9 @@ impl Layer for Counting {
                 return Err(
                     Error::unavailable("the process is dead").because(std::io::Error::other("no power"))
                 );
+            }
+            if self.stumbles.fetch_sub(1, Ordering::Relaxed) == 0 {
+                return Err(Error::unavailable("another process holds the file"));
             }
             self.writes.fetch_add(1, Ordering::Relaxed);
             drop(self.gate.read().await);
@@ -80,7 +85,7 @@ impl World {
         });
         let inner = SqliteTable::open(&dir.path().join("t.db"), clock.clone()).unwrap();
         let (writes, left, gate) = (AtomicUsize::new(0), AtomicI64::new(i64::MAX), Default::default());
-        let table = Arc::new(Counting { inner, writes, left, gate });
+        let table = Arc::new(Counting { inner, writes, left, stumbles: AtomicI64::new(-1), gate });
         Self { table, workspace: Id::new(start), clock, seconds, _dir: dir }
     }
 

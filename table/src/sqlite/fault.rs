@@ -22,7 +22,7 @@ impl Fault {
     pub(super) fn at(self, path: &Path) -> Error {
         match self {
             Fault::Refused(error) => error,
-            Fault::Failed(error) => Error::new(kind(&error), format!("{}: {error}", path.display())),
+            Fault::Failed(error) => Error::new(kind(&error), format!("{}: {}", path.display(), told(&error))),
         }
     }
 }
@@ -39,15 +39,24 @@ impl From<rusqlite::Error> for Fault {
     }
 }
 
+/// What SQLite says; and where its words leave open what happened, that and what to do.
+fn told(error: &rusqlite::Error) -> String {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy) => format!(
+            "another process holds the file ({error}); wait until it is done, or end it (`fuser` says which ones use the file)"
+        ),
+        _ => error.to_string(),
+    }
+}
+
 /// What the caller should do next after `error`.
 fn kind(error: &rusqlite::Error) -> ErrorKind {
     match error {
         rusqlite::Error::SqliteFailure(failure, _) => match failure.code {
-            // Another process holds the file for longer than the busy timeout.
-            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => ErrorKind::Throttled,
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => ErrorKind::Corrupt,
             ErrorCode::TooBig => ErrorKind::Invalid,
-            // A full disk, a failing one, a file that went away: for the operator to see to.
+            // A full disk, a failing one, a file that went away or that another process holds for longer than the busy
+            // timeout: for the operator to see to.
             _ => ErrorKind::Unavailable,
         },
         // A column that has not the type it was written with.
@@ -68,7 +77,7 @@ mod tests {
     #[test]
     fn kinds_name_the_next_move() {
         let cases = [
-            (ffi::SQLITE_BUSY, ErrorKind::Throttled),
+            (ffi::SQLITE_BUSY, ErrorKind::Unavailable),
             (ffi::SQLITE_FULL, ErrorKind::Unavailable),
             (ffi::SQLITE_IOERR_FSYNC, ErrorKind::Unavailable),
             (ffi::SQLITE_CORRUPT, ErrorKind::Corrupt),

@@ -39,6 +39,20 @@ async fn a_failure_is_told_with_its_cause_to_all_who_waited() {
     assert_eq!(causes.len(), 1, "a group has one cause");
 }
 
+/// Three segments, the second of which finds the table held by another process.
+#[tokio::test]
+async fn what_got_in_in_part_goes_on_after_a_failure_in_passing() {
+    let world = World::new();
+    world.table.stumbles.store(1, Ordering::Relaxed);
+    assert!(world.append(&world.appender(), world.batch(0, 30_000), None).await.unwrap());
+    assert!(world.table.stumbles.load(Ordering::Relaxed) < 0, "one has failed");
+    assert_eq!(world.rows().await, 30_000);
+    // When nothing got in it is for the caller to try again.
+    world.table.stumbles.store(0, Ordering::Relaxed);
+    let refused = world.append(&world.appender(), world.batch(30_000, 1), None).await;
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
 #[tokio::test]
 async fn many_at_once_share_segments_and_cost_one_write_together() {
     let world = World::new();
