@@ -1,6 +1,6 @@
 //! `almanac doctor`: looks at everything that an installation needs, and says of each fault what to do.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use catalog::Catalog;
@@ -88,7 +88,7 @@ async fn examine(config: Result<Config>) -> Vec<Finding> {
         return findings;
     }
     match open::existing(&config).await {
-        Ok(table) => findings.extend(of_table(table, file.is_some(), &shape).await),
+        Ok(table) => findings.extend(of_table(&table, file.is_some(), &shape).await),
         Err(error) => findings.push(judge::no_table(&error)),
     }
     findings
@@ -115,24 +115,30 @@ fn disk(file: &Path) -> Option<Finding> {
 }
 
 /// Looks at a table that is there. `is_file`: the clock of its engine is that of this machine.
-async fn of_table(table: std::sync::Arc<dyn Table>, is_file: bool, shape: &engine::Lines) -> Vec<Finding> {
+async fn of_table(table: &Arc<dyn Table>, is_file: bool, shape: &engine::Lines) -> Vec<Finding> {
     let clock = Clock::system();
     let tries = [
-        ("read", within(probe(&*table, &key::probe())).await),
-        ("write", within(probe_write(&*table, key::write_probe(), clock.now())).await),
+        ("read", within(probe(&**table, &key::probe())).await),
+        ("write", within(probe_write(&**table, key::write_probe(), clock.now())).await),
     ];
     let engine_time = table.engine_time().filter(|_| !is_file);
     let mut findings = vec![judge::permissions(&tries), judge::clock(engine_time, clock.now())];
-    findings.push(judge::stream(within(shards(&*table)).await));
-    match status(&*table, &Catalog::new(table.clone()), clock.now()).await {
-        Ok(status) => {
-            findings.extend(judge::projector(&status, clock.now()));
-            findings.push(judge::versions(&status, shape));
-            findings.extend(times(&*table, &status, clock.now()).await.ok());
-            findings.extend(layout::load(&*table).await.ok().as_ref().map(judge::layout));
-        }
-        Err(error) => findings.push(judge::no_status(&error)),
-    }
+    findings.push(judge::stream(within(shards(&**table)).await));
+    findings.extend(progress(table, &clock, shape).await);
+    findings
+}
+
+/// How far everything is, by the clock from before it is read: what is young then may be old when a slow table has answered.
+async fn progress(table: &Arc<dyn Table>, clock: &Clock, shape: &engine::Lines) -> Vec<Finding> {
+    let now = clock.now();
+    let status = match status(&**table, &Catalog::new(Arc::clone(table)), now).await {
+        Ok(status) => status,
+        Err(error) => return vec![judge::no_status(&error)],
+    };
+    let mut findings = judge::projector(&status, now);
+    findings.push(judge::versions(&status, shape));
+    findings.extend(times(&**table, &status, clock.now()).await.ok());
+    findings.extend(layout::load(&**table).await.ok().as_ref().map(judge::layout));
     findings
 }
 
@@ -158,4 +164,32 @@ async fn shards(table: &dyn Table) -> Result<usize> {
 async fn within<T>(asked: impl Future<Output = Result<T>>) -> Result<T> {
     let late = |_| Error::unavailable(format!("there is no answer within {} s", WITHIN.as_secs()));
     timeout(WITHIN, asked).await.map_err(late)?
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use table::{Condition, Item, sqlite::SqliteTable};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_projector_is_not_dead_because_the_table_is_slow() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.db");
+        let table: Arc<dyn Table> = Arc::new(SqliteTable::open(&path, Clock::system()).unwrap());
+        let start = Timestamp::parse("2026-06-10T00:00:00Z").unwrap();
+        let mut heartbeat = Item::new(key::worker("w1")).with("v", 1).with("at", start.micros());
+        for figure in ["beat", "shards", "dirty", "oldest_ms", "retries"] {
+            heartbeat = heartbeat.with(figure, 1);
+        }
+        table.put(heartbeat, Condition::None).await.unwrap();
+        // Whenever somebody looks at the clock, a minute has passed.
+        let minutes = AtomicI64::new(0);
+        let clock = Clock::from_fn(move || start.plus_seconds(60 * minutes.fetch_add(1, Ordering::Relaxed)));
+        let findings = progress(&table, &clock, &Vec::new()).await;
+        let found = findings.iter().find(|finding| finding.check == "projector").unwrap();
+        assert_eq!((found.level, &*found.what), (Level::Ok, "1 at work"));
+    }
 }
