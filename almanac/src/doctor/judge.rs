@@ -142,7 +142,8 @@ pub(super) fn stream(shards: Result<usize>) -> Finding {
                     "try again; until it answers, the projector finds what is new by its sweeps alone, once in a while"
                 }
             };
-            Finding::fault("stream", format!("the change feed cannot be read: {error}"), remedy)
+            let (why, _) = told(&error);
+            Finding::fault("stream", format!("the change feed cannot be read: {why}"), remedy)
         }
     }
 }

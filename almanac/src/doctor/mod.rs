@@ -25,8 +25,9 @@ use crate::{
 mod finding;
 mod judge;
 
-/// How long one question to the table may take.
-const WITHIN: Duration = Duration::from_secs(10);
+/// How long one question to the table may take: longer than a SQLite file waits for another process (10 s), so that it
+/// can say that it did.
+const WITHIN: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
@@ -162,7 +163,12 @@ async fn shards(table: &dyn Table) -> Result<usize> {
 }
 
 async fn within<T>(asked: impl Future<Output = Result<T>>) -> Result<T> {
-    let late = |_| Error::unavailable(format!("there is no answer within {} s", WITHIN.as_secs()));
+    let late = |_| {
+        Error::unavailable(format!(
+            "there is no answer within {} s; see how busy the table, its disk and the way to it are, and try again",
+            WITHIN.as_secs()
+        ))
+    };
     timeout(WITHIN, asked).await.map_err(late)?
 }
 
@@ -191,5 +197,18 @@ mod tests {
         let findings = progress(&table, &clock, &Vec::new()).await;
         let found = findings.iter().find(|finding| finding.check == "projector").unwrap();
         assert_eq!((found.level, &*found.what), (Level::Ok, "1 at work"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_gives_no_answer_is_slow_and_lacks_no_rights() {
+        let never = within(std::future::pending()).await;
+        let found = judge::permissions(&[("read", Ok(())), ("write", never)]);
+        assert_eq!(found.what, "no write: there is no answer within 15 s");
+        assert!(found.remedy.starts_with("see how busy the table"), "{found:?}");
+        let never = within(std::future::pending()).await;
+        assert_eq!(
+            judge::stream(never).what,
+            "the change feed cannot be read: there is no answer within 15 s"
+        );
     }
 }
