@@ -10,7 +10,7 @@ use axum::{http::header, response::IntoResponse};
 use event::{Clock, Right};
 use log::key;
 use projector::{Health, Projector};
-use table::{Denials, Table, probe, probe_write};
+use table::{Denials, FailedWrites, Table, probe, probe_write};
 use tokio::{
     sync::{Mutex, watch},
     time::{Instant, timeout},
@@ -34,7 +34,7 @@ const STORE_WITHIN: Duration = Duration::from_secs(2);
 /// For how long it is not asked again whether it answers, or what is wrong.
 const STORE_CACHED: Duration = Duration::from_secs(1);
 
-/// For how long a write that it took says that it takes writes.
+/// For how long a write that it took says that it takes writes, unless one fails meanwhile.
 const WRITE_CACHED: Duration = Duration::from_secs(5);
 
 /// The content type of the text format of Prometheus.
@@ -49,6 +49,8 @@ pub(crate) struct Readiness {
     pub(crate) projector: Option<Projector>,
     /// What the table denies.
     pub(crate) denials: Arc<Denials>,
+    /// The writes that the table failed to make.
+    pub(crate) failed: Arc<FailedWrites>,
     /// The bound of its lag.
     pub(crate) lag: Duration,
     /// Whether the process was asked to stop.
@@ -63,32 +65,49 @@ pub(crate) struct Readiness {
     pub(crate) written: Asked,
 }
 
-/// What was asked last: when, and what was wrong, if anything was.
+/// What was asked last.
 #[derive(Debug, Default)]
-pub(crate) struct Asked(Mutex<Option<(Instant, Option<String>)>>);
+pub(crate) struct Asked(Mutex<Option<Answered>>);
+
+/// An answer to what was asked.
+#[derive(Debug)]
+struct Answered {
+    at: Instant,
+    /// How much had failed before it was asked.
+    failed: u64,
+    /// What was wrong, if anything was.
+    why: Option<String>,
+}
+
+impl Answered {
+    /// Whether it still holds. A good answer does for `cached`, while no more than that has `failed`.
+    fn holds(&self, cached: Duration, failed: u64) -> bool {
+        let long = if self.why.is_none() { cached } else { STORE_CACHED };
+        self.at.elapsed() < long && (self.why.is_some() || self.failed == failed)
+    }
+}
 
 impl Asked {
-    /// What is wrong by a `probe` that was made a moment ago, or is made now; a good answer holds for `cached`.
-    /// Who asks at the same time gets the same answer.
+    /// What is wrong by a `probe` that was made a moment ago, or is made now; a good answer holds for `cached`, or until more
+    /// has `failed`. Who asks at the same time gets the same answer.
     async fn why_not(
         &self,
         what: &str,
         cached: Duration,
+        failed: impl Fn() -> u64,
         probe: impl Future<Output = event::Result<()>>,
     ) -> Option<String> {
         let mut last = self.0.lock().await;
-        if let Some((at, why)) = last.as_ref() {
-            let holds = if why.is_none() { cached } else { STORE_CACHED };
-            if at.elapsed() < holds {
-                return why.clone();
-            }
+        let failed = failed();
+        if let Some(answered) = last.as_ref().filter(|answered| answered.holds(cached, failed)) {
+            return answered.why.clone();
         }
         let why = match timeout(STORE_WITHIN, probe).await {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(format!("the store does not {what}: {}", web::told(&error))),
             Err(_) => Some(format!("the store does not {what} within {} s", STORE_WITHIN.as_secs())),
         };
-        *last = Some((Instant::now(), why.clone()));
+        *last = Some(Answered { at: Instant::now(), failed, why: why.clone() });
         why
     }
 }
@@ -120,12 +139,12 @@ impl Readiness {
     /// Why the store is no use.
     async fn why_no_store(&self, table: &dyn Table) -> Option<String> {
         let nobody = key::probe();
-        let why = self.read.why_not("answer", STORE_CACHED, probe(table, &nobody)).await;
+        let why = self.read.why_not("answer", STORE_CACHED, || 0, probe(table, &nobody)).await;
         if why.is_some() || !self.writes {
             return why;
         }
         let probe = async { probe_write(table, key::write_probe(), self.clock.now()).await };
-        self.written.why_not("take writes", WRITE_CACHED, probe).await
+        self.written.why_not("take writes", WRITE_CACHED, || self.failed.count(), probe).await
     }
 }
 
@@ -181,16 +200,20 @@ fn unwritten(health: &Health) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use event::Timestamp;
     use table::sqlite::SqliteTable;
 
     use super::*;
 
     fn readiness(table: SqliteTable, stopping: watch::Receiver<bool>) -> Readiness {
+        let (table, failed) = FailedWrites::over(Arc::new(table));
         Readiness {
-            table: Some(Arc::new(table)),
+            table: Some(table),
             projector: None,
             denials: Arc::default(),
+            failed,
             lag: READY_LAG,
             stopping,
             writes: true,
@@ -217,6 +240,41 @@ mod tests {
         assert!(why.starts_with("the store does not take writes: "), "{why}");
         let reads_only = Readiness { writes: false, written: Asked::default(), ..readiness };
         assert_eq!(reads_only.why_not().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_write_that_fails_ends_what_an_earlier_one_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let is_broken = Arc::new(AtomicBool::new(false));
+        let clock = Clock::from_fn({
+            let is_broken = Arc::clone(&is_broken);
+            move || match std::thread::current().name() {
+                Some("sqlite-writer") if is_broken.load(Ordering::SeqCst) => panic!("the writer is broken"),
+                _ => Timestamp::default(),
+            }
+        });
+        let table = SqliteTable::open(&folder.path().join("almanac.db"), clock).unwrap();
+        let (_stop, stopping) = watch::channel(false);
+        let readiness = readiness(table, stopping);
+        assert_eq!(readiness.why_not().await, None);
+        is_broken.store(true, Ordering::SeqCst);
+        let table = readiness.table.clone().unwrap();
+        probe_write(&*table, key::write_probe(), Timestamp::default()).await.unwrap_err();
+        let why = readiness.why_not().await.unwrap();
+        assert!(why.starts_with("the store does not take writes: "), "{why}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_holds_for_a_while() {
+        let answered =
+            |why: Option<&str>| Answered { at: Instant::now(), failed: 2, why: why.map(str::to_owned) };
+        let (good, bad) = (answered(None), answered(Some("no")));
+        assert!(good.holds(WRITE_CACHED, 2) && bad.holds(WRITE_CACHED, 2));
+        assert!(!good.holds(WRITE_CACHED, 3) && bad.holds(WRITE_CACHED, 3));
+        tokio::time::advance(STORE_CACHED).await;
+        assert!(good.holds(WRITE_CACHED, 2) && !bad.holds(WRITE_CACHED, 2));
+        tokio::time::advance(WRITE_CACHED).await;
+        assert!(!good.holds(WRITE_CACHED, 2));
     }
 
     #[tokio::test]

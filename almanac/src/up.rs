@@ -15,7 +15,7 @@ use log::{
 };
 use projector::Projector;
 use query::Query;
-use table::{Denials, Table};
+use table::{Denials, FailedWrites, Table};
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tower_http::catch_panic::CatchPanicLayer;
 use web::Routes;
@@ -228,6 +228,7 @@ pub fn service(table: Arc<dyn Table>, options: &Options) -> Router {
 pub(crate) struct Services {
     table: Arc<dyn Table>,
     denials: Arc<Denials>,
+    failed: Arc<FailedWrites>,
     catalog: Option<Arc<::catalog::Service>>,
     ingest: Option<Arc<Ingest>>,
     projector: Option<Projector>,
@@ -240,7 +241,8 @@ pub(crate) struct Services {
 impl Services {
     /// Those of the roles in `options`.
     pub(crate) fn new(table: Arc<dyn Table>, options: &Options) -> Self {
-        let (table, denials) = Denials::over(log::apart::Apart::over(table));
+        let (table, failed) = FailedWrites::over(log::apart::Apart::over(table));
+        let (table, denials) = Denials::over(table);
         // Who shows a workspace hears what this process writes and what it reads of the change feed.
         let news = News::default();
         let table = Telling::over(table, news.clone());
@@ -277,6 +279,7 @@ impl Services {
             query,
             refusals: Refusals::new(Arc::clone(&table)),
             denials,
+            failed,
             table,
         }
     }
@@ -341,6 +344,7 @@ impl Services {
             table: serves_clients.then(|| Arc::clone(&self.table)),
             projector: self.projector.clone(),
             denials: Arc::clone(&self.denials),
+            failed: Arc::clone(&self.failed),
             lag: options.ready_lag,
             stopping,
             writes: self.ingest.is_some(),

@@ -28,6 +28,7 @@ pub mod check;
 mod denials;
 pub mod dynamodb;
 pub mod engine;
+mod failed;
 mod feed;
 pub mod item;
 pub mod key;
@@ -41,6 +42,7 @@ pub mod units;
 mod update;
 
 pub use denials::Denials;
+pub use failed::FailedWrites;
 pub use feed::{Changes, Position, Shard};
 pub use item::Item;
 pub use key::{Key, KeyRange};
