@@ -72,6 +72,7 @@ fn a_file_that_may_grow_no_further_is_a_failure_and_kills_nothing() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{:?}: {error}", output.status);
     assert!(error.contains("almanac: ") && error.contains("almanac.db"), "{error}");
+    assert!(error.contains("a limit on the size of files (`ulimit -f`)"), "{error}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use event::{Error, ErrorKind};
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 
 /// Why something did not work.
 #[derive(Debug)]
@@ -41,9 +41,18 @@ impl From<rusqlite::Error> for Fault {
 
 /// What SQLite says; and where its words leave open what happened, that and what to do.
 fn told(error: &rusqlite::Error) -> String {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy) => format!(
+    let Some(failure) = error.sqlite_error() else { return error.to_string() };
+    match (failure.code, failure.extended_code) {
+        (ErrorCode::DatabaseBusy, _) => format!(
             "another process holds the file ({error}); wait until it is done, or end it (`fuser` says which ones use the file)"
+        ),
+        (ErrorCode::DiskFull, _) => {
+            format!("there is no room for what is written ({error}); make room on the disk")
+        }
+        // Of a full disk it is the error above, unless the index of the log of writes is what grows.
+        (_, ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_SHMSIZE) => format!(
+            "the system refuses what is written ({error}); see whether a limit on the size of files (`ulimit -f`) or a quota is \
+             reached, and whether the disk is full or failing"
         ),
         _ => error.to_string(),
     }
@@ -70,8 +79,6 @@ fn kind(error: &rusqlite::Error) -> ErrorKind {
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::ffi;
-
     use super::*;
 
     #[test]
@@ -88,6 +95,21 @@ mod tests {
             let error = Fault::from(failure).at(Path::new("log.db"));
             assert_eq!(error.kind(), expected, "{error}");
             assert!(error.to_string().starts_with("log.db: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_an_operator_can_mend_is_told_with_what_to_do() {
+        let cases = [
+            (ffi::SQLITE_BUSY, "log.db: another process holds the file ("),
+            (ffi::SQLITE_FULL, "make room on the disk"),
+            (ffi::SQLITE_IOERR_WRITE, "`ulimit -f`"),
+            (ffi::SQLITE_IOERR_SHMSIZE, "`ulimit -f`"),
+        ];
+        for (code, expected) in cases {
+            let failure = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            let said = Fault::from(failure).at(Path::new("log.db")).to_string();
+            assert!(said.contains(expected) && said.contains("; "), "{said}");
         }
     }
 }
