@@ -85,7 +85,7 @@ mod by_schemathesis {
         let served = Served::start(&place);
         let setup = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("tests/schemathesis");
         let scratch = tempfile::tempdir().unwrap();
-        let cases = std::env::var("ALMANAC_SCHEMATHESIS_CASES").unwrap_or_else(|_| "30".to_owned());
+        let cases = std::env::var("ALMANAC_SCHEMATHESIS_CASES").unwrap_or_else(|_| "15".to_owned());
         let output = Command::new(Path::new(&python).with_file_name("st"))
             .arg("--config-file")
             .arg(setup.join("schemathesis.toml"))
