@@ -15,7 +15,7 @@ use sqlparser::{
 };
 
 use super::{
-    bare, casts, constants, functions, groups,
+    bare, by, casts, constants, functions, groups,
     rewrite::rewrite,
     tables::Table,
     text::{options, regrouped, text_of},
@@ -71,6 +71,7 @@ pub(super) fn refused(why: impl Into<String>) -> Error {
 pub(crate) fn admit(text: &str) -> Result<Admitted> {
     let mut query = parse(text)?;
     let weight = check_tables(&query)?;
+    by::write_out(&mut query).map_err(refused)?;
     let mut check = Check::default();
     if let ControlFlow::Break(why) = query.visit(&mut check) {
         return Err(refused(*why));
@@ -80,6 +81,7 @@ pub(crate) fn admit(text: &str) -> Result<Admitted> {
     }
     rewrite(&mut query, check.aliases).map_err(refused)?;
     let groups = groups::of_segments(&mut query);
+    by::call(&mut query).map_err(refused)?;
     Ok(Admitted {
         text: text_of(&query)?,
         tables: check.tables,

@@ -3,12 +3,9 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Expr, Function, GroupByExpr, Query, Select, SelectItem, Visit, Visitor};
+use sqlparser::ast::{Expr, Function, Query, Select, SelectItem, Visit, Visitor};
 
-use super::{
-    functions,
-    same::{is_key, plain},
-};
+use super::{functions, grouped::By};
 
 /// The first column of a SELECT that stands bare beside an aggregate: `release` of `select release, max(score)`.
 pub(super) fn beside_aggregate(select: &Select) -> Option<String> {
@@ -28,28 +25,18 @@ pub(super) fn beside_aggregate(select: &Select) -> Option<String> {
 /// The first column of a SELECT that groups which stands outside of what rows are grouped by, and of functions of several rows: `label` of
 /// `select release, upper(label) ... group by release`.
 pub(super) fn beside_groups(select: &Select) -> Option<String> {
-    let GroupByExpr::Expressions(by, _) = &select.group_by else { return None };
-    if by.is_empty() {
-        return None;
-    }
-    let (mut meant, mut others): (Vec<Expr>, Vec<&Expr>) = (by.iter().map(plain).collect(), Vec::new());
-    for (at, item) in select.projection.iter().enumerate() {
-        let (expr, alias) = match item {
-            SelectItem::UnnamedExpr(expr) => (expr, None),
-            SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias)),
-            _ => continue,
-        };
-        // It may be grouped by its number or by its name.
-        match is_key(by, at, alias) {
-            true => meant.push(plain(expr)),
-            false => others.push(expr),
-        }
-    }
-    let mut outside = Outside { by: meant, depth: 0, column: None };
-    for expr in others {
-        // It never breaks.
-        _ = expr.visit(&mut outside);
-    }
+    let by = By::of(select)?;
+    select.projection.iter().find_map(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => outside(Some(&by), expr),
+        _ => None,
+    })
+}
+
+/// The first column of an expression that stands outside of what rows are grouped by, if they are, and of functions of several rows.
+pub(super) fn outside(by: Option<&By>, expr: &Expr) -> Option<String> {
+    let mut outside = Outside { by, depth: 0, column: None };
+    // It never breaks.
+    _ = expr.visit(&mut outside);
     outside.column
 }
 
@@ -100,21 +87,21 @@ impl Visitor for Seen {
 }
 
 /// Looks for a column outside of what rows are grouped by.
-struct Outside {
-    by: Vec<Expr>,
+struct Outside<'a> {
+    by: Option<&'a By>,
     /// In how many functions of several rows, keys of groups and other queries it looks.
     depth: usize,
     column: Option<String>,
 }
 
-impl Outside {
+impl Outside<'_> {
     fn is_of_one_value(&self, expr: &Expr) -> bool {
         matches!(expr, Expr::Function(function) if functions::is_of_rows(function))
-            || self.by.contains(&plain(expr))
+            || self.by.is_some_and(|by| by.has(expr))
     }
 }
 
-impl Visitor for Outside {
+impl Visitor for Outside<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {

@@ -10,30 +10,18 @@ use sqlparser::ast::{
 
 use super::{
     functions,
+    numbers::is_constant,
     rewrite::{is_column, parsed},
-    same::{is_key, plain},
+    same::plain,
 };
 
 /// Makes of each expression that rows are grouped by one value, where it stands within another one: all are the same.
 pub(super) fn of_one_value(select: &mut Select) {
     let Some(by) = By::of(select) else { return };
-    let is_joined = is_joined(select);
-    for (at, item) in select.projection.iter_mut().enumerate() {
-        let (expr, alias) = match item {
-            SelectItem::UnnamedExpr(expr) => (expr, None),
-            SelectItem::ExprWithAlias { expr, alias } => (expr, Some(&*alias)),
-            _ => continue,
-        };
-        if has_aggregate(expr) {
-            by.one_value(expr);
-        } else if is_key(&by.written, at, alias) {
-            // Rows are grouped by it as a whole.
-        } else if !by.has(expr) {
-            if by.has_computed(expr) {
-                by.one_value(expr);
-            }
-        } else if is_joined && is_column(expr) && alias.is_some() {
-            // Polars knows such a column of the right table by another name.
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
+            && !by.has(expr)
+        {
             by.one_value(expr);
         }
     }
@@ -66,13 +54,8 @@ pub(super) fn one_of(expr: Expr) -> Option<Expr> {
     Some(made)
 }
 
-/// What rows are grouped by.
-pub(super) struct By {
-    /// As it is written.
-    written: Vec<Expr>,
-    /// What that means, where it numbers or names what is shown.
-    meant: Vec<Expr>,
-}
+/// What rows are grouped by, besides what is the same in all of them.
+pub(super) struct By(Vec<Expr>);
 
 impl By {
     /// That of a SELECT; `None`, when it does not group, or groups by all that it shows.
@@ -81,24 +64,12 @@ impl By {
         if by.is_empty() {
             return None;
         }
-        let mut meant: Vec<Expr> = by.iter().filter(|by| !matches!(by, Expr::Value(_))).map(plain).collect();
-        for (at, item) in select.projection.iter().enumerate() {
-            let (expr, alias) = match item {
-                SelectItem::UnnamedExpr(expr) => (expr, None),
-                SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias)),
-                _ => continue,
-            };
-            // A number that is shown is one elsewhere too.
-            if is_key(by, at, alias) && !matches!(expr, Expr::Value(_)) && !has_aggregate(expr) {
-                meant.push(plain(expr));
-            }
-        }
-        Some(Self { written: by.clone(), meant })
+        Some(Self(by.iter().filter(|key| !is_constant(key)).map(plain).collect()))
     }
 
     /// Whether rows are grouped by an expression.
     pub(super) fn has(&self, expr: &Expr) -> bool {
-        self.meant.contains(&plain(expr))
+        self.0.contains(&plain(expr))
     }
 
     /// Whether an expression has in it, or is, one that rows are grouped by and that is no column.

@@ -28,12 +28,10 @@ pub(super) fn of_segments(query: &mut Query) -> Option<Groups> {
     let SetExpr::Select(select) = &*query.body else { return None };
     let names = Names::of(select)?;
     let GroupByExpr::Expressions(by, more) = &select.group_by else { return None };
-    let by: Vec<&Expr> = by.iter().map(|expr| names.given_to(expr).unwrap_or(expr)).collect();
     let columns: BTreeSet<&str> = by.iter().filter_map(|expr| names.column(expr)).collect();
     // What is grouped by has one value for each group, and so have aggregates.
-    let outside = names.shown.values().copied().filter(|expr| !by.contains(expr));
-    let (grouped, shown, having) =
-        (names.seen(by.iter().copied())?, names.seen(outside)?, names.seen(&select.having)?);
+    let outside = names.shown.values().copied().filter(|expr| !by.contains(*expr));
+    let (grouped, shown, having) = (names.seen(by)?, names.seen(outside)?, names.seen(&select.having)?);
     let chosen_by = names.seen(&select.selection)?;
     let is_of_groups = match by.is_empty() {
         true => shown.has_aggregate || matches!(select.distinct, Some(Distinct::Distinct)),

@@ -5,7 +5,9 @@
 
 mod admit;
 mod bare;
+mod by;
 mod casts;
+mod columns;
 mod constants;
 mod days;
 mod functions;

@@ -7,7 +7,7 @@ use sqlparser::ast::{
     WildcardAdditionalOptions,
 };
 
-use super::rewrite::is_family;
+use super::{rewrite::is_family, same::last_name};
 
 /// The names that a statement gives: `month` of `select substr(release, 1, 7) as month`.
 pub(super) fn named(query: &Query) -> BTreeSet<String> {
@@ -15,6 +15,19 @@ pub(super) fn named(query: &Query) -> BTreeSet<String> {
     // It never breaks.
     _ = query.visit(&mut names);
     names.0
+}
+
+/// The first name that a SELECT has for two columns.
+pub(super) fn twice(select: &Select) -> Option<&str> {
+    let mut names = BTreeSet::new();
+    select.projection.iter().find_map(|item| {
+        let name = match item {
+            SelectItem::ExprWithAlias { alias, .. } => alias,
+            SelectItem::UnnamedExpr(expr) => last_name(expr)?,
+            _ => return None,
+        };
+        (!names.insert(&name.value)).then_some(name.value.as_str())
+    })
 }
 
 #[derive(Default)]

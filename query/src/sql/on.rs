@@ -2,60 +2,24 @@
 //! with `<` or `<>` it makes an inner join of each. So ON keeps the equalities; what else it says of an inner join stands in WHERE, and
 //! what it says of the right table of another one chooses the rows of that table.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::ControlFlow,
-};
+use std::{collections::BTreeSet, ops::ControlFlow};
 
 use sqlparser::{
     ast::{
-        BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, Query, Select, SelectItem, SetExpr,
-        TableFactor, TableWithJoins,
+        BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, Select, SetExpr, TableFactor,
+        TableWithJoins,
     },
     dialect::GenericDialect,
     parser::Parser,
 };
 
 use super::{
+    columns::{Named, of_table},
     functions,
     operators::{constraint, is_inner, is_of_right_rows, name_of},
     rewrite::is_column,
     tables::Table,
 };
-
-/// The columns of what WITH names; `None`, where they are not known before polars plans the statement.
-pub(super) type Named = BTreeMap<String, Option<BTreeSet<String>>>;
-
-/// What WITH names.
-pub(super) fn named_by_with(query: &Query) -> Named {
-    let mut named = Named::new();
-    for table in query.with.iter().flat_map(|with| &with.cte_tables) {
-        let given: BTreeSet<String> =
-            table.alias.columns.iter().map(|column| column.name.value.clone()).collect();
-        let columns = if given.is_empty() { shown(&table.query) } else { Some(given) };
-        named.insert(table.alias.name.value.clone(), columns);
-    }
-    named
-}
-
-/// The names of the columns that a query answers, where it says all of them.
-fn shown(query: &Query) -> Option<BTreeSet<String>> {
-    let SetExpr::Select(select) = &*query.body else { return None };
-    let mut names = BTreeSet::new();
-    for item in &select.projection {
-        match item {
-            SelectItem::ExprWithAlias { alias, .. } => _ = names.insert(alias.value.clone()),
-            SelectItem::UnnamedExpr(Expr::Identifier(name)) => _ = names.insert(name.value.clone()),
-            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(idents)) => {
-                names.extend(idents.last().map(|name| name.value.clone()));
-            }
-            // What is computed has no name that ON could say without quotes.
-            SelectItem::UnnamedExpr(_) => {}
-            _ => return None,
-        }
-    }
-    Some(names)
-}
 
 /// Makes each join of a SELECT one that polars reads as SQL does.
 ///
@@ -233,24 +197,7 @@ struct Tables(Vec<(String, Option<BTreeSet<String>>)>);
 
 impl Tables {
     fn add(&mut self, relation: &TableFactor, named: &Named) {
-        let (alias, name, columns) = match relation {
-            TableFactor::Table { name, alias, .. } => {
-                let name = name.0.last().and_then(|part| part.as_ident()).map(|name| name.value.clone());
-                let name = name.unwrap_or_default();
-                let columns = match named.get(&name) {
-                    Some(columns) => columns.clone(),
-                    None => Table::named(&name).map(columns_of),
-                };
-                (alias, name, columns)
-            }
-            TableFactor::Derived { alias, subquery, .. } => (alias, String::new(), shown(subquery)),
-            TableFactor::NestedJoin { alias, .. } => (alias, String::new(), None),
-            _ => return self.0.push((String::new(), None)),
-        };
-        let Some(alias) = alias else { return self.0.push((name, columns)) };
-        let given: BTreeSet<String> = alias.columns.iter().map(|column| column.name.value.clone()).collect();
-        let columns = if given.is_empty() { columns } else { Some(given) };
-        self.0.push((alias.name.value.clone(), columns));
+        self.0.push(of_table(relation, named));
     }
 
     /// Whether a table is the one that is joined.
@@ -325,10 +272,6 @@ impl Tables {
         }
         Ok(said)
     }
-}
-
-fn columns_of(table: Table) -> BTreeSet<String> {
-    table.columns().into_iter().map(|(name, _)| name.to_owned()).collect()
 }
 
 /// Whether it says that two columns are equal.

@@ -53,3 +53,18 @@ pub(super) fn using(operator: &JoinOperator) -> Vec<String> {
         _ => Vec::new(),
     }
 }
+
+/// Whether a join has the columns of the left table alone.
+pub(super) fn is_of_left_columns(operator: &JoinOperator) -> bool {
+    use JoinOperator::{Anti, LeftAnti, LeftSemi, Semi};
+    matches!(operator, Semi(_) | LeftSemi(_) | Anti(_) | LeftAnti(_))
+}
+
+/// Whether a join has the columns of this name of both tables as one.
+pub(super) fn has_once(operator: &JoinOperator, name: &str) -> bool {
+    match constraint(&mut operator.clone()) {
+        Some(JoinConstraint::Using(_)) => using(operator).iter().any(|column| column == name),
+        Some(JoinConstraint::Natural) => true,
+        _ => false,
+    }
+}

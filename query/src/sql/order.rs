@@ -12,7 +12,7 @@ use sqlparser::{
 use super::{
     grouped::{By, has_aggregate, is_joined, one_of},
     rewrite::is_column,
-    same::plain,
+    same::{is_same, last_name},
 };
 
 /// Makes the order of a query one that polars reads as SQL does. Everything else of the query is rewritten by now.
@@ -80,7 +80,7 @@ impl Shown {
         for item in &select.projection {
             let (name, expr) = match item {
                 SelectItem::ExprWithAlias { expr, alias } => (alias, expr),
-                SelectItem::UnnamedExpr(expr) => match name_of(expr) {
+                SelectItem::UnnamedExpr(expr) => match last_name(expr) {
                     Some(name) => (name, expr),
                     None => continue,
                 },
@@ -98,26 +98,21 @@ impl Shown {
         }
     }
 
-    /// Whether both are one column.
-    fn is_same(&self, one: &Expr, other: &Expr) -> bool {
-        one == other || (!self.is_joined && plain(one) == plain(other))
-    }
-
     /// The name under which a column of a table is shown.
     fn name_of(&self, key: &Expr) -> Option<Ident> {
         if !matches!(key, Expr::CompoundIdentifier(_)) {
             return None;
         }
         let one = one_of(key.clone());
-        let is_shown = |expr: &Expr| self.is_same(expr, key) || one.as_ref() == Some(expr);
+        let is_shown = |expr: &Expr| is_same(expr, key, self.is_joined) || one.as_ref() == Some(expr);
         self.items.iter().find(|(_, expr)| is_shown(expr)).map(|(name, _)| name.clone())
     }
 
     /// Whether something else is shown under the name of a column.
     fn is_overruled(&self, column: &Expr) -> bool {
-        let (Expr::CompoundIdentifier(_), Some(last)) = (column, name_of(column)) else { return false };
+        let (Expr::CompoundIdentifier(_), Some(last)) = (column, last_name(column)) else { return false };
         let mut of_name = self.items.iter().filter(|(name, _)| last.value == name.value);
-        of_name.any(|(_, expr)| !self.is_same(expr, column))
+        of_name.any(|(_, expr)| !is_same(expr, column, self.is_joined))
     }
 
     /// Whether polars cannot order by this, or would by something else.
@@ -165,15 +160,6 @@ impl Shown {
             ControlFlow::<()>::Continue(())
         });
         key
-    }
-}
-
-/// The name of a column without that of its table.
-fn name_of(expr: &Expr) -> Option<&Ident> {
-    match expr {
-        Expr::Identifier(name) => Some(name),
-        Expr::CompoundIdentifier(idents) => idents.last(),
-        _ => None,
     }
 }
 

@@ -14,8 +14,10 @@ use sqlparser::{
 };
 
 use super::{
-    casts, constants, grouped, logic,
-    named::named,
+    casts,
+    columns::{Named, named_by_with},
+    constants, grouped, logic,
+    named::{named, twice},
     numbers, on, order,
     spans::{self, Columns},
     truncate, using,
@@ -34,7 +36,7 @@ const LENGTH_OF_DAY: usize = 10;
 /// What a text is not that a column of days or instants is compared with.
 pub(super) fn rewrite(query: &mut Query, aliases: BTreeSet<String>) -> Result<(), String> {
     let named = named(query);
-    let with = on::named_by_with(query);
+    let with = named_by_with(query);
     match VisitMut::visit(query, &mut Rewrite { aliases, named, with }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(why) => Err(why),
@@ -46,7 +48,7 @@ struct Rewrite {
     /// The names that the statement gives to columns.
     named: BTreeSet<String>,
     /// What WITH names.
-    with: on::Named,
+    with: Named,
 }
 
 impl VisitorMut for Rewrite {
@@ -94,7 +96,12 @@ impl VisitorMut for Rewrite {
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
             }
         }
-        ControlFlow::Continue(())
+        match twice(select) {
+            Some(name) => {
+                ControlFlow::Break(format!("two columns are called `{name}`; name one of both with AS"))
+            }
+            None => ControlFlow::Continue(()),
+        }
     }
 
     /// Texts have become days and instants by now.

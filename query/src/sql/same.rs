@@ -37,11 +37,16 @@ pub(super) fn plain(expr: &Expr) -> Expr {
     expr
 }
 
-/// Whether a column that a SELECT shows is one that its rows are grouped by, named or numbered so: `m` and 1 of `select upper(label) m`.
-pub(super) fn is_key(by: &[Expr], at: usize, alias: Option<&Ident>) -> bool {
-    by.iter().any(|by| match by {
-        Expr::Value(value) => value.to_string() == (at + 1).to_string(),
-        Expr::Identifier(name) => alias.is_some_and(|alias| alias.value == name.value),
-        _ => false,
-    })
+/// Whether both say the same in a SELECT. Where it joins tables, columns of one name may be of two of them.
+pub(super) fn is_same(one: &Expr, other: &Expr, is_joined: bool) -> bool {
+    one == other || (!is_joined && plain(one) == plain(other))
+}
+
+/// The name of a column without that of its table.
+pub(super) fn last_name(expr: &Expr) -> Option<&Ident> {
+    match expr {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(idents) => idents.last(),
+        _ => None,
+    }
 }

@@ -55,6 +55,28 @@ async fn what_rows_are_grouped_by_is_computed_once(scene: Scene) {
                 ),
                 "c,n\nnreB,2\nmlU,2\n",
             ),
+            (of("release as g, upper(release) as u", "group by g order by g"), "g,u,n\nv1,V1,2\nv2,V2,2\n"),
+            (
+                of("release as g, case when release = 'v1' then 1 else 0 end as e", "group by 1 order by g"),
+                "g,e,n\nv1,1,2\nv2,0,2\n",
+            ),
+            (
+                of("upper(release) as u, substr(release, 2) as s", "group by u, 2 having u > 'V1' order by u"),
+                "u,s,n\nV2,2,2\n",
+            ),
+            // By the release of the table, not by what is shown under its name.
+            (
+                of("release in ('v1', 'v3') as release", "group by release order by release"),
+                "release,n\nfalse,2\ntrue,2\n",
+            ),
+            (
+                format!("select o.label as l, upper(o.label) as u, count(*) as n from {JOINED} group by l order by l"),
+                "l,u,n\n0,0,2\n1,1,2\n",
+            ),
+            (
+                format!("select p.key as pk, o.key as ok, count(*) as n from {JOINED} and p.key < 'k3' group by p.key, o.key order by pk"),
+                "pk,ok,n\nk1,k1,1\nk2,k2,1\n",
+            ),
         ],
     )
     .await;
@@ -105,6 +127,8 @@ async fn what_has_no_one_value_is_refused() {
     for (shown, rest, says) in [
         ("release, upper(key) as k, count(*) as n", "group by release", "`key` stands beside"),
         ("key, count(*) as n", "group by release", "`key` stands beside"),
+        ("upper(key) as release, count(*) as n", "group by release", "`key` stands beside"),
+        ("release, upper(release) as release, count(*) as n", "group by 1", "name one of both with AS"),
         ("score + count(*) as n", "group by release, score * 2", "`score` stands beside"),
         ("distinct release", "group by release order by max(score)", "SELECT DISTINCT has an order"),
     ] {

@@ -1,0 +1,152 @@
+//! Which columns the tables of a statement have, where it or they say it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sqlparser::ast::{
+    Expr, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor,
+    WildcardAdditionalOptions,
+};
+
+use super::{
+    operators::{has_once, is_of_left_columns},
+    rewrite::is_family,
+    tables::Table,
+};
+
+/// The columns of a table; `None`, where they are not known before polars plans the statement.
+type Columns = Option<BTreeSet<String>>;
+
+/// The columns of what WITH names.
+pub(super) type Named = BTreeMap<String, Columns>;
+
+/// What WITH names.
+pub(super) fn named_by_with(query: &Query) -> Named {
+    let mut named = Named::new();
+    for table in query.with.iter().flat_map(|with| &with.cte_tables) {
+        let given: BTreeSet<String> =
+            table.alias.columns.iter().map(|column| column.name.value.clone()).collect();
+        let columns = if given.is_empty() { shown(&table.query, &named) } else { Some(given) };
+        named.insert(table.alias.name.value.clone(), columns);
+    }
+    named
+}
+
+/// What a SELECT calls a table, and the columns of that.
+pub(super) fn of_table(relation: &TableFactor, named: &Named) -> (String, Columns) {
+    let (alias, name, columns) = match relation {
+        TableFactor::Table { name, alias, .. } => {
+            let name = name.0.last().and_then(|part| part.as_ident()).map(|name| name.value.clone());
+            let name = name.unwrap_or_default();
+            let columns = match named.get(&name) {
+                Some(columns) => columns.clone(),
+                None => Table::named(&name).map(columns_of),
+            };
+            (alias, name, columns)
+        }
+        TableFactor::Derived { alias, subquery, .. } => (alias, String::new(), shown(subquery, named)),
+        TableFactor::NestedJoin { alias, .. } => (alias, String::new(), None),
+        _ => return (String::new(), None),
+    };
+    let Some(alias) = alias else { return (name, columns) };
+    let given: BTreeSet<String> = alias.columns.iter().map(|column| column.name.value.clone()).collect();
+    let columns = if given.is_empty() { columns } else { Some(given) };
+    (alias.name.value.clone(), columns)
+}
+
+/// How many tables of a SELECT have a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tables {
+    None,
+    One,
+    Several,
+    /// None of those whose columns are known, and there are others.
+    Unknown,
+}
+
+impl Tables {
+    /// Those that have a column of this name. Any table may have one that is called as a member of a family.
+    pub(super) fn having(name: &str, select: &Select, named: &Named) -> Self {
+        if name.split_once('.').is_some_and(|(family, _)| is_family(family)) {
+            return Self::One;
+        }
+        let (mut having, mut is_known) = (0, true);
+        let mut look = |relation: &TableFactor| match of_table(relation, named).1 {
+            Some(columns) => having += usize::from(columns.contains(name)),
+            None => is_known = false,
+        };
+        for from in &select.from {
+            look(&from.relation);
+            for join in &from.joins {
+                if !is_of_left_columns(&join.join_operator) && !has_once(&join.join_operator, name) {
+                    look(&join.relation);
+                }
+            }
+        }
+        match having {
+            0 if is_known => Self::None,
+            0 => Self::Unknown,
+            1 => Self::One,
+            _ => Self::Several,
+        }
+    }
+
+    /// Whether there is one.
+    pub(super) fn is_any(self) -> bool {
+        matches!(self, Self::One | Self::Several)
+    }
+}
+
+/// The names of the columns that a query answers, where it says all of them.
+fn shown(query: &Query, named: &Named) -> Columns {
+    let mut body = &*query.body;
+    let select = loop {
+        match body {
+            SetExpr::Select(select) => break select,
+            // They are called as in the first of its queries.
+            SetExpr::SetOperation { left, .. } => body = left,
+            SetExpr::Query(query) => body = &query.body,
+            _ => return None,
+        }
+    };
+    let mut names = BTreeSet::new();
+    for item in &select.projection {
+        match item {
+            SelectItem::ExprWithAlias { alias, .. } => _ = names.insert(alias.value.clone()),
+            SelectItem::UnnamedExpr(Expr::Identifier(name)) => _ = names.insert(name.value.clone()),
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(idents)) => {
+                names.extend(idents.last().map(|name| name.value.clone()));
+            }
+            // What is computed has no name that one could say without quotes.
+            SelectItem::UnnamedExpr(_) => {}
+            SelectItem::Wildcard(options) => names.extend(all(select, None, options, named)?),
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(table), options) => {
+                let table = table.0.last()?.as_ident()?;
+                names.extend(all(select, Some(&table.value), options, named)?);
+            }
+            _ => return None,
+        }
+    }
+    Some(names)
+}
+
+/// What `*` stands for, of all tables of a SELECT or of one.
+fn all(select: &Select, of: Option<&str>, options: &WildcardAdditionalOptions, named: &Named) -> Columns {
+    if *options != WildcardAdditionalOptions::default() {
+        return None;
+    }
+    let mut names = BTreeSet::new();
+    for from in &select.from {
+        let joined = from.joins.iter().filter(|join| !is_of_left_columns(&join.join_operator));
+        for relation in std::iter::once(&from.relation).chain(joined.map(|join| &join.relation)) {
+            let (name, columns) = of_table(relation, named);
+            if of.is_none_or(|of| of == name) {
+                names.extend(columns?);
+            }
+        }
+    }
+    Some(names)
+}
+
+fn columns_of(table: Table) -> BTreeSet<String> {
+    table.columns().into_iter().map(|(name, _)| name.to_owned()).collect()
+}
