@@ -1,7 +1,7 @@
 //! The order of a query. Polars orders what a SELECT shows, and takes a column of a table for what is shown under its name; what several rows
 //! make, and is not shown, it does not order by. Such an order is one by columns that a query around the SELECT does not show.
 
-use std::ops::ControlFlow;
+use std::{collections::BTreeSet, ops::ControlFlow};
 
 use sqlparser::{
     ast::{Distinct, Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor},
@@ -10,6 +10,8 @@ use sqlparser::{
 };
 
 use super::{
+    bare::outside,
+    columns::{Named, Tables},
     grouped::{By, has_aggregate, is_joined, one_of},
     rewrite::is_column,
     same::{is_same, last_name},
@@ -19,12 +21,12 @@ use super::{
 ///
 /// # Errors
 /// What to write in the place of an order that is none of what is shown.
-pub(super) fn in_words(query: &mut Query) -> Result<(), String> {
+pub(super) fn in_words(query: &mut Query, with: &Named) -> Result<(), String> {
     let SetExpr::Select(select) = &*query.body else { return Ok(()) };
     let Some(OrderByKind::Expressions(keys)) = query.order_by.as_mut().map(|order| &mut order.kind) else {
         return Ok(());
     };
-    let shown = Shown::of(select);
+    let shown = Shown::of(select, with);
     for key in keys.iter_mut() {
         if let Some(name) = shown.name_of(&key.expr) {
             key.expr = Expr::Identifier(name);
@@ -41,7 +43,7 @@ pub(super) fn in_words(query: &mut Query) -> Result<(), String> {
     for (at, key) in keys.iter_mut().enumerate().filter(|(_, key)| !shown.has(&key.expr)) {
         let alias = Ident::with_quote('"', format!("order by {}", at + 1));
         let expr = std::mem::replace(&mut key.expr, Expr::Identifier(alias.clone()));
-        within.projection.push(SelectItem::ExprWithAlias { expr: shown.hidden(expr), alias });
+        within.projection.push(SelectItem::ExprWithAlias { expr: shown.hidden(expr)?, alias });
     }
     match around(within, &shown) {
         Some(around) => *query.body = around,
@@ -66,6 +68,8 @@ fn around(select: Select, shown: &Shown) -> Option<SetExpr> {
 struct Shown {
     /// The names of its columns, and what they are.
     items: Vec<(Ident, Expr)>,
+    /// Those of these names that columns of tables have, too.
+    of_tables: BTreeSet<String>,
     /// Whether these are all.
     is_whole: bool,
     is_joined: bool,
@@ -75,7 +79,7 @@ struct Shown {
 }
 
 impl Shown {
-    fn of(select: &Select) -> Self {
+    fn of(select: &Select, with: &Named) -> Self {
         let mut items = Vec::new();
         for item in &select.projection {
             let (name, expr) = match item {
@@ -88,12 +92,16 @@ impl Shown {
             };
             items.push((Ident::with_quote('"', name.value.clone()), expr.clone()));
         }
+        let is_of_table = |name: &&Ident| Tables::having(&name.value, select, with).is_any();
+        let of_tables = items.iter().map(|(name, _)| name).filter(is_of_table);
+        let of_tables = of_tables.map(|name| name.value.clone()).collect();
         let by = By::of(select);
         Self {
             is_whole: items.len() == select.projection.len(),
             is_joined: is_joined(select),
             is_grouped: by.is_some() || items.iter().any(|(_, expr)| has_aggregate(expr)),
             items,
+            of_tables,
             by,
         }
     }
@@ -108,24 +116,30 @@ impl Shown {
         self.items.iter().find(|(_, expr)| is_shown(expr)).map(|(name, _)| name.clone())
     }
 
-    /// Whether something else is shown under the name of a column.
+    /// Whether something else is shown under the name of a column of a table.
     fn is_overruled(&self, column: &Expr) -> bool {
-        let (Expr::CompoundIdentifier(_), Some(last)) = (column, last_name(column)) else { return false };
+        let Some(last) = last_name(column) else { return false };
+        let is_bare = matches!(column, Expr::Identifier(_));
+        if is_bare && !self.of_tables.contains(&last.value) {
+            return false;
+        }
+        // A column without a table is of the one table that has it.
+        let is_joined = self.is_joined && !is_bare;
         let mut of_name = self.items.iter().filter(|(name, _)| last.value == name.value);
-        of_name.any(|(_, expr)| !is_same(expr, column, self.is_joined))
+        of_name.any(|(_, expr)| !is_same(expr, column, is_joined))
     }
 
-    /// Whether polars cannot order by this, or would by something else.
+    /// Whether polars cannot order by this, or would by something else. A name alone is one of what is shown.
     fn lacks(&self, key: &Expr) -> bool {
         let is_window = |expr: &Expr| matches!(expr, Expr::Function(function) if function.over.is_some());
-        if matches!(key, Expr::Value(_) | Expr::Identifier(_)) || any(key, is_window) {
+        if matches!(bare(key), Expr::Value(_) | Expr::Identifier(_)) {
             return false;
         }
         let is_of_table = |expr: &Expr| matches!(expr, Expr::CompoundIdentifier(_));
         any(key, |expr| self.is_overruled(expr))
-            || (self.is_grouped && has_aggregate(key))
-            || (self.is_grouped && self.is_joined && any(key, is_of_table))
-            || self.by.as_ref().is_some_and(|by| by.has_computed(key))
+            || (!any(key, is_window)
+                && ((self.is_grouped && (has_aggregate(key) || (self.is_joined && any(key, is_of_table))))
+                    || self.by.as_ref().is_some_and(|by| by.has_computed(key))))
     }
 
     /// Whether a key of an order is of nothing but what is shown.
@@ -138,19 +152,15 @@ impl Shown {
     }
 
     /// A key of an order as it is computed beside what is shown.
-    fn hidden(&self, mut key: Expr) -> Expr {
-        if let Some(by) = &self.by {
-            by.one_value(&mut key);
-        }
-        if !self.is_grouped {
-            return key;
-        }
+    ///
+    /// # Errors
+    /// Which column has no one value in a group.
+    fn hidden(&self, mut key: Expr) -> Result<Expr, String> {
         // It never breaks.
         _ = sqlparser::ast::visit_expressions_mut(&mut key, |expr| {
-            let seen: &Expr = expr;
-            let given = match seen {
-                Expr::Identifier(name) if self.by.as_ref().is_none_or(|by| !by.has(seen)) => {
-                    self.items.iter().find(|(shown, of)| shown.value == name.value && has_aggregate(of))
+            let given = match &*expr {
+                Expr::Identifier(name) if !self.of_tables.contains(&name.value) => {
+                    self.items.iter().find(|(shown, _)| shown.value == name.value)
                 }
                 _ => None,
             };
@@ -159,7 +169,23 @@ impl Shown {
             }
             ControlFlow::<()>::Continue(())
         });
-        key
+        if let Some(by) = &self.by {
+            by.one_value(&mut key);
+        }
+        match outside(self.by.as_ref(), &key).filter(|_| self.is_grouped) {
+            Some(column) => Err(format!(
+                "`{column}` of ORDER BY stands beside what is made of several rows; order by what is shown, or by max({column})"
+            )),
+            None => Ok(key),
+        }
+    }
+}
+
+/// What stands in parentheses.
+fn bare(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) => bare(inner),
+        other => other,
     }
 }
 

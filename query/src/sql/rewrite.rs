@@ -79,7 +79,7 @@ impl VisitorMut for Rewrite {
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<String> {
-        match order::in_words(query) {
+        match order::in_words(query, &self.with) {
             Ok(()) => ControlFlow::Continue(()),
             Err(why) => ControlFlow::Break(why),
         }

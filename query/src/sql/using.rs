@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
-use sqlparser::ast::{Expr, Query, Select, SelectItem, SetExpr, Visit, Visitor};
+use sqlparser::ast::{Expr, OrderByKind, Query, Select, SelectItem, SetExpr, Visit, Visitor};
 
 use super::{
     operators::{is_of_right_rows, using},
@@ -28,28 +28,35 @@ pub(super) fn check(select: &Select) -> Result<(), String> {
     }
 }
 
-/// The same in the order of a query; a name that the query gives means what it gives it to.
+/// The same in the order of a query; a name that the query gives means, alone, what it gives it to.
 ///
 /// # Errors
 /// What to write instead.
 pub(super) fn check_order(query: &Query) -> Result<(), String> {
     let SetExpr::Select(select) = &*query.body else { return Ok(()) };
-    let mut columns = columns(select)?;
+    let Some(OrderByKind::Expressions(keys)) = query.order_by.as_ref().map(|order| &order.kind) else {
+        return Ok(());
+    };
+    let columns = columns(select)?;
+    let mut not_given = columns.clone();
     for item in &select.projection {
         match item {
-            SelectItem::ExprWithAlias { alias, .. } => _ = columns.remove(&alias.value),
+            SelectItem::ExprWithAlias { alias, .. } => _ = not_given.remove(&alias.value),
             SelectItem::UnnamedExpr(Expr::CompoundIdentifier(idents)) => {
                 if let Some(name) = idents.last() {
-                    columns.remove(&name.value);
+                    not_given.remove(&name.value);
                 }
             }
             _ => {}
         }
     }
-    match query.order_by.visit(&mut bare(columns)) {
-        ControlFlow::Break(column) => Err(says(&column)),
-        ControlFlow::Continue(()) => Ok(()),
+    for key in keys {
+        let columns = if let Expr::Identifier(_) = key.expr { &not_given } else { &columns };
+        if let ControlFlow::Break(column) = key.expr.visit(&mut bare(columns.clone())) {
+            return Err(says(&column));
+        }
     }
+    Ok(())
 }
 
 fn says(column: &str) -> String {

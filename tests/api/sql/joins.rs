@@ -119,10 +119,16 @@ async fn what_no_join_says_is_refused_with_what_to_write() {
         ("count(*)", "predictions a join outcomes b on a.key = b.key and count(*) > 1", "of several rows"),
         ("key", "predictions a right join outcomes b using (key)", of_table),
         ("a.score", "predictions a full join outcomes b using (key)", of_table),
+        ("coalesce(a.key, b.key) as key", "predictions a full join outcomes b using (key)", of_table),
         ("*", "predictions a full join outcomes b using (key)", "name the columns in the place of `*`"),
     ] {
         // An order of its own shows that a column is looked for there too.
-        let order = if select == "a.score" { "order by key" } else { "" };
+        let order = match select {
+            "a.score" => "order by key",
+            // Within an expression it is the column, whatever is shown under its name.
+            "coalesce(a.key, b.key) as key" => "order by upper(key)",
+            _ => "",
+        };
         let statement = format!("select {select} from {from} where {DAY} {order}");
         let refused = ask(&scene, &statement).await.unwrap_err();
         assert!(refused.to_string().contains(says), "{statement}: {refused}");

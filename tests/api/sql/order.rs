@@ -102,6 +102,17 @@ async fn an_order_is_of_what_it_names(scene: Scene) {
                 of("-score as score, score as s", "and score < 0.9 order by score"),
                 "score,s\n-0.75,0.75\n-0.5,0.5\n-0.25,0.25\n",
             ),
+            // Within an expression a name is that of a column, and alone that of what is shown.
+            (
+                of("key as k, -score as score", "order by score + 0, key limit 2"),
+                "k,score\nk1,-0.25\nk2,-0.5\n",
+            ),
+            (
+                of("key as k, upper(release) as release", "order by case when release = 'v2' then 0 else 1 end, key limit 3"),
+                "k,release\nk3,V2\nk4,V2\nk1,V1\n",
+            ),
+            (of("-score as score, 2 as n", "order by score * n limit 1"), "score,n\n-0.25,2\n"),
+            (of("-score as score", "and score < 0.9 order by (score) limit 1"), "score\n-0.75\n"),
             // One row of v1 and two of v2.
             (of("release", "and score > 0.3 group by release order by count(*) desc"), "release\nv2\nv1\n"),
             (of("release, count(*) as n", "and score > 0.3 group by release order by n / max(score), release"), "release,n\nv1,1\nv2,2\n"),
@@ -130,6 +141,11 @@ async fn what_has_no_one_value_is_refused() {
         ("upper(key) as release, count(*) as n", "group by release", "`key` stands beside"),
         ("release, upper(release) as release, count(*) as n", "group by 1", "name one of both with AS"),
         ("score + count(*) as n", "group by release, score * 2", "`score` stands beside"),
+        (
+            "release, max(score) as score",
+            "group by release order by score + 1",
+            "`score` of ORDER BY stands beside",
+        ),
         ("distinct release", "group by release order by max(score)", "SELECT DISTINCT has an order"),
     ] {
         let statement = format!("select {shown} from predictions where day = '2026-06-01' {rest}");
