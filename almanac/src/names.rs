@@ -7,7 +7,7 @@ use std::net::Ipv6Addr;
 
 use axum::{
     extract::Request,
-    http::{StatusCode, header::HOST, uri::Authority},
+    http::{header::HOST, uri::Authority},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -28,11 +28,10 @@ pub(crate) async fn only_of_this_machine(request: Request, next: Next) -> Respon
 }
 
 fn refused(name: &str) -> Problem {
-    let detail = format!(
+    web::misdirected(format!(
         "this service asks nobody for a token, so it answers under names of this machine alone: localhost, or an address, and not `{name}`; \
          `almanac init` makes a token, and `almanac up --insecure` lets everybody do everything"
-    );
-    Problem::new(StatusCode::MISDIRECTED_REQUEST, detail)
+    ))
 }
 
 /// Whether an authority is an address, or a name that nobody can have in the public DNS: one without a dot, or under a private domain.

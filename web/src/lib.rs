@@ -216,6 +216,11 @@ pub fn not_ready(why: impl Into<String>) -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, why)
 }
 
+/// The answer of a service that is not meant under the name that it is asked by.
+pub fn misdirected(why: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::MISDIRECTED_REQUEST, why)
+}
+
 /// The answer to a request at which the service itself failed.
 pub fn mistake() -> Problem {
     let detail = "the service made a mistake; its log says more, by the id of this request";
