@@ -113,9 +113,13 @@ fn shown(query: &Query, named: &Named) -> Columns {
         match item {
             SelectItem::ExprWithAlias { alias, .. } => _ = names.insert(alias.value.clone()),
             SelectItem::UnnamedExpr(Expr::Identifier(name)) => _ = names.insert(name.value.clone()),
-            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(idents)) => {
-                names.extend(idents.last().map(|name| name.value.clone()));
-            }
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(idents)) => match idents.as_slice() {
+                // A member of a family is called as that too.
+                [.., family, name] if is_family(&family.value) => {
+                    _ = names.insert(format!("{family}.{name}"));
+                }
+                names_of => names.extend(names_of.last().map(|name| name.value.clone())),
+            },
             // What is computed has no name that one could say without quotes.
             SelectItem::UnnamedExpr(_) => {}
             SelectItem::Wildcard(options) => names.extend(all(select, None, options, named)?),
