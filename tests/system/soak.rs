@@ -219,7 +219,7 @@ fn assert_caught_up(world: &World) {
 fn nothing_is_lost_or_doubled_while_services_are_killed() {
     let _alone = alone();
     let seconds =
-        std::env::var("ALMANAC_SOAK_SECONDS").map_or(30, |text| text.parse().expect("a number of seconds"));
+        std::env::var("ALMANAC_SOAK_SECONDS").map_or(60, |text| text.parse().expect("a number of seconds"));
     let place = Place::sqlite();
     run_ok(&place, &["workspace", "create", "soak/one"]);
     run_ok(&place, &["workspace", "lanes", "soak/one", "2"]);
