@@ -209,6 +209,6 @@ fn a_join_of_too_many_rows_is_refused_on_the_command_line_too(place: &Place) {
     let written = run_ok(place, &[&["query", "joined", "--format", "csv"], &days[..], &["64MiB"]].concat());
     assert_eq!(written.lines().count(), 40_001);
     let written =
-        run_ok(place, &[&["query", "predictions", "--format", "csv"], &days[..], &["1MiB"]].concat());
+        run_ok(place, &[&["query", "predictions", "--format", "csv"], &days[..], &["8MiB"]].concat());
     assert_eq!(written.lines().count(), 40_001);
 }
