@@ -28,7 +28,7 @@ use crate::{
     harden::panicked,
     health::{self, Asked, Readiness},
     listening::{ListenArgs, asked_to_stop},
-    names, open, openapi,
+    open, openapi, own_names,
     pending::ByIngest,
     promotion::ByQuery,
     serve::{Listening, serve},
@@ -318,7 +318,7 @@ impl Services {
             .method_not_allowed_fallback(web::no_such_method)
             .layer(CatchPanicLayer::custom(panicked));
         let router = match options.own_names {
-            true => router.layer(from_fn(names::only_of_this_machine)),
+            true => router.layer(from_fn(own_names::only_of_this_machine)),
             false => router,
         };
         // Who only queries writes nothing.
