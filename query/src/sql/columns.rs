@@ -118,7 +118,8 @@ fn shown(query: &Query, named: &Named) -> Columns {
                 [.., family, name] if is_family(&family.value) => {
                     _ = names.insert(format!("{family}.{name}"));
                 }
-                names_of => names.extend(names_of.last().map(|name| name.value.clone())),
+                [.., name] => _ = names.insert(name.value.clone()),
+                [] => {}
             },
             // What is computed has no name that one could say without quotes.
             SelectItem::UnnamedExpr(_) => {}
