@@ -28,7 +28,7 @@ use log::{
     skipped,
 };
 use query::{Covered, DayRows, Query};
-use table::{KeyRange, Table};
+use table::{KeyRange, Pages, Table};
 use tokio::sync::OnceCell;
 
 use self::{
@@ -342,19 +342,16 @@ impl Lake {
 /// How many events of erased keys the segments of a range have.
 async fn erased_of(table: &dyn Table, range: KeyRange) -> Result<ErasedOf> {
     let mut erased = ErasedOf::new();
-    let mut query = table::Query::table(range).only(&["v", ERASED]);
-    loop {
-        let page = table.query(&query).await?;
-        for item in page.items.iter().filter(|item| item.attributes.contains_key(ERASED)) {
+    let query = table::Query::table(range).only(&["v", ERASED]);
+    let mut pages = Pages::of(table, query);
+    while let Some(items) = pages.next().await? {
+        for item in items.iter().filter(|item| item.attributes.contains_key(ERASED)) {
             if let Some((log, _)) = key::parse_segment(&item.key) {
                 *erased.entry((log.day, log.kind)).or_default() += item.int(ERASED)?.unsigned_abs();
             }
         }
-        match page.next {
-            Some(after) => query.after = Some(after),
-            None => return Ok(erased),
-        }
     }
+    Ok(erased)
 }
 
 /// Whether keys of a day were erased since it was exported.

@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use event::{Error, Id, Result, Timestamp, id::check_name};
 use futures::future::try_join_all;
 use log::key::{self, EntityId, EntityKind, Followed};
-use table::{Condition, Cursor, Index, Item, Key, Query, Table, item::Value, query_all, unless_overtaken};
+use table::{
+    Condition, Cursor, Index, Item, Key, Pages, Query, Table, item::Value, query_all, unless_overtaken,
+};
 
 use super::{Action, Catalog, Decision, Release, Sight, live::ReleaseChange};
 
@@ -251,20 +253,17 @@ impl Catalog {
     /// # Errors
     /// Those of the table.
     pub async fn is_registered(&self, release: &Release) -> Result<bool> {
-        let mut query = of_model(&release.model_id).limit(MAX_ENTRIES);
-        loop {
-            let page = self.table.query(&query).await?;
-            for item in &page.items {
+        let query = of_model(&release.model_id).limit(MAX_ENTRIES);
+        let mut pages = Pages::of(&*self.table, query);
+        while let Some(items) = pages.next().await? {
+            for item in &items {
                 let is_of_it = item.text("about")? == release.entity.name;
                 if is_of_it && item.text("what")? == Action::Register.name() {
                     return Ok(true);
                 }
             }
-            match page.next {
-                Some(next) => query.after = Some(next),
-                None => return Ok(false),
-            }
         }
+        Ok(false)
     }
 
     /// What happened lately in what a user follows: at most `limit`, what was not seen first, the

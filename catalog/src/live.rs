@@ -19,7 +19,7 @@ use event::{
 use futures::future::try_join_all;
 use log::key;
 use table::{
-    Item, MAX_TRANSACTION_BYTES, Query, Table,
+    Item, MAX_TRANSACTION_BYTES, Pages, Query, Table,
     item::{MAX_ITEM_BYTES, Value},
     query_all,
 };
@@ -249,11 +249,11 @@ impl Catalog {
         environment: &str,
         model: &str,
     ) -> Result<Option<String>> {
-        let mut query = Query::table(key::live_changes(workspace, environment)).backward().limit(100);
+        let query = Query::table(key::live_changes(workspace, environment)).backward().limit(100);
+        let mut pages = Pages::of(&*self.table, query);
         let mut current = None;
-        loop {
-            let page = self.table.query(&query).await?;
-            for item in &page.items {
+        while let Some(items) = pages.next().await? {
+            for item in &items {
                 let live = state_of(item)?.remove(model).map(|live| live.release);
                 match (&current, live) {
                     (None, live) => current = Some(live),
@@ -261,11 +261,8 @@ impl Catalog {
                     _ => {}
                 }
             }
-            match page.next {
-                Some(next) => query.after = Some(next),
-                None => return Ok(None),
-            }
         }
+        Ok(None)
     }
 }
 

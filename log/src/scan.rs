@@ -1,7 +1,7 @@
 //! Reading logs: which there are, how long they are, and their segments in order.
 
 use event::{Day, Error, Id, Kind, Result};
-use table::{KeyRange, Query, Table, query_all};
+use table::{KeyRange, Pages, Query, Table, query_all};
 
 use crate::{
     key::{self, LogId},
@@ -80,19 +80,15 @@ async fn heads_within(table: &dyn Table, range: KeyRange) -> Result<Vec<LogHead>
 
 /// The first segment's key of a query.
 pub(crate) async fn first(table: &dyn Table, query: Query) -> Result<Option<(LogId, u64)>> {
-    let mut query = query.limit(1).only(&["v"]);
-    loop {
-        let page = table.query(&query).await?;
-        if let Some(item) = page.items.first() {
+    let query = query.limit(1).only(&["v"]);
+    let mut pages = Pages::of(table, query);
+    while let Some(items) = pages.next().await? {
+        if let Some(item) = items.first() {
             let found = key::parse_segment(&item.key);
             return found.map(Some).ok_or_else(|| item.corrupt("its key is not one of a segment"));
         }
-        // A page may be empty and yet not be the last.
-        match page.next {
-            Some(next) => query.after = Some(next),
-            None => return Ok(None),
-        }
     }
+    Ok(None)
 }
 
 /// The number of the last segment of a log; 0 when it has none.
@@ -128,18 +124,14 @@ pub async fn after(table: &dyn Table, log: &LogId, seq: u64) -> Result<Option<Se
 }
 
 async fn end_of(table: &dyn Table, query: Query) -> Result<Option<Segment>> {
-    let mut query = query.limit(1).only(SUMMARY);
-    loop {
-        let page = table.query(&query).await?;
-        if let Some(item) = page.items.into_iter().next() {
+    let query = query.limit(1).only(SUMMARY);
+    let mut pages = Pages::of(table, query);
+    while let Some(items) = pages.next().await? {
+        if let Some(item) = items.into_iter().next() {
             return Segment::from_item(item).map(Some);
         }
-        // A page may be empty and yet not be the last.
-        match page.next {
-            Some(next) => query.after = Some(next),
-            None => return Ok(None),
-        }
     }
+    Ok(None)
 }
 
 /// The segments of a log from `first` to `last`, which are known to be there: all of them, or an error.

@@ -23,7 +23,7 @@ use log::{
     scan,
     segment_item::{MAX_SEGMENT_BYTES, MAX_SEGMENT_ROWS, Segment},
 };
-use table::{Condition, Item, KeyRange, Query, Table, Write, query_all};
+use table::{Condition, Item, KeyRange, Pages, Query, Table, Write, query_all};
 use tokio::time::Instant;
 
 use crate::lock::lock;
@@ -246,16 +246,13 @@ impl Compactor {
 
 /// All items of a log, from its first on. How many a page has says nothing: engines end it by the bytes of whole items.
 async fn stored_items(table: &dyn Table, log: &LogId) -> Result<Vec<Stored>> {
-    let mut query = Query::table(key::segments_from(log, 0)).only(&["v", "n", FROM]).as_stored();
+    let query = Query::table(key::segments_from(log, 0)).only(&["v", "n", FROM]).as_stored();
+    let mut pages = Pages::of(table, query);
     let mut stored = Vec::new();
-    loop {
-        let page = table.query(&query).await?;
-        stored.extend(page.items.iter().filter_map(Stored::of));
-        match page.next {
-            Some(next) => query.after = Some(next),
-            None => return Ok(stored),
-        }
+    while let Some(items) = pages.next().await? {
+        stored.extend(items.iter().filter_map(Stored::of));
     }
+    Ok(stored)
 }
 
 /// The merged items of which some segment has an item before them still.
@@ -362,18 +359,15 @@ fn merged_of(items: &[Item], most: usize) -> Option<(Item, Condition)> {
 /// Deletes the items of segments that a merged item holds, the last first and one after the other.
 async fn delete_held(table: &dyn Table, log: &LogId, by: Stored, done: &mut Done) -> Result<()> {
     let range = key::segments_between(log, by.from, by.last - 1);
-    let mut query = Query::table(range).only(&["v"]).backward().as_stored();
-    loop {
-        let page = table.query(&query).await?;
-        for item in page.items {
+    let query = Query::table(range).only(&["v"]).backward().as_stored();
+    let mut pages = Pages::of(table, query);
+    while let Some(items) = pages.next().await? {
+        for item in items {
             table.delete(&item.key, Condition::None).await?;
             done.deleted += 1;
         }
-        match page.next {
-            Some(next) => query.after = Some(next),
-            None => return Ok(()),
-        }
     }
+    Ok(())
 }
 
 #[cfg(test)]

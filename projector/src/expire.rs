@@ -25,7 +25,7 @@ use log::{
     projection::{Applied, Projected},
     scan::{self, LogHead},
 };
-use table::{Condition, Query, Table, Write};
+use table::{Condition, Pages, Query, Table, Write};
 
 use crate::{
     WorkspaceDay,
@@ -153,18 +153,15 @@ async fn applied(table: &dyn Table, key: &table::Key) -> Result<Applied> {
 
 /// Deletes the segments of a log up to its head; returns how many.
 async fn delete(table: &dyn Table, head: &LogHead) -> Result<u64> {
-    let mut query = Query::table(key::segments_between(&head.log, 1, head.seq)).only(&["v"]).as_stored();
+    let query = Query::table(key::segments_between(&head.log, 1, head.seq)).only(&["v"]).as_stored();
+    let mut pages = Pages::of(table, query);
     let mut deleted = 0;
-    loop {
-        let page = table.query(&query).await?;
-        for some in page.items.chunks(DELETES_AT_ONCE) {
+    while let Some(items) = pages.next().await? {
+        for some in items.chunks(DELETES_AT_ONCE) {
             let deletes = some.iter().map(|item| table.delete(&item.key, Condition::None));
             futures::future::try_join_all(deletes).await?;
             deleted += some.len() as u64;
         }
-        match page.next {
-            Some(next) => query.after = Some(next),
-            None => return Ok(deleted),
-        }
     }
+    Ok(deleted)
 }

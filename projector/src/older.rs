@@ -7,7 +7,7 @@ use log::{
     active,
     key::{self, Projection},
 };
-use table::{Query, Table};
+use table::{Pages, Query, Table};
 
 /// The first day of which a projection of the active version is in an older form than that of today; `None`, when none is. It reads
 /// the rollups, their breakdowns and the evaluations until it finds one.
@@ -17,10 +17,10 @@ use table::{Query, Table};
 pub async fn first_older_day(table: &dyn Table, workspace: &Id) -> Result<Option<Day>> {
     let version = active::load(table, workspace).await?.version;
     let range = key::all_projections(workspace, version);
-    let mut query = Query::table(range).only(&["state"]);
-    loop {
-        let page = table.query(&query).await?;
-        for item in &page.items {
+    let query = Query::table(range).only(&["state"]);
+    let mut pages = Pages::of(table, query);
+    while let Some(items) = pages.next().await? {
+        for item in &items {
             // The head of an evaluation in parts has no state of its own.
             let Ok(state) = item.text("state") else { continue };
             let (day, projection) = key::parse_projection(&item.key)?;
@@ -34,9 +34,6 @@ pub async fn first_older_day(table: &dyn Table, workspace: &Id) -> Result<Option
                 return Ok(Some(day));
             }
         }
-        match page.next {
-            Some(next) => query.after = Some(next),
-            None => return Ok(None),
-        }
     }
+    Ok(None)
 }

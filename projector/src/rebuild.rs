@@ -20,7 +20,7 @@ use log::{
     audit::Audited,
     key::{self, LogId},
 };
-use table::{Change, Condition, Policy, Query, Table, update};
+use table::{Change, Condition, Pages, Policy, Query, Table, update};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -313,16 +313,12 @@ impl Rebuild<'_> {
                 key::all_key_filters(self.workspace, version),
                 key::dead_letters(self.workspace, version),
             ] {
-                let mut query = Query::table(range).only(&["v"]);
-                loop {
-                    let page = self.table.query(&query).await?;
-                    let deletes = page.items.iter().map(|item| self.table.delete(&item.key, Condition::None));
+                let query = Query::table(range).only(&["v"]);
+                let mut pages = Pages::of(self.table, query);
+                while let Some(items) = pages.next().await? {
+                    let deletes = items.iter().map(|item| self.table.delete(&item.key, Condition::None));
                     futures::future::try_join_all(deletes).await?;
-                    self.report.deleted += page.items.len() as u64;
-                    match page.next {
-                        Some(next) => query.after = Some(next),
-                        None => break,
-                    }
+                    self.report.deleted += items.len() as u64;
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use event::{Day, Error, Id, Result, fields::FieldType};
 use log::{active::of_active, key};
 use polars::prelude::{Column as Series, DataFrame};
-use table::{Item, Query, Table};
+use table::{Item, Pages, Query, Table};
 
 use crate::{budget::Hold, column_type::ColumnType, frame, request::Request};
 
@@ -22,17 +22,14 @@ pub(crate) enum Cell {
 pub(crate) type Row = (Day, Vec<Cell>);
 
 /// All items that a query of the table finds, which count as held from then on.
-pub(crate) async fn held_items(table: &Arc<dyn Table>, mut query: Query, hold: &Hold) -> Result<Vec<Item>> {
+pub(crate) async fn held_items(table: &Arc<dyn Table>, query: Query, hold: &Hold) -> Result<Vec<Item>> {
     let mut items = Vec::new();
-    loop {
-        let page = table.query(&query).await?;
-        hold.take(page.items.iter().map(|item| item.size() as u64).sum()).await?;
-        items.extend(page.items);
-        match page.next {
-            Some(next) => query.after = Some(next),
-            None => return Ok(items),
-        }
+    let mut pages = Pages::of(&**table, query);
+    while let Some(page) = pages.next().await? {
+        hold.take(page.iter().map(|item| item.size() as u64).sum()).await?;
+        items.extend(page);
     }
+    Ok(items)
 }
 
 /// All items of the projections of a window, of the version that is the active one, which it returns.

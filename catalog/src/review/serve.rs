@@ -12,7 +12,7 @@ use event::{
 };
 use log::key::{self, ReviewItemId};
 use sha2::{Digest as _, Sha256};
-use table::{Condition, Item, Policy, Query, unless_overtaken};
+use table::{Condition, Item, Pages, Policy, Query, unless_overtaken};
 
 use super::{ArenaPair, MAX_REVIEW_ITEMS, Review, ReviewItem, ReviewLease, numbered, turn::Turn};
 use crate::Catalog;
@@ -267,12 +267,12 @@ impl Catalog {
     /// The first such item of some.
     async fn candidate(&self, asking: &Asking<'_>, (from, last): (u32, u32)) -> Result<Looked> {
         let range = key::review_items_of(asking.workspace, &asking.review.id, (from, last));
-        let mut query = Query::table(range).limit(ITEMS_AT_ONCE);
+        let query = Query::table(range).limit(ITEMS_AT_ONCE);
+        let mut pages = Pages::of(&*self.table, query);
         // Up to the first item that is left to the reviewer, which somebody else has.
         let (mut done, mut is_done, mut has_expired) = (from, true, false);
-        loop {
-            let page = self.table.query(&query).await?;
-            for item in &page.items {
+        while let Some(items) = pages.next().await? {
+            for item in &items {
                 let (number, item) = numbered(item)?;
                 let is_had = item.lease.as_ref().is_some_and(|lease| asking.now < lease.until);
                 let shown = key::shown_to(asking.workspace, asking.reviewer, &item.digest());
@@ -285,11 +285,8 @@ impl Catalog {
                     is_done = false;
                 }
             }
-            match page.next {
-                Some(next) => query.after = Some(next),
-                None => return Ok(Looked { found: None, done, has_expired }),
-            }
         }
+        Ok(Looked { found: None, done, has_expired })
     }
 
     /// Leases an item that the reviewer's turn names; `None`, when somebody else has it, it is answered, or the reviewer was shown it before.

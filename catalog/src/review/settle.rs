@@ -5,7 +5,7 @@
 
 use event::{Error, Id, Result, Timestamp};
 use log::key::{self, ReviewItemId};
-use table::{Condition, Item, Query, query_all, unless_overtaken};
+use table::{Condition, Item, Pages, Query, query_all, unless_overtaken};
 
 use super::{
     PredictionSaid, ReviewAnswer, ReviewItem, Verdict,
@@ -233,11 +233,11 @@ impl Catalog {
         if before > from.plus_seconds(MAX_GIVEN_DAYS * 24 * 60 * 60) {
             return Err(Error::invalid(format!("from: at most {MAX_GIVEN_DAYS} days are shown together")));
         }
-        let mut query = Query::table(key::given_answers(workspace, reviewer, from, before));
+        let query = Query::table(key::given_answers(workspace, reviewer, from, before));
+        let mut pages = Pages::of(&*self.table, query);
         let mut given = Vec::new();
-        loop {
-            let page = self.table.query(&query).await?;
-            for item in &page.items {
+        while let Some(items) = pages.next().await? {
+            for item in &items {
                 given.push(GivenAnswer::from_item(item, workspace)?);
             }
             if given.len() > MAX_GIVEN_ANSWERS {
@@ -245,11 +245,8 @@ impl Catalog {
                     "there are more than {MAX_GIVEN_ANSWERS} answers; ask for fewer days"
                 )));
             }
-            match page.next {
-                Some(next) => query.after = Some(next),
-                None => return Ok(given),
-            }
         }
+        Ok(given)
     }
 }
 

@@ -13,7 +13,7 @@ use log::{
     scan,
     segment_item::{SUMMARY, Segment},
 };
-use table::{Query, Table};
+use table::{Pages, Query, Table};
 use tokio::time::Instant;
 
 use super::{
@@ -250,19 +250,16 @@ impl LogReader {
         if from > to {
             return Ok(stored);
         }
-        let mut query = Query::table(key::segments_between(&self.id, from, to)).only(SUMMARY);
-        loop {
-            let page = self.table.query(&query).await?;
-            for item in page.items {
+        let query = Query::table(key::segments_between(&self.id, from, to)).only(SUMMARY);
+        let mut pages = Pages::of(&*self.table, query);
+        while let Some(items) = pages.next().await? {
+            for item in items {
                 let segment = Segment::from_item(item)?;
                 let parts = segment.parts().filter(|(part, _)| part.batch == batch);
                 stored.extend(parts.flat_map(|(_, indexes)| indexes));
             }
-            match page.next {
-                Some(next) => query.after = Some(next),
-                None => return Ok(stored),
-            }
         }
+        Ok(stored)
     }
 
     /// Reads the log backwards until all segments are known that were appended after `limit`.

@@ -1,7 +1,7 @@
 //! Reading a trail, and checking that nothing of it was changed, left out or put in.
 
 use event::{Result, Timestamp};
-use table::{Query, Table};
+use table::{Pages, Query, Table};
 
 use super::{Record, record::Digest};
 use crate::key::{self, Trail};
@@ -90,10 +90,10 @@ pub struct Checked {
 pub async fn verify(table: &dyn Table, trail: &Trail) -> Result<Checked> {
     let mut found = Checked { records: 0, digest: [0; 32], broken: None };
     let mut at = Timestamp::default();
-    let mut query = Query::table(key::audit_records(trail, 0)).limit(PAGE);
-    loop {
-        let page = table.query(&query).await?;
-        for item in &page.items {
+    let query = Query::table(key::audit_records(trail, 0)).limit(PAGE);
+    let mut pages = Pages::of(table, query);
+    while let Some(items) = pages.next().await? {
+        for item in &items {
             let expected = found.records + 1;
             let wrong = match Record::from_item(item) {
                 Err(error) => Some(error.to_string()),
@@ -117,9 +117,6 @@ pub async fn verify(table: &dyn Table, trail: &Trail) -> Result<Checked> {
             }
             found.records = expected;
         }
-        match page.next {
-            Some(next) => query.after = Some(next),
-            None => return Ok(found),
-        }
     }
+    Ok(found)
 }

@@ -12,7 +12,7 @@ use log::{
     merged::QUIET,
     scan,
 };
-use table::{KeyRange, Query, Table};
+use table::{KeyRange, Pages, Query, Table};
 
 use super::{
     AGES, Compactor, DAY_SECONDS, Done, FIRST_LAYOUT, Held, MAX_DELETES, held_twice, merge, runs,
@@ -200,15 +200,12 @@ async fn held(table: &dyn Table, workspace: &Id, days: &[Day]) -> Result<Held> {
 }
 
 async fn add(table: &dyn Table, range: KeyRange, held: &mut Held) -> Result<()> {
-    let mut query = Query::table(range).as_stored();
-    loop {
-        let page = table.query(&query).await?;
-        held.add(&page.items);
-        match page.next {
-            Some(next) => query.after = Some(next),
-            None => return Ok(()),
-        }
+    let query = Query::table(range).as_stored();
+    let mut pages = Pages::of(table, query);
+    while let Some(items) = pages.next().await? {
+        held.add(&items);
     }
+    Ok(())
 }
 
 impl Compactor {

@@ -12,7 +12,7 @@ use log::{
     scan,
     segment_item::{AUTHORS, DATA, SUMMARY, Segment},
 };
-use table::{KeyRange, Query as TableQuery};
+use table::{KeyRange, Pages, Query as TableQuery};
 
 use super::{
     request::AuditRequest,
@@ -68,10 +68,10 @@ impl Query {
         let attributes: Vec<&str> =
             SUMMARY.iter().copied().chain([AUTHORS]).chain(is_release.then_some(DATA)).collect();
         let query = TableQuery::table(key::segments_from(log, 1)).only(&attributes);
-        let mut query = if request.newest { query.backward() } else { query };
-        loop {
-            let found = self.table.query(&query).await?;
-            for item in found.items {
+        let query = if request.newest { query.backward() } else { query };
+        let mut pages = Pages::of(&*self.table, query);
+        while let Some(items) = pages.next().await? {
+            for item in items {
                 let segment = Segment::from_item(item)?;
                 if page.is_past(segment.appended_at) {
                     return Ok(());
@@ -84,11 +84,8 @@ impl Query {
                     self.withdrawals(&segment, request, page).await?;
                 }
             }
-            match found.next {
-                Some(next) => query.after = Some(next),
-                None => return Ok(()),
-            }
         }
+        Ok(())
     }
 }
 

@@ -14,7 +14,7 @@ use log::{
     projection::{Applied, COVERAGE, Projected},
     segment_item::{AUTHORS, SUMMARY, Segment},
 };
-use table::{KeyRange, Query as TableQuery, Table};
+use table::{KeyRange, Pages, Query as TableQuery, Table};
 
 use super::request::LineageRequest;
 use crate::{audit::appends::authors, budget::Hold};
@@ -92,11 +92,11 @@ impl Flows {
         let version = active::load(table, workspace).await?.version;
         let (first, last) = (request.window.from(), request.window.to());
         let attributes: Vec<&str> = SUMMARY.iter().copied().chain([AUTHORS]).collect();
-        let mut query = TableQuery::table(key::segments_of_days(workspace, first, last)).only(&attributes);
+        let query = TableQuery::table(key::segments_of_days(workspace, first, last)).only(&attributes);
+        let mut pages = Pages::of(table, query);
         let mut flows = Self::default();
-        loop {
-            let found = table.query(&query).await?;
-            for item in found.items {
+        while let Some(items) = pages.next().await? {
+            for item in items {
                 let segment = Segment::from_item(item)?;
                 let day = segment.log.day;
                 if segment.rows == 0 || !kept.keeps(day) {
@@ -108,11 +108,8 @@ impl Flows {
                 flows.add(&segment)?;
             }
             hold.settle(flows.bytes).await?;
-            match found.next {
-                Some(next) => query.after = Some(next),
-                None => return Ok(flows),
-            }
         }
+        Ok(flows)
     }
 
     /// Adds what a segment says. Of its events some come from a source and some name a release; how many do both is at least what
@@ -182,17 +179,14 @@ async fn evaluated(table: &dyn Table, workspace: &Id, version: u32, day: Day) ->
     let key = key::evaluation(workspace, version, day);
     let only: Vec<&str> = COVERAGE.iter().copied().chain(["ver"]).collect();
     let range = KeyRange { pk: key.pk, from: key.sk.clone(), to: key.sk };
-    let mut query = TableQuery::table(range).only(&only);
-    loop {
-        let found = table.query(&query).await?;
-        if let Some(item) = found.items.first() {
+    let query = TableQuery::table(range).only(&only);
+    let mut pages = Pages::of(table, query);
+    while let Some(items) = pages.next().await? {
+        if let Some(item) = items.first() {
             return Ok(Evaluated { ver: item.int("ver")?, applied: Projected::applied_of(item)? });
         }
-        match found.next {
-            Some(next) => query.after = Some(next),
-            None => return Ok(Evaluated::default()),
-        }
     }
+    Ok(Evaluated::default())
 }
 
 #[cfg(test)]

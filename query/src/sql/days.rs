@@ -133,20 +133,16 @@ async fn end_of(
     query: table::Query,
     is_wanted: impl Fn(Kind) -> bool,
 ) -> Result<Option<Day>> {
-    let mut query = query.limit(ITEMS_AT_ONCE).only(&["v"]);
-    loop {
-        let page = table.query(&query).await?;
-        for item in &page.items {
+    let query = query.limit(ITEMS_AT_ONCE).only(&["v"]);
+    let mut pages = table::Pages::of(table, query);
+    while let Some(items) = pages.next().await? {
+        for item in &items {
             match key::parse_segment(&item.key) {
                 Some((log, _)) if is_wanted(log.kind) => return Ok(Some(log.day)),
                 Some(_) => {}
                 None => return key::parse_projection(&item.key).map(|(day, _)| Some(day)),
             }
         }
-        // A page may be empty and yet not be the last.
-        match page.next {
-            Some(next) => query.after = Some(next),
-            None => return Ok(None),
-        }
     }
+    Ok(None)
 }
