@@ -53,6 +53,22 @@ async fn what_got_in_in_part_goes_on_after_a_failure_in_passing() {
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unavailable);
 }
 
+/// Of three segments one gets in, and then nothing any more: it ends with an error, is not tried without end, and the same batch sent again is
+/// stored once.
+#[tokio::test]
+async fn what_got_in_in_part_is_given_up_where_nothing_more_gets_in() {
+    let world = World::new();
+    let appender = world.appender();
+    world.die_after(1);
+    let refused = world.append(&appender, world.batch(0, 30_000), None).await;
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!((world.writes(), world.rows().await), (1, 10_000));
+    world.live();
+    assert!(world.append(&appender, world.batch(0, 30_000), None).await.unwrap());
+    assert_eq!(world.rows().await, 30_000);
+    assert!(!world.append(&appender, world.batch(0, 30_000), None).await.unwrap(), "all of it is there");
+}
+
 #[tokio::test]
 async fn many_at_once_share_segments_and_cost_one_write_together() {
     let world = World::new();
