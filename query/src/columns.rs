@@ -1,7 +1,7 @@
 //! The columns that an answer may have, as the document of the API tells them.
 
 use event::{
-    Kind,
+    Kind, Result,
     custom::{CUSTOM_FIGURES, OUTCOME_COLUMNS},
     fields::{Family, FieldType},
 };
@@ -11,7 +11,7 @@ use crate::{
     column_type::ColumnType,
     drift, estimates,
     evaluation_rows::{HOUR, evaluation_columns, maturity_columns},
-    events::{APPENDED_AT, DAY},
+    events::{APPENDED_AT, DAY, check_known},
     head_to_head,
     request::What,
     rollups, segments,
@@ -77,6 +77,17 @@ impl What {
             }
             What::Drift | What::Segments | What::Challengers => Vec::new(),
         }
+    }
+
+    /// Checks names of columns, of which an answer may have fewer: what it is broken down by decides.
+    ///
+    /// # Errors
+    /// `Invalid`, naming those there are.
+    pub(crate) fn check_columns(self, wanted: Option<&[String]>) -> Result<()> {
+        let (columns, families) = (self.columns(), self.families());
+        let is_member = |name: &str| families.iter().any(|family| family.member(name).is_some());
+        let known = |name: &str| columns.iter().any(|(column, _)| *column == name) || is_member(name);
+        check_known(wanted, known, || columns.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "))
     }
 
     /// Whether its rows belong to releases.

@@ -235,7 +235,7 @@ impl Query {
     /// As [`Query::run`]; `Invalid`, when what it asks for is not read from the logs.
     pub async fn cut(&self, workspace: &Id, request: &Request) -> Result<Cut> {
         let (_turn, hold) = self.budget.enter().await?;
-        self.check_release(workspace, request).await?;
+        self.check(workspace, request).await?;
         if !request.what.has_history() {
             let name = request.what.name();
             return Err(Error::invalid(format!("{name} are stored, and not read from the logs at a cut")));
@@ -309,6 +309,19 @@ impl Query {
             What::Maturity => maturity::matured(&reading, &self.catalog, request).await,
             _ if request.mature.is_some() => maturity::matured(&reading, &self.catalog, request).await,
             _ => evaluations::computed_evaluations(&reading, &self.catalog, request).await,
+        }
+    }
+
+    /// Checks the release, the condition and the columns of a request, as far as that takes no events.
+    ///
+    /// # Errors
+    /// `Invalid`, naming what there is; those of the table.
+    pub(crate) async fn check(&self, workspace: &Id, request: &Request) -> Result<()> {
+        self.check_release(workspace, request).await?;
+        match request.what {
+            What::Events(kind) => events::check(&self.wanted(kind, request).await?),
+            What::Joined => joined::check(&self.wanted(Kind::Predictions, request).await?),
+            what => what.check_columns(request.columns.as_deref()),
         }
     }
 

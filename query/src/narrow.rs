@@ -13,6 +13,9 @@ pub(crate) const WHERE: &str = "where";
 /// The field by which a share of the events is taken.
 pub(crate) const KEY: &str = "key";
 
+/// The largest limit.
+pub(crate) const MAX_LIMIT: usize = u32::MAX as usize;
+
 /// The orders in which events come.
 pub(crate) const ORDERS: [&str; 2] = [OLDEST, NEWEST];
 pub(crate) const OLDEST: &str = "oldest";
@@ -81,8 +84,12 @@ impl Narrowed {
         }
         let counted = if what == What::Joined { "rows" } else { "events" };
         let limit = words.limit.map(|word| {
-            let limit = word.parse().ok().filter(|limit| *limit > 0);
-            limit.ok_or_else(|| Error::invalid(format!("limit: `{word}` is not a number of {counted}")))
+            let limit = word.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
+            limit.ok_or_else(|| {
+                Error::invalid(format!(
+                    "limit: `{word}` is not a number of {counted} from 1 to {MAX_LIMIT}; leave it out for all"
+                ))
+            })
         });
         let newest = is_newest(words.order)?;
         Ok(Self { conditions: conditions(kind, words)?, limit: limit.transpose()?, sample, newest })

@@ -202,7 +202,7 @@ async fn joined_rows_are_narrowed_by_the_same_words(scene: Scene) {
         assert!(refused(Words { filter: Some(filter), ..words.clone() }).await.contains(says), "{filter}");
     }
     let of_limit = refused(Words { limit: Some("0"), ..words.clone() }).await;
-    assert_eq!(of_limit, "limit: `0` is not a number of rows");
+    assert_eq!(of_limit, "limit: `0` is not a number of rows from 1 to 4294967295; leave it out for all");
     let of_planet = refused(Words { tag: Some("planet=x"), ..words }).await;
     assert!(of_planet.contains("no event of the window has the tag `tag.planet`"), "{of_planet}");
 }

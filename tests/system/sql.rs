@@ -113,10 +113,14 @@ fn some_of_the_events_are_asked_for_over_http_and_on_the_command_line(place: &Pl
         ("where=read_csv(key)%20%3D%201", "there is no function read_csv"),
         ("tag=branch", "`branch` is not NAME=VALUE"),
         ("limit=0", "`0` is not a number of events"),
+        ("limit=4294967296", "from 1 to 4294967295"),
+        ("columns=key,planet", "there is no column `planet`"),
     ] {
-        let answer = of(wrong);
-        assert_eq!(answer.status, 400, "{wrong}");
-        assert!(answer.text().contains(why), "{}", answer.text());
+        // Also where no event is read for the answer.
+        for answer in [of(wrong), of(&format!("{wrong}&format=cut"))] {
+            assert_eq!(answer.status, 400, "{wrong}");
+            assert!(answer.text().contains(why), "{}", answer.text());
+        }
         let head = format!("/v1/workspaces/credit/prod/predictions?from=2026-06-01&to=2026-06-01&{wrong}");
         assert_eq!(service.send("HEAD", &head, &[], None).status, 400, "{wrong}");
     }

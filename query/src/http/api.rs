@@ -28,7 +28,7 @@ use super::{
 use crate::{
     breakdown,
     column_type::ColumnType,
-    narrow::{self, KEY, OLDEST, ORDERS},
+    narrow::{self, KEY, MAX_LIMIT, OLDEST, ORDERS},
     output::Format,
     pages::{MAX_PAGE_ROWS, PAGE_ROWS},
     request::What,
@@ -207,7 +207,7 @@ fn of_rows(what: What, kind: Kind) -> Vec<ParameterBuilder> {
         let says = "Only rows of this share of all keys, which are the same keys each time.";
         parameters.push(parameter("sample", share.into(), says));
     }
-    let limit = schema::integer(1..=u32::MAX as usize);
+    let limit = schema::integer(1..=MAX_LIMIT);
     let says = match is_paged(what) {
         true => format!(
             "Only the first so many; with `after` so many on this page, {PAGE_ROWS} by default and {MAX_PAGE_ROWS} at most."
