@@ -5,6 +5,8 @@
 //! that an exporter knows: a day is exported again when that is no longer what the logs say.
 
 mod delta;
+mod history;
+mod lacks;
 mod objects;
 mod schema;
 mod store;
@@ -20,19 +22,17 @@ use clap::{Args, Subcommand};
 use event::{Clock, Day, Error, Id, Kind, Result, Window};
 use log::{
     active,
-    erased::Turn,
-    expired,
     key::{self, LogId},
-    scan,
-    segment_item::ERASED,
-    skipped,
+    scan, skipped,
 };
-use query::{Covered, DayRows, Query};
-use table::{KeyRange, Pages, Table};
+use query::{Covered, DayRows, Query, WrittenDay};
+use table::{KeyRange, Table};
 use tokio::sync::OnceCell;
 
 use self::{
-    delta::{DataFile, Delta, Exported},
+    delta::{DataFile, Delta, Exported, Known},
+    history::{Erased, ErasedOf, Erasures, erased_of},
+    schema::Schema,
     store::{Folder, Store},
 };
 use crate::{
@@ -45,6 +45,9 @@ use crate::{
 
 /// How often a day is exported when other programs add commits at the same time.
 const TRIES: u32 = 10;
+
+/// How many small reads, of commits and of items, go on side by side.
+const READS: usize = 16;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LakeCommand {
@@ -87,9 +90,6 @@ impl Of {
 
 type Segments = BTreeSet<(LogId, u64)>;
 
-/// How many events of erased keys there are by day and kind.
-type ErasedOf = BTreeMap<(Day, Kind), u64>;
-
 /// A workspace that is exported.
 struct Lake {
     table: Arc<dyn Table>,
@@ -102,9 +102,9 @@ struct Lake {
     heads: BTreeMap<(Day, Kind), BTreeMap<LogId, u64>>,
     /// What queries leave out.
     skipped: Segments,
-    /// As it was before any log was read. An erasure writes segments again, and no head moves.
-    turn: Turn,
-    /// How many events of erased keys the logs have, once that was looked for.
+    /// As they were before any log was read. An erasure writes segments again, and no head moves.
+    erasures: Erasures,
+    /// What the logs have of erased keys, once that was looked for.
     erased: OnceCell<ErasedOf>,
     kept: Kept,
     is_dry: bool,
@@ -125,8 +125,9 @@ pub(crate) async fn command(config: &Config, command: LakeCommand) -> anyhow::Re
     let workspace = query.catalog().workspace(&args.workspace).await?.id().clone();
     let store = stored(&args, config.region.value.as_deref()).await?;
     let lake = Lake::open((table, query, workspace), store, &args).await?;
-    for of in Kind::ALL.map(Of::Events).into_iter().chain([Of::Evaluations]) {
-        let (delta, synced) = lake.sync(of).await?;
+    // Before anything is written: a folder of something else is left as it is.
+    for (of, delta) in lake.tables().await? {
+        let (delta, synced) = lake.sync(of, delta).await?;
         if let (Some(version), false) = (delta.version(), args.dry_run) {
             println!(
                 "{}: {} days, version {version}; {} exported now and {} again, {} rows",
@@ -157,7 +158,7 @@ impl Lake {
         args: &SyncArgs,
     ) -> Result<Self> {
         let (is_dry, since) = (args.dry_run, args.since);
-        let turn = Turn::load(&*table, &workspace).await?;
+        let erasures = Erasures::load(&*table, &workspace).await?;
         let closed = query.closed_instant();
         let is_over = |day: Day| day.next().is_some_and(|next| next.start() <= closed);
         let mut heads: BTreeMap<_, BTreeMap<LogId, u64>> = BTreeMap::new();
@@ -182,16 +183,28 @@ impl Lake {
             since,
             heads,
             skipped: left_out,
-            turn,
+            erasures,
             erased: OnceCell::new(),
             kept,
             is_dry,
         })
     }
 
+    /// All tables, as their logs say.
+    async fn tables(&self) -> Result<Vec<(Of, Delta)>> {
+        let mut tables = Vec::new();
+        for of in Kind::ALL.map(Of::Events).into_iter().chain([Of::Evaluations]) {
+            tables.push((of, self.table(of).await?));
+        }
+        Ok(tables)
+    }
+
+    async fn table(&self, of: Of) -> Result<Delta> {
+        Delta::load(&*self.store, of.name(), &self.workspace).await
+    }
+
     /// Exports the days of a table that lack something.
-    async fn sync(&self, of: Of) -> Result<(Delta, Synced)> {
-        let mut delta = Delta::load(&*self.store, of.name(), &self.workspace).await?;
+    async fn sync(&self, of: Of, mut delta: Delta) -> Result<(Delta, Synced)> {
         let erased = self.erased(of, &delta).await?;
         let days = self.days(of, &delta, erased).await?;
         let (mut synced, mut progress) = (Synced::default(), Progress::new("syncing", days.len() as u64));
@@ -203,7 +216,7 @@ impl Lake {
                     return Err(Error::unavailable(format!("{}: {message}", of.name())));
                 }
                 tries += 1;
-                delta = Delta::load(&*self.store, of.name(), &self.workspace).await?;
+                delta = self.table(of).await?;
             }
             progress.at(done as u64 + 1, of.name());
         }
@@ -212,43 +225,15 @@ impl Lake {
         // looked for once more.
         let is_whole = delta.days().keys().next().is_none_or(|first| Some(*first) >= self.since);
         if erased.is_some() && is_whole && !self.is_dry {
-            delta.note_turn(&*self.store, self.turn.ver, self.query.now()).await?;
+            delta.note_erasures(&*self.store, &self.erasures, self.query.now()).await?;
         }
         Ok((delta, synced))
     }
 
-    /// The days that may lack something: of events those whose logs are not as they were exported; all that may have
-    /// an evaluation.
-    async fn days(&self, of: Of, delta: &Delta, erased: Option<&ErasedOf>) -> Result<Vec<Day>> {
-        let Of::Events(kind) = of else {
-            let logged =
-                self.heads.keys().filter(|(_, kind)| [Kind::Predictions, Kind::Outcomes].contains(kind));
-            let expired = expired::all(&*self.table, &self.workspace).await?;
-            let days = logged.map(|(day, _)| *day).chain(expired.iter().map(|mark| mark.day));
-            let days = days.chain(delta.days().keys().copied());
-            let days: BTreeSet<Day> = days.filter(|day| Some(*day) >= self.since).collect();
-            return Ok(days.into_iter().collect());
-        };
-        let lacks = |day: Day, heads: &BTreeMap<LogId, u64>| match delta.days().get(&day) {
-            Some(Covered::Cut(cut)) => {
-                let is_of = |(log, _): &&(LogId, u64)| log.day == day && log.kind == kind;
-                is_erased(delta, erased, (day, kind))
-                    || cut.heads != *heads
-                    || !cut.left_out.iter().eq(self.skipped.iter().filter(is_of))
-            }
-            _ => true,
-        };
-        // Release events never expire.
-        let is_kept = |day: Day| kind == Kind::Releases || self.kept.keeps(day);
-        let logged = self.heads.iter().filter(|((_, of), _)| *of == kind);
-        let due = logged.filter(|((day, _), heads)| is_kept(*day) && lacks(*day, heads));
-        Ok(due.map(|((day, _), _)| *day).collect())
-    }
-
-    /// How many events of erased keys the logs have, where the table may have days of before they were erased. What is stored of evaluations is
+    /// What the logs have of erased keys, where the table may have days of before they were erased. What is stored of evaluations is
     /// told apart by its digest.
     async fn erased(&self, of: Of, delta: &Delta) -> Result<Option<&ErasedOf>> {
-        if of == Of::Evaluations || delta.turn() == self.turn.ver {
+        if of == Of::Evaluations || *delta.erasures() == self.erasures {
             return Ok(None);
         }
         let all = key::segments(&self.workspace);
@@ -257,17 +242,25 @@ impl Lake {
         self.erased.get_or_try_init(|| erased_of(&*self.table, range)).await.map(Some)
     }
 
-    /// How many events of a day have keys that were erased, before its logs are read.
-    async fn erased_on(&self, of: Of, day: Day, erased: Option<&ErasedOf>) -> Result<u64> {
-        let Of::Events(kind) = of else { return Ok(0) };
-        if let Some(erased) = erased {
-            return Ok(erased.get(&(day, kind)).copied().unwrap_or_default());
+    /// What a day has of erased keys, before its logs are read.
+    async fn erased_on(&self, of: Of, day: Day, erased: Option<&ErasedOf>) -> Result<Erased> {
+        let Of::Events(kind) = of else { return Ok(Erased::default()) };
+        match erased {
+            Some(erased) => Ok(erased_on(erased, (day, kind))),
+            None if self.erasures == Erasures::default() => Ok(Erased::default()),
+            None => {
+                let range = key::segments_of_kind(&self.workspace, day, kind);
+                Ok(erased_on(&erased_of(&*self.table, range).await?, (day, kind)))
+            }
         }
-        if self.turn == Turn::default() {
-            return Ok(0);
+    }
+
+    /// By what the history of rows is known.
+    async fn history(&self, rows: &DayRows) -> Result<Option<String>> {
+        match rows.covered() {
+            Covered::Cut(cut) => history::of_heads(&*self.table, &cut.heads).await.map(Some),
+            Covered::Digest(_) => Ok(None),
         }
-        let found = erased_of(&*self.table, key::segments_of_kind(&self.workspace, day, kind)).await?;
-        Ok(found.into_values().sum())
     }
 
     /// Exports a day, unless the table has its rows; `false`, when another program added a commit meanwhile.
@@ -280,23 +273,34 @@ impl Lake {
     ) -> Result<bool> {
         let before = delta.days().get(&day).cloned();
         let on_day = self.erased_on(of, day, erased).await?;
-        let is_erased = erased.is_some() && delta.erased(day) != on_day;
-        let is_known =
-            |covered: &Covered| !is_erased && before.as_ref().is_some_and(|before| is_same(before, covered));
         let rows = match of {
             Of::Events(kind) => self.query.events_of(&self.workspace, kind, day).await?,
             Of::Evaluations => self.query.evaluation_of(&self.workspace, day).await?,
         };
-        if is_gone(&rows) || is_known(&rows.covered()) {
+        let history = self.history(&rows).await?;
+        let is_before =
+            |before: &Known| before.history == history && (erased.is_none() || before.erased == on_day);
+        let before_same = before.as_ref().filter(|before| is_before(before));
+        let is_known =
+            |covered: &Covered| before_same.is_some_and(|before| is_same(&before.covered, covered));
+        if is_known(&rows.covered()) || self.is_gone(of, day, &rows).await? {
             return Ok(true);
+        }
+        if matches!(rows.covered(), Covered::Cut(cut) if cut.heads.is_empty()) && before.is_some() {
+            eprintln!(
+                "warning: {} {day}: the store has no events of that day any more, so they leave the table; its files stay until `VACUUM`",
+                of.name()
+            );
         }
         if self.is_dry {
             println!("{} {day}: {}", of.name(), if before.is_some() { "again" } else { "new" });
             return Ok(true);
         }
-        let Some((exported, count)) = self.written((of, day, on_day), delta, rows, is_known).await? else {
+        let Some((written, schema, file)) = self.written((of, day), delta, rows, is_known).await? else {
             return Ok(true);
         };
+        let known = Known { covered: written.covered, history, erased: on_day };
+        let exported = Exported { day, known, schema, file };
         // Of what has no rows and never had any, the table says nothing.
         if before.is_none() && exported.file.is_none() {
             return Ok(true);
@@ -304,7 +308,7 @@ impl Lake {
         if !delta.commit(&*self.store, &exported, self.query.now()).await? {
             return Ok(false);
         }
-        synced.rows += count;
+        synced.rows += written.rows;
         *if before.is_some() { &mut synced.again } else { &mut synced.new } += 1;
         Ok(true)
     }
@@ -313,11 +317,11 @@ impl Lake {
     /// is left out only once the rows are made. Then no file is put.
     async fn written(
         &self,
-        (of, day, erased): (Of, Day, u64),
+        (of, day): (Of, Day),
         delta: &Delta,
         rows: DayRows,
         is_known: impl Fn(&Covered) -> bool,
-    ) -> Result<Option<(Exported, u64)>> {
+    ) -> Result<Option<(WrittenDay, Schema, Option<DataFile>)>> {
         let mut schema = delta.schema().clone();
         let names = schema.names(&rows.columns())?;
         let unmade = |error| Error::unavailable(format!("the file of {day} cannot be made")).because(error);
@@ -335,33 +339,13 @@ impl Lake {
             self.store.put_draft(&format!("{}/{path}", of.name()), &draft).await?;
             file = Some(DataFile { path, bytes, rows: written.rows });
         }
-        Ok(Some((Exported { day, covered: written.covered, erased, schema, file }, written.rows)))
+        Ok(Some((written, schema, file)))
     }
 }
 
-/// How many events of erased keys the segments of a range have.
-async fn erased_of(table: &dyn Table, range: KeyRange) -> Result<ErasedOf> {
-    let mut erased = ErasedOf::new();
-    let query = table::Query::table(range).only(&["v", ERASED]);
-    let mut pages = Pages::of(table, query);
-    while let Some(items) = pages.next().await? {
-        for item in items.iter().filter(|item| item.attributes.contains_key(ERASED)) {
-            if let Some((log, _)) = key::parse_segment(&item.key) {
-                *erased.entry((log.day, log.kind)).or_default() += item.int(ERASED)?.unsigned_abs();
-            }
-        }
-    }
-    Ok(erased)
-}
-
-/// Whether keys of a day were erased since it was exported.
-fn is_erased(delta: &Delta, erased: Option<&ErasedOf>, of: (Day, Kind)) -> bool {
-    erased.is_some_and(|erased| delta.erased(of.0) != erased.get(&of).copied().unwrap_or_default())
-}
-
-/// Whether the events of a day have expired since its logs were looked at: the table keeps what it has of them.
-fn is_gone(rows: &DayRows) -> bool {
-    matches!(rows.covered(), Covered::Cut(cut) if cut.heads.is_empty())
+/// What a day and kind has of erased keys.
+fn erased_on(erased: &ErasedOf, of: (Day, Kind)) -> Erased {
+    erased.get(&of).cloned().unwrap_or_default()
 }
 
 /// Whether rows that are known so are the same.

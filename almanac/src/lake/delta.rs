@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{
+    READS,
+    history::{Erased, Erasures},
     schema::{DAY, Schema},
     store::Store,
 };
@@ -23,9 +25,6 @@ const WRITER: u64 = 2;
 /// The version of what Almanac says of itself in commits and metadata.
 const VERSION: u64 = 1;
 
-/// How many commits are read side by side.
-const READS: usize = 16;
-
 /// In the configuration of a table: the workspace that it is of, and what its rows are.
 const WORKSPACE: &str = "almanac.workspace";
 const TABLE: &str = "almanac.table";
@@ -35,6 +34,9 @@ const ENGINE: &str = concat!("almanac/", env!("CARGO_PKG_VERSION"));
 
 /// In what is said of a commit.
 const SAID: &str = "almanac";
+
+/// In the name of a transaction, in the place of an erasure that has no name.
+const UNNAMED: &str = "none";
 
 /// A table as its log says, up to the last commit.
 #[derive(Debug, PartialEq)]
@@ -50,20 +52,26 @@ pub(super) struct Delta {
     /// How many commits of Almanac there are.
     commits: u64,
     /// What was exported of each day.
-    days: BTreeMap<Day, Covered>,
-    /// How many events of erased keys it had then, where there were any.
-    erased: BTreeMap<Day, u64>,
-    /// The turn of erasures of which all days are.
-    turn: i64,
+    days: BTreeMap<Day, Known>,
+    /// The erasures of which all days are.
+    erasures: Erasures,
+}
+
+/// What is known of the rows of a day.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Known {
+    pub(super) covered: Covered,
+    /// Of events, the history of the logs that they were read from; `None` as well where a day was exported before that was noted.
+    pub(super) history: Option<String>,
+    /// What they have of erased keys.
+    pub(super) erased: Erased,
 }
 
 /// A day that is exported.
 #[derive(Debug)]
 pub(super) struct Exported {
     pub(super) day: Day,
-    pub(super) covered: Covered,
-    /// How many events of erased keys it has.
-    pub(super) erased: u64,
+    pub(super) known: Known,
     pub(super) schema: Schema,
     /// Its file; `None`, of a day without rows.
     pub(super) file: Option<DataFile>,
@@ -100,8 +108,7 @@ impl Delta {
             files: BTreeMap::new(),
             commits: 0,
             days: BTreeMap::new(),
-            erased: BTreeMap::new(),
-            turn: 0,
+            erasures: Erasures::default(),
         }
     }
 
@@ -188,8 +195,11 @@ impl Delta {
         if let Some(txn) = action.get("txn").filter(|txn| txn["appId"] == self.app()) {
             self.commits = txn["version"].as_u64().unwrap_or_default();
         }
-        if let Some(txn) = action.get("txn").filter(|txn| txn["appId"] == self.erasures()) {
-            self.turn = txn["version"].as_i64().unwrap_or_default();
+        if let Some(txn) = action.get("txn")
+            && let Some(last) = txn["appId"].as_str().and_then(|id| id.strip_prefix(&self.of_erasures()))
+        {
+            self.erasures =
+                Erasures { turns: txn["version"].as_i64().unwrap_or_default(), last: Id::parse(last).ok() };
         }
         if let Some(said) = action.get("commitInfo").and_then(|info| info.get(SAID)) {
             if said["v"] != VERSION {
@@ -202,8 +212,12 @@ impl Delta {
                 Some(cut) => Covered::Cut(Box::new(cut.parse::<Cut>()?)),
                 None => Covered::Digest(text(&said["digest"])?),
             };
-            self.days.insert(day, covered);
-            self.erased.insert(day, said["erased"].as_u64().unwrap_or_default());
+            let optional = |name: &str| said[name].as_str().map(str::to_owned);
+            let erased = Erased {
+                events: said["erased"].as_u64().unwrap_or_default(),
+                surrogates: optional("surrogates").unwrap_or_default(),
+            };
+            self.days.insert(day, Known { covered, history: optional("history"), erased });
         }
         Ok(())
     }
@@ -213,9 +227,9 @@ impl Delta {
         format!("almanac/{}/{}", self.workspace.as_str(), self.name)
     }
 
-    /// The name under which it notes the turn of erasures.
-    fn erasures(&self) -> String {
-        format!("{}/erasures", self.app())
+    /// What the name begins with under which it notes the erasures; the last one follows. Older versions note the turn under the name without it.
+    fn of_erasures(&self) -> String {
+        format!("{}/erasures/", self.app())
     }
 
     /// Its columns.
@@ -229,31 +243,32 @@ impl Delta {
     }
 
     /// What was exported of each day.
-    pub(super) fn days(&self) -> &BTreeMap<Day, Covered> {
+    pub(super) fn days(&self) -> &BTreeMap<Day, Known> {
         &self.days
     }
 
-    /// How many events of a day had keys that were erased when it was exported.
-    pub(super) fn erased(&self, day: Day) -> u64 {
-        self.erased.get(&day).copied().unwrap_or_default()
+    /// The erasures of which all days of the table are.
+    pub(super) fn erasures(&self) -> &Erasures {
+        &self.erasures
     }
 
-    /// The turn of erasures ([`log::erased::Turn`]) of which all days of the table are; 0, where no key was erased.
-    pub(super) fn turn(&self) -> i64 {
-        self.turn
-    }
-
-    /// Notes in a commit without files that all days are of a turn of erasures. Nothing is noted of a table that is not there, or when another
+    /// Notes in a commit without files of which erasures all days are. Nothing is noted of a table that is not there, or when another
     /// commit has the number.
     ///
     /// # Errors
     /// Those of the store.
-    pub(super) async fn note_turn(&mut self, store: &dyn Store, turn: i64, now: Timestamp) -> Result<()> {
+    pub(super) async fn note_erasures(
+        &mut self,
+        store: &dyn Store,
+        erasures: &Erasures,
+        now: Timestamp,
+    ) -> Result<()> {
         if self.next == 0 {
             return Ok(());
         }
         let millis = now.micros().div_euclid(1_000);
-        let txn = json!({ "appId": self.erasures(), "version": turn, "lastUpdated": millis });
+        let app = self.of_erasures() + erasures.last.as_ref().map_or(UNNAMED, Id::as_str);
+        let txn = json!({ "appId": app, "version": erasures.turns, "lastUpdated": millis });
         let info = json!({ "timestamp": millis, "operation": "SET TRANSACTION", "engineInfo": ENGINE });
         self.add(store, &[json!({ "commitInfo": info }), json!({ "txn": txn })]).await.map(drop)
     }
@@ -293,13 +308,18 @@ impl Delta {
             json!({ "remove": { "path": path, "deletionTimestamp": millis, "dataChange": true } })
         });
         let removed: Vec<Value> = removed.collect();
-        let (what, covered) = match &of.covered {
+        let Known { covered, history, erased } = &of.known;
+        let (what, covered) = match covered {
             Covered::Cut(cut) => ("cut", cut.to_string()),
             Covered::Digest(digest) => ("digest", digest.clone()),
         };
         let mut said = json!({ "v": VERSION, DAY: day, what: covered });
-        if of.erased > 0 {
-            said["erased"] = of.erased.into();
+        if let Some(history) = history {
+            said["history"] = history.as_str().into();
+        }
+        if *erased != Erased::default() {
+            said["erased"] = erased.events.into();
+            said["surrogates"] = erased.surrogates.as_str().into();
         }
         let mode = if removed.is_empty() { "Append" } else { "Overwrite" };
         let mut actions = vec![json!({ "commitInfo": {

@@ -19,6 +19,9 @@ on_both_engines!(
     an_erased_day_is_exported_again,
     erased_events_are_looked_for_once_with_since_where_the_table_has_no_day_before,
     a_day_with_a_segment_that_cannot_be_read_is_written_once,
+    a_lost_history_leaves_the_lake_with_the_sync_after_the_restore,
+    another_erasure_of_as_many_events_is_another_one,
+    a_folder_of_another_workspace_is_left_as_it_is,
 );
 
 const DAYS: [&str; 2] = ["2026-06-01", "2026-06-02"];
@@ -38,7 +41,7 @@ async fn synced_since(scene: &Scene, to: &Path, of: Of, since: Option<&str>) -> 
     let (table, query) = (Arc::clone(&scene.table), scene.query(at(NOW)));
     let store = stored(&args, None).await.unwrap();
     let lake = Lake::open((table, query, scene.id().clone()), store, &args).await.unwrap();
-    lake.sync(of).await.unwrap()
+    lake.sync(of, lake.table(of).await.unwrap()).await.unwrap()
 }
 
 /// Takes keys, of one event each, out of all that is stored.
@@ -96,13 +99,13 @@ async fn erased_events_are_looked_for_once_with_since_where_the_table_has_no_day
     let predictions = Of::Events(Kind::Predictions);
     let since_second = async |to: &Path| {
         let (delta, synced) = synced_since(&scene, to, predictions, Some(DAYS[1])).await;
-        (delta.days().len(), delta.turn(), synced.new, synced.again)
+        (delta.days().len(), delta.erasures().turns, synced.new, synced.again)
     };
     assert_eq!(sync_to(&scene, &all, predictions).await, (2, 2, 0));
     assert_eq!(since_second(&later).await, (1, 0, 1, 0));
     erase(&scene, &DAYS.map(|day| format!("person-{day}"))).await;
-    let turn = Turn::load(&*scene.table, scene.id()).await.unwrap().ver;
-    assert!(turn > 0, "{turn}");
+    let Erasures { turns: turn, last } = Erasures::load(&*scene.table, scene.id()).await.unwrap();
+    assert!(turn > 0 && last.is_some(), "{turn} {last:?}");
     // All days of the one table are looked at; of the other the first day is as it was, for a sync of all days to export again.
     assert_eq!(since_second(&later).await, (1, turn, 0, 1));
     assert_eq!(since_second(&all).await, (2, 0, 0, 1));
@@ -130,4 +133,125 @@ async fn a_day_with_a_segment_that_cannot_be_read_is_written_once(scene: Scene) 
     assert_eq!(sync_to(&scene, &to, predictions).await, (1, 0, 0));
     let files = fs::read_dir(to.join(format!("predictions/day={}", DAYS[0]))).unwrap();
     assert_eq!(files.count(), 1, "each file is named by the table");
+}
+
+/// What a backup has of the logs and of the erasures of a workspace.
+async fn backup(scene: &Scene) -> Vec<table::Item> {
+    let mut items = Vec::from_iter(scene.table.get(&key::erased(scene.id())).await.unwrap());
+    for range in [key::segments(scene.id()), key::erased_pages(scene.id()), key::erasures(scene.id())] {
+        items.extend(query_all(&*scene.table, table::Query::table(range)).await.unwrap());
+    }
+    items
+}
+
+/// Puts a backup in the place of what there is.
+async fn restore(scene: &Scene, items: Vec<table::Item>) {
+    for item in backup(scene).await {
+        scene.table.delete(&item.key, Condition::Exists).await.unwrap();
+    }
+    for item in items {
+        scene.table.put(item, Condition::Absent).await.unwrap();
+    }
+}
+
+async fn append(scene: &Scene, key: &str) {
+    let predicted_at = format!("{}T02:00:00Z", DAYS[0]);
+    let event = json!([{ "key": key, "predicted_at": predicted_at, "release": "v1", "score": 0.5 }]);
+    scene.append(Kind::Predictions, event, SENT).await.unwrap();
+}
+
+async fn a_lost_history_leaves_the_lake_with_the_sync_after_the_restore(scene: Scene) {
+    let folder = tempfile::tempdir().unwrap();
+    let sync = async || sync_to(&scene, folder.path(), Of::Events(Kind::Predictions)).await;
+    for day in DAYS {
+        scene.predict_many(day, "v1", 3, SENT).await;
+    }
+    let before = backup(&scene).await;
+    append(&scene, "lost").await;
+    assert_eq!(sync().await, (2, 2, 0));
+    restore(&scene, before.clone()).await;
+    append(&scene, "found").await;
+    // As many segments as before, appended in the same instant.
+    assert_eq!(sync().await, (2, 0, 1));
+    assert_eq!(sync().await, (2, 0, 0));
+    // The same batch once more is the same history.
+    restore(&scene, before.clone()).await;
+    append(&scene, "found").await;
+    assert_eq!(sync().await, (2, 0, 0));
+    // A day of which nothing is left leaves the table as well, and comes again.
+    let is_second = |item: &table::Item| {
+        key::parse_segment(&item.key).is_some_and(|(log, _)| log.day.to_string() == DAYS[1])
+    };
+    let found = backup(&scene).await;
+    restore(&scene, found.iter().filter(|item| !is_second(item)).cloned().collect()).await;
+    assert_eq!((sync().await, sync().await), ((2, 0, 1), (2, 0, 0)));
+    let commit = folder.path().join("predictions/_delta_log/00000000000000000003.json");
+    let text = fs::read_to_string(commit).unwrap();
+    assert!(text.contains("{\"remove\"") && !text.contains("{\"add\""), "{text}");
+    restore(&scene, found).await;
+    assert_eq!((sync().await, sync().await), ((2, 0, 1), (2, 0, 0)));
+    // Of a day that was exported before its history was noted nothing is known.
+    let commit = folder.path().join("predictions/_delta_log/00000000000000000002.json");
+    let text = fs::read_to_string(&commit).unwrap();
+    let (head, tail) = text.split_once(",\"history\":\"").unwrap();
+    fs::write(&commit, format!("{head}{}", tail.split_once('"').unwrap().1)).unwrap();
+    assert_eq!((sync().await, sync().await), ((2, 0, 1), (2, 0, 0)));
+}
+
+async fn another_erasure_of_as_many_events_is_another_one(scene: Scene) {
+    let folder = tempfile::tempdir().unwrap();
+    let sync = async || sync_to(&scene, folder.path(), Of::Events(Kind::Predictions)).await;
+    let [one, other] = ["person-1", "person-2"].map(str::to_owned);
+    for key in [&one, &other] {
+        append(&scene, key).await;
+    }
+    scene.predict_many(DAYS[1], "v1", 3, SENT).await;
+    scene.project().await;
+    assert_eq!(sync().await, (2, 2, 0));
+    let before = backup(&scene).await;
+    erase(&scene, &[one.clone()]).await;
+    assert_eq!((sync().await, sync().await), ((2, 0, 1), (2, 0, 0)));
+    let erased = Erasures::load(&*scene.table, scene.id()).await.unwrap();
+    // As many events of the same day, in as many turns.
+    restore(&scene, before.clone()).await;
+    erase(&scene, &[other]).await;
+    assert_eq!(Erasures::load(&*scene.table, scene.id()).await.unwrap().turns, erased.turns);
+    assert_eq!((sync().await, sync().await), ((2, 0, 1), (2, 0, 0)));
+    // The same key again has another surrogate.
+    restore(&scene, before.clone()).await;
+    erase(&scene, &[one]).await;
+    assert_eq!((sync().await, sync().await), ((2, 0, 1), (2, 0, 0)));
+    // Without any erasure, as it was.
+    restore(&scene, before).await;
+    assert_eq!((sync().await, sync().await), ((2, 0, 1), (2, 0, 0)));
+}
+
+async fn a_folder_of_another_workspace_is_left_as_it_is(scene: Scene) {
+    scene.predict_many(DAYS[0], "v1", 3, SENT).await;
+    let folder = tempfile::tempdir().unwrap();
+    let args = SyncArgs {
+        to: Depot::Folder(folder.path().to_owned()),
+        workspace: String::new(),
+        since: None,
+        dry_run: false,
+    };
+    // A table of another one, the last to be read.
+    let other = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
+    let open = async |workspace: &Id| {
+        let (table, query) = (Arc::clone(&scene.table), scene.query(at(NOW)));
+        let store = stored(&args, None).await.unwrap();
+        Lake::open((table, query, workspace.clone()), store, &args).await.unwrap()
+    };
+    let owner = open(&other).await;
+    let covered = Covered::Digest("0".into());
+    let known = Known { covered, history: None, erased: Erased::default() };
+    let mut evaluations = owner.table(Of::Evaluations).await.unwrap();
+    let schema = evaluations.schema().clone();
+    let day = DAYS[0].parse().unwrap();
+    let exported = Exported { day, known, schema, file: None };
+    assert!(evaluations.commit(&*owner.store, &exported, at(NOW)).await.unwrap());
+    drop(owner);
+    let refused = open(scene.id()).await.tables().await.unwrap_err().to_string();
+    assert!(refused.contains("the table `evaluations` is of the workspace 2NBs"), "{refused}");
+    assert!(!folder.path().join("predictions").exists());
 }

@@ -6,7 +6,7 @@ use std::{collections::HashSet, sync::Arc};
 use event::{Error, Id, Result, id::random_letters};
 use hmac::{Hmac, KeyInit, Mac};
 use log::{
-    erased::{OPEN, REWRITING, Turn},
+    erased::{LAST, OPEN, REWRITING, Turn},
     key,
 };
 use sha2::Sha256;
@@ -110,18 +110,24 @@ pub(super) struct Known {
     secret: Vec<u8>,
     /// The erasure that goes on.
     pub(super) open: Option<Id>,
+    /// The last one that was begun, as far as that was noted.
+    last: Option<Id>,
 }
 
 impl Known {
     pub(super) async fn load(table: &dyn Table, workspace: &Id) -> Result<Self> {
         let Some(item) = table.get(&key::erased(workspace)).await? else { return Ok(Self::default()) };
         item.check_version(ITEM_VERSION)?;
-        let open = item.optional_text(OPEN).map(Id::parse).transpose();
+        let id = |name: &str| {
+            let id = item.optional_text(name).map(Id::parse).transpose();
+            id.map_err(|_| item.corrupt(format!("`{name}` is no id")))
+        };
         Ok(Self {
             turn: Turn::of(&item)?,
             count: u64::try_from(item.int("n")?).map_err(|_| item.corrupt("`n` is no count"))?,
             secret: item.bytes("secret")?.to_vec(),
-            open: open.map_err(|_| item.corrupt("`open` is no id"))?,
+            open: id(OPEN)?,
+            last: id(LAST)?,
         })
     }
 
@@ -132,10 +138,9 @@ impl Known {
             .with("ver", self.turn.ver + 1)
             .with("n", self.count as i64)
             .with("secret", self.secret.clone());
-        let item = match &self.open {
-            Some(id) => item.with(OPEN, id.as_str()),
-            None => item,
-        };
+        let ids = [(OPEN, &self.open), (LAST, &self.last)];
+        let ids = ids.into_iter().filter_map(|(name, id)| Some((name, id.as_ref()?)));
+        let item = ids.fold(item, |item, (name, id)| item.with(name, id.as_str()));
         let item = if is_rewriting { item.with(REWRITING, 1) } else { item };
         Write::Put(item, Condition::unchanged(self.turn.ver))
     }
@@ -160,7 +165,7 @@ impl Known {
         if self.secret.is_empty() {
             self.secret = random_letters(SECRET_LETTERS).into_bytes();
         }
-        self.open = Some(open.clone());
+        (self.open, self.last) = (Some(open.clone()), Some(open.clone()));
         let items = query_all(table, Query::table(key::erased_pages(workspace))).await?;
         let pages = items.iter().map(digests_of).collect::<Result<Vec<_>>>()?;
         let known: HashSet<&Digest> = pages.iter().flatten().collect();

@@ -69,7 +69,12 @@ fn exported(delta: &Delta, of: &str, seq: u64, columns: &[&str]) -> Exported {
     let columns: Vec<_> = columns.iter().map(|name| (name.to_string(), DataType::String)).collect();
     schema.names(&columns).unwrap();
     let file = DataFile { path: delta.path(day(of), &hex(&[seq as u8; 32])), bytes: 1_000, rows: 10 * seq };
-    Exported { day: day(of), covered: cut(of, seq), erased: 0, schema, file: Some(file) }
+    let erased = match seq {
+        1 => Erased::default(),
+        _ => Erased { events: 3, surrogates: "0123456789abcdef0123456789abcdef".into() },
+    };
+    let known = Known { covered: cut(of, seq), history: Some(format!("{seq:032x}")), erased };
+    Exported { day: day(of), known, schema, file: Some(file) }
 }
 
 /// A table with two days, the first of which was exported again.
@@ -95,9 +100,24 @@ async fn golden_text() {
     insta::assert_snapshot!(text);
     assert_eq!(Delta::load(&store, "predictions", &workspace()).await.unwrap(), delta);
     assert_eq!(delta.version(), Some(2));
-    assert_eq!(delta.days()[&day("2026-06-01")], cut("2026-06-01", 2));
+    assert_eq!(delta.days()[&day("2026-06-01")].covered, cut("2026-06-01", 2));
     let files: Vec<&String> = delta.files.keys().collect();
     assert_eq!(files.len(), 2, "{files:?}");
+}
+
+/// What was written before the histories of days were noted.
+#[tokio::test]
+async fn commits_without_histories_are_read() {
+    let store = Memory::default();
+    let text = include_str!("without_histories.ndjson");
+    for (number, commit) in text.split("\n\n").enumerate() {
+        let path = format!("predictions/_delta_log/{number:020}.json");
+        assert!(store.put_new(&path, commit).await.unwrap());
+    }
+    let delta = Delta::load(&store, "predictions", &workspace()).await.unwrap();
+    assert_eq!((delta.version(), delta.files.len()), (Some(2), 2));
+    let known = |seq| Known { covered: cut("2026-06-01", seq), history: None, erased: Erased::default() };
+    assert_eq!(delta.days()[&day("2026-06-01")], known(2));
 }
 
 #[tokio::test]

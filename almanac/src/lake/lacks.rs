@@ -1,0 +1,96 @@
+//! Which days a table lacks, or has other rows of than the logs.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::ready,
+};
+
+use catalog::Kept;
+use event::{Day, Error, Kind, Result, Window};
+use futures::{StreamExt, TryStreamExt, stream};
+use log::{expired, key::LogId};
+use query::{Covered, DayRows};
+
+use super::{
+    Lake, Of, READS,
+    delta::{Delta, Known},
+    erased_on,
+    history::{self, ErasedOf},
+};
+
+impl Lake {
+    /// The days that may lack something: of events those whose logs are not as they were exported; all that may have
+    /// an evaluation.
+    pub(super) async fn days(&self, of: Of, delta: &Delta, erased: Option<&ErasedOf>) -> Result<Vec<Day>> {
+        let Of::Events(kind) = of else {
+            let logged =
+                self.heads.keys().filter(|(_, kind)| [Kind::Predictions, Kind::Outcomes].contains(kind));
+            let expired = expired::all(&*self.table, &self.workspace).await?;
+            let days = logged.map(|(day, _)| *day).chain(expired.iter().map(|mark| mark.day));
+            let days = days.chain(delta.days().keys().copied());
+            let days: BTreeSet<Day> = days.filter(|day| Some(*day) >= self.since).collect();
+            return Ok(days.into_iter().collect());
+        };
+        let is_kept = |day: Day| is_kept(&self.kept, kind, day);
+        let logged = self.heads.iter().filter(|((day, of), _)| *of == kind && is_kept(*day));
+        let due = logged.map(|((day, _), heads)| async move {
+            let lacks = self.lacks((*day, kind), heads, delta.days().get(day), erased).await?;
+            Ok::<_, Error>(lacks.then_some(*day))
+        });
+        let due = stream::iter(due).buffered(READS).try_filter_map(|day| ready(Ok(day)));
+        let due: BTreeSet<Day> = due.try_collect().await?;
+        Ok(due.into_iter().chain(self.lost(kind, delta).await?).collect())
+    }
+
+    /// The days of which a table has events, and the logs have none though they did not expire: they were restored from a backup that was made before.
+    async fn lost(&self, kind: Kind, delta: &Delta) -> Result<Vec<Day>> {
+        let is_lost = |day: &Day, known: &Known| {
+            Some(*day) >= self.since
+                && !self.heads.contains_key(&(*day, kind))
+                && matches!(&known.covered, Covered::Cut(cut) if !cut.heads.is_empty())
+        };
+        let days = delta.days().iter().filter(|(day, known)| is_lost(day, known));
+        let mut lost: Vec<Day> = days.map(|(day, _)| *day).collect();
+        if let (Some(first), Some(last)) = (lost.first(), lost.last()) {
+            let kept = self.kept_in(Window::new(*first, *last)?).await?;
+            lost.retain(|day| is_kept(&kept, kind, *day));
+        }
+        Ok(lost)
+    }
+
+    /// Which days of a window have not expired by now.
+    async fn kept_in(&self, window: Window) -> Result<Kept> {
+        self.query.catalog().kept(&self.workspace, window, self.query.now()).await
+    }
+
+    /// Whether the events of a day have expired since its logs were looked at: the table keeps what it has of them.
+    pub(super) async fn is_gone(&self, of: Of, day: Day, rows: &DayRows) -> Result<bool> {
+        match (of, rows.covered()) {
+            (Of::Events(kind), Covered::Cut(cut)) if cut.heads.is_empty() => {
+                Ok(!is_kept(&self.kept_in(Window::of(day)).await?, kind, day))
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether the rows of a day that are known are not those of its logs.
+    async fn lacks(
+        &self,
+        (day, kind): (Day, Kind),
+        heads: &BTreeMap<LogId, u64>,
+        known: Option<&Known>,
+        erased: Option<&ErasedOf>,
+    ) -> Result<bool> {
+        let Some(Known { covered: Covered::Cut(cut), history, erased: had }) = known else { return Ok(true) };
+        let is_of = |(log, _): &&(LogId, u64)| log.day == day && log.kind == kind;
+        let is_other = erased.is_some_and(|erased| *had != erased_on(erased, (day, kind)))
+            || cut.heads != *heads
+            || !cut.left_out.iter().eq(self.skipped.iter().filter(is_of));
+        Ok(is_other || *history != Some(history::of_heads(&*self.table, heads).await?))
+    }
+}
+
+/// Whether the events of a day have not expired. Release events never do.
+fn is_kept(kept: &Kept, kind: Kind, day: Day) -> bool {
+    kind == Kind::Releases || kept.keeps(day)
+}
