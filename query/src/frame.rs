@@ -26,10 +26,27 @@ pub(crate) fn filtered(frame: DataFrame, predicate: Expr) -> Result<DataFrame> {
     })
 }
 
+/// The most characters of what polars says.
+const SAID_CHARS: usize = 400;
+
 /// Why polars refuses what a client asked for, in its first line.
 pub(crate) fn refused(error: PolarsError) -> Error {
     let text = error.to_string();
-    Error::invalid(text.lines().next().unwrap_or_default().to_owned())
+    Error::invalid(in_short(text.lines().next().unwrap_or_default()))
+}
+
+/// A long line without the syntax tree that makes it long.
+fn in_short(line: &str) -> String {
+    if line.chars().count() <= SAID_CHARS {
+        return line.to_owned();
+    }
+    let (what, rest) = line.split_at(line.find(['(', '{']).unwrap_or_default());
+    match rest.rsplit_once([')', '}']) {
+        Some((_, why)) if !what.is_empty() && why.chars().count() <= SAID_CHARS => {
+            format!("{} {}", what.trim_end(), why.trim_start_matches('\'').trim_start())
+        }
+        _ => line.chars().take(SAID_CHARS).chain("...".chars()).collect(),
+    }
 }
 
 /// Counts, null where there is none.
@@ -57,4 +74,22 @@ pub(crate) fn days(name: &str, values: Vec<i32>) -> Series {
 pub(crate) fn times(name: &str, values: impl Iterator<Item = Option<i64>>) -> Series {
     let values = Int64Chunked::from_iter_options(name.into(), values);
     values.into_datetime(TimeUnit::Microseconds, Some(TimeZone::UTC)).into_column()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_polars_says_at_length_is_said_in_short() {
+        let tree = format!(
+            "expression Exists {{ subquery: Query {{ {} }} }} is not currently supported",
+            "x".repeat(500)
+        );
+        assert_eq!(in_short(&tree), "expression Exists is not currently supported");
+        let join = format!("join type 'LeftSemi(On({}))' not supported", "x".repeat(500));
+        assert_eq!(in_short(&join), "join type 'LeftSemi not supported");
+        assert_eq!(in_short("there is no column (a)"), "there is no column (a)");
+        assert_eq!(in_short(&"x".repeat(500)).chars().count(), SAID_CHARS + 3);
+    }
 }

@@ -16,10 +16,10 @@ use sqlparser::{
 
 use super::{
     bare, by, casts, constants, functions, groups,
-    rewrite::rewrite,
+    rewrite::{members_once, rewrite},
     tables::Table,
     text::{options, regrouped, text_of},
-    truncate, windows,
+    truncate, windows, within,
 };
 use crate::groups::Groups;
 
@@ -71,6 +71,7 @@ pub(super) fn refused(why: impl Into<String>) -> Error {
 pub(crate) fn admit(text: &str) -> Result<Admitted> {
     let mut query = parse(text)?;
     let weight = check_tables(&query)?;
+    within::as_joins(&mut query).map_err(refused)?;
     by::write_out(&mut query).map_err(refused)?;
     let mut check = Check::default();
     if let ControlFlow::Break(why) = query.visit(&mut check) {
@@ -82,10 +83,16 @@ pub(crate) fn admit(text: &str) -> Result<Admitted> {
     rewrite(&mut query, check.aliases).map_err(refused)?;
     let groups = groups::of_segments(&mut query);
     by::call(&mut query).map_err(refused)?;
+    let names = names_of_columns(&query);
+    by::each(&mut query, |select| {
+        members_once(select);
+        Ok(())
+    })
+    .map_err(refused)?;
     Ok(Admitted {
         text: text_of(&query)?,
         tables: check.tables,
-        names: names_of_columns(&query),
+        names,
         width: check.width + WORKING_COLUMNS,
         weight,
         is_ordered: query.order_by.is_some(),

@@ -7,11 +7,7 @@ use sqlparser::ast::{
     WildcardAdditionalOptions,
 };
 
-use super::{
-    operators::{has_once, is_of_left_columns},
-    rewrite::is_family,
-    tables::Table,
-};
+use super::{operators::has_once, rewrite::is_family, tables::Table};
 
 /// The columns of a table; `None`, where they are not known before polars plans the statement.
 type Columns = Option<BTreeSet<String>>;
@@ -77,7 +73,7 @@ impl Tables {
         for from in &select.from {
             look(&from.relation);
             for join in &from.joins {
-                if !is_of_left_columns(&join.join_operator) && !has_once(&join.join_operator, name) {
+                if !has_once(&join.join_operator, name) {
                     look(&join.relation);
                 }
             }
@@ -141,7 +137,7 @@ fn all(select: &Select, of: Option<&str>, options: &WildcardAdditionalOptions, n
     }
     let mut names = BTreeSet::new();
     for from in &select.from {
-        let joined = from.joins.iter().filter(|join| !is_of_left_columns(&join.join_operator));
+        let joined = from.joins.iter();
         for relation in std::iter::once(&from.relation).chain(joined.map(|join| &join.relation)) {
             let (name, columns) = of_table(relation, named);
             if of.is_none_or(|of| of == name) {

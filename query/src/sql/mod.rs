@@ -34,6 +34,7 @@ mod times;
 mod truncate;
 mod using;
 mod windows;
+mod within;
 
 use std::{sync::Arc, time::Duration};
 

@@ -43,6 +43,14 @@ pub(super) fn rewrite(query: &mut Query, aliases: BTreeSet<String>) -> Result<()
     }
 }
 
+/// Takes members of families that are named beside `*` out of what is shown: `*` has each member that the statement names.
+pub(super) fn members_once(select: &mut Select) {
+    let is_member = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(Expr::Identifier(name)) if name.value.split_once('.').is_some_and(|(of, _)| is_family(of)));
+    if select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_))) {
+        select.projection.retain(|item| !is_member(item));
+    }
+}
+
 struct Rewrite {
     aliases: BTreeSet<String>,
     /// The names that the statement gives to columns.

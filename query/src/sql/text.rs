@@ -27,7 +27,7 @@ pub(super) fn regrouped(mut query: Query) -> Result<Query> {
 }
 
 /// A text of ours as the parser reads it, which may be longer than one that comes may be.
-fn read(text: &str) -> Option<Query> {
+pub(super) fn read(text: &str) -> Option<Query> {
     let parser =
         Parser::new(&GenericDialect).with_options(options()).with_recursion_limit(MAX_NESTING_TOKENS);
     let read = parser.try_with_sql(text).and_then(|mut parser| parser.parse_query());

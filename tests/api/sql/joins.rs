@@ -15,6 +15,7 @@ on_both_engines!(
     Scene::on:
     on_says_something_of_either_table,
     joins_of_all_days_need_not_name_the_day,
+    what_is_in_a_query_is_chosen_by_the_days_of_both,
 );
 
 /// The days of both tables.
@@ -72,6 +73,46 @@ async fn on_says_something_of_either_table(scene: Scene) {
         let answer = ask(&scene, &statement).await.unwrap_or_else(|error| panic!("{statement}: {error}"));
         assert_eq!(csv(answer), rows, "{statement}");
     }
+}
+
+async fn what_is_in_a_query_is_chosen_by_the_days_of_both(scene: Scene) {
+    filled(&scene).await;
+    let true_ones = "select key from outcomes where day = '2026-06-01' and label = '1'";
+    for (statement, rows) in [
+        (
+            format!("select key, score from predictions where day = '2026-06-02' and key in ({true_ones}) order by key"),
+            "key,score\nk3,0.75\nk4,1.0\n",
+        ),
+        // A value that comes several times chooses a row once, and a query that finds nothing none.
+        (
+            format!("select count(*) as n from predictions p where p.day = '2026-06-01' and p.release in (select release from predictions where day = '2026-06-01') and p.key in ({true_ones})"),
+            "n\n2\n",
+        ),
+        (
+            "select count(*) as n from predictions where day = '2026-06-01' and key in (select key from outcomes where day = '2026-06-01' and label = 'none')".to_owned(),
+            "n\n0\n",
+        ),
+        (
+            format!("select release, count(*) as n from predictions where day between '2026-06-01' and '2026-06-03' and key in ({true_ones}) group by release"),
+            "release,n\nv2,6\n",
+        ),
+        (
+            format!("select * exclude (predicted_at, label, value, lower, upper, latency_ms, withdrawn, reason, appended_at) from predictions where day = '2026-06-01' and key in ({true_ones}) and score > 0.8"),
+            "day,key,release,score\n2026-06-01,k4,v2,1.0\n",
+        ),
+        (
+            format!("select a.key as k, b.label as l from predictions a join outcomes b on a.key = b.key where {DAY} and a.key in (select key from predictions where day = '2026-06-03' and key in ({true_ones}) and score < 1) order by k"),
+            "k,l\nk3,1\n",
+        ),
+    ] {
+        let answer = ask(&scene, &statement).await.unwrap_or_else(|error| panic!("{statement}: {error}"));
+        assert_eq!(csv(answer), rows, "{statement}");
+    }
+    // A tag that is named is among all columns, once.
+    let all = "select *, tag.city from predictions where day = '2026-06-01' and key = 'k2'";
+    let answer = csv(ask(&scene, all).await.unwrap());
+    let (names, row) = answer.split_once('\n').unwrap();
+    assert_eq!((names.matches("tag.city").count(), row.matches("Ulm").count()), (1, 1), "{answer}");
 }
 
 /// Each key has a prediction and an outcome on each of three days.
