@@ -124,9 +124,9 @@ metrics! {
     PROJECTOR_SWEPT_BEHIND: GAUGE, Projector, "almanac_projector_swept_behind_segments" [],
         "Segments that the last sweep found behind.";
     PROJECTOR_FIRING: GAUGE, Projector, "almanac_alert_rules_firing" [],
-        "Alert rules that fire, as last judged; 0 where the lease of the sweep is not held.";
+        "Alert rules that fire, as last judged, and none before that; 0 where the lease of the sweep is not held.";
     PROJECTOR_FIRING_RULE: GAUGE, Projector, "almanac_alert_rule_firing" ["workspace", "rule"],
-        "1 for each alert rule that fires, by the path of its workspace and its name; none for one that does not. At most 64 rules of a workspace, and 1,024 of all.";
+        "1 for each alert rule that fires, by the path of its workspace and its name; none for one that does not, and none of any before a worker has judged. At most 64 rules of a workspace, and 1,024 of all.";
     PROJECTOR_WAITING: GAUGE, Projector, "almanac_pending_outcomes" [],
         "Outcomes without a date that wait for their predictions, as last looked for; 0 where the lease of the sweep is not held.";
     PROJECTOR_DELIVERIES: COUNTER, Projector, "almanac_webhook_deliveries_total" ["outcome"],

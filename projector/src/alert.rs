@@ -19,12 +19,15 @@ use log::{
     segment_item::CLOSED_AFTER_SECONDS,
 };
 use table::{Condition, Key, Table, Write, unless_overtaken};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::{WorkspaceDay, deliver, lag, lock::lock, shared::Shared};
 
 /// How often the rules of all workspaces are judged.
 const JUDGE_EVERY: Duration = Duration::from_secs(60);
+
+/// How often a worker that does not sweep now and then looks whether it does by now, and so judges.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a day is waited for that is due and not projected, in seconds. Then it is judged by what is projected.
 pub const PATIENCE_SECONDS: i64 = 6 * 60 * 60;
@@ -92,7 +95,7 @@ impl Shared {
             let judging = self.judge_one(&workspace);
             firing.extend(self.noted(&workspace, OfWorkspace::Alerts, judging).await?.unwrap_or_default());
         }
-        *lock(&self.stats.firing) = firing;
+        *lock(&self.stats.firing) = Some(firing);
         Ok(())
     }
 
@@ -109,15 +112,26 @@ impl Shared {
 
 /// Judges forever, in the one worker that sweeps now and then.
 pub(crate) async fn run(shared: &Shared) -> Result<()> {
-    // From the beginning of one round to that of the next, however long a round takes.
-    let mut look = interval(JUDGE_EVERY);
+    let began = Instant::now();
+    let mut look = interval(LOOK_EVERY);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // From the beginning of one round to that of the next, however long a round takes.
+    let mut judged_at: Option<Instant> = None;
     loop {
         look.tick().await;
         if !shared.has_sweep_lease() {
-            lock(&shared.stats.firing).clear();
+            judged_at = None;
+            // A worker that has just begun may come to judge, and does not know yet what fires.
+            let firing = &mut *lock(&shared.stats.firing);
+            if firing.is_some() || began.elapsed() >= JUDGE_EVERY {
+                *firing = Some(Vec::new());
+            }
             continue;
         }
+        if judged_at.is_some_and(|at| at.elapsed() < JUDGE_EVERY) {
+            continue;
+        }
+        judged_at = Some(Instant::now());
         match shared.judge_all().await {
             Err(error) if error.may_pass() => {
                 tracing::warn!(%error, "the table is not available; alert rules are judged later");

@@ -126,7 +126,7 @@ pub(crate) struct Stats {
     pub(crate) dead_letters: AtomicU64,
     pub(crate) sweeps: AtomicU64,
     pub(crate) swept_behind: AtomicU64,
-    pub(crate) firing: Mutex<Vec<FiringRule>>,
+    pub(crate) firing: Mutex<Option<Vec<FiringRule>>>,
     pub(crate) pending: Mutex<BTreeMap<Id, u64>>,
     pub(crate) meters: Meters,
 }

@@ -72,8 +72,8 @@ pub struct Health {
     pub sweeps: u64,
     /// Segments that the last of them found behind.
     pub swept_behind: u64,
-    /// Alert rules that fire, as last judged; none for a worker without the lease of the sweep.
-    pub firing: Vec<FiringRule>,
+    /// Alert rules that fire, as last judged; none for a worker without the lease of the sweep. `None`, while one that has just begun has not judged.
+    pub firing: Option<Vec<FiringRule>>,
     /// Outcomes without a date that wait for their predictions, as last looked for. 0 for a worker without the lease of the sweep.
     pub pending: u64,
 }

@@ -81,7 +81,7 @@ impl Exposition {
         if let Some(projector) = &self.projector {
             let health = projector.health();
             of_projector(&health);
-            firing = firing_rules(&health.firing);
+            firing = firing_rules(health.firing.as_deref().unwrap_or_default());
         }
         if let Some(gate) = &self.gate {
             let load = gate.load();
@@ -121,11 +121,13 @@ fn of_projector(health: &Health) {
         (catalogue::PROJECTOR_FEED_AGE, health.feed_age.as_secs_f64()),
         (catalogue::PROJECTOR_SWEEP_AGE, health.sweep_age.unwrap_or_default().as_secs_f64()),
         (catalogue::PROJECTOR_SWEPT_BEHIND, health.swept_behind as f64),
-        (catalogue::PROJECTOR_FIRING, health.firing.len() as f64),
         (catalogue::PROJECTOR_WAITING, health.pending as f64),
         (catalogue::PROJECTOR_DEAD_LETTERS, health.stopped as f64),
     ] {
         gauge.gauge([]).set(value);
+    }
+    if let Some(firing) = &health.firing {
+        catalogue::PROJECTOR_FIRING.gauge([]).set(firing.len() as f64);
     }
     for (counter, value) in [
         (catalogue::PROJECTOR_DEAD_LETTERS_FOUND, health.dead_letters),

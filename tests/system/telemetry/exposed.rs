@@ -50,7 +50,10 @@ pub(super) fn base_name(name: &str, is_known: impl Fn(&str) -> bool) -> String {
 fn every_metric_is_exposed_and_described(place: &Place, other_engine: Of) {
     let service = Running::start(place, &[], &[]);
     run_the_pipeline(&service);
-    let exposed = families(service.get("/metrics").text());
+    // How many rules fire is exposed once they were judged.
+    let is_judged = format!("\n{} ", catalogue::PROJECTOR_FIRING.name);
+    let exposed = service.get_until("/metrics", |answer| answer.text().contains(&is_judged));
+    let exposed = families(exposed.text());
     let has = |of: Of| of != other_engine && (of != Of::Linux || cfg!(target_os = "linux"));
     let expected: BTreeMap<&str, &Instrument> =
         meter::ALL.iter().filter(|metric| has(metric.of)).map(|metric| (metric.name, metric)).collect();
