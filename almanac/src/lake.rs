@@ -32,6 +32,7 @@ use tokio::sync::OnceCell;
 use self::{
     delta::{DataFile, Delta, Exported, Known},
     history::{Erased, ErasedOf, Erasures, erased_of},
+    lacks::Left,
     schema::Schema,
     store::{Folder, Store},
 };
@@ -273,6 +274,7 @@ impl Lake {
     ) -> Result<bool> {
         let before = delta.days().get(&day).cloned();
         let on_day = self.erased_on(of, day, erased).await?;
+        let heads = self.heads_on(of, day).await?;
         let rows = match of {
             Of::Events(kind) => self.query.events_of(&self.workspace, kind, day).await?,
             Of::Evaluations => self.query.evaluation_of(&self.workspace, day).await?,
@@ -283,14 +285,24 @@ impl Lake {
         let before_same = before.as_ref().filter(|before| is_before(before));
         let is_known =
             |covered: &Covered| before_same.is_some_and(|before| is_same(&before.covered, covered));
-        if is_known(&rows.covered()) || self.is_gone(of, day, &rows).await? {
+        if is_known(&rows.covered()) {
             return Ok(true);
         }
-        if matches!(rows.covered(), Covered::Cut(cut) if cut.heads.is_empty()) && before.is_some() {
-            eprintln!(
-                "warning: {} {day}: the store has no events of that day any more, so they leave the table; its files stay until `VACUUM`",
-                of.name()
-            );
+        let warn = |what: &str| eprintln!("warning: {} {day}: {what}", of.name());
+        match self.left(of, day, &heads, &rows).await? {
+            Left::Expired => return Ok(true),
+            Left::Torn if before.is_some() => {
+                warn(
+                    "segments are missing (`almanac verify` says which), so the table keeps what it has of the day",
+                );
+                return Ok(true);
+            }
+            Left::Nothing if before.is_some() => {
+                warn(
+                    "the store has no events of the day any more, so they leave the table; its files stay until `VACUUM`",
+                );
+            }
+            _ => {}
         }
         if self.is_dry {
             println!("{} {day}: {}", of.name(), if before.is_some() { "again" } else { "new" });

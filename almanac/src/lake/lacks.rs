@@ -8,7 +8,11 @@ use std::{
 use catalog::Kept;
 use event::{Day, Error, Kind, Result, Window};
 use futures::{StreamExt, TryStreamExt, stream};
-use log::{expired, key::LogId};
+use log::{
+    expired,
+    key::LogId,
+    scan::{self, LogHead},
+};
 use query::{Covered, DayRows};
 
 use super::{
@@ -17,6 +21,19 @@ use super::{
     erased_on,
     history::{self, ErasedOf},
 };
+
+/// What the rows of a day are of its logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// All that there is.
+    All,
+    /// Nothing, since the events have expired: the table keeps what it has of them.
+    Expired,
+    /// What stands before a segment that is missing.
+    Torn,
+    /// Nothing, though the events did not expire.
+    Nothing,
+}
 
 impl Lake {
     /// The days that may lack something: of events those whose logs are not as they were exported; all that may have
@@ -63,14 +80,28 @@ impl Lake {
         self.query.catalog().kept(&self.workspace, window, self.query.now()).await
     }
 
-    /// Whether the events of a day have expired since its logs were looked at: the table keeps what it has of them.
-    pub(super) async fn is_gone(&self, of: Of, day: Day, rows: &DayRows) -> Result<bool> {
-        match (of, rows.covered()) {
-            (Of::Events(kind), Covered::Cut(cut)) if cut.heads.is_empty() => {
-                Ok(!is_kept(&self.kept_in(Window::of(day)).await?, kind, day))
-            }
-            _ => Ok(false),
+    /// The heads of the logs of a day, before they are read.
+    pub(super) async fn heads_on(&self, of: Of, day: Day) -> Result<Vec<LogHead>> {
+        match of {
+            Of::Events(kind) => scan::heads_of_kind(&*self.table, &self.workspace, day, kind).await,
+            Of::Evaluations => Ok(Vec::new()),
         }
+    }
+
+    /// What rows are of the logs of a day, whose heads were read before them.
+    pub(super) async fn left(&self, of: Of, day: Day, heads: &[LogHead], rows: &DayRows) -> Result<Left> {
+        let (Of::Events(kind), Covered::Cut(cut)) = (of, rows.covered()) else { return Ok(Left::All) };
+        let is_behind = |head: &LogHead| cut.heads.get(&head.log).is_none_or(|seq| *seq < head.seq);
+        let is_torn = heads.iter().any(is_behind);
+        if !is_torn && !cut.heads.is_empty() {
+            return Ok(Left::All);
+        }
+        let is_kept = is_kept(&self.kept_in(Window::of(day)).await?, kind, day);
+        Ok(match (is_kept, is_torn) {
+            (false, _) => Left::Expired,
+            (true, true) => Left::Torn,
+            (true, false) => Left::Nothing,
+        })
     }
 
     /// Whether the rows of a day that are known are not those of its logs.

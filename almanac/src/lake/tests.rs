@@ -22,6 +22,7 @@ on_both_engines!(
     a_lost_history_leaves_the_lake_with_the_sync_after_the_restore,
     another_erasure_of_as_many_events_is_another_one,
     a_folder_of_another_workspace_is_left_as_it_is,
+    a_day_of_which_a_segment_is_missing_stays_as_it_was,
 );
 
 const DAYS: [&str; 2] = ["2026-06-01", "2026-06-02"];
@@ -254,4 +255,27 @@ async fn a_folder_of_another_workspace_is_left_as_it_is(scene: Scene) {
     let refused = open(scene.id()).await.tables().await.unwrap_err().to_string();
     assert!(refused.contains("the table `evaluations` is of the workspace 2NBs"), "{refused}");
     assert!(!folder.path().join("predictions").exists());
+}
+
+async fn a_day_of_which_a_segment_is_missing_stays_as_it_was(scene: Scene) {
+    let folder = tempfile::tempdir().unwrap();
+    let sync = async |of| sync_to(&scene, folder.path(), of).await;
+    let predictions = Of::Events(Kind::Predictions);
+    for day in DAYS {
+        scene.predict_many(day, "v1", 3, SENT).await;
+    }
+    append(&scene, "second").await;
+    assert_eq!(sync(predictions).await, (2, 2, 0));
+    append(&scene, "third").await;
+    let whole = backup(&scene).await;
+    for lost in [1, 2] {
+        let is_lost = |item: &table::Item| {
+            let of = key::parse_segment(&item.key);
+            of.is_some_and(|(log, seq)| log.day.to_string() == DAYS[0] && seq == lost)
+        };
+        restore(&scene, whole.iter().filter(|item| !is_lost(item)).cloned().collect()).await;
+        assert_eq!(sync(predictions).await, (2, 0, 0), "without segment {lost}");
+    }
+    restore(&scene, whole).await;
+    assert_eq!((sync(predictions).await, sync(predictions).await), ((2, 0, 1), (2, 0, 0)));
 }

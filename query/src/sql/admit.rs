@@ -15,8 +15,10 @@ use sqlparser::{
 };
 
 use super::{
-    bare, by, casts, constants, functions, groups,
-    rewrite::{members_once, rewrite},
+    bare, by, casts,
+    columns::members_once,
+    constants, functions, groups,
+    rewrite::rewrite,
     tables::Table,
     text::{options, regrouped, text_of},
     truncate, windows, within,
@@ -71,7 +73,7 @@ pub(super) fn refused(why: impl Into<String>) -> Error {
 pub(crate) fn admit(text: &str) -> Result<Admitted> {
     let mut query = parse(text)?;
     let weight = check_tables(&query)?;
-    within::as_joins(&mut query).map_err(refused)?;
+    within::by_names(&mut query);
     by::write_out(&mut query).map_err(refused)?;
     let mut check = Check::default();
     if let ControlFlow::Break(why) = query.visit(&mut check) {
@@ -334,6 +336,16 @@ impl Visitor for Check {
                 _ => no(functions::unknown(&function.name.to_string())),
             },
             Expr::Position { .. } => no(functions::no_position()),
+            Expr::InSubquery { .. } => {
+                self.is_shuffled = true;
+                ControlFlow::Continue(())
+            }
+            Expr::Exists { .. } => no("EXISTS is not admitted; write `key in (select key from ...)`"),
+            Expr::Tuple(_) => no("lists in parentheses are not admitted; compare each column by itself"),
+            Expr::Subquery(_) => no(
+                "a query that something is compared with gets a name by WITH, and is joined: `cross join` of that name",
+            ),
+            Expr::AnyOp { .. } | Expr::AllOp { .. } => no("ANY and ALL are not admitted; write IN or NOT IN"),
             // What makes long text of short text could make too much of it.
             Expr::BinaryOp { op: BinaryOperator::StringConcat, .. } => no("|| is not admitted"),
             Expr::Cast { data_type, .. } => unless(casts::wrong(data_type)),

@@ -7,7 +7,11 @@ use sqlparser::ast::{
     WildcardAdditionalOptions,
 };
 
-use super::{operators::has_once, rewrite::is_family, tables::Table};
+use super::{
+    operators::{has_once, is_of_left_columns},
+    rewrite::is_family,
+    tables::Table,
+};
 
 /// The columns of a table; `None`, where they are not known before polars plans the statement.
 type Columns = Option<BTreeSet<String>>;
@@ -73,7 +77,7 @@ impl Tables {
         for from in &select.from {
             look(&from.relation);
             for join in &from.joins {
-                if !has_once(&join.join_operator, name) {
+                if !is_of_left_columns(&join.join_operator) && !has_once(&join.join_operator, name) {
                     look(&join.relation);
                 }
             }
@@ -137,7 +141,7 @@ fn all(select: &Select, of: Option<&str>, options: &WildcardAdditionalOptions, n
     }
     let mut names = BTreeSet::new();
     for from in &select.from {
-        let joined = from.joins.iter();
+        let joined = from.joins.iter().filter(|join| !is_of_left_columns(&join.join_operator));
         for relation in std::iter::once(&from.relation).chain(joined.map(|join| &join.relation)) {
             let (name, columns) = of_table(relation, named);
             if of.is_none_or(|of| of == name) {
@@ -150,4 +154,31 @@ fn all(select: &Select, of: Option<&str>, options: &WildcardAdditionalOptions, n
 
 fn columns_of(table: Table) -> BTreeSet<String> {
     table.columns().into_iter().map(|(name, _)| name.to_owned()).collect()
+}
+
+/// Takes members of families that are named beside `*` out of what is shown, where `*` of tables has each member that the statement names.
+pub(super) fn members_once(select: &mut Select) {
+    let all = |item: &SelectItem| match item {
+        SelectItem::Wildcard(options) => *options == WildcardAdditionalOptions::default(),
+        SelectItem::QualifiedWildcard(_, options) => {
+            let is_of_one = matches!(&select.from[..], [from] if from.joins.is_empty());
+            is_of_one && *options == WildcardAdditionalOptions::default()
+        }
+        _ => false,
+    };
+    if !select.projection.iter().any(all) {
+        return;
+    }
+    let relations = select
+        .from
+        .iter()
+        .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)));
+    let tables: Vec<Table> = relations
+        .filter_map(|relation| match relation {
+            TableFactor::Table { name, .. } => Table::named(&name.0.last()?.as_ident()?.value),
+            _ => None,
+        })
+        .collect();
+    let is_shown = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(Expr::Identifier(name)) if tables.iter().any(|table| table.family(&name.value).is_some()));
+    select.projection.retain(|item| !is_shown(item));
 }

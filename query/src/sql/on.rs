@@ -84,6 +84,9 @@ fn chain(from: &mut TableWithJoins, named: &Named, has_where: bool) -> Result<Ve
         within(relation, named)?;
         tables.add(relation, named);
         let name = name_of(join_operator);
+        if matches!(join_operator, JoinOperator::RightSemi(_) | JoinOperator::RightAnti(_)) {
+            return Err(format!("{name} is not admitted; write the tables the other way round"));
+        }
         let has_where = has_where && last.is_none_or(|last| last < at);
         let (is_inner, is_right) = (is_inner(join_operator), is_of_right_rows(join_operator));
         let Some(JoinConstraint::On(on)) = constraint(join_operator) else { continue };
@@ -297,7 +300,7 @@ fn has_function_of_rows(expr: &Expr) -> bool {
 }
 
 /// What must hold together, part by part, without the parentheses around each.
-pub(super) fn conjuncts(expr: Expr, parts: &mut Vec<Expr>) {
+fn conjuncts(expr: Expr, parts: &mut Vec<Expr>) {
     match expr {
         Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
             conjuncts(*left, parts);
@@ -308,13 +311,13 @@ pub(super) fn conjuncts(expr: Expr, parts: &mut Vec<Expr>) {
     }
 }
 
-pub(super) fn in_parentheses(expr: Expr) -> Expr {
+fn in_parentheses(expr: Expr) -> Expr {
     match expr {
         Expr::Nested(_) | Expr::BinaryOp { op: BinaryOperator::And, .. } => expr,
         other => Expr::Nested(Box::new(other)),
     }
 }
 
-pub(super) fn both(left: Expr, right: Expr) -> Expr {
+fn both(left: Expr, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) }
 }

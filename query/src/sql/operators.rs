@@ -9,8 +9,8 @@ pub(super) fn is_inner(operator: &JoinOperator) -> bool {
 
 /// Whether a join keeps rows of the right table that meet none of the left one.
 pub(super) fn is_of_right_rows(operator: &JoinOperator) -> bool {
-    use JoinOperator::{FullOuter, Right, RightOuter};
-    matches!(operator, Right(_) | RightOuter(_) | FullOuter(_))
+    use JoinOperator::{FullOuter, Right, RightAnti, RightOuter, RightSemi};
+    matches!(operator, Right(_) | RightOuter(_) | FullOuter(_) | RightSemi(_) | RightAnti(_))
 }
 
 /// What a join is called in what is refused.
@@ -22,19 +22,23 @@ pub(super) fn name_of(operator: &JoinOperator) -> &'static str {
         Left(_) | LeftOuter(_) => "left join",
         Right(_) | RightOuter(_) => "right join",
         FullOuter(_) => "full join",
-        Semi(_) | LeftSemi(_) | RightSemi(_) => "semi join",
-        Anti(_) | LeftAnti(_) | RightAnti(_) => "anti join",
+        Semi(_) | LeftSemi(_) => "semi join",
+        Anti(_) | LeftAnti(_) => "anti join",
+        RightSemi(_) => "right semi join",
+        RightAnti(_) => "right anti join",
         _ => "join",
     }
 }
 
 /// What a join says of its tables.
 pub(super) fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
-    use JoinOperator::{FullOuter, Inner, Join, Left, LeftOuter, Right, RightOuter};
+    use JoinOperator::{
+        Anti, FullOuter, Inner, Join, Left, LeftAnti, LeftOuter, LeftSemi, Right, RightAnti, RightOuter,
+        RightSemi, Semi,
+    };
     match operator {
-        Join(on) | Inner(on) | Left(on) | LeftOuter(on) | Right(on) | RightOuter(on) | FullOuter(on) => {
-            Some(on)
-        }
+        Join(on) | Inner(on) | Left(on) | LeftOuter(on) | Right(on) | RightOuter(on) | FullOuter(on)
+        | Semi(on) | LeftSemi(on) | RightSemi(on) | Anti(on) | LeftAnti(on) | RightAnti(on) => Some(on),
         _ => None,
     }
 }
@@ -50,10 +54,10 @@ pub(super) fn using(operator: &JoinOperator) -> Vec<String> {
     }
 }
 
-/// Whether a join chooses rows of one table by another, of which it has no columns.
-pub(super) fn is_choice(operator: &JoinOperator) -> bool {
-    use JoinOperator::{Anti, LeftAnti, LeftSemi, RightAnti, RightSemi, Semi};
-    matches!(operator, Semi(_) | LeftSemi(_) | RightSemi(_) | Anti(_) | LeftAnti(_) | RightAnti(_))
+/// Whether a join has the columns of the left table alone.
+pub(super) fn is_of_left_columns(operator: &JoinOperator) -> bool {
+    use JoinOperator::{Anti, LeftAnti, LeftSemi, Semi};
+    matches!(operator, Semi(_) | LeftSemi(_) | Anti(_) | LeftAnti(_))
 }
 
 /// Whether a join has the columns of this name of both tables as one.

@@ -162,30 +162,9 @@ fn schema(of: Table, names: &BTreeSet<String>) -> Schema {
     let is_there = |name: &str| intervals::named(name).is_none() || names.contains(name);
     let columns = of.columns().into_iter().filter(|(name, _)| is_there(name));
     let mut schema: Schema = columns.map(|(name, kind)| (name.into(), data_type(kind))).collect();
-    let kind = match of {
-        Table::Of(What::Events(kind)) => Some(kind),
-        Table::Of(What::Joined) => Some(Kind::Predictions),
-        Table::Crossings
-        | Table::Of(
-            What::Rollups
-            | What::Evaluations
-            | What::Classes
-            | What::Confusion
-            | What::Drift
-            | What::Maturity
-            | What::Estimates
-            | What::Segments
-            | What::HeadToHead
-            | What::Challengers,
-        ) => None,
-    };
-    let custom = |name: &str| {
-        (of == Table::Of(What::Evaluations) && CUSTOM_FIGURES.member(name).is_some())
-            .then_some(&CUSTOM_FIGURES)
-    };
     for name in names {
-        if let Some(family) = kind.and_then(|kind| kind.family(name)).or_else(|| custom(name)) {
-            let interval = custom(name).and_then(|_| CustomInterval::named(name));
+        if let Some(family) = of.family(name) {
+            let interval = (*family == CUSTOM_FIGURES).then(|| CustomInterval::named(name)).flatten();
             let kind = interval.map_or(ColumnType::Field(family.kind), |column| column.kind());
             schema.with_column(name.into(), data_type(kind));
         }

@@ -16,7 +16,9 @@ use sqlparser::{
 use super::{
     casts,
     columns::{Named, named_by_with},
-    constants, grouped, logic,
+    constants,
+    grouped::{self, is_joined},
+    logic,
     named::{named, twice},
     numbers, on, order,
     spans::{self, Columns},
@@ -26,6 +28,10 @@ use crate::events::{APPENDED_AT, DAY};
 
 /// How an instant is written for polars.
 const INSTANT: &str = "%Y-%m-%d %H:%M:%S%.f";
+
+/// Of so many values a list beside a join says by itself which rows of its table it wants: polars passes no list on to a table that is joined, and
+/// with it none of the conditions beside it.
+const MAX_LISTED: usize = 64;
 
 /// How many letters a day has: `2026-06-01`.
 const LENGTH_OF_DAY: usize = 10;
@@ -37,17 +43,9 @@ const LENGTH_OF_DAY: usize = 10;
 pub(super) fn rewrite(query: &mut Query, aliases: BTreeSet<String>) -> Result<(), String> {
     let named = named(query);
     let with = named_by_with(query);
-    match VisitMut::visit(query, &mut Rewrite { aliases, named, with }) {
+    match VisitMut::visit(query, &mut Rewrite { aliases, named, with, joined: Vec::new() }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(why) => Err(why),
-    }
-}
-
-/// Takes members of families that are named beside `*` out of what is shown: `*` has each member that the statement names.
-pub(super) fn members_once(select: &mut Select) {
-    let is_member = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(Expr::Identifier(name)) if name.value.split_once('.').is_some_and(|(of, _)| is_family(of)));
-    if select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_))) {
-        select.projection.retain(|item| !is_member(item));
     }
 }
 
@@ -57,6 +55,8 @@ struct Rewrite {
     named: BTreeSet<String>,
     /// What WITH names.
     with: Named,
+    /// Whether the SELECT that is looked at, and those round it, join tables.
+    joined: Vec<bool>,
 }
 
 impl VisitorMut for Rewrite {
@@ -94,6 +94,7 @@ impl VisitorMut for Rewrite {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<String> {
+        self.joined.push(is_joined(select));
         if let Err(why) = using::check(select).and_then(|()| on::in_words(select, &self.with)) {
             return ControlFlow::Break(why);
         }
@@ -114,6 +115,7 @@ impl VisitorMut for Rewrite {
 
     /// Texts have become days and instants by now.
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<String> {
+        self.joined.pop();
         grouped::of_one_value(select);
         ControlFlow::Continue(())
     }
@@ -247,7 +249,19 @@ impl Rewrite {
             false => self.equal(column, value),
         });
         let all = all.collect::<Result<Option<Vec<_>>, _>>()?;
-        Ok(all.or_else(|| list.iter().map(|value| equal_to_day(column, value)).collect()))
+        let all = all.or_else(|| list.iter().map(|value| equal_to_day(column, value)).collect());
+        Ok(all.or_else(|| self.each_of(column, list)))
+    }
+
+    /// `column = value` for each value of a short list beside a join.
+    fn each_of(&self, column: &Expr, list: &[Expr]) -> Option<Vec<Expr>> {
+        let is_short = self.joined.last() == Some(&true) && is_column(column) && list.len() <= MAX_LISTED;
+        let one = |value: &Expr| match value {
+            value if logic::is_null(value) => parsed(logic::UNKNOWN),
+            Expr::Value(_) => Some(equal(column.clone(), value.clone())),
+            _ => None,
+        };
+        is_short.then(|| list.iter().map(one).collect()).flatten()
     }
 
     /// `column = value`, when the column is of days or instants and the value text.

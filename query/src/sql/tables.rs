@@ -1,7 +1,11 @@
 //! The tables of statements: what queries know by the same names, and what is of statements alone.
 
 use catalog::CrossedRule;
-use event::{Day, Id, Result, Window, fields::FieldType};
+use event::{
+    Day, Id, Kind, Result, Window,
+    custom::CUSTOM_FIGURES,
+    fields::{Family, FieldType},
+};
 use log::key;
 use polars::prelude::DataFrame;
 use table::Query as TableQuery;
@@ -74,6 +78,27 @@ impl Table {
     /// Whether of its rows only those are read that a statement takes.
     pub(crate) fn is_filtered(self) -> bool {
         self.what().is_some_and(|what| what.rows_of().is_some())
+    }
+
+    /// The family of a column that it has where a statement names it.
+    pub(crate) fn family(self, column: &str) -> Option<&'static Family> {
+        match self {
+            Self::Of(What::Events(kind)) => kind.family(column),
+            Self::Of(What::Joined) => Kind::Predictions.family(column),
+            Self::Of(What::Evaluations) => CUSTOM_FIGURES.member(column).map(|_| &CUSTOM_FIGURES),
+            Self::Of(
+                What::Rollups
+                | What::Classes
+                | What::Confusion
+                | What::Drift
+                | What::Maturity
+                | What::Estimates
+                | What::Segments
+                | What::HeadToHead
+                | What::Challengers,
+            )
+            | Self::Crossings => None,
+        }
     }
 
     /// Its columns, without members of families.

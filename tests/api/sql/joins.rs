@@ -104,6 +104,24 @@ async fn what_is_in_a_query_is_chosen_by_the_days_of_both(scene: Scene) {
             format!("select a.key as k, b.label as l from predictions a join outcomes b on a.key = b.key where {DAY} and a.key in (select key from predictions where day = '2026-06-03' and key in ({true_ones}) and score < 1) order by k"),
             "k,l\nk3,1\n",
         ),
+        (
+            format!("select key from predictions where day = '2026-06-02' and key not in ({true_ones}) order by key"),
+            "key\nk1\nk2\n",
+        ),
+        (
+            "select a.key as k from predictions a left anti join (select key from outcomes where day = '2026-06-01' and label = '1') b on a.key = b.key where a.day = '2026-06-02' order by k".to_owned(),
+            "k\nk1\nk2\n",
+        ),
+        // The last of the query within, by the name that it gives.
+        (
+            "select key from predictions where day = '2026-06-01' and key in (select substr(key, 1, 2) as label from outcomes where day = '2026-06-01' order by label desc limit 1)".to_owned(),
+            "key\nk4\n",
+        ),
+        // A list beside a join.
+        (
+            format!("select count(*) as n from predictions a join outcomes b on a.key = b.key where {DAY} and a.release in ('v1', 'v3', null) and b.label in ('0')"),
+            "n\n2\n",
+        ),
     ] {
         let answer = ask(&scene, &statement).await.unwrap_or_else(|error| panic!("{statement}: {error}"));
         assert_eq!(csv(answer), rows, "{statement}");
@@ -113,6 +131,24 @@ async fn what_is_in_a_query_is_chosen_by_the_days_of_both(scene: Scene) {
     let answer = csv(ask(&scene, all).await.unwrap());
     let (names, row) = answer.split_once('\n').unwrap();
     assert_eq!((names.matches("tag.city").count(), row.matches("Ulm").count()), (1, 1), "{answer}");
+    for (lacking, says) in [
+        ("select *, tag.city from outcomes where day = '2026-06-01'", "tag.city"),
+        (
+            "with t as (select key as k, tag.city as c from predictions where day = '2026-06-01') select *, tag.city from t",
+            "tag.city",
+        ),
+        (
+            "select key from predictions where day = '2026-06-01' and score > (select avg(score) from predictions where day = '2026-06-01')",
+            "WITH",
+        ),
+        (
+            "select key from predictions where day = '2026-06-01' and (key, day) in (('k1', 'x'))",
+            "lists in parentheses",
+        ),
+    ] {
+        let refused = ask(&scene, lacking).await.unwrap_err().to_string();
+        assert!(refused.contains(says), "{lacking}: {refused}");
+    }
 }
 
 /// Each key has a prediction and an outcome on each of three days.
