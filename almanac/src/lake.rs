@@ -291,7 +291,7 @@ impl Lake {
         let warn = |what: &str| eprintln!("warning: {} {day}: {what}", of.name());
         match self.left(of, day, &heads, &rows).await? {
             Left::Expired => return Ok(true),
-            Left::Torn if before.is_some() => {
+            Left::Torn if before.as_ref().is_some_and(|before| has_all(before, &rows, &on_day)) => {
                 warn(
                     "segments are missing (`almanac verify` says which), so the table keeps what it has of the day",
                 );
@@ -358,6 +358,15 @@ impl Lake {
 /// What a day and kind has of erased keys.
 fn erased_on(erased: &ErasedOf, of: (Day, Kind)) -> Erased {
     erased.get(&of).cloned().unwrap_or_default()
+}
+
+/// Whether what is known of a day has all rows that are left of it, and the same keys are erased of both.
+fn has_all(before: &Known, rows: &DayRows, erased: &Erased) -> bool {
+    let (Covered::Cut(before_cut), Covered::Cut(cut)) = (&before.covered, rows.covered()) else {
+        return false;
+    };
+    let has = |(log, seq): (&LogId, &u64)| before_cut.heads.get(log).is_some_and(|had| had >= seq);
+    !before_cut.heads.is_empty() && before.erased == *erased && cut.heads.iter().all(has)
 }
 
 /// Whether rows that are known so are the same.

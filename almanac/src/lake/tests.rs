@@ -210,7 +210,7 @@ async fn another_erasure_of_as_many_events_is_another_one(scene: Scene) {
     scene.project().await;
     assert_eq!(sync().await, (2, 2, 0));
     let before = backup(&scene).await;
-    erase(&scene, &[one.clone()]).await;
+    erase(&scene, std::slice::from_ref(&one)).await;
     assert_eq!((sync().await, sync().await), ((2, 0, 1), (2, 0, 0)));
     let erased = Erasures::load(&*scene.table, scene.id()).await.unwrap();
     // As many events of the same day, in as many turns.

@@ -8,7 +8,10 @@ use std::{
 
 use event::{Error, Result};
 use sqlparser::{
-    ast::{BinaryOperator, Expr, ObjectName, Query, Select, SetExpr, Statement, TableFactor, Visit, Visitor},
+    ast::{
+        BinaryOperator, Expr, ObjectName, Query, Select, SetExpr, SetOperator, Statement, TableFactor, Visit,
+        Visitor,
+    },
     dialect::GenericDialect,
     parser::Parser,
     tokenizer::{Token, Tokenizer},
@@ -34,6 +37,9 @@ pub(super) const MAX_NESTING_TOKENS: usize = 1_500;
 /// How deep expressions may nest, and how many queries stand in each other.
 const MAX_DEPTH: usize = 100;
 const MAX_QUERIES: usize = 32;
+
+/// How often NOT IN may be said of a query, which polars reads twice for it, and twice again within another one.
+const MAX_NOT_IN: usize = 3;
 
 /// How often tables may be read, when each name that `with` gives is replaced by what it stands for.
 const MAX_TABLES: u64 = 32;
@@ -237,6 +243,8 @@ struct Check {
     width: usize,
     depth: usize,
     queries: usize,
+    /// How often it says NOT IN of a query.
+    not_in: usize,
     is_shuffled: bool,
     windows: windows::Named,
 }
@@ -290,6 +298,7 @@ impl Visitor for Check {
         }
         self.windows.add(select);
         unless(windows::misplaced(select, is_grouped))?;
+        unless(within::misplaced(select))?;
         let beside = if is_grouped { bare::beside_groups(select) } else { bare::beside_aggregate(select) };
         unless(beside.map(|column| {
             format!(
@@ -336,9 +345,15 @@ impl Visitor for Check {
                 _ => no(functions::unknown(&function.name.to_string())),
             },
             Expr::Position { .. } => no(functions::no_position()),
-            Expr::InSubquery { .. } => {
+            Expr::InSubquery { negated, .. } => {
                 self.is_shuffled = true;
-                ControlFlow::Continue(())
+                self.not_in += usize::from(*negated);
+                match self.not_in {
+                    0..=MAX_NOT_IN => ControlFlow::Continue(()),
+                    _ => no(format!(
+                        "at most {MAX_NOT_IN} `not in (select ...)` are admitted: each reads its query twice"
+                    )),
+                }
             }
             Expr::Exists { .. } => no("EXISTS is not admitted; write `key in (select key from ...)`"),
             Expr::Tuple(_) => no("lists in parentheses are not admitted; compare each column by itself"),
@@ -366,8 +381,14 @@ impl Check {
         while let Some(body) = rest.pop() {
             match body {
                 SetExpr::Select(_) | SetExpr::Values(_) | SetExpr::Query(_) => {}
-                SetExpr::SetOperation { left, right, .. } => {
+                SetExpr::SetOperation { op, left, right, .. } => {
                     self.is_shuffled = true;
+                    let is_other = |side: &SetExpr| matches!(side, SetExpr::SetOperation { op: other, .. } if [*op, *other] != [SetOperator::Union; 2]);
+                    if is_other(left) || is_other(right) {
+                        return no(
+                            "put EXCEPT and INTERSECT in parentheses where they stand beside each other or a UNION",
+                        );
+                    }
                     rest.extend([&**left, &**right]);
                 }
                 _ => return no("only SELECT is admitted"),

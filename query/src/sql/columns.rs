@@ -156,7 +156,7 @@ fn columns_of(table: Table) -> BTreeSet<String> {
     table.columns().into_iter().map(|(name, _)| name.to_owned()).collect()
 }
 
-/// Takes members of families that are named beside `*` out of what is shown, where `*` of tables has each member that the statement names.
+/// Takes members of families that are named behind `*` out of what is shown, where `*` of tables has each member that the statement names.
 pub(super) fn members_once(select: &mut Select) {
     let all = |item: &SelectItem| match item {
         SelectItem::Wildcard(options) => *options == WildcardAdditionalOptions::default(),
@@ -166,9 +166,7 @@ pub(super) fn members_once(select: &mut Select) {
         }
         _ => false,
     };
-    if !select.projection.iter().any(all) {
-        return;
-    }
+    let Some(first) = select.projection.iter().position(all) else { return };
     let relations = select
         .from
         .iter()
@@ -180,5 +178,7 @@ pub(super) fn members_once(select: &mut Select) {
         })
         .collect();
     let is_shown = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(Expr::Identifier(name)) if tables.iter().any(|table| table.family(&name.value).is_some()));
-    select.projection.retain(|item| !is_shown(item));
+    let mut behind = select.projection.split_off(first);
+    behind.retain(|item| !is_shown(item));
+    select.projection.append(&mut behind);
 }

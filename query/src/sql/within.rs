@@ -3,12 +3,20 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Cte, Expr, Ident, Query, SelectItem, SetExpr, VisitMut, VisitorMut, With};
+use sqlparser::ast::{
+    Cte, Expr, Ident, Query, Select, SelectItem, SetExpr, UnaryOperator, Visit, VisitMut, Visitor,
+    VisitorMut, With,
+};
 
-use super::{rewrite::is_family, text::read};
+use super::{
+    columns::{Named, of_table},
+    operators::{is_of_left_columns, name_of},
+    rewrite::is_family,
+    text::read,
+};
 
 /// What the columns and tables that are made here are called, before their numbers.
-const NAME: &str = "in_";
+const NAME: &str = "__in_";
 
 /// Names the queries of `in (select ...)` by WITH, and what they find.
 pub(super) fn by_names(query: &mut Query) {
@@ -31,6 +39,38 @@ pub(super) fn by_names(query: &mut Query) {
     };
 }
 
+/// Why a SELECT is not admitted that has such a query, or a join that says the same, where polars takes it for something else.
+pub(super) fn misplaced(select: &Select) -> Option<String> {
+    let joins = select.from.iter().flat_map(|from| &from.joins);
+    if let Some(join) = joins.map(|join| &join.join_operator).find(|join| is_of_left_columns(join)) {
+        return Some(format!(
+            "{} is not admitted; write `where a.key in (select key from ...)`",
+            name_of(join)
+        ));
+    }
+    let has = |part: &dyn Fn(&mut Finder) -> ControlFlow<()>| part(&mut Finder).is_break();
+    let is_shown = has(&|finder| Visit::visit(&select.projection, finder));
+    let is_of_groups = has(&|finder| Visit::visit(&select.having, finder));
+    (is_shown || is_of_groups).then(|| {
+        "`in (select ...)` stands in WHERE; a query in the place of the table has what is shown or grouped by it".to_owned()
+    })
+}
+
+/// Finds a query of IN.
+struct Finder;
+
+impl Visitor for Finder {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if matches!(expr, Expr::InSubquery { .. }) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+}
+
 struct Within {
     made: usize,
     /// What is named by WITH, in the order in which one stands in another.
@@ -41,7 +81,9 @@ impl VisitorMut for Within {
     type Break = ();
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Expr::InSubquery { subquery, .. } = expr {
+        if let Some(not_in) = not_in(expr) {
+            *expr = not_in;
+        } else if let Expr::InSubquery { subquery, .. } = expr {
             let name = format!("{NAME}{}", self.made + 1);
             if let Some((table, found)) = named(subquery, &name) {
                 self.named.push(table);
@@ -52,12 +94,29 @@ impl VisitorMut for Within {
     }
 }
 
+/// `x not in (select ...)` in the place of `not x in (select ...)`.
+fn not_in(expr: &Expr) -> Option<Expr> {
+    let Expr::UnaryOp { op: UnaryOperator::Not, expr } = expr else { return None };
+    let mut inner = &**expr;
+    while let Expr::Nested(nested) = inner {
+        inner = nested;
+    }
+    match inner.clone() {
+        Expr::InSubquery { expr, subquery, negated } => {
+            Some(Expr::InSubquery { expr, subquery, negated: !negated })
+        }
+        _ => None,
+    }
+}
+
 /// A query whose one column is called `name` as WITH names it, and the query of that; `None`, where it has several columns or none that is named.
 fn named(query: &Query, name: &str) -> Option<(Cte, Query)> {
     let mut query = query.clone();
     let column = column_of(&mut query.body, name)?;
-    let with =
-        with_of(&format!("select {column} as {name} from ({query}) as {name}_rows"), &format!("{name}_set"));
+    let with = with_of(
+        &format!("select distinct {column} as {name} from ({query}) as {name}_rows"),
+        &format!("{name}_set"),
+    );
     Some((with?.cte_tables.pop()?, read(&format!("select {name} from {name}_set"))?))
 }
 
@@ -73,12 +132,18 @@ fn column_of(body: &mut SetExpr, name: &str) -> Option<Ident> {
         SetExpr::Query(query) => return column_of(&mut query.body, name),
         _ => return None,
     };
+    let relations = select
+        .from
+        .iter()
+        .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)));
+    let tables: Vec<String> = relations.map(|relation| of_table(relation, &Named::new()).0).collect();
+    let is_table = |name: &str| tables.iter().any(|table| table == name);
     let [item] = &mut select.projection[..] else { return None };
     match item {
         SelectItem::ExprWithAlias { alias, .. } => Some(alias.clone()),
         SelectItem::UnnamedExpr(Expr::Identifier(column)) => Some(column.clone()),
         SelectItem::UnnamedExpr(Expr::CompoundIdentifier(idents)) => match &idents[..] {
-            [.., of, member] if is_family(&of.value) => {
+            [.., of, member] if is_family(&of.value) && !is_table(&of.value) => {
                 Some(Ident::with_quote('"', format!("{}.{}", of.value, member.value)))
             }
             [.., column] => Some(column.clone()),
@@ -115,13 +180,18 @@ mod tests {
             assert_eq!(
                 made(&format!("SELECT 1 FROM predictions WHERE key NOT IN ({query}) OR score > 1")),
                 format!(
-                    "WITH in_1_set AS (SELECT {column} AS in_1 FROM ({query}) AS in_1_rows) SELECT 1 FROM predictions WHERE key NOT IN (SELECT in_1 FROM in_1_set) OR score > 1"
+                    "WITH __in_1_set AS (SELECT DISTINCT {column} AS __in_1 FROM ({query}) AS __in_1_rows) SELECT 1 FROM predictions WHERE key NOT IN (SELECT __in_1 FROM __in_1_set) OR score > 1"
                 )
             );
         }
         assert_eq!(
             made("SELECT 1 FROM a WHERE key IN (SELECT max(key) FROM b)"),
-            "WITH in_1_set AS (SELECT in_1 AS in_1 FROM (SELECT max(key) AS in_1 FROM b) AS in_1_rows) SELECT 1 FROM a WHERE key IN (SELECT in_1 FROM in_1_set)"
+            "WITH __in_1_set AS (SELECT DISTINCT __in_1 AS __in_1 FROM (SELECT max(key) AS __in_1 FROM b) AS __in_1_rows) SELECT 1 FROM a WHERE key IN (SELECT __in_1 FROM __in_1_set)"
+        );
+        // Not in it, and a table that is called as a family.
+        assert_eq!(
+            made("SELECT 1 FROM a WHERE NOT (key IN (SELECT tag.key FROM b tag))"),
+            "WITH __in_1_set AS (SELECT DISTINCT key AS __in_1 FROM (SELECT tag.key FROM b tag) AS __in_1_rows) SELECT 1 FROM a WHERE key NOT IN (SELECT __in_1 FROM __in_1_set)"
         );
         let several = "SELECT 1 FROM a WHERE key IN (SELECT * FROM b) AND x IN (SELECT key, day FROM b)";
         assert_eq!(made(several), several);
@@ -133,9 +203,9 @@ mod tests {
         let nested = made(
             "WITH t AS (SELECT key FROM c WHERE x IN (SELECT x FROM d)) SELECT 1 FROM a WHERE key IN (SELECT key FROM t WHERE y IN (SELECT y FROM b))",
         );
-        let names = ["in_1_set AS", ", t AS", ", in_2_set AS", ", in_3_set AS"]
+        let names = ["__in_1_set AS", ", t AS", ", __in_2_set AS", ", __in_3_set AS"]
             .map(|name| nested.find(name).unwrap());
         assert!(names.is_sorted(), "{nested}");
-        assert!(nested.ends_with("SELECT 1 FROM a WHERE key IN (SELECT in_3 FROM in_3_set)"), "{nested}");
+        assert!(nested.ends_with("SELECT 1 FROM a WHERE key IN (SELECT __in_3 FROM __in_3_set)"), "{nested}");
     }
 }
