@@ -19,7 +19,7 @@ use sqlparser::{
 
 use super::{
     bare, by, casts,
-    columns::members_once,
+    columns::{members_once, names_of_columns},
     constants, functions, groups,
     rewrite::rewrite,
     tables::Table,
@@ -396,18 +396,4 @@ impl Check {
         }
         ControlFlow::Continue(())
     }
-}
-
-fn names_of_columns(query: &Query) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    // It never breaks.
-    _ = sqlparser::ast::visit_expressions(query, |expr| {
-        match expr {
-            Expr::Identifier(ident) => names.extend([ident.value.clone()]),
-            Expr::CompoundIdentifier(idents) => names.extend(idents.last().map(|ident| ident.value.clone())),
-            _ => {}
-        }
-        ControlFlow::<()>::Continue(())
-    });
-    names
 }

@@ -1,6 +1,9 @@
 //! Which columns the tables of a statement have, where it or they say it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+};
 
 use sqlparser::ast::{
     Expr, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor,
@@ -181,4 +184,19 @@ pub(super) fn members_once(select: &mut Select) {
     let mut behind = select.projection.split_off(first);
     behind.retain(|item| !is_shown(item));
     select.projection.append(&mut behind);
+}
+
+/// The names of columns that a statement may mean.
+pub(super) fn names_of_columns(query: &Query) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    // It never breaks.
+    _ = sqlparser::ast::visit_expressions(query, |expr| {
+        match expr {
+            Expr::Identifier(ident) => names.extend([ident.value.clone()]),
+            Expr::CompoundIdentifier(idents) => names.extend(idents.last().map(|ident| ident.value.clone())),
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    names
 }

@@ -16,6 +16,7 @@ on_both_engines!(
     on_says_something_of_either_table,
     joins_of_all_days_need_not_name_the_day,
     what_is_in_a_query_is_chosen_by_the_days_of_both,
+    what_is_shown_twice_is_shown_once,
 );
 
 /// The days of both tables.
@@ -135,6 +136,11 @@ async fn what_is_in_a_query_is_chosen_by_the_days_of_both(scene: Scene) {
         let answer = ask(&scene, &statement).await.unwrap_or_else(|error| panic!("{statement}: {error}"));
         assert_eq!(csv(answer), rows, "{statement}");
     }
+}
+
+/// A tag beside `*` is shown once; what no condition says is refused.
+async fn what_is_shown_twice_is_shown_once(scene: Scene) {
+    filled(&scene).await;
     // A tag that is named is among all columns, once.
     let all = "select *, tag.city from predictions where day = '2026-06-01' and key = 'k2'";
     let answer = csv(ask(&scene, all).await.unwrap());
