@@ -159,6 +159,14 @@ fn columns_of(table: Table) -> BTreeSet<String> {
     table.columns().into_iter().map(|(name, _)| name.to_owned()).collect()
 }
 
+/// The tables of a SELECT, in their order.
+pub(super) fn relations(select: &Select) -> impl Iterator<Item = &TableFactor> {
+    select
+        .from
+        .iter()
+        .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)))
+}
+
 /// Takes members of families that are named behind `*` out of what is shown, where `*` of tables has each member that the statement names.
 pub(super) fn members_once(select: &mut Select) {
     let all = |item: &SelectItem| match item {
@@ -170,11 +178,7 @@ pub(super) fn members_once(select: &mut Select) {
         _ => false,
     };
     let Some(first) = select.projection.iter().position(all) else { return };
-    let relations = select
-        .from
-        .iter()
-        .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)));
-    let tables: Vec<Table> = relations
+    let tables: Vec<Table> = relations(select)
         .filter_map(|relation| match relation {
             TableFactor::Table { name, .. } => Table::named(&name.0.last()?.as_ident()?.value),
             _ => None,

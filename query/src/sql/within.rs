@@ -9,7 +9,7 @@ use sqlparser::ast::{
 };
 
 use super::{
-    columns::{Named, of_table},
+    columns::{Named, of_table, relations},
     operators::{is_of_left_columns, name_of},
     rewrite::is_family,
     text::read,
@@ -132,11 +132,7 @@ fn column_of(body: &mut SetExpr, name: &str) -> Option<Ident> {
         SetExpr::Query(query) => return column_of(&mut query.body, name),
         _ => return None,
     };
-    let relations = select
-        .from
-        .iter()
-        .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)));
-    let tables: Vec<String> = relations.map(|relation| of_table(relation, &Named::new()).0).collect();
+    let tables: Vec<String> = relations(select).map(|relation| of_table(relation, &Named::new()).0).collect();
     let is_table = |name: &str| tables.iter().any(|table| table == name);
     let [item] = &mut select.projection[..] else { return None };
     match item {
