@@ -23,6 +23,7 @@ on_both_engines!(
     another_erasure_of_as_many_events_is_another_one,
     a_folder_of_another_workspace_is_left_as_it_is,
     a_day_of_which_a_segment_is_missing_stays_as_it_was,
+    an_erasure_reaches_a_day_of_which_a_segment_is_missing,
 );
 
 const DAYS: [&str; 2] = ["2026-06-01", "2026-06-02"];
@@ -278,4 +279,24 @@ async fn a_day_of_which_a_segment_is_missing_stays_as_it_was(scene: Scene) {
     }
     restore(&scene, whole).await;
     assert_eq!((sync(predictions).await, sync(predictions).await), ((2, 0, 1), (2, 0, 0)));
+}
+
+/// What was erased meanwhile is not kept for the sake of what is missing.
+async fn an_erasure_reaches_a_day_of_which_a_segment_is_missing(scene: Scene) {
+    let folder = tempfile::tempdir().unwrap();
+    let sync = async || sync_to(&scene, folder.path(), Of::Events(Kind::Predictions)).await;
+    for key in ["person-1", "second", "third"] {
+        append(&scene, key).await;
+    }
+    scene.project().await;
+    assert_eq!(sync().await, (1, 1, 0));
+    let is_lost = |item: &table::Item| key::parse_segment(&item.key).is_some_and(|(_, seq)| seq == 2);
+    // As an erasure leaves it, and then without a segment.
+    erase(&scene, &["person-1".to_owned()]).await;
+    let erased = backup(&scene).await;
+    restore(&scene, erased.iter().filter(|item| !is_lost(item)).cloned().collect()).await;
+    assert_eq!((sync().await, sync().await), ((1, 0, 1), (1, 0, 0)));
+    // When the segment is there again, the day is whole.
+    restore(&scene, erased).await;
+    assert_eq!((sync().await, sync().await), ((1, 0, 1), (1, 0, 0)));
 }
