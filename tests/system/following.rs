@@ -7,6 +7,7 @@ use std::{
     thread,
 };
 
+use log::cut::Cut;
 use serde_json::{Value, json};
 
 use crate::support::{Place, Running, almanac, ndjson, on_both_engines, register, run, run_ok};
@@ -178,7 +179,9 @@ fn who_waits_over_http_is_answered_when_events_come(place: &Place) {
     // As Arrow it is the same.
     let arrow = service.get(&format!("{FOLLOW}?format=ipc-stream"));
     assert_eq!((arrow.content_type.as_str(), arrow.status), ("application/vnd.apache.arrow.stream", 200));
-    assert_eq!(cut_of(&arrow), cut);
+    // A cut also says up to when it was looked for expired days, which may have been done again since.
+    let heads = |cut: &str| cut.parse::<Cut>().unwrap().heads;
+    assert_eq!(heads(&cut_of(&arrow)), heads(&cut));
 
     // A consumer goes on behind what it committed; nobody's commit takes that back.
     let commit = |cut: &str| {
