@@ -168,6 +168,20 @@ pub async fn alert_item(table: &dyn Table, workspace: &Id, alert: &Alert) -> Res
     placed(table, workspace, item, alert.model.as_deref()).await
 }
 
+/// The model that an alert of an instant is about; `None`, when it is about none, or there is no such alert.
+///
+/// # Errors
+/// Those of the table.
+pub async fn model_of_alert(
+    table: &dyn Table,
+    workspace: &Id,
+    at: Timestamp,
+    name: &str,
+) -> Result<Option<String>> {
+    let item = table.get(&key::happening(workspace, at, ALERT, name, "")).await?;
+    Ok(item.and_then(|item| item.optional_text("model").map(str::to_owned)))
+}
+
 /// The item of a comparison that is decided, for those who follow the workspace or the model.
 ///
 /// # Errors

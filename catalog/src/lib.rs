@@ -116,7 +116,7 @@ pub use erasure::{
 };
 pub use feed::{
     ALERT, Alert, DECIDED, FEED_LOOK_BACK, FeedEntry, Happening, History, HistoryOf, MAX_ALERT_BYTES,
-    MAX_ENTRIES, MAX_MARKS, SEEN_SECONDS, alert_item, decision_item,
+    MAX_ENTRIES, MAX_MARKS, SEEN_SECONDS, alert_item, decision_item, model_of_alert,
 };
 pub use first::{First, adopt_definitions};
 pub use follow::{Digest, Followers, MAX_FOLLOWS};

@@ -21,7 +21,10 @@ use log::{
 use table::{Condition, Key, Table, Write, unless_overtaken};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use self::ended::Ended;
 use crate::{WorkspaceDay, deliver, lag, lock::lock, shared::Shared};
+
+mod ended;
 
 /// How often the rules of all workspaces are judged.
 const JUDGE_EVERY: Duration = Duration::from_secs(60);
@@ -48,8 +51,8 @@ pub struct Outcome {
     pub firing: u64,
 }
 
-/// Judges all days of the rules of a workspace that are due by `now`, and forgets where rules stood that were deleted. A workspace in which
-/// nothing is due takes two reads, and a few more of each rule that may fire while its day goes on.
+/// Judges all days of the rules of a workspace that are due by `now`, and forgets where rules stood that were deleted; of one that fired it is told
+/// that this is over. A workspace in which nothing is due takes two reads, and a few more of each rule that may fire while its day goes on.
 ///
 /// # Errors
 /// Those of the table, and `Corrupt`.
@@ -71,19 +74,20 @@ async fn judge_and_name(
         lag::note(table, workspace, now.plus_seconds(-CLOSED_AFTER_SECONDS)).await?;
     }
     let (mut outcome, mut firing) = (Outcome::default(), Vec::new());
+    let (judged, deleted): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        judged.into_iter().partition(|(name, judged)| {
+            alerts.rules.iter().any(|rule| rule.name() == name && rule.created_at == judged.created_at)
+        });
+    for (name, judged) in deleted {
+        let ended = Ended { table, workspace, alerts: &alerts, name: &name, judged, now };
+        outcome.crossings += u64::from(ended.forget().await?);
+    }
     for rule in &alerts.rules {
         let judge = Judge { table, catalog, workspace, alerts: &alerts, rule, now };
         let state = judge.days(judged.get(rule.name()).copied(), &mut outcome).await?;
         firing.extend((state == State::Firing).then(|| rule.name().to_owned()));
     }
     outcome.firing = firing.len() as u64;
-    for (name, judged) in &judged {
-        if alerts.rules.iter().all(|rule| rule.name() != name) {
-            let own = Condition::unchanged(judged.ver);
-            let key = log::key::standing(workspace, name);
-            unless_overtaken(table.delete(&key, own).await)?;
-        }
-    }
     Ok((outcome, firing))
 }
 
@@ -173,7 +177,6 @@ impl Judge<'_> {
     /// Judges the days that are due; returns where the rule stands then.
     async fn days(&self, judged: Option<Judged>, outcome: &mut Outcome) -> Result<State> {
         let ver = judged.map_or(0, |judged| judged.ver);
-        let judged = judged.filter(|judged| judged.created_at == self.rule.created_at);
         let mut standing = judged.map_or(Standing::default(), |judged| judged.standing);
         let mut next = match judged {
             Some(judged) => judged.day.next(),
@@ -247,7 +250,7 @@ impl Judge<'_> {
                 Alert { at: crossed.at, name: crossed.rule.clone(), model, text: crossed.text.clone() };
             writes.push(Write::Put(crossed.to_item(workspace), Condition::Absent));
             writes.push(Write::Put(alert_item(self.table, workspace, &alert).await?, Condition::None));
-            writes.extend(deliver::writes(workspace, self.alerts, rule, crossed));
+            writes.extend(deliver::writes(workspace, self.alerts.notified(rule), crossed));
         }
         let written = unless_overtaken(self.table.transact(writes).await)?;
         if let (Some(()), Some(crossed)) = (written, &crossed) {

@@ -8,9 +8,7 @@
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use catalog::{
-    AlertRule, Alerts, Catalog, CrossedRule, Delivered, Delivery, DeliveryState, ToldDigest, Tried, Webhook,
-};
+use catalog::{Catalog, CrossedRule, Delivered, Delivery, DeliveryState, ToldDigest, Tried, Webhook};
 use event::{Clock, ErrorKind, Id, Result, Timestamp};
 use futures::{StreamExt, stream};
 use log::key;
@@ -101,10 +99,14 @@ type Receiver = (Id, String);
 /// Receivers that are posted to, and whether something that failed before is among it.
 type Busy = BTreeMap<Receiver, bool>;
 
-/// The writes of the deliveries of a crossing, for the transaction in which it is written.
-pub(crate) fn writes(workspace: &Id, alerts: &Alerts, rule: &AlertRule, crossed: &CrossedRule) -> Vec<Write> {
+/// The writes of the deliveries of a crossing to some webhooks, for the transaction in which it is written.
+pub(crate) fn writes<'a>(
+    workspace: &Id,
+    webhooks: impl Iterator<Item = &'a Webhook>,
+    crossed: &CrossedRule,
+) -> Vec<Write> {
     let of = |webhook: &Webhook| Delivery::of(crossed, &webhook.name).to_item(workspace);
-    alerts.notified(rule).map(|webhook| Write::Put(of(webhook), Condition::Absent)).collect()
+    webhooks.map(|webhook| Write::Put(of(webhook), Condition::Absent)).collect()
 }
 
 /// Posts all that is due, and waits until each receiver has answered or failed.

@@ -178,17 +178,21 @@ async fn a_rule_that_is_deleted_is_forgotten(world: World) {
     scene.project().await;
     assert_eq!(judged(&scene, "2026-06-02T00:01:00Z").await.firing, 1);
     catalog.delete_alert_rule(scene.id(), "few").await.unwrap();
+    assert_eq!(catalog.watched_workspaces().await.unwrap(), [scene.id().clone()], "it is to be told");
     // One of its name is another rule, and stands well from the day on which it came.
     let again: Timestamp = at("2026-06-03T12:00:00Z");
     catalog.apply_alert_rules(scene.id(), vec![few()], again).await.unwrap();
-    assert_eq!(judged(&scene, "2026-06-03T12:01:00Z").await, Outcome::default());
+    let over = Outcome { days: 0, crossings: 1, firing: 0 };
+    assert_eq!(judged(&scene, "2026-06-03T12:01:00Z").await, over);
+    assert_eq!(judged(&scene, "2026-06-03T12:02:00Z").await, Outcome::default(), "it is told once");
     scene.predict_many(&day(3), "v1", 9, "2026-06-03T13:00:00Z").await;
     scene.project().await;
     assert_eq!(judged(&scene, "2026-06-04T00:01:00Z").await, Outcome { days: 1, crossings: 0, firing: 0 });
     catalog.delete_alert_rule(scene.id(), "few").await.unwrap();
     assert_eq!(judged(&scene, "2026-06-04T00:02:00Z").await, Outcome::default());
     assert!(catalog.judged_rules(scene.id()).await.unwrap().is_empty());
-    assert_eq!(crossings(&scene).await, ["2026-06-01 few fires"], "what crossed stays");
+    assert_eq!(crossings(&scene).await, ["2026-06-01 few fires", "2026-06-02 few resolves"]);
+    assert_eq!(told(&scene).await.last().unwrap(), "few: the rule was deleted while it fired");
 }
 
 async fn a_day_that_was_due_before_its_rule_is_not_judged(world: World) {

@@ -16,7 +16,7 @@ use event::{Clock, Timestamp};
 use projector::{
     Options, Projector,
     alert::judge,
-    deliver::{Outcome, Posted, deliver},
+    deliver::{Outcome, Parcel, Posted, deliver},
     sweep::sweep,
 };
 use table::Table;
@@ -36,6 +36,7 @@ on_both_engines!(
     World::on:
     what_crosses_is_posted_once_and_recorded,
     a_webhook_says_it_in_its_own_words,
+    a_rule_that_is_deleted_while_it_fires_is_over_for_those_who_were_told,
     what_fails_is_tried_again_for_a_day,
     one_that_is_down_is_asked_once_for_all_that_is_due,
     lives_that_end_at_any_write_post_under_one_id,
@@ -154,6 +155,33 @@ async fn a_webhook_says_it_in_its_own_words(world: World) {
     let refused = catalog.apply_alerts(scene.id(), vec![], vec![wrong], at(CREATED)).await.unwrap_err();
     let said = "webhook `chat`: `template` names {when}, which is none of {rule}, {what}, {path}, {text}, ";
     assert!(refused.to_string().contains(said), "{refused}");
+}
+
+async fn a_rule_that_is_deleted_while_it_fires_is_over_for_those_who_were_told(world: World) {
+    let scene = scene(world, &[9, 1]).await;
+    let catalog = &scene.world.catalog;
+    let receiver = Receiver::that(|_| Does::Takes);
+    let rules = vec![few("some", Some(&["chat"])), few("none", Some(&[]))];
+    catalog.apply_alert_rules(scene.id(), rules, at(CREATED)).await.unwrap();
+    judged(&scene, "2026-06-03T00:01:00Z").await;
+    assert_eq!(posted(&scene, &receiver, at("2026-06-03T00:01:01Z")).await.delivered, 3);
+    // Whom a rule notifies is forgotten with it; the last one takes the workspace out of those that have rules.
+    for rule in ["few", "some", "none"] {
+        catalog.delete_alert_rule(scene.id(), rule).await.unwrap();
+    }
+    assert_eq!(catalog.watched_workspaces().await.unwrap(), [scene.id().clone()]);
+    catalog.delete_webhook(scene.id(), "ops").await.unwrap();
+    for now in ["2026-06-03T00:02:00Z", "2026-06-03T00:03:00Z"] {
+        judged(&scene, now).await;
+    }
+    assert_eq!(posted(&scene, &receiver, at("2026-06-03T00:03:01Z")).await.delivered, 2);
+    let over = |parcel: &Parcel| parcel.body.contains("the rule was deleted while it fired");
+    let told = receiver.got().into_iter().filter(over).map(|parcel| (parcel.webhook.name, parcel.id));
+    let id = |rule: &str| {
+        ("chat".to_owned(), format!("{}.{rule}.2026-06-03.{}", scene.id(), at(CREATED).micros()))
+    };
+    assert_eq!(told.collect::<BTreeSet<_>>(), [id("few"), id("some")].into());
+    assert!(catalog.judged_rules(scene.id()).await.unwrap().is_empty());
 }
 
 async fn what_fails_is_tried_again_for_a_day(world: World) {

@@ -60,7 +60,7 @@ impl Catalog {
         Ok(self.alerts(workspace).await?.rules)
     }
 
-    /// The workspaces that have alert rules, or a webhook to which digests are posted: one query.
+    /// The workspaces that have alert rules, had some that were judged, or have a webhook to which digests are posted: one query.
     ///
     /// # Errors
     /// Those of the table.
@@ -169,14 +169,20 @@ impl Catalog {
         Ok(warnings)
     }
 
-    /// Deletes an alert rule.
+    /// Deletes an alert rule. When it fires, those who were told are told that this is over, by the next worker that judges rules.
     ///
     /// # Errors
     /// `NotFound`, when there is none; those of the table.
     pub async fn delete_alert_rule(&self, workspace: &Id, name: &str) -> Result<()> {
         check_name(name)?;
         let missing = || Error::not_found(format!("there is no alert rule `{name}` in this workspace"));
-        self.change_alerts(workspace, |stored| stored.rules.remove(name).map(drop).ok_or_else(missing)).await
+        let is_judged = self.table.get(&key::standing(workspace, name)).await?.is_some();
+        self.change_alerts(workspace, |stored| {
+            stored.rules.remove(name).ok_or_else(missing)?;
+            stored.had_judged |= is_judged;
+            Ok(())
+        })
+        .await
     }
 
     /// Deletes a webhook. What was still to be posted to it is given up.

@@ -20,9 +20,15 @@ const RULE: &str = "rule#";
 /// What those of webhooks begin with.
 const WEBHOOK: &str = "webhook#";
 
+/// Says that a rule was deleted which had been judged. Programs that do not know it leave it out.
+const HAD_JUDGED: &str = "had_judged";
+
 /// The alert rules and webhooks of a workspace as they are stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Stored {
+    /// Whether a rule was deleted that had been judged: where it stood is forgotten by those who judge, so the workspace stays among the
+    /// watched ones.
+    pub(super) had_judged: bool,
     /// By name.
     pub(super) rules: BTreeMap<String, AlertRule>,
     /// By name.
@@ -34,7 +40,8 @@ impl Stored {
         if !(1..ITEM_VERSION).contains(&item.int("v")?) {
             item.check_version(ITEM_VERSION)?;
         }
-        let mut stored = Self::default();
+        let had_judged = item.attributes.contains_key(HAD_JUDGED);
+        let mut stored = Self { had_judged, ..Self::default() };
         for (name, value) in &item.attributes {
             if let Some(of) = name.strip_prefix(RULE) {
                 let rule = rule_of(value).ok_or_else(|| item.corrupt(format_args!("`{name}` is none")))?;
@@ -54,12 +61,13 @@ impl Stored {
     pub(super) fn to_item(&self, workspace: &Id) -> Result<Item> {
         let item = Item::new(key::alert_rules(workspace)).with("v", ITEM_VERSION);
         let (pk, sk) = key::alert_rules_index(workspace);
-        // What is to be judged or told.
+        // What is to be judged, forgotten or told.
         let has_digest = self.webhooks.values().any(|webhook| webhook.digest.is_some());
-        let item = match self.rules.is_empty() && !has_digest {
+        let item = match self.rules.is_empty() && !has_digest && !self.had_judged {
             true => item,
             false => item.with("GSI1PK", pk).with("GSI1SK", sk),
         };
+        let item = if self.had_judged { item.with(HAD_JUDGED, 1) } else { item };
         let wrong = |error: serde_json::Error| Error::invalid(error.to_string());
         let item = self.webhooks.iter().try_fold(item, |item, (name, webhook)| {
             let body = serde_json::to_string(webhook).map_err(wrong)?;

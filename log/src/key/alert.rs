@@ -106,6 +106,12 @@ pub fn deliveries(workspace: &Id, from: Day, to: Day) -> KeyRange {
     }
 }
 
+/// To which webhooks it is posted that a rule crossed on a day.
+pub fn deliveries_of(workspace: &Id, day: Day, rule: &str, created_at: Timestamp) -> KeyRange {
+    let KeyRange { pk, .. } = deliveries(workspace, day, day);
+    KeyRange::prefix(pk, &format!("delivery#{day}/{rule}/{}/", created_at.micros()))
+}
+
 /// The workspace and the webhook of a key of [`delivery`] or [`digest_delivery`]. `None`, when it is another key.
 pub fn parse_delivery(key: &Key) -> Option<(Id, &str)> {
     let workspace = Id::parse(key.pk.strip_prefix("w#")?.strip_suffix("/alert")?).ok()?;
