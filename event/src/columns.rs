@@ -21,6 +21,11 @@ impl Strings {
     /// an offset decreases, does not fall on a character boundary, or the last one is not the
     /// length of the text.
     pub fn from_parts(text: String, ends: Vec<u32>) -> Option<Self> {
+        // Of ASCII each byte is a character.
+        if text.is_ascii() {
+            let is_whole = ends.last().copied().unwrap_or_default() as usize == text.len();
+            return (is_whole && ends.is_sorted()).then_some(Self { text, ends });
+        }
         let mut start = 0;
         for &end in &ends {
             if end < start || !text.is_char_boundary(end as usize) {

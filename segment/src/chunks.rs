@@ -87,34 +87,29 @@ fn put_chunk(out: &mut Vec<u8>, bytes: &[u8], histogram: &Histogram) {
 /// this is what gets allocated, whatever the chunks say.
 pub(super) fn take_chunks<'a>(cursor: &mut Cursor<'a>, total: usize) -> Checked<Cow<'a, [u8]>> {
     let mut bytes = Vec::new();
-    let mut filled = 0;
-    while filled < total {
+    while bytes.len() < total {
         let head = cursor.varint()?;
         let length = match usize::try_from(head >> 2) {
-            Ok(length) if (1..=total - filled).contains(&length) => length,
+            Ok(length) if (1..=total - bytes.len()).contains(&length) => length,
             _ => return Err(format!("a chunk of {} bytes does not fit", head >> 2).into()),
         };
         if head & 3 == RAW && length == total {
             return cursor.take(total).map(Cow::Borrowed);
         }
-        if bytes.is_empty() {
-            bytes = vec![0; total];
-        }
-        let target = &mut bytes[filled..filled + length];
+        bytes.reserve_exact(total - bytes.len());
         match head & 3 {
-            RAW => target.copy_from_slice(cursor.take(length)?),
+            RAW => bytes.extend_from_slice(cursor.take(length)?),
             ZSTD => {
                 let stored = cursor.varint_at_most(length, "the stored length of a chunk")?;
-                compress::decompress(cursor.take(stored)?, target)?;
+                compress::decompress(cursor.take(stored)?, length, &mut bytes)?;
             }
-            REPEAT => target.fill(cursor.u8()?),
+            REPEAT => bytes.resize(bytes.len() + length, cursor.u8()?),
             _ => {
                 return Err(
                     "a chunk has codec 3, which is unknown; a newer Almanac may have written it".into()
                 );
             }
         }
-        filled += length;
     }
     Ok(Cow::Owned(bytes))
 }

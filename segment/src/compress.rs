@@ -1,7 +1,7 @@
 //! zstd, one context of each direction a thread: making one costs more than using it on the few
 //! kilobytes of a chunk.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, io::Cursor, mem::take};
 
 use zstd::bulk::{Compressor, Decompressor};
 
@@ -39,18 +39,21 @@ pub(super) fn with_compressed(bytes: &[u8], keep: impl FnOnce(&[u8])) -> bool {
     })
 }
 
-/// Fills `target` exactly.
-pub(super) fn decompress(stored: &[u8], target: &mut [u8]) -> Checked<()> {
+/// Appends `length` bytes to `target`, which has room for them: no more than it has room for are unpacked.
+pub(super) fn decompress(stored: &[u8], length: usize, target: &mut Vec<u8>) -> Checked<()> {
     DECOMPRESSOR.with_borrow_mut(|slot| {
         let decompressor = match slot {
             Some(ready) => ready,
             None => slot.insert(Decompressor::new().map_err(|error| format!("zstd did not start: {error}"))?),
         };
-        match decompressor.decompress_to_buffer(stored, target) {
-            Ok(length) if length == target.len() => Ok(()),
-            Ok(length) => {
-                Err(format!("a chunk unpacks to {length} bytes instead of {}", target.len()).into())
-            }
+        let before = target.len();
+        let mut behind = Cursor::new(take(target));
+        behind.set_position(before as u64);
+        let unpacked = decompressor.decompress_to_buffer(stored, &mut behind);
+        *target = behind.into_inner();
+        match unpacked {
+            Ok(unpacked) if unpacked == length => Ok(()),
+            Ok(unpacked) => Err(format!("a chunk unpacks to {unpacked} bytes instead of {length}").into()),
             Err(error) => Err(format!("a chunk does not unpack: {error}").into()),
         }
     })

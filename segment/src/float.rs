@@ -2,7 +2,7 @@
 
 use super::bytes::{Checked, Cursor};
 use super::chunks::{put_chunks, take_chunks};
-use super::frame::{put_frame, take_frame};
+use super::frame::{put_frame, take_frame_as};
 use super::planes;
 
 /// Whole numbers over a power of ten: how 0.1234 was most likely written.
@@ -98,17 +98,15 @@ pub(super) fn take(cursor: &mut Cursor, encoding: u8, count: usize) -> Checked<O
             let scale = usize::from(cursor.u8()?);
             let power =
                 *POWERS.get(scale).ok_or_else(|| format!("{scale} decimals, at most 15 are allowed"))?;
-            let numbers = take_frame(cursor, count)?;
-            Ok(Some(numbers.into_iter().map(|number| number as f64 / power).collect()))
+            take_frame_as(cursor, count, |number| number as f64 / power).map(Some)
         }
         BITS => {
             let planes = take_chunks(cursor, count * 8)?;
-            Ok(Some(planes::join(&planes, count, 8).into_iter().map(f64::from_bits).collect()))
+            Ok(Some(planes::join(&planes, count, 8, f64::from_bits)))
         }
         SINGLE_BITS => {
             let planes = take_chunks(cursor, count * 4)?;
-            let bits = planes::join(&planes, count, 4).into_iter();
-            Ok(Some(bits.map(|bits| f64::from(f32::from_bits(bits as u32))).collect()))
+            Ok(Some(planes::join(&planes, count, 4, |bits| f64::from(f32::from_bits(bits as u32)))))
         }
         _ => Ok(None),
     }

@@ -27,23 +27,33 @@ pub(super) fn put_frame(out: &mut Vec<u8>, values: &[i64]) {
 
 /// Reads `count` values written by [`put_frame`].
 pub(super) fn take_frame(cursor: &mut Cursor, count: usize) -> Checked<Vec<i64>> {
+    take_frame_as(cursor, count, |value| value)
+}
+
+/// Reads `count` values written by [`put_frame`]; what `of` makes of each comes back.
+pub(super) fn take_frame_as<T: Clone>(
+    cursor: &mut Cursor,
+    count: usize,
+    of: impl Fn(i64) -> T,
+) -> Checked<Vec<T>> {
     if count == 0 {
         return Ok(Vec::new());
     }
     let width = cursor.u8()? as usize;
     let minimum = unzigzag(cursor.varint()?);
     if width == 0 {
-        return Ok(vec![minimum; count]);
+        return Ok(vec![of(minimum); count]);
     }
     if width > 8 {
         return Err(format!("numbers of {width} bytes, at most 8 are allowed").into());
     }
     let step = cursor.varint()?;
     let planes = take_chunks(cursor, count * width)?;
-    let numbers = planes::join(&planes, count, width).into_iter();
     Ok(match step {
-        1 => numbers.map(|number| minimum.wrapping_add(number as i64)).collect(),
-        _ => numbers.map(|number| minimum.wrapping_add(number.wrapping_mul(step) as i64)).collect(),
+        1 => planes::join(&planes, count, width, |number| of(minimum.wrapping_add(number as i64))),
+        _ => planes::join(&planes, count, width, |number| {
+            of(minimum.wrapping_add(number.wrapping_mul(step) as i64))
+        }),
     })
 }
 

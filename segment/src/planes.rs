@@ -1,9 +1,6 @@
 //! Byte planes: all first bytes, then all second bytes, and so on. Bytes of equal weight
 //! resemble each other more than neighbours in a row do, so they compress better.
 
-/// Rows handled at a time, so that their values stay in the first-level cache.
-const BLOCK_ROWS: usize = 1024;
-
 /// The low `width` bytes of each value as planes, the lowest byte first.
 pub(super) fn split(values: &[u64], width: usize) -> Vec<u8> {
     let mut planes = Vec::with_capacity(values.len() * width);
@@ -13,18 +10,27 @@ pub(super) fn split(values: &[u64], width: usize) -> Vec<u8> {
     planes
 }
 
-/// The inverse of [`split`]: `planes` holds `width` planes of `rows` bytes, `width` at most 8.
-pub(super) fn join(planes: &[u8], rows: usize, width: usize) -> Vec<u64> {
-    let mut values = vec![0u64; rows];
-    for (block, values) in values.chunks_mut(BLOCK_ROWS).enumerate() {
-        for plane in 0..width {
-            let bytes = &planes[plane * rows + block * BLOCK_ROWS..][..values.len()];
-            for (value, &byte) in values.iter_mut().zip(bytes) {
-                *value |= u64::from(byte) << (8 * plane);
-            }
-        }
+/// The inverse of [`split`]: `planes` holds `width` planes of `rows` bytes, `width` at most 8. What `of` makes of each value comes back.
+pub(super) fn join<T>(planes: &[u8], rows: usize, width: usize, of: impl Fn(u64) -> T) -> Vec<T> {
+    match width {
+        1 => join_of::<1, T>(planes, rows, of),
+        2 => join_of::<2, T>(planes, rows, of),
+        3 => join_of::<3, T>(planes, rows, of),
+        4 => join_of::<4, T>(planes, rows, of),
+        5 => join_of::<5, T>(planes, rows, of),
+        6 => join_of::<6, T>(planes, rows, of),
+        7 => join_of::<7, T>(planes, rows, of),
+        _ => join_of::<8, T>(planes, rows, of),
     }
-    values
+}
+
+/// The same of a width that the compiler knows, which makes each value in one go.
+fn join_of<const WIDTH: usize, T>(planes: &[u8], rows: usize, of: impl Fn(u64) -> T) -> Vec<T> {
+    let planes: [&[u8]; WIDTH] = std::array::from_fn(|plane| &planes[plane * rows..][..rows]);
+    let value = |row: usize| {
+        planes.iter().enumerate().fold(0, |value, (at, plane)| value | u64::from(plane[row]) << (8 * at))
+    };
+    (0..rows).map(|row| of(value(row))).collect()
 }
 
 /// Rows of `length` bytes each, one after the other, as `length` planes.
@@ -106,10 +112,11 @@ mod tests {
     #[test]
     fn values_round_trip_through_planes() {
         let values: Vec<u64> = (0..3000u64).map(|i| i.wrapping_mul(0x1234_5678_9abc_def1)).collect();
-        assert_eq!(join(&split(&values, 8), values.len(), 8), values);
+        for width in 1..=8 {
+            let short: Vec<u64> = values.iter().map(|value| value >> (64 - 8 * width)).collect();
+            assert_eq!(join(&split(&short, width), short.len(), width, |value| value), short, "{width}");
+        }
         assert_eq!(split(&[0x0102, 0x0304], 2), [2, 4, 1, 3]);
-        let short: Vec<u64> = values.iter().map(|value| value & 0xff_ffff).collect();
-        assert_eq!(join(&split(&short, 3), short.len(), 3), short);
     }
 
     #[test]

@@ -33,16 +33,19 @@ pub struct Texts {
     views: Vec<View>,
     /// The texts that [`extend`] gave back, each at the index that it was told. They do not change.
     buffers: Vec<Vec<u8>>,
+    /// How many bytes all strings have together. Polars asks for it, and would look at each view to know it.
+    bytes: usize,
 }
 
 impl Texts {
     /// No strings yet, with room for so many.
     pub fn with_capacity(rows: usize) -> Self {
-        Self { views: Vec::with_capacity(rows), buffers: Vec::new() }
+        Self { views: Vec::with_capacity(rows), buffers: Vec::new(), bytes: 0 }
     }
 
     /// Adds strings.
     pub fn push(&mut self, strings: Strings) {
+        self.bytes += strings.text().len();
         let text = extend(&mut self.views, strings, self.buffers.len());
         self.buffers.extend(text);
     }
@@ -54,6 +57,8 @@ impl Texts {
         self.buffers.extend(text);
         of_codes.resize(CODES.max(of_codes.len()), View::default());
         let of_codes: &[View; CODES] = of_codes.first_chunk().expect("it was made as long");
+        self.bytes +=
+            coded.codes.iter().map(|code| of_codes[usize::from(*code)].length as usize).sum::<usize>();
         self.views.extend(coded.codes.iter().map(|code| of_codes[usize::from(*code)]));
     }
 
@@ -67,16 +72,24 @@ impl Texts {
     /// # Panics
     /// When `validity` is of another number of rows.
     pub fn finish(self, validity: Option<Bitmap>) -> Utf8ViewArray {
-        let Self { views, buffers } = self;
+        let Self { views, buffers, bytes } = self;
         assert!(validity.as_ref().is_none_or(|validity| validity.len() == views.len()), "a bit for each row");
+        let of_buffers = buffers.iter().map(Vec::len).sum();
         let buffers: Vec<_> = buffers.into_iter().map(Into::into).collect();
         let dtype = ArrowDataType::Utf8View;
         // SAFETY: each view is the default one, that of the empty string, or was made by `extend` of the bytes between two ends of
         // `Strings`: these do not decrease and are boundaries of characters, so the bytes are UTF-8. Where they do not stand in the view,
         // the text that they stand in is the buffer of the index that the view names, as `extend` was told how many there were,
-        // and no buffer was changed or taken away since. There is a bit of validity for each view.
+        // and no buffer was changed or taken away since. There is a bit of validity for each view. Both sums are those of what they are told to be of.
         unsafe {
-            Utf8ViewArray::new_unchecked_unknown_md(dtype, views.into(), buffers.into(), validity, None)
+            Utf8ViewArray::new_unchecked(
+                dtype,
+                views.into(),
+                buffers.into(),
+                validity,
+                Some(bytes),
+                of_buffers,
+            )
         }
     }
 }
@@ -180,8 +193,10 @@ mod tests {
         }
         let validity: Bitmap = (0..expected.len()).map(|row| !row.is_multiple_of(every)).collect();
         for validity in [None, Some(validity)] {
-            let texts = Texts { views: texts.views.clone(), buffers: texts.buffers.clone() };
-            let array = texts.finish(validity.clone());
+            let (views, buffers) = (texts.views.clone(), texts.buffers.clone());
+            let array = Texts { views, buffers, bytes: texts.bytes }.finish(validity.clone());
+            assert_eq!(array.total_bytes_len(), expected.iter().map(String::len).sum::<usize>());
+            assert_eq!(array.total_buffer_len(), texts.buffers.iter().map(Vec::len).sum::<usize>());
             assert!(array.values_iter().eq(expected.iter().map(String::as_str)));
             let (views, buffers) = (array.views().clone(), array.data_buffers().clone());
             let checked = Utf8ViewArray::try_new(ArrowDataType::Utf8View, views, buffers, validity);
