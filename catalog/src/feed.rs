@@ -8,12 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use event::{Error, Id, Result, Timestamp, id::check_name};
 use futures::future::try_join_all;
-use log::key::{self, EntityId, EntityKind, Followed};
-use table::{
-    Condition, Cursor, Index, Item, Key, Pages, Query, Table, item::Value, query_all, unless_overtaken,
-};
+use log::key::{self, Followed};
+use table::{Condition, Cursor, Index, Item, Key, Pages, Query, item::Value, query_all, unless_overtaken};
 
-use super::{Action, Catalog, Decision, Release, Sight, live::ReleaseChange};
+pub use self::written::{alert_item, decision_item, model_of_alert};
+pub(crate) use self::written::{model_id, note_release};
+use super::{Action, Catalog, Release, Sight};
+
+mod written;
 
 /// How many of the latest happenings of each thing that is followed a feed looks at.
 pub const FEED_LOOK_BACK: usize = 100;
@@ -121,89 +123,6 @@ impl Happening {
             note: text("note"),
         })
     }
-}
-
-/// Notes that something happened to a release.
-pub(super) async fn note_release(table: &dyn Table, workspace: &Id, change: &ReleaseChange) -> Result<()> {
-    let environment = change.environment.as_deref().unwrap_or_default();
-    let key = key::happening(workspace, change.at, change.action.name(), &change.release, environment);
-    note(table, workspace, change.to_item(key), Some(&change.model)).await
-}
-
-async fn note(table: &dyn Table, workspace: &Id, item: Item, model: Option<&str>) -> Result<()> {
-    let item = placed(table, workspace, item, model).await?;
-    unless_overtaken(table.put(item, Condition::Absent).await).map(drop)
-}
-
-/// The item of a happening with its place among those of its model, if that is there.
-async fn placed(table: &dyn Table, workspace: &Id, item: Item, model: Option<&str>) -> Result<Item> {
-    let id = match model {
-        Some(model) => model_id(table, workspace, model).await?,
-        None => None,
-    };
-    Ok(match id {
-        Some(id) => {
-            let sk = item.key.sk.clone();
-            item.with("GSI1PK", key::happenings_of_model(&id).pk).with("GSI1SK", sk)
-        }
-        None => item,
-    })
-}
-
-/// The item of an alert, for those who follow the workspace or the model.
-///
-/// # Errors
-/// Those of the table.
-pub async fn alert_item(table: &dyn Table, workspace: &Id, alert: &Alert) -> Result<Item> {
-    let item = Item::new(key::happening(workspace, alert.at, ALERT, &alert.name, ""))
-        .with("v", ITEM_VERSION)
-        .with("at", alert.at.micros())
-        .with("what", ALERT)
-        .with("about", alert.name.as_str())
-        .with("note", alert.text.as_str());
-    let item = match &alert.model {
-        Some(model) => item.with("model", model.as_str()),
-        None => item,
-    };
-    placed(table, workspace, item, alert.model.as_deref()).await
-}
-
-/// The model that an alert of an instant is about; `None`, when it is about none, or there is no such alert.
-///
-/// # Errors
-/// Those of the table.
-pub async fn model_of_alert(
-    table: &dyn Table,
-    workspace: &Id,
-    at: Timestamp,
-    name: &str,
-) -> Result<Option<String>> {
-    let item = table.get(&key::happening(workspace, at, ALERT, name, "")).await?;
-    Ok(item.and_then(|item| item.optional_text("model").map(str::to_owned)))
-}
-
-/// The item of a comparison that is decided, for those who follow the workspace or the model.
-///
-/// # Errors
-/// Those of the table.
-pub async fn decision_item(table: &dyn Table, workspace: &Id, decision: &Decision) -> Result<Item> {
-    let Decision { at, model, challenger, environment, text } = decision;
-    let item = Item::new(key::happening(workspace, *at, DECIDED, challenger, environment))
-        .with("v", ITEM_VERSION)
-        .with("at", at.micros())
-        .with("what", DECIDED)
-        .with("about", challenger.as_str())
-        .with("model", model.as_str())
-        .with("environment", environment.as_str())
-        .with("note", text.as_str());
-    placed(table, workspace, item, Some(model)).await
-}
-
-/// The id of a model, by its name.
-pub(super) async fn model_id(table: &dyn Table, workspace: &Id, name: &str) -> Result<Option<Id>> {
-    let guard = key::guard(Some(&EntityId::Workspace(workspace.clone())), EntityKind::Model, name);
-    let item = table.get(&guard).await?;
-    item.map(|item| Id::parse(item.text("id")?)).transpose()
 }
 
 impl Catalog {
