@@ -73,22 +73,34 @@ async fn judge_and_name(
     if alerts.rules.iter().any(|rule| matches!(rule.watched, Watched::Lag(_))) {
         lag::note(table, workspace, now.plus_seconds(-CLOSED_AFTER_SECONDS)).await?;
     }
-    let (mut outcome, mut firing) = (Outcome::default(), Vec::new());
-    let (judged, deleted): (BTreeMap<_, _>, BTreeMap<_, _>) =
-        judged.into_iter().partition(|(name, judged)| {
-            alerts.rules.iter().any(|rule| rule.name() == name && rule.created_at == judged.created_at)
-        });
-    for (name, judged) in deleted {
-        let ended = Ended { table, workspace, alerts: &alerts, name: &name, judged, now };
-        outcome.crossings += u64::from(ended.forget().await?);
+    let (mut outcome, mut firing, mut failed) = (Outcome::default(), Vec::new(), BTreeMap::new());
+    let mut known = BTreeMap::new();
+    for (name, judged) in judged {
+        let rule = alerts.rules.iter().find(|rule| rule.name() == name);
+        if rule.is_some_and(|rule| rule.created_at == judged.created_at) {
+            known.insert(name, judged);
+            continue;
+        }
+        let ended = Ended { table, workspace, alerts: &alerts, name: &name, now };
+        match ended.settle(judged, rule.is_some()).await {
+            Ok((judged, is_told)) => {
+                outcome.crossings += u64::from(is_told);
+                known.insert(name, judged);
+            }
+            // Other rules are judged all the same.
+            Err(error) => _ = failed.insert(name, error),
+        }
     }
-    for rule in &alerts.rules {
+    for rule in alerts.rules.iter().filter(|rule| !failed.contains_key(rule.name())) {
         let judge = Judge { table, catalog, workspace, alerts: &alerts, rule, now };
-        let state = judge.days(judged.get(rule.name()).copied(), &mut outcome).await?;
+        let state = judge.days(known.get(rule.name()).copied(), &mut outcome).await?;
         firing.extend((state == State::Firing).then(|| rule.name().to_owned()));
     }
     outcome.firing = firing.len() as u64;
-    Ok((outcome, firing))
+    match failed.into_values().next() {
+        None => Ok((outcome, firing)),
+        Some(error) => Err(error),
+    }
 }
 
 impl Shared {
@@ -177,6 +189,7 @@ impl Judge<'_> {
     /// Judges the days that are due; returns where the rule stands then.
     async fn days(&self, judged: Option<Judged>, outcome: &mut Outcome) -> Result<State> {
         let ver = judged.map_or(0, |judged| judged.ver);
+        let judged = judged.filter(|judged| judged.created_at == self.rule.created_at);
         let mut standing = judged.map_or(Standing::default(), |judged| judged.standing);
         let mut next = match judged {
             Some(judged) => judged.day.next(),

@@ -191,7 +191,7 @@ async fn a_rule_that_is_deleted_is_forgotten(world: World) {
     catalog.delete_alert_rule(scene.id(), "few").await.unwrap();
     assert_eq!(judged(&scene, "2026-06-04T00:02:00Z").await, Outcome::default());
     assert!(catalog.judged_rules(scene.id()).await.unwrap().is_empty());
-    assert_eq!(crossings(&scene).await, ["2026-06-01 few fires", "2026-06-02 few resolves"]);
+    assert_eq!(crossings(&scene).await, ["2026-06-01 few fires", "2026-06-03 few resolves"]);
     assert_eq!(told(&scene).await.last().unwrap(), "few: the rule was deleted while it fired");
 }
 

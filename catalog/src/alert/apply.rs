@@ -60,7 +60,7 @@ impl Catalog {
         Ok(self.alerts(workspace).await?.rules)
     }
 
-    /// The workspaces that have alert rules, had some that were judged, or have a webhook to which digests are posted: one query.
+    /// The workspaces that have alert rules, had some, or have a webhook to which digests are posted: one query.
     ///
     /// # Errors
     /// Those of the table.
@@ -176,10 +176,9 @@ impl Catalog {
     pub async fn delete_alert_rule(&self, workspace: &Id, name: &str) -> Result<()> {
         check_name(name)?;
         let missing = || Error::not_found(format!("there is no alert rule `{name}` in this workspace"));
-        let is_judged = self.table.get(&key::standing(workspace, name)).await?.is_some();
         self.change_alerts(workspace, |stored| {
             stored.rules.remove(name).ok_or_else(missing)?;
-            stored.had_judged |= is_judged;
+            stored.had_rules = true;
             Ok(())
         })
         .await

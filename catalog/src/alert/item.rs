@@ -20,15 +20,14 @@ const RULE: &str = "rule#";
 /// What those of webhooks begin with.
 const WEBHOOK: &str = "webhook#";
 
-/// Says that a rule was deleted which had been judged. Programs that do not know it leave it out.
-const HAD_JUDGED: &str = "had_judged";
+/// Says that a rule was deleted. Programs that do not know it leave it out; the trail does not tell it.
+const HAD_RULES: &str = "had_rules";
 
 /// The alert rules and webhooks of a workspace as they are stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Stored {
-    /// Whether a rule was deleted that had been judged: where it stood is forgotten by those who judge, so the workspace stays among the
-    /// watched ones.
-    pub(super) had_judged: bool,
+    /// Whether a rule was deleted: where it stood is forgotten by those who judge, so the workspace stays among the watched ones.
+    pub(super) had_rules: bool,
     /// By name.
     pub(super) rules: BTreeMap<String, AlertRule>,
     /// By name.
@@ -40,8 +39,8 @@ impl Stored {
         if !(1..ITEM_VERSION).contains(&item.int("v")?) {
             item.check_version(ITEM_VERSION)?;
         }
-        let had_judged = item.attributes.contains_key(HAD_JUDGED);
-        let mut stored = Self { had_judged, ..Self::default() };
+        let had_rules = item.attributes.contains_key(HAD_RULES);
+        let mut stored = Self { had_rules, ..Self::default() };
         for (name, value) in &item.attributes {
             if let Some(of) = name.strip_prefix(RULE) {
                 let rule = rule_of(value).ok_or_else(|| item.corrupt(format_args!("`{name}` is none")))?;
@@ -63,11 +62,11 @@ impl Stored {
         let (pk, sk) = key::alert_rules_index(workspace);
         // What is to be judged, forgotten or told.
         let has_digest = self.webhooks.values().any(|webhook| webhook.digest.is_some());
-        let item = match self.rules.is_empty() && !has_digest && !self.had_judged {
+        let item = match self.rules.is_empty() && !has_digest && !self.had_rules {
             true => item,
             false => item.with("GSI1PK", pk).with("GSI1SK", sk),
         };
-        let item = if self.had_judged { item.with(HAD_JUDGED, 1) } else { item };
+        let item = if self.had_rules { item.with(HAD_RULES, 1) } else { item };
         let wrong = |error: serde_json::Error| Error::invalid(error.to_string());
         let item = self.webhooks.iter().try_fold(item, |item, (name, webhook)| {
             let body = serde_json::to_string(webhook).map_err(wrong)?;

@@ -287,5 +287,6 @@ async fn rules_are_applied_all_or_none_and_bounded() {
     assert_eq!(catalog.alert_rules(&id).await.unwrap(), changed);
     assert_eq!(catalog.watched_workspaces().await.unwrap(), std::slice::from_ref(&id));
     catalog.delete_alert_rule(&id, "auc-low").await.unwrap();
-    assert!(catalog.watched_workspaces().await.unwrap().is_empty());
+    assert!(catalog.alert_rules(&id).await.unwrap().is_empty());
+    assert_eq!(catalog.watched_workspaces().await.unwrap(), [id], "where it stood is to be forgotten");
 }

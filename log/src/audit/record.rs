@@ -20,7 +20,7 @@ const MAX_ATTRIBUTE_BYTES: usize = 2 * 1024;
 
 /// Attributes that say nothing of what people decide: the form of the item, its place in indexes, when it is used, and what
 /// is counted.
-const UNTOLD: [&str; 20] = [
+const UNTOLD: [&str; 21] = [
     "v",
     "ver",
     "updated_at",
@@ -33,6 +33,7 @@ const UNTOLD: [&str; 20] = [
     "spent_at",
     "followers",
     "expires_at",
+    "had_rules",
     // Of projections: up to which version they are deleted, after a rebuild has ended.
     "oldest",
     // Of an erasure: keys that are erased, and how far it is.
