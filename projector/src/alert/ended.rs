@@ -39,7 +39,7 @@ impl Ended<'_> {
     async fn tell(&self, judged: Judged) -> Result<Option<Judged>> {
         let Self { table, workspace, name, .. } = *self;
         let Some(fired) = self.fired(judged).await? else { return Ok(None) };
-        // As a rule crosses: where it stands, and what is told, in one write.
+        // As when a rule crosses: where it stands, the crossing, the alert and the deliveries are one write.
         let after =
             Judged { ver: judged.ver + 1, standing: Standing { state: State::Resolved, days: 0 }, ..judged };
         let mut writes = vec![Write::Put(after.to_item(workspace, name), Condition::unchanged(judged.ver))];
