@@ -285,6 +285,7 @@ def that_logged(workspace: al.Workspace, code: str, **options: object) -> "subpr
     begun = f"""
         import os, signal, sys, time
         import almanac_ml as al
+        from almanac_ml import _sigterm
         workspace = al.connect({workspace.client.transport.url!r}).workspace({workspace.path!r})
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         def log():
@@ -293,6 +294,11 @@ def that_logged(workspace: al.Workspace, code: str, **options: object) -> "subpr
                 logger.prediction("v1", f"loan-{{row:04}}", score=0.5, predicted_at={AT!r})
             print("logged", flush=True)
             return logger
+        def wait():
+            # A signal that comes as a sleep begins is looked at when that ends. The second one must end a long sleep.
+            while _sigterm._Shared.sending is None:
+                time.sleep(0.01)
+            time.sleep(600)
     """
     script = textwrap.dedent(begun) + textwrap.dedent(code)
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
@@ -311,9 +317,9 @@ def ended_by_sigterm(workspace: al.Workspace, code: str, **options: object) -> "
 @pytest.mark.parametrize(
     "code",
     [
-        "logger = log()\ntime.sleep(600)",
+        "logger = log()\nwait()",
         # Its handler comes amid locks, which the thread that sends takes as well.
-        "logger = log()\nwhile True:\n    with logger._lock:\n        time.sleep(0.2)",
+        "logger = log()\nwhile True:\n    with logger._lock:\n        time.sleep(0.2)\n    time.sleep(0.01)",
         "with log() as logger:\n    while True:\n        logger.stats",
     ],
 )
@@ -329,7 +335,7 @@ def test_sigterm_does_what_it_did_before(workspace: al.Workspace) -> None:
             sys.exit(7)
         signal.signal(signal.SIGTERM, end)
         logger = log()
-        time.sleep(600)
+        wait()
     """
     process = ended_by_sigterm(workspace, code)
     assert process.stdout is not None
@@ -350,7 +356,7 @@ def test_sigterm_sends_where_a_handler_was_set_between_two_loggers(
         before = signal.signal(signal.SIGTERM, end)
         first.prediction("v1", "loan-0050", score=0.5, predicted_at={AT!r})
         second = log()
-        time.sleep(600)
+        wait()
     """
     process = ended_by_sigterm(workspace, code)
     assert process.stdout is not None
@@ -369,7 +375,7 @@ def test_sigterm_waits_for_several_loggers_as_long_as_for_one(
             first.metric("m", 1.0)
             {between}
             second = log()
-            time.sleep(600)
+            wait()
         """
         process = that_logged(away, code, spool=str(tmp_path / "second"))
         began = time.monotonic()
@@ -384,7 +390,6 @@ def test_sigterm_ends_a_child_that_was_made_while_its_parent_sent(workspace: al.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         away = al.connect(f"http://127.0.0.1:{silent.getsockname()[1]}").workspace(workspace.path)
         code = """
-            from almanac_ml import _sigterm
             logger = log()
             while _sigterm._Shared.sending is None:
                 time.sleep(0.01)
@@ -408,7 +413,7 @@ def test_sigterm_ends_a_child_that_was_made_while_its_parent_sent(workspace: al.
 def test_sigterm_leaves_what_cannot_be_sent_on_disk(workspace: al.Workspace, door: Door, tmp_path: Path) -> None:
     door.is_shut = True
     away = through(door, workspace)
-    assert ended_by_sigterm(away, "logger = log()\ntime.sleep(600)", spool=str(tmp_path)).returncode == -signal.SIGTERM
+    assert ended_by_sigterm(away, "logger = log()\nwait()", spool=str(tmp_path)).returncode == -signal.SIGTERM
     assert keys_of(workspace, DAY) == []
     door.is_shut = False
     with away.logger(spool=tmp_path) as logger:
