@@ -26,6 +26,7 @@ on_both_engines!(
     World::on:
     a_crossing_is_recorded_once_and_told_to_followers,
     lives_that_end_at_any_write_record_each_crossing_once,
+    lives_that_end_at_any_write_tell_once_that_a_deleted_rule_is_over,
     what_was_decided_stays_when_numbers_change,
     a_day_is_judged_when_it_is_projected,
     a_rule_that_is_deleted_is_forgotten,
@@ -132,6 +133,29 @@ async fn lives_that_end_at_any_write_record_each_crossing_once(world: World) {
         (crossings(&scene).await, told(&scene).await),
         (CROSSED.map(String::from).into(), TOLD.map(String::from).into())
     );
+}
+
+async fn lives_that_end_at_any_write_tell_once_that_a_deleted_rule_is_over(world: World) {
+    let scene = scene(world, &[1]).await;
+    scene.project().await;
+    let catalog = &scene.world.catalog;
+    assert_eq!(judged(&scene, "2026-06-02T00:01:00Z").await.firing, 1);
+    catalog.delete_alert_rule(scene.id(), "few").await.unwrap();
+    let mut lives = 0;
+    loop {
+        let table = Arc::new(Crashing::new(Arc::clone(&scene.table), lives % 2));
+        let dying: Arc<dyn Table> = Arc::clone(&table) as _;
+        let ended = judge(&*dying, &scene.world.catalog, scene.id(), at("2026-06-02T00:02:00Z")).await;
+        assert_eq!(ended.is_err(), table.is_dead());
+        lives += 1;
+        if ended.is_ok() {
+            break;
+        }
+    }
+    assert!(lives > 2, "{lives} lives");
+    assert!(catalog.judged_rules(scene.id()).await.unwrap().is_empty());
+    assert_eq!(crossings(&scene).await, ["2026-06-01 few fires", "2026-06-02 few resolves"]);
+    assert_eq!(told(&scene).await[1..], ["few: the rule was deleted while it fired"]);
 }
 
 async fn what_was_decided_stays_when_numbers_change(world: World) {
