@@ -11,7 +11,6 @@ mod layout;
 #[path = "tidy/words.rs"]
 mod words;
 
-const MAX_FILE_LINES: usize = 400;
 const MAX_FUNCTION_LINES: usize = 70;
 const CRATES: [&str; 17] = [
     "access",
@@ -107,13 +106,6 @@ fn lines_with(words: &[&str], applies: impl Fn(&str) -> bool) -> Vec<String> {
 }
 
 const NONE: [String; 0] = [];
-
-#[test]
-fn files_are_short() {
-    let long = everything().into_iter().filter(|source| source.code > MAX_FILE_LINES);
-    let long: Vec<String> = long.map(|source| format!("{}: {} lines", source.path, source.code)).collect();
-    assert_eq!(long, NONE, "files are at most {MAX_FILE_LINES} lines without their unit tests");
-}
 
 #[test]
 fn functions_are_short() {
