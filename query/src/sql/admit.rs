@@ -24,7 +24,7 @@ use super::{
     rewrite::rewrite,
     tables::Table,
     text::{options, regrouped, text_of},
-    truncate, windows, within,
+    truncate, walk, windows, within,
 };
 use crate::groups::Groups;
 
@@ -82,7 +82,7 @@ pub(crate) fn admit(text: &str) -> Result<Admitted> {
     within::by_names(&mut query);
     by::write_out(&mut query).map_err(refused)?;
     let mut check = Check::default();
-    if let ControlFlow::Break(why) = query.visit(&mut check) {
+    if let ControlFlow::Break(why) = walk::walk(&query, &mut check) {
         return Err(refused(*why));
     }
     if check.tables.is_empty() {
@@ -127,7 +127,7 @@ fn condition(text: &str) -> Result<String> {
     if parser.peek_token().token != Token::EOF {
         return Err(refused(format!("unexpected `{}` in a condition", parser.peek_token().token)));
     }
-    let looked = sqlparser::ast::visit_expressions(&condition, |expr| match expr {
+    let looked = walk::expressions(&condition, |expr| match expr {
         Expr::Subquery(_) | Expr::InSubquery { .. } | Expr::Exists { .. } => ControlFlow::Break("a query"),
         Expr::Function(function) if functions::is_of_rows(function) => {
             ControlFlow::Break("a function of several rows")
@@ -206,7 +206,7 @@ fn check_tables(query: &Query) -> Result<u64> {
 
 fn weight_of(part: &impl Visit, weights: &BTreeMap<&str, u64>) -> Result<u64> {
     let mut weight = 0_u64;
-    let looked = sqlparser::ast::visit_relations(part, |name| {
+    let looked = walk::relations(part, |name| {
         let known = match name_of(name) {
             Some(name) if is_table(name) => Some(1),
             Some(name) => weights.get(name).copied(),

@@ -3,9 +3,13 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Expr, Function, Query, Select, SelectItem, Visit, Visitor};
+use sqlparser::ast::{Expr, Function, Query, Select, SelectItem, Visitor};
 
-use super::{functions, grouped::By};
+use super::{
+    functions,
+    grouped::By,
+    walk::{expressions, walk},
+};
 
 /// The first column of a SELECT that stands bare beside an aggregate: `release` of `select release, max(score)`.
 pub(super) fn beside_aggregate(select: &Select) -> Option<String> {
@@ -14,7 +18,7 @@ pub(super) fn beside_aggregate(select: &Select) -> Option<String> {
         match item {
             SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
                 // It never breaks.
-                _ = expr.visit(&mut seen);
+                _ = walk(expr, &mut seen);
             }
             _ => seen.column = seen.column.or(Some(item.to_string())),
         }
@@ -36,7 +40,7 @@ pub(super) fn beside_groups(select: &Select) -> Option<String> {
 pub(super) fn outside(by: Option<&By>, expr: &Expr) -> Option<String> {
     let mut outside = Outside { by, depth: 0, column: None };
     // It never breaks.
-    _ = expr.visit(&mut outside);
+    _ = walk(expr, &mut outside);
     outside.column
 }
 
@@ -45,7 +49,7 @@ pub(super) fn within_aggregate(function: &Function) -> Option<String> {
     if !functions::is_of_rows(function) {
         return None;
     }
-    let found = sqlparser::ast::visit_expressions(function, |expr| match expr {
+    let found = expressions(function, |expr| match expr {
         Expr::Function(inner) if functions::is_of_rows(inner) => ControlFlow::Break(inner.to_string()),
         _ => ControlFlow::Continue(()),
     });

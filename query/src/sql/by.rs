@@ -4,9 +4,7 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{
-    Expr, GroupByExpr, Ident, Query, Select, SelectItem, Value, ValueWithSpan, Visit, VisitMut, VisitorMut,
-};
+use sqlparser::ast::{Expr, GroupByExpr, Ident, Query, Select, SelectItem, Value, ValueWithSpan, VisitorMut};
 
 use super::{
     columns::{Named, Tables, named_by_with},
@@ -16,6 +14,7 @@ use super::{
     own::Own,
     rewrite::is_column,
     same::{is_same, last_name},
+    walk::{expressions_mut, walk, walk_mut},
 };
 
 /// Writes what GROUP BY and HAVING mean in the place of numbers and names of what is shown, in each SELECT of a statement.
@@ -148,14 +147,13 @@ fn function_of_rows(expr: &Expr) -> Option<String> {
         Expr::Function(function) if functions::is_of_rows(function) => Some(function.to_string()),
         _ => None,
     };
-    expr.visit(&mut Own::new(look)).break_value()
+    walk(expr, &mut Own::new(look)).break_value()
 }
 
 /// A condition without the names that its SELECT gives.
 fn written_out(having: &Expr, select: &Select, with: &Named) -> Expr {
     let mut having = having.clone();
-    // It never breaks.
-    _ = sqlparser::ast::visit_expressions_mut(&mut having, |expr| {
+    expressions_mut(&mut having, |expr| {
         let given = match &*expr {
             Expr::Identifier(name) => {
                 shown_as(select, name).filter(|_| !Tables::having(&name.value, select, with).is_any())
@@ -165,7 +163,6 @@ fn written_out(having: &Expr, select: &Select, with: &Named) -> Expr {
         if let Some(given) = given {
             *expr = Expr::Nested(Box::new(given.clone()));
         }
-        ControlFlow::<()>::Continue(())
     });
     having
 }
@@ -207,7 +204,7 @@ pub(super) fn each(
     query: &mut Query,
     make: impl FnMut(&mut Select) -> Result<(), String>,
 ) -> Result<(), String> {
-    match VisitMut::visit(query, &mut Each(make)) {
+    match walk_mut(query, &mut Each(make)) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(why) => Err(why),
     }

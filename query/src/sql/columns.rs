@@ -14,6 +14,7 @@ use super::{
     operators::{has_once, is_of_left_columns},
     rewrite::is_family,
     tables::Table,
+    walk::expressions,
 };
 
 /// The columns of a table; `None`, where they are not known before polars plans the statement.
@@ -194,7 +195,7 @@ pub(super) fn members_once(select: &mut Select) {
 pub(super) fn names_of_columns(query: &Query) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     // It never breaks.
-    _ = sqlparser::ast::visit_expressions(query, |expr| {
+    _ = expressions(query, |expr| {
         match expr {
             Expr::Identifier(ident) => names.extend([ident.value.clone()]),
             Expr::CompoundIdentifier(idents) => names.extend(idents.last().map(|ident| ident.value.clone())),

@@ -4,8 +4,7 @@
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select, SelectItem, VisitMut,
-    VisitorMut,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Select, SelectItem, VisitorMut,
 };
 
 use super::{
@@ -13,6 +12,7 @@ use super::{
     numbers::is_constant,
     rewrite::{is_column, parsed},
     same::plain,
+    walk::{expressions, walk_mut},
 };
 
 /// Makes of each expression that rows are grouped by one value, where it stands within another one: all are the same.
@@ -42,7 +42,7 @@ pub(super) fn has_aggregate(expr: &Expr) -> bool {
         }
         _ => ControlFlow::Continue(()),
     };
-    sqlparser::ast::visit_expressions(expr, is_aggregate).is_break()
+    expressions(expr, is_aggregate).is_break()
 }
 
 /// The one value of what is the same in all rows of a group.
@@ -78,13 +78,13 @@ impl By {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         };
-        sqlparser::ast::visit_expressions(expr, computed).is_break()
+        expressions(expr, computed).is_break()
     }
 
     /// Makes one value of what rows are grouped by in an expression.
     pub(super) fn one_value(&self, expr: &mut Expr) {
         // It never breaks.
-        _ = expr.visit(&mut OneValue { by: self, depth: 0 });
+        _ = walk_mut(expr, &mut OneValue { by: self, depth: 0 });
     }
 }
 

@@ -12,10 +12,10 @@ use std::{
 use event::{Kind, fields::FieldType};
 use sqlparser::ast::{
     Distinct, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, VisitMut, VisitorMut,
+    GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, VisitorMut,
 };
 
-use super::{functions, rewrite::parsed, tables::Table};
+use super::{functions, rewrite::parsed, tables::Table, walk::walk_mut};
 use crate::{
     events::{APPENDED_AT, DAY},
     groups::{Groups, Measure},
@@ -55,7 +55,7 @@ pub(super) fn of_segments(query: &mut Query) -> Option<Groups> {
         return None;
     }
     let (mut changed, mut seen) = (select.clone(), Seen::new(&names));
-    changed.visit(&mut seen).is_continue().then_some(())?;
+    walk_mut(&mut changed, &mut seen).is_continue().then_some(())?;
     let Seen { bare, within, measures, .. } = seen;
     if measures.iter().any(|measure| names.shown.contains_key(&*measure.to_string())) {
         return None;
@@ -132,7 +132,7 @@ impl<'a> Names<'a> {
     /// What stands in some expressions; `None`, when one has no meaning of groups.
     fn seen<'e>(&self, exprs: impl IntoIterator<Item = &'e Expr>) -> Option<Seen<'_>> {
         let mut seen = Seen::new(self);
-        let all = exprs.into_iter().all(|expr| expr.clone().visit(&mut seen).is_continue());
+        let all = exprs.into_iter().all(|expr| walk_mut(&mut expr.clone(), &mut seen).is_continue());
         all.then_some(seen)
     }
 

@@ -1,11 +1,12 @@
 //! Truth as SQL has it, where the parser or polars reads it otherwise: what follows on `IS DISTINCT FROM`, and `IS TRUE` and its like,
 //! which are never unknown.
 
-use std::ops::ControlFlow;
-
 use sqlparser::ast::{BinaryOperator, Expr, Ident, Query, Value, ValueWithSpan};
 
-use super::rewrite::{is_comparison, parsed};
+use super::{
+    rewrite::{is_comparison, parsed},
+    walk::expressions_mut,
+};
 
 /// What is neither true nor false. It cannot fail, so polars hands what has it down to the scan.
 pub(super) const UNKNOWN: &str = "try_cast(null as boolean)";
@@ -14,11 +15,7 @@ pub(super) const UNKNOWN: &str = "try_cast(null as boolean)";
 /// whether there was one: the text of the statement then says what the statement itself does not.
 pub(super) fn part_from_what_follows(query: &mut Query) -> bool {
     let mut has_parted = false;
-    // It never breaks.
-    _ = sqlparser::ast::visit_expressions_mut(query, |expr| {
-        has_parted |= part(expr);
-        ControlFlow::<()>::Continue(())
-    });
+    expressions_mut(query, |expr| has_parted |= part(expr));
     has_parted
 }
 

@@ -33,6 +33,7 @@ mod text;
 mod times;
 mod truncate;
 mod using;
+mod walk;
 mod windows;
 mod within;
 

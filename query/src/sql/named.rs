@@ -3,17 +3,17 @@
 use std::{collections::BTreeSet, ops::ControlFlow};
 
 use sqlparser::ast::{
-    Expr, Ident, Query, RenameSelectItem, Select, SelectItem, TableAlias, TableFactor, Visit, Visitor,
+    Expr, Ident, Query, RenameSelectItem, Select, SelectItem, TableAlias, TableFactor, Visitor,
     WildcardAdditionalOptions,
 };
 
-use super::{rewrite::is_family, same::last_name};
+use super::{rewrite::is_family, same::last_name, walk::walk};
 
 /// The names that a statement gives: `month` of `select substr(release, 1, 7) as month`.
 pub(super) fn named(query: &Query) -> BTreeSet<String> {
     let mut names = Names::default();
     // It never breaks.
-    _ = query.visit(&mut names);
+    _ = walk(query, &mut names);
     names.0
 }
 

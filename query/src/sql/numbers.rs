@@ -7,7 +7,7 @@ use sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator, Value, ValueWithSpan,
 };
 
-use super::{functions, rewrite::parsed};
+use super::{functions, rewrite::parsed, walk::expressions};
 
 /// Functions whose results polars keeps in 32 bits or fewer, or without a sign.
 const NARROW: &[&str] = &[
@@ -114,7 +114,7 @@ fn arguments(function: &Function) -> Option<&[FunctionArg]> {
 
 /// Whether it is the same in all rows: it has no column, and nothing that is made of several rows.
 pub(super) fn is_constant(expr: &Expr) -> bool {
-    let found = sqlparser::ast::visit_expressions(expr, |expr| match expr {
+    let found = expressions(expr, |expr| match expr {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
         Expr::Function(function) if functions::is_of_rows(function) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),

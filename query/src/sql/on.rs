@@ -19,6 +19,7 @@ use super::{
     operators::{constraint, is_inner, is_of_right_rows, name_of},
     rewrite::is_column,
     tables::Table,
+    walk::expressions,
 };
 
 /// Makes each join of a SELECT one that polars reads as SQL does.
@@ -226,7 +227,7 @@ impl Tables {
     fn side(&self, expr: &Expr) -> Side {
         let mut side = Side::Neither;
         // It never breaks.
-        _ = sqlparser::ast::visit_expressions(expr, |expr| {
+        _ = expressions(expr, |expr| {
             side = side.and(match expr {
                 Expr::Identifier(name) => self.side_of_column(std::slice::from_ref(name)),
                 Expr::CompoundIdentifier(idents) => self.side_of_column(idents),
@@ -288,7 +289,7 @@ fn names_tables(expr: &Expr) -> bool {
         Expr::Identifier(_) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     };
-    sqlparser::ast::visit_expressions(expr, is_bare).is_continue()
+    expressions(expr, is_bare).is_continue()
 }
 
 fn has_function_of_rows(expr: &Expr) -> bool {
@@ -296,7 +297,7 @@ fn has_function_of_rows(expr: &Expr) -> bool {
         Expr::Function(function) if functions::is_of_rows(function) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     };
-    sqlparser::ast::visit_expressions(expr, is_of_rows).is_break()
+    expressions(expr, is_of_rows).is_break()
 }
 
 /// What must hold together, part by part, without the parentheses around each.

@@ -15,6 +15,7 @@ use super::{
     grouped::{By, has_aggregate, is_joined, one_of},
     rewrite::is_column,
     same::{is_same, last_name},
+    walk::{expressions, expressions_mut},
 };
 
 /// Makes the order of a query one that polars reads as SQL does. Everything else of the query is rewritten by now.
@@ -156,8 +157,7 @@ impl Shown {
     /// # Errors
     /// Which column has no one value in a group.
     fn hidden(&self, mut key: Expr) -> Result<Expr, String> {
-        // It never breaks.
-        _ = sqlparser::ast::visit_expressions_mut(&mut key, |expr| {
+        expressions_mut(&mut key, |expr| {
             let given = match &*expr {
                 Expr::Identifier(name) if !self.of_tables.contains(&name.value) => {
                     self.items.iter().find(|(shown, _)| shown.value == name.value)
@@ -167,7 +167,6 @@ impl Shown {
             if let Some((_, of)) = given {
                 *expr = Expr::Nested(Box::new(of.clone()));
             }
-            ControlFlow::<()>::Continue(())
         });
         if let Some(by) = &self.by {
             by.one_value(&mut key);
@@ -192,5 +191,5 @@ fn bare(expr: &Expr) -> &Expr {
 /// Whether it is so of any expression in this one.
 fn any(expr: &Expr, is_so: impl Fn(&Expr) -> bool) -> bool {
     let look = |expr: &Expr| if is_so(expr) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-    sqlparser::ast::visit_expressions(expr, look).is_break()
+    expressions(expr, look).is_break()
 }

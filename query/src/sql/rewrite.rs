@@ -7,7 +7,7 @@ use event::{Day, Kind, Result, Timestamp, custom::CUSTOM_FIGURES, fields::FieldT
 use sqlparser::{
     ast::{
         BinaryOperator, Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, Value, ValueWithSpan,
-        VisitMut, VisitorMut,
+        VisitorMut,
     },
     dialect::GenericDialect,
     parser::Parser,
@@ -23,6 +23,7 @@ use super::{
     numbers, on, order,
     spans::{self, Columns},
     truncate, using,
+    walk::walk_mut,
 };
 use crate::events::{APPENDED_AT, DAY};
 
@@ -43,7 +44,7 @@ const LENGTH_OF_DAY: usize = 10;
 pub(super) fn rewrite(query: &mut Query, aliases: BTreeSet<String>) -> Result<(), String> {
     let named = named(query);
     let with = named_by_with(query);
-    match VisitMut::visit(query, &mut Rewrite { aliases, named, with, joined: Vec::new() }) {
+    match walk_mut(query, &mut Rewrite { aliases, named, with, joined: Vec::new() }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(why) => Err(why),
     }

@@ -1,16 +1,13 @@
 //! Expressions that say the same, however they are written.
 
-use std::ops::ControlFlow;
-
 use sqlparser::ast::{Expr, Ident, ObjectNamePart};
 
-use super::rewrite::is_family;
+use super::{rewrite::is_family, walk::expressions_mut};
 
 /// An expression without what makes no difference in a SELECT: parentheses, the names of tables, quotes, and the case of functions.
 pub(super) fn plain(expr: &Expr) -> Expr {
     let mut expr = expr.clone();
-    // It never breaks.
-    _ = sqlparser::ast::visit_expressions_mut(&mut expr, |expr| {
+    expressions_mut(&mut expr, |expr| {
         let made = match expr {
             Expr::Nested(inner) => (**inner).clone(),
             Expr::CompoundIdentifier(idents) => match &idents[..] {
@@ -18,7 +15,7 @@ pub(super) fn plain(expr: &Expr) -> Expr {
                     Expr::Identifier(Ident::new(format!("{}.{}", of.value, name.value)))
                 }
                 [.., name] => Expr::Identifier(Ident::new(name.value.clone())),
-                [] => return ControlFlow::<()>::Continue(()),
+                [] => return,
             },
             Expr::Identifier(name) => Expr::Identifier(Ident::new(name.value.clone())),
             Expr::Function(function) => {
@@ -27,12 +24,11 @@ pub(super) fn plain(expr: &Expr) -> Expr {
                         name.value.make_ascii_lowercase();
                     }
                 }
-                return ControlFlow::Continue(());
+                return;
             }
-            _ => return ControlFlow::Continue(()),
+            _ => return,
         };
         *expr = made;
-        ControlFlow::Continue(())
     });
     expr
 }

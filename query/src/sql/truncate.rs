@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use event::time::DAY_MICROS as DAY;
 use sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr as Arg, FunctionArguments, Value};
 
-use super::{functions, rewrite::parsed};
+use super::{functions, rewrite::parsed, walk::expressions};
 
 /// How it is called.
 pub(super) const NAME: &str = "date_trunc";
@@ -68,7 +68,7 @@ pub(super) fn wrong(function: &Function) -> Option<String> {
         let units = UNITS.map(|(name, _)| name).join(", ");
         return Some(format!("write {NAME}('hour', predicted_at); units are {units}"));
     };
-    let again = sqlparser::ast::visit_expressions(time, |expr| match expr {
+    let again = expressions(time, |expr| match expr {
         Expr::Function(inner) if functions::is_named(inner, NAME) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });

@@ -3,11 +3,12 @@
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
-use sqlparser::ast::{Expr, OrderByKind, Query, Select, SelectItem, SetExpr, Visit, Visitor};
+use sqlparser::ast::{Expr, OrderByKind, Query, Select, SelectItem, SetExpr, Visitor};
 
 use super::{
     operators::{is_of_right_rows, using},
     own::Own,
+    walk::walk,
 };
 
 /// Looks for such columns that stand without a table in a SELECT.
@@ -52,7 +53,7 @@ pub(super) fn check_order(query: &Query) -> Result<(), String> {
     }
     for key in keys {
         let columns = if let Expr::Identifier(_) = key.expr { &not_given } else { &columns };
-        if let ControlFlow::Break(column) = key.expr.visit(&mut bare(columns.clone())) {
+        if let ControlFlow::Break(column) = walk(&key.expr, &mut bare(columns.clone())) {
             return Err(says(&column));
         }
     }
@@ -66,11 +67,11 @@ fn says(column: &str) -> String {
 }
 
 fn look(select: &Select, bare: &mut impl Visitor<Break = String>) -> ControlFlow<String> {
-    select.projection.visit(bare)?;
-    select.selection.visit(bare)?;
-    select.group_by.visit(bare)?;
-    select.having.visit(bare)?;
-    select.qualify.visit(bare)
+    walk(&select.projection, bare)?;
+    walk(&select.selection, bare)?;
+    walk(&select.group_by, bare)?;
+    walk(&select.having, bare)?;
+    walk(&select.qualify, bare)
 }
 
 /// The columns of both tables of RIGHT and FULL JOIN.

@@ -2,10 +2,10 @@
 
 use sqlparser::ast::{
     Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, OrderByKind, Query, Select, SelectItem,
-    SetExpr, Visit, WindowFrameBound, WindowSpec, WindowType,
+    SetExpr, WindowFrameBound, WindowSpec, WindowType,
 };
 
-use super::{functions, own::Own};
+use super::{functions, own::Own, walk::walk};
 
 const COUNT: &str = "count";
 const LAST: &str = "last";
@@ -147,5 +147,5 @@ fn found(expr: &Expr, is_one: impl Fn(&Function) -> bool) -> Option<String> {
         Expr::Function(function) if is_one(function) => Some(function.to_string()),
         _ => None,
     };
-    expr.visit(&mut Own::new(look)).break_value()
+    walk(expr, &mut Own::new(look)).break_value()
 }

@@ -3,16 +3,14 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{
-    Cte, Expr, Ident, Query, Select, SelectItem, SetExpr, UnaryOperator, Visit, VisitMut, Visitor,
-    VisitorMut, With,
-};
+use sqlparser::ast::{Cte, Expr, Ident, Query, Select, SelectItem, SetExpr, UnaryOperator, VisitorMut, With};
 
 use super::{
     columns::{Named, of_table, relations},
     operators::{is_of_left_columns, name_of},
     rewrite::is_family,
     text::read,
+    walk::{expressions, walk_mut},
 };
 
 /// What the columns and tables that are made here are called, before their numbers.
@@ -25,11 +23,11 @@ pub(super) fn by_names(query: &mut Query) {
     let mut named = Vec::new();
     for mut table in with.iter_mut().flat_map(|with| std::mem::take(&mut with.cte_tables)) {
         // It never breaks.
-        _ = VisitMut::visit(&mut table, &mut within);
+        _ = walk_mut(&mut table, &mut within);
         named.append(&mut within.named);
         named.push(table);
     }
-    _ = VisitMut::visit(query, &mut within);
+    _ = walk_mut(query, &mut within);
     named.append(&mut within.named);
     query.with = match named.is_empty() {
         true => None,
@@ -48,26 +46,18 @@ pub(super) fn misplaced(select: &Select) -> Option<String> {
             name_of(join)
         ));
     }
-    let has = |part: &dyn Fn(&mut Finder) -> ControlFlow<()>| part(&mut Finder).is_break();
-    let is_shown = has(&|finder| Visit::visit(&select.projection, finder));
-    let is_of_groups = has(&|finder| Visit::visit(&select.having, finder));
+    let is_shown = expressions(&select.projection, is_in_query).is_break();
+    let is_of_groups = expressions(&select.having, is_in_query).is_break();
     (is_shown || is_of_groups).then(|| {
         "`in (select ...)` stands in WHERE; a query in the place of the table has what is shown or grouped by it".to_owned()
     })
 }
 
-/// Finds a query of IN.
-struct Finder;
-
-impl Visitor for Finder {
-    type Break = ();
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if matches!(expr, Expr::InSubquery { .. }) {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+/// Breaks at a query of IN.
+fn is_in_query(expr: &Expr) -> ControlFlow<()> {
+    match expr {
+        Expr::InSubquery { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
     }
 }
 
