@@ -24,17 +24,21 @@ export function url(path, parameters = {}) {
   return query.length ? `${path}?${query.join('&')}` : path;
 }
 
-async function send(where, options = {}) {
-  const headers = { ...options.headers, ...OWN };
-  let answer;
+/** Waits for something of the server, which may be away from the first byte on or in the middle of an answer. */
+export async function answered(promise) {
   try {
-    answer = await fetch(where, { ...options, headers, credentials: 'same-origin' });
+    return await promise;
   } catch (error) {
     if (error.name === 'AbortError') throw error;
     throw new Problem(0, 'The server does not answer.');
   }
+}
+
+async function send(where, options = {}) {
+  const headers = { ...options.headers, ...OWN };
+  const answer = await answered(fetch(where, { ...options, headers, credentials: 'same-origin' }));
   if (answer.ok) return answer;
-  const text = await answer.text();
+  const text = await answered(answer.text());
   let detail = text;
   try {
     detail = JSON.parse(text).detail ?? text;
@@ -65,10 +69,10 @@ export async function signOut() {
 }
 
 /** A JSON document. */
-export const json = async (path, parameters, options) => (await send(url(path, parameters), options)).json();
+export const json = async (path, parameters, options) => answered((await send(url(path, parameters), options)).json());
 
 /** Text. */
-export const text = async (path, parameters, options) => (await send(url(path, parameters), options)).text();
+export const text = async (path, parameters, options) => answered((await send(url(path, parameters), options)).text());
 
 /** The bytes of an answer, as they come. */
 export const stream = async (path, parameters, options) => (await send(url(path, parameters), options)).body;
@@ -85,7 +89,7 @@ export const post = (path, body, options) => send(path, { ...options, method: 'P
 export async function sql(workspace, statement, asOf, options) {
   const body = { sql: statement, format: 'ndjson', ...(asOf && { as_of: asOf }) };
   const answer = await post(ofWorkspace(workspace, 'sql'), body, options);
-  return parsed(await answer.text());
+  return parsed(await answered(answer.text()));
 }
 
 /** All pages of a list, up to `most` entries. */

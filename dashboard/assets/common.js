@@ -26,7 +26,7 @@ export async function volume(workspace, signal) {
 }
 
 /** The last day with predictions, else the last one with any events: that of a promotion has nothing to show. */
-export const lastDay = (days) => (days.findLast((one) => one.predictions > 0) ?? days.at(-1))?.day;
+export const lastDay = (days) => (days.findLast((one) => one.predictions > 0) ?? days.findLast((one) => one.outcomes > 0))?.day;
 
 /** The window that is chosen, else the 90 days up to the last one with predictions. */
 export async function windowOf(context) {

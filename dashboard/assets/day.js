@@ -106,7 +106,7 @@ export async function page(context) {
   const headlines = HEADLINES.filter((one) => typeof row[one] === 'number').slice(0, 4);
   const text = statement(day, release);
   const figure = chosen.get('figure') ?? headlines[0];
-  const [binned, low] = await Promise.all([sql(workspace, text, asOf, { signal }), worst(workspace, { ...parameters, release, figure }, signal)]);
+  const [binned, low] = await Promise.all([sql(workspace, text, asOf, { signal }), figure ? worst(workspace, { ...parameters, release, figure }, signal) : { rows: [], says: 'No outcome of this day has come yet.' }]);
   const { series, reliable } = scores(binned, row.positive_label ?? known[0]?.positive_label);
   const file = `${workspace.replace('/', '-')}-${day}-${release}`;
   const binLink = (one) => h('a', { href: link('day', workspace, { ...Object.fromEntries(chosen), day, release, bin: one.at }) }, `${(one.at / BINS).toFixed(2)} to ${((one.at + 1) / BINS).toFixed(2)}`);
@@ -129,10 +129,10 @@ export async function page(context) {
     ] }), data: { columns: ['at', 'n', 'judged', 'mean', 'share'], rows: reliable }, file: `${file}-bins` }),
     chosen.get('bin') && (await behind(context, day, release, asOf)),
     confused.length > 0 && card({ title: 'What was taken for what', side: h('div', { class: 'matrices' }, names.map((one) => [one, confused.filter((other) => other.release === one)]).filter(([, all]) => all.length).map(([one, all]) => matrix(one, all))), data: { columns: ['release', 'truth', 'predicted', 'count'], rows: confused }, file: `${file}-confusion`, ways: ways('confusion', workspace, parameters) }),
-    card({ title: 'Where it is worst', note: `${figure} by the values of the splits that the model declares`, side: table({ caption: 'Worst segments', rows: low.rows.slice(0, 50), empty: low.says ?? 'The model declares no splits: `almanac model define --split` does.', columns: [
+    card({ title: 'Where it is worst', note: figure && `${figure} by the values of the splits that the model declares`, side: table({ caption: 'Worst segments', rows: low.rows.slice(0, 50), empty: low.says ?? 'No slice of this day is known. A model declares splits with `almanac model define --split`.', columns: [
       { key: 'segment', text: 'Segment' },
       { key: 'n', text: 'Judged', number: true, shows: (one) => count(one.n ?? one.labelled) },
-      { key: 'value', text: figure ?? 'figure', number: true },
+      { key: 'value', text: figure ?? 'Figure', number: true },
       { key: 'p_adjusted', text: 'p, adjusted', number: true },
     ] }), data: { columns: Object.keys(low.rows[0] ?? { segment: 0 }), rows: low.rows }, file: `${file}-segments`, ways: ways('segments', workspace, { ...parameters, release, figure }) }),
   ];

@@ -1,6 +1,6 @@
 // The frame: which page is shown, who is signed in, light or dark.
 
-import { Problem, json, signIn, signOut } from './api.js';
+import { Problem, answered, json, signIn, signOut } from './api.js';
 import { announce, fresh, h, name } from './dom.js';
 import { listen, rest } from './live.js';
 import { change, link, read } from './state.js';
@@ -136,7 +136,9 @@ function failed(error) {
   }
   const text = error instanceof Problem ? error.message : 'The page has a mistake; the console of the browser says more.';
   if (!(error instanceof Problem)) console.error(error);
-  main.replaceChildren(h('div', { class: 'card', role: 'alert' }, h('h1', null, 'This cannot be shown'), h('p', null, text), h('button', { type: 'button', onclick: () => show() }, 'Try again')));
+  // A browser remembers a module that it could not load until the whole page is loaded again.
+  const again = () => (error.status === 0 ? location.reload() : show());
+  main.replaceChildren(h('div', { class: 'card', role: 'alert' }, h('h1', null, 'This cannot be shown'), h('p', null, text), h('button', { type: 'button', onclick: again }, 'Try again')));
 }
 
 /** Shows the page again: soon when what it shows has moved, else after a while. */
@@ -199,7 +201,7 @@ async function show(quietly = false) {
   try {
     if (!known) throw new Problem(404, 'There is no such page.');
     if (who === null && !known[2]?.isOpen) who = (await json('/v1/whoami', {}, { signal })).principal ?? '';
-    const { page } = await known[1]();
+    const { page } = await answered(known[1]());
     const go = (choices) => {
       location.hash = change(now, choices);
     };

@@ -1,7 +1,7 @@
 // The workspaces: what is live, how far behind, which alerts fire, and how much comes.
 
 import { Problem, json, ofWorkspace, text } from './api.js';
-import { badge, card, each, live, liveText, stat, volume } from './common.js';
+import { badge, card, each, lastDay, live, liveText, stat, volume } from './common.js';
 import { sparkline } from './chart.js';
 import { h, name } from './dom.js';
 import { waysOfGet } from './share.js';
@@ -38,7 +38,7 @@ async function about(workspace, signal) {
   ]);
   const firing = rules.rules.filter((rule) => rule.state === 'firing');
   const total = days.reduce((sum, day) => sum + day.predictions, 0);
-  return { ...workspace, live: alive, rules: rules.rules.length, firing: firing.length, days, total, last: days.at(-1)?.day ?? null };
+  return { ...workspace, live: alive, rules: rules.rules.length, firing: firing.length, days, total, last: lastDay(days) ?? null };
 }
 
 const alerts = (one) => (one.firing ? badge('bad', many(one.firing, 'alert fires', 'alerts fire')) : badge('good', one.rules ? 'none fires' : 'no rules'));

@@ -103,6 +103,13 @@ fn a_report_says_what_there_is_and_why_the_rest_is_missing(place: &Place) {
     let cut =
         |page: &str| page.split("<dt>Cut</dt><dd>").nth(1).unwrap().split("</dd>").next().unwrap().to_owned();
     assert_ne!(cut(&first), cut(&report()));
+
+    // A release counts before it is registered, in a report that is not about one model.
+    post("predictions", &predictions("v2-early"));
+    service.get_until(&day("evaluations"), |answer| answer.text().contains("v2-early"));
+    says(&report(), &["v2-early"]);
+    let of_model = run_ok(place, &[&WINDOW[..], &["--model", "risk"]].concat());
+    assert!(!of_model.contains("v2-early"), "{of_model}");
 }
 
 #[test]

@@ -139,9 +139,12 @@ impl Ask {
         })
     }
 
-    /// Whether a release is told of.
+    /// Whether the report is about a release; one that is not registered is of no model.
     pub(super) fn has(&self, release: &str) -> bool {
-        self.releases().any(|(name, _)| name == release)
+        match self.model {
+            Some(_) => self.releases().any(|(name, _)| name == release),
+            None => self.release.as_ref().is_none_or(|asked| asked == release),
+        }
     }
 
     /// The release of a model that was live in the environment at the end of the window.

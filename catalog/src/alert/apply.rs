@@ -105,7 +105,7 @@ impl Catalog {
     }
 
     /// Creates or changes alert rules and webhooks, all or none; others stay. Returns these as they are then, and warns of rules on a release or
-    /// a model that is not there: it may come later.
+    /// a model that is not there, since it may come later, and of webhooks at private addresses.
     ///
     /// # Errors
     /// As [`Catalog::with_days`]; `Invalid`, when one of them is none, a name comes twice, or a rule notifies a webhook that is not there; `Conflict`, when there
@@ -165,6 +165,12 @@ impl Catalog {
                     rule.name()
                 ));
             }
+        }
+        for webhook in wanted.webhooks.values().filter(|webhook| webhook.is_private()) {
+            warnings.push(format!(
+                "webhook `{}`: nothing is posted over http:// or to a private address, unless the projector was started with --webhooks-to-private",
+                webhook.name
+            ));
         }
         Ok(warnings)
     }

@@ -1,5 +1,7 @@
 //! Webhooks: where what crossed and digests are posted, and what the body says.
 
+use std::net::IpAddr;
+
 use event::{Error, Id, Result, Zone, id::check_name};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -134,6 +136,20 @@ impl Webhook {
         Ok(())
     }
 
+    /// Whether its URL, as written, is one that a projector posts to only when it is told to.
+    pub(crate) fn is_private(&self) -> bool {
+        let Some(url) = &self.url else { return false };
+        let Some(rest) = url.strip_prefix("https://") else { return true };
+        let whom = rest.split(['/', '?']).next().unwrap_or_default();
+        let host = whom.strip_prefix('[').and_then(|host| host.split(']').next());
+        let host = host.or_else(|| whom.split(':').next()).unwrap_or_default();
+        match host.parse() {
+            Ok(IpAddr::V4(of)) => of.is_private() || of.is_loopback() || of.is_link_local(),
+            Ok(IpAddr::V6(of)) => of.is_loopback() || of.is_unique_local() || of.is_unicast_link_local(),
+            Err(_) => host == "localhost" || host.ends_with(".localhost"),
+        }
+    }
+
     /// The time zone of its digest. One that this program does not know is taken for UTC.
     pub(crate) fn zone(&self) -> Zone {
         self.time_zone.as_deref().and_then(|name| Zone::parse(name).ok()).unwrap_or(Zone::UTC)
@@ -224,6 +240,24 @@ mod tests {
         for format in WebhookFormat::ALL {
             assert_eq!(serde_json::to_value(format).unwrap(), json!(format.name()));
         }
+    }
+
+    #[test]
+    fn private_urls_are_known_by_their_text() {
+        let at = |url: &str| Webhook { url: Some(url.into()), ..Webhook::default() }.is_private();
+        for url in [
+            "http://a.example/",
+            "https://127.0.0.1",
+            "https://10.0.0.1:8443/x",
+            "https://[::1]:9/",
+            "https://localhost:1?x",
+        ] {
+            assert!(at(url), "{url}");
+        }
+        for url in ["https://a.example", "https://93.184.216.34/10.0.0.1", "https://[2606:2800::1]/"] {
+            assert!(!at(url), "{url}");
+        }
+        assert!(!Webhook::default().is_private(), "the URL is a secret of the projector");
     }
 
     #[test]

@@ -102,11 +102,14 @@ async fn a_rule_on_what_is_not_there_is_applied_with_a_warning(world: World) {
     };
     let rules = vec![count("all"), of("v1"), of("v9"), live("m"), live("n")];
     let now = at("2026-06-01T00:00:00Z");
-    let applied = scene.world.catalog.apply_alerts(scene.id(), rules, Vec::new(), now).await.unwrap();
+    let webhook =
+        Webhook { name: "here".into(), url: Some("http://127.0.0.1:9/".into()), ..Webhook::default() };
+    let applied = scene.world.catalog.apply_alerts(scene.id(), rules, vec![webhook], now).await.unwrap();
     assert_eq!(applied.rules.len(), 5);
     let of_nothing = [
         "alert rule `n`: there is no model `n` in this workspace yet",
         "alert rule `v9`: there is no release `v9` in this workspace yet",
+        "webhook `here`: nothing is posted over http:// or to a private address, unless the projector was started with --webhooks-to-private",
     ];
     assert_eq!(applied.warnings, of_nothing);
 }

@@ -9,6 +9,7 @@ use crate::{
     support::{Answer, Place, Running, alone, ndjson, run_ok},
 };
 
+mod absent;
 mod arena;
 mod drift;
 mod expected;
