@@ -44,7 +44,7 @@ pub(crate) struct PlotArgs {
     figure: Vec<String>,
     #[command(flatten)]
     figures: FiguresArgs,
-    /// Write an image to this file instead of drawing on the terminal: SVG or PNG, as its name ends.
+    /// Write an SVG image to this file instead of drawing on the terminal.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -62,38 +62,18 @@ fn usual(what: What) -> Result<&'static [&'static str], Error> {
     }
 }
 
-/// In which form an image is written.
-#[derive(Clone, Copy, Debug)]
-enum Image {
-    Svg,
-    Png,
-}
-
-impl Image {
-    /// The form that the name of a file asks for.
-    fn of(path: &Path) -> Result<Self, Error> {
-        match path.extension().and_then(|end| end.to_str()) {
-            Some("svg") => Ok(Self::Svg),
-            Some("png") => Ok(Self::Png),
-            _ => {
-                let path = path.display();
-                Err(Error::invalid(format!("{path}: the name of an image ends with .svg or .png")))
-            }
-        }
-    }
-
-    fn of_chart(self, chart: &Chart) -> Result<Vec<u8>, Error> {
-        match self {
-            Self::Svg => Ok(chart.svg().into_bytes()),
-            Self::Png => chart.png(),
-        }
+/// Refuses the name of an image in another form than SVG.
+fn check_image(path: &Path) -> Result<(), Error> {
+    match path.extension().is_some_and(|end| end == "svg") {
+        true => Ok(()),
+        false => Err(Error::invalid(format!("{}: the name of an image ends with .svg", path.display()))),
     }
 }
 
 pub(crate) async fn command(config: &Config, args: &PlotArgs) -> anyhow::Result<()> {
     let what = What::parse(&args.what)?;
     let usual = usual(what)?;
-    let image = args.output.as_deref().map(|path| Ok::<_, Error>((path, Image::of(path)?))).transpose()?;
+    args.output.as_deref().map_or(Ok(()), check_image)?;
     let wanted: Vec<&str> = match args.figure.is_empty() {
         true => usual.to_vec(),
         false => args.figure.iter().map(String::as_str).collect(),
@@ -132,10 +112,9 @@ pub(crate) async fn command(config: &Config, args: &PlotArgs) -> anyhow::Result<
             "{count} lines, of which the first {MAX_LINES} are drawn; --release and --figure choose others"
         );
     }
-    match image {
-        Some((path, image)) => {
-            fs::write(path, image.of_chart(&chart)?)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+    match &args.output {
+        Some(path) => {
+            fs::write(path, chart.svg()).with_context(|| format!("cannot write {}", path.display()))?;
             if chart.is_empty() {
                 eprintln!("{NO_NUMBERS}");
             }

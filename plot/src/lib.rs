@@ -1,4 +1,4 @@
-//! Charts of numbers over time, for the terminal, as SVG and as PNG.
+//! Charts of numbers over time, for the terminal and as SVG.
 //!
 //! A [`Chart`] has lines, and a line has points: an instant, a number or a gap, and how sure the number is. Nothing is read and
 //! nothing is written here, so the same chart gives the same text.
@@ -17,7 +17,6 @@
 //! ```
 
 mod legend;
-mod png;
 mod scale;
 mod svg;
 mod terminal;
@@ -161,14 +160,6 @@ impl Chart {
     /// device is.
     pub fn svg(&self) -> String {
         svg::stacked(std::slice::from_ref(self))
-    }
-
-    /// The chart as a PNG image on light ground, two pixels for each unit of [`Self::svg`]. It is the same on every machine.
-    ///
-    /// # Errors
-    /// When the image cannot be drawn.
-    pub fn png(&self) -> event::Result<Vec<u8>> {
-        png::draw(&self.svg())
     }
 }
 
