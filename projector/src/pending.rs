@@ -12,6 +12,7 @@ mod round;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -24,16 +25,28 @@ use log::{
     pending,
     projection::Applied,
     scan,
+    segment_item::CLOSED_AFTER_SECONDS,
 };
 use table::Table;
+use tokio::time::Instant;
 
 use self::round::Round;
-use crate::key_filters::{of_kind, rolled_up};
+use crate::{
+    key_filters::{of_kind, rolled_up},
+    lock::lock,
+    shared::{Shared, waits},
+};
 
 /// How many segments that wait are read at once.
 const SEGMENTS_AT_ONCE: usize = 1_000;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// After how long all that was appended by now is closed.
+const UNTIL_CLOSED: Duration = Duration::from_secs(CLOSED_AFTER_SECONDS as u64 + 1);
+
+/// A look for what waits rests for this many times as long as the last one took, so that many outcomes that wait cost a bounded share of the time.
+const LOOK_REST: u32 = 20;
 
 /// Appends outcomes that were decided: of which it was found what they judge, or that are answers of reviewers.
 #[async_trait]
@@ -118,6 +131,81 @@ pub async fn resolve(
         (some, next) = pending::waiting(table, workspace, Some(&after), SEGMENTS_AT_ONCE).await?;
     }
     corrupt.map_or(Ok(resolved), Err)
+}
+
+/// A look at the unmatched outcomes of a workspace that this worker is going to take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    at: Instant,
+    /// Whether outcomes have come since the last one. What finds nothing then is looked for once more when the instant of its append is
+    /// closed, since its prediction may have come just before it.
+    is_of_new: bool,
+}
+
+/// Looks for the predictions of unmatched outcomes soon after they, or predictions in a workspace where some wait, were folded. What
+/// another worker folded, or this one before it ended, a sweep finds.
+pub(crate) async fn run(shared: &Shared) -> Result<()> {
+    loop {
+        let next = lock(&shared.unmatched).values().map(|look| look.at).min();
+        tokio::select! {
+            biased;
+            () = shared.unmatched_came.notified() => {}
+            () = tokio::time::sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {
+                let now = Instant::now();
+                let due: Vec<_> = lock(&shared.unmatched).extract_if(.., |_, look| look.at <= now).collect();
+                for (workspace, look) in due {
+                    shared.take_look(workspace, look).await;
+                }
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Has unmatched outcomes looked at: at once when some came, and when predictions came where some wait, once these are closed.
+    pub(crate) fn look_for_unmatched(&self, workspace: &Id, has_new: bool, is_predicted: bool, now: Instant) {
+        let waits = || lock(&self.stats.pending).get(workspace).is_some_and(|waiting| *waiting > 0);
+        let look = match () {
+            () if has_new => Look { at: now, is_of_new: true },
+            () if is_predicted && waits() => Look { at: now + UNTIL_CLOSED, is_of_new: false },
+            () => return,
+        };
+        self.plan(workspace.clone(), look);
+    }
+
+    fn plan(&self, workspace: Id, look: Look) {
+        let mut unmatched = lock(&self.unmatched);
+        let planned = unmatched.entry(workspace).or_insert(look);
+        planned.at = planned.at.min(look.at);
+        planned.is_of_new |= look.is_of_new;
+        drop(unmatched);
+        self.unmatched_came.notify_one();
+    }
+
+    async fn take_look(&self, workspace: Id, look: Look) {
+        let began = Instant::now();
+        match self.resolve_pending(&workspace, false, &BTreeSet::new()).await {
+            Ok(()) => {}
+            Err(error) if error.may_pass() => {
+                waits(
+                    &error,
+                    &workspace,
+                    "the table is not available; unmatched outcomes are looked at later",
+                );
+                return self.plan(workspace, Look { at: Instant::now() + UNTIL_CLOSED, ..look });
+            }
+            Err(error) => {
+                tracing::error!(%workspace, %error, "its unmatched outcomes cannot be looked at");
+                return;
+            }
+        }
+        let is_left = lock(&self.stats.pending).get(&workspace).is_some_and(|waiting| *waiting > 0);
+        if look.is_of_new && is_left {
+            let ended = Instant::now();
+            let rest = UNTIL_CLOSED.max(LOOK_REST * (ended - began));
+            self.plan(workspace, Look { at: ended + rest, is_of_new: false });
+        }
+    }
 }
 
 /// Whether a workspace is there and is not being deleted.

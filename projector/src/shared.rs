@@ -21,8 +21,16 @@ use table::Table;
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
-    WorkspaceDay, alert::FiringRule, compact::Compactor, deliver::Courier, following::Following,
-    lease::SWEEP, lock::lock, meters::Meters, pending::Append, schedule::Schedule,
+    WorkspaceDay,
+    alert::FiringRule,
+    compact::Compactor,
+    deliver::Courier,
+    following::Following,
+    lease::SWEEP,
+    lock::lock,
+    meters::Meters,
+    pending::{Append, Look},
+    schedule::Schedule,
 };
 
 /// How long a day that grows a little rests between folds where each write is paid for by its size.
@@ -162,6 +170,10 @@ pub(crate) struct Shared {
     pub(crate) recount: Mutex<BTreeSet<Id>>,
     /// How many dead letters stop something, by workspace, as last counted.
     pub(crate) stopped: Mutex<BTreeMap<Id, u64>>,
+    /// Workspaces in which unmatched outcomes are to be looked at, and when.
+    pub(crate) unmatched: Mutex<BTreeMap<Id, Look>>,
+    /// There is something new among them.
+    pub(crate) unmatched_came: Notify,
     /// Days that were worked on since the last sweep.
     pub(crate) touched: Mutex<BTreeSet<WorkspaceDay>>,
     /// What cannot be written, as last counted or found, and why.
@@ -201,6 +213,8 @@ impl Shared {
             is_demanded: AtomicBool::new(false),
             recount: Mutex::default(),
             stopped: Mutex::default(),
+            unmatched: Mutex::default(),
+            unmatched_came: Notify::new(),
             touched: Mutex::default(),
             unwritten: Mutex::default(),
             undone: Mutex::default(),

@@ -22,7 +22,7 @@ pub use crate::shared::Options;
 
 use crate::{
     alert, alert::FiringRule, coordinator::Coordinator, deliver, digest, erase, executor, heartbeat,
-    lease::SWEEP, lock::lock, shared::Shared, sweeper,
+    lease::SWEEP, lock::lock, pending, shared::Shared, sweeper,
 };
 
 /// What a worker has done, and what is still to be done, since it started.
@@ -154,6 +154,7 @@ impl Projector {
                 digest::run(shared),
                 erase::run::run(shared),
                 executor::run(shared),
+                pending::run(shared),
             )
         };
         let ended = tokio::select! {

@@ -1,16 +1,20 @@
 //! Outcomes that do not say which prediction they judge wait until it is found, and are outcomes like any others then. Each on a
 //! SQLite file and on DynamoDB Local.
 
-use std::{collections::BTreeSet, sync::atomic::Ordering};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
-use event::{Kind, Timestamp};
+use event::{Clock, Kind, Timestamp};
 use ingest::{Receipt, Remember, SubmitError, json::read_json_array};
 use log::{
     key::{self, PendingSegment},
     pending as kept, scan,
 };
 use projector::{
-    key_filters,
+    Options, Projector, key_filters,
     pending::{Append, Resolved, resolve},
 };
 use query::{Request, What, Words};
@@ -22,6 +26,7 @@ use tests::{
     scene::{Scene, csv},
     world::at,
 };
+use tokio::time::timeout;
 
 on_both_engines!(
     Scene::on:
@@ -34,6 +39,7 @@ on_both_engines!(
     what_waits_too_long_judges_nothing,
     a_day_that_is_deleted_takes_what_waits_along,
     what_waits_is_looked_for_by_filters,
+    an_unmatched_outcome_waits_for_no_sweep,
 );
 
 const DAYS: [&str; 3] = ["2026-06-01", "2026-06-02", "2026-06-03"];
@@ -72,6 +78,26 @@ pub(crate) async fn round(scene: &Scene, append: &dyn Append, now: &str) -> even
     let resolved = resolve(&*scene.table, &scene.world.catalog, append, scene.id(), days, at(now)).await;
     scene.project().await;
     resolved
+}
+
+/// A worker that has swept, and sweeps again in a quarter of an hour, matches an outcome that comes meanwhile.
+async fn an_unmatched_outcome_waits_for_no_sweep(scene: Scene) {
+    let now = "2026-06-05T12:00:00Z";
+    predicted(&scene).await;
+    let append = Arc::new(append(&scene, now));
+    let options = Options::new(Clock::from_fn(move || at(now))).appending_by(Arc::clone(&append) as _);
+    let projector = Arc::new(Projector::new(Arc::clone(&scene.table), options));
+    let (worker, until) = (Arc::clone(&projector), Duration::from_secs(120));
+    let running = tokio::spawn(async move { worker.run(std::future::pending()).await });
+    let is_so = async |is_so: &dyn Fn() -> bool| {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(until, is_so(&|| projector.health().has_swept)).await.unwrap();
+    observe(&scene, vec![outcome("k3", "2026-06-05T11:00:00Z", "1")], None, now).await.unwrap();
+    timeout(until, is_so(&|| append.rows.load(Ordering::Relaxed) == 1)).await.unwrap();
+    running.abort();
 }
 
 /// What a sweep makes of what is pending.

@@ -73,7 +73,7 @@ impl Shared {
     }
 
     /// Finds which predictions outcomes judge that name none.
-    pub(super) async fn resolve_pending(
+    pub(crate) async fn resolve_pending(
         &self,
         workspace: &Id,
         is_whole: bool,
