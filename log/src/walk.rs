@@ -96,6 +96,8 @@ pub enum Note {
     Missing(LogId, u64),
     /// An item under the key of a segment is none.
     NoSegment(Key),
+    /// The first segment of a log was appended later than the instant as of which it is read.
+    Later(LogId, Timestamp),
 }
 
 /// Goes through the logs of a day and kind.
@@ -210,6 +212,9 @@ impl Walk {
             && appended_at > *as_of
         {
             at.has_ended = true;
+            if next == 1 {
+                self.notes.push(Note::Later(log, appended_at));
+            }
             return None;
         }
         // Those that are missing are left out as well: a cut must say so, to be read again.

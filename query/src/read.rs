@@ -71,8 +71,32 @@ struct Found {
     heads: BTreeMap<LogId, u64>,
     left_out: BTreeSet<(LogId, u64)>,
     warnings: BTreeSet<String>,
+    /// When the first segments were appended of logs that had none at the instant as of which they are read.
+    later: BTreeMap<LogId, Timestamp>,
     /// Of each day the kinds that are read.
     days: usize,
+}
+
+impl Found {
+    /// Says of which days predictions were appended only after the instant `as_of` although the days were over by then, as those of an
+    /// imported history are.
+    fn appended_later(&self, as_of: Timestamp) -> Option<String> {
+        let is_over = |log: &LogId| {
+            log.kind == Kind::Predictions && log.day.next().is_some_and(|next| next.start() <= as_of)
+        };
+        let is_read = |day| self.heads.keys().any(|log| log.kind == Kind::Predictions && log.day == day);
+        let mut days = BTreeSet::new();
+        let mut first: Option<Timestamp> = None;
+        for (log, at) in self.later.iter().filter(|(log, _)| is_over(log) && !is_read(log.day)) {
+            days.insert(log.day);
+            first = Some(first.map_or(*at, |first| first.min(*at)));
+        }
+        let (from, to, first) = (days.first()?, days.last()?, first?);
+        Some(format!(
+            "as of {as_of} no prediction of {} day(s) from {from} to {to} had been appended: the first was at {first}, so nothing is known of them as of times before that",
+            days.len()
+        ))
+    }
 }
 
 /// A segment with its events unpacked.
@@ -284,6 +308,7 @@ impl Reading {
                     log.day,
                     log.name()
                 )),
+                Note::Later(log, first) => _ = self.found().later.insert(log, first),
                 Note::NoSegment(key) => self.warn(format!("the item {key} is left out: it is no segment")),
             }
         }
@@ -347,7 +372,8 @@ impl Reading {
 
     /// What was read, so that it can be read again, and what is to be said of it.
     pub(crate) fn cut(&self) -> (Cut, Vec<String>) {
-        let found = std::mem::take(&mut *self.found());
+        let mut found = std::mem::take(&mut *self.found());
+        found.warnings.extend(found.appended_later(self.closed));
         let cut = Cut {
             workspace: self.workspace.clone(),
             window: self.window,

@@ -110,6 +110,7 @@ on_both_engines!(
     World::on:
     a_cut_asked_again_gives_the_same_bytes_whatever_was_appended_since,
     an_instant_that_is_not_closed_is_answered_as_of_the_last_closed_one,
+    history_that_came_later_says_so,
     where_append_times_fall_the_longest_prefix_counts,
     a_day_that_is_read_in_partitions_is_read_each_time_as_the_first_time,
     a_cut_is_of_one_workspace_window_and_kind,
@@ -151,6 +152,21 @@ async fn a_cut_asked_again_gives_the_same_bytes_whatever_was_appended_since(worl
         assert_ne!(&later, text);
     }
     assert_eq!(world.keys(Some("2026-06-01T12:59:00Z"), None).await, "a b d e c");
+}
+
+async fn history_that_came_later_says_so(world: World) {
+    world.set_now("2026-07-02T00:00:00Z");
+    world.append(Kind::Predictions, 0, 1, "a", "2026-07-01T09:00:00Z").await;
+    let warnings = async |what, as_of| world.ask(what, as_of, None).await.1.warnings;
+    for what in WHATS {
+        let said = warnings(what, Some("2026-06-20T00:00:00Z")).await;
+        let [said] = &said[..] else { panic!("{what:?}: {said:?}") };
+        assert!(said.contains("no prediction of 1 day(s)") && said.contains("2026-07-01T09:00:00"), "{said}");
+        // The day was not over yet, or what came is known.
+        for as_of in [Some("2026-06-01T12:00:00Z"), Some("2026-07-01T10:00:00Z"), None] {
+            assert_eq!(warnings(what, as_of).await, [""; 0], "{what:?} as of {as_of:?}");
+        }
+    }
 }
 
 async fn an_instant_that_is_not_closed_is_answered_as_of_the_last_closed_one(world: World) {
