@@ -8,6 +8,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use axum::{http::header, response::IntoResponse};
 use event::{Clock, Right};
+use ingest::append::check_clock;
 use log::key;
 use projector::{Health, Projector};
 use table::{Denials, FailedWrites, Table, probe, probe_write};
@@ -123,12 +124,22 @@ impl Readiness {
         {
             return Some(why);
         }
+        if let Some(why) = self.why_clock() {
+            return Some(why);
+        }
         if let Some(denied) = self.denials.lately() {
             return Some(denied);
         }
         let health = self.projector.as_ref()?.health();
         // Clients of the process's other roles are served as well as ever: then it is said, and no more.
         why_no_projector(&health, self.lag).or_else(|| unwritten(&health).filter(|_| self.table.is_none()))
+    }
+
+    /// Why the clock of this machine is no use.
+    fn why_clock(&self) -> Option<String> {
+        let of_table = self.table.as_ref().and_then(|table| table.engine_time());
+        let engine = of_table.or_else(|| self.projector.as_ref()?.engine_time())?;
+        check_clock(self.clock.now(), engine).err().map(|error| error.to_string())
     }
 
     /// What is wrong although the process is ready.
@@ -243,6 +254,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_clock_far_from_the_tables_is_not_ready() {
+        let folder = tempfile::tempdir().unwrap();
+        let table =
+            SqliteTable::open(&folder.path().join("almanac.db"), Clock::from_fn(Timestamp::default)).unwrap();
+        let (_stop, stopping) = watch::channel(false);
+        let mut readiness = readiness(table, stopping);
+        for (seconds, says) in [(10, None), (11, Some("11 s ahead")), (-3600, Some("3600 s behind"))] {
+            readiness.clock = Clock::from_fn(move || Timestamp::default().plus_seconds(seconds));
+            let why = readiness.why_not().await;
+            let is_said = |says| why.as_ref().is_some_and(|why| why.contains(says));
+            assert!(says.map_or(why.is_none(), is_said), "{seconds}: {why:?}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_write_that_fails_ends_what_an_earlier_one_said() {
         let folder = tempfile::tempdir().unwrap();
         let is_broken = Arc::new(AtomicBool::new(false));
@@ -255,7 +281,8 @@ mod tests {
         });
         let table = SqliteTable::open(&folder.path().join("almanac.db"), clock).unwrap();
         let (_stop, stopping) = watch::channel(false);
-        let readiness = readiness(table, stopping);
+        let clock = Clock::from_fn(Timestamp::default);
+        let readiness = Readiness { clock, ..readiness(table, stopping) };
         assert_eq!(readiness.why_not().await, None);
         is_broken.store(true, Ordering::SeqCst);
         let table = readiness.table.clone().unwrap();

@@ -234,8 +234,11 @@ impl Shared {
         lock(&self.schedule)
     }
 
+    /// The time by which this worker decides: the earlier of its own clock and the engine's, so that one that is ahead decides nothing about
+    /// days that are not over.
     pub(crate) fn now(&self) -> event::Timestamp {
-        self.options.clock.now()
+        let now = self.options.clock.now();
+        self.table.engine_time().map_or(now, |engine| engine.min(now))
     }
 
     /// Asks for a sweep; returns its mark.

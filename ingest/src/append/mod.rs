@@ -59,7 +59,10 @@ use crate::{
     erased::Erased,
 };
 
-pub use self::{chunk::ChunkRows, times::MAX_SKEW_SECONDS};
+pub use self::{
+    chunk::ChunkRows,
+    times::{MAX_SKEW_SECONDS, check_clock},
+};
 
 /// How many logs are known at once.
 const MAX_KNOWN_LOGS: usize = 10_000;

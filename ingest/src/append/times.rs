@@ -44,29 +44,30 @@ impl Times {
     /// `Unavailable`, saying both times, when the clock is too far from the engine's; those of the table.
     pub(super) async fn for_put(&self, table: &dyn Table) -> Result<Timestamp> {
         let now = self.now();
-        if self.is_replay || table.engine_time().is_none_or(|engine| is_near(now, engine)) {
+        if self.is_replay || table.engine_time().is_none_or(|engine| check_clock(now, engine).is_ok()) {
             return Ok(now);
         }
         // The engine may have said nothing for so long that this machine has slept meanwhile.
         probe(table, &key::probe()).await?;
         let now = self.now();
-        match table.engine_time().filter(|engine| !is_near(now, *engine)) {
-            None => Ok(now),
-            Some(engine) => Err(too_far(now, engine)),
-        }
+        table.engine_time().map_or(Ok(now), |engine| check_clock(now, engine).map(|()| now))
     }
 }
 
-fn is_near(now: Timestamp, engine: Timestamp) -> bool {
-    (now.micros() - engine.micros()).abs() <= MAX_SKEW_SECONDS * 1_000_000
-}
-
-fn too_far(now: Timestamp, engine: Timestamp) -> Error {
-    let seconds = (now.micros() - engine.micros()) as f64 / 1e6;
+/// Compares the clock of this machine with that of the engine.
+///
+/// # Errors
+/// `Unavailable`, saying both times, when they are more than [`MAX_SKEW_SECONDS`] apart.
+pub fn check_clock(now: Timestamp, engine: Timestamp) -> Result<()> {
+    let micros = now.micros() - engine.micros();
+    if micros.abs() <= MAX_SKEW_SECONDS * 1_000_000 {
+        return Ok(());
+    }
+    let seconds = micros as f64 / 1e6;
     let side = if seconds > 0.0 { "ahead" } else { "behind" };
-    Error::unavailable(format!(
+    Err(Error::unavailable(format!(
         "the clock of this machine says {now}, that of the table {engine}: it is {:.0} s {side}, and nothing is \
          appended by a clock that is more than {MAX_SKEW_SECONDS} s off; set it right",
         seconds.abs()
-    ))
+    )))
 }
