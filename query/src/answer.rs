@@ -101,7 +101,6 @@ impl Answer {
     pub(crate) async fn write(self, format: Format) -> Result<Written> {
         let Answer { mut frame, named, held, .. } = self;
         let Held { hold, wanted, turn } = held;
-        let budget = hold.budget().clone();
         let of_frame = frame.estimated_size() as u64;
         let mut sink =
             Sink { hold, chunks: Vec::new(), last: Vec::new(), full: None, runtime: Handle::current() };
@@ -116,7 +115,7 @@ impl Answer {
             .await
             .map_err(|error| Error::unavailable("writing the answer was interrupted").because(error))?;
         if let Some(full) = sink.full {
-            return Err(budget.refusal(full));
+            return Err(sink.hold.refusal(full));
         }
         written?;
         sink.hold.shrink(of_frame);

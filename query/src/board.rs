@@ -108,7 +108,7 @@ impl Query {
         workspace: &Id,
         request: &Request,
     ) -> Result<Vec<(String, ReleaseEvaluation)>> {
-        let (_turn, hold) = self.budget.enter().await?;
+        let (_turn, hold) = self.budget.enter(Some(workspace)).await?;
         let catalog = &self.catalog;
         let of_logs =
             |reading| async move { evaluations::computed_periods(&reading, catalog, request).await }.boxed();

@@ -2,31 +2,31 @@
 //!
 //! A query counts what it holds as it goes. When all is taken, the one that began first waits until others
 //! end, and a later one is turned away: so two that grow never wait for each other. What an answer holds
-//! is given back as its client takes it, or when the connection is dropped.
+//! is given back as its client takes it, or when the connection is dropped. No caller and no workspace gets all of it (`turns`).
 //!
 //! An answer that is sent as it is made, a stream, lives as long as its client takes to read it. So it has no turn, but
 //! one of a number of places with a share of the memory each, and all streams together leave some for other queries.
 
 mod hold;
+mod turns;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
-use event::{Error, Result};
+use event::{Error, Id, Result};
 use meter::{
     Counter, Gauge,
     catalogue::{QUERY_HELD_BYTES, QUERY_REFUSED},
 };
-use tokio::{
-    sync::{Notify, OwnedSemaphorePermit, Semaphore},
-    time::timeout,
-};
+use tokio::sync::Notify;
 
+use self::turns::Turns;
+pub(crate) use self::turns::{Share, Turn};
 pub use crate::bounds::Bounds;
 use crate::explain::{Step, Tally, Timed};
 
@@ -42,9 +42,8 @@ struct Shared {
     bounds: Bounds,
     taken: Mutex<Taken>,
     freed: Notify,
-    turns: Arc<Semaphore>,
-    streams: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    turns: Arc<Turns>,
+    streams: Arc<Turns>,
     held_bytes: Gauge,
     busy: Counter,
     too_large: Counter,
@@ -61,27 +60,36 @@ struct Taken {
     next: u64,
 }
 
-/// What one query holds, and how much is kept free for it at least.
-#[derive(Clone, Copy, Debug, Default)]
+/// What one query holds, how much is kept free for it at least, and for whom it is.
+#[derive(Clone, Debug)]
 struct Own {
     held: u64,
     kept: u64,
+    share: Share,
 }
 
 impl Own {
-    fn counts(self) -> u64 {
+    fn counts(&self) -> u64 {
         self.held.max(self.kept)
     }
 }
 
 impl Taken {
-    fn own(&self, number: u64) -> Own {
-        self.by.get(&number).copied().unwrap_or_default()
+    fn held(&self, number: u64) -> u64 {
+        self.by.get(&number).map_or(0, |own| own.held)
     }
 
-    fn set(&mut self, number: u64, own: Own) {
-        self.bytes = self.bytes - self.own(number).counts() + own.counts();
-        self.by.insert(number, own);
+    fn set(&mut self, number: u64, change: impl FnOnce(&mut Own)) {
+        if let Some(own) = self.by.get_mut(&number) {
+            self.bytes -= own.counts();
+            change(own);
+            self.bytes += own.counts();
+        }
+    }
+
+    fn end(&mut self, number: u64) {
+        self.bytes -= self.by.remove(&number).map_or(0, |own| own.counts());
+        self.growing.remove(&number);
     }
 }
 
@@ -99,17 +107,8 @@ pub(crate) enum Full {
     Busy,
 }
 
-/// The leave to work on a query. It ends when the answer is made, not when it is sent.
-#[derive(Debug)]
-pub(crate) struct Turn(
-    #[expect(dead_code, reason = "it is given back when it is dropped")] OwnedSemaphorePermit,
-);
-
 /// The place of an answer that is sent as it is made. It ends when the answer is sent or given up.
-#[derive(Debug)]
-pub(crate) struct StreamPlace(
-    #[expect(dead_code, reason = "it is given back when it is dropped")] OwnedSemaphorePermit,
-);
+pub(crate) type StreamPlace = Turn;
 
 /// What one query holds. It is given back when the last clone is dropped.
 #[derive(Clone, Debug)]
@@ -119,6 +118,8 @@ pub(crate) struct Hold(Arc<Holder>);
 struct Holder {
     budget: Budget,
     number: u64,
+    /// How many bytes the queries of its caller may hold.
+    memory: u64,
     is_cancelled: AtomicBool,
     /// How many rows were judged again.
     drawn: AtomicU64,
@@ -137,12 +138,11 @@ impl Budget {
     pub(crate) fn new(bounds: Bounds) -> Self {
         let refused = |why| QUERY_REFUSED.counter([why]);
         let shared = Arc::new(Shared {
-            turns: Arc::new(Semaphore::new(bounds.running)),
-            streams: Arc::new(Semaphore::new(bounds.streams())),
+            turns: Turns::new(bounds.running, bounds.waiting),
+            streams: Turns::new(bounds.streams(), bounds.waiting),
             bounds,
             taken: Mutex::default(),
             freed: Notify::new(),
-            waiting: AtomicUsize::new(0),
             held_bytes: QUERY_HELD_BYTES.gauge([]),
             busy: refused("busy"),
             too_large: refused("too_large"),
@@ -160,48 +160,43 @@ impl Budget {
         Timed::begin(self.1.as_ref(), step)
     }
 
-    /// How many bytes queries may hold.
-    pub(crate) fn memory(&self) -> u64 {
-        self.0.bounds.memory
-    }
-
-    /// A turn to work on a query, and what it holds: nothing yet.
+    /// A turn to work on a query of a workspace, until the answer is made, and what it holds: nothing yet.
     ///
     /// # Errors
     /// `Unavailable`, when too many are worked on and wait already.
-    pub(crate) async fn enter(&self) -> Result<(Turn, Hold)> {
+    pub(crate) async fn enter(&self, workspace: Option<&Id>) -> Result<(Turn, Hold)> {
         let shared = &self.0;
         let _timed = self.step(Step::Wait);
-        let turn = match Arc::clone(&shared.turns).try_acquire_owned() {
-            Ok(turn) => Some(turn),
-            Err(_) => self.wait_for_turn().await,
-        };
+        let share = Share::of(workspace);
+        let turn = shared.turns.enter(share.clone(), shared.bounds.wait).await;
         let turn = turn.ok_or_else(|| self.busy())?;
-        Ok((Turn(turn), self.hold(false)))
+        Ok((turn, self.hold(share, false)))
     }
 
     /// A place for an answer that is sent as it is made, as soon as there is one, with its share of the memory.
     ///
     /// # Errors
     /// `Unavailable`, when others take all places or the memory for too long.
-    pub(crate) async fn enter_stream(&self) -> Result<(StreamPlace, Hold)> {
+    pub(crate) async fn enter_stream(&self, workspace: &Id) -> Result<(StreamPlace, Hold)> {
         let bounds = &self.0.bounds;
         let _timed = self.step(Step::Wait);
-        let place = timeout(bounds.wait, Arc::clone(&self.0.streams).acquire_owned()).await;
-        let place = place.ok().and_then(Result::ok).ok_or_else(|| self.busy())?;
-        let hold = self.hold(true);
-        hold.grow(bounds.of_stream()).await.map_err(|full| self.refusal(full))?;
+        let share = Share::of(Some(workspace));
+        let place = self.0.streams.enter(share.clone(), bounds.wait).await;
+        let place = place.ok_or_else(|| self.busy())?;
+        let hold = self.hold(share, true);
+        hold.take(bounds.of_stream()).await?;
         let mut taken = self.0.taken();
-        taken.set(hold.0.number, Own { held: 0, kept: bounds.of_stream() });
+        taken.set(hold.0.number, |own| (own.held, own.kept) = (0, bounds.of_stream()));
         drop(taken);
-        Ok((StreamPlace(place), hold))
+        Ok((place, hold))
     }
 
-    fn hold(&self, is_stream: bool) -> Hold {
+    fn hold(&self, share: Share, is_stream: bool) -> Hold {
+        let memory = share.most_of(self.0.bounds.memory);
         let mut taken = self.0.taken();
         let number = taken.next;
         taken.next += 1;
-        taken.by.insert(number, Own::default());
+        taken.by.insert(number, Own { held: 0, kept: 0, share });
         if !is_stream {
             taken.growing.insert(number);
         }
@@ -209,6 +204,7 @@ impl Budget {
         Hold(Arc::new(Holder {
             budget: self.clone(),
             number,
+            memory,
             is_cancelled: AtomicBool::new(false),
             drawn: AtomicU64::new(0),
             most: AtomicU64::new(u64::MAX),
@@ -217,45 +213,10 @@ impl Budget {
         }))
     }
 
-    async fn wait_for_turn(&self) -> Option<OwnedSemaphorePermit> {
-        let shared = &self.0;
-        // Counted down also when the one who waits goes away.
-        struct Counted<'a>(&'a AtomicUsize);
-        impl Drop for Counted<'_> {
-            fn drop(&mut self) {
-                self.0.fetch_sub(1, Ordering::Relaxed);
-            }
-        }
-        let before = shared.waiting.fetch_add(1, Ordering::Relaxed);
-        let _counted = Counted(&shared.waiting);
-        if before >= shared.bounds.waiting {
-            return None;
-        }
-        timeout(shared.bounds.wait, Arc::clone(&shared.turns).acquire_owned()).await.ok()?.ok()
-    }
-
     /// The error of one who is turned away for now.
     pub(crate) fn busy(&self) -> Error {
         self.0.busy.increment(1);
         Error::unavailable("too many queries are being answered; try again in a moment")
-    }
-
-    /// The error of one whose answer is too large or comes at a bad time.
-    pub(crate) fn refusal(&self, full: Full) -> Error {
-        match full {
-            Full::Busy => self.busy(),
-            Full::TooLarge { bytes } => self.too_large(&format!("it holds {} so far", in_words(bytes))),
-            Full::NotWhole => not_whole(),
-        }
-    }
-
-    /// The error of one who asks for more than there may ever be; `so_far` says what was done.
-    pub(crate) fn too_large(&self, so_far: &str) -> Error {
-        self.0.too_large.increment(1);
-        Error::too_large(format!(
-            "this query takes more than the {} that all queries may hold together: {so_far}; ask for fewer days, for one release or for fewer columns, or give `almanac up`, or the command that asks, a larger --query-memory",
-            in_words(self.memory())
-        ))
     }
 }
 
@@ -286,9 +247,7 @@ impl Drop for Holder {
     fn drop(&mut self) {
         let shared = &self.budget.0;
         let mut taken = shared.taken();
-        taken.bytes -= taken.own(self.number).counts();
-        taken.by.remove(&self.number);
-        taken.growing.remove(&self.number);
+        taken.end(self.number);
         shared.note(&taken);
         drop(taken);
         shared.freed.notify_waiters();
@@ -324,15 +283,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_began_first_waits_and_a_later_one_is_turned_away() {
         let budget = budget(4, 0);
-        let (_, first) = budget.enter().await.unwrap();
-        let (_, second) = budget.enter().await.unwrap();
+        let (_, first) = budget.enter(None).await.unwrap();
+        let (_, second) = budget.enter(None).await.unwrap();
         first.grow(60).await.unwrap();
         second.grow(30).await.unwrap();
         assert_eq!(second.grow(20).await, Err(Full::Busy));
         assert_eq!(second.grow(71).await, Err(Full::TooLarge { bytes: 101 }));
         let (grown, ()) = tokio::join!(first.grow(40), async { drop(second) });
         assert_eq!(grown, Ok(()), "it got what the other one gave back");
-        let (_, third) = budget.enter().await.unwrap();
+        let (_, third) = budget.enter(None).await.unwrap();
         assert_eq!(third.grow(1).await, Err(Full::Busy));
         first.shrink(1);
         assert_eq!(third.grow(1).await, Ok(()));
@@ -346,20 +305,20 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn too_many_are_turned_away_at_once_and_one_waits_only_so_long() {
         let budget = budget(1, 1);
-        let (turn, _hold) = budget.enter().await.unwrap();
+        let (turn, _hold) = budget.enter(None).await.unwrap();
         let began = tokio::time::Instant::now();
-        let (waits, refused) = tokio::join!(budget.enter(), budget.enter());
+        let (waits, refused) = tokio::join!(budget.enter(None), budget.enter(None));
         assert_eq!(began.elapsed(), Duration::from_millis(200));
         for error in [waits.unwrap_err(), refused.unwrap_err()] {
             assert_eq!(error.kind(), event::ErrorKind::Unavailable);
         }
         drop(turn);
-        assert!(budget.enter().await.is_ok(), "a turn is free although an answer is still held");
+        assert!(budget.enter(None).await.is_ok(), "a turn is free although an answer is still held");
     }
 
     #[tokio::test]
     async fn work_is_cancelled_when_nobody_wants_it() {
-        let (_, hold) = budget(1, 0).enter().await.unwrap();
+        let (_, hold) = budget(1, 0).enter(None).await.unwrap();
         let wanted = hold.wanted();
         assert!(hold.check().is_ok());
         drop(wanted);
@@ -368,11 +327,11 @@ mod tests {
 
     #[tokio::test]
     async fn so_many_rows_are_drawn_and_no_more() {
-        let (_, hold) = budget(1, 0).enter().await.unwrap();
+        let (_, hold) = budget(1, 0).enter(None).await.unwrap();
         assert!(hold.draw(4).is_ok() && hold.draw(6).is_ok());
         let error = hold.draw(1).unwrap_err();
         assert_eq!(error.kind(), event::ErrorKind::TooLarge, "{error}");
-        let (_, hold) = budget(1, 0).enter().await.unwrap();
+        let (_, hold) = budget(1, 0).enter(None).await.unwrap();
         drop(hold.wanted());
         assert_eq!(hold.draw(1).unwrap_err().kind(), event::ErrorKind::Unavailable, "nobody waits for it");
     }

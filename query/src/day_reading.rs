@@ -61,7 +61,7 @@ impl evaluate::Reading for DayReading<'_> {
     }
 
     fn rows_at_once(&self) -> usize {
-        let rows = self.reading.hold.budget().memory() / BYTES_OF_ROW / SHARE_OF_MEMORY;
+        let rows = self.reading.hold.memory() / BYTES_OF_ROW / SHARE_OF_MEMORY;
         usize::try_from(rows).unwrap_or(MAX_ROWS_AT_ONCE).min(MAX_ROWS_AT_ONCE)
     }
 

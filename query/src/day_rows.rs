@@ -69,7 +69,7 @@ impl Query {
     pub async fn events_of(&self, workspace: &Id, kind: Kind, day: Day) -> Result<DayRows> {
         let request =
             Request { columns: None, ..Request::of(What::Events(kind), Window::of(day), Vec::new()) };
-        let (place, hold) = self.budget.enter_stream().await?;
+        let (place, hold) = self.budget.enter_stream(workspace).await?;
         let (service, asked) = (self, &request);
         let make = |reading: Arc<Reading>| async move { service.plan(&reading, asked).await }.boxed();
         let (plan, reading) = self.out_of_logs(workspace, &Point::of(asked), &hold, make).await?;

@@ -192,7 +192,7 @@ impl Query {
     /// `NotFound`, when events of a cut have expired; `Gone`, when what was known then of a day is not kept; `TooLarge` and
     /// `Unavailable`, when it takes too much of the bounds; those of the table.
     pub async fn run(&self, workspace: &Id, request: &Request) -> Result<Answer> {
-        let (turn, hold) = self.budget.enter().await?;
+        let (turn, hold) = self.budget.enter(Some(workspace)).await?;
         let wanted = hold.wanted();
         let began = Instant::now();
         let Found { frame, reading, warnings } = self.read(workspace, request, &hold).await?;
@@ -234,7 +234,7 @@ impl Query {
     /// # Errors
     /// As [`Query::run`]; `Invalid`, when what it asks for is not read from the logs.
     pub async fn cut(&self, workspace: &Id, request: &Request) -> Result<Cut> {
-        let (_turn, hold) = self.budget.enter().await?;
+        let (_turn, hold) = self.budget.enter(Some(workspace)).await?;
         self.check(workspace, request).await?;
         if !request.what.has_history() {
             let name = request.what.name();

@@ -85,7 +85,7 @@ impl Query {
                 (point, end.asked_at, Some(&**end))
             }
         };
-        let (turn, hold) = self.budget.enter().await?;
+        let (turn, hold) = self.budget.enter(Some(workspace)).await?;
         let held = Held { wanted: hold.wanted(), turn: Some(turn), hold };
         let began = Instant::now();
         self.check_release(workspace, request).await?;

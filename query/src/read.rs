@@ -351,14 +351,13 @@ impl Reading {
 
     /// Counts what is held; in a reading that is too large, says how much it would be.
     pub(crate) async fn grow(&self, bytes: u64) -> Result<()> {
-        let budget = self.hold.budget();
         self.hold.grow(bytes).await.map_err(|full| match full {
-            Full::Busy | Full::NotWhole => budget.refusal(full),
+            Full::Busy | Full::NotWhole => self.hold.refusal(full),
             Full::TooLarge { bytes } => {
                 let done = self.found();
                 let all = self.window.days().count() * done.kinds.len().max(1);
                 let about = bytes as f64 * all as f64 / done.days.max(1) as f64;
-                budget.too_large(&match done.days {
+                self.hold.too_large(&match done.days {
                     0 => format!("it holds {} before its first day is read", in_words(bytes)),
                     done => format!(
                         "it holds {} after {done} of {all} days, so it would take about {}",

@@ -157,7 +157,7 @@ impl Scan {
     /// while it is read, or when all queries together hold too much.
     pub async fn frames(self) -> Result<impl Stream<Item = Result<DataFrame>>> {
         let Self { query, workspace, request } = self;
-        let (place, hold) = query.budget.enter_stream().await?;
+        let (place, hold) = query.budget.enter_stream(&workspace).await?;
         query.check_release(&workspace, &request).await?;
         let (service, asked) = (&query, &request);
         let make = |reading: Arc<Reading>| async move { service.plan(&reading, asked).await }.boxed();

@@ -143,7 +143,7 @@ impl Query {
     /// Reads what is asked for in parts.
     async fn digest(&self, workspace: &Id, request: &Request) -> Result<Digested> {
         self.check_release(workspace, request).await?;
-        let (_place, hold) = self.budget.enter_stream().await?;
+        let (_place, hold) = self.budget.enter_stream(workspace).await?;
         let _wanted = hold.wanted();
         let make = |reading: Arc<Reading>| async move { self.plan(&reading, request).await }.boxed();
         let (plan, reading) = self.out_of_logs(workspace, &Point::of(request), &hold, make).await?;

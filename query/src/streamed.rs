@@ -89,7 +89,7 @@ impl Query {
         if request.what.rows_of().is_none() {
             return Ok(Made::Whole(Box::new(self.run(workspace, request).await?)));
         }
-        let (turn, hold) = self.budget.enter().await?;
+        let (turn, hold) = self.budget.enter(Some(workspace)).await?;
         let wanted = hold.wanted();
         let began = Instant::now();
         let narrowed = &request.narrowed;
@@ -151,7 +151,7 @@ impl Query {
         format: Format,
         began: Instant,
     ) -> Result<Streamed> {
-        let (place, hold) = self.budget.enter_stream().await?;
+        let (place, hold) = self.budget.enter_stream(workspace).await?;
         let wanted = hold.wanted();
         let make = |reading: Arc<Reading>| async move { self.plan(&reading, request).await }.boxed();
         let (plan, reading) = self.out_of_logs(workspace, &Point::of(request), &hold, make).await?;
@@ -318,7 +318,7 @@ impl Encoding {
 /// Whether the bytes were taken. They count in the place of the `held` bytes of their rows.
 async fn send(hold: &Hold, to: &mpsc::Sender<Result<Said>>, bytes: Vec<u8>, held: u64) -> Result<bool> {
     match (bytes.len() as u64).checked_sub(held) {
-        Some(more) => hold.grow(more).await.map_err(|full| hold.budget().refusal(full))?,
+        Some(more) => hold.grow(more).await.map_err(|full| hold.refusal(full))?,
         None => hold.shrink(held - bytes.len() as u64),
     }
     Ok(bytes.is_empty() || to.send(Ok(Said::Bytes(bytes))).await.is_ok())
@@ -387,7 +387,7 @@ mod tests {
     #[tokio::test]
     async fn messages_are_made_as_they_are_taken_and_counted_until_they_are() {
         let budget = Budget::new(Bounds::default());
-        let (_place, hold) = budget.enter_stream().await.unwrap();
+        let (_place, hold) = budget.enter_stream(&event::Id::new(event::Timestamp::default())).await.unwrap();
         let (all, bytes) = (rows(), Sink::default());
         let held = all.estimated_size() as u64;
         hold.grow(held).await.unwrap();

@@ -29,7 +29,11 @@ impl Query {
     /// # Errors
     /// `Unavailable`, when all memory is taken; those of the table.
     pub async fn audit(&self, trail: &Trail, request: &AuditRequest) -> Result<(Answer, Option<String>)> {
-        let (turn, hold) = self.budget.enter().await?;
+        let workspace = match trail {
+            Trail::Workspace(workspace) => Some(workspace),
+            Trail::Server => None,
+        };
+        let (turn, hold) = self.budget.enter(workspace).await?;
         let wanted = hold.wanted();
         let began = Instant::now();
         let mut page = Page::new(request);
@@ -37,7 +41,7 @@ impl Query {
             true => self.latest_changes(trail, request, &mut page).await?,
             false => self.changes(trail, request, &mut page).await?,
         }
-        if let Trail::Workspace(workspace) = trail {
+        if let Some(workspace) = workspace {
             self.appends(workspace, request, &mut page).await?;
         }
         let next = page.next();

@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use event::{Error, Result};
 use tokio::time::timeout;
 
-use super::{Budget, Full, Hold, LEAST_ROW_BYTES, Own, Wanted, not_whole};
+use super::{Full, Hold, LEAST_ROW_BYTES, Wanted, in_words, not_whole};
 use crate::explain::{Step, Tally, Timed};
 
 impl Hold {
@@ -24,17 +24,18 @@ impl Hold {
             freed.as_mut().enable();
             {
                 let mut taken = shared.taken();
-                let own = taken.own(self.0.number);
-                let after = Own { held: own.held.saturating_add(bytes), ..own };
-                if after.held > shared.bounds.memory {
-                    return Err(Full::TooLarge { bytes: after.held });
+                let Some(own) = taken.by.get(&self.0.number) else { return Err(Full::Busy) };
+                let held = own.held.saturating_add(bytes);
+                if held > self.0.memory {
+                    return Err(Full::TooLarge { bytes: held });
                 }
-                if after.held > self.0.most.load(Ordering::Relaxed) {
+                if held > self.0.most.load(Ordering::Relaxed) {
                     return Err(Full::NotWhole);
                 }
-                let more = after.counts() - own.counts();
-                if taken.bytes.saturating_add(more) <= shared.bounds.memory {
-                    taken.set(self.0.number, after);
+                let more = held.max(own.kept) - own.counts();
+                let others = taken.by.values().map(|own| (&own.share, own.counts()));
+                if more == 0 || own.share.has_room((shared.bounds.memory, 0), more, others) {
+                    taken.set(self.0.number, |own| own.held = held);
                     shared.note(&taken);
                     return Ok(());
                 }
@@ -48,12 +49,37 @@ impl Hold {
 
     /// Counts `bytes` more, as [`Hold::grow`] does; what is too much is the error of the query.
     pub(crate) async fn take(&self, bytes: u64) -> Result<()> {
-        self.grow(bytes).await.map_err(|full| self.0.budget.refusal(full))
+        self.grow(bytes).await.map_err(|full| self.refusal(full))
+    }
+
+    /// How many bytes it may hold, when the other queries hold none.
+    pub(crate) fn memory(&self) -> u64 {
+        self.0.memory
+    }
+
+    /// The error of one whose answer is too large or comes at a bad time.
+    pub(crate) fn refusal(&self, full: Full) -> Error {
+        match full {
+            Full::Busy => self.0.budget.busy(),
+            Full::TooLarge { bytes } => self.too_large(&format!("it holds {} so far", in_words(bytes))),
+            Full::NotWhole => not_whole(),
+        }
+    }
+
+    /// The error of one who asks for more than there may ever be; `so_far` says what was done.
+    pub(crate) fn too_large(&self, so_far: &str) -> Error {
+        let (memory, all) = (self.0.memory, self.0.budget.0.bounds.memory);
+        self.0.budget.0.too_large.increment(1);
+        let whose = if memory == all { "all queries" } else { "the queries of one caller" };
+        Error::too_large(format!(
+            "this query takes more than the {} that {whose} may hold together: {so_far}; ask for fewer days, for one release or for fewer columns, or give `almanac up`, or the command that asks, a larger --query-memory",
+            in_words(memory)
+        ))
     }
 
     /// Counts `bytes` and no more; what is too much is the error of the query.
     pub(crate) async fn settle(&self, bytes: u64) -> Result<()> {
-        let own = self.0.budget.0.taken().own(self.0.number).held;
+        let own = self.0.budget.0.taken().held(self.0.number);
         match bytes.checked_sub(own) {
             Some(more) => self.take(more).await,
             None => {
@@ -67,8 +93,7 @@ impl Hold {
     pub(crate) fn shrink(&self, bytes: u64) {
         let shared = &self.0.budget.0;
         let mut taken = shared.taken();
-        let own = taken.own(self.0.number);
-        taken.set(self.0.number, Own { held: own.held.saturating_sub(bytes), ..own });
+        taken.set(self.0.number, |own| own.held = own.held.saturating_sub(bytes));
         shared.note(&taken);
         drop(taken);
         shared.freed.notify_waiters();
@@ -138,10 +163,6 @@ impl Hold {
     /// What cancels it when it is dropped.
     pub(crate) fn wanted(&self) -> Wanted {
         Wanted(self.clone())
-    }
-
-    pub(crate) fn budget(&self) -> &Budget {
-        &self.0.budget
     }
 
     /// What counts for an explanation, when one was asked for.

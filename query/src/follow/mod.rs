@@ -234,7 +234,7 @@ impl Query {
         let held = match held {
             Some(held) => held,
             None => {
-                let (turn, hold) = self.budget.enter().await?;
+                let (turn, hold) = self.budget.enter(Some(&cut.workspace)).await?;
                 Held { wanted: hold.wanted(), hold, turn: Some(turn) }
             }
         };

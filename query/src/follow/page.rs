@@ -131,7 +131,7 @@ impl Query {
         let behind = watch.behind(&cut.heads, cut.window.from(), cut.as_of);
         let mut page = Page::nothing(cut);
         if !behind.logs.is_empty() {
-            let (turn, hold) = self.budget.enter().await?;
+            let (turn, hold) = self.budget.enter(Some(&page.cut.workspace)).await?;
             let mut filling = Filling { segments: Vec::new(), rows, bytes: MAX_READ_BYTES };
             let logs: Vec<LogId> = behind.logs.into_keys().collect();
             for logs in logs.chunks(LOGS_AT_ONCE) {

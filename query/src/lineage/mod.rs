@@ -30,7 +30,7 @@ impl Query {
     /// `NotFound`, when there is no such workspace; `TooLarge` and `Unavailable`, when it takes too much of the bounds; those of
     /// the table.
     pub async fn lineage(&self, workspace: &Id, request: &LineageRequest) -> Result<Answer> {
-        let (turn, hold) = self.budget.enter().await?;
+        let (turn, hold) = self.budget.enter(Some(workspace)).await?;
         let wanted = hold.wanted();
         let began = Instant::now();
         let (flows, page) = self.flows(workspace, request, &hold).await?;
@@ -49,7 +49,7 @@ impl Query {
         request: &LineageRequest,
         namespace: &str,
     ) -> Result<String> {
-        let (_turn, hold) = self.budget.enter().await?;
+        let (_turn, hold) = self.budget.enter(Some(workspace)).await?;
         let began = Instant::now();
         let (flows, page) = self.flows(workspace, request, &hold).await?;
         let events = openlineage::events(&flows, request, &page, namespace);

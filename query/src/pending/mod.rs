@@ -101,7 +101,7 @@ impl Query {
     /// # Errors
     /// `Unavailable`, when all memory is taken; those of the table, and `Corrupt`.
     pub async fn pending(&self, workspace: &Id, request: &PendingRequest) -> Result<PendingPage> {
-        let (_turn, _hold) = self.budget.enter().await?;
+        let (_turn, _hold) = self.budget.enter(Some(workspace)).await?;
         let began = Instant::now();
         let growing = Growing {
             request: request.clone(),

@@ -10,6 +10,8 @@ use polars::{
     prelude::{DataType, IdxSize, JoinArgs, JoinType, PolarsResult, col, len, lit},
 };
 
+use crate::budget::Hold;
+
 /// The most joins in a statement.
 const MAX_JOINS: usize = 6;
 
@@ -23,8 +25,8 @@ struct Join {
 /// `most`. It must run where the stack is large.
 ///
 /// # Errors
-/// `Invalid`, when the plan has too many joins, or parts whose rows cannot be told.
-pub(super) fn rows(plan: &DslPlan, most: u64) -> Result<u64> {
+/// `Invalid`, when the plan has too many joins, or parts whose rows cannot be told; `Unavailable`, when nobody waits for it.
+pub(super) fn rows(plan: &DslPlan, most: u64, hold: &Hold) -> Result<u64> {
     let mut joins = Vec::new();
     collect(plan, &mut joins)?;
     if joins.len() > MAX_JOINS {
@@ -32,6 +34,7 @@ pub(super) fn rows(plan: &DslPlan, most: u64) -> Result<u64> {
     }
     let mut all = 0_u64;
     for join in joins {
+        hold.check()?;
         all = all.saturating_add(join.rows().map_err(crate::frame::refused)?);
         if all > most {
             break;

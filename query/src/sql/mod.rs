@@ -37,12 +37,13 @@ mod walk;
 mod windows;
 mod within;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use event::{Error, Id, Kind, Result, Timestamp, Window};
 use futures::FutureExt;
 use log::cut::Cut;
-use polars::prelude::{DataFrame, SortMultipleOptions};
+use polars::prelude::{DataFrame, PolarsError, SortMultipleOptions};
+use polars_plan::prelude::{Arena, DataFrameUdf, FunctionIR, IR, Node};
 use tokio::time::{Instant, timeout};
 
 use self::{
@@ -54,7 +55,7 @@ use self::{
 use crate::{
     Answer, Point, Query,
     answer::Held,
-    budget::{Hold, in_words},
+    budget::{Hold, Turn, in_words},
     drift,
     events::{self, Wanted},
     explain::Step,
@@ -135,26 +136,27 @@ impl Query {
     /// # Errors
     /// `Invalid`, when the statement is not admitted, names no days, or polars refuses it; those of [`Query::run`].
     pub async fn sql(&self, workspace: &Id, sql: &Sql) -> Result<Answer> {
-        let (turn, hold) = self.budget.enter().await?;
-        let held = Held { wanted: hold.wanted(), turn: Some(turn), hold };
+        let (turn, hold) = self.budget.enter(Some(workspace)).await?;
+        let wanted = hold.wanted();
         let began = Instant::now();
         let statement = sql.statement.clone();
         let timed = self.budget.step(Step::Plan);
         let planned = on_large_stack(move || {
             let admitted = admit::admit(&statement)?;
             let plan = plan::plan(&admitted)?;
-            Ok((admitted, plan, held))
+            Ok((admitted, plan, turn))
         });
-        let (admitted, mut plan, held) = self.in_time(planned).await?;
+        let (admitted, mut plan, turn) = in_time(&hold, planned).await?;
         drop(timed);
         let asked = self.choose_days(workspace, sql, &mut plan.needs).await?;
-        let (frames, reading) = self.read_needs(workspace, sql, &plan.needs, &held.hold).await?;
+        let (frames, reading) = self.read_needs(workspace, sql, &plan.needs, &hold).await?;
         let lacks = self.lacks(workspace, reading.as_deref(), asked).await?;
         let read = frames.iter().map(|frame| frame.estimated_size() as u64).sum();
         let rows: usize = frames.iter().map(DataFrame::height).sum();
-        held.hold.settle(read).await?;
+        hold.settle(read).await?;
         plan.needs.iter().zip(frames).for_each(|(need, frame)| plan.give(need, frame));
-        let (frame, held) = self.collect(plan, admitted, rows as u64, held).await?;
+        let (frame, turn) = collect(plan, admitted, rows as u64, (turn, &hold)).await?;
+        let held = Held { hold, wanted, turn: Some(turn) };
         let mut answer = self.answer(NAME, began, frame, (reading, sql.as_of), held).await?;
         answer.warnings.extend(lacks);
         Ok(answer)
@@ -228,49 +230,89 @@ impl Query {
         }
         Ok(frames)
     }
+}
 
-    /// Has polars compute the answer. What the statement takes is counted until polars is done, also when nobody waits any
-    /// more.
-    async fn collect(
-        &self,
-        plan: Plan,
-        admitted: Admitted,
-        rows: u64,
-        held: Held,
-    ) -> Result<(DataFrame, Held)> {
-        let most = self.budget.memory() / BYTES_OF_COLUMN;
-        let counting = plan.frame.logical_plan.clone();
-        let counted = on_large_stack(move || Ok((joins::rows(&counting, most)?, held)));
-        let (joined, held) = self.in_time(counted).await?;
-        let bytes = rows
-            .saturating_mul(admitted.weight)
-            .saturating_add(joined)
-            .saturating_mul(BYTES_OF_COLUMN)
-            .saturating_mul(admitted.width as u64);
-        if bytes > self.budget.memory() {
-            return Err(self.budget.too_large(&format!(
-                "it reads {rows} rows and joins them to {joined}, for which polars may take {}",
-                in_words(bytes)
-            )));
-        }
-        held.hold.take(bytes).await?;
-        let sorts = admitted.is_shuffled && !admitted.is_ordered;
-        let work = on_large_stack(move || {
-            let _timed = held.hold.step(Step::Compute);
-            let frame = plan.frame.collect().map_err(crate::frame::refused)?;
-            Ok((if sorts { sorted(frame) } else { frame }, held))
-        });
-        self.in_time(work).await
+/// Has polars compute the answer. Its memory and its turn are given back when polars is done; when nobody waits any more, that is
+/// with the step of the plan that it works on.
+async fn collect(
+    plan: Plan,
+    admitted: Admitted,
+    rows: u64,
+    (turn, hold): (Turn, &Hold),
+) -> Result<(DataFrame, Turn)> {
+    let most = hold.memory() / BYTES_OF_COLUMN;
+    let (counting, counted) = (plan.frame.logical_plan.clone(), hold.clone());
+    let counting = on_large_stack(move || Ok((joins::rows(&counting, most, &counted)?, turn)));
+    let (joined, turn) = in_time(hold, counting).await?;
+    let bytes = rows
+        .saturating_mul(admitted.weight)
+        .saturating_add(joined)
+        .saturating_mul(BYTES_OF_COLUMN)
+        .saturating_mul(admitted.width as u64);
+    if bytes > hold.memory() {
+        return Err(hold.too_large(&format!(
+            "it reads {rows} rows and joins them to {joined}, for which polars may take {}",
+            in_words(bytes)
+        )));
     }
+    hold.take(bytes).await?;
+    let sorts = admitted.is_shuffled && !admitted.is_ordered;
+    let working = hold.clone();
+    let work = on_large_stack(move || {
+        let _timed = working.step(Step::Compute);
+        working.check()?;
+        let frame = plan.frame._collect_post_opt(|root, plans, _, _| {
+            look_between_steps(plans, root, &working);
+            Ok(())
+        });
+        // What is missing when it was broken off is no mistake of the statement.
+        working.check()?;
+        let frame = frame.map_err(crate::frame::refused)?;
+        Ok((if sorts { sorted(frame) } else { frame }, turn))
+    });
+    in_time(hold, work).await
+}
 
-    /// What polars makes within the time that it may take. It goes on with what it holds.
-    async fn in_time<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        match timeout(Duration::from_secs(MAX_SECONDS), work).await {
-            Ok(done) => done,
-            Err(_) => {
-                Err(self.budget.too_large(&format!("polars takes more than {MAX_SECONDS} seconds for it")))
-            }
+/// What polars makes within the time that it may take. Then it is broken off.
+async fn in_time<T>(hold: &Hold, work: impl Future<Output = Result<T>>) -> Result<T> {
+    match timeout(Duration::from_secs(MAX_SECONDS), work).await {
+        Ok(done) => done,
+        Err(_) => Err(hold.too_large(&format!("polars takes more than {MAX_SECONDS} seconds for it"))),
+    }
+}
+
+/// Has polars look behind each step of a plan whether somebody still waits for the answer.
+fn look_between_steps(plans: &mut Arena<IR>, root: Node, hold: &Hold) {
+    let hold = hold.clone();
+    let look = move |frame: DataFrame| match hold.is_cancelled() {
+        true => Err(PolarsError::ComputeError("nobody waits for the answer".into())),
+        false => Ok(frame),
+    };
+    let look: Arc<dyn DataFrameUdf> = Arc::new(look);
+    let (mut left, mut seen) = (vec![root], BTreeSet::new());
+    while let Some(node) = left.pop() {
+        if !seen.insert(node.0) {
+            continue;
         }
+        let step = plans.get(node).clone();
+        step.copy_inputs(&mut left);
+        let is_short = matches!(
+            step,
+            IR::Scan { .. } | IR::DataFrameScan { .. } | IR::Cache { .. } | IR::SimpleProjection { .. }
+        );
+        if is_short {
+            continue;
+        }
+        let input = plans.add(step);
+        let function = FunctionIR::Opaque {
+            function: Arc::clone(&look),
+            schema: None,
+            predicate_pd: false,
+            projection_pd: false,
+            streamable: false,
+            fmt_str: "look".into(),
+        };
+        plans.replace(node, IR::MapFunction { input, function });
     }
 }
 
