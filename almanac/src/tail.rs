@@ -191,8 +191,16 @@ pub(crate) async fn consumer(config: &Config, command: ConsumerCommand) -> anyho
             let consumer = consumer.ok_or_else(missing)?;
             let mut row = row(&consumer, &catalog.lag(&consumer).await?);
             row["cut"] = consumer.cut.to_string().into();
-            let columns =
-                ["name", "kind", "behind_segments", "behind_since", "created_at", "committed_at", "cut"];
+            let columns = [
+                "name",
+                "kind",
+                "behind_segments",
+                "behind_since",
+                "created_by",
+                "created_at",
+                "committed_at",
+                "cut",
+            ];
             show(&columns, &[row], format);
         }
         ConsumerCommand::Delete { name, workspace } => {
@@ -210,6 +218,7 @@ fn row(consumer: &catalog::Consumer, lag: &catalog::ConsumerLag) -> serde_json::
         "kind": consumer.kind().map(Kind::name),
         "behind_segments": lag.segments,
         "behind_since": lag.since.map(|since| since.to_string()),
+        "created_by": consumer.created_by,
         "created_at": consumer.created_at.to_string(),
         "committed_at": consumer.committed_at.to_string(),
     })

@@ -4,7 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use event::{Error, Id, Kind, Result, Timestamp, id::check_name};
 use futures::{StreamExt, TryStreamExt, stream};
-use log::{cut::Cut, key, key::LogId, known::Known, scan};
+use log::{
+    audit::{self, Author},
+    cut::Cut,
+    key,
+    key::LogId,
+    known::Known,
+    scan,
+};
 use table::{Change, Condition, Item, Policy, Query, query_all, update};
 
 use super::Catalog;
@@ -14,6 +21,9 @@ const ITEM_VERSION: i64 = 1;
 
 /// The most consumers of a workspace.
 pub const MAX_CONSUMERS: usize = 1_000;
+
+/// The most consumers of a workspace that one principal makes.
+pub const MAX_CONSUMERS_OF_ONE: usize = 100;
 
 /// The most letters of a cut that is kept: about a hundred thousand logs.
 const MAX_CUT_BYTES: usize = 300 * 1024;
@@ -28,6 +38,8 @@ pub struct Consumer {
     pub name: String,
     /// How far it has read; of one kind.
     pub cut: Cut,
+    /// The principal that made it, the only one that commits for it.
+    pub created_by: String,
     /// When it committed first.
     pub created_at: Timestamp,
     /// When it committed last.
@@ -59,6 +71,7 @@ impl Consumer {
         Ok(Self {
             name: item.key.sk.clone(),
             cut: cut.map_err(|error: Error| item.corrupt(format_args!("`cut`: {error}")))?,
+            created_by: item.text("created_by")?.to_owned(),
             created_at: time("created_at")?,
             committed_at: time("committed_at")?,
         })
@@ -75,8 +88,35 @@ impl Consumer {
         Ok(Item::new(key::consumer(&self.cut.workspace, &self.name))
             .with("v", ITEM_VERSION)
             .with("cut", cut)
+            .with("created_by", self.created_by.as_str())
             .with("created_at", self.created_at.micros())
             .with("committed_at", self.committed_at.micros()))
+    }
+}
+
+/// Whether an author is one whose rights the service knows. The user of the machine, and who calls a service that is open, may
+/// do everything.
+fn is_known(principal: &str) -> bool {
+    principal == "preset" || principal.starts_with("user:") || principal.starts_with("system:")
+}
+
+impl Consumer {
+    /// The consumer as it belongs to who commits for it.
+    ///
+    /// # Errors
+    /// `Conflict`, when it belongs to somebody else.
+    fn of(self, author: &Author) -> Result<Self> {
+        let Self { name, created_by, .. } = &self;
+        if !is_known(&author.principal) || *created_by == author.principal {
+            return Ok(self);
+        }
+        if *created_by == Author::anonymous().principal {
+            return Ok(Self { created_by: author.principal.clone(), ..self });
+        }
+        Err(Error::conflict(format!(
+            "the consumer `{name}` belongs to {created_by}, and only that commits for it; take another name, or have who maintains the \
+             workspace delete it"
+        )))
     }
 }
 
@@ -99,12 +139,12 @@ impl Catalog {
         items.iter().map(Consumer::from_item).collect()
     }
 
-    /// Notes that a consumer has read all that is in a cut; the first commit makes it. It never goes back: what
+    /// Notes that a consumer has read all that is in a cut; the first commit makes it, and it belongs to who commits. It never goes back: what
     /// it had committed before, or another process of the same name, stays read. Returns how far it is then.
     ///
     /// # Errors
     /// `Invalid`, when the name is none, or the cut is of another workspace or not of one kind; `Conflict`, when the
-    /// consumer follows another kind, or there are too many; `TooLarge`, when the cut is; those of the table.
+    /// consumer follows another kind or belongs to another principal, or there are too many; `TooLarge`, when the cut is; those of the table.
     pub async fn commit(&self, workspace: &Id, name: &str, cut: &Cut, now: Timestamp) -> Result<Consumer> {
         check_name(name)?;
         if cut.workspace != *workspace {
@@ -113,20 +153,22 @@ impl Catalog {
         if cut.kinds.len() != 1 {
             return Err(Error::invalid("the cut is not of one kind of events, as those of following are"));
         }
-        let key = key::consumer(workspace, name);
+        let (key, author) = (key::consumer(workspace, name), audit::current());
         update(&*self.table, &key, Policy::of(&"a consumer"), async |stored| {
             let stored = stored.as_ref().map(Consumer::from_item).transpose()?;
             let consumer = match stored {
                 None => {
-                    self.check_room(workspace).await?;
+                    self.check_room(workspace, &author).await?;
                     let (name, cut) = (name.to_owned(), cut.clone());
-                    Consumer { name, cut, created_at: now, committed_at: now }
+                    let created_by = author.principal.clone();
+                    Consumer { name, cut, created_by, created_at: now, committed_at: now }
                 }
                 Some(stored) if stored.cut.kinds != cut.kinds => {
                     let kind = stored.kind().map_or("something else", Kind::name);
                     return Err(Error::conflict(format!("the consumer `{name}` follows {kind}")));
                 }
                 Some(stored) => {
+                    let stored = stored.of(&author)?;
                     let committed_at = stored.committed_at.max(now);
                     Consumer { cut: stored.cut.and(cut)?, committed_at, ..stored }
                 }
@@ -136,14 +178,20 @@ impl Catalog {
         .await
     }
 
-    async fn check_room(&self, workspace: &Id) -> Result<()> {
-        let names = Query::table(key::consumers(workspace)).only(&["v"]);
-        match query_all(&*self.table, names).await?.len() {
-            MAX_CONSUMERS.. => Err(Error::conflict(format!(
-                "the workspace has {MAX_CONSUMERS} consumers already; delete those that nobody uses"
-            ))),
-            _ => Ok(()),
-        }
+    async fn check_room(&self, workspace: &Id, author: &Author) -> Result<()> {
+        let makers = Query::table(key::consumers(workspace)).only(&["created_by"]);
+        let makers = query_all(&*self.table, makers).await?;
+        let own = makers.iter().filter(|item| item.optional_text("created_by") == Some(&author.principal));
+        let (who, most) = match (makers.len(), own.count()) {
+            (MAX_CONSUMERS.., _) => ("the workspace", MAX_CONSUMERS),
+            (_, MAX_CONSUMERS_OF_ONE..) if is_known(&author.principal) => {
+                (author.principal.as_str(), MAX_CONSUMERS_OF_ONE)
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::conflict(format!(
+            "{who} has {most} consumers already; have who maintains the workspace delete those that nobody uses"
+        )))
     }
 
     /// Forgets a consumer; one that is not there is forgotten already.
@@ -244,11 +292,13 @@ mod tests {
         let log = LogId { workspace: workspace.clone(), day, kind: Kind::Outcomes, lane: 2 };
         let mut cut = Cut::begin(&workspace, Kind::Outcomes, day);
         cut.heads.insert(log, 7);
-        let consumer = Consumer { name: "billing".into(), cut, created_at: at, committed_at: at };
+        let created_by = "system:billing".to_owned();
+        let consumer = Consumer { name: "billing".into(), cut, created_by, created_at: at, committed_at: at };
         let stored = Item::new(key::consumer(&workspace, "billing"))
             .with("v", 1)
             .with("ver", 5)
             .with("cut", "AQAyTkJzMHNMQm5KeEVjb0RMZ1ZuUWRKa2hFZ1b6wQIA___d8t__39wBAW8BAG8CBwC6V48S")
+            .with("created_by", "system:billing")
             .with("created_at", 1_781_049_600_000_000)
             .with("committed_at", 1_781_049_600_000_000);
         let written = consumer.to_item().unwrap().with("ver", 5);

@@ -104,7 +104,7 @@ pub(super) fn commit_operation(named: Named) -> Operation {
         .operation(Operation::put, "/consumers", "commit")
         .tag("catalog")
         .summary("Note how far a consumer has read")
-        .description("The first commit makes the consumer. A consumer never goes back: what it, or another process under its name, committed before stays read, whatever the order of commits. To begin again, delete it.")
+        .description("The first commit makes the consumer, and it belongs to who sent it: others cannot commit for it, and one principal makes at most 100 in a workspace. A consumer never goes back: what it, or another process under its name, committed before stays read, whatever the order of commits. To begin again, delete it.")
         .body("How far.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, answer("How far it is now.", JSON, schema::component("Consumer")))
         .fails(&ALWAYS)
@@ -130,6 +130,7 @@ pub(super) fn consumer_schema() -> RefOr<Schema> {
         ("name", schema::name().into()),
         ("kind", schema::one_of(Kind::ALL.map(Kind::name)).into()),
         ("cut", schema::string().description(Some("How far it has read.")).into()),
+        ("created_by", schema::string().description(Some("Who made it, and alone commits for it.")).into()),
         ("created_at", schema::time().into()),
         ("committed_at", schema::time().into()),
     ])
@@ -143,6 +144,7 @@ fn body(consumer: &Consumer) -> Value {
         "name": consumer.name,
         "kind": consumer.kind().map(Kind::name),
         "cut": consumer.cut.to_string(),
+        "created_by": consumer.created_by,
         "created_at": consumer.created_at.to_string(),
         "committed_at": consumer.committed_at.to_string(),
     })

@@ -1,7 +1,7 @@
 //! Of what the trail records each change: the one list of the items that are watched.
 
 use event::Id;
-use table::{Item, Key, Write};
+use table::{Condition, Item, Key, Write};
 
 use super::record::is_told;
 use crate::key::{self, EntityId, Followed, Scope, Trail};
@@ -33,6 +33,8 @@ pub(super) enum Subject {
     Letter(Id, String),
     /// A review of a workspace, by its name.
     Review(Id, String),
+    /// A consumer of a workspace, by its name: that it is made and deleted, not how far it has read.
+    Consumer(Id, String),
     /// Which version of the projections of a workspace is read.
     Projections(Id),
     /// An erasure of keys of a workspace.
@@ -90,12 +92,21 @@ impl Subject {
         if let Some((workspace, name)) = key::parse_review(key) {
             return Some(Self::Review(workspace, name.to_owned()));
         }
+        if let Some((workspace, name)) = key::parse_consumer(key) {
+            return Some(Self::Consumer(workspace, name.to_owned()));
+        }
         if let Some((workspace, id)) = key::parse_erasure(key) {
             return Some(Self::Erasure(workspace, id));
         }
         let workspace = key::parse_workspace_page(&key.pk)?;
         let name = SETTINGS.iter().find(|(of, _)| of(&workspace) == *key).map(|(_, name)| *name)?;
         Some(Self::Setting(workspace, name))
+    }
+
+    /// What a put is of, if it is watched: of a consumer only the one that makes it.
+    pub(super) fn of_put(key: &Key, condition: &Condition) -> Option<Self> {
+        let is_new = matches!(condition, Condition::Absent);
+        Self::of(key).filter(|subject| is_new || !matches!(subject, Self::Consumer(..)))
     }
 
     /// What a write is of, if it may change something that is told.
@@ -106,7 +117,7 @@ impl Subject {
                 let names = update.set.keys().chain(&update.remove).chain(update.add.keys());
                 names.into_iter().any(|name| is_told(name)).then(|| Self::of(&update.key))?
             }
-            Write::Put(item, _) => Self::of(&item.key),
+            Write::Put(item, condition) => Self::of_put(&item.key, condition),
             Write::Delete(key, _) => Self::of(key),
         }
     }
@@ -122,6 +133,7 @@ impl Subject {
             | Self::Alert(id, _)
             | Self::Letter(id, _)
             | Self::Review(id, _)
+            | Self::Consumer(id, _)
             | Self::Experiment(id, _)
             | Self::Run(id, _)
             | Self::Projections(id)
@@ -135,9 +147,12 @@ impl Subject {
     /// What a change of it is called, by what was and what is there.
     pub(super) fn action(&self, before: Option<&Item>, after: Option<&Item>) -> String {
         let [made, changed, gone] = match self {
-            Self::Entity(_) | Self::Experiment(..) | Self::Run(..) | Self::Review(..) | Self::Setting(..) => {
-                ["create", "change", "delete"]
-            }
+            Self::Entity(_)
+            | Self::Experiment(..)
+            | Self::Run(..)
+            | Self::Review(..)
+            | Self::Consumer(..)
+            | Self::Setting(..) => ["create", "change", "delete"],
             Self::Member(..) => ["add", "change", "remove"],
             Self::Grant(..) => ["give", "change", "take"],
             Self::Token => ["create", "change", "revoke"],
@@ -178,6 +193,7 @@ impl Subject {
             Self::Alert(..) => "alert",
             Self::Letter(..) => "dlq",
             Self::Review(..) => "review",
+            Self::Consumer(..) => "consumer",
             Self::Projections(_) => "rebuild",
             Self::Erasure(..) => "erasure",
         }
@@ -203,7 +219,10 @@ impl Subject {
             Self::Follow(user, followed) => {
                 format!("{} {followed}", EntityId::User(user.clone()))
             }
-            Self::Alert(_, name) | Self::Letter(_, name) | Self::Review(_, name) => name.clone(),
+            Self::Alert(_, name)
+            | Self::Letter(_, name)
+            | Self::Review(_, name)
+            | Self::Consumer(_, name) => name.clone(),
         }
     }
 

@@ -201,7 +201,7 @@ where
     }
 
     async fn put(&self, item: Item, condition: Condition) -> Result<()> {
-        match Subject::of(&item.key) {
+        match Subject::of_put(&item.key, &condition) {
             Some(_) => self.transact(vec![Write::Put(item, condition)]).await,
             None => self.below.put(item, condition).await,
         }

@@ -2,20 +2,14 @@
 
 const HAS_ITEM: &str = "it says who has an item of a review for a while, and changes no event";
 
-const HAS_READ: &str = "it says what a program has read, and changes no event";
-
 /// What changes something and has no record, with the reason.
-pub(super) const EXEMPT: [(&str, &str, &str); 8] = [
+pub(super) const EXEMPT: [(&str, &str, &str); 4] = [
     (
         "POST",
         "/v1/counters/{type}/{entity}/{counter}",
         "it counts, as events do, and keeps its latest changes itself",
     ),
     ("POST", "/v1/users/{user}/seen", "it says what a user has read, and changes nothing for others"),
-    ("PUT", "/v1/workspaces/{category}/{name}/consumers", HAS_READ),
-    ("PUT", "/v1/workspaces/{workspace}/consumers", HAS_READ),
-    ("DELETE", "/v1/workspaces/{category}/{name}/consumers", HAS_READ),
-    ("DELETE", "/v1/workspaces/{workspace}/consumers", HAS_READ),
     ("POST", "/v1/workspaces/{category}/{name}/reviews/next", HAS_ITEM),
     ("POST", "/v1/workspaces/{workspace}/reviews/next", HAS_ITEM),
 ];
