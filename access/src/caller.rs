@@ -112,7 +112,7 @@ impl Caller {
     pub(crate) fn passing_on(&self, new: NewToken, names_expiry: bool) -> Result<NewToken, String> {
         let limits = new.limits.within(&self.limits)?;
         let expires_at = match (new.expires_at, self.expires_at) {
-            (Some(asked), Some(own)) if names_expiry && asked > own => {
+            (asked, Some(own)) if names_expiry && asked.is_none_or(|asked| asked > own) => {
                 return Err(format!(
                     "expires_in_days: the token that makes this one is good until {own} itself"
                 ));

@@ -1,9 +1,17 @@
 //! From the token of a request to its caller, with what is known of it for at most 5 seconds.
 
-use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use catalog::{AnyEntity, CACHED_SECONDS, Cached, Catalog, TokenQuota, new::NewRoot};
-use event::{Clock, Error, Id, Result, Rights, Timestamp};
+use event::{Clock, Error, Id, Result, Right, Rights, Timestamp};
 use futures::future::try_join_all;
 use log::key::{EntityId, EntityKind, Scope};
 use sha2::{Digest as _, Sha256};
@@ -13,7 +21,7 @@ use crate::{
     caller::{Caller, Made, Principal},
     limits::Limits,
     oidc::{Claims, Oidc, Wrong},
-    session::{Came, Issued, Opener, Session},
+    session::{Came, IDLE_SECONDS, Issued, Opened, Opener, Session, USE_NOTED_EVERY_SECONDS},
     token::{Digest, Token, is_same},
     tokens::Tokens,
     uses::Uses,
@@ -59,6 +67,17 @@ impl fmt::Display for Refusal {
     }
 }
 
+/// For how many seconds it is taken for true that there is no token.
+const OPEN_SECONDS: i64 = 1;
+
+/// What is known of a table without tokens.
+#[derive(Debug)]
+struct Open {
+    /// There is a token. That never changes back.
+    is_over: AtomicBool,
+    looked: Cached<(), ()>,
+}
+
 /// Finds out who calls.
 #[derive(Debug)]
 pub struct Access {
@@ -67,9 +86,13 @@ pub struct Access {
     clock: Clock,
     preset: Option<(Digest, Arc<Caller>)>,
     oidc: Option<Arc<Oidc>>,
+    /// While it is there, nobody is asked: until there is a token.
+    open: Option<Open>,
     /// Notes the use of tokens; `None`, when nothing is written.
     uses: Option<Uses>,
     callers: Cached<Digest, Arc<Caller>>,
+    /// The sessions of which it was noted a while ago that they are used.
+    sessions_used: Cached<Digest, ()>,
     /// The scopes that workspaces are in, by how they are named.
     places: Cached<String, Arc<[Scope]>>,
 }
@@ -85,7 +108,9 @@ impl Access {
             clock,
             preset: None,
             oidc: None,
+            open: None,
             callers: Cached::new(CACHED_SECONDS),
+            sessions_used: Cached::new(USE_NOTED_EVERY_SECONDS),
             places: Cached::new(CACHED_SECONDS),
         }
     }
@@ -100,6 +125,34 @@ impl Access {
     #[must_use]
     pub fn with_oidc(self, oidc: Option<Arc<Oidc>>) -> Self {
         Self { oidc, ..self }
+    }
+
+    /// The same, which asks nobody who they are until there is a token.
+    #[must_use]
+    pub fn open_at_first(self) -> Self {
+        let open = Open { is_over: AtomicBool::new(false), looked: Cached::new(OPEN_SECONDS) };
+        Self { open: Some(open), ..self }
+    }
+
+    /// Whether nobody was asked at first.
+    pub fn opens_at_first(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Whether nobody is asked who they are. It is looked each second, since a token may be made by any process.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn is_open(&self) -> Result<bool> {
+        let Some(open) = self.open.as_ref().filter(|open| !open.is_over.load(Ordering::Relaxed)) else {
+            return Ok(false);
+        };
+        let look = async { Ok(if self.tokens.are_asked_for().await? { Err(()) } else { Ok(()) }) };
+        let is_open = open.looked.get_unless_refused((), self.clock.now(), look).await?.is_ok();
+        if !is_open && !open.is_over.swap(true, Ordering::Relaxed) {
+            tracing::warn!("there is a token now: callers need one from now on");
+        }
+        Ok(is_open)
     }
 
     /// The same, which writes nothing: not even that a token was used.
@@ -147,7 +200,7 @@ impl Access {
         self.known(digest, read, address, Refusal::Unknown).await
     }
 
-    /// Who calls in this session from this address.
+    /// Who calls in this session from this address. A request that only waits for news is no use of it.
     ///
     /// # Errors
     /// Those of the table.
@@ -155,9 +208,20 @@ impl Access {
         &self,
         session: &Session,
         address: Option<IpAddr>,
+        is_use: bool,
     ) -> Result<Result<Arc<Caller>, Refusal>> {
         let read = async |now| Ok(self.read_session(session, now).await?.map(Arc::new));
-        self.known(session.digest(), read, address, Refusal::Ended).await
+        let found = self.known(session.digest(), read, address, Refusal::Ended).await?;
+        if is_use && found.is_ok() && self.uses.is_some() {
+            let now = self.clock.now();
+            let noted =
+                self.sessions_used.get(session.digest(), now, self.tokens.note_session_use(session, now));
+            // It ends early then, if it is not used again.
+            if let Err(error) = noted.await {
+                tracing::debug!(%error, "the use of a session cannot be noted");
+            }
+        }
+        Ok(found)
     }
 
     /// Knows nothing more of a session that was closed, so that here it ends at once.
@@ -190,9 +254,12 @@ impl Access {
 
     /// The caller of a session as the table has it: its opener, as that is now.
     async fn read_session(&self, session: &Session, now: Timestamp) -> Result<Option<Caller>> {
-        let Some(opened) = self.tokens.session(session).await?.filter(|opened| now < opened.until) else {
-            return Ok(None);
-        };
+        // Who only reads notes no use, so there a session ends for its age alone.
+        let is_used =
+            |opened: &Opened| self.uses.is_none() || now < opened.used_at.plus_seconds(IDLE_SECONDS);
+        let opened = self.tokens.session(session).await?;
+        let opened = opened.filter(|opened| now < opened.until && is_used(opened));
+        let Some(opened) = opened else { return Ok(None) };
         let caller = match opened.opener {
             Opener::Token(digest) => self.read(&digest, now).await?.filter(|caller| caller.once.is_none()),
             Opener::Preset(digest) => {
@@ -303,29 +370,30 @@ impl Access {
         claims: Claims,
         now: Timestamp,
     ) -> Result<Result<Caller, Wrong>> {
-        let unknown = Wrong::Principal(claims.name.clone());
-        let named = |kind| self.catalog.principal_named(kind, &claims.name);
-        let at = match (named(EntityKind::User).await?, named(EntityKind::System).await?) {
-            (Some(_), Some(_)) => return Ok(Err(unknown)),
-            (Some(at), None) | (None, Some(at)) => at,
+        let kind = if claims.is_system { EntityKind::System } else { EntityKind::User };
+        let unknown = Wrong::Principal(format!("{kind} `{}`", claims.name));
+        let creates = oidc.settings().creates_users && kind == EntityKind::User;
+        let named = || self.catalog.principal_named(kind, &claims.name);
+        let at = match named().await? {
+            Some(at) => at,
             // Who only reads creates nobody.
-            (None, None) if oidc.settings().creates_users && self.uses.is_none() => {
+            None if creates && self.uses.is_none() => {
                 return Ok(Err(Wrong::NotCreated(claims.name.clone())));
             }
-            (None, None) if oidc.settings().creates_users => {
+            None if creates => {
                 let new = NewRoot { name: claims.name.clone(), attributes: None };
                 match new.create(EntityKind::User, &self.catalog, now).await {
                     Ok(user) => user.at(),
                     // Another request of the same user was faster.
                     Err(error) if error.is_conflict() => {
-                        let created = named(EntityKind::User).await?;
+                        let created = named().await?;
                         let late = || Error::unavailable("the user is just being created").because(error);
                         created.ok_or_else(late)?
                     }
                     Err(error) => return Err(error),
                 }
             }
-            (None, None) => return Ok(Err(unknown)),
+            None => return Ok(Err(unknown)),
         };
         let Some(found) = self.catalog.find(&at).await?.filter(|any| any.entity().archived_at.is_none())
         else {
@@ -336,7 +404,11 @@ impl Access {
             let named = |name| self.catalog.principal_named(EntityKind::Group, name);
             groups.extend(try_join_all(some.iter().map(|name| named(name))).await?.into_iter().flatten());
         }
-        let rights = self.rights(&at, groups).await?;
+        let mut rights = self.rights(&at, groups).await?;
+        if !oidc.settings().admins {
+            let others: Rights = Right::ALL.into_iter().filter(|right| *right != Right::Admin).collect();
+            rights.values_mut().for_each(|rights| *rights = rights.and(others));
+        }
         let (issuer, until) = (oidc.settings().issuer.clone(), claims.until);
         Ok(Ok(Caller {
             principal: Principal::Known(at, found.entity().name.clone()),

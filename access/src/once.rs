@@ -10,7 +10,7 @@ use table::{Condition, Update, Write};
 
 use crate::{
     token::Digest,
-    tokens::{NewToken, Tokens},
+    tokens::{Lifetime, NewToken, Tokens, USUAL_DAYS},
 };
 
 /// The longest that such a token is good for: idempotency keys are known for 7 days.
@@ -34,9 +34,14 @@ pub enum Use {
 }
 
 impl NewToken {
-    /// Until when a token is good that is made for some days. One for one use is good for a day, unless more are asked for.
-    pub fn expiry(days: Option<u32>, is_once: bool, now: Timestamp) -> Option<Timestamp> {
-        let days = days.or(is_once.then_some(1))?;
+    /// Until when a token is good that is made now. One for one use is good for a day, another for [`USUAL_DAYS`], unless it is said otherwise.
+    pub fn expiry(lifetime: Lifetime, is_once: bool, now: Timestamp) -> Option<Timestamp> {
+        let days = match lifetime {
+            Lifetime::Usual if is_once => 1,
+            Lifetime::Usual => USUAL_DAYS,
+            Lifetime::Days(days) => days,
+            Lifetime::Forever => return None,
+        };
         Some(now.plus_seconds(i64::from(days) * 24 * 60 * 60))
     }
 

@@ -1,6 +1,6 @@
 //! Sessions: what a browser has instead of a token. The cookie of a session names what opened it and holds a secret of its own; the
 //! table has the SHA-256 of that secret. A session is good for no more than its opener is at that time, so revoking a token ends its
-//! sessions, and it ends by itself after [`SESSION_SECONDS`].
+//! sessions, and it ends by itself after [`SESSION_SECONDS`], or when it was not used for [`IDLE_SECONDS`].
 //!
 //! The sessions of an opener are numbered, so there are never more than [`MAX_SESSIONS`] of them: the next one takes the place of the
 //! one that would end first.
@@ -8,12 +8,12 @@
 use std::{collections::BTreeMap, fmt};
 
 use event::{Error, Id, Result, Timestamp, id::random_letters};
-use log::key;
+use log::key::{self, EntityId};
 use sha2::{Digest as _, Sha256};
-use table::{Condition, Item, Policy, Query, Write, item::Value, query_all, unless_overtaken};
+use table::{Condition, Item, Policy, Query, Update, Write, item::Value, query_all, unless_overtaken};
 
 use crate::{
-    caller::Caller,
+    caller::{Caller, Principal},
     oidc::Claims,
     token::{Digest, is_same},
     tokens::Tokens,
@@ -21,6 +21,12 @@ use crate::{
 
 /// How long a session lasts at most, in seconds: 12 hours.
 pub const SESSION_SECONDS: i64 = 12 * 60 * 60;
+
+/// How long a session lasts without being used, in seconds: an hour.
+pub const IDLE_SECONDS: i64 = 60 * 60;
+
+/// After so many seconds it is noted again that a session is used.
+pub(crate) const USE_NOTED_EVERY_SECONDS: i64 = 5 * 60;
 
 /// The most sessions that one token or bearer has at one time.
 pub const MAX_SESSIONS: u8 = 16;
@@ -71,6 +77,20 @@ pub struct Session {
 pub(crate) struct Opened {
     pub(crate) opener: Opener,
     pub(crate) until: Timestamp,
+    pub(crate) used_at: Timestamp,
+}
+
+/// What is told of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionRecord {
+    /// Its id, by which it is ended.
+    pub id: Id,
+    /// When it was opened.
+    pub opened_at: Timestamp,
+    /// When it was last used, to five minutes.
+    pub used_at: Timestamp,
+    /// Until when it is good, if it is used.
+    pub until: Timestamp,
 }
 
 impl Opener {
@@ -95,7 +115,7 @@ impl Opener {
                 item = item.with("name", claims.name.as_str()).with("good_until", claims.until.micros());
                 let groups = claims.groups.iter().cloned().map(Value::S).collect();
                 item.attributes.insert("groups".to_owned(), Value::L(groups));
-                item
+                if claims.is_system { item.with("system", 1) } else { item }
             }
         }
     }
@@ -112,6 +132,7 @@ impl Opener {
                 };
                 let claims = Claims {
                     name: item.text("name")?.to_owned(),
+                    is_system: item.attributes.contains_key("system"),
                     groups: item.list("groups")?.iter().map(group).collect::<Result<_>>()?,
                     until: time(item, "good_until")?,
                 };
@@ -184,24 +205,35 @@ impl Tokens {
         let mut tries = Policy::of(&what).tries();
         loop {
             tries.next().await?;
-            let (number, condition) = self.room(&opener.place()).await?;
-            let session = Session::new(opener, number);
+            let (number, condition, replaced) = self.room(&opener.place()).await?;
+            let (session, id) = (Session::new(opener, number), Id::new(now));
             let item = Item::new(session.key())
                 .with("v", ITEM_VERSION)
-                .with("id", Id::new(now).as_str())
+                .with("id", id.as_str())
                 .with("proof", session.proof().to_vec())
                 .with("opened_at", now.micros())
+                .with("used_at", now.micros())
                 .with("until", until.micros())
                 .with("expires_at", until.micros().div_euclid(1_000_000));
-            let write = Write::Put(opener.note(item), condition);
-            if unless_overtaken(self.table().transact(vec![write]).await)?.is_some() {
+            let mut writes = vec![Write::Put(opener.note(item), condition)];
+            if let Principal::Known(principal, _) = &caller.principal {
+                let listed = Item::new(key::session_of(principal, &id))
+                    .with("v", ITEM_VERSION)
+                    .with("place", session.place.to_vec())
+                    .with("number", i64::from(number))
+                    .with("expires_at", until.micros().div_euclid(1_000_000));
+                writes.push(Write::Put(listed, Condition::None));
+                let replaced = replaced.map(|id| key::session_of(principal, &id));
+                writes.extend(replaced.map(|key| Write::Delete(key, Condition::None)));
+            }
+            if unless_overtaken(self.table().transact(writes).await)?.is_some() {
                 return Ok(session);
             }
         }
     }
 
-    /// The number that the next session of an opener has, and what must hold so that nobody else's is lost.
-    async fn room(&self, place: &Digest) -> Result<(u8, Condition)> {
+    /// The number that the next session of an opener has, what must hold so that nobody else's is lost, and the one that makes room.
+    async fn room(&self, place: &Digest) -> Result<(u8, Condition, Option<Id>)> {
         let mut taken = BTreeMap::new();
         for item in query_all(self.table(), Query::table(key::sessions_of(place))).await? {
             let number = (0..MAX_SESSIONS).find(|number| key::session(place, *number) == item.key);
@@ -209,11 +241,14 @@ impl Tokens {
             taken.insert(number, (item.int("until")?, item.text("id")?.to_owned()));
         }
         if let Some(free) = (0..MAX_SESSIONS).find(|number| !taken.contains_key(number)) {
-            return Ok((free, Condition::Absent));
+            return Ok((free, Condition::Absent, None));
         }
-        let first = taken.into_iter().min_by_key(|(_, (until, _))| *until);
-        Ok(first
-            .map_or((0, Condition::Absent), |(number, (_, id))| (number, Condition::Equals("id", id.into()))))
+        Ok(match taken.into_iter().min_by_key(|(_, (until, _))| *until) {
+            Some((number, (_, id))) => {
+                (number, Condition::Equals("id", id.as_str().into()), Id::parse(&id).ok())
+            }
+            None => (0, Condition::Absent, None),
+        })
     }
 
     /// What is known of a session, if there is such a one.
@@ -226,7 +261,76 @@ impl Tokens {
         if !is_same(&digest(&item, "proof")?, &session.proof()) {
             return Ok(None);
         }
-        Ok(Some(Opened { opener: Opener::of(&item)?, until: time(&item, "until")? }))
+        let (until, used_at) = (time(&item, "until")?, time(&item, "used_at")?);
+        Ok(Some(Opened { opener: Opener::of(&item)?, until, used_at }))
+    }
+
+    /// Notes that a session is used.
+    ///
+    /// # Errors
+    /// Those of the table; `Conflict`, when it was closed since.
+    pub(crate) async fn note_session_use(&self, session: &Session, now: Timestamp) -> Result<()> {
+        let own = Condition::Equals("proof", Value::B(session.proof().to_vec()));
+        let update = Update::new(session.key(), own).set("used_at", now.micros());
+        self.table().transact(vec![Write::Update(update)]).await
+    }
+
+    /// The sessions of a user or system that are good now, the oldest first.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn sessions(&self, principal: &EntityId, now: Timestamp) -> Result<Vec<SessionRecord>> {
+        let found = self.sessions_by(principal).await?;
+        let records = found.iter().map(|(_, item)| {
+            Ok(SessionRecord {
+                id: Id::parse(item.text("id")?)?,
+                opened_at: time(item, "opened_at")?,
+                used_at: time(item, "used_at")?,
+                until: time(item, "until")?,
+            })
+        });
+        let mut records = records.collect::<Result<Vec<_>>>()?;
+        records.retain(|session| now < session.until && now < session.used_at.plus_seconds(IDLE_SECONDS));
+        Ok(records)
+    }
+
+    /// Ends the session of an id of a user or system, or all of its sessions; says how many. Within 5 seconds no service takes them any
+    /// more.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is none of that id; those of the table.
+    pub async fn end_sessions(&self, principal: &EntityId, id: Option<&str>) -> Result<usize> {
+        let mut ended = 0;
+        for (listed, item) in self.sessions_by(principal).await? {
+            let own = item.text("id")?;
+            if id.is_none_or(|id| id == own) {
+                let is_same = Condition::Equals("id", own.into());
+                let writes =
+                    vec![Write::Delete(item.key.clone(), is_same), Write::Delete(listed, Condition::None)];
+                ended += usize::from(unless_overtaken(self.table().transact(writes).await)?.is_some());
+            }
+        }
+        match id {
+            Some(id) if ended == 0 => Err(Error::not_found(format!("{principal} has no session `{id}`"))),
+            _ => Ok(ended),
+        }
+    }
+
+    /// The sessions of a principal as they are stored, each with the key that leads to it.
+    async fn sessions_by(&self, principal: &EntityId) -> Result<Vec<(table::Key, Item)>> {
+        let mut found = Vec::new();
+        for listed in query_all(self.table(), Query::table(key::sessions_by(principal))).await? {
+            let number = u8::try_from(listed.int("number")?).unwrap_or(MAX_SESSIONS);
+            let item = self.table().get(&key::session(&digest(&listed, "place")?, number)).await?;
+            // Another session may have its number by now.
+            let is_own = |item: &Item| {
+                item.optional_text("id")
+                    .zip(listed.key.sk.split_once('#'))
+                    .is_some_and(|(id, (_, own))| id == own)
+            };
+            found.extend(item.filter(is_own).map(|item| (listed.key.clone(), item)));
+        }
+        Ok(found)
     }
 
     /// Closes a session. One that has ended, or is not there, is closed already.
@@ -234,6 +338,7 @@ impl Tokens {
     /// # Errors
     /// Those of the table.
     pub async fn close_session(&self, session: &Session) -> Result<()> {
+        // What leads to it is left, and expires with it.
         let own = Condition::Equals("proof", Value::B(session.proof().to_vec()));
         let closed = self.table().transact(vec![Write::Delete(session.key(), own)]).await;
         match closed {
@@ -270,6 +375,7 @@ mod tests {
     fn openers() -> [Opener; 3] {
         let claims = Claims {
             name: "ann".into(),
+            is_system: false,
             groups: vec!["risk".into()],
             until: Timestamp::parse("2026-06-10T08:00:00Z").unwrap(),
         };

@@ -1,6 +1,6 @@
 //! Tokens as they are stored: by the digest of their text, and by their principal.
 
-use std::sync::Arc;
+use std::{str::FromStr, sync::Arc};
 
 use event::{Error, Id, Result, Timestamp, id::check_name};
 use log::{
@@ -22,6 +22,34 @@ pub const MAX_TOKENS: usize = 1_000;
 
 /// The longest that a token can be good for, in days.
 pub const MAX_DAYS: u32 = 3_660;
+
+/// For how many days a token is good, unless it is said.
+pub const USUAL_DAYS: u32 = 90;
+
+/// For how long a new token is to be good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lifetime {
+    /// As long as tokens usually are.
+    #[default]
+    Usual,
+    /// For so many days.
+    Days(u32),
+    /// It never expires.
+    Forever,
+}
+
+/// As people write it: a number of days, or `never`.
+impl FromStr for Lifetime {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let days = text.parse().ok().filter(|days| (1..=MAX_DAYS).contains(days)).map(Self::Days);
+        let forever = (text == "never").then_some(Self::Forever);
+        days.or(forever).ok_or_else(|| {
+            Error::invalid(format!("`{text}` is neither a number of days from 1 to {MAX_DAYS} nor never"))
+        })
+    }
+}
 
 /// After so many seconds it is noted again that a token is used.
 const USE_NOTED_EVERY_SECONDS: i64 = 60 * 60;

@@ -6,9 +6,10 @@ use anyhow::Context;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use event::plain::on_one_line;
 use log::{audit::by, key::EntityKind};
+use rustix::{fs::Mode, process::umask};
 
 use crate::{
-    access::{self, AccessCommand, InitArgs, TokenCommand},
+    access::{self, AccessCommand, InitArgs, SessionCommand, TokenCommand},
     alert::{self, AlertCommand},
     arena::{self, ArenaCommand},
     audit::{self, AuditArgs},
@@ -194,6 +195,9 @@ enum Command {
     /// Tokens, by which services know their callers.
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Sessions of browsers: list and end them.
+    #[command(subcommand)]
+    Session(SessionCommand),
     /// Show who changed what, in a workspace or on the whole server.
     Audit(AuditArgs),
     /// Show where events came from and what was made of them, from a dataset or a job to releases and back.
@@ -239,6 +243,10 @@ pub fn main() -> ExitCode {
 /// Runs a command with the configuration of this process.
 fn configured(command: Command, flags: &Flags, matches: &ArgMatches) -> anyhow::Result<Exit> {
     let config = flags.resolve(matches)?;
+    // What it writes is for its user alone. A lake is for other engines: they may run as somebody else.
+    if !matches!(command, Command::Lake(_)) {
+        umask(Mode::RWXG | Mode::RWXO);
+    }
     logs::init(config.log_format.value);
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     let ended = runtime.block_on(async {
@@ -297,6 +305,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<Exit> {
         Command::Init(args) => access::init(config, &args).await?,
         Command::Access(command) => access::roles(config, command).await?,
         Command::Token(command) => access::tokens(config, command).await?,
+        Command::Session(command) => access::sessions(config, command).await?,
         Command::Audit(args) => audit::command(config, &args).await?,
         Command::Lineage(args) => lineage::command(config, &args).await?,
         Command::Table(command) => table::command(config, command).await?,

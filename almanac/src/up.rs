@@ -2,9 +2,14 @@
 
 use std::{future::Future, path::Path, sync::Arc};
 
-use ::access::Tokens;
+use ::access::{Access, Tokens};
 use anyhow::Context;
-use axum::{Router, middleware::from_fn};
+use axum::{
+    Router,
+    extract::{Request, State},
+    middleware::{Next, from_fn_with_state},
+    response::Response,
+};
 use clap::Args;
 use event::Clock;
 use ingest::Ingest;
@@ -21,7 +26,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use web::Routes;
 
 use crate::{
-    access::Asking,
+    access::{Asking, says},
     audit::refusals::Refusals,
     author::in_the_name_of_callers,
     config::Config,
@@ -108,12 +113,12 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
         if tls.is_some() { "https" } else { "http" },
         listener.local_addr()?,
         config.store.value,
-        args.asking.says(access.is_some()),
+        says(access.as_deref()),
     );
     let mut options = Options { roles, file, access, tls, proxies, ..Options::new(Clock::system()) };
     // Whom a proxy or a certificate names, nobody else can pass for.
     let is_named = options.tls.is_some() || args.listening.has_proxies();
-    options.own_names = args.asking.trusts_this_machine(options.access.is_some()) && !is_named;
+    options.own_names = options.access.as_deref().is_some_and(Access::opens_at_first) && !is_named;
     options.queries.memory = config.query_memory.value.0;
     (options.features, options.handover) = (config.feature_sample.value, config.handover_memory.value.0);
     (options.compacts, options.rest) = (config.compact.value.0, config.store.value.rest());
@@ -318,7 +323,7 @@ impl Services {
             .method_not_allowed_fallback(web::no_such_method)
             .layer(CatchPanicLayer::custom(panicked));
         let router = match options.own_names {
-            true => router.layer(from_fn(own_names::only_of_this_machine)),
+            true => router.layer(from_fn_with_state(options.access.clone(), while_open)),
             false => router,
         };
         // Who only queries writes nothing.
@@ -384,6 +389,18 @@ impl Services {
             routes = routes.merge(crate::workers::routes(Arc::clone(&self.table), options.clock.clone()));
         }
         in_the_name_of_callers(routes)
+    }
+}
+
+/// Answers under the names of this machine alone, as long as nobody is asked who they are.
+async fn while_open(State(access): State<Option<Arc<Access>>>, request: Request, next: Next) -> Response {
+    let is_open = match &access {
+        Some(access) => access.is_open().await.unwrap_or(true),
+        None => true,
+    };
+    match is_open {
+        true => own_names::only_of_this_machine(request, next).await,
+        false => next.run(request).await,
     }
 }
 

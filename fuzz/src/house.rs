@@ -98,7 +98,9 @@ fn issuer() -> Arc<Oidc> {
         algorithms: Signing::usual(),
         principal_claim: "sub".into(),
         domain: None,
+        system_claim: None,
         groups_claim: Some("groups".into()),
+        admins: true,
         creates_users: false,
     };
     Arc::new(Oidc::new(settings, Arc::new(Issuer)).unwrap())

@@ -13,6 +13,8 @@ pub struct Asker {
     pub principal: Option<Arc<str>>,
     /// The id of the token, if it is one of the table.
     pub token: Option<Arc<str>>,
+    /// Whether it may administer what the request is about.
+    pub is_admin: bool,
     /// Whether the token is for events of some kinds alone: texts that are made of events of any kind are not for it.
     pub is_of_some_kinds: bool,
     /// The id of the request.
@@ -21,6 +23,13 @@ pub struct Asker {
     pub address: Option<IpAddr>,
     /// Whether the client called over TLS, as far as is known.
     pub is_encrypted: bool,
+}
+
+impl Asker {
+    /// Whether it may do what only administrators may: everybody may, where callers are not asked who they are.
+    pub fn may_administer(&self) -> bool {
+        self.principal.is_none() || self.is_admin
+    }
 }
 
 /// What an answer carries whose request was refused for who sent it. Outer layers take note of it.

@@ -62,6 +62,11 @@ async fn guarded(
     if demand.is_nothing() {
         return next.run(request).await;
     }
+    match guard.access.is_open().await {
+        Ok(true) => return next.run(request).await,
+        Ok(false) => {}
+        Err(error) => return Problem::from(error).into_response(),
+    }
     let again = demand.waits().then(|| head_of(&request));
     let request = match guard.let_in(demand, &path, request).await {
         Ok(request) => request,
@@ -144,6 +149,7 @@ impl Guard {
         headers: &HeaderMap,
         address: Option<IpAddr>,
         is_encrypted: bool,
+        is_use: bool,
     ) -> Result<Result<Arc<Caller>, Refusal>, Error> {
         let session = match bearer(headers) {
             Ok(None) => session::of(headers, is_encrypted),
@@ -151,7 +157,7 @@ impl Guard {
             Err(refusal) => Err(refusal),
         };
         match session {
-            Ok(Some(session)) => self.access.caller_in(&session, address).await,
+            Ok(Some(session)) => self.access.caller_in(&session, address, is_use).await,
             Ok(None) => self.access.caller(None, address).await,
             Err(refusal) => Ok(Err(refusal)),
         }
@@ -168,7 +174,7 @@ impl Guard {
         let asker = request.extensions().get::<Asker>();
         let (address, is_encrypted) =
             asker.map_or((None, false), |asker| (asker.address, asker.is_encrypted));
-        let found = self.caller(request.headers(), address, is_encrypted).await;
+        let found = self.caller(request.headers(), address, is_encrypted, !demand.waits()).await;
         let found = found.map_err(|error| refuse(error.into()))?;
         let caller = found.map_err(|refusal| Box::new(unknown(&refusal, is_encrypted)))?;
         let refuse = |problem: Problem| {
@@ -183,8 +189,9 @@ impl Guard {
         let path = path.as_ref();
         let path = path.map_err(|says| refuse(Problem::new(StatusCode::BAD_REQUEST, says.clone())))?;
         let (words, mut request) = Words::read(demand, path, request).await.map_err(refuse)?;
+        let mut is_admin = true;
         for need in demand.needs() {
-            self.check(&caller, need, &words).await.map_err(refuse)?;
+            is_admin &= self.check(&caller, need, &words).await.map_err(refuse)?.has(Right::Admin);
         }
         if let Some(kind) = demand.kinds().iter().find(|kind| !caller.limits.has_kind(**kind)) {
             let detail = format!("the token is not for {kind}");
@@ -201,6 +208,7 @@ impl Guard {
         let asker = request.extensions_mut().get_or_insert_default::<Asker>();
         let (principal, token) = caller.said();
         (asker.principal, asker.token) = (Some(Arc::clone(principal)), token.clone());
+        asker.is_admin = is_admin;
         asker.is_of_some_kinds = Kind::ALL.iter().any(|kind| !caller.limits.has_kind(*kind));
         if let Some(quota) = &caller.quota {
             request.extensions_mut().insert(Arc::clone(quota));
@@ -209,15 +217,16 @@ impl Guard {
         Ok(request)
     }
 
-    async fn check(&self, caller: &Caller, need: &Need, words: &Words<'_>) -> Result<(), Problem> {
+    /// The rights of the caller on what a need is about, if they have the one that is needed.
+    async fn check(&self, caller: &Caller, need: &Need, words: &Words<'_>) -> Result<Rights, Problem> {
         let demanded = |rights: Rights| match rights.has(need.right) {
-            true => Ok(()),
+            true => Ok(rights),
             false => Err(forbidden(need.right, &need.says())),
         };
         match need.about {
-            About::Caller => Ok(()),
+            About::Caller => Ok(Rights::NONE),
             About::Visible => match caller.limits.rights().has(need.right) {
-                true => Ok(()),
+                true => Ok(Rights::NONE),
                 false => Err(forbidden(need.right, &need.says())),
             },
             About::Server => demanded(caller.rights_on_server()),
@@ -231,18 +240,18 @@ impl Guard {
                     demanded(self.rights_on(caller, kind, text).await?)
                 }
                 // The operation itself shows what is visible, or says that the parent is missing.
-                None => Ok(()),
+                None => Ok(Rights::NONE),
             },
             About::CategoryOf(place) => {
                 let path = words.at(place).unwrap_or_default();
                 let category = path.split_once('/').map_or(path, |(category, _)| category);
                 // Who may do it anywhere may do it in a category that will be made.
                 if caller.rights_on_server().has(need.right) {
-                    return Ok(());
+                    return Ok(caller.rights_on_server());
                 }
                 demanded(self.rights_on(caller, EntityKind::Category, category).await?)
             }
-            About::Followed(_) if words.unfollows() => Ok(()),
+            About::Followed(_) if words.unfollows() => Ok(Rights::NONE),
             About::Followed(place) => {
                 let text = words.at(place).unwrap_or_default();
                 demanded(self.rights_on(caller, EntityKind::Workspace, text).await?)
@@ -251,7 +260,7 @@ impl Guard {
                 let (kind, text) = (EntityKind::parse(kind)?, words.at(place).unwrap_or_default());
                 match words.name() {
                     Some(_) => demanded(self.rights_to_create(caller, kind, text).await?),
-                    None => Ok(()),
+                    None => Ok(Rights::NONE),
                 }
             }
             About::Typed(kind, entity) => {
@@ -300,13 +309,13 @@ impl Guard {
         need: &Need,
         kind: EntityKind,
         text: &str,
-    ) -> Result<(), Problem> {
+    ) -> Result<Rights, Problem> {
         if caller.rights_on_server().has(need.right) {
-            return Ok(());
+            return Ok(caller.rights_on_server());
         }
         let found = self.access.catalog().principal_named(kind, text).await?;
         match found {
-            Some(at) if caller.is(&at) && caller.rights_on_own().has(need.right) => Ok(()),
+            Some(at) if caller.is(&at) && caller.rights_on_own().has(need.right) => Ok(Rights::NONE),
             Some(at) if caller.is(&at) || caller.rights_on_server().has(Right::Read) => {
                 Err(forbidden(need.right, &need.says()))
             }

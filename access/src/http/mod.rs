@@ -7,4 +7,5 @@ mod tokens;
 mod words;
 
 pub use guard::guard;
+pub use session::session_record;
 pub use tokens::{reads, record, routes};

@@ -6,21 +6,27 @@
 use std::sync::Arc;
 
 use axum::{
-    Extension,
-    extract::State,
+    Extension, Json,
+    extract::{Path, State, rejection::PathRejection},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use catalog::Service;
-use event::Error;
+use event::{Error, Right};
+use serde_json::{Value, json};
 use web::{
-    Asker, Demand, Operation, Problem, Routes,
-    openapi::{Header, ResponseBuilder},
+    About, Asker, Demand, Operation, Place, Problem, Routes, answer, in_path,
+    openapi::{Header, RefOr, Response as Answered, ResponseBuilder, Schema},
     schema,
 };
 
-use super::tokens::ALWAYS;
-use crate::{caller::Caller, gate::Refusal, session::Session, tokens::Tokens};
+use super::tokens::{ALWAYS, principal, segments};
+use crate::{
+    caller::Caller,
+    gate::Refusal,
+    session::{Session, SessionRecord},
+    tokens::Tokens,
+};
 
 /// The header of the dashboard, which has any value.
 const DASHBOARD: HeaderName = HeaderName::from_static("almanac-dashboard");
@@ -102,8 +108,91 @@ pub(super) fn add(routes: Routes, service: Arc<Service>, tokens: Tokens) -> Rout
     let own = Routes::new()
         .add(open_operation(), Demand::known(), open)
         .add(close_operation(), Demand::known(), close)
+        .add(list_operation(), own(), list)
+        .add(end_all_operation(), own(), end_all)
+        .add(end_operation(), own(), end)
+        .schema("Session", record_schema())
         .with_state(Arc::new(Signing { service, tokens }));
     routes.merge(own)
+}
+
+/// The sessions of a user or system are its own.
+fn own() -> Demand {
+    Demand::of(Right::Admin, About::Own(None, Place::Path("principal")))
+}
+
+fn list_operation() -> Operation {
+    let sessions = schema::object([("sessions", schema::array(schema::component("Session")).into())]);
+    principal("/v1/sessions/{principal}", Operation::get, "list_sessions")
+        .summary("List the sessions that a user or system has open")
+        .answers(StatusCode::OK, answer("The oldest first.", "application/json", sessions))
+}
+
+fn end_all_operation() -> Operation {
+    principal("/v1/sessions/{principal}", Operation::delete, "end_sessions")
+        .summary("End all sessions of a user or system")
+        .description("Within 5 seconds no service takes them any more.")
+        .answers(StatusCode::NO_CONTENT, Answered::new("They are ended."))
+}
+
+fn end_operation() -> Operation {
+    principal("/v1/sessions/{principal}/{session}", Operation::delete, "end_session")
+        .takes(in_path(
+            "session",
+            schema::id().into(),
+            "2FBs0tD5Ihm2PVFzM3kZvMYdQX9",
+            "The id of the session.",
+        ))
+        .summary("End a session of a user or system")
+        .description("Within 5 seconds no service takes it any more.")
+        .answers(StatusCode::NO_CONTENT, Answered::new("It is ended."))
+}
+
+fn record_schema() -> RefOr<Schema> {
+    schema::object([
+        ("id", schema::id().into()),
+        ("opened_at", schema::time().into()),
+        ("used_at", schema::time().description(Some("When it was last used, to five minutes.")).into()),
+        ("until", schema::time().into()),
+    ])
+    .into()
+}
+
+/// What is known of a session, as JSON.
+pub fn session_record(session: &SessionRecord) -> Value {
+    json!({
+        "id": session.id.as_str(), "opened_at": session.opened_at.to_string(),
+        "used_at": session.used_at.to_string(), "until": session.until.to_string(),
+    })
+}
+
+async fn list(
+    State(signing): State<Arc<Signing>>,
+    path: Result<Path<String>, PathRejection>,
+) -> Result<Response, Problem> {
+    let principal = signing.service.principal(&segments(path)?).await?;
+    let sessions = signing.tokens.sessions(&principal, signing.service.clock().now()).await?;
+    let sessions: Vec<Value> = sessions.iter().map(session_record).collect();
+    Ok((NOT_KEPT, Json(json!({ "sessions": sessions }))).into_response())
+}
+
+async fn end_all(
+    State(signing): State<Arc<Signing>>,
+    path: Result<Path<String>, PathRejection>,
+) -> Result<Response, Problem> {
+    let principal = signing.service.principal(&segments(path)?).await?;
+    signing.tokens.end_sessions(&principal, None).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+async fn end(
+    State(signing): State<Arc<Signing>>,
+    path: Result<Path<(String, String)>, PathRejection>,
+) -> Result<Response, Problem> {
+    let (principal, id) = segments(path)?;
+    let principal = signing.service.principal(&principal).await?;
+    signing.tokens.end_sessions(&principal, Some(&id)).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 fn done(says: &str) -> ResponseBuilder {
@@ -117,7 +206,7 @@ fn open_operation() -> Operation {
         .tag("people")
         .summary("Sign in: open a session for a browser")
         .description(
-            "It is opened for the caller of `Authorization: Bearer`, and good for what that is good for, at most 12 hours. The cookie \
+            "It is opened for the caller of `Authorization: Bearer`, and good for what that is good for, at most 12 hours, or until it was not used for an hour. The cookie \
              counts only together with a header `Almanac-Dashboard`, and without `Authorization`. Where callers are not asked who they are, \
              there is nothing to open.",
         )

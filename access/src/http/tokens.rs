@@ -14,7 +14,7 @@ use catalog::{
 };
 use event::{Error, Kind, Right, Timestamp};
 use log::key::{EntityId, EntityKind, Scope};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Number, Value, json};
 use web::{
     About, Demand, Operation, Place, Problem, Refused, Routes, Whole, answer, content, in_path, json_object,
@@ -26,7 +26,7 @@ use super::session;
 use crate::{
     caller::Caller,
     limits::{Limits, MAX_LISTED},
-    tokens::{MAX_DAYS, NewToken, TokenRecord, Tokens},
+    tokens::{Lifetime, MAX_DAYS, NewToken, TokenRecord, Tokens, USUAL_DAYS},
 };
 
 const JSON: &str = "application/json";
@@ -57,7 +57,9 @@ struct Tokening {
 #[serde(deny_unknown_fields)]
 struct Asked {
     name: String,
-    expires_in_days: Option<f64>,
+    /// `Some(None)`, when it says `null`: it never expires.
+    #[serde(default, deserialize_with = "said")]
+    expires_in_days: Option<Option<f64>>,
     workspaces: Option<Vec<String>>,
     categories: Option<Vec<String>>,
     rights: Option<Vec<String>>,
@@ -66,6 +68,11 @@ struct Asked {
     quota: Option<BTreeMap<String, Option<Number>>>,
     #[serde(default)]
     once: bool,
+}
+
+/// What is there, `null` included.
+fn said<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<f64>>, D::Error> {
+    Option::deserialize(from).map(Some)
 }
 
 /// The routes of tokens and sessions, and of what a caller is told of itself.
@@ -89,10 +96,11 @@ fn all(routes: Routes<Arc<Tokening>>, service: Arc<Service>, tokens: Tokens) -> 
         .with_state(Arc::new(Tokening { service, tokens }))
 }
 
-fn principal(method: fn(String, &str) -> Operation, rest: &str, id: &str) -> Operation {
+/// An operation at a path that names a user or system.
+pub(super) fn principal(path: &str, method: fn(String, &str) -> Operation, id: &str) -> Operation {
     let principal = schema::string().pattern(Some("^(user|system):[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"));
     let says = "Whose: `user:` or `system:` and an id or a name.";
-    method(format!("/v1/tokens/{{principal}}{rest}"), id)
+    method(path.to_owned(), id)
         .tag("people")
         .takes(in_path("principal", principal.into(), "user:ann", says))
         .fails(&ALWAYS)
@@ -127,8 +135,10 @@ fn limits() -> [(&'static str, RefOr<Schema>); 6] {
 }
 
 fn create_operation() -> Operation {
-    let days = schema::integer(1..=MAX_DAYS as usize)
-        .description(Some("For how many days it is good; for ever when it is not given."));
+    let says =
+        format!("For how many days it is good; {USUAL_DAYS} when it is not given. `null`: it never expires.");
+    let days = schema::integer(1..=MAX_DAYS as usize).schema_type(schema::types(&[Type::Integer], true));
+    let days = days.description(Some(says));
     let once = boolean().description(Some(
         "Whether it is good for one append: of one kind of events, to one workspace, within 7 days (1, when nothing else is said).",
     ));
@@ -141,7 +151,7 @@ fn create_operation() -> Operation {
         schema::component("Token"),
         schema::object([("token", schema::string().into())]).additional_properties::<Schema>(None).into(),
     ]);
-    principal(Operation::post, "", "create_token")
+    principal("/v1/tokens/{principal}", Operation::post, "create_token")
         .summary("Make a token for a user or system")
         .description("Its text is answered once, and stored nowhere. Once there is a token, services that start ask their callers for one. A token that is made with one that is limited is limited as that is: what is not named is taken from there, and what is named must be within it.")
         .body("What it is for, and what it is limited to.", [(JSON, content(new, Some(example)))])
@@ -152,13 +162,13 @@ fn create_operation() -> Operation {
 
 fn list_operation() -> Operation {
     let tokens = schema::object([("tokens", schema::array(schema::component("Token")).into())]);
-    principal(Operation::get, "", "list_tokens")
+    principal("/v1/tokens/{principal}", Operation::get, "list_tokens")
         .summary("List the tokens of a user or system")
         .answers(StatusCode::OK, answer("What is known of them, not their texts.", JSON, tokens))
 }
 
 fn revoke_operation() -> Operation {
-    principal(Operation::delete, "/{token}", "revoke_token")
+    principal("/v1/tokens/{principal}/{token}", Operation::delete, "revoke_token")
         .takes(in_path("token", schema::name().into(), "laptop", "The id of the token, or its name."))
         .summary("Revoke a token")
         .description("Within 5 seconds no service takes it any more.")
@@ -246,13 +256,22 @@ impl Asked {
                 .transpose()?,
             quota: self.quota.as_ref().map(quota_of).transpose()?.unwrap_or_default(),
         };
-        let wrong = || Error::invalid(format!("a token is good for 1 to {MAX_DAYS} whole days, or for ever"));
+        let wrong = || {
+            Error::invalid(format!(
+                "expires_in_days: a token is good for 1 to {MAX_DAYS} whole days, or with null for ever"
+            ))
+        };
         // 4.0 is a whole number in JSON, too.
         let is_good = |days: &f64| days.fract() == 0.0 && (1.0..=f64::from(MAX_DAYS)).contains(days);
-        let days =
-            self.expires_in_days.map(|days| Some(days).filter(is_good).ok_or_else(wrong)).transpose()?;
-        let expires_at = NewToken::expiry(days.map(|days| days as u32), self.once, service.clock().now());
-        Ok((NewToken { name: self.name, expires_at, limits, is_once: self.once }, days.is_some()))
+        let lifetime = match self.expires_in_days {
+            None => Lifetime::Usual,
+            Some(None) => Lifetime::Forever,
+            Some(Some(days)) if is_good(&days) => Lifetime::Days(days as u32),
+            Some(Some(_)) => return Err(wrong()),
+        };
+        let expires_at = NewToken::expiry(lifetime, self.once, service.clock().now());
+        let names_expiry = lifetime != Lifetime::Usual;
+        Ok((NewToken { name: self.name, expires_at, limits, is_once: self.once }, names_expiry))
     }
 }
 
@@ -263,7 +282,7 @@ fn beyond(caller: &Caller, says: String) -> Response {
     response
 }
 
-fn segments<T>(path: Result<Path<T>, PathRejection>) -> Result<T, Problem> {
+pub(super) fn segments<T>(path: Result<Path<T>, PathRejection>) -> Result<T, Problem> {
     let Path(path) =
         path.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
     Ok(path)

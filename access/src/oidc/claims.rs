@@ -12,8 +12,10 @@ const MAX_GROUPS: usize = 200;
 /// Claims that are believed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claims {
-    /// The name of a user or system.
+    /// The name of the user or system.
     pub(crate) name: String,
+    /// Whether it is that of a system.
+    pub(crate) is_system: bool,
     /// Names of groups. Those that are not known here mean nothing.
     pub(crate) groups: Vec<String>,
     /// Until when they are good.
@@ -38,7 +40,9 @@ impl Claims {
         if time(all, "nbf")?.is_some_and(|from| from > now.plus_seconds(SKEW_SECONDS)) {
             return Err(Wrong::Early);
         }
-        Ok(Self { name: name(all, settings)?, groups: groups(all, settings)?, until })
+        let system = settings.system_claim.as_deref().filter(|claim| all.contains_key(*claim));
+        let name = name(all, system.unwrap_or(&settings.principal_claim), settings)?;
+        Ok(Self { name, is_system: system.is_some(), groups: groups(all, settings)?, until })
     }
 }
 
@@ -50,9 +54,8 @@ fn time(all: &Map<String, Value>, claim: &str) -> Result<Option<Timestamp>, Wron
     at.map(Some).ok_or_else(|| Wrong::Claim(claim.to_owned()))
 }
 
-fn name(all: &Map<String, Value>, settings: &OidcSettings) -> Result<String, Wrong> {
-    let claim = &settings.principal_claim;
-    let wrong = || Wrong::Claim(claim.clone());
+fn name(all: &Map<String, Value>, claim: &str, settings: &OidcSettings) -> Result<String, Wrong> {
+    let wrong = || Wrong::Claim(claim.to_owned());
     // At many issuers people may write any address into their profile. Some say nothing of it at all: there it is for who
     // sets the claim to know.
     if claim == "email" && all.get("email_verified").is_some_and(|verified| *verified != Value::Bool(true)) {
@@ -102,8 +105,10 @@ mod tests {
             algorithms: Signing::usual(),
             principal_claim: principal_claim.into(),
             domain: domain.map(str::to_owned),
+            system_claim: None,
             groups_claim: Some("groups".into()),
             creates_users: false,
+            admins: false,
         }
     }
 
@@ -148,6 +153,17 @@ mod tests {
             let claims = json!({ "email": "ann@example.com", "email_verified": unverified });
             assert_eq!(named(claims, "email", Some("example.com")), wrong("email_verified"), "{unverified}");
         }
+    }
+
+    #[test]
+    fn a_system_is_named_by_a_claim_of_its_own() {
+        let of_systems = OidcSettings { system_claim: Some("client".into()), ..settings("sub", None) };
+        let found = |claims: Value| read(claims, &of_systems).map(|claims| (claims.name, claims.is_system));
+        assert_eq!(found(json!({ "sub": "ann" })), Ok(("ann".to_owned(), false)));
+        assert_eq!(found(json!({ "sub": "s-1", "client": "nightly" })), Ok(("nightly".to_owned(), true)));
+        assert_eq!(found(json!({ "sub": "ann", "client": 7 })), Err(Wrong::Claim("client".to_owned())));
+        let of_users = read(json!({ "sub": "ann", "client": "nightly" }), &settings("sub", None)).unwrap();
+        assert_eq!((&*of_users.name, of_users.is_system), ("ann", false));
     }
 
     #[test]

@@ -81,14 +81,18 @@ pub struct OidcSettings {
     pub jwks_url: Option<String>,
     /// The algorithms that are taken.
     pub algorithms: Vec<Signing>,
-    /// The claim that names the user or the system.
+    /// The claim that names the user.
     pub principal_claim: String,
+    /// The claim that names the system, in bearers of programs; without one none is a system's.
+    pub system_claim: Option<String>,
     /// Where the claim is an address such as `ann@example.com`: the domain whose people are users by the part before it.
     pub domain: Option<String>,
     /// The claim that names groups.
     pub groups_claim: Option<String>,
     /// Whether a name that is not known becomes a user.
     pub creates_users: bool,
+    /// Whether bearers have the right `admin` where the roles of their principals give it.
+    pub admins: bool,
 }
 
 impl OidcSettings {
@@ -150,7 +154,7 @@ pub enum Wrong {
     Early,
     /// This claim is missing, or says what cannot be used.
     Claim(String),
-    /// There is no such user or system, or there are both.
+    /// There is no such user or system; it is named with what it would be.
     Principal(String),
     /// There is no such user yet, and the process that was asked creates none.
     NotCreated(String),
@@ -168,7 +172,7 @@ impl fmt::Display for Wrong {
             Self::Expired => f.write_str("it has expired"),
             Self::Early => f.write_str("it is not good yet"),
             Self::Claim(name) => write!(f, "its claim `{name}` is missing or cannot be used"),
-            Self::Principal(name) => write!(f, "there is no user `{name}` and no system, or there are both"),
+            Self::Principal(named) => write!(f, "there is no {named}"),
             Self::NotCreated(name) => write!(
                 f,
                 "there is no user `{name}` yet, and what only answers queries creates none; send POST /v1/session with this bearer once, or sign \

@@ -66,7 +66,9 @@ fn settings() -> OidcSettings {
         algorithms: Signing::usual(),
         principal_claim: "sub".to_owned(),
         domain: None,
+        system_claim: None,
         groups_claim: None,
+        admins: false,
         creates_users: false,
     }
 }

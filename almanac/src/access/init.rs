@@ -8,6 +8,7 @@ use clap::Args;
 use event::{Clock, Error};
 use log::key::{EntityKind, Scope};
 
+use super::token::LifetimeArgs;
 use crate::{config::Config, open};
 
 /// What the first token is called.
@@ -18,6 +19,8 @@ pub(crate) struct InitArgs {
     /// The name of the user who may do everything.
     #[arg(long, default_value = "admin")]
     user: String,
+    #[command(flatten)]
+    lifetime: LifetimeArgs,
 }
 
 /// Makes a user who may do everything, and prints its token.
@@ -36,12 +39,13 @@ pub(crate) async fn init(config: &Config, args: &InitArgs) -> anyhow::Result<()>
         }
     };
     catalog.grant(&Scope::Server, &user, Role::Admin, now).await?;
-    let new =
-        NewToken { name: FIRST.to_owned(), expires_at: None, limits: Limits::default(), is_once: false };
+    let expires_at = args.lifetime.expiry(false, now);
+    let new = NewToken { name: FIRST.to_owned(), expires_at, limits: Limits::default(), is_once: false };
     let (token, _) = tokens.create(&user, new, now).await?;
     eprintln!(
-        "The user {} may do everything, by this token. It is shown once; services that start now ask for tokens.",
-        args.user
+        "The user {} may do everything, by this token. It is shown once, and {}; services ask for tokens from now on.",
+        args.user,
+        expires_at.map_or("never expires".to_owned(), |at| format!("is good until {at}"))
     );
     println!("{}", token.text());
     Ok(())

@@ -22,7 +22,7 @@ use crate::fetch::Web;
 pub(crate) use self::{
     init::{InitArgs, init},
     role::{AccessCommand, roles},
-    token::{TokenCommand, tokens},
+    token::{SessionCommand, TokenCommand, sessions, tokens},
 };
 
 /// The variable that holds the token of a service that is started with one. It is no flag, since other users of a machine can
@@ -41,7 +41,7 @@ pub(crate) struct Asking {
 }
 
 impl Asking {
-    /// What finds out who calls; `None`, when nobody is asked. A process that never `writes` does not note the use of tokens.
+    /// What finds out who calls; `None`, when nobody is ever asked. Where only this machine reaches it, nobody is until there is a token. A process that never `writes` does not note the use of tokens.
     ///
     /// # Errors
     /// When others than this machine could call and nobody would be asked.
@@ -56,10 +56,11 @@ impl Asking {
         if self.insecure {
             return Ok(None);
         }
+        let access = Access::new(Arc::clone(table), Clock::system());
+        let access = if writes { access } else { access.reading_only() };
         if preset.is_some() || oidc.is_some() || Tokens::new(Arc::clone(table)).are_asked_for().await? {
-            let access = Access::new(Arc::clone(table), Clock::system());
             let access = access.with_preset(preset.as_ref()).with_oidc(oidc.map(issuer).transpose()?);
-            return Ok(Some(Arc::new(if writes { access } else { access.reading_only() })));
+            return Ok(Some(Arc::new(access)));
         }
         if !listen.is_loopback() {
             bail!(Error::invalid(format!(
@@ -67,21 +68,7 @@ impl Asking {
                  {ADMIN_TOKEN} can hold one, an issuer of bearers can be named, and --insecure lets everybody do everything"
             )));
         }
-        Ok(None)
-    }
-
-    /// Whether nobody is asked because only this machine reaches the service, and not since everybody may do everything.
-    pub(crate) fn trusts_this_machine(&self, asks: bool) -> bool {
-        !asks && !self.insecure
-    }
-
-    /// What is said of it when a service starts.
-    pub(crate) fn says(&self, asks: bool) -> &'static str {
-        match (asks, self.insecure) {
-            (true, _) => "callers need a token",
-            (false, true) => "INSECURE: every caller may do everything",
-            (false, false) => "nobody is asked for a token, since only this machine reaches it",
-        }
+        Ok(Some(Arc::new(access.open_at_first())))
     }
 
     /// The token that the process is started with.
@@ -103,6 +90,15 @@ impl Asking {
         // The text is not repeated, since it may be a secret all the same.
         let wrong = || Error::invalid(format!("{place} holds no token; `almanac token generate` prints one"));
         Ok(Some(Token::parse(text.trim()).ok_or_else(wrong)?))
+    }
+}
+
+/// What is said of it when a service starts.
+pub(crate) fn says(access: Option<&Access>) -> &'static str {
+    match access.map(Access::opens_at_first) {
+        None => "INSECURE: every caller may do everything",
+        Some(true) => "nobody is asked for a token until there is one, since only this machine reaches it",
+        Some(false) => "callers need a token",
     }
 }
 

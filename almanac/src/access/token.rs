@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use ::access::{Limits, MAX_DAYS, NewToken, Token, Tokens, http::record};
+use ::access::{
+    Lifetime, Limits, NewToken, Token, Tokens,
+    http::{record, session_record},
+};
 use ::catalog::{Quota, Service};
 use clap::{Args, Subcommand};
-use event::{Clock, Error, Kind, Right};
+use event::{Clock, Error, Kind, Right, Timestamp};
 use log::key::{EntityKind, Scope};
 
 use crate::{
@@ -36,6 +39,21 @@ pub(crate) enum TokenCommand {
     Generate,
 }
 
+/// For how long a new token is good.
+#[derive(Debug, Args)]
+pub(super) struct LifetimeArgs {
+    /// For how many days it is good, or never, when it is not to expire; 90, unless it is given or --once is.
+    #[arg(long, value_name = "DAYS|never")]
+    days: Option<Lifetime>,
+}
+
+impl LifetimeArgs {
+    /// Until when a token is good that is made now.
+    pub(super) fn expiry(&self, is_once: bool, now: Timestamp) -> Option<Timestamp> {
+        NewToken::expiry(self.days.unwrap_or_default(), is_once, now)
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct CreateArgs {
     /// Whose: user:NAME or system:NAME.
@@ -43,9 +61,8 @@ pub(crate) struct CreateArgs {
     /// What it is for, in a word.
     #[arg(long)]
     name: String,
-    /// For how many days it is good; for ever, unless it is given, or --once is.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DAYS)))]
-    days: Option<u32>,
+    #[command(flatten)]
+    lifetime: LifetimeArgs,
     /// Only on this workspace. May be repeated.
     #[arg(long = "workspace", short)]
     workspaces: Vec<String>,
@@ -100,7 +117,7 @@ impl CreateArgs {
             networks: some(networks),
             quota,
         };
-        let expires_at = NewToken::expiry(self.days, self.once, service.clock().now());
+        let expires_at = self.lifetime.expiry(self.once, service.clock().now());
         Ok(NewToken { name: self.name.clone(), expires_at, limits, is_once: self.once })
     }
 }
@@ -124,7 +141,9 @@ pub(crate) async fn tokens(config: &Config, command: TokenCommand) -> anyhow::Re
             let principal = service.principal(&args.principal).await?;
             let new = args.new_token(&service).await?;
             let (token, made) = tokens.create(&principal, new, service.clock().now()).await?;
-            eprintln!("The token {} ({}) is shown once.", made.id, made.name);
+            let until =
+                made.expires_at.map_or("never expires".to_owned(), |at| format!("is good until {at}"));
+            eprintln!("The token {} ({}) is shown once; it {until}.", made.id, made.name);
             println!("{}", token.text());
         }
         TokenCommand::List { principal, shown } => {
@@ -136,6 +155,48 @@ pub(crate) async fn tokens(config: &Config, command: TokenCommand) -> anyhow::Re
             let of = service.principal(&principal).await?;
             tokens.revoke(&of, &token).await?;
             println!("the token {token} of {principal} is revoked");
+        }
+    }
+    Ok(())
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionCommand {
+    /// List the sessions of browsers that a user or system has open.
+    List {
+        /// Whose: user:NAME or system:NAME.
+        principal: String,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// End a session, or all of a user or system; within 5 seconds no service takes it any more.
+    End {
+        /// Whose: user:NAME or system:NAME.
+        principal: String,
+        /// The id of the session.
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        session: Option<String>,
+        /// All of them.
+        #[arg(long)]
+        all: bool,
+    },
+}
+
+/// Lists and ends sessions.
+pub(crate) async fn sessions(config: &Config, command: SessionCommand) -> anyhow::Result<()> {
+    let table = open::existing(config).await?;
+    let (service, tokens) = (Service::new(Arc::clone(&table), Clock::system()), Tokens::new(table));
+    match command {
+        SessionCommand::List { principal, shown } => {
+            let principal = service.principal(&principal).await?;
+            let sessions = tokens.sessions(&principal, service.clock().now()).await?;
+            let rows: Vec<_> = sessions.iter().map(session_record).collect();
+            show(&["id", "opened_at", "used_at", "until"], &rows, shown.format);
+        }
+        SessionCommand::End { principal, session, all: _ } => {
+            let of = service.principal(&principal).await?;
+            let ended = tokens.end_sessions(&of, session.as_deref()).await?;
+            println!("{ended} of the sessions of {principal} ended");
         }
     }
     Ok(())

@@ -13,20 +13,24 @@ const AUDIENCE: &str = "oidc.audience";
 const JWKS_URL: &str = "oidc.jwks_url";
 const ALGORITHMS: &str = "oidc.algorithms";
 const PRINCIPAL_CLAIM: &str = "oidc.principal_claim";
+const SYSTEM_CLAIM: &str = "oidc.system_claim";
 const DOMAIN: &str = "oidc.domain";
 const GROUPS_CLAIM: &str = "oidc.groups_claim";
 const CREATE_USERS: &str = "oidc.create_users";
+const ADMIN: &str = "oidc.admin";
 
 /// The settings: key, variable, and what holds by default.
-const SETTINGS: [(&str, &str, Option<&str>); 8] = [
+const SETTINGS: [(&str, &str, Option<&str>); 10] = [
     (ISSUER, "ALMANAC_OIDC_ISSUER", None),
     (AUDIENCE, "ALMANAC_OIDC_AUDIENCE", None),
     (JWKS_URL, "ALMANAC_OIDC_JWKS_URL", None),
     (ALGORITHMS, "ALMANAC_OIDC_ALGORITHMS", Some("RS256,ES256,EdDSA")),
     (PRINCIPAL_CLAIM, "ALMANAC_OIDC_PRINCIPAL_CLAIM", Some("sub")),
+    (SYSTEM_CLAIM, "ALMANAC_OIDC_SYSTEM_CLAIM", None),
     (DOMAIN, "ALMANAC_OIDC_DOMAIN", None),
     (GROUPS_CLAIM, "ALMANAC_OIDC_GROUPS_CLAIM", Some("groups")),
     (CREATE_USERS, "ALMANAC_OIDC_CREATE_USERS", Some("false")),
+    (ADMIN, "ALMANAC_OIDC_ADMIN", Some("false")),
 ];
 
 /// Values by their keys.
@@ -95,12 +99,10 @@ fn settings(all: &[(&'static str, Setting<Option<String>>)]) -> Result<Option<Oi
         };
     };
     let algorithms = list(ALGORITHMS).iter().map(|name| name.parse::<Signing>()).collect::<Result<_>>();
-    let creates_users = match text(CREATE_USERS).as_deref() {
-        Some("true") => true,
-        Some("false") | None => false,
-        Some(_) => {
-            return Err(Error::invalid(format!("{} is neither true nor false", subject(CREATE_USERS))));
-        }
+    let switch = |key: &'static str| match text(key).as_deref() {
+        Some("true") => Ok(true),
+        Some("false") | None => Ok(false),
+        Some(_) => Err(Error::invalid(format!("{} is neither true nor false", subject(key)))),
     };
     let settings = OidcSettings {
         issuer,
@@ -109,9 +111,11 @@ fn settings(all: &[(&'static str, Setting<Option<String>>)]) -> Result<Option<Oi
         algorithms: algorithms
             .map_err(|error| Error::invalid(format!("{}: {error}", subject(ALGORITHMS))))?,
         principal_claim: text(PRINCIPAL_CLAIM).unwrap_or_default(),
+        system_claim: text(SYSTEM_CLAIM),
         domain: text(DOMAIN),
         groups_claim: text(GROUPS_CLAIM),
-        creates_users,
+        creates_users: switch(CREATE_USERS)?,
+        admins: switch(ADMIN)?,
     };
     if settings.audiences.is_empty() {
         let message = format!("{} needs {AUDIENCE}: for whom bearers must be", subject(ISSUER));

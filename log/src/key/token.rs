@@ -45,6 +45,16 @@ pub fn tokens_of(principal: &EntityId) -> KeyRange {
     KeyRange::prefix(format!("{TOKEN}of#{}", principal.token()), "id#")
 }
 
+/// A session of a principal, by its id. It leads to the session itself.
+pub fn session_of(principal: &EntityId, id: &Id) -> Key {
+    Key::new(tokens_of(principal).pk, format!("opened#{id}"))
+}
+
+/// The sessions of a principal.
+pub fn sessions_by(principal: &EntityId) -> KeyRange {
+    KeyRange::prefix(tokens_of(principal).pk, "opened#")
+}
+
 /// How often tokens were made for a principal, which keeps two from being made at once.
 pub fn tokens_made(principal: &EntityId) -> Key {
     Key::new(tokens_of(principal).pk, "made")

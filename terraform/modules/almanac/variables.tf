@@ -131,7 +131,7 @@ variable "oidc" {
   default     = {}
 
   validation {
-    condition     = alltrue([for name in keys(var.oidc) : contains(["issuer", "audience", "jwks_url", "algorithms", "principal_claim", "domain", "groups_claim", "create_users"], name)])
+    condition     = alltrue([for name in keys(var.oidc) : contains(["issuer", "audience", "jwks_url", "algorithms", "principal_claim", "system_claim", "domain", "groups_claim", "create_users", "admin"], name)])
     error_message = "Each key must be a setting of the table oidc in docs/security.md."
   }
 

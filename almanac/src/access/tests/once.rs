@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use ::access::{Access, Limits, NewToken, Token, Tokens, Use, http::guard};
+use ::access::{Access, Lifetime, Limits, NewToken, Token, Tokens, Use, http::guard};
 use axum::{
     Router,
     body::{Body, to_bytes},
@@ -98,7 +98,7 @@ impl Scene {
             networks: None,
             quota: catalog::Quota::default(),
         };
-        let expires_at = NewToken::expiry(None, true, self.clock.now());
+        let expires_at = NewToken::expiry(Lifetime::Usual, true, self.clock.now());
         NewToken { name: "upload".into(), expires_at, limits, is_once: true }
     }
 

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use ::access::{Access, Limits, MAX_SESSIONS, NewToken, SESSION_SECONDS, Token, Tokens, http::guard};
+use ::access::{
+    Access, IDLE_SECONDS, Limits, MAX_SESSIONS, NewToken, SESSION_SECONDS, Token, Tokens, http::guard,
+};
 use axum::{
     Router,
     body::{Body, to_bytes},
@@ -126,6 +128,8 @@ on_both_engines!(
     a_session_is_good_for_no_more_than_what_opened_it,
     signing_out_ends_a_session_at_once_and_both_are_recorded,
     a_further_session_takes_the_place_of_the_one_that_ends_first,
+    a_session_that_is_not_used_ends,
+    sessions_are_listed_and_ended_by_who_has_them,
 );
 
 const ENDED: Result<String, StatusCode> = Err(StatusCode::UNAUTHORIZED);
@@ -245,9 +249,13 @@ async fn a_session_is_good_for_no_more_than_what_opened_it(house: House) {
     assert_eq!(house.who(&cookie).await, ENDED, "the token has expired");
     let cookie = house.sign_in(&narrow).await;
     let preset = house.sign_in(&house.preset).await;
-    house.clock.forward(SESSION_SECONDS - 1);
-    assert_eq!(house.who(&cookie).await, Ok("user:ann".into()));
-    assert_eq!(house.who(&preset).await, Ok("preset".into()));
+    // Used now and then, they last for so long.
+    let step = IDLE_SECONDS / 2;
+    for seconds in (0..SESSION_SECONDS / step).map(|_| step).chain([step - 1]).skip(1) {
+        house.clock.forward(seconds);
+        assert_eq!(house.who(&cookie).await, Ok("user:ann".into()));
+        assert_eq!(house.who(&preset).await, Ok("preset".into()));
+    }
     house.clock.forward(1);
     assert_eq!((house.who(&cookie).await, house.who(&preset).await), (ENDED, ENDED), "12 hours have passed");
     let cookie = house.sign_in(&narrow).await;
@@ -299,6 +307,54 @@ async fn signing_out_ends_a_session_at_once_and_both_are_recorded(house: House) 
     for hidden in [secret(&cookie), secret(&other), token.text().to_owned(), digest] {
         assert!(!text.contains(&hidden), "{text}");
     }
+}
+
+async fn a_session_that_is_not_used_ends(house: House) {
+    let token = house.token(&house.ann, "laptop", None, Limits::default()).await;
+    let (used, waits, idle) =
+        (house.sign_in(&token).await, house.sign_in(&token).await, house.sign_in(&token).await);
+    let news = ("GET", "/v1/workspaces/credit/prod/news?wait=0");
+    for _ in 0..2 {
+        house.clock.forward(IDLE_SECONDS / 2);
+        assert_eq!(house.who(&used).await, Ok("user:ann".into()));
+        house.send(news, &[("Cookie", &waits), OWN]).await;
+    }
+    assert_eq!((house.who(&used).await, house.who(&idle).await), (Ok("user:ann".into()), ENDED));
+    assert_eq!(house.who(&waits).await, ENDED, "a page that waits for news is not used by anybody");
+}
+
+async fn sessions_are_listed_and_ended_by_who_has_them(house: House) {
+    let token = house.token(&house.ann, "laptop", None, Limits::default()).await;
+    let bob = house.token(&house.bob, "laptop", None, Limits::default()).await;
+    let cookies = [house.sign_in(&token).await, house.sign_in(&token).await, house.sign_in(&token).await];
+    let other = house.sign_in(&bob).await;
+    let own = ("Cookie", &*cookies[0]);
+    let listed = async || {
+        let (status, _, body) = house.send(("GET", "/v1/sessions/user:ann"), &[own, OWN]).await;
+        assert_eq!(status, StatusCode::OK, "{body}");
+        let said: serde_json::Value = serde_json::from_str(&body).unwrap();
+        let ids = said["sessions"].as_array().unwrap().iter();
+        ids.map(|one| one["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let ids = listed().await;
+    assert_eq!(ids.len(), 3);
+    // Others neither see them nor end them.
+    for method in ["GET", "DELETE"] {
+        let (status, ..) = house.send((method, "/v1/sessions/user:ann"), &[("Cookie", &other), OWN]).await;
+        assert_eq!(status, StatusCode::NOT_FOUND);
+    }
+    let end = |id: &str| format!("/v1/sessions/user:ann/{id}");
+    let second = &*end(&ids[1]);
+    assert_eq!(house.send(("DELETE", second), &[own, OWN]).await.0, StatusCode::NO_CONTENT);
+    assert_eq!(house.send(("DELETE", second), &[own, OWN]).await.0, StatusCode::NOT_FOUND);
+    house.clock.forward(5);
+    let who = [house.who(&cookies[0]).await, house.who(&cookies[1]).await, house.who(&cookies[2]).await];
+    assert_eq!(who, [Ok("user:ann".into()), ENDED, Ok("user:ann".into())]);
+    assert_eq!(listed().await, [ids[0].clone(), ids[2].clone()]);
+    assert_eq!(house.send(("DELETE", "/v1/sessions/user:ann"), &[own, OWN]).await.0, StatusCode::NO_CONTENT);
+    house.clock.forward(5);
+    assert_eq!((house.who(&cookies[0]).await, house.who(&cookies[2]).await), (ENDED, ENDED));
+    assert_eq!(house.who(&other).await, Ok("user:bob".into()));
 }
 
 async fn a_further_session_takes_the_place_of_the_one_that_ends_first(house: House) {
