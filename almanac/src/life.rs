@@ -1,6 +1,6 @@
 //! `almanac release promote|approve|rollback|retire|live|history|leaderboard`: the life of releases.
 
-use catalog::{Action, Happening, HistoryOf, ReleaseChange};
+use catalog::{Action, Happening, HistoryOf, Override, ReleaseChange};
 use clap::Subcommand;
 use event::{Clock, Error, Timestamp};
 use query::{BoardWords, Query};
@@ -188,7 +188,9 @@ async fn change(config: &Config, command: LifeCommand) -> anyhow::Result<()> {
         LifeCommand::Promote { name, workspace, environment, note, overridden } => {
             let (workspace, name) = release(ingest.catalog(), &name, workspace.as_deref()).await?;
             let workspace = ingest.catalog().workspace(&workspace).await?;
-            let (note, overridden) = (note.as_deref(), overridden.as_deref());
+            // Who may work on the table itself may do everything.
+            let overridden = overridden.as_deref().map(|reason| Override { reason, is_by_admin: true });
+            let note = note.as_deref();
             let change = ingest.promote_despite(&workspace, &name, &environment, note, overridden).await?;
             change.into_iter().collect()
         }

@@ -100,7 +100,7 @@ pub use cached::Cached;
 pub use challenges::{Challenge, Challenges, Decision, MAX_CHALLENGES};
 pub use change::Patch;
 pub use closing::{CACHED_SECONDS, RESERVED_SECONDS};
-pub use consumer::{Consumer, ConsumerLag, MAX_CONSUMERS};
+pub use consumer::{Consumer, ConsumerLag, MAX_CONSUMERS, MAX_CONSUMERS_OF_ONE};
 pub use counter::{MAX_KEY_BYTES as MAX_COUNTER_KEY_BYTES, MAX_REMEMBERED};
 pub use create::{New, NewEntity};
 pub use definition::{DEFINED, Defined, Definitions, record_definitions};
@@ -130,8 +130,8 @@ pub use place::Place;
 pub use profile::{profile_queries, profiles};
 pub use promotion::{
     AgainstChampion, Approval, Evidence, FailedGate, GATE_DAYS, GATE_KINDS, GateKind,
-    MAX_APPROVAL_NOTE_BYTES, MAX_APPROVALS, MAX_GATE_DAYS, MAX_GATE_ENVIRONMENTS, Measured, PromotionGates,
-    PromotionGatesBody, ToMeasure,
+    MAX_APPROVAL_NOTE_BYTES, MAX_APPROVALS, MAX_GATE_DAYS, MAX_GATE_ENVIRONMENTS, Measured, Override,
+    PromotionGates, PromotionGatesBody, SECOND_PERSON, ToMeasure,
 };
 pub use quota::{LIMIT_COUNT, LIMITS, Limit, MAX_QUOTA, Measure, Quota, Span, TokenQuota};
 pub use record::record;

@@ -158,6 +158,18 @@ pub struct Evidence<'a> {
     pub approvals: &'a [Approval],
 }
 
+/// A reason for which a release is made live that does not pass its gates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Override<'a> {
+    /// The reason.
+    pub reason: &'a str,
+    /// Whether an administrator gives it: nobody else overrides the gate of a second person.
+    pub is_by_admin: bool,
+}
+
+/// The gate of a second person, which only administrators override or take away.
+pub const SECOND_PERSON: &str = "second_person";
+
 /// A gate that a release did not pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FailedGate {
@@ -201,7 +213,7 @@ pub const GATE_KINDS: [GateKind; 4] = [
         fails: immature,
     },
     GateKind {
-        name: "second_person",
+        name: SECOND_PERSON,
         says: "somebody has approved it who neither created the release nor asks for it to be live",
         is_declared: |gates| gates.second_person,
         fails: alone,

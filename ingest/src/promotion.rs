@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::{
-    Action, Effect, Evidence, FailedGate, Measured, PromotionGates, ReleaseChange, ToMeasure, Workspace,
-    WorkspacePage,
+    Action, Effect, Evidence, FailedGate, Measured, Override, PromotionGates, ReleaseChange, SECOND_PERSON,
+    ToMeasure, Workspace, WorkspacePage,
 };
 use event::{Error, Id, Kind, Result, Timestamp};
 
@@ -28,8 +28,8 @@ pub(crate) enum Gates {
 }
 
 /// Checks the reason for which gates are overridden, where there is one.
-pub(crate) fn check_reason(overridden: Option<&str>) -> Result<(), Error> {
-    match overridden.map(|reason| reason.trim().len()) {
+pub(crate) fn check_reason(overridden: Option<Override<'_>>) -> Result<(), Error> {
+    match overridden.map(|of| of.reason.trim().len()) {
         Some(0) => Err(Error::invalid("override: say why the gates are overridden")),
         Some(bytes) if bytes > MAX_NOTE_BYTES => Err(Error::invalid(format!(
             "override: the reason has {bytes} bytes; at most {MAX_NOTE_BYTES} are taken"
@@ -45,7 +45,7 @@ impl Ingest {
         workspace: &Workspace,
         page: &WorkspacePage,
         change: &ReleaseChange,
-        overridden: Option<&str>,
+        overridden: Option<Override<'_>>,
     ) -> Result<(), SubmitError> {
         let (id, release) = (workspace.id(), change.release.as_str());
         let failed = self.failed_gates(id, page, change).await?;
@@ -53,12 +53,16 @@ impl Ingest {
             return Ok(());
         }
         let environment = change.environment.as_deref().unwrap_or_default();
-        self.catalog().note_promotion(id, (release, environment), &failed, overridden).await?;
-        match overridden {
-            Some(_) => Ok(()),
-            None => {
+        let lacks_second = failed.iter().any(|gate| gate.gate == SECOND_PERSON);
+        let passed = overridden.filter(|of| of.is_by_admin || !lacks_second);
+        self.catalog().note_promotion(id, (release, environment), &failed, passed).await?;
+        match (passed, overridden) {
+            (Some(_), _) => Ok(()),
+            (None, of) => {
                 let why = told(&failed);
-                Err(Error::conflict(format!("`{release}` may not be live in {environment}: {why}")).into())
+                let but = of.map_or("", |_| "; only an administrator overrides the gate of a second person");
+                Err(Error::conflict(format!("`{release}` may not be live in {environment}: {why}{but}"))
+                    .into())
             }
         }
     }

@@ -4,7 +4,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use catalog::{
-    Action, DetailedSpec, Release, ReleaseChange, ReleaseDetails, ReleaseSpec, Workspace, WorkspacePage,
+    Action, DetailedSpec, Override, Release, ReleaseChange, ReleaseDetails, ReleaseSpec, Workspace,
+    WorkspacePage,
 };
 use event::{Error, Id, Kind, id::check_name};
 use serde_json::{Value, json};
@@ -101,7 +102,7 @@ impl Ingest {
         release: &str,
         environment: &str,
         note: Option<&str>,
-        overridden: Option<&str>,
+        overridden: Option<Override<'_>>,
     ) -> Result<Option<ReleaseChange>, SubmitError> {
         check_note(note)?;
         check_reason(overridden)?;
@@ -112,7 +113,11 @@ impl Ingest {
         if live.get(&model).is_some_and(|live| live.release == release) {
             return Ok(None);
         }
-        let change = self.drafted((Action::Promote, release, &model), environment, note.or(overridden));
+        let change = self.drafted(
+            (Action::Promote, release, &model),
+            environment,
+            note.or(overridden.map(|of| of.reason)),
+        );
         self.pass_gates(workspace, &page, &change, overridden).await?;
         self.append_change(workspace, change).await.map(Some)
     }

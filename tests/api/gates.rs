@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Action, Measured, PromotionGates, PromotionGatesBody, ToMeasure};
+use catalog::{Action, Measured, Override, PromotionGates, PromotionGatesBody, ToMeasure};
 use event::{Clock, Kind, Task, Window};
 use ingest::{Ingest, Receipt, Remember, SubmitError, json::read_json_array};
 use log::{
@@ -32,6 +32,11 @@ on_both_engines!(
 
 const NOW: &str = "2026-06-10T00:00:00Z";
 
+/// A reason that a maintainer gives.
+fn of(reason: &str) -> Option<Override<'_>> {
+    Some(Override { reason, is_by_admin: false })
+}
+
 async fn post(scene: &Scene, ingest: &Ingest, events: &Value) -> Result<Receipt, SubmitError> {
     let batch = read_json_array(Kind::Releases, events.to_string().as_bytes(), ingest.clock().now())?;
     ingest.submit(&scene.workspace, batch, None, Remember::Never).await
@@ -46,7 +51,7 @@ async fn declare(scene: &Scene, body: PromotionGatesBody) {
     let model = catalog.model_named(scene.id(), "m").await.unwrap();
     let gates = PromotionGates::read(&body).unwrap();
     let model = EntityId::Model(scene.id().clone(), model);
-    catalog.set_promotion_gates(&model, gates.as_ref(), at(NOW)).await.unwrap();
+    catalog.set_promotion_gates(&model, gates.as_ref(), true, at(NOW)).await.unwrap();
 }
 
 /// Eight predictions of each on a day, of which `v1` is right in six and `v2` in four; and `v1` is live in production.
@@ -160,13 +165,13 @@ async fn an_override_says_why_and_stands_in_the_trail(scene: Scene) {
     predicted(&scene).await;
     declare(&scene, by_accuracy()).await;
     let (ingest, workspace) = (crate::reading::ingest(&scene, NOW), &scene.workspace);
-    let empty = ingest.promote_despite(workspace, "v2", "production", None, Some(" ")).await.unwrap_err();
+    let empty = ingest.promote_despite(workspace, "v2", "production", None, of(" ")).await.unwrap_err();
     assert_eq!(empty.to_string(), "override: say why the gates are overridden");
     // Also where it is live already, and there is nothing to override.
-    let empty = ingest.promote_despite(workspace, "v1", "production", None, Some("")).await.unwrap_err();
+    let empty = ingest.promote_despite(workspace, "v1", "production", None, of("")).await.unwrap_err();
     assert_eq!(empty.to_string(), "override: say why the gates are overridden");
     let ann = Arc::new(Author::named("user:ann"));
-    let asked = ingest.promote_despite(workspace, "v2", "production", None, Some("v1 leaks"));
+    let asked = ingest.promote_despite(workspace, "v2", "production", None, of("v1 leaks"));
     let done = by(ann, asked).await.unwrap().unwrap();
     assert_eq!(done.note.as_deref(), Some("v1 leaks"));
     assert_eq!(live(&scene, "production").await.as_deref(), Some("v2"));
@@ -175,7 +180,7 @@ async fn an_override_says_why_and_stands_in_the_trail(scene: Scene) {
     assert!(said[0].starts_with("user:ann,promotion.override,v2,"), "{said:#?}");
     assert!(["v1 leaks", "0.75", "production"].iter().all(|text| said[0].contains(text)), "{said:#?}");
     // Where nothing fails there is nothing to override.
-    ingest.promote_despite(workspace, "v1", "production", None, Some("back")).await.unwrap().unwrap();
+    ingest.promote_despite(workspace, "v1", "production", None, of("back")).await.unwrap().unwrap();
     assert_eq!(told(&scene).await, said);
     scene.project().await;
     scene.assert_verified().await;
@@ -247,6 +252,21 @@ async fn a_second_person_is_neither_who_created_nor_who_asks(scene: Scene) {
     approve("eve", "production", false).await;
     approve("eve", "production", true).await;
     assert_eq!(promote().await.unwrap_err().to_string(), refused);
+    // Nobody does without the second person alone, but for an administrator.
+    let overridden = async |is_by_admin: bool| {
+        let reason = Some(Override { reason: "urgent", is_by_admin });
+        by(as_("ann"), ingest.promote_despite(&scene.workspace, "v3", "production", None, reason)).await
+    };
+    let own = overridden(false).await.unwrap_err().to_string();
+    assert_eq!(own, format!("{refused}; only an administrator overrides the gate of a second person"));
+    let model = EntityId::Model(scene.id().clone(), catalog.model_named(scene.id(), "m").await.unwrap());
+    let weaker = PromotionGates::read(&PromotionGatesBody { min_n: Some(1), ..Default::default() }).unwrap();
+    for gates in [None, weaker.as_ref()] {
+        let changed = catalog.set_promotion_gates(&model, gates, false, at(NOW)).await.unwrap_err();
+        assert!(changed.to_string().contains("only an administrator changes them"), "{changed}");
+    }
+    assert_eq!(overridden(true).await.unwrap().unwrap().release, "v3");
+    ingest.retire(&scene.workspace, "v3", Some("production"), None).await.unwrap();
     approve("eve", "production", false).await;
     assert_eq!(promote().await.unwrap().unwrap().release, "v3");
     let text = csv(trail(&scene, "release.change").await);

@@ -163,7 +163,7 @@ fn rule() -> AlertRuleBody {
 async fn gate(catalog: &Catalog, model: &EntityId, release: &EntityId) {
     let body = PromotionGatesBody { min_n: Some(500), second_person: true, ..PromotionGatesBody::default() };
     let gates = PromotionGates::read(&body).unwrap();
-    catalog.set_promotion_gates(model, gates.as_ref(), now()).await.unwrap();
+    catalog.set_promotion_gates(model, gates.as_ref(), true, now()).await.unwrap();
     catalog.approve(release, ("production", Some("Read.")), false, now()).await.unwrap();
     let spring = Some("2026-04-01..2026-05-31".parse().unwrap());
     catalog.set_baseline(release, "spring", spring, now()).await.unwrap();

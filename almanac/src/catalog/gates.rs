@@ -72,7 +72,7 @@ pub(super) async fn command(config: &Config, args: GatesArgs) -> anyhow::Result<
             return Err(Error::invalid("none: it stands alone, since it takes all gates away").into());
         }
         (Some(_), false) | (None, true) => {
-            catalog.set_promotion_gates(&at, gates.as_ref(), service.clock().now()).await?;
+            catalog.set_promotion_gates(&at, gates.as_ref(), true, service.clock().now()).await?;
         }
         (None, false) => {}
     }

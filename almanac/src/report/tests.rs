@@ -175,7 +175,7 @@ async fn what_crossed_and_the_worst_segments_are_rows_of_the_page() {
     let gates = PromotionGatesBody { min_n: Some(1_000), second_person: true, ..Default::default() };
     let gates = PromotionGates::read(&gates).unwrap();
     let model = EntityId::Model(scene.id().clone(), model);
-    catalog.set_promotion_gates(&model, gates.as_ref(), at(NOW)).await.unwrap();
+    catalog.set_promotion_gates(&model, gates.as_ref(), true, at(NOW)).await.unwrap();
     let release =
         catalog.resolve(EntityKind::Release, &format!("{}/v1", scene.workspace.path)).await.unwrap();
     catalog.approve(&release, ("production", Some("Read.")), false, at(NOW)).await.unwrap();

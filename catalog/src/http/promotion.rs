@@ -13,7 +13,7 @@ use fold::figure::{Direction, Figure};
 use log::key::EntityId;
 use serde_json::{Map, Value, json};
 use web::{
-    InPath, Named, Operation, Problem, Whole, answer, content, json_object,
+    Asker, InPath, Named, Operation, Problem, Whole, answer, content, json_object,
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
     schema,
 };
@@ -55,7 +55,7 @@ pub(super) fn set_operation(named: Named) -> Operation {
         .operation(Operation::put, "/promotion-gates", "set_promotion_gates")
         .tag("releases")
         .summary("Set what the releases of a model must pass before they are live")
-        .description(format!("All gates of the model are set: what is not given is not asked for, and a model alone takes them away. The gates are {kinds}. They are asked by a promotion, by a rollback to a release that was never live there, and by release events that are posted."))
+        .description(format!("All gates of the model are set: what is not given is not asked for, and a model alone takes them away. The gates are {kinds}. They are asked by a promotion, by a rollback to a release that was never live there, and by release events that are posted. Only an administrator changes gates that ask for a second person."))
         .body("The model and its gates.", [(JSON, content(new, Some(example)))])
         .answers(StatusCode::OK, answer("The gates, as they are then.", JSON, schema::component("PromotionGates")))
         .fails(&ALWAYS)
@@ -143,6 +143,7 @@ pub(super) async fn list(
 
 pub(super) async fn set(
     State(service): State<Arc<Service>>,
+    asker: Asker,
     InPath(workspace): InPath,
     headers: HeaderMap,
     new: Whole,
@@ -163,6 +164,7 @@ pub(super) async fn set(
     let workspace = catalog.workspace(&workspace).await?;
     let id = catalog.model_named(workspace.id(), &model).await?;
     let at = EntityId::Model(workspace.id().clone(), id);
-    catalog.set_promotion_gates(&at, gates.as_ref(), service.clock().now()).await?;
+    let (is_admin, now) = (asker.may_administer(), service.clock().now());
+    catalog.set_promotion_gates(&at, gates.as_ref(), is_admin, now).await?;
     Ok(Json(gates_json(&model, gates.as_ref())).into_response())
 }

@@ -7,7 +7,10 @@ use log::{
 };
 use table::{Policy, Query, Update, Write, unless_overtaken};
 
-use super::{APPROVALS, Approval, FailedGate, GATES, MAX_APPROVAL_NOTE_BYTES, MAX_APPROVALS, PromotionGates};
+use super::{
+    APPROVALS, Approval, FailedGate, GATES, MAX_APPROVAL_NOTE_BYTES, MAX_APPROVALS, Override, PromotionGates,
+    SECOND_PERSON,
+};
 use crate::{AnyEntity, Catalog, ReleaseChange, change::update, live::state_of};
 
 /// How many changes of an environment are looked through for a release that was live in it.
@@ -20,15 +23,23 @@ impl Catalog {
     /// Says what the releases of a model must pass before they are made live; nothing, when it is `None`.
     ///
     /// # Errors
-    /// `NotFound`; those of the table.
+    /// `NotFound`; `Conflict`, when the gates ask for a second person and who changes them is no administrator; those of the table.
     pub async fn set_promotion_gates(
         &self,
         at: &EntityId,
         gates: Option<&PromotionGates>,
+        is_admin: bool,
         now: Timestamp,
     ) -> Result<()> {
         let change = |any: &mut AnyEntity| match any {
             AnyEntity::Model(model) => {
+                let is_guarded = model.gates.as_ref().is_some_and(|gates| gates.second_person);
+                if is_guarded && !is_admin && model.gates.as_ref() != gates {
+                    return Err(Error::conflict(format!(
+                        "{SECOND_PERSON}: the gates of `{}` ask for a second person, so only an administrator changes them",
+                        model.entity.name
+                    )));
+                }
                 model.gates = gates.cloned();
                 Ok(())
             }
@@ -125,8 +136,9 @@ impl Catalog {
         workspace: &Id,
         (release, environment): (&str, &str),
         failed: &[FailedGate],
-        overridden: Option<&str>,
+        overridden: Option<Override<'_>>,
     ) -> Result<()> {
+        let overridden = overridden.map(|of| of.reason);
         let action = if overridden.is_some() { "promotion.override" } else { "promotion.refuse" };
         let said = serde_json::json!({
             "release": release, "environment": environment, "failed": failed, "override": overridden,

@@ -132,7 +132,7 @@ async fn gates_and_approvals_stand_in_the_items_of_a_model_and_a_release() {
     let model = catalog.ensure_model(&workspace, "m", &Task::Regression, now).await.unwrap().entity.id;
     let model = EntityId::Model(workspace.clone(), model);
     let gates = PromotionGates::read(&all()).unwrap();
-    catalog.set_promotion_gates(&model, gates.as_ref(), now).await.unwrap();
+    catalog.set_promotion_gates(&model, gates.as_ref(), true, now).await.unwrap();
     let found = catalog.get(&model).await.unwrap();
     let AnyEntity::Model(with) = &found else { panic!("{found:?}") };
     assert_eq!((&with.gates, with.entity.version), (&gates, 2));
@@ -166,6 +166,6 @@ async fn gates_and_approvals_stand_in_the_items_of_a_model_and_a_release() {
     }
     let full = by(bob, catalog.approve(&at, ("production", None), false, now)).await.unwrap_err();
     assert_eq!(full.to_string(), "`v1` has 16 approvals, and no more are kept");
-    catalog.set_promotion_gates(&model, None, now).await.unwrap();
+    catalog.set_promotion_gates(&model, None, true, now).await.unwrap();
     assert!(!catalog.get(&model).await.unwrap().to_item().attributes.contains_key(GATES));
 }

@@ -8,12 +8,12 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use catalog::{Action, AnyEntity, ReleaseChange, http::judging, new::NewRelease};
+use catalog::{Action, AnyEntity, Override, ReleaseChange, http::judging, new::NewRelease};
 use event::{Error, Task};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
-    InPath, Named, Operation, Problem, Whole, answer, content, json_object,
+    Asker, InPath, Named, Operation, Problem, Whole, answer, content, json_object,
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
     schema,
 };
@@ -91,7 +91,7 @@ pub(super) fn promote_operation(named: Named) -> Operation {
     let example = json!({ "release": "v1", "environment": "production", "note": "Better on June." });
     operation(named, Action::Promote, "promote")
         .summary("Make a release the live one of its model in an environment")
-        .description("It takes the place of the release of this model that was live there. Where it is live already, nothing happens, and no change is answered. One that does not pass the promotion gates of its model is refused, with the reason of each, unless `override` says why it is to be live all the same; the audit trail records both.")
+        .description("It takes the place of the release of this model that was live there. Where it is live already, nothing happens, and no change is answered. One that does not pass the promotion gates of its model is refused, with the reason of each, unless `override` says why it is to be live all the same; the audit trail records both. Only an administrator overrides the gate of a second person.")
         .body("Which release, and where.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, changes())
 }
@@ -202,13 +202,16 @@ pub(super) async fn create(
 
 pub(super) async fn promote(
     State(ingest): State<Arc<Ingest>>,
+    asker: Asker,
     InPath(workspace): InPath,
     headers: HeaderMap,
     new: Whole,
 ) -> Result<Response, Problem> {
     let new: Promotion = json_object(&headers, new)?;
     let workspace = ingest.catalog().workspace(&workspace).await?;
-    let (note, overridden) = (new.note.as_deref(), new.overridden.as_deref());
+    let is_by_admin = asker.may_administer();
+    let overridden = new.overridden.as_deref().map(|reason| Override { reason, is_by_admin });
+    let note = new.note.as_deref();
     let change = ingest.promote_despite(&workspace, &new.release, &new.environment, note, overridden).await?;
     Ok(body(change))
 }
