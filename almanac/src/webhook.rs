@@ -25,6 +25,9 @@ use crate::{
 /// What the variables begin with that hold secrets; the name follows in capitals.
 const VARIABLE: &str = "ALMANAC_WEBHOOK_SECRET_";
 
+/// What the variables begin with that list the workspaces that may use a secret.
+const WORKSPACES: &str = "ALMANAC_WEBHOOK_WORKSPACES_";
+
 /// What a secret begins with by which deliveries are signed.
 const PREFIX: &str = "whsec_";
 
@@ -47,7 +50,8 @@ pub(crate) struct WebhookArgs {
     /// Post to webhooks at private addresses and over http:// as well; without it only to public ones over https://.
     #[arg(long, env = "ALMANAC_WEBHOOKS_TO_PRIVATE")]
     webhooks_to_private: bool,
-    /// A folder with a file for each secret that webhooks name; or ALMANAC_WEBHOOK_SECRET_<NAME> holds it.
+    /// A folder with a file for each secret that webhooks name, and a file NAME.workspaces with the workspaces that may use it; or
+    /// ALMANAC_WEBHOOK_SECRET_<NAME> and ALMANAC_WEBHOOK_WORKSPACES_<NAME> hold them.
     #[arg(long, value_name = "DIR", env = "ALMANAC_WEBHOOK_SECRETS")]
     webhook_secrets: Option<PathBuf>,
 }
@@ -68,23 +72,48 @@ struct Secrets {
 }
 
 impl Secrets {
-    /// The secret of a name, which the catalog has checked. It is looked up each time, so a new one holds at once.
-    fn find(&self, name: &str) -> Result<String, String> {
-        let variable = format!("{VARIABLE}{}", name.to_ascii_uppercase());
-        if let Some(value) = std::env::var(&variable).ok().filter(|value| !value.is_empty()) {
-            return Ok(value.trim().to_owned());
-        }
-        let missing = || {
+    /// The secret of a name, which the catalog has checked, if the workspace at `path` may use it. It is looked up each time, so a new
+    /// one holds at once.
+    fn find(&self, name: &str, path: &str) -> Result<String, String> {
+        let (variable, own) = (variable(VARIABLE, name), variable(WORKSPACES, name));
+        let secret = self.read(&variable, name)?;
+        let secret = secret.ok_or_else(|| {
             format!(
                 "there is no secret `{name}`: {variable} is not set, nor a file of that name in --webhook-secrets"
             )
+        })?;
+        let workspaces = self.read(&own, &format!("{name}.workspaces"))?.unwrap_or_default();
+        let mut workspaces = workspaces.split([',', ' ', '\n']).map(str::trim);
+        let category = path.split_once('/').map_or(path, |(category, _)| category);
+        let is_own = |listed: &str| {
+            listed == path || listed == "*" || listed.strip_suffix("/*").is_some_and(|own| own == category)
         };
-        let file = self.folder.as_ref().and_then(|folder| File::open(folder.join(name)).ok());
-        let mut text = String::new();
-        let read = file.ok_or_else(missing)?.take(MAX_SECRET_BYTES).read_to_string(&mut text);
-        read.map_err(|_| format!("the file of the secret `{name}` cannot be read as text"))?;
-        Ok(text.trim().to_owned())
+        if workspaces.any(is_own) {
+            return Ok(secret);
+        }
+        Err(format!(
+            "the secret `{name}` is not for {path}: {own}, or the file {name}.workspaces in --webhook-secrets, lists the workspaces \
+             that may use it, such as {path} or {category}/*"
+        ))
     }
+
+    /// The text of a variable, else of a file in the folder.
+    fn read(&self, variable: &str, file: &str) -> Result<Option<String>, String> {
+        if let Some(value) = std::env::var(variable).ok().filter(|value| !value.is_empty()) {
+            return Ok(Some(value.trim().to_owned()));
+        }
+        let opened = self.folder.as_ref().and_then(|folder| File::open(folder.join(file)).ok());
+        let Some(opened) = opened else { return Ok(None) };
+        let mut text = String::new();
+        let read = opened.take(MAX_SECRET_BYTES).read_to_string(&mut text);
+        read.map_err(|_| format!("the file `{file}` of --webhook-secrets cannot be read as text"))?;
+        Ok(Some(text.trim().to_owned()))
+    }
+}
+
+/// The variable of a secret, by what it begins with.
+fn variable(begin: &str, name: &str) -> String {
+    format!("{begin}{}", name.to_ascii_uppercase())
 }
 
 /// The signatures of a body by a secret; while it is changed, by both of two that stand beside one another.
@@ -136,7 +165,7 @@ impl Post {
         let webhook = &parcel.webhook;
         let url = match (&webhook.url, &webhook.url_from) {
             (Some(url), _) => url.clone(),
-            (None, Some(name)) => self.secrets.find(name)?,
+            (None, Some(name)) => self.secrets.find(name, &parcel.path)?,
             (None, None) => return Err("it has no URL".to_owned()),
         };
         check_webhook_url(&url).map_err(|why| format!("its URL {why}"))?;
@@ -149,7 +178,7 @@ impl Post {
         let (id, seconds) = (header_id(&parcel.id), seconds(parcel.at));
         let mut headers = vec![(TIMESTAMP, seconds.to_string())];
         if let Some(name) = &webhook.secret {
-            let signed = signatures(&self.secrets.find(name)?, &id, seconds, &parcel.body);
+            let signed = signatures(&self.secrets.find(name, &parcel.path)?, &id, seconds, &parcel.body);
             headers.push((SIGNATURE, signed.map_err(|why| format!("secret `{name}`: {why}"))?));
         }
         headers.push((ID, id));

@@ -51,6 +51,8 @@ pub trait Courier: Debug + Send + Sync {
 pub struct Parcel {
     /// Where, and signed by what.
     pub webhook: Webhook,
+    /// The path of the workspace whose webhook it is.
+    pub path: String,
     /// By what the receiver knows a crossing or a digest again that comes twice.
     pub id: String,
     /// When it is posted.
@@ -263,6 +265,7 @@ impl Round<'_> {
         };
         let parcel = Parcel {
             webhook: webhook.clone(),
+            path: path.to_owned(),
             // Two workspaces may have one receiver.
             id: format!("{workspace}.{}", delivery.id()),
             at: self.clock.now(),

@@ -101,6 +101,7 @@ fn parcel(url: &str, secret: Option<&str>) -> Parcel {
     };
     Parcel {
         webhook,
+        path: "credit/prod".into(),
         id: "2NBs0sLBnJxEcoDLgVnQdJkhEgV.few.2026-06-02.1780315200000000".into(),
         at: Timestamp::parse("2026-06-03T00:01:00.5Z").unwrap(),
         body: r#"{"type":"alert.fires"}"#.into(),
@@ -134,6 +135,8 @@ async fn a_delivery_is_signed_and_has_one_id() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("oncall"), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n").unwrap();
     std::fs::write(folder.path().join("place"), receiver.url()).unwrap();
+    std::fs::write(folder.path().join("oncall.workspaces"), "fraud/prod, credit/prod\n").unwrap();
+    std::fs::write(folder.path().join("place.workspaces"), "credit/*").unwrap();
     let courier = courier(true, Some(folder.path().to_owned()));
     let mut signed = parcel(&receiver.url(), Some("oncall"));
     assert_eq!(courier.post(&signed).await, Posted::Taken);
@@ -165,6 +168,14 @@ async fn a_delivery_is_signed_and_has_one_id() {
     );
     let wrong = courier.post(&parcel(&receiver.url(), Some("place"))).await;
     assert!(matches!(&wrong, Posted::Down(why) if !why.contains("http")), "{wrong:?}");
+    // Nobody has another workspace's secret sign, or its place posted to.
+    signed.path = "credits/prod".into();
+    let places =
+        [signed.clone(), Parcel { path: "credit/test".into(), ..parcel(&receiver.url(), Some("oncall")) }];
+    for other in places {
+        let refused = courier.post(&other).await;
+        assert!(matches!(&refused, Posted::Down(why) if why.contains("is not for credit")), "{refused:?}");
+    }
     assert_eq!(receiver.got().len(), 2);
 }
 
