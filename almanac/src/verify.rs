@@ -1,11 +1,21 @@
 //! `almanac verify`: is what is stored what the log says?
 
-use std::{cell::RefCell, sync::Arc};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
+use anyhow::Context;
 use catalog::Catalog;
 use clap::Args;
 use event::{Error, plain::on_one_line};
-use log::{audit::chain, key::Trail};
+use log::{
+    audit::chain::{self, KnownRecord},
+    key::Trail,
+};
 use table::Table;
 
 use crate::{config::Config, open, progress::Progress};
@@ -15,62 +25,77 @@ pub(crate) struct VerifyArgs {
     /// Only this workspace; all when it is not given.
     #[arg(long, short)]
     pub(crate) workspace: Option<String>,
+    /// A file with what an earlier verify printed: that no audit log was cut off, deleted or written anew since.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) known: Option<PathBuf>,
+}
+
+/// The last record of each audit log at an earlier check.
+type Known = BTreeMap<Trail, KnownRecord>;
+
+/// What stands before the name of an audit log, its number of records and the digest of the last one, in a line that is printed.
+const LOG: &str = ": audit log ";
+
+fn read_known(path: &Path) -> anyhow::Result<Known> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(known(&text)?)
+}
+
+/// Reads what an earlier check printed.
+///
+/// # Errors
+/// `Invalid`, when it is not that.
+fn known(text: &str) -> Result<Known, Error> {
+    let wrong =
+        |line: &str| Error::invalid(format!("known: `{line}` is no line that `almanac verify` prints"));
+    let mut all = Known::new();
+    for line in text.lines() {
+        let Some((_, said)) = line.split_once(LOG) else { continue };
+        let [log, "of", records, "records", "up", "to", digest] = said.split(' ').collect::<Vec<_>>()[..]
+        else {
+            return Err(wrong(line));
+        };
+        let digest = digest
+            .as_bytes()
+            .chunks(2)
+            .map(|pair| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok()));
+        let digest = digest.collect::<Option<Vec<u8>>>().and_then(|all| all.try_into().ok());
+        let record = records.parse().ok().zip(digest).ok_or_else(|| wrong(line))?;
+        all.insert(log.parse()?, record);
+    }
+    match all.is_empty() {
+        true => Err(Error::invalid(
+            "known: the file has no line of an audit log, as `almanac verify` prints them",
+        )),
+        false => Ok(all),
+    }
 }
 
 /// Returns whether everything is as it should be.
 pub(crate) async fn command(config: &Config, args: &VerifyArgs) -> anyhow::Result<bool> {
+    let known = args.known.as_deref().map_or_else(|| Ok(Known::new()), read_known)?;
     let table = open::existing(config).await?;
     let catalog = Catalog::new(table.clone());
     let workspaces = match &args.workspace {
         Some(workspace) => vec![catalog.workspace(workspace).await?],
         None => catalog.workspaces().await?,
     };
-    let mut is_good = true;
+    let (mut is_good, mut seen) = (true, BTreeSet::new());
     for workspace in workspaces {
         let progress = RefCell::new(None);
-        let tell = |done: usize, total: usize| {
+        let advance = |done: usize, total: usize| {
             let mut progress = progress.borrow_mut();
             progress.get_or_insert_with(|| Progress::new("verifying", total as u64)).at(done as u64, "days");
         };
-        let report = projector::verify(&table, workspace.id(), tell).await?;
+        let report = projector::verify(&table, workspace.id(), advance).await?;
         if let Some(progress) = progress.into_inner() {
             progress.finish();
         }
         println!("{}: {report}", workspace.path);
-        if report.behind > 0 {
-            println!(
-                "{}: {} are not projected yet; run `almanac up` to catch up",
-                workspace.path, report.behind
-            );
-        }
-        if report.skipped > 0 {
-            println!(
-                "{}: {} segments were skipped by an operator; see `almanac dlq`",
-                workspace.path, report.skipped
-            );
-        }
-        if report.expired > 0 {
-            println!(
-                "{}: {} days have expired, their projections are not compared",
-                workspace.path, report.expired
-            );
-        }
-        if report.older > 0 {
-            println!(
-                "{}: {} rollups were written by an older version, only their counts are compared; `almanac rebuild` folds them again",
-                workspace.path, report.older
-            );
-        }
-        if report.erased > 0 {
-            println!(
-                "{}: the keys of {} events were erased; their tags, features and texts went with them",
-                workspace.path, report.erased
-            );
-        }
-        for fault in &report.faults {
-            println!("{}: FAULT {}", workspace.path, on_one_line(fault));
-        }
-        let is_chained = trail(&table, &workspace.path, &Trail::Workspace(workspace.id().clone())).await?;
+        tell(&workspace.path, &report);
+        let trail = Trail::Workspace(workspace.id().clone());
+        let is_chained = check(&table, &workspace.path, &trail, &known).await?;
+        seen.insert(trail);
         println!(
             "{}: {}",
             workspace.path,
@@ -79,18 +104,69 @@ pub(crate) async fn command(config: &Config, args: &VerifyArgs) -> anyhow::Resul
         is_good &= report.faults.is_empty() && is_chained;
     }
     if args.workspace.is_none() {
-        is_good &= trail(&table, "server", &Trail::Server).await?;
+        is_good &= check(&table, "server", &Trail::Server, &known).await?;
+        // Those of deleted workspaces stay as well.
+        for trail in known.keys().filter(|trail| **trail != Trail::Server && !seen.contains(trail)) {
+            is_good &= check(&table, &trail.to_string(), trail, &known).await?;
+        }
     }
     Ok(is_good)
 }
 
-/// Checks an audit trail, and says what it is; whether it is whole.
-async fn trail(table: &Arc<dyn Table>, of: &str, trail: &Trail) -> Result<bool, Error> {
-    let found = chain::verify(&**table, trail).await?;
+/// Says what a comparison found beside what fits.
+fn tell(path: &str, report: &projector::Report) {
+    let remarks = [
+        (report.behind > 0, format!("{} are not projected yet; run `almanac up` to catch up", report.behind)),
+        (report.skipped > 0, format!("{} segments were skipped by an operator; see `almanac dlq`", report.skipped)),
+        (report.expired > 0, format!("{} days have expired, their projections are not compared", report.expired)),
+        (
+            report.older > 0,
+            format!(
+                "{} rollups were written by an older version, only their counts are compared; `almanac rebuild` folds them again",
+                report.older
+            ),
+        ),
+        (
+            report.erased > 0,
+            format!("the keys of {} events were erased; their tags, features and texts went with them", report.erased),
+        ),
+    ];
+    for (_, remark) in remarks.iter().filter(|(applies, _)| *applies) {
+        println!("{path}: {remark}");
+    }
+    for fault in &report.faults {
+        println!("{path}: FAULT {}", on_one_line(fault));
+    }
+}
+
+/// Checks an audit log, and says what it is; whether it is whole.
+async fn check(table: &Arc<dyn Table>, of: &str, trail: &Trail, known: &Known) -> Result<bool, Error> {
+    let found = chain::verify(&**table, trail, known.get(trail).copied()).await?;
     let digest: String = found.digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    println!("{of}: audit trail of {} records up to {digest}", found.records);
+    println!("{of}{LOG}{trail} of {} records up to {digest}", found.records);
     if let Some((seq, wrong)) = &found.broken {
         println!("{of}: FAULT audit record {seq}: {wrong}");
     }
     Ok(found.broken.is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_printed_is_read_again() {
+        let digest = "0a".repeat(32);
+        let id = event::Id::new(event::Timestamp::default());
+        let printed = format!(
+            "credit/prod: 4 days\ncredit/prod{LOG}w_{id} of 7 records up to {digest}\nserver{LOG}server of 2 records up to {digest}\n"
+        );
+        let expected = [(Trail::Server, (2, [10; 32])), (Trail::Workspace(id), (7, [10; 32]))];
+        assert_eq!(known(&printed).unwrap(), expected.into());
+        for wrong in
+            ["", "server: all well", &printed.replace("0a0a", "0a0"), &printed.replace("of 7", "of x")]
+        {
+            assert!(known(wrong).is_err(), "{wrong}");
+        }
+    }
 }

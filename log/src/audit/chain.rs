@@ -82,12 +82,15 @@ pub struct Checked {
     pub broken: Option<(u64, String)>,
 }
 
+/// The number and the digest of a record that was there at an earlier check.
+pub type KnownRecord = (u64, Digest);
+
 /// Reads a whole trail and checks that each record is as it was written, and names the one before it. What was cut off
-/// at its end is seen only by who kept an earlier [`Head`].
+/// at its end, or written anew as a whole, is seen only by a record that is known from an earlier check.
 ///
 /// # Errors
 /// Those of the table.
-pub async fn verify(table: &dyn Table, trail: &Trail) -> Result<Checked> {
+pub async fn verify(table: &dyn Table, trail: &Trail, known: Option<KnownRecord>) -> Result<Checked> {
     let mut found = Checked { records: 0, digest: [0; 32], broken: None };
     let mut at = Timestamp::default();
     let query = Query::table(key::audit_records(trail, 0)).limit(PAGE);
@@ -104,6 +107,9 @@ pub async fn verify(table: &dyn Table, trail: &Trail) -> Result<Checked> {
                     Some("it does not name the record before it, one of the two was changed".to_owned())
                 }
                 Ok((record, digest)) if record.digest() != digest => Some("it was changed".to_owned()),
+                Ok((_, digest)) if known.is_some_and(|(seq, known)| seq == expected && known != digest) => {
+                    Some("it is not the one that was there at the known check".to_owned())
+                }
                 Ok((record, _)) if record.at < at => Some("it is older than the record before it".to_owned()),
                 Ok((record, digest)) => {
                     found.digest = digest;
@@ -117,6 +123,10 @@ pub async fn verify(table: &dyn Table, trail: &Trail) -> Result<Checked> {
             }
             found.records = expected;
         }
+    }
+    if let Some((seq, _)) = known.filter(|(seq, _)| *seq > found.records) {
+        let wrong = format!("it is missing, as are all up to {seq}, which were there at the known check");
+        found.broken = Some((found.records + 1, wrong));
     }
     Ok(found)
 }

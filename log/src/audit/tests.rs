@@ -128,7 +128,7 @@ async fn a_transaction_may_have_records_in_several_trails_and_of_two_sides_one()
     assert!(!format!("{server:?}").contains("abab"), "the digest of a token is nowhere");
     assert_eq!(actions(&house.records(&house.trail()).await), ["grant.give", "settings.change"]);
     for (trail, records) in [(Trail::Server, 3), (house.trail(), 2)] {
-        let checked = chain::verify(&*house.plain, &trail).await.unwrap();
+        let checked = chain::verify(&*house.plain, &trail, None).await.unwrap();
         assert_eq!((checked.records, checked.broken), (records, None));
     }
 }
@@ -146,7 +146,7 @@ async fn changes_at_one_time_are_all_recorded_in_one_chain() {
     let numbers: Vec<u64> = records.iter().map(|record| record.seq).collect();
     assert_eq!(numbers, (1..=30).collect::<Vec<_>>());
     assert!(records.is_sorted_by_key(|record| record.at));
-    let checked = chain::verify(&*house.plain, &house.trail()).await.unwrap();
+    let checked = chain::verify(&*house.plain, &house.trail(), None).await.unwrap();
     let head = chain::head(&*house.plain, &house.trail()).await.unwrap();
     assert_eq!((checked.records, checked.broken, checked.digest), (30, None, head.digest));
     let middle = records[14].at;
@@ -167,7 +167,7 @@ async fn a_check_says_where_a_trail_is_broken() {
         let key = key::audit_record(&Trail::Server, seq);
         house.plain.get(&key).await.unwrap().unwrap()
     };
-    let broken = async || chain::verify(&*house.plain, &Trail::Server).await.unwrap().broken;
+    let broken = async || chain::verify(&*house.plain, &Trail::Server, None).await.unwrap().broken;
     assert_eq!(broken().await, None);
     let third = item(3).await;
     house.plain.put(third.clone().with("principal", "user:mallory"), Condition::None).await.unwrap();
@@ -181,6 +181,20 @@ async fn a_check_says_where_a_trail_is_broken() {
     assert_eq!(broken().await, Some((3, "record 3 is missing, 4 follows".to_owned())));
     house.plain.put(third.clone(), Condition::None).await.unwrap();
     assert_eq!(broken().await, None);
-    house.plain.put(third.with("v", 9), Condition::None).await.unwrap();
+    house.plain.put(third.clone().with("v", 9), Condition::None).await.unwrap();
     assert_eq!(broken().await.unwrap().0, 3);
+    house.plain.put(third, Condition::None).await.unwrap();
+    // What is missing at the end, or all of it, and what is written anew as a whole: who kept what was there sees it.
+    let head = chain::head(&*house.plain, &Trail::Server).await.unwrap();
+    let since = async |known| chain::verify(&*house.plain, &Trail::Server, Some(known)).await.unwrap().broken;
+    assert_eq!(since((head.seq, head.digest)).await, None);
+    assert_eq!(since((4, [7; 32])).await.unwrap().0, 4);
+    for left in [4, 0] {
+        for seq in left + 1..=head.seq {
+            house.plain.delete(&key::audit_record(&Trail::Server, seq), Condition::None).await.unwrap();
+        }
+        assert_eq!(broken().await, None);
+        let (first, said) = since((head.seq, head.digest)).await.unwrap();
+        assert!(first == left + 1 && said.contains("missing, as are all up to 5"), "{first}: {said}");
+    }
 }

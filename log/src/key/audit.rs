@@ -1,8 +1,8 @@
 //! The keys of the audit trails.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
-use event::Id;
+use event::{Error, Id, Result};
 use table::{Key, KeyRange};
 
 use super::MAX_SEQ;
@@ -34,6 +34,20 @@ impl fmt::Display for Trail {
         match self {
             Self::Server => f.write_str("server"),
             Self::Workspace(id) => write!(f, "w_{id}"),
+        }
+    }
+}
+
+impl FromStr for Trail {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let id = |text: &str| Id::parse(text.strip_prefix("w_")?).ok();
+        match text {
+            "server" => Ok(Self::Server),
+            _ => id(text)
+                .map(Self::Workspace)
+                .ok_or_else(|| Error::invalid(format!("`{text}` is no audit trail"))),
         }
     }
 }
