@@ -18,6 +18,9 @@ use super::{
 };
 use crate::depot::{Depot, Objects};
 
+/// The longest line that is read: some times the largest item of any engine, whose bytes are letters in it.
+const MAX_LINE_BYTES: u64 = 16 * 1024 * 1024;
+
 /// The files of an export.
 #[derive(Clone, Debug)]
 pub(super) enum Shelf {
@@ -204,7 +207,7 @@ impl Shelf {
             }
         };
         let from = zstd::Decoder::new(from).map_err(|error| failed(&path, error))?;
-        Ok(BufReader::new(from).lines().map(move |line| line.map_err(|error| failed(&path, error))))
+        Ok(lines(BufReader::new(from), path))
     }
 }
 
@@ -215,6 +218,36 @@ impl fmt::Display for Shelf {
             Self::Objects(objects) => objects.address().fmt(f),
         }
     }
+}
+
+/// The lines of a file, each of which is held in memory: none is longer than that of the largest item.
+fn lines(mut from: impl BufRead, path: PathBuf) -> impl Iterator<Item = Result<String>> {
+    let mut next = move || {
+        let mut line = Vec::new();
+        let read = from.by_ref().take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut line);
+        match read.map_err(|error| failed(&path, error)) {
+            Ok(0) => return Ok(None),
+            Ok(_) if line.len() as u64 > MAX_LINE_BYTES => {
+                let shown = path.display();
+                return Err(Error::corrupt(format!(
+                    "{shown} has a line of more than {MAX_LINE_BYTES} bytes; no item is so large"
+                )));
+            }
+            Ok(_) => {}
+            Err(error) => return Err(error),
+        }
+        if line.last() == Some(&b'\n') {
+            line.pop();
+        }
+        let wrong = |_| Error::corrupt(format!("{} is not text in UTF-8", path.display()));
+        String::from_utf8(line).map(Some).map_err(wrong)
+    };
+    let mut has_failed = false;
+    std::iter::from_fn(move || {
+        let line = if has_failed { None } else { next().transpose() };
+        has_failed = matches!(line, Some(Err(_)));
+        line
+    })
 }
 
 /// Gives the bytes of an object, no more than the manifest says, and returns their SHA-256.
