@@ -52,6 +52,10 @@ pub struct RankedRelease {
 /// The score of what is judged too little to be ranked: it stands behind everything that is.
 const UNRANKED: &str = "-9E+120";
 
+/// Scores from this size to one by it are indexed as they are. Engines keep no number below 1e-130 or above 9.9e125, and metrics
+/// may be any doubles.
+const GREAT: f64 = 1e100;
+
 /// What is read of a release.
 const READ: [&str; 12] = [
     "name",
@@ -77,6 +81,10 @@ impl RankedRelease {
             Some(Value::N(number)) => Ok(number.as_f64()),
             _ => Err(item.corrupt(format_args!("`{name}` is no number"))),
         };
+        let value = || {
+            let value = item.text("board_value")?.parse();
+            value.map_err(|_| item.corrupt("`board_value` is no number"))
+        };
         // An older Almanac noted neither days nor how many were judged.
         let count = |name: &str, missing: u64| match item.attributes.contains_key(name) {
             true => u64::try_from(item.int(name)?).map_err(|_| item.corrupt(name)),
@@ -90,7 +98,7 @@ impl RankedRelease {
             };
             Ok::<_, Error>(Ranked {
                 metric: item.text("board_metric")?.to_owned(),
-                value: number("board_value")?,
+                value: value()?,
                 day: item.text("board_day")?.parse()?,
                 days: count("board_days", 1)?,
                 n: count("board_n", 0)?,
@@ -113,9 +121,25 @@ impl RankedRelease {
 /// Where a release stands in the index: the greater the better.
 fn score_of((ranked, primary): (&Ranked, &PrimaryMetric)) -> Result<Number> {
     match ranked.is_ranked {
-        true => Number::parse(&(primary.score(ranked.value) + 0.0).to_string()),
+        true => Number::parse(&indexed(primary.score(ranked.value)).to_string()),
         false => Number::parse(UNRANKED),
     }
+}
+
+/// A number that any engine keeps, in the order of the scores: what is very great or small by its logarithm.
+fn indexed(score: f64) -> f64 {
+    // Half of the decades of doubles, so that each has its place between zero and the least that stays as it is.
+    const DECADES: f64 = 400.0;
+    let size = score.abs().min(f64::MAX);
+    let size = if size > GREAT {
+        GREAT * (1.0 + (size / GREAT).log10())
+    } else if size > 0.0 && size < 1.0 / GREAT {
+        (1.0 - (1.0 / GREAT / size).log10() / DECADES) / GREAT
+    } else {
+        size
+    };
+    // Zero has no sign.
+    size.copysign(score) + 0.0
 }
 
 impl Catalog {
@@ -161,7 +185,6 @@ impl Catalog {
         let update = match ranked {
             None => PLACE.iter().fold(update, |update, name| update.remove(name)),
             Some((ranked, _)) => {
-                let number = |value: f64| Number::parse(&value.to_string()).map(Value::N);
                 let environments = ranked.environments.iter().map(|name| Value::from(name.as_str()));
                 let update = match (ranked.is_ranked, score) {
                     (true, Some(score)) => update.remove("board_low").set("score", Value::N(score)),
@@ -174,12 +197,33 @@ impl Catalog {
                     .set("board_n", ranked.n as i64)
                     .set("board", key::workspace_page(workspace))
                     .set("board_metric", ranked.metric.as_str())
-                    .set("board_value", number(ranked.value)?)
+                    .set("board_value", ranked.value.to_string())
                     .set("board_day", ranked.day.to_string())
                     .set("board_in", environments.collect::<Vec<_>>())
             }
         };
         // Unless the release was deleted.
         unless_overtaken(self.table.transact(vec![Write::Update(update)]).await).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use table::check;
+
+    use super::*;
+
+    #[test]
+    fn every_score_is_indexed_in_its_order() {
+        let sizes = [0.0, 5e-324, 1e-310, 1e-200, 1e-131, 9e-101, 1e-100, 2e-100, 0.5, 1.0, 1e99, 1e100, 1e101, 1e126, 1e300, f64::MAX];
+        let less = sizes.iter().rev().map(|size| -size);
+        let all: Vec<f64> = less.chain(sizes.iter().skip(1).copied()).map(indexed).collect();
+        assert!(all.is_sorted_by(|one, other| one < other), "{all:?}");
+        let unranked: f64 = UNRANKED.parse().unwrap();
+        for score in all.iter().chain([&indexed(f64::INFINITY), &indexed(f64::NEG_INFINITY)]) {
+            let stored = Number::parse(&score.to_string()).unwrap();
+            assert!(check::is_number(&stored) && *score > unranked, "{score}");
+        }
+        assert_eq!([0.25, -0.75, 1e-100].map(indexed), [0.25, -0.75, 1e-100]);
     }
 }

@@ -1,5 +1,7 @@
 //! Creating entities: the entity, the guard of its name, the pointer of its id, and its parent's count.
 
+use std::collections::BTreeMap;
+
 use event::{Definition, Error, ErrorKind, Id, Result, Timestamp, id::check_name};
 use log::key::{self, EntityId, EntityKind};
 use table::{Condition, Item, Policy, Update, Write, unless_overtaken};
@@ -148,7 +150,7 @@ impl Catalog {
             }
             New::Model { workspace, definition } => {
                 let definition = Definition { from: None, ..definition.plain() };
-                AnyEntity::Model(Model { entity, workspace, definition, gates: None })
+                AnyEntity::Model(Model { entity, workspace, definition, named: BTreeMap::new(), gates: None })
             }
             New::Configuration { workspace } => AnyEntity::Configuration(Configuration { entity, workspace }),
             New::Snapshot { workspace, content } => {

@@ -2,20 +2,21 @@
 //! is the positive one, and from which score on a prediction is taken as positive.
 //!
 //! A definition is a release event. The first of a release is that of its model when it was registered, and
-//! holds from the beginning; `define` says another one from a day on. A figure of day D, as of T, uses the last
-//! definition with `effective_from` <= D that was appended by T, in the order of the log (days of `released_at`,
-//! within a day the log's own order). So an event that says something from the first of June on holds until
-//! a later event says otherwise, and days before it are what they were.
+//! holds from the beginning; a `define` event changes the fields that it names, from a day on. A figure of day D, as
+//! of T, uses the changes with `effective_from` <= D that were appended by T, one after the other in the order of
+//! these days, and for one day in the order of the log (days of `released_at`, within a day the log's own order). So a
+//! threshold from the first of June on holds until a change from a later day names the threshold, whatever else
+//! is said and whenever, and days before it are what they were.
 //!
 //! The log is the truth. What stands here is a fold of it that answers by one query, and that no change of the
 //! catalog touches: a release or a model that is deleted or renamed leaves it as it is. Definitions are numbered
 //! as they are recorded, without holes, each put where nothing is yet; so the first `n` of them never change, and
 //! an evaluation can say by a number which it knew ([`DEFINED`]). Recording one twice changes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use event::{
-    Columns, Day, Definition, Error, Id, Kind, Result, Said, Task, Timestamp,
+    Columns, Day, Definition, DefinitionChange, Error, Id, Kind, Result, Said, Task, Timestamp,
     lane::{Place, Placed},
     task::POSITIVE_SCORE,
 };
@@ -24,7 +25,9 @@ use log::{
     projection::Applied,
     segment_item::Segment,
 };
-use table::{Condition, Item, Policy, Query, Table, Write, query_all, unless_overtaken};
+use table::{
+    Condition, Item, Policy, Query, Table, Write, item::Value, query_all, unless_overtaken,
+};
 
 use super::{Action, AnyEntity, Catalog, change::update, first::First};
 
@@ -35,21 +38,31 @@ pub const DEFINED: &str = "def";
 /// The attribute of one whose segment was not placed by keys.
 const BY_BATCH: &str = "by_batch";
 
+/// The attribute of a model with the day from which the last change of each field holds.
+const NAMED: &str = "named";
+
+/// From so many of them on, those of custom figures that were taken away are forgotten.
+const MAX_NAMED: usize = 100;
+
 /// Version of the items.
 const ITEM_VERSION: i64 = 1;
 
-/// A definition that a release event made, and where the event stands.
+/// The most releases whose definition one item changes.
+const MAX_RELEASES: usize = 1_000;
+
+/// A change of definitions that release events made, and where they stand. Events that say the same of several releases,
+/// one after the other in a segment, are one change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Defined {
-    /// The release, by name.
-    pub release: String,
-    /// What it says.
-    pub definition: Definition,
-    /// The log of its event.
+    /// The releases, by name.
+    pub releases: BTreeSet<String>,
+    /// What changes.
+    pub change: DefinitionChange,
+    /// The log of its events.
     pub log: LogId,
-    /// The segment of its event.
+    /// The segment of its events.
     pub place: Place,
-    /// The row of its event.
+    /// The row of the first of its events.
     pub row: u32,
     /// When that segment was appended.
     pub appended_at: Timestamp,
@@ -59,6 +72,10 @@ impl Defined {
     /// Its place in the order of the logs.
     fn order(&self) -> (Day, Place, u32) {
         (self.log.day, self.place, self.row)
+    }
+
+    fn concerns(&self, day: Day) -> bool {
+        self.change.from.is_none_or(|from| from <= day)
     }
 
     /// The definitions that the release events of a segment make.
@@ -74,21 +91,28 @@ impl Defined {
 
     fn in_columns(columns: &Columns, segment: &Segment) -> Result<Vec<Self>> {
         let text = |name: &str, row| columns.column(name).and_then(|column| column.text(row));
-        let mut found = Vec::new();
+        let number = |name: &str, row| columns.column(name).and_then(|column| column.float(row));
+        let is_like = |row, other| {
+            let is_same = |name| text(name, row) == text(name, other) && number(name, row) == number(name, other);
+            text("action", other) == Some(Action::Define.name()) && Definition::FIELDS.into_iter().all(is_same)
+        };
+        let mut found: Vec<Self> = Vec::new();
         for row in 0..columns.rows {
             if text("action", row) != Some(Action::Define.name()) {
                 continue;
             }
-            let number = |name: &str| columns.column(name).and_then(|column| column.float(row));
-            let (task, from) = (text("task", row), text("effective_from", row));
-            let (Some(release), Some(_), Some(_)) = (text("release", row), task, from) else {
+            let (Some(release), Some(_)) = (text("release", row), text("effective_from", row)) else {
                 return Err(Error::corrupt(format!("row {row} is a definition and lacks a field")));
             };
-            let definition = Definition::read(|name| text(name, row), number);
-            let definition = definition.map_err(|error| Error::corrupt(error.to_string()))?;
+            let before = found.last_mut().filter(|_| row > 0 && is_like(row, row - 1));
+            if let Some(before) = before.filter(|before| before.releases.len() < MAX_RELEASES) {
+                before.releases.insert(release.to_owned());
+                continue;
+            }
+            let change = DefinitionChange::read(|name| text(name, row), |name| number(name, row));
             found.push(Self {
-                release: release.to_owned(),
-                definition: definition.plain(),
+                releases: BTreeSet::from([release.to_owned()]),
+                change: change.map_err(|error| Error::corrupt(error.to_string()))?,
                 log: segment.log.clone(),
                 place: segment.place(),
                 row: row as u32,
@@ -101,12 +125,12 @@ impl Defined {
     fn to_item(&self, number: u64) -> Item {
         let item = Item::new(key::definition(&self.log.workspace, number))
             .with("v", ITEM_VERSION)
-            .with("release", self.release.as_str())
+            .with("releases", Value::Ss(self.releases.clone()))
             .with("log", self.log.to_string())
             .with("seq", self.place.seq as i64)
             .with("row", i64::from(self.row))
             .with("appended_at", self.appended_at.micros());
-        let item = with_definition(item, &self.definition);
+        let item = with_said(item, self.change.said());
         if self.place.placed == Placed::ByBatch { item.with(BY_BATCH, 1) } else { item }
     }
 
@@ -118,9 +142,13 @@ impl Defined {
         let placed = if is_by_batch { Placed::ByBatch } else { Placed::ByKey };
         let number =
             |name: &str| item.int(name).and_then(|n| u64::try_from(n).map_err(|_| item.corrupt(name)));
+        let releases = match item.attributes.get("releases") {
+            Some(Value::Ss(releases)) => releases.clone(),
+            _ => return Err(item.corrupt("`releases` is no set of texts")),
+        };
         Ok(Self {
-            release: item.text("release")?.to_owned(),
-            definition: definition(item)?,
+            releases,
+            change: change(item)?,
             place: Place { placed, lane: log.lane, seq: number("seq")? },
             log,
             row: u32::try_from(number("row")?).map_err(|_| item.corrupt("`row` is too large"))?,
@@ -130,26 +158,60 @@ impl Defined {
     }
 }
 
-/// An item with what a definition says. Numbers are texts: they are any doubles.
+/// The item of a model with the days from which the last changes of its fields hold.
+pub(super) fn with_named(item: Item, named: &BTreeMap<String, Day>) -> Item {
+    let days: BTreeMap<_, _> =
+        named.iter().map(|(name, from)| (name.clone(), Value::S(from.to_string()))).collect();
+    if days.is_empty() { item } else { item.with(NAMED, days) }
+}
+
+/// The days from which the last changes of the fields of a model hold, by its item.
+pub(super) fn named(item: &Item) -> Result<BTreeMap<String, Day>> {
+    if !item.attributes.contains_key(NAMED) {
+        return Ok(BTreeMap::new());
+    }
+    let day = |(name, value): (&String, &Value)| match value {
+        Value::S(day) => Ok((name.clone(), day.parse()?)),
+        _ => Err(item.corrupt("`named` has what is no day")),
+    };
+    item.map(NAMED)?.iter().map(day).collect()
+}
+
+/// An item with what a definition says.
 pub(super) fn with_definition(item: Item, definition: &Definition) -> Item {
-    definition.said().into_iter().fold(item, |item, (name, said)| match said {
+    let is_usual = |said: &(&str, Said)| *said == ("threshold", Said::Number(POSITIVE_SCORE));
+    with_said(item, definition.said().into_iter().filter(|said| !is_usual(said)).collect())
+}
+
+/// An item with fields of a definition. Numbers are texts: they are any doubles.
+fn with_said(item: Item, said: Vec<(&'static str, Said)>) -> Item {
+    said.into_iter().fold(item, |item, (name, said)| match said {
         Said::Text(text) => item.with(name, text),
-        // The usual one.
-        Said::Number(POSITIVE_SCORE) if name == "threshold" => item,
         Said::Number(number) => item.with(name, number.to_string()),
     })
 }
 
-/// What the definition of an item says.
+/// The definition of an item.
 pub(super) fn definition(item: &Item) -> Result<Definition> {
     item.text("task")?;
-    for name in ["threshold", "interval_level"] {
-        if item.optional_text(name).is_some_and(|text| text.parse::<f64>().is_err()) {
-            return Err(item.corrupt(format_args!("`{name}` is no number")));
-        }
-    }
-    let number = |name: &str| item.optional_text(name)?.parse().ok();
-    Definition::read(|name| item.optional_text(name), number).map_err(|error| item.corrupt(error))
+    let read = Definition::read(|name| item.optional_text(name), |name| number(item, name));
+    check_numbers(item).and(read.map_err(|error| item.corrupt(error)))
+}
+
+/// The change of a definition that an item says.
+fn change(item: &Item) -> Result<DefinitionChange> {
+    let read = DefinitionChange::read(|name| item.optional_text(name), |name| number(item, name));
+    check_numbers(item).and(read.map_err(|error| item.corrupt(error)))
+}
+
+fn number(item: &Item, name: &str) -> Option<f64> {
+    item.optional_text(name)?.parse().ok()
+}
+
+fn check_numbers(item: &Item) -> Result<()> {
+    let is_wrong = |name: &&str| item.optional_text(name).is_some() && number(item, name).is_none();
+    let wrong = ["threshold", "interval_level"].into_iter().find(is_wrong);
+    wrong.map_or(Ok(()), |name| Err(item.corrupt(format_args!("`{name}` is no number"))))
 }
 
 /// The definitions of a workspace.
@@ -187,29 +249,52 @@ impl Definitions {
         let first = self.first.iter();
         let mut of: BTreeMap<_, _> =
             first.map(|(name, first)| (name.clone(), first.definition.clone())).collect();
-        let concerns = |one: &&Defined| one.definition.from.is_none_or(|from| from <= day);
-        let mut defined: Vec<&Defined> = self.defined.iter().filter(concerns).collect();
-        defined.sort_by_key(|one| one.order());
-        of.extend(defined.into_iter().map(|one| (one.release.clone(), one.definition.clone())));
+        for one in self.changes(|one| one.concerns(day)) {
+            for release in &one.releases {
+                if let Some(definition) = of.get_mut(release) {
+                    *definition = one.change.on(definition);
+                }
+            }
+        }
         of
     }
 
     /// How a release is judged on a day; `None`, when there is no such release.
     pub fn of_release(&self, release: &str, day: Day) -> Option<Definition> {
-        self.of(day).remove(release)
+        let first = self.first(release)?.definition.clone();
+        let changes = self.changes(|one| one.concerns(day) && one.releases.contains(release));
+        Some(changes.iter().fold(first, |definition, one| one.change.on(&definition)))
     }
 
-    /// How a release is judged on a day, and how otherwise on later ones.
-    pub fn of_release_from(&self, release: &str, day: Day) -> Vec<Definition> {
-        let changes = self.defined.iter().filter(|one| one.release == release);
-        let later = changes.filter_map(|one| one.definition.from).filter(|from| *from > day);
-        [day].into_iter().chain(later).filter_map(|day| self.of_release(release, day)).collect()
+    /// How a release is judged from the day of one more change on, and whether that changes any day; `None`, when there is no such release.
+    ///
+    /// # Errors
+    /// `Invalid`, when it names what does not belong to the task that the release has on its day.
+    pub fn changed_by(&self, release: &str, change: &DefinitionChange) -> Result<Option<(Definition, bool)>> {
+        let Some(first) = self.first(release) else { return Ok(None) };
+        let mut changes = self.changes(|one| one.releases.contains(release));
+        let later = changes.split_off(changes.partition_point(|one| one.change.from <= change.from));
+        let mut before = changes.iter().fold(first.definition.clone(), |known, one| one.change.on(&known));
+        let after = change.after(&before)?;
+        let mut now = after.clone();
+        let mut is_new = !before.is_like(&now);
+        for one in later {
+            (before, now) = (one.change.on(&before), one.change.on(&now));
+            is_new |= before != now;
+        }
+        Ok(Some((after, is_new)))
+    }
+
+    /// Some changes, in the order in which they hold.
+    fn changes(&self, is_wanted: impl Fn(&Defined) -> bool) -> Vec<&Defined> {
+        let mut changes: Vec<_> = self.defined.iter().filter(|one| is_wanted(one)).collect();
+        changes.sort_by_key(|one| (one.change.from, one.order()));
+        changes
     }
 
     /// The number of the last definition that concerns a day; 0, when only the first ones do.
     pub fn last_of(&self, day: Day) -> u64 {
-        let concerns = |one: &Defined| one.definition.from.is_none_or(|from| from <= day);
-        (1..).zip(&self.defined).filter(|(_, one)| concerns(one)).map(|(n, _)| n).last().unwrap_or(0)
+        (1..).zip(&self.defined).filter(|(_, one)| one.concerns(day)).map(|(n, _)| n).last().unwrap_or(0)
     }
 
     /// The definitions up to a number: what somebody knew who covers that many.
@@ -247,9 +332,18 @@ impl Definitions {
     }
 
     /// The tasks that any release was ever judged by.
-    pub fn tasks(&self) -> impl Iterator<Item = &Task> {
-        let first = self.first.values().map(|first| &first.definition.task);
-        first.chain(self.defined.iter().map(|one| &one.definition.task))
+    pub fn tasks(&self) -> Vec<Task> {
+        let first = self.first.iter().map(|(release, first)| (release.as_str(), first.definition.task.clone()));
+        let mut now: BTreeMap<&str, Task> = first.collect();
+        let mut tasks: Vec<Task> = now.values().cloned().collect();
+        let changes = self.changes(|one| one.change.names_task());
+        for (one, release) in changes.iter().flat_map(|one| one.releases.iter().map(move |of| (one, of))) {
+            if let Some(task) = now.get_mut(release.as_str()) {
+                *task = one.change.task_on(task);
+                tasks.push(task.clone());
+            }
+        }
+        tasks
     }
 
     /// The name of the model of each release, as it was when the release was registered. The releases of a model that was
@@ -275,15 +369,16 @@ pub async fn record_definitions(table: &dyn Table, workspace: &Id, found: &[Defi
     if found.is_empty() {
         return Ok(());
     }
-    let mut known = Definitions::load(table, workspace).await?.defined;
+    let places = |known: &[Defined]| known.iter().map(Defined::order).collect::<BTreeSet<_>>();
+    let mut known = places(&Definitions::load(table, workspace).await?.defined);
     for one in found {
         let mut tries = Policy::of(&"the definitions of releases").tries();
-        while !known.iter().any(|known| known.order() == one.order()) {
+        while !known.contains(&one.order()) {
             tries.next().await?;
             let next = one.to_item(known.len() as u64 + 1);
             match unless_overtaken(table.put(next, Condition::Absent).await)? {
-                Some(()) => known.push(one.clone()),
-                None => known = Definitions::load(table, workspace).await?.defined,
+                Some(()) => _ = known.insert(one.order()),
+                None => known = places(&Definitions::load(table, workspace).await?.defined),
             }
         }
     }
@@ -304,16 +399,12 @@ impl Catalog {
         record_definitions(&*self.table, workspace, &found).await
     }
 
-    /// Changes what a model says of its predictions, for the releases that will be registered.
+    /// Changes what a model says of its predictions, for the releases that will be registered: of what `change` names
+    /// all that no change from a later day has named.
     ///
     /// # Errors
-    /// `NotFound`; what `change` refuses; those of the table.
-    pub async fn define_model(
-        &self,
-        at: &EntityId,
-        change: impl Fn(&Definition) -> Result<Definition>,
-        now: Timestamp,
-    ) -> Result<()> {
+    /// `NotFound`; `Invalid`, when it is no model; those of the table.
+    pub async fn define_model(&self, at: &EntityId, change: &DefinitionChange, now: Timestamp) -> Result<()> {
         let mut tries = Policy::of(&"the model").tries();
         loop {
             tries.next().await?;
@@ -321,15 +412,22 @@ impl Catalog {
             let AnyEntity::Model(model) = &before else {
                 return Err(Error::invalid(format!("`{at}` is no model")));
             };
+            let change = change.only(|name| model.named.get(name).copied() <= change.from);
             let mut after = model.clone();
-            after.definition = Definition { from: None, ..change(&model.definition)? };
+            after.definition = Definition { from: None, ..change.on(&model.definition) };
+            after.named.extend(change.names().into_iter().filter_map(|name| Some((name, change.from?))));
+            if after.named.len() > MAX_NAMED {
+                let is_known = |name: &str| after.definition.figures.iter().any(|figure| figure.name == name);
+                after.named.retain(|name, _| name.strip_prefix("figures.").is_none_or(is_known));
+            }
             if after == *model {
                 return Ok(());
             }
             after.entity.version += 1;
             after.entity.updated_at = now;
             let after = AnyEntity::Model(after);
-            let write = Write::Update(update(&before, &after, &Definition::FIELDS));
+            let fields: Vec<&str> = Definition::FIELDS.into_iter().chain([NAMED]).collect();
+            let write = Write::Update(update(&before, &after, &fields));
             if unless_overtaken(self.table.transact(vec![write]).await)?.is_some() {
                 return Ok(());
             }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use event::{Definition, Id, Result, Timestamp};
+use event::{Day, Definition, Id, Result, Timestamp};
 use log::key::{self, EntityId, EntityKind};
 use table::{Item, item::Value};
 
 use super::{
     closing::CLOSING,
-    definition::{definition, with_definition},
+    definition::{definition, named, with_definition, with_named},
     promotion::{PromotionGates, approvals_of, gates_of, with_gates},
     release::{CREATED_BY, Release, ReleaseDetails, baselines_of},
     snapshot::{Snapshot, SnapshotContent},
@@ -149,6 +149,9 @@ pub struct Model {
     /// How the predictions of its releases are judged, as it is for releases that come; those that are there have
     /// definitions of their own ([`super::Definitions`]).
     pub definition: Definition,
+    /// The day from which the last change of each field of the definition holds, by the
+    /// [names](event::DefinitionChange::names) of the fields.
+    pub named: BTreeMap<String, Day>,
     /// What its releases must pass before they are made live.
     pub gates: Option<PromotionGates>,
 }
@@ -266,7 +269,10 @@ impl AnyEntity {
             Self::Workspace(workspace) => {
                 item.with("category", workspace.category.as_str()).with("path", workspace.path.as_str())
             }
-            Self::Model(model) => with_gates(with_definition(item, &model.definition), model.gates.as_ref()),
+            Self::Model(model) => {
+                let item = with_named(with_definition(item, &model.definition), &model.named);
+                with_gates(item, model.gates.as_ref())
+            }
             Self::Snapshot(snapshot) => snapshot.content.to_item(item),
             Self::Release(release) => release.to_item(item),
             _ => item,
@@ -295,8 +301,8 @@ impl AnyEntity {
                 children: children(item, EntityKind::Workspace)?,
             }),
             EntityId::Model(workspace, _) => {
-                let (definition, gates) = (definition(item)?, gates_of(item)?);
-                Self::Model(Model { entity, workspace, definition, gates })
+                let (definition, named, gates) = (definition(item)?, named(item)?, gates_of(item)?);
+                Self::Model(Model { entity, workspace, definition, named, gates })
             }
             EntityId::Configuration(workspace, _) => Self::Configuration(Configuration { entity, workspace }),
             EntityId::Snapshot(workspace, _) => {

@@ -6,7 +6,7 @@ use event::{Error, Id, NewDefinition, Result, Timestamp, Window, id::check_name}
 use log::key::EntityKind;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use table::{check, item::Number};
+use table::item::Number;
 
 use crate::{
     AnyEntity, Catalog, DetailedSpec, LatestValue, MAX_METRICS, New, NewEntity, Patch, ReleaseDetails,
@@ -260,7 +260,7 @@ impl NewConfiguration {
 }
 
 impl NewRelease {
-    /// The same with what the run says that it is from: its latest metrics, those that are numbers which can be stored; its
+    /// The same with what the run says that it is from: its latest metrics that are finite; its
     /// parameters and its id, as attributes; and its commit, by the tag in which MLflow notes it.
     ///
     /// # Errors
@@ -271,8 +271,7 @@ impl NewRelease {
         let RunWithMetrics { run, metrics } = catalog.run_with_metrics(workspace, &run).await?;
         if self.metrics.as_ref().is_none_or(BTreeMap::is_empty) {
             let number = |(name, latest): (String, LatestValue)| {
-                let number = serde_json::Number::from_f64(latest.value)?;
-                stored(&number).is_some().then_some((name, number))
+                Some((name, serde_json::Number::from_f64(latest.value)?))
             };
             let names = metrics.into_iter().filter(|(name, _)| check_name(name).is_ok());
             self.metrics = Some(names.filter_map(number).take(MAX_METRICS).collect());
@@ -298,9 +297,9 @@ impl NewRelease {
                 "`snapshot` names the days itself: leave `snapshot_from` and `snapshot_to` out",
             ));
         }
-        let metrics = self.metrics.iter().flatten().map(|(name, number)| match stored(number) {
-            Some(value) => Ok((name.clone(), value)),
-            None => Err(Error::invalid(format!("the metric `{name}` is outside of what can be stored"))),
+        let metrics = self.metrics.iter().flatten().map(|(name, number)| {
+            let value = Number::parse(&number.to_string());
+            value.map(|value| (name.clone(), value)).map_err(|error| Error::invalid(format!("the metric `{name}`: {error}")))
         });
         Ok(ReleaseDetails {
             commit: self.commit.clone(),
@@ -326,11 +325,6 @@ impl NewRelease {
         let spec = ReleaseSpec { name, model, configuration, environment };
         Ok(DetailedSpec { spec, details, snapshot, attributes })
     }
-}
-
-/// A number as it is stored; `None`, when it is too great or too small for that.
-fn stored(number: &serde_json::Number) -> Option<Number> {
-    Number::parse(&number.to_string()).ok().filter(check::is_number)
 }
 
 impl Change {

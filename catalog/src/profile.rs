@@ -19,33 +19,51 @@ pub fn profile_queries(workspace: &Id, version: u32, window: Window) -> [Query; 
     ]
 }
 
-/// What the items of projections say of each day: of a release, or of all.
+/// What the items of projections say of each day: of a release, or of all. A day without a head of features has none: of
+/// its predictions all lack each. That holds where the rollups were read before the features, since the head is put before
+/// the rollup covers the first segment that has some.
 ///
 /// # Errors
 /// `Corrupt`.
 pub fn profiles(items: &[Item], release: Option<&str>) -> Result<BTreeMap<Day, Profile>> {
     let mut days = BTreeMap::<Day, Profile>::new();
+    let (mut rollups, mut features) = (BTreeMap::new(), BTreeMap::new());
     for item in items {
         let (day, found) = key::parse_projection(&item.key)?;
-        let wrong = |error| Error::corrupt(format!("{day}: {error}"));
+        let state = || Ok::<_, Error>(Projected::from_item(item)?.state);
         match found {
             Projection::Breakdown(breakdown) if breakdown.by != key::By::Metric => {
-                let state = Projected::from_item(item)?.state;
-                let part = Part::from_state(breakdown.by, &state).map_err(wrong)?;
-                days.entry(day).or_default().add(&part, release);
+                let part = Part::from_state(breakdown.by, &state()?);
+                days.entry(day).or_default().add(&part.map_err(|error| wrong(day, error))?, release);
             }
-            Projection::Features => {
-                let head = Rollup::from_state(&Projected::from_item(item)?.state).map_err(wrong)?;
-                days.entry(day).or_default().features_are_of(match release {
-                    None => head.events(Kind::Predictions),
-                    Some(name) => head.predictions.releases.get(name).map_or(0, |head| head.n),
-                });
-            }
-            Projection::Rollup
-            | Projection::Breakdown(_)
-            | Projection::Evaluation
-            | Projection::EvaluationPart(..) => {}
+            Projection::Features => _ = features.insert(day, state()?),
+            Projection::Rollup => _ = rollups.insert(day, state()?),
+            Projection::Breakdown(_) | Projection::Evaluation | Projection::EvaluationPart(..) => {}
         }
     }
+    let head = |day: Day, state: &str| Rollup::from_state(state).map_err(|error| wrong(day, error));
+    for (day, profile) in &mut days {
+        let all = profile.predictions();
+        let Some(features) = features.get(day).map(|state| head(*day, state)).transpose()? else {
+            profile.features_are_of(all);
+            continue;
+        };
+        let of_all = features.events(Kind::Predictions);
+        let releases = &features.predictions.releases;
+        profile.features_are_of(match release.map(|name| releases.get(name)) {
+            None => of_all,
+            Some(Some(of_release)) => of_release.n,
+            Some(None) if releases.others().is_none() => 0,
+            // It is among those that the head does not keep apart, and known where the features are of all predictions.
+            Some(None) => match rollups.get(day).map(|state| head(*day, state)).transpose()? {
+                Some(rollup) if rollup.events(Kind::Predictions) == of_all => all,
+                _ => 0,
+            },
+        });
+    }
     Ok(days)
+}
+
+fn wrong(day: Day, error: fold::FoldError) -> Error {
+    Error::corrupt(format!("{day}: {error}"))
 }

@@ -145,8 +145,9 @@ impl ReleaseDetails {
             item = item.with("snapshot_id", on.id.as_str()).with("snapshot", on.name.as_str());
         }
         if !self.metrics.is_empty() {
+            // As texts: engines do not keep every double as a number.
             let metrics: BTreeMap<String, Value> =
-                self.metrics.iter().map(|(name, value)| (name.clone(), Value::N(value.clone()))).collect();
+                self.metrics.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
             item = item.with("metrics", metrics);
         }
         secret::to_item(&self.secrets, item)
@@ -166,9 +167,10 @@ impl ReleaseDetails {
         let metrics = match item.attributes.get("metrics") {
             Some(Value::M(metrics)) => metrics
                 .iter()
-                .map(|(name, value)| match value {
-                    Value::N(number) => Ok((name.clone(), number.clone())),
-                    _ => Err(item.corrupt(format_args!("the metric `{name}` is no number"))),
+                .map(|(name, value)| {
+                    let number = if let Value::S(text) = value { Number::parse(text).ok() } else { None };
+                    let wrong = || item.corrupt(format_args!("the metric `{name}` is no number"));
+                    Ok((name.clone(), number.ok_or_else(wrong)?))
                 })
                 .collect::<Result<_>>()?,
             _ => BTreeMap::new(),

@@ -150,13 +150,11 @@ impl CustomFigure {
         }
     }
 
-    /// Reads several by their names.
+    /// Several figures of one model, in the order of their names.
     ///
     /// # Errors
-    /// `Invalid`, when one is wrong, or they are too many.
-    pub fn parse_each<'a>(all: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Vec<Self>> {
-        let mut figures: Vec<Self> =
-            all.into_iter().map(|(name, text)| Self::parse(name, text)).collect::<Result<_>>()?;
+    /// `Invalid`, when they are too many, or two have one name.
+    pub fn together(mut figures: Vec<Self>) -> Result<Vec<Self>> {
         figures.sort_by(|one, other| one.name.cmp(&other.name));
         if let Some(twice) = figures.windows(2).find(|two| two[0].name == two[1].name) {
             return Err(Error::invalid(format!("the figure `{}` comes twice", twice[0].name)));
@@ -181,18 +179,30 @@ impl CustomFigure {
     /// Reads the text that [`CustomFigure::text_of`] makes.
     ///
     /// # Errors
-    /// As [`CustomFigure::parse_each`].
+    /// `Invalid`, when one is wrong, or they are too many.
     pub fn parse_all(text: &str) -> Result<Vec<Self>> {
+        let each = Self::lines(text)?.into_iter().map(|(name, text)| Self::parse(name, text));
+        Self::together(each.collect::<Result<_>>()?)
+    }
+
+    /// The names and expressions that a text says, one figure a line.
+    ///
+    /// # Errors
+    /// `Invalid`, when a line is not of the form `NAME=EXPRESSION`.
+    pub fn lines(text: &str) -> Result<Vec<(&str, &str)>> {
         let lacks =
             |line: &str| Error::invalid(format!("the figure `{line}` is not of the form NAME=EXPRESSION"));
-        let lines = text.split(BETWEEN);
-        let lines = lines.map(|line| line.split_once(SAYS).ok_or_else(|| lacks(line)));
-        Self::parse_each(lines.collect::<Result<Vec<_>>>()?)
+        text.split(BETWEEN).map(|line| line.split_once(SAYS).ok_or_else(|| lacks(line))).collect()
+    }
+
+    /// A name and an expression as a line of such a text.
+    pub fn line(name: &str, text: &str) -> String {
+        format!("{name}{SAYS}{text}")
     }
 
     /// Several as text, one a line.
     pub fn text_of(figures: &[Self]) -> String {
-        let lines = figures.iter().map(|figure| format!("{}{SAYS}{}", figure.name, figure.text));
+        let lines = figures.iter().map(|figure| Self::line(&figure.name, &figure.text));
         lines.collect::<Vec<_>>().join(&BETWEEN.to_string())
     }
 

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::{Costs, CustomFigure, Day, Error, Result, Split, Task, task::POSITIVE_SCORE};
 
+/// The name of the task that has a positive label.
+const BINARY: &str = Task::NAMES[0];
+
 /// How the predictions of a release are judged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
@@ -67,36 +70,8 @@ impl Definition {
         number: impl Fn(&str) -> Option<f64>,
     ) -> Result<Self> {
         let task = Task::parse(text("task").unwrap_or_default(), text("positive_label"))?;
-        let name = task.name();
-        let (threshold, interval_level) = (number("threshold"), number("interval_level"));
-        let (costs, is_binary) = (text("costs"), task.is_binary());
-        if !is_binary && (threshold.is_some() || costs.is_some()) {
-            let what = if threshold.is_some() { "a threshold belongs" } else { "costs belong" };
-            return Err(Error::invalid(format!("{what} to a binary task, not to `{name}`")));
-        }
-        if threshold.is_some_and(|threshold| !threshold.is_finite()) {
-            return Err(Error::invalid("a threshold is a finite number"));
-        }
-        if interval_level.is_some() && task != Task::Regression {
-            return Err(Error::invalid(format!(
-                "the level of intervals belongs to a regression, not to `{name}`"
-            )));
-        }
-        if interval_level.is_some_and(|level| !(level > 0.0 && level < 1.0)) {
-            return Err(Error::invalid("the level of intervals is greater than 0 and less than 1"));
-        }
-        Ok(Self {
-            task,
-            threshold: threshold.unwrap_or(POSITIVE_SCORE),
-            costs: costs
-                .map(Costs::parse)
-                .transpose()
-                .map_err(|error| Error::invalid(format!("costs: {error}")))?,
-            interval_level,
-            splits: text("splits").map_or(Ok(Vec::new()), Split::parse_all)?,
-            figures: text("figures").map_or(Ok(Vec::new()), CustomFigure::parse_all)?,
-            from: text("effective_from").map(str::parse::<Day>).transpose()?,
-        })
+        let change = DefinitionChange::read(text, number)?;
+        change.after(&Self { task, ..Self::of(Task::Multiclass) })
     }
 
     /// The same with its label as the labels of events are kept.
@@ -139,6 +114,215 @@ impl Definition {
     }
 }
 
+/// Some fields of a definition, and the day from which they hold. Each holds until a change from a later day
+/// names it again; changes from the same day follow each other as they were appended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DefinitionChange {
+    task: Option<&'static str>,
+    positive_label: Option<String>,
+    threshold: Option<f64>,
+    costs: Option<Option<Costs>>,
+    interval_level: Option<Option<f64>>,
+    splits: Option<Vec<Split>>,
+    /// By name; `None` takes the figure of this name away.
+    figures: BTreeMap<String, Option<CustomFigure>>,
+    /// The first day for which it holds; `None` from the beginning.
+    pub from: Option<Day>,
+}
+
+impl DefinitionChange {
+    /// Reads a change from the [fields](Definition::FIELDS) of an event or an item.
+    ///
+    /// # Errors
+    /// `Invalid`, when a field is no good.
+    pub fn read<'a>(
+        text: impl Fn(&str) -> Option<&'a str>,
+        number: impl Fn(&str) -> Option<f64>,
+    ) -> Result<Self> {
+        let label = |label: &str| Task::parse(BINARY, Some(label)).map(|task| task.plain());
+        let label = text("positive_label").map(label).transpose()?;
+        let costs = |text: &str| Costs::parse(text).map_err(|error| Error::invalid(format!("costs: {error}")));
+        let change = Self {
+            task: text("task").map(|name| Task::parse(name, None)).transpose()?.map(|task| task.name()),
+            positive_label: label.as_ref().and_then(Task::positive_label).map(str::to_owned),
+            threshold: number("threshold"),
+            costs: text("costs").map(|text| unless_nothing(text, costs)).transpose()?,
+            interval_level: number("interval_level").map(|level| (level != 0.0).then_some(level)),
+            splits: text("splits")
+                .map(|text| unless_nothing(text, Split::parse_all))
+                .transpose()?
+                .map(Option::unwrap_or_default),
+            figures: text("figures").map_or(Ok(BTreeMap::new()), figures_of)?,
+            from: text("effective_from").map(str::parse::<Day>).transpose()?,
+        };
+        if change.threshold.is_some_and(|threshold| !threshold.is_finite()) {
+            return Err(Error::invalid("a threshold is a finite number"));
+        }
+        if change.interval_level.flatten().is_some_and(|level| !(level > 0.0 && level < 1.0)) {
+            return Err(Error::invalid("the level of intervals is greater than 0 and less than 1"));
+        }
+        // Where it names the task, it says enough to tell what does not belong to it.
+        match text("task").map(|name| Task::parse(name, text("positive_label"))).transpose()? {
+            Some(task) => change.after(&Definition::of(task)).map(|_| change),
+            None => Ok(change),
+        }
+    }
+
+    /// What each of its fields says, as [`DefinitionChange::read`] reads it.
+    pub fn said(&self) -> Vec<(&'static str, Said)> {
+        let text = |text: &str| Said::Text(text.to_owned());
+        let or_nothing = |said: Option<String>| Said::Text(said.unwrap_or_else(|| NOTHING.to_owned()));
+        let [task, positive_label, threshold, costs, interval_level, splits, figures, effective_from] =
+            Definition::FIELDS;
+        let splits_text = |all: &Vec<Split>| or_nothing((!all.is_empty()).then(|| Split::text_of(all)));
+        let lines = self.figures.iter().map(|(name, figure)| {
+            CustomFigure::line(name, figure.as_ref().map_or(NOTHING, |figure| &figure.text))
+        });
+        let lines: Vec<String> = lines.collect();
+        let said = [
+            (task, self.task.map(text)),
+            (positive_label, self.positive_label.as_deref().map(text)),
+            (threshold, self.threshold.map(Said::Number)),
+            (costs, self.costs.map(|costs| or_nothing(costs.map(|costs| costs.to_string())))),
+            (interval_level, self.interval_level.map(|level| Said::Number(level.unwrap_or_default()))),
+            (splits, self.splits.as_ref().map(splits_text)),
+            (figures, (!lines.is_empty()).then(|| Said::Text(lines.join("\n")))),
+            (effective_from, self.from.map(|from| Said::Text(from.to_string()))),
+        ];
+        said.into_iter().filter_map(|(name, said)| Some((name, said?))).collect()
+    }
+
+    /// The definition that holds after it, where `known` held before. Of another task only the splits and the
+    /// custom figures stay. A field that does not belong to the task has no effect, nor have custom figures that
+    /// would be too many together.
+    #[must_use]
+    pub fn on(&self, known: &Definition) -> Definition {
+        let task = self.task_on(&known.task);
+        let is_same_task = task.name() == known.task.name();
+        let mut after = match is_same_task {
+            true => Definition { task, ..known.clone() },
+            false => Definition {
+                splits: known.splits.clone(),
+                figures: known.figures.clone(),
+                ..Definition::of(task)
+            },
+        };
+        if after.task.is_binary() {
+            after.threshold = self.threshold.unwrap_or(after.threshold);
+            after.costs = self.costs.unwrap_or(after.costs);
+        }
+        if after.task == Task::Regression {
+            after.interval_level = self.interval_level.unwrap_or(after.interval_level);
+        }
+        if let Some(splits) = &self.splits {
+            after.splits.clone_from(splits);
+        }
+        if let Ok(figures) = self.figures_on(&after.figures) {
+            after.figures = figures;
+        }
+        after.from = self.from.or(known.from);
+        after
+    }
+
+    /// The task after it, where `known` was the task before.
+    #[must_use]
+    pub fn task_on(&self, known: &Task) -> Task {
+        let name = self.task.unwrap_or(known.name());
+        let own = |label| (name == BINARY).then(|| Task::Binary { positive_label: label });
+        match self.positive_label.clone().and_then(own) {
+            Some(task) => task,
+            None if name == known.name() => known.clone(),
+            None => Task::parse(name, None).unwrap_or_else(|_| known.clone()),
+        }
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// `Invalid`, when it names what does not belong to the task, or custom figures would be too many together.
+    pub fn after(&self, known: &Definition) -> Result<Definition> {
+        let after = self.on(known);
+        let name = after.task.name();
+        if !after.task.is_binary() {
+            let costs = self.costs.flatten();
+            let what = [
+                (self.positive_label.is_some(), "a positive label belongs"),
+                (self.threshold.is_some(), "a threshold belongs"),
+                (costs.is_some(), "costs belong"),
+            ];
+            if let Some((_, what)) = what.into_iter().find(|(is_said, _)| *is_said) {
+                return Err(Error::invalid(format!("{what} to a binary task, not to `{name}`")));
+            }
+        }
+        if self.interval_level.flatten().is_some() && after.task != Task::Regression {
+            return Err(Error::invalid(format!(
+                "the level of intervals belongs to a regression, not to `{name}`"
+            )));
+        }
+        self.figures_on(&after.figures)?;
+        Ok(after)
+    }
+
+    fn figures_on(&self, known: &[CustomFigure]) -> Result<Vec<CustomFigure>> {
+        let kept = known.iter().filter(|figure| !self.figures.contains_key(&figure.name));
+        CustomFigure::together(kept.chain(self.figures.values().flatten()).cloned().collect())
+    }
+
+    /// The names of what it says: the fields, and each custom figure as `figures.NAME`.
+    pub fn names(&self) -> Vec<String> {
+        let own = |name: &&str| !["figures", "effective_from"].contains(name);
+        let fields = self.said().into_iter().map(|(name, _)| name).filter(own).map(str::to_owned);
+        fields.chain(self.figures.keys().map(|name| format!("figures.{name}"))).collect()
+    }
+
+    /// Only what it says under some of its [names](Self::names).
+    #[must_use]
+    pub fn only(&self, is_kept: impl Fn(&str) -> bool) -> Self {
+        Self {
+            task: self.task.filter(|_| is_kept("task")),
+            positive_label: self.positive_label.clone().filter(|_| is_kept("positive_label")),
+            threshold: self.threshold.filter(|_| is_kept("threshold")),
+            costs: self.costs.filter(|_| is_kept("costs")),
+            interval_level: self.interval_level.filter(|_| is_kept("interval_level")),
+            splits: self.splits.clone().filter(|_| is_kept("splits")),
+            figures: {
+                let mut figures = self.figures.clone();
+                figures.retain(|name, _| is_kept(&format!("figures.{name}")));
+                figures
+            },
+            from: self.from,
+        }
+    }
+
+    /// Whether it says something of the task.
+    pub fn names_task(&self) -> bool {
+        self.task.is_some() || self.positive_label.is_some()
+    }
+
+    /// Whether it says nothing of how predictions are judged.
+    pub fn is_empty(&self) -> bool {
+        *self == Self { from: self.from, ..Self::default() }
+    }
+}
+
+/// What a text says; `None`, when it is the word that takes it away.
+fn unless_nothing<T>(text: &str, parse: impl Fn(&str) -> Result<T>) -> Result<Option<T>> {
+    if matches!(text, NOTHING | "") { Ok(None) } else { parse(text).map(Some) }
+}
+
+/// The custom figures that a text says, one a line.
+fn figures_of(text: &str) -> Result<BTreeMap<String, Option<CustomFigure>>> {
+    let mut figures = BTreeMap::new();
+    for (name, text) in CustomFigure::lines(text)? {
+        let figure = unless_nothing(text.trim(), |text| CustomFigure::parse(name, text))?;
+        if figures.insert(name.to_owned(), figure).is_some() {
+            return Err(Error::invalid(format!("the figure `{name}` comes twice")));
+        }
+    }
+    CustomFigure::together(figures.values().flatten().cloned().collect())?;
+    Ok(figures)
+}
+
 /// What somebody says of how predictions are judged. What is not given stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NewDefinition {
@@ -166,96 +350,47 @@ pub struct NewDefinition {
 pub const NOTHING: &str = "none";
 
 impl NewDefinition {
-    /// What holds from a day on, where `known` held before. Of another task only the splits and
-    /// the figures of its own stay.
+    /// The change of a definition that it asks for, from a day on.
     ///
     /// # Errors
-    /// `Invalid`, when a word is no good or does not belong to the task.
-    pub fn after(&self, known: &Definition, from: Option<Day>) -> Result<Definition> {
-        let text = |text: &Option<String>| text.clone().map(Said::Text);
-        let number = |number: Option<f64>| number.map(Said::Number);
-        let splits = self.splits.as_ref().map(|splits| Said::Text(splits.join(",")));
-        let [
-            task,
-            positive_label,
-            threshold,
-            costs,
-            interval_level,
-            splits_field,
-            figures_field,
-            effective_from,
-        ] = Definition::FIELDS;
-        let own = [
-            (task, text(&self.task)),
-            (positive_label, text(&self.positive_label)),
-            (threshold, number(self.threshold)),
-            (costs, text(&self.costs)),
-            (interval_level, number(self.interval_level)),
-            (splits_field, splits),
-            (figures_field, self.figures_after(known)?.map(Said::Text)),
-            (effective_from, from.map(|from| Said::Text(from.to_string()))),
-        ];
-        let is_same_task = self.task.as_deref().is_none_or(|task| task == known.task.name());
-        let known = known
-            .said()
-            .into_iter()
-            .filter(|(name, _)| is_same_task || [splits_field, figures_field].contains(name));
-        let mut said: BTreeMap<&str, Said> = known.filter(|(name, _)| *name != effective_from).collect();
-        for (name, own) in own {
-            match own {
-                None => {}
-                Some(Said::Text(text))
-                    if [costs, splits_field, figures_field].contains(&name)
-                        && matches!(&*text, NOTHING | "") =>
-                {
-                    said.remove(name);
-                }
-                Some(Said::Number(0.0)) if name == interval_level => _ = said.remove(name),
-                Some(own) => _ = said.insert(name, own),
+    /// `Invalid`, when a word is no good.
+    pub fn change(&self, from: Option<Day>) -> Result<DefinitionChange> {
+        let splits = self.splits.as_ref().map(|splits| splits.join(","));
+        let mut lines = Vec::new();
+        for (name, text) in self.figures.iter().flatten() {
+            let text = text.as_deref().map_or(NOTHING, str::trim);
+            if text != NOTHING {
+                CustomFigure::check_new_name(name)?;
+                // By itself, since a text of several lines would say several.
+                CustomFigure::parse(name, text)?;
             }
+            lines.push(CustomFigure::line(name, text));
         }
-        let text =
-            |name: &str| if let Said::Text(text) = said.get(name)? { Some(text.as_str()) } else { None };
-        let number =
-            |name: &str| if let Said::Number(number) = said.get(name)? { Some(*number) } else { None };
-        Ok(Definition::read(text, number)?.plain())
-    }
-
-    /// The text of the figures that hold where those of `known` held before; `None`, when nothing is said of them.
-    fn figures_after(&self, known: &Definition) -> Result<Option<String>> {
-        let Some(figures) = &self.figures else { return Ok(None) };
-        let mut all = CustomFigure::texts(&known.figures);
-        for (name, text) in figures {
-            match text.as_deref().map(str::trim).filter(|text| *text != NOTHING) {
-                Some(text) => {
-                    CustomFigure::check_new_name(name)?;
-                    all.insert(name, text);
-                }
-                None => _ = all.remove(name.as_str()),
-            }
-        }
-        Ok(Some(CustomFigure::text_of(&CustomFigure::parse_each(all)?)))
+        let figures = (!lines.is_empty()).then(|| lines.join("\n"));
+        let text = |name: &str| match name {
+            "task" => self.task.as_deref(),
+            "positive_label" => self.positive_label.as_deref(),
+            "costs" => self.costs.as_deref(),
+            "splits" => splits.as_deref(),
+            "figures" => figures.as_deref(),
+            _ => None,
+        };
+        let number = |name: &str| match name {
+            "threshold" => self.threshold,
+            "interval_level" => self.interval_level,
+            _ => None,
+        };
+        Ok(DefinitionChange { from, ..DefinitionChange::read(text, number)? })
     }
 
     /// What holds from the beginning, of a task.
     ///
     /// # Errors
-    /// As [`NewDefinition::after`].
+    /// `Invalid`, when a word is no good or does not belong to the task.
     pub fn first(&self, task: &str) -> Result<Definition> {
-        let task = Task::parse(task, self.positive_label.as_deref())?;
-        Self { positive_label: None, ..self.clone() }.after(&Definition::of(task), None)
-    }
-
-    /// Whether it says anything of how predictions are judged.
-    pub fn is_empty(&self) -> bool {
-        let Self { task, positive_label, threshold, costs, interval_level, splits, figures, .. } = self;
-        task.is_none()
-            && positive_label.is_none()
-            && threshold.is_none()
-            && costs.is_none()
-            && interval_level.is_none()
-            && splits.is_none()
-            && figures.is_none()
+        Self { task: Some(task.to_owned()), ..self.clone() }
+            .change(None)?
+            .after(&Definition::of(Task::parse(task, self.positive_label.as_deref())?))
     }
 }
 
@@ -300,9 +435,9 @@ mod tests {
             ..Definition::of(Task::Binary { positive_label: "late".into() })
         };
         let from = "2013-07-01".parse().ok();
-        let after = |new: NewDefinition| new.after(&late, from).unwrap();
+        let after = |new: NewDefinition| new.change(from).unwrap().after(&late).unwrap();
         assert_eq!(after(NewDefinition::default()), Definition { from, ..late.clone() });
-        assert!(NewDefinition::default().is_empty());
+        assert!(NewDefinition::default().change(from).unwrap().is_empty());
         let none = || Some(NOTHING.to_owned());
         let nothing = after(NewDefinition { costs: none(), splits: Some(Vec::new()), ..Default::default() });
         assert_eq!(nothing, Definition { costs: None, splits: Vec::new(), from, ..late.clone() });
@@ -316,7 +451,8 @@ mod tests {
             Definition { interval_level: Some(0.8), splits, from, ..Definition::of(Task::Regression) };
         assert_eq!(after(numbers), expected);
         let unknown = NewDefinition { interval_level: Some(0.0), ..Default::default() };
-        assert_eq!(unknown.after(&expected, from).unwrap(), Definition { interval_level: None, ..expected });
+        let unknown = unknown.change(from).unwrap().after(&expected).unwrap();
+        assert_eq!(unknown, Definition { interval_level: None, ..expected });
         let first =
             NewDefinition { costs: Some("fn=3".into()), ..Default::default() }.first("binary").unwrap();
         assert_eq!((first.task.positive_label(), first.costs.unwrap().fn_), (Some("1"), 3.0));
@@ -332,14 +468,59 @@ mod tests {
         let first = said(&[("b", Some("count(*)")), ("a", Some(" avg(score) "))]).first("binary").unwrap();
         assert_eq!(of(&first), "a=avg(score)\nb=count(*)");
         let more = said(&[("c", Some("max(score)")), ("b", Some("none")), ("d", None)]);
-        let after = more.after(&first, None).unwrap();
+        let next = |new: &NewDefinition, known: &Definition| new.change(None)?.after(known);
+        let after = next(&more, &first).unwrap();
         assert_eq!(of(&after), "a=avg(score)\nc=max(score)");
         let other = NewDefinition { task: Some("regression".into()), ..NewDefinition::default() };
-        assert_eq!(of(&other.after(&after, None).unwrap()), of(&after));
-        let nothing = said(&[("a", None), ("c", None)]).after(&after, None).unwrap();
+        assert_eq!(of(&next(&other, &after).unwrap()), of(&after));
+        let nothing = next(&said(&[("a", None), ("c", None)]), &after).unwrap();
         assert_eq!(nothing.figures, []);
-        let wrong = said(&[("a", Some("score"))]).after(&after, None).unwrap_err().to_string();
+        let wrong = next(&said(&[("a", Some("score"))]), &after).unwrap_err().to_string();
         assert_eq!(wrong, "the figure `a`: the column `score` stands outside of an aggregate");
+    }
+
+    #[test]
+    fn a_change_reads_again_what_it_says() {
+        let figures = [("a", Some("avg(score)")), ("b", None)];
+        let figures = figures.map(|(name, text)| (name.to_owned(), text.map(str::to_owned)));
+        let some = NewDefinition { threshold: Some(0.0), figures: Some(figures.into()), ..Default::default() };
+        let none = NewDefinition {
+            costs: Some(NOTHING.into()),
+            splits: Some(Vec::new()),
+            interval_level: Some(0.0),
+            ..Default::default()
+        };
+        let task = NewDefinition {
+            task: Some("binary".into()),
+            positive_label: Some("late".into()),
+            costs: Some("tp=1".into()),
+            splits: Some(vec!["tag.carrier".into(), "feature.distance:500".into()]),
+            ..Default::default()
+        };
+        for new in [some, none, task, NewDefinition { interval_level: Some(0.8), ..Default::default() }] {
+            let change = new.change("2013-06-01".parse().ok()).unwrap();
+            let said = change.said();
+            let find = |name: &str| said.iter().find(|(known, _)| *known == name).map(|(_, said)| said);
+            let again = DefinitionChange::read(
+                |name| if let Some(Said::Text(text)) = find(name) { Some(text.as_str()) } else { None },
+                |name| if let Some(Said::Number(number)) = find(name) { Some(*number) } else { None },
+            );
+            assert_eq!(again.unwrap(), change);
+            let names = change.names();
+            assert_eq!(change.only(|name| names.iter().any(|known| known == name)), change);
+            assert!(change.only(|_| false).is_empty() && !change.is_empty(), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn fields_of_another_task_have_no_effect() {
+        let binary = Definition::of(Task::Binary { positive_label: "1".into() });
+        let numbers = Definition::of(Task::Regression);
+        let threshold = NewDefinition { threshold: Some(0.4), ..Default::default() }.change(None).unwrap();
+        assert_eq!(threshold.on(&numbers), numbers);
+        assert_eq!(threshold.on(&binary).threshold, 0.4);
+        let error = threshold.after(&numbers).unwrap_err().to_string();
+        assert_eq!(error, "a threshold belongs to a binary task, not to `regression`");
     }
 
     #[test]

@@ -41,7 +41,7 @@ mod zone;
 pub use columns::{Column, Columns, Values};
 pub use costs::Costs;
 pub use custom::CustomFigure;
-pub use definition::{Definition, NOTHING, NewDefinition, Said};
+pub use definition::{Definition, DefinitionChange, NOTHING, NewDefinition, Said};
 pub use error::{Error, ErrorKind, Result};
 pub use fields::Kind;
 pub use id::Id;

@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 
 use catalog::{Action, Definitions, Effect, ReleaseSpec, WorkspacePage};
-use event::{Day, Definition, Kind, Said, fields::same_label};
+use event::{Day, Definition, DefinitionChange, Kind, Result, Said, fields::same_label};
 
-use crate::batch::{Batch, RowIssue};
+use crate::{
+    batch::{Batch, RowIssue},
+    definitions::SAYS_NOTHING,
+};
 
 /// The days to which a batch adds definitions.
 pub(crate) fn days_of(batch: &Batch) -> BTreeSet<Day> {
@@ -27,20 +30,31 @@ fn has(batch: &Batch, name: &str, row: usize) -> bool {
     text(batch, name, row).is_some() || number(batch, name, row).is_some()
 }
 
+/// The change of a definition that an event makes.
+fn change(batch: &Batch, row: usize) -> Result<DefinitionChange> {
+    DefinitionChange::read(|name| text(batch, name, row), |name| number(batch, name, row))
+}
+
+/// Why the definition that an event makes does not belong to the release, as that is judged from its day on.
+pub(crate) fn misfit(batch: &Batch, row: usize, release: &str, known: &Definitions) -> Option<RowIssue> {
+    let change = change(batch, row).ok()?;
+    let error = known.changed_by(release, &change).err()?;
+    Some((row, "task", error.to_string()))
+}
+
 /// What is wrong with the definition that an event makes, or has and should not.
 pub(crate) fn problem(batch: &Batch, row: usize, action: Option<Action>) -> Option<RowIssue> {
     match action.map(Action::effect) {
         Some(Effect::Defines) => {
-            let missing = ["task", "effective_from"].into_iter().find(|name| !has(batch, name, row));
-            if let Some(name) = missing {
-                return Some((
-                    row,
-                    name,
-                    "is missing; a definition says the task, and from which day on".into(),
-                ));
+            if !has(batch, "effective_from", row) {
+                let message = "is missing; a definition says from which day on it holds";
+                return Some((row, "effective_from", message.into()));
             }
-            let read = Definition::read(|name| text(batch, name, row), |name| number(batch, name, row));
-            read.err().map(|error| (row, "task", error.to_string()))
+            match change(batch, row) {
+                Ok(change) if change.is_empty() => Some((row, "action", SAYS_NOTHING.into())),
+                Ok(_) => None,
+                Err(error) => Some((row, "task", error.to_string())),
+            }
         }
         Some(Effect::Registers) => has(batch, "effective_from", row).then(|| {
             (row, "effective_from", "does not belong here; a release begins from the beginning".into())

@@ -1,11 +1,10 @@
-//! Changes of how the predictions of releases are judged, from a day on: a `define` event for each
-//! release.
+//! Changes of how the predictions of releases are judged, from a day on: one batch with a `define` event for each release.
 
 use std::collections::BTreeSet;
 
-use catalog::{Action, Definitions, Workspace};
+use catalog::{Action, AnyEntity, Definitions, Workspace};
 pub use event::NewDefinition;
-use event::{Column, Day, Definition, Error, Id, Kind, Said, Task, fields::same_label};
+use event::{Column, Day, Definition, DefinitionChange, Error, Id, Kind, Said, Task, fields::same_label};
 use log::key::EntityId;
 use serde_json::{Value, json};
 
@@ -15,25 +14,14 @@ use crate::{
     releases::{batch, check_note},
 };
 
-/// Adds to a release event what a definition says.
-pub(crate) fn say(event: &mut Value, definition: &Definition) {
-    for (name, said) in definition.said() {
+/// Adds fields of a definition to a release event.
+pub(crate) fn say(event: &mut Value, said: Vec<(&'static str, Said)>) {
+    for (name, said) in said {
         event[name] = match said {
             Said::Text(text) => text.into(),
             Said::Number(number) => number.into(),
         };
     }
-}
-
-fn check(new: &NewDefinition) -> Result<(), Error> {
-    check_note(new.note.as_deref())?;
-    if new.is_empty() {
-        return Err(Error::invalid(
-            "a definition says something of the task, the positive label, the threshold, the costs, the level of \
-             intervals, the splits or the figures",
-        ));
-    }
-    Ok(())
 }
 
 /// Labels of fewer outcomes say little about whether the positive label is right.
@@ -42,8 +30,34 @@ const MIN_DOUBTED: usize = 20;
 /// How many labels a warning names.
 const MAX_NAMED: usize = 5;
 
+/// Up to so many releases are defined by one batch.
+const MAX_AT_ONCE: usize = 5_000;
+
+/// Refuses a definition without any.
+pub(crate) const SAYS_NOTHING: &str = "a definition says something of the task, the positive label, the threshold, the \
+                                       costs, the level of intervals, the splits or the figures";
+
 /// A release, and how it is judged from a day on.
 pub type DefinedRelease = (String, Definition);
+
+/// The releases that a change lets be judged otherwise on some day, with how they are judged from its day on.
+fn changed(
+    releases: &[impl AsRef<str>],
+    change: &DefinitionChange,
+    known: &Definitions,
+) -> Result<Vec<DefinedRelease>, Error> {
+    let mut found = Vec::new();
+    for release in releases.iter().map(AsRef::as_ref) {
+        // One that was deleted in this moment has none.
+        let found_by = known.changed_by(release, change);
+        let named = |error: Error| Error::new(error.kind(), format!("`{release}`: {error}"));
+        let Some((after, is_new)) = found_by.map_err(named)? else { continue };
+        if is_new {
+            found.push((release.to_owned(), after));
+        }
+    }
+    Ok(found)
+}
 
 impl Ingest {
     /// Says how the predictions of a release are judged, from a day on; today, when none is given. Days before
@@ -57,16 +71,17 @@ impl Ingest {
         release: &str,
         new: &NewDefinition,
     ) -> Result<Vec<DefinedRelease>, SubmitError> {
-        check(new)?;
+        let change = self.asked(new)?;
         let page = self.catalog().page(workspace.id()).await?;
         let found = page.releases.iter().find(|known| known.entity.name == release);
         let missing = || Error::not_found(format!("there is no release `{release}` in this workspace"));
         let model = found.ok_or_else(missing)?.model.clone();
-        let known = self.adopted(workspace.id()).await?;
-        Ok(self.define(workspace, (release, &model), new, &known).await?.into_iter().collect())
+        let known = self.catalog().adopt_definitions(workspace.id()).await?;
+        let found = changed(&[release], &change, &known)?;
+        self.define(workspace, &model, (&change, new.note.as_deref()), found).await
     }
 
-    /// The same for all releases of a model, and for those that will be registered.
+    /// The same for all releases of a model, by one batch, and for those that will be registered.
     ///
     /// # Errors
     /// As [`Ingest::define_release`]. Made again after a failure, it goes on where it was.
@@ -76,55 +91,61 @@ impl Ingest {
         model: &str,
         new: &NewDefinition,
     ) -> Result<Vec<DefinedRelease>, SubmitError> {
-        check(new)?;
+        let change = self.asked(new)?;
+        let catalog = self.catalog();
+        let of_model = async || {
+            let page = catalog.page(workspace.id()).await?;
+            let releases = page.releases.into_iter().filter(|release| release.model == model);
+            Ok::<_, Error>(releases.map(|release| release.entity.name).collect::<Vec<_>>())
+        };
+        let at = EntityId::Model(workspace.id().clone(), catalog.model_named(workspace.id(), model).await?);
         // Those that an older Almanac registered begin with what their model says before it changes.
-        self.adopted(workspace.id()).await?;
-        let at = self.catalog().model_named(workspace.id(), model).await?;
-        let at = EntityId::Model(workspace.id().clone(), at);
-        let now = self.clock().now();
-        let change = |definition: &Definition| new.after(definition, Some(self.from(new)));
-        self.catalog().define_model(&at, change, now).await?;
+        let known = catalog.adopt_definitions(workspace.id()).await?;
+        let before = of_model().await?;
+        changed(&before, &change, &known)?;
+        if let (true, AnyEntity::Model(model)) = (before.is_empty(), catalog.get(&at).await?) {
+            change.after(&model.definition)?;
+        }
+        catalog.define_model(&at, &change, self.clock().now()).await?;
         // The model comes first, then its releases, and last how they are judged. So a release that is registered in this
         // moment either begins with what the model says now, or is found here with what it began with.
-        let page = self.catalog().page(workspace.id()).await?;
-        let known = self.catalog().definitions(workspace.id()).await?;
-        let mut defined = Vec::new();
-        for release in page.releases.iter().filter(|release| release.model == model) {
-            let name = release.entity.name.as_str();
-            defined.extend(self.define(workspace, (name, model), new, &known).await?);
+        let releases = of_model().await?;
+        let found = changed(&releases, &change, &catalog.definitions(workspace.id()).await?)?;
+        self.define(workspace, model, (&change, new.note.as_deref()), found).await
+    }
+
+    /// The change that is asked for.
+    fn asked(&self, new: &NewDefinition) -> Result<DefinitionChange, Error> {
+        check_note(new.note.as_deref())?;
+        let change = new.change(Some(new.from.unwrap_or_else(|| self.clock().now().day())))?;
+        match change.is_empty() {
+            true => Err(Error::invalid(SAYS_NOTHING)),
+            false => Ok(change),
         }
-        Ok(defined)
     }
 
-    fn from(&self, new: &NewDefinition) -> Day {
-        new.from.unwrap_or_else(|| self.clock().now().day())
-    }
-
-    async fn adopted(&self, workspace: &Id) -> Result<Definitions, Error> {
-        self.catalog().adopt_definitions(workspace).await
-    }
-
+    /// Appends the events that change how releases of a model are judged, thousands in one batch.
     async fn define(
         &self,
         workspace: &Workspace,
-        (release, model): (&str, &str),
-        new: &NewDefinition,
-        known: &Definitions,
-    ) -> Result<Option<DefinedRelease>, SubmitError> {
-        let from = self.from(new);
-        // One that was deleted in this moment has none.
-        let Some(before) = known.of_release(release, from) else { return Ok(None) };
-        let after = new.after(&before, Some(from))?;
-        if known.of_release_from(release, from).iter().all(|known| known.is_like(&after)) {
-            return Ok(None);
-        }
+        model: &str,
+        (change, note): (&DefinitionChange, Option<&str>),
+        found: Vec<DefinedRelease>,
+    ) -> Result<Vec<DefinedRelease>, SubmitError> {
         let mut event = json!({
-            "release": release, "released_at": self.clock().now().to_string(), "model": model,
-            "action": Action::Define.name(), "note": new.note,
+            "released_at": self.clock().now().to_string(), "model": model, "action": Action::Define.name(), "note": note,
         });
-        say(&mut event, &after);
-        self.submit(workspace, batch(event, self)?, None, Remember::Week).await?;
-        Ok(Some((release.to_owned(), after)))
+        say(&mut event, change.said());
+        let event_of = |(release, _): &DefinedRelease| {
+            let mut event = event.clone();
+            event["release"] = release.as_str().into();
+            event
+        };
+        for some in found.chunks(MAX_AT_ONCE) {
+            let events = batch(some.iter().map(event_of).collect(), self)?;
+            self.submit(workspace, events, None, Remember::Week).await?;
+        }
+        Ok(found)
     }
 
     /// What the sender of a batch should know of it, though it can be stored: that none of its labels, of which
@@ -144,8 +165,9 @@ impl Ingest {
             }
         };
         // Of a task with several classes any label may be one.
-        let takes_any = definitions.tasks().any(|task| *task == Task::Multiclass);
-        let positive: BTreeSet<&str> = definitions.tasks().filter_map(Task::positive_label).collect();
+        let tasks = definitions.tasks();
+        let takes_any = tasks.contains(&Task::Multiclass);
+        let positive: BTreeSet<&str> = tasks.iter().filter_map(Task::positive_label).collect();
         let is_known = |label: &&str| counts.keys().any(|found| same_label(found, label));
         if takes_any || positive.is_empty() || positive.iter().any(is_known) {
             return Vec::new();

@@ -68,17 +68,18 @@ impl Ingest {
     ) -> Result<Vec<RowIssue>, Error> {
         let page = self.catalog().page(workspace).await?;
         let known = self.catalog().definitions(workspace).await?;
+        let models = page.releases.iter().map(|release| (release.entity.name.as_str(), release.model.as_str()));
+        let models: BTreeMap<&str, &str> = models.collect();
         let mut problems = Vec::new();
         let mut registered: BTreeMap<String, ReleaseSpec> = BTreeMap::new();
         for (row, spec) in specs(batch).into_iter().enumerate() {
             let name = spec.release.name.clone();
-            let on_page = page.releases.iter().find(|release| release.entity.name == name);
             // Of one that the batch itself registers further up, what it says there.
             let model_by_batch = || registered.get(&name).map(|registered| registered.model.as_str());
-            let model = on_page.map(|release| release.model.as_str()).or_else(model_by_batch);
-            if let Some(problem) = defining::problem(batch, row, spec.action) {
-                problems.push(problem);
-            }
+            let model = models.get(name.as_str()).copied().or_else(model_by_batch);
+            let problem = defining::problem(batch, row, spec.action);
+            let is_define = spec.action == Some(Action::Define);
+            problems.extend(problem.or_else(|| defining::misfit(batch, row, &name, &known).filter(|_| is_define)));
             if spec.action != Some(Action::Register) {
                 match model {
                     None => problems.push((row, "release", unknown_release(&name))),

@@ -63,7 +63,7 @@ impl Ingest {
         release: &Release,
         is_new: bool,
     ) -> Result<bool, SubmitError> {
-        let event = batch(self.register_event(release).await?, self)?;
+        let event = batch(vec![self.register_event(release).await?], self)?;
         // By its id, since another release of the name may have been deleted.
         let key = format!("register/{}", release.entity.id);
         // A batch that names an unknown release registers it before it is stored itself, so this calls itself.
@@ -233,13 +233,11 @@ impl Ingest {
         workspace: &Workspace,
         change: ReleaseChange,
     ) -> Result<ReleaseChange, SubmitError> {
-        let batch = batch(
-            json!({
-                "release": change.release, "released_at": change.at.to_string(), "model": change.model,
-                "action": change.action.name(), "environment": change.environment, "note": change.note,
-            }),
-            self,
-        )?;
+        let event = json!({
+            "release": change.release, "released_at": change.at.to_string(), "model": change.model,
+            "action": change.action.name(), "environment": change.environment, "note": change.note,
+        });
+        let batch = batch(vec![event], self)?;
         // Each call is a change of its own, also one that says the same as the last but one.
         self.submit_judged(workspace, (batch, Gates::Asked), None, Remember::Never).await?;
         Ok(change)
@@ -340,7 +338,7 @@ impl Ingest {
             "note": note_of(&release.details),
         });
         if let Some(first) = definitions.first(&release.entity.name) {
-            say(&mut event, &first.definition);
+            say(&mut event, first.definition.said());
         }
         Ok(event)
     }
@@ -387,10 +385,10 @@ pub(crate) fn check_note(note: Option<&str>) -> Result<(), Error> {
     }
 }
 
-/// A batch of one release event.
-pub(crate) fn batch(mut event: Value, ingest: &Ingest) -> Result<Batch, Refused> {
-    if let Some(fields) = event.as_object_mut() {
+/// A batch of release events.
+pub(crate) fn batch(mut events: Vec<Value>, ingest: &Ingest) -> Result<Batch, Refused> {
+    for fields in events.iter_mut().filter_map(Value::as_object_mut) {
         fields.retain(|_, value| !value.is_null());
     }
-    read_json_array(Kind::Releases, json!([event]).to_string().as_bytes(), ingest.clock().now())
+    read_json_array(Kind::Releases, Value::Array(events).to_string().as_bytes(), ingest.clock().now())
 }

@@ -190,7 +190,7 @@ impl Ingest {
         if let Some(key) = idempotency_key {
             check_idempotency_key(key)?;
         }
-        let is_repeat = self.repeats_erased(workspace, &batch, idempotency_key).await?;
+        let is_repeat = self.repeats_erased(workspace, &batch, idempotency_key, remember).await?;
         let (lanes, recorded) = self.prepare(workspace, &batch, gates, is_repeat).await?;
         let id = workspace.id();
         let receipt = self.appender.append(id, &lanes, batch, idempotency_key, remember).await?;
@@ -294,19 +294,18 @@ impl Ingest {
         Err(Refused::Rows { errors, error_count }.into())
     }
 
-    /// Whether a batch with events of erased keys is one that was claimed before they were erased.
+    /// Whether a batch with events of erased keys is one that came before they were erased.
     async fn repeats_erased(
         &self,
         workspace: &Workspace,
         batch: &Batch,
         idempotency_key: Option<&str>,
+        remember: Remember,
     ) -> Result<bool, Error> {
         let id = workspace.id();
-        match idempotency_key {
-            Some(key) if !self.erased_keys(id, batch).await?.is_empty() => {
-                self.appender.is_claimed(id, batch.kind, key, &batch.digest()).await
-            }
-            _ => Ok(false),
+        match self.erased_keys(id, batch).await?.is_empty() {
+            true => Ok(false),
+            false => self.appender.is_repeat(id, batch.clone(), idempotency_key, remember).await,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Keeps where the features of a day lie: the breakdown by feature, with a head of its own that says what it covers.
 //!
 //! It is folded after the rollup and less often, for with a hundred features it is larger than all else of a day. The
-//! rollup puts an empty head, before it moves past the first segment with features: so a day has a head if and
+//! rollup puts an empty head, before it and its parts count the first segment with features: so a day has a head if and
 //! only if it has features, and whatever the head lacks of what the rollup covers is found by a sweep.
 
 use event::{Error, ErrorKind, Kind, Result};

@@ -188,10 +188,10 @@ async fn write(
     fold: &DayFold<'_>,
     (stored, applied): (&Projected, &Applied),
 ) -> Result<Vec<Stopped>> {
-    fold.write_parts().await?;
     if fold.has_features {
         features::begin(table, version, day).await?;
     }
+    fold.write_parts().await?;
     counters::write(table, day, fold).await?;
     record_runs(table, &day.workspace, fold.runs.clone()).await?;
     let unrecorded = record_releases(table, day, &stored.applied, applied, &Skipped::new()).await?;

@@ -26,6 +26,8 @@ on_both_engines!(
     a_mended_positive_label_counts_from_its_day_on,
     a_release_that_is_registered_while_its_model_is_defined_is_defined_as_well,
     definitions_of_a_day_are_those_of_its_log,
+    a_definition_changes_only_what_it_names,
+    a_model_is_defined_by_one_batch,
     outcomes_without_a_prediction_and_repeated_predictions_are_shown,
     labels_that_nothing_knows_are_warned_of,
     an_attribute_does_not_stand_beside_the_positive_label,
@@ -129,7 +131,7 @@ async fn definitions_of_a_day_are_those_of_its_log(world: World) {
     let scene = Scene::new(world).await;
     scene.define("v1", "a", "2026-06-05", "2026-06-06T00:00:00Z").await;
     scene.define("v1", "b", "2026-06-08", "2026-06-06T01:00:00Z").await;
-    // What is said later holds from its day on, also where something else was said before.
+    // It holds until the day from which something else was said before.
     scene.define("v1", "c", "2026-06-07", "2026-06-06T02:00:00Z").await;
     let definitions = scene.world.catalog.definitions(scene.id()).await.unwrap();
     let label = |day: &str| {
@@ -137,7 +139,7 @@ async fn definitions_of_a_day_are_those_of_its_log(world: World) {
         definition.task.positive_label().unwrap().to_owned()
     };
     let days = ["2026-06-04", "2026-06-05", "2026-06-07", "2026-06-08", "2026-06-30"];
-    assert_eq!(days.map(label), ["1", "a", "c", "c", "c"]);
+    assert_eq!(days.map(label), ["1", "a", "c", "b", "b"]);
     // Folding the log again gives the same, and recording it again changes nothing.
     let range = log::key::definitions(scene.id());
     let stored = async || {
@@ -157,7 +159,12 @@ async fn definitions_of_a_day_are_those_of_its_log(world: World) {
     // What an event may not say.
     for (wrong, says) in [
         (json!({ "action": "define", "task": "binary", "positive_label": "x" }), "effective_from"),
-        (json!({ "action": "define", "effective_from": "2026-06-01" }), "task"),
+        (json!({ "action": "define", "effective_from": "2026-06-01" }), "says something"),
+        (
+            json!({ "action": "define", "interval_level": 0.5, "effective_from": "2026-06-01" }),
+            "belongs to a regression",
+        ),
+        (json!({ "action": "define", "threshold": 0.5 }), "effective_from"),
         (
             json!({ "action": "define", "task": "regression", "positive_label": "x", "effective_from": "2026-06-01" }),
             "positive label",
@@ -176,6 +183,99 @@ async fn definitions_of_a_day_are_those_of_its_log(world: World) {
         let text = format!("{error} {error:?}");
         assert!(text.contains(says), "{wrong}: {text}");
     }
+}
+
+async fn a_definition_changes_only_what_it_names(world: World) {
+    let scene = Scene::new(world).await;
+    let ingest = scene.ingest(at("2026-06-25T00:00:00Z"));
+    let said = |from: &str| NewDefinition { from: from.parse().ok(), ..NewDefinition::default() };
+    let threshold = |of: f64, from: &str| NewDefinition { threshold: Some(of), ..said(from) };
+    let figure = |text: &str, from: &str| {
+        let figures = Some([("mean".to_owned(), Some(text.to_owned()))].into());
+        NewDefinition { figures, ..said(from) }
+    };
+    let workspace = &scene.workspace;
+    let define = async |new| ingest.define_model(workspace, "m", &new).await.unwrap().len();
+    assert_eq!(define(threshold(0.4, "2026-06-20")).await, 2);
+    assert_eq!(define(figure("avg(score)", "2026-06-20")).await, 2);
+    // From earlier days, and said later.
+    let split = NewDefinition { splits: Some(vec!["tag.place".into()]), ..said("2026-06-10") };
+    assert_eq!(define(split).await, 2);
+    assert_eq!(define(threshold(0.3, "2026-06-15")).await, 2);
+    assert_eq!(define(figure("max(score)", "2026-06-15")).await, 2);
+    assert_eq!(define(threshold(0.4, "2026-06-22")).await, 0, "it is so already");
+    let label = NewDefinition { positive_label: Some("yes".into()), ..said("2026-06-01") };
+    assert_eq!(ingest.define_release(workspace, "v1", &label).await.unwrap().len(), 1);
+    scene.register("v3", "m").await.unwrap();
+    let of = async |release: &str, day: &str| {
+        let definitions = scene.world.catalog.definitions(scene.id()).await.unwrap();
+        let one = definitions.of_release(release, day.parse().unwrap()).unwrap();
+        let figure = one.figures.first().map(|figure| figure.text.clone()).unwrap_or_default();
+        let label = one.task.positive_label().unwrap().to_owned();
+        (one.threshold, one.splits.len(), figure, label, one.from.map(|day| day.to_string()))
+    };
+    for (release, label) in [("v1", "yes"), ("v2", "1")] {
+        for (day, threshold, splits, figure, from) in [
+            ("2026-06-09", 0.5, 0, "", (release == "v1").then_some("2026-06-01")),
+            ("2026-06-10", 0.5, 1, "", Some("2026-06-10")),
+            ("2026-06-19", 0.3, 1, "max(score)", Some("2026-06-15")),
+            ("2026-06-20", 0.4, 1, "avg(score)", Some("2026-06-20")),
+            ("2026-06-30", 0.4, 1, "avg(score)", Some("2026-06-20")),
+        ] {
+            let expected = (threshold, splits, figure.to_owned(), label.to_owned(), from.map(str::to_owned));
+            assert_eq!(of(release, day).await, expected, "{release} on {day}");
+        }
+    }
+    // A release that comes begins with what holds last.
+    let first = (0.4, 1, "avg(score)".to_owned(), "1".to_owned(), None);
+    assert_eq!(of("v3", "2026-06-01").await, first);
+    // An event says no more than it means, and is checked by what holds on its day.
+    let numbers = NewDefinition { task: Some("regression".into()), ..said("2026-06-28") };
+    ingest.define_release(workspace, "v2", &numbers).await.unwrap();
+    let event = |of: f64, from: &str| {
+        json!([{ "release": "v2", "released_at": "2026-06-25T00:00:00Z", "model": "m", "action": "define",
+            "threshold": of, "effective_from": from }])
+    };
+    let error = scene.append(Kind::Releases, event(0.6, "2026-06-29"), NOW).await.unwrap_err();
+    assert!(format!("{error:?}").contains("belongs to a binary task"), "{error:?}");
+    scene.append(Kind::Releases, event(0.6, "2026-06-27"), NOW).await.unwrap();
+    assert_eq!(of("v2", "2026-06-27").await.0, 0.6);
+    assert_eq!(of("v2", "2026-06-27").await.1, 1, "the split stays");
+    let definitions = scene.world.catalog.definitions(scene.id()).await.unwrap();
+    let last = definitions.of_release("v2", "2026-06-30".parse().unwrap()).unwrap();
+    assert_eq!((last.task, last.splits.len()), (Task::Regression, 1));
+}
+
+async fn a_model_is_defined_by_one_batch(world: World) {
+    const RELEASES: usize = 60;
+    let scene = Scene::new(world).await;
+    for n in 0..RELEASES {
+        scene.register(&format!("many{n}"), "m").await.unwrap();
+    }
+    let ingest = scene.ingest(at("2026-06-25T00:00:00Z"));
+    let new = NewDefinition {
+        threshold: Some(0.4),
+        from: "2026-06-20".parse().ok(),
+        ..NewDefinition::default()
+    };
+    let defined = ingest.define_model(&scene.workspace, "m", &new).await.unwrap();
+    assert_eq!(defined.len(), RELEASES + 2);
+    let count = async |range| {
+        table::query_all(&*scene.table, table::Query::table(range)).await.unwrap()
+    };
+    let day = "2026-06-25".parse().unwrap();
+    let segments = count(log::key::segments_of_kind(scene.id(), day, Kind::Releases)).await;
+    assert_eq!(segments.len(), 1, "its events stand in one segment");
+    let items = count(log::key::definitions(scene.id())).await;
+    let numbered = items.iter().filter(|item| log::key::parse_definition(&item.key).is_some());
+    assert_eq!(numbered.count(), 1, "and are recorded as one change");
+    // One release that refuses it refuses it for all.
+    let numbers = NewDefinition { task: Some("regression".into()), from: new.from, ..NewDefinition::default() };
+    ingest.define_release(&scene.workspace, "many7", &numbers).await.unwrap();
+    let costs = NewDefinition { costs: Some("fp=1".into()), from: new.from, ..NewDefinition::default() };
+    let error = ingest.define_model(&scene.workspace, "m", &costs).await.unwrap_err().to_string();
+    assert_eq!(error, "`many7`: costs belong to a binary task, not to `regression`");
+    assert_eq!(count(log::key::segments_of_kind(scene.id(), day, Kind::Releases)).await.len(), 2);
 }
 
 async fn outcomes_without_a_prediction_and_repeated_predictions_are_shown(world: World) {

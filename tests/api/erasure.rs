@@ -277,13 +277,26 @@ async fn an_erased_key_is_refused_and_a_repeat_stores_nothing(scene: Scene) {
     let events = json!([row("person-0001"), row(KEY)]);
     assert_eq!(submit(&scene, &events, Some("first")).await.unwrap().appended, 2);
     // A service that knew of no erased key takes the next batch a moment before it hears of one.
+    let unnamed = json!([row("person-0004"), row(KEY), row("person-0005")]);
+    assert_eq!(submit(&scene, &unnamed, None).await.unwrap().appended, 3);
+    let undated = json!([{ "key": KEY, "observed_at": SENT, "label": "1" }]).to_string();
+    let wait = async || {
+        let batch = read_json_array(Kind::Outcomes, undated.as_bytes(), at(SENT)).unwrap();
+        scene.ingest(at(SENT)).submit(&scene.workspace, batch, None, Remember::Week).await.unwrap()
+    };
+    assert_eq!(wait().await.appended, 1);
     let late = scene.ingest(at(SENT));
     let batch =
         |events: &Value| read_json_array(Kind::Predictions, events.to_string().as_bytes(), at(SENT)).unwrap();
     late.submit(&scene.workspace, batch(&json!([row("person-0002")])), None, Remember::Week).await.unwrap();
     let done = erase(&scene, &[KEY]).await;
-    assert_eq!(done.rows, 1);
-    let again = submit(&scene, &events, Some("first")).await.unwrap();
+    assert_eq!(done.rows, 3);
+    // With a key, without one, and what waits.
+    for (events, key) in [(&events, Some("first")), (&unnamed, None)] {
+        let again = submit(&scene, events, key).await.unwrap();
+        assert!(again.replayed && again.appended == 0, "{again:?}");
+    }
+    let again = wait().await;
     assert!(again.replayed && again.appended == 0, "{again:?}");
     // New events of the key are refused by their rows, whatever kind they are of, and so is what looks like a surrogate.
     for (key, says) in

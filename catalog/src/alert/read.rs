@@ -214,14 +214,13 @@ impl Catalog {
             for some in days.chunks(MAX_REFERENCE_DAYS) {
                 let (Some(first), Some(last)) = (some.first(), some.last()) else { continue };
                 let window = Window::new(*first, *last)?;
-                let mut found = self.items_with(workspace, version, &of.column, window).await?;
+                let mut found = Vec::new();
                 if of.statistic == NULL_RATE && of.column.starts_with(FEATURE_PREFIX) {
-                    // Of how many predictions the features are stands with the rollups.
-                    found.extend(
-                        query_all(&*self.table, profile_queries(workspace, version, window)[0].clone())
-                            .await?,
-                    );
+                    // How many predictions a day without features has stands with the rollups, which are read first.
+                    let [rollups, _] = profile_queries(workspace, version, window);
+                    found = query_all(&*self.table, rollups).await?;
                 }
+                found.extend(self.items_with(workspace, version, &of.column, window).await?);
                 for (day, profile) in profiles_on(found, rule, releases)? {
                     let found = profile.statistic(&of.column, of.statistic);
                     readings

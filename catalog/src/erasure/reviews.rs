@@ -73,7 +73,7 @@ impl Catalog {
                 said.iter_mut().for_each(PredictionSaid::forget);
             }
             let erased = ReviewItem { ver, key, said, tags: [].into(), sides, ..item };
-            if unless_overtaken(self.table.put(erased.to_item(at)?, before).await)?.is_some() {
+            if unless_overtaken(self.table.put(erased.to_item(at), before).await)?.is_some() {
                 return Ok(true);
             }
             match self.table.get(&key::review_item(at)).await? {

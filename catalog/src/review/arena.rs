@@ -295,7 +295,7 @@ impl Catalog {
         self.refuse_erased(workspace, items.iter().map(|(_, item)| *item)).await?;
         let puts = items.into_iter().map(|(number, item)| {
             let at = ReviewItemId { workspace: workspace.clone(), review: review.clone(), number };
-            async move { self.table.put(item.to_item(&at)?, Condition::Absent).await }
+            async move { self.table.put(item.to_item(&at), Condition::Absent).await }
         });
         let puts = stream::iter(puts.collect::<Vec<_>>()).buffer_unordered(PUTS_AT_ONCE);
         puts.try_collect::<Vec<()>>().await.map(drop)
@@ -352,7 +352,7 @@ impl Catalog {
         let pair = ArenaPair::from_item(&pair.ok_or_else(gone)?)?;
         let of_pair = Condition::unchanged(pair.ver);
         let counted = pair.counted(decided, vote).to_item(&at.workspace, &at.review);
-        let writes = vec![Write::Put(decided.to_item(at)?, unchanged), Write::Put(counted, of_pair)];
+        let writes = vec![Write::Put(decided.to_item(at), unchanged), Write::Put(counted, of_pair)];
         unless_overtaken(self.table.transact(writes).await)
     }
 }

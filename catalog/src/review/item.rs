@@ -7,7 +7,7 @@ use log::key::{self, LogId, ReviewItemId};
 use sha2::{Digest as _, Sha256};
 use table::{Item, item::Value};
 
-use super::{Vote, number, stored_number, time};
+use super::{Vote, number, time};
 
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
@@ -138,8 +138,8 @@ impl ReviewItem {
         digest
     }
 
-    pub(crate) fn to_item(&self, at: &ReviewItemId) -> Result<Item> {
-        let said = self.said.iter().map(said_value).collect::<Result<Vec<_>>>()?;
+    pub(crate) fn to_item(&self, at: &ReviewItemId) -> Item {
+        let said = self.said.iter().map(said_value).collect::<Vec<_>>();
         let mut item = Item::new(key::review_item(at))
             .with("v", ITEM_VERSION)
             .with("ver", self.ver)
@@ -165,9 +165,9 @@ impl ReviewItem {
                 .with("answered_at", answer.at.micros())
                 .with("after", after.collect::<BTreeMap<_, _>>())
                 .with("appended", Value::Bool(answer.is_appended));
-            item = with_verdict(item, &answer.verdict)?;
+            item = with_verdict(item, &answer.verdict);
         }
-        Ok(item)
+        item
     }
 
     pub(crate) fn from_item(item: &Item) -> Result<Self> {
@@ -226,26 +226,26 @@ pub(super) fn said_of(item: &Item) -> Result<Vec<PredictionSaid>> {
 }
 
 /// The same as a value.
-pub(super) fn said_value(said: &PredictionSaid) -> Result<Value> {
+pub(super) fn said_value(said: &PredictionSaid) -> Value {
     let mut map = BTreeMap::from([("release".to_owned(), Value::from(said.release.as_str()))]);
     if let Some(label) = &said.label {
         map.insert("label".to_owned(), Value::from(label.as_str()));
     }
     for (name, number) in [("score", said.score), ("value", said.value)] {
         if let Some(number) = number {
-            map.insert(name.to_owned(), stored_number(number)?);
+            map.insert(name.to_owned(), number.to_string().into());
         }
     }
-    Ok(Value::M(map))
+    Value::M(map)
 }
 
 /// An item with what was said in an answer.
-pub(super) fn with_verdict(item: Item, verdict: &Verdict) -> Result<Item> {
-    Ok(match verdict {
+pub(super) fn with_verdict(item: Item, verdict: &Verdict) -> Item {
+    match verdict {
         Verdict::Label(label) => item.with("label", label.as_str()),
-        Verdict::Value(value) => item.with("value", stored_number(*value)?),
+        Verdict::Value(value) => item.with("value", value.to_string()),
         Verdict::Vote(vote) => item.with("vote", vote.name()),
-    })
+    }
 }
 
 /// What was said in an answer, as it is stored.
@@ -294,7 +294,6 @@ fn answer_of(item: &Item) -> Result<Option<ReviewAnswer>> {
 mod tests {
     use event::Kind;
     use proptest::prelude::*;
-    use table::item::Number;
 
     use super::*;
 
@@ -341,7 +340,7 @@ mod tests {
     #[test]
     fn the_item_of_version_1_stays_readable() {
         let said = [("release", Value::from("v1")), ("label", Value::from("1"))];
-        let said = said.into_iter().chain([("score", Value::N(Number::parse("0.1").unwrap()))]);
+        let said = said.into_iter().chain([("score", Value::from("0.1"))]);
         let said = said.map(|(name, value)| (name.to_owned(), value)).collect();
         let map = |name: &str, value: Value| BTreeMap::from([(name.to_owned(), value)]);
         let stored = Item::new(key::review_item(&at()))
@@ -362,7 +361,7 @@ mod tests {
             .with("label", "0")
             .with("expires_at", 1_900_000_000);
         assert_eq!(ReviewItem::from_item(&stored).unwrap(), answered());
-        assert_eq!(answered().to_item(&at()).unwrap(), stored);
+        assert_eq!(answered().to_item(&at()), stored);
         let hex: String = answered().digest().iter().map(|byte| format!("{byte:02x}")).collect();
         insta::assert_snapshot!(hex, @"c29f57174a5a764f55256005fe3c948b");
     }
@@ -386,7 +385,7 @@ mod tests {
         let side = |text: &str| BTreeMap::from([("text".to_owned(), text.to_owned())]);
         let answer = ReviewAnswer { verdict: Verdict::Vote(Vote::Right), ..answered().answer.unwrap() };
         let item = ReviewItem { sides: Some([side("a"), side("b")]), answer: Some(answer), ..answered() };
-        let stored = item.to_item(&at()).unwrap();
+        let stored = item.to_item(&at());
         let value = |text: &str| Value::M(BTreeMap::from([("text".to_owned(), text.into())]));
         assert_eq!(stored.attributes["sides"], Value::L(vec![value("a"), value("b")]));
         assert_eq!((stored.text("vote").unwrap(), stored.int("v").unwrap()), ("right", 1));
@@ -402,7 +401,7 @@ mod tests {
             let said = PredictionSaid { value: Some(value), score: None, label: None, release: "v2".into() };
             let tags = [("t".to_owned(), tag)].into();
             let item = ReviewItem { key, said: vec![said], tags, answer: Some(answer), ..answered() };
-            prop_assert_eq!(ReviewItem::from_item(&item.to_item(&at()).unwrap()).unwrap(), item);
+            prop_assert_eq!(ReviewItem::from_item(&item.to_item(&at())).unwrap(), item);
         }
     }
 }

@@ -16,11 +16,7 @@ use std::collections::BTreeSet;
 
 use event::{Error, Id, Result, Timestamp, Window, id::check_name};
 use log::key;
-use table::{
-    Condition, Item, Query,
-    item::{Number, Value},
-    query_all, unless_overtaken,
-};
+use table::{Condition, Item, Query, item::Value, query_all, unless_overtaken};
 
 use super::Catalog;
 
@@ -272,16 +268,10 @@ fn texts(item: &Item, list: Option<&Value>) -> Result<Vec<String>> {
     values.iter().map(text).collect()
 }
 
+/// A number that is stored as a text: engines do not keep every double as a number.
 fn number(item: &Item, name: &str, value: &Value) -> Result<f64> {
-    match value {
-        Value::N(number) => Ok(number.as_f64()),
-        _ => Err(item.corrupt(format_args!("`{name}` is no number"))),
-    }
-}
-
-/// A number as it is stored: the nearest double comes back.
-fn stored_number(number: f64) -> Result<Value> {
-    Number::parse(&number.to_string()).map(Value::N)
+    let number = if let Value::S(text) = value { text.parse().ok() } else { None };
+    number.ok_or_else(|| item.corrupt(format_args!("`{name}` is no number")))
 }
 
 impl Catalog {

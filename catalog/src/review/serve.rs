@@ -306,7 +306,7 @@ impl Catalog {
             let lease = ReviewLease { reviewer: asking.reviewer.to_owned(), until, link: link.digest() };
             let unchanged = Condition::unchanged(item.ver);
             let leased = ReviewItem { ver: item.ver + 1, lease: Some(lease), ..item };
-            if unless_overtaken(self.table.put(leased.to_item(&at)?, unchanged).await)?.is_none() {
+            if unless_overtaken(self.table.put(leased.to_item(&at), unchanged).await)?.is_none() {
                 continue;
             }
             if self.note_shown(asking, &leased, (&at, until)).await? {
@@ -314,7 +314,7 @@ impl Catalog {
             }
             // It was shown in another review: somebody else may have it.
             let free = ReviewItem { ver: leased.ver + 1, lease: None, ..leased };
-            let written = self.table.put(free.to_item(&at)?, Condition::unchanged(free.ver - 1)).await;
+            let written = self.table.put(free.to_item(&at), Condition::unchanged(free.ver - 1)).await;
             unless_overtaken(written)?;
             return Ok(None);
         }

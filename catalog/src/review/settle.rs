@@ -141,7 +141,7 @@ impl Catalog {
         }
         let unchanged = Condition::unchanged(item.ver);
         let free = ReviewItem { ver: item.ver + 1, lease: None, ..item };
-        self.table.put(free.to_item(at)?, unchanged).await
+        self.table.put(free.to_item(at), unchanged).await
     }
 
     /// Decides the answer to an item that is as it was read; `None`, when it is not so any more.
@@ -160,7 +160,7 @@ impl Catalog {
         let decided = ReviewItem { ver: item.ver + 1, answer: Some(answer), ..item };
         let written = match decided.answer.as_ref().map(|answer| &answer.verdict) {
             Some(Verdict::Vote(vote)) => self.decide_vote(at, (&decided, unchanged), *vote).await?,
-            _ => unless_overtaken(self.table.put(decided.to_item(at)?, unchanged).await)?,
+            _ => unless_overtaken(self.table.put(decided.to_item(at), unchanged).await)?,
         };
         Ok(written.map(|()| decided))
     }
@@ -179,14 +179,14 @@ impl Catalog {
             verdict: answer.verdict.clone(),
             said: item.said.clone(),
         };
-        let given = given.to_item(&answer.reviewer, item.expires_at)?;
+        let given = given.to_item(&answer.reviewer, item.expires_at);
         self.table.put(given, Condition::None).await?;
         if !answer.is_appended {
             let unchanged = Condition::unchanged(item.ver);
             let answer = Some(ReviewAnswer { is_appended: true, ..answer.clone() });
             let appended = ReviewItem { ver: item.ver + 1, answer, ..item.clone() };
             // An answered item changes in no other way, so somebody else noted the same.
-            unless_overtaken(self.table.put(appended.to_item(at)?, unchanged).await)?;
+            unless_overtaken(self.table.put(appended.to_item(at), unchanged).await)?;
         }
         self.table.delete(&key::owed_answer(at), Condition::None).await
     }
@@ -251,8 +251,8 @@ impl Catalog {
 }
 
 impl GivenAnswer {
-    fn to_item(&self, reviewer: &str, expires_at: i64) -> Result<Item> {
-        let said = self.said.iter().map(said_value).collect::<Result<Vec<_>>>()?;
+    fn to_item(&self, reviewer: &str, expires_at: i64) -> Item {
+        let said = self.said.iter().map(said_value).collect::<Vec<_>>();
         let item = Item::new(key::given_answer(&self.item, reviewer, self.at))
             .with("v", GIVEN_VERSION)
             .with("review", self.item.review.as_str())
@@ -335,6 +335,6 @@ mod tests {
             .with("label", "0")
             .with("expires_at", 1_900_000_000);
         assert_eq!(GivenAnswer::from_item(&stored, &workspace).unwrap(), given);
-        assert_eq!(given.to_item("user:ann", 1_900_000_000).unwrap(), stored);
+        assert_eq!(given.to_item("user:ann", 1_900_000_000), stored);
     }
 }

@@ -124,7 +124,8 @@ fn what_is_no_figure_is_refused() {
     assert!(refused(&"1".repeat(MAX_CUSTOM_BYTES + 1)).contains("longer than 1000 bytes"));
     let each = |n: usize| (0..n).map(|at| (format!("f{at}"), "count(*)".to_owned())).collect::<Vec<_>>();
     let parse = |all: &[(String, String)]| {
-        CustomFigure::parse_each(all.iter().map(|(name, text)| (name.as_str(), text.as_str())))
+        let each = all.iter().map(|(name, text)| CustomFigure::parse(name, text));
+        CustomFigure::together(each.collect::<Result<_>>()?)
     };
     assert_eq!(parse(&each(MAX_CUSTOM_FIGURES)).unwrap().len(), MAX_CUSTOM_FIGURES);
     assert!(parse(&each(MAX_CUSTOM_FIGURES + 1)).is_err());

@@ -2,28 +2,48 @@
 
 use std::collections::BTreeSet;
 
-use event::{Error, Id, Kind, Result};
+use event::{Error, Id, Result};
 
 use super::{
     Appender, Job, Remember,
     claim::{Claim, Claims},
     differ,
-    pack::{GROUPED_ROWS, Look},
+    identity::{content_key, of_content},
+    off_thread,
+    pack::{Entry, GROUPED_ROWS, Look},
     place::{Dealt, as_claimed},
 };
-use crate::batch::Parts;
+use crate::batch::{Batch, Parts};
 
 impl Appender {
-    /// Whether events with this digest were claimed under an idempotency key: what came of them was stored, or is completed by a retry.
-    pub(crate) async fn is_claimed(
+    /// Whether a batch is a repeat: it has a claim, or some of its rows stand in a log as those of a batch without a key
+    /// that came lately. What came of it was stored, or is completed by a retry.
+    pub(crate) async fn is_repeat(
         &self,
         workspace: &Id,
-        kind: Kind,
-        name: &str,
-        digest: &str,
+        batch: Batch,
+        idempotency_key: Option<&str>,
+        remember: Remember,
     ) -> Result<bool> {
-        let claims = Claims { table: &*self.table, workspace, kind, name };
-        Ok(claims.read().await?.is_some_and(|claim| claim.digest == digest))
+        let (kind, rows) = (batch.kind, batch.rows());
+        let (digest, parts) = off_thread(rows, move || (batch.digest(), batch.into_parts())).await?;
+        let name = idempotency_key.map_or_else(|| content_key(&digest), str::to_owned);
+        if idempotency_key.is_none() && remember == Remember::Never {
+            return Ok(false);
+        }
+        if idempotency_key.is_some() || parts.contains_key(&None) {
+            let claim = Claims { table: &*self.table, workspace, kind, name: &name }.read().await?;
+            return Ok(claim.is_some_and(|claim| claim.digest == digest));
+        }
+        // With one lane for days that have none yet, no segment is put that says how many there are.
+        for dealt in self.deal(workspace, (kind, 1, self.times.now().day()), parts).await? {
+            let log = self.log(&dealt.log);
+            let (entry, _) = Entry::new(of_content(&digest), dealt, Look::Lately);
+            if log.stored(&entry).await? > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Appends a batch that has a claim; how many of its rows were missing.

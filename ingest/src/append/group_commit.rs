@@ -111,6 +111,22 @@ impl Log {
         self.reader.bound().await
     }
 
+    /// How many rows of an entry, from the first on, are stored.
+    pub(super) async fn stored(&self, entry: &Entry) -> Result<usize> {
+        let mut state = self.state.lock().await;
+        self.see_end(&mut state).await?;
+        let now = state.time(self.times.now());
+        self.reader.stored(&mut state, entry, now).await
+    }
+
+    /// Reads what others may have appended, unless nothing stood behind the known end lately.
+    async fn see_end(&self, state: &mut LogState) -> Result<()> {
+        match state.is_doubtful || state.recent.is_none() || !state.is_fresh() {
+            true => self.reader.catch_up(state).await,
+            false => Ok(()),
+        }
+    }
+
     pub(super) fn queue(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,9 +192,7 @@ impl Log {
     }
 
     async fn try_commit(&self, state: &mut LogState, turns: &mut [Turn<'_>]) -> Result<()> {
-        if state.is_doubtful || state.recent.is_none() || !state.is_fresh() {
-            self.reader.catch_up(state).await?;
-        }
+        self.see_end(state).await?;
         for attempt in 0..MAX_ATTEMPTS {
             // What was appended lately is judged by the time that the new segments will have.
             let now = state.time(self.times.now());

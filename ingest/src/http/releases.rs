@@ -141,7 +141,7 @@ pub(super) fn define_operation(named: Named) -> Operation {
     let answered = schema::object([("definitions", schema::array(defined).into())]);
     operation(named, Action::Define, "define")
         .summary("Say from a day on how the predictions of a release, or of all of a model, are judged")
-        .description("What is not given stays as it is. Days before it stay as they are, and so do answers as of earlier instants; the days from it on are evaluated again. Where it is said already, nothing happens.")
+        .description("What is not given stays as it is; what is given holds until a definition from a later day names it again, also one that was given before. Days before it stay as they are, and so do answers as of earlier instants; the days from it on are evaluated again. Where it is said already, nothing happens.")
         .body("What is said.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, answer("The releases that are judged otherwise now.", JSON, answered))
 }

@@ -142,7 +142,8 @@ impl Comparison {
 /// The custom figures of all cases.
 fn custom_figures(reference: &Value) -> Vec<CustomFigure> {
     let all = reference["custom"].as_object().unwrap().iter();
-    CustomFigure::parse_each(all.map(|(name, text)| (name.as_str(), text.as_str().unwrap()))).unwrap()
+    let all = all.map(|(name, text)| CustomFigure::parse(name, text.as_str().unwrap()).unwrap());
+    CustomFigure::together(all.collect()).unwrap()
 }
 
 fn reference() -> Value {

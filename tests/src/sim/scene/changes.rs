@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use catalog::{Action, Catalog, Defined, Patch, ReleaseChange, ReleaseSpec, record, record_definitions};
 use event::{
-    Column, Columns, Costs, CustomFigure, Day, Definition, Id, Kind, Result, Said, Split, Task, Values,
+    Column, Columns, Day, Definition, DefinitionChange, Id, Kind, NOTHING, NewDefinition, Result, Said, Task, Values,
 };
 use log::{
     batch::{BatchId, BatchPart},
@@ -59,7 +59,7 @@ impl Scene {
             Change::Register { log } => self.register_release(log).await,
             Change::Define { log, release, positive, threshold, from } => {
                 let from = format!("2026-06-{from:02}").parse::<Day>().ok();
-                self.define(log, release, Definition { from, ..definition(positive, threshold) })
+                self.define(log, release, changed(positive, threshold, from))
             }
             Change::Promote { log, release } => self.put_live(log, release, Action::Promote),
             Change::Retire { log, release } => self.put_live(log, release, Action::Retire),
@@ -107,17 +107,21 @@ impl Scene {
         self.append_event(log, self.releases - 1, Action::Register, &[], None)
     }
 
-    fn define(&mut self, log: usize, release: usize, definition: Definition) -> Option<Segment> {
-        let said = definition.said();
+    fn define(&mut self, log: usize, release: usize, change: DefinitionChange) -> Option<Segment> {
+        let said = change.said();
         let texts = said.iter().filter_map(|(name, said)| match said {
             Said::Text(text) => Some((*name, text.as_str())),
             Said::Number(_) => None,
         });
         let fields: Vec<Field<'_>> = texts.collect();
-        let threshold = Some(definition.threshold);
+        let numbers = said.iter().filter_map(|(name, said)| match said {
+            Said::Number(number) if *name == "threshold" => Some(*number),
+            _ => None,
+        });
+        let threshold = numbers.last();
         let segment = self.append_event(log, release, Action::Define, &fields, threshold)?;
         let release = format!("v{}", 1 + release % self.releases);
-        self.world.lock().said.defined.insert((segment.log.clone(), segment.seq), (release, definition));
+        self.world.lock().said.defined.insert((segment.log.clone(), segment.seq), (release, change));
         Some(segment)
     }
 
@@ -215,22 +219,23 @@ impl Scene {
     }
 }
 
-/// How a release is judged from a day on. The threshold also says whether it has costs, splits and figures of its own.
-fn definition(positive: u64, threshold: u64) -> Definition {
+/// How a release is judged from a day on. The threshold also says what is named: the label, the threshold, costs, splits and
+/// figures of its own, which another one takes away.
+fn changed(positive: u64, threshold: u64, from: Option<Day>) -> DefinitionChange {
     let has = |part: u64| threshold & part > 0;
-    let mut definition = Definition::of(Task::Binary { positive_label: positive.to_string() });
-    definition.threshold = threshold as f64 / 10.0;
-    if has(1) {
-        definition.costs = Costs::parse("tp=1.5,fp=0.7").ok();
-    }
-    if has(2) {
-        definition.splits = Split::parse_all("tag.place,feature.f1:3:9").expect("splits");
-    }
-    if has(4) {
-        let figures = "hits=sum(case when (score > 0.3) = (outcome_label = '1') then 0.1 else 0 end)\nmiddle=median(score / 3)";
-        definition.figures = CustomFigure::parse_all(figures).expect("figures");
-    }
-    definition
+    let nothing = || Some(NOTHING.to_owned());
+    let hits = "sum(case when (score > 0.3) = (outcome_label = '1') then 0.1 else 0 end)".to_owned();
+    let figures = [("hits", hits), ("middle", "median(score / 3)".to_owned())];
+    let figures = figures.map(|(name, text)| (name.to_owned(), has(4).then_some(text)));
+    let new = NewDefinition {
+        positive_label: has(3).then(|| positive.to_string()),
+        threshold: (!has(3) || has(8)).then_some(threshold as f64 / 10.0),
+        costs: if has(1) { Some("tp=1.5,fp=0.7".to_owned()) } else if has(2) { nothing() } else { None },
+        splits: has(2).then(|| vec!["tag.place".to_owned(), "feature.f1:3:9".to_owned()]),
+        figures: has(5).then(|| figures.into()),
+        ..NewDefinition::default()
+    };
+    new.change(from).expect("a change")
 }
 
 /// The instant of a release event, in microseconds since 1970: another one for each.

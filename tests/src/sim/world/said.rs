@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use catalog::DEFINED;
-use event::{Day, Definition, Id, lane::Place};
+use event::{Day, Definition, DefinitionChange, Id, lane::Place};
 use log::{
     key::{self, LogId},
     projection::Applied,
@@ -17,7 +17,7 @@ use crate::sim::scene::ENVIRONMENT;
 #[derive(Debug, Default)]
 pub(in crate::sim) struct Said {
     /// How releases are judged, by the place of the event.
-    pub(in crate::sim) defined: BTreeMap<(LogId, u64), (String, Definition)>,
+    pub(in crate::sim) defined: BTreeMap<(LogId, u64), (String, DefinitionChange)>,
     /// Those of them that were recorded, in the order of their numbers.
     recorded: Vec<(LogId, u64)>,
     /// What went live and what did no more.
@@ -40,9 +40,9 @@ impl Said {
     }
 
     /// The numbers of the recorded definitions that concern a day, with them.
-    fn concern(&self, day: Day) -> impl Iterator<Item = (u64, &(LogId, u64), &(String, Definition))> {
+    fn concern(&self, day: Day) -> impl Iterator<Item = (u64, &(LogId, u64), &(String, DefinitionChange))> {
         let known = (1..).zip(&self.recorded).map(|(number, place)| (number, place, &self.defined[place]));
-        known.filter(move |(_, _, (_, definition))| definition.from.is_none_or(|from| from <= day))
+        known.filter(move |(_, _, (_, change))| change.from.is_none_or(|from| from <= day))
     }
 
     /// What is wrong with a definition that is recorded.
@@ -51,21 +51,19 @@ impl Said {
             return Err(format!("{} definitions are recorded before it", self.recorded.len()));
         }
         let place = (log, item.int("seq").unwrap_or(0) as u64);
-        let (release, definition) = self.defined.get(&place).ok_or("no event said it")?;
+        let (release, change) = self.defined.get(&place).ok_or("no event said it")?;
         if self.recorded.contains(&place) {
             return Err("it is recorded twice".into());
         }
-        let text = |name| item.optional_text(name);
-        let is_same = text("release") == Some(release)
+        let releases = Value::Ss([release.clone()].into());
+        let is_same = item.attributes.get("releases") == Some(&releases)
             && Definition::FIELDS.into_iter().all(|name| {
-                let said = definition.said().into_iter().find(|(said, _)| *said == name);
+                let said = change.said().into_iter().find(|(said, _)| *said == name);
                 let said = said.map(|(_, said)| match said {
                     event::Said::Text(text) => text,
                     event::Said::Number(number) => number.to_string(),
                 });
-                // The usual threshold is left out.
-                let usual = || (name == "threshold").then(|| "0.5".to_owned());
-                text(name).map(str::to_owned).or_else(usual) == said
+                item.optional_text(name) == said.as_deref()
             });
         if is_same { Ok(place) } else { Err("its event said something else".into()) }
     }
@@ -108,9 +106,11 @@ impl State {
             .filter(|(number, ..)| *number <= known)
             .map(|(_, at, said)| (at, said))
             .collect();
-        said.sort_by_key(|((log, seq), _)| (log.day, Place::of(log.lane, *seq)));
+        said.sort_by_key(|((log, seq), (_, change))| (change.from, log.day, Place::of(log.lane, *seq)));
         let mut by = self.definitions.clone();
-        by.extend(said.into_iter().map(|(_, said)| said.clone()));
+        for (_, (release, change)) in said {
+            by.entry(release.clone()).and_modify(|known| *known = change.on(known));
+        }
         by
     }
 
