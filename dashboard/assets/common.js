@@ -43,6 +43,17 @@ export async function windowOf(context) {
   return { from, to };
 }
 
+/** The reference of a window for which none is chosen: those of the `days` days before it from the first with predictions on; or, where none has any, the first half of its days that have some; `null`, where fewer than two have. */
+export async function usualReference({ workspace, signal }, window, days) {
+  const predicted = async (from, to) => (await rows(ofWorkspace(workspace, 'rollups'), { from, to, columns: 'day,release,predictions' }, { signal })).filter((row) => row.release === null && row.predictions > 0).map((row) => row.day);
+  const last = addDays(window.from, -1);
+  const [first] = await predicted(addDays(last, 1 - days), last);
+  if (first) return { from: first, to: last };
+  const within = await predicted(window.from, window.to);
+  const half = within.slice(0, Math.floor(within.length / 2));
+  return half.length ? { from: half[0], to: half.at(-1) } : null;
+}
+
 /** What was promoted, rolled back and retired, oldest first. */
 export async function history(workspace, signal) {
   const all = await pages(ofWorkspace(workspace, 'history'), {}, 'entries', 300, { signal });

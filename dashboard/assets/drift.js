@@ -1,7 +1,7 @@
 // How far the columns of predictions are from what they were in the reference days: by effect, and from day to day.
 
 import { ofWorkspace, rows } from './api.js';
-import { card, controls, dayField, field, select, windowControls, windowOf } from './common.js';
+import { card, controls, dayField, field, select, usualReference, windowControls, windowOf } from './common.js';
 import { barChart, lineChart } from './chart.js';
 import { h, name } from './dom.js';
 import { ways } from './share.js';
@@ -23,14 +23,10 @@ async function windowOfDrift(context) {
   return { from: addDays(to, 1 - Math.min(WINDOW, Math.ceil(days / 2))), to };
 }
 
-/** The reference that is chosen, else as many days before the window as have predictions, up to 60; `null`, when none has. */
-async function reference({ chosen, workspace, signal }, window) {
-  const [from, to] = [chosen.get('reference-from'), chosen.get('reference-to')];
-  if (from && to) return { from, to };
-  const last = addDays(window.from, -1);
-  const found = await rows(ofWorkspace(workspace, 'rollups'), { from: addDays(last, 1 - REFERENCE), to: last, columns: 'day,release,predictions' }, { signal });
-  const first = found.find((row) => row.release === null && row.predictions > 0)?.day;
-  return first ? { from: first, to: last } : null;
+/** The reference that is chosen, else the usual one; `null`, where fewer than two days have predictions. */
+async function reference(context, window) {
+  const [from, to] = [context.chosen.get('reference-from'), context.chosen.get('reference-to')];
+  return from && to ? { from, to } : usualReference(context, window, REFERENCE);
 }
 
 /** The page. */
@@ -47,7 +43,7 @@ export async function page(context) {
     windowControls(context, window),
     field('Reference from', dayField(ends.from, set('reference-from', 'reference-to', ends.to))),
     field('Reference to', dayField(ends.to, set('reference-to', 'reference-from', ends.from))));
-  if (!past) return [bar, card({ title: 'There is nothing to compare with', side: h('p', { class: 'empty' }, `None of the ${REFERENCE} days before ${window.from} has predictions. Choose a later first day of the window, or name reference days above: drift is how far the window is from those.`) })];
+  if (!past) return [bar, card({ title: 'There is nothing to compare with', side: h('p', { class: 'empty' }, `None of the ${REFERENCE} days before ${window.from} has predictions, and fewer than two days of the window have. Choose other days above: drift is how far the window is from the reference.`) })];
   const overlaps = past.from <= window.to && past.to >= window.from;
   const parameters = { from: window.from, to: window.to, reference: `${past.from}..${past.to}`, ...(asOf && { 'as-of': asOf }) };
   const whole = { ...parameters, 'group-by': 'all' };

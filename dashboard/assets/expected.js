@@ -2,7 +2,7 @@
 
 import { Problem, ofWorkspace, rows } from './api.js';
 import { lineChart } from './chart.js';
-import { card, dayField, field } from './common.js';
+import { card, dayField, field, usualReference } from './common.js';
 import { h } from './dom.js';
 import { ways } from './share.js';
 import { table } from './table.js';
@@ -31,7 +31,11 @@ function lines(found, figure) {
 /** The card. It is read from the events, so it is shown when it is asked for. */
 export async function expected(context, window, { figure, group, asOf }) {
   const { workspace, chosen, signal, go } = context;
-  const [first, last] = (chosen.get('reference') ?? `${addDays(window.from, -REFERENCE)}..${addDays(window.from, -1)}`).split('..');
+  const usual = async () => {
+    const { from, to } = await usualReference(context, window, REFERENCE) ?? { from: addDays(window.from, -REFERENCE), to: addDays(window.from, -1) };
+    return `${from}..${to}`;
+  };
+  const [first, last] = (chosen.get('reference') ?? await usual()).split('..');
   const parameters = { from: window.from, to: window.to, reference: `${first}..${last}`, release: chosen.get('release'), columns: `day,release,n,labelled,${figure}_expected,${figure}_expected_low,${figure}_expected_high,${figure},${figure}_gap`, ...(group !== 'day' && { 'group-by': group }), ...(asOf && { 'as-of': asOf }) };
   let [found, says] = [[], 'No release of these days predicted in the reference days, with outcomes. Choose others.'];
   try {

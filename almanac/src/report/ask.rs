@@ -1,6 +1,6 @@
 //! What a report is of, and how it asks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
 use catalog::{LiveSpans, Settings, Workspace, WorkspacePage};
@@ -8,7 +8,7 @@ use event::{Day, Error, Period, Timestamp, Window, time::DAY_MICROS};
 use log::cut::Cut;
 use query::{Answer, Query, Request, What, Words};
 
-use super::ReportArgs;
+use super::{ReportArgs, rows::Rows};
 use crate::query::{say_window, window_words};
 
 /// The window of a report for which none is named.
@@ -38,6 +38,8 @@ pub(super) struct Ask {
     pub(super) window: Window,
     /// The days that drift and expectations are measured from.
     pub(super) reference: Window,
+    /// Whether these are the first half of the window, since there is nothing before it.
+    pub(super) is_first_half: bool,
     /// Of how many days a point of a chart is.
     pub(super) period: &'static str,
     /// Of how many days a comparison of drift is.
@@ -64,9 +66,9 @@ impl Ask {
         let request = Request::parse(What::Evaluations, &asked)?;
         say_window(&request);
         let window = request.window;
-        let reference = match &args.reference {
-            Some(word) => reference_of(&query.catalog().reference_days(workspace.id(), word).await?)?,
-            None => before(window)?,
+        let named = match &args.reference {
+            Some(word) => Some(reference_of(&query.catalog().reference_days(workspace.id(), word).await?)?),
+            None => None,
         };
         let days = window.days().count();
         let period = match &args.group_by {
@@ -77,7 +79,7 @@ impl Ask {
         let settings = query.catalog().settings(workspace.id()).await?;
         let ask = Self {
             ends: [window.from().to_string(), window.to().to_string()],
-            reference_word: format!("{}..{}", reference.from(), reference.to()),
+            reference_word: String::new(),
             drift_period: by_length(days, (MOST_DRIFT_DAYS, MOST_DRIFT_DAYS_OF_WEEKS)),
             model: args.model.clone(),
             release: args.window.release.clone(),
@@ -87,12 +89,42 @@ impl Ask {
             page,
             settings,
             window,
-            reference,
+            reference: before(window)?,
+            is_first_half: false,
             period,
         };
         ask.check()?;
+        let (reference, is_first_half) = match named {
+            Some(reference) => (reference, false),
+            None => ask.usual_reference().await?,
+        };
+        let reference_word = format!("{}..{}", reference.from(), reference.to());
         let live = ask.lives().await?;
-        Ok(Self { live, ..ask })
+        Ok(Self { live, reference, is_first_half, reference_word, ..ask })
+    }
+
+    /// The reference where none is named: the days before the window; or, where these have no predictions, the first half of
+    /// its days that have some, which it says.
+    async fn usual_reference(&self) -> anyhow::Result<(Window, bool)> {
+        if !self.predicted(self.reference).await?.is_empty() {
+            return Ok((self.reference, false));
+        }
+        let days: Vec<Day> = self.predicted(self.window).await?.into_iter().collect();
+        match (days.first(), days[..days.len() / 2].last()) {
+            (Some(first), Some(last)) => Ok((Window::new(*first, *last)?, true)),
+            _ => Ok((self.reference, false)),
+        }
+    }
+
+    /// The days of a window with predictions.
+    async fn predicted(&self, window: Window) -> anyhow::Result<BTreeSet<Day>> {
+        let [from, to] = [window.from(), window.to()].map(|day| day.to_string());
+        let columns = Some("day,release,predictions");
+        let words = Words { from: &from, to: &to, columns, ..self.words() };
+        let answer = self.answer(What::Rollups, words).await?;
+        let rows = Rows(&answer.frame);
+        let found = rows.numbers().filter(|row| rows.count("predictions", *row) > 0);
+        Ok(found.map(|row| rows.day(row)).collect())
     }
 
     /// Checks that what narrows the report is there.

@@ -49,7 +49,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "NAME", default_value = "production")]
     environment: String,
     /// The days that drift is measured from, and whose outcomes say what a score means, as FROM..TO; by default as many days before the
-    /// window as it has, and 28 at least.
+    /// window as it has, and 28 at least, or where these have no predictions the first half of the days of the window that have some.
     #[arg(long, value_name = "DAYS")]
     reference: Option<String>,
     /// Of how many days a point of a chart is: day, week, month or quarter; by default what gives the charts up to about sixty points.
@@ -187,10 +187,12 @@ fn head(ask: &Ask, cut: &Cut) -> anyhow::Result<Head> {
     let mut narrowed = Vec::new();
     narrowed.extend(ask.model.as_ref().map(|model| ("Model", model.clone())));
     narrowed.extend(ask.release.as_ref().map(|release| ("Release", release.clone())));
+    let half = "; there are no predictions before these days, so it is the first half of those that have some";
+    let half = if ask.is_first_half { half } else { "" };
     let mut facts = vec![
         ("Workspace", ask.path().to_owned()),
         ("Days", format!("{} to {} (UTC), by {}", ask.window.from(), ask.window.to(), ask.period)),
-        ("Reference", format!("{} to {}", ask.reference.from(), ask.reference.to())),
+        ("Reference", format!("{} to {}{half}", ask.reference.from(), ask.reference.to())),
     ];
     facts.extend(narrowed);
     let of = format!("{segments} segments of {} logs, {}", cut.heads.len(), fingerprint(cut)?);
