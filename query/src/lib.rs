@@ -98,6 +98,7 @@ mod staged;
 mod streamed;
 mod survey;
 mod text_table;
+mod unfolded;
 mod what;
 mod window;
 mod work;
@@ -198,6 +199,12 @@ impl Query {
         let Found { frame, reading, warnings } = self.read(workspace, request, &hold).await?;
         let held = answer::Held { hold, wanted, turn: Some(turn) };
         let warnings = warnings.into_iter().chain(rollups::of_nothing(request, &frame));
+        let is_unknown = frame.height() == 0 && reading.is_none() && request.is_of_now();
+        let unfolded = match is_unknown {
+            true => unfolded::unfolded(&*self.table, workspace, request).await?,
+            false => None,
+        };
+        let warnings = warnings.chain(unfolded);
         let source = if reading.is_some() { Source::Events } else { Source::Stored };
         let answer = self.answer(request.what.name(), began, frame, (reading, request.as_of), held).await?;
         let warnings = warnings.chain(answer.warnings).collect();

@@ -18,6 +18,7 @@ on_both_engines!(
     the_leaderboard_of_a_day_reads_one_evaluation,
     a_release_is_read_with_its_record,
     the_leaderboard_is_one_query_of_the_sparse_index,
+    values_of_any_size_are_ranked,
     one_right_answer_does_not_rank_above_days_of_a_hundred,
 );
 
@@ -79,6 +80,39 @@ async fn a_release_is_read_with_its_record(world: World) {
         asked.await.unwrap().1.into_iter().map(|place| (place.release, place.record)).collect();
     let (won, lost) = (Record { wins: 1, ..Record::default() }, Record { losses: 1, ..Record::default() });
     assert_eq!(records, [("v2".to_owned(), won), ("v1".to_owned(), lost)]);
+}
+
+/// A number that an engine does not keep stands in nobody's way, and in its place.
+async fn values_of_any_size_are_ranked(world: World) {
+    let scene = Scene::new(world).await;
+    let catalog = scene.world.catalog.clone();
+    catalog.ensure_model(scene.id(), "numbers", &Task::Regression, at(NOW)).await.unwrap();
+    let errors = [("least", 5e-324), ("tiny", 1e-140), ("small", 1e-120), ("one", 1.0), ("great", 1e125), ("greater", 1e130), ("greatest", 1e300)];
+    let ingest = scene.ingest(at("2026-06-05T00:00:00Z"));
+    for (name, error) in errors {
+        scene.register(name, "numbers").await.unwrap();
+        let event = json!([{ "key": "k", "predicted_at": "2026-06-01T01:00:00Z", "release": name, "value": error }]);
+        scene.append(Kind::Predictions, event, "2026-06-04T12:00:00Z").await.unwrap();
+        ingest.promote(&scene.workspace, name, &format!("as-{name}"), None).await.unwrap();
+    }
+    let truth = json!([{ "key": "k", "predicted_on": "2026-06-01", "observed_at": "2026-06-02T00:00:00Z", "value": 0.0 }]);
+    scene.append(Kind::Outcomes, truth, "2026-06-04T12:00:00Z").await.unwrap();
+    for direction in ["min", "max"] {
+        let primary = PrimaryMetric::parse(Some("mae"), Some(direction)).unwrap();
+        let set = catalog.change_settings(scene.id(), |settings| {
+            settings.primary_metric.clone_from(&primary);
+            settings.board_min_n = Some(1);
+        });
+        set.await.unwrap();
+        scene.project().await;
+        let board = catalog.leaderboard(scene.id(), 10).await.unwrap();
+        let board = board.into_iter().map(|one| (one.release, one.ranked.unwrap().value));
+        let mut expected = errors.map(|(name, error)| (name.to_owned(), error));
+        if direction == "max" {
+            expected.reverse();
+        }
+        assert_eq!(board.collect::<Vec<_>>(), expected, "{direction}");
+    }
 }
 
 /// Access pattern C1.

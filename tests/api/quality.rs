@@ -3,11 +3,12 @@
 use catalog::{AlertRuleBody, DetailedSpec, ReleaseDetails, new::NewSnapshot};
 use event::{ErrorKind, Kind, Window};
 use log::key::EntityKind;
+use query::{Request, What, Words};
 use serde_json::{Value, json};
 use tests::{
     on_both_engines,
     register::release_of,
-    scene::{NOW, Scene},
+    scene::{NOW, Scene, csv},
     world::{World, at},
 };
 
@@ -19,6 +20,7 @@ use crate::{
 on_both_engines!(
     World::on:
     statistics_of_columns_are_watched,
+    a_day_without_any_feature_lacks_each,
     usual_days_suggest_rules_that_pass_them,
     references_have_names,
 );
@@ -89,6 +91,100 @@ async fn statistics_of_columns_are_watched(world: World) {
             "which version is read, before and after, and one range"
         );
     }
+}
+
+/// Two releases, of which one never has features; on the third day the other one loses all tags and features, and on the first it had
+/// none yet.
+async fn a_day_without_any_feature_lacks_each(world: World) {
+    let scene = Scene::new(world).await;
+    for number in 1..=3 {
+        let row = |n: usize| {
+            let release = ["v1", "v2"][n % 2];
+            let mut row = json!({ "release": release, "key": format!("k{n}"), "score": 0.5,
+                                  "predicted_at": format!("{}T01:00:00Z", day(number)) });
+            if number == 2 && release == "v1" {
+                row["features"] = json!({ "age": n, "income": n * 1_000 });
+                row["tags"] = json!({ "carrier": "UA" });
+            }
+            row
+        };
+        let rows: Vec<Value> = (0..20).map(row).collect();
+        scene.append(Kind::Predictions, rows.into(), "2026-06-05T00:00:00Z").await.unwrap();
+    }
+    scene.project().await;
+    let now = "2026-06-05T00:00:00Z";
+    let nulls = |column: &str| AlertRuleBody {
+        column: Some(column.into()),
+        statistic: Some("null_rate".into()),
+        above: Some(0.6),
+        ..rule("nulls")
+    };
+    let all = [
+        (1, Some(1.0), "firing", "fires"),
+        (2, Some(0.5), "resolved", "resolves"),
+        (3, Some(1.0), "firing", "fires"),
+        (4, None, "no_data", ""),
+    ];
+    for column in ["feature.age", "feature.income", "tag.carrier"] {
+        let found = tried(&scene, nulls(column), (1, 4), now).await;
+        let found: Vec<_> = found.into_iter().map(|(number, value, ..)| (number, value)).collect();
+        assert_eq!(found, all.map(|(number, value, ..)| (number, value)), "{column}");
+    }
+    let fired = tried(&scene, nulls("feature.age"), (1, 4), now).await;
+    let fired: Vec<u32> = fired.iter().filter(|one| one.2 == "firing").map(|one| one.0).collect();
+    assert_eq!(fired, [1, 3]);
+    for (release, values) in [("v1", [1.0, 0.0, 1.0]), ("v2", [1.0; 3])] {
+        let body = AlertRuleBody { release: Some(release.into()), ..nulls("feature.age") };
+        let found = tried(&scene, body, (1, 3), now).await;
+        let found: Vec<f64> = found.into_iter().filter_map(|(_, value, ..)| value).collect();
+        assert_eq!(found, values, "{release}");
+    }
+    // Drift of rollups says what the events say, on either side.
+    let columns = Some("day,column,null_rate,null_rate_reference");
+    let drift = async |days: [&str; 2], reference, exact, release| {
+        let [from, to] = days;
+        let words = Words { from, to, columns, reference: Some(reference), exact, release, ..Words::default() };
+        let request = Request::parse(What::Drift, &words).unwrap();
+        csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap())
+    };
+    let (first, second, third) = (&*day(1), &*day(2), &*day(3));
+    for release in [None, Some("v1"), Some("v2")] {
+        for (days, reference) in [([first, third], second), ([second, third], first), ([first, second], third)] {
+            let rolled_up = drift(days, reference, false, release).await;
+            let tags_too = drift(days, reference, true, release).await;
+            let without_tags = |rows: &str| -> Vec<String> {
+                let of_release = release.is_some();
+                rows.lines().filter(|row| !(of_release && row.contains("tag."))).map(str::to_owned).collect()
+            };
+            assert_eq!(without_tags(&rolled_up), without_tags(&tags_too), "{release:?} {days:?} {reference}");
+        }
+    }
+    let lost = drift([third, third], second, false, None).await;
+    for row in [",feature.age,1.0,0.5", ",feature.income,1.0,0.5", ",tag.carrier,1.0,0.5"] {
+        assert!(lost.contains(&format!("{third}{row}")), "{row}: {lost}");
+    }
+    let new = drift([second, second], first, false, None).await;
+    assert!(new.contains(&format!("{second},feature.age,0.5,1.0")), "{new}");
+    // Of a release that a day's head does not keep apart, too.
+    let many = |n: usize| {
+        let features = if n == 299 { json!({ "age": 1 }) } else { json!({}) };
+        json!({ "release": format!("r{n:03}"), "key": format!("k{n}"), "score": 0.5, "features": features,
+                "predicted_at": format!("{}T01:00:00Z", day(4)) })
+    };
+    for n in 0..300 {
+        scene.register(&format!("r{n:03}"), "m").await.unwrap();
+    }
+    scene.append(Kind::Predictions, (0..300).map(many).collect(), "2026-06-05T00:00:00Z").await.unwrap();
+    scene.project().await;
+    let mut unknown = Vec::new();
+    for n in (0..300).step_by(20).chain([299]) {
+        let body = AlertRuleBody { release: Some(format!("r{n:03}")), ..nulls("feature.age") };
+        let found = tried(&scene, body, (4, 4), now).await;
+        if found[0].1 != Some(f64::from(u8::from(n != 299))) {
+            unknown.push((n, found));
+        }
+    }
+    assert!(unknown.is_empty(), "{unknown:?}");
 }
 
 /// Two weeks of even days, and a day on which all is odd.

@@ -888,7 +888,8 @@ class Workspace:
     ) -> None:
         """Says how the predictions of a model are judged from the day ``since`` on, or from today.
 
-        What is not given stays as it is; a figure that is ``None`` is taken away.
+        What is not given stays as it is, and what is given holds until a definition from a later day names it
+        again; a figure that is ``None`` is taken away.
         """
         judging = _judging(positive_label, threshold, costs, interval_level, splits, figures)
         said = {"model": name, "from": None if since is None else _day(since), "task": task, **judging}
