@@ -182,7 +182,7 @@ impl Looking<'_> {
             let unreadable = walk.notes().into_iter().find_map(|note| match note {
                 Note::Missing(log, seq) => Some(format!("{log}/{seq} is missing")),
                 Note::NoSegment(key) => Some(format!("{key} is no segment")),
-                Note::Read(..) | Note::LeftOut(..) => None,
+                Note::Read(..) | Note::LeftOut(..) | Note::Later(..) => None,
             });
             let unreadable =
                 unreadable.or_else(|| page.into_iter().find_map(|segment| take(latest, segment)));

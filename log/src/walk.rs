@@ -329,6 +329,7 @@ mod tests {
                 Note::LeftOut(_, seq) => left.push(seq),
                 Note::Missing(_, seq) => missing = Some(seq),
                 Note::NoSegment(key) => panic!("{key}"),
+                Note::Later(_, first) => assert!(read.is_none(), "{first}"),
             }
         }
         Ok((admitted, read, left, missing))

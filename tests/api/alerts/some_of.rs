@@ -1,5 +1,7 @@
 //! Rules on some of the events: of a tag, of a release, of what is live.
 
+use catalog::Webhook;
+
 use super::*;
 
 on_both_engines!(
