@@ -17,8 +17,8 @@ pub(crate) fn noted(batch: &Batch) -> Noted {
 }
 
 impl Ingest {
-    /// Records the latest values of metrics of runs, so that who appended them finds them at once. They are in the log:
-    /// whatever fails here, the projector records them as well.
+    /// Records the latest values of metrics of runs that had been stored before, of which the appender does not know where they
+    /// stand: whoever appended them may have died before it recorded them.
     pub(crate) async fn record_runs(&self, workspace: &Id, noted: Noted) {
         if noted.is_empty() {
             return;

@@ -194,14 +194,16 @@ impl Ingest {
         let (lanes, recorded) = self.prepare(workspace, &batch, gates, is_repeat).await?;
         let id = workspace.id();
         let receipt = self.appender.append(id, &lanes, batch, idempotency_key, remember).await?;
-        self.record(id, recorded).await;
+        self.record(id, recorded, &receipt).await;
         Ok(receipt)
     }
 
     /// Records what events change about what is live and what holds. They are in the log: whatever fails from
     /// here on is not theirs, and the projector records them as well.
-    async fn record(&self, workspace: &Id, recorded: Recorded) {
-        self.record_runs(workspace, recorded.runs).await;
+    async fn record(&self, workspace: &Id, recorded: Recorded, receipt: &Receipt) {
+        if receipt.appended < receipt.rows {
+            self.record_runs(workspace, recorded.runs).await;
+        }
         if let Err(error) = self.catalog.record(workspace, &recorded.changes).await {
             self.unrecorded.increment(1);
             tracing::warn!(%workspace, %error, "release events are stored; the projector records what is live");
@@ -239,7 +241,7 @@ impl Ingest {
         let mut receipt = self.appender.append_chunk(id, &lanes, &chunk).await?;
         receipt.appended += completed;
         receipt.replayed = receipt.appended == 0;
-        self.record(id, recorded).await;
+        self.record(id, recorded, &receipt).await;
         Ok(receipt)
     }
 

@@ -285,7 +285,7 @@ fn folded(
             delta.rollup.erased = segment.erased();
         }
         if let Some(noted) = noted.filter(|_| kind == Kind::Metrics) {
-            noted.add(&columns, Some((log, place.seq)));
+            noted.add(&columns, Some((log, (place.seq, place.seq))));
         }
         Ok(delta)
     });

@@ -30,6 +30,7 @@ on_both_engines!(
     a_run_that_is_archived_is_changed_unless_that_is_refused,
     the_latest_metrics_of_a_run_are_there_at_once_and_after_projection,
     the_history_of_a_metric_is_one_range_of_the_log_a_day,
+    a_history_has_all_days_before_projection,
     values_that_are_no_numbers_count_as_events_and_are_in_no_figure,
     metrics_of_runs_are_refused_where_they_say_nothing,
     what_has_expired_is_gone_from_the_history_and_the_latest_value_stays,
@@ -168,6 +169,34 @@ async fn the_latest_metrics_of_a_run_are_there_at_once_and_after_projection(worl
         assert_eq!(latest(&scene, &run).await, ["auc=0.8 at 1", "loss=0.25 at 3"]);
         assert_eq!(history(&scene, &run, "loss").await.len(), 4);
     }
+}
+
+async fn a_history_has_all_days_before_projection(world: World) {
+    let scene = Scene::new(world).await;
+    scene.world.set_lanes(scene.id(), 2).await;
+    let run = new_run(&scene, NewRun::default()).await;
+    let point = |day: i64, step: i64| {
+        let measured_at = at(THEN).plus_seconds(day * 86_400 + step).to_string();
+        json!({ "name": "loss", "measured_at": measured_at, "value": step, "run": run.id.as_str(), "step": step })
+    };
+    let append = async |points: &[(i64, i64)]| {
+        let points = points.iter().map(|(day, step)| point(*day, *step)).collect();
+        scene.append(Kind::Metrics, points, NOW).await.unwrap();
+    };
+    append(&[(0, 0), (1, 1), (2, 2)]).await;
+    append(&[(1, 3)]).await;
+    let steps = async |run: &Run| {
+        history(&scene, run, "loss").await.into_iter().map(|(step, _)| step).collect::<Vec<_>>()
+    };
+    assert_eq!(steps(&run).await, [0, 1, 3, 2]);
+    scene.project().await;
+    let ended = RunChange { status: Some(RunStatus::Finished), ..RunChange::default() };
+    let run = scene.world.catalog.change_run(scene.id(), &run.id, &ended, at(THEN)).await.unwrap();
+    // A process may go on with a run that has ended.
+    append(&[(0, 4), (3, 5)]).await;
+    assert_eq!(steps(&run).await, [0, 4, 1, 3, 2, 5]);
+    scene.project().await;
+    assert_eq!(steps(&run).await, [0, 4, 1, 3, 2, 5]);
 }
 
 async fn the_history_of_a_metric_is_one_range_of_the_log_a_day(world: World) {

@@ -238,7 +238,7 @@ async fn measured_run(catalog: &Catalog, workspace: &event::Id) -> Run {
     let metric = read_ndjson(Kind::Metrics, metric.as_bytes(), now()).unwrap();
     let log = LogId { workspace: workspace.clone(), day: now().day(), kind: Kind::Metrics, lane: 0 };
     let mut noted = Noted::default();
-    noted.add(&metric.columns, Some((&log, 17)));
+    noted.add(&metric.columns, Some((&log, (17, 17))));
     catalog.record_metrics(workspace, noted).await.unwrap();
     run
 }

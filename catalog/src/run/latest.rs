@@ -2,8 +2,9 @@
 //!
 //! Both are what remains of all its events whatever their order: the greatest by step, time and place, and the union of the
 //! segments. So writing an event twice changes nothing, and needs no record of what was written. Ingest writes what it
-//! has appended at once, without its place, which it does not know; the projector writes it again with its place before
-//! a rollup moves past it, so nothing is left out when a process dies in between.
+//! has appended at once, so that a history has it; the projector writes it again before a rollup moves past it, so nothing is
+//! left out when a process dies in between. Of a batch that was sent again ingest does not know where it stands, and writes
+//! its values alone.
 //!
 //! The first item of a run holds as many metrics as fit, by their names; others stand in parts, by a hash of the name.
 
@@ -208,8 +209,9 @@ pub struct Noted {
 }
 
 impl Noted {
-    /// Notes metrics. `place` is the segment that they stand in, if that is known.
-    pub fn add(&mut self, columns: &Columns, place: Option<(&LogId, u64)>) {
+    /// Notes metrics. `place` is the log that they stand in, with the first and the last segment that has some of them, if
+    /// that is known.
+    pub fn add(&mut self, columns: &Columns, place: Option<(&LogId, (u64, u64))>) {
         let Some(runs) = columns.column("run") else { return };
         let column = |name: &str| columns.column(name);
         let (Some(names), Some(times), Some(values)) =
@@ -225,13 +227,16 @@ impl Noted {
                 continue;
             };
             let Some(at) = Timestamp::from_micros(at) else { continue };
-            let of_log = |(log, seq): (&LogId, u64)| -> At { (log.day, log.lane, seq) };
-            let span = place.map(of_log).map(|at| Span { first: at, last: at });
+            let span = place.map(|(log, (first, last))| {
+                let at = |seq| -> At { (log.day, log.lane, seq) };
+                Span { first: at(first), last: at(last) }
+            });
             let noted = LatestValue {
                 value,
                 at,
                 step: steps.and_then(|steps| steps.float(row)).map(|step| step as i64),
-                place: place.map(|(_, seq)| (seq, row)),
+                // Ingest knows the row in its batch, which is at most that in the segment: the projector's place is never earlier.
+                place: place.map(|(_, (first, _))| (first, row)),
                 spans: span.into_iter().collect(),
             };
             if !self.runs.contains_key(run) {

@@ -232,8 +232,9 @@ impl Log {
             }
             let (written, result) = self.put(state, segments, erased.count()).await;
             for (at, entry, first) in missing {
-                let rows = written.get(&entry.batch).copied().unwrap_or_default();
-                turns[at].wrote(rows, entry.columns.rows - first);
+                if let Some(written) = written.get(&entry.batch) {
+                    turns[at].wrote(*written, entry.columns.rows - first);
+                }
             }
             match result {
                 Ok(()) => {}
@@ -254,14 +255,14 @@ impl Log {
         Err(Error::new(ErrorKind::Throttled, message))
     }
 
-    /// Puts segments at the end of the log, as many as can be; returns how many rows got in of each batch. Their keys were looked up among
+    /// Puts segments at the end of the log, as many as can be; returns what got in of each batch. Their keys were looked up among
     /// so many that are `erased`.
     async fn put(
         &self,
         state: &mut LogState,
         mut segments: Vec<Packed>,
         erased: u64,
-    ) -> (HashMap<BatchId, usize>, Result<()>) {
+    ) -> (HashMap<BatchId, Written>, Result<()>) {
         let now = match self.times.for_put(&*self.reader.table).await {
             Ok(now) => state.time(now),
             Err(error) => return (HashMap::new(), Err(error)),
@@ -282,7 +283,7 @@ impl Log {
             tracing::warn!(log = %self.reader.id, appended_at = %now, took = ?sent.elapsed(),
                 "a segment was stored so late that what was read of that time may lack it");
         }
-        let mut rows = HashMap::new();
+        let mut of_batches = HashMap::<BatchId, Written>::new();
         // What may have been written although nobody said so is read.
         for Packed { segment, columns } in &segments[..written] {
             if let Some(columns) = columns {
@@ -291,7 +292,10 @@ impl Log {
             state.note(segment);
             self.meters.appended(segment);
             for part in &segment.batches {
-                *rows.entry(part.batch).or_default() += part.rows;
+                let first = Written { rows: 0, segments: (segment.seq, segment.seq) };
+                let written = of_batches.entry(part.batch).or_insert(first);
+                written.rows += part.rows;
+                written.segments.1 = segment.seq;
             }
         }
         self.reader.set_bound(state.head);
@@ -300,8 +304,16 @@ impl Log {
             state.looked = Some(sent);
         }
         state.is_doubtful = result.as_ref().is_err_and(|error| !error.is_conflict());
-        (rows, result)
+        (of_batches, result)
     }
+}
+
+/// What was written of a batch.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    rows: usize,
+    /// The first and the last segment that has some of them.
+    segments: (u64, u64),
 }
 
 /// What became of an entry.
@@ -309,6 +321,8 @@ impl Log {
 pub(super) struct Stored {
     /// How many of its rows were written for it.
     pub(super) appended: usize,
+    /// The first and the last segment that has some of these.
+    pub(super) segments: Option<(u64, u64)>,
     /// The rest belongs into other logs: see [`Entry::is_assumed`].
     pub(super) is_elsewhere: bool,
 }
@@ -322,10 +336,12 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Notes that so many rows were written of those that were missing.
-    fn wrote(&mut self, rows: usize, missing: usize) {
-        self.stored.appended += rows;
-        if rows >= missing {
+    /// Notes what was written of so many rows that were missing.
+    fn wrote(&mut self, written: Written, missing: usize) {
+        self.stored.appended += written.rows;
+        let first = self.stored.segments.map_or(written.segments.0, |(first, _)| first);
+        self.stored.segments = Some((first, written.segments.1));
+        if written.rows >= missing {
             self.end = Some(Ok(()));
         }
     }

@@ -8,7 +8,7 @@ use meter::{
     Counter, Gauge, Histogram,
     catalogue::{
         APPEND_COMMIT_BATCHES, APPEND_COMMIT_SECONDS, APPEND_CONFLICTS, APPEND_SEGMENT_BYTES,
-        APPEND_SEGMENTS, APPEND_WAITING,
+        APPEND_SEGMENTS, APPEND_WAITING, INGEST_UNRECORDED,
     },
 };
 
@@ -17,6 +17,8 @@ use meter::{
 pub(super) struct Meters {
     pub(super) waiting: Gauge,
     pub(super) conflicts: Counter,
+    /// Appends of which the latest values of runs could not be recorded.
+    pub(super) unrecorded: Counter,
     seconds: Histogram,
     batches: Histogram,
     /// By the place in [`Kind::STORED`].
@@ -29,6 +31,7 @@ impl Default for Meters {
         Self {
             waiting: APPEND_WAITING.gauge([]),
             conflicts: APPEND_CONFLICTS.counter([]),
+            unrecorded: INGEST_UNRECORDED.counter([]),
             seconds: APPEND_COMMIT_SECONDS.histogram([]),
             batches: APPEND_COMMIT_BATCHES.histogram([]),
             segments: Kind::STORED.map(|kind| APPEND_SEGMENTS.counter([kind.name()])),

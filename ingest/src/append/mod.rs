@@ -40,7 +40,7 @@ use std::{
     time::Duration,
 };
 
-use catalog::{Catalog, Lanes};
+use catalog::{Catalog, Lanes, Noted, record_metrics};
 use event::{Clock, Columns, Day, Error, Id, Kind, Result, Share, Timestamp};
 use log::{appending::Appending, batch::BatchId, handover::Handover, key::LogId};
 use table::Table;
@@ -287,11 +287,12 @@ impl Appender {
         look: &(dyn Fn(&LogId) -> Look + Sync),
         index: Option<&(dyn Fn(u64) -> u32 + Sync)>,
     ) -> Result<(usize, Parts)> {
-        let (mut appended, mut elsewhere) = (0, Parts::new());
+        let (mut appended, mut elsewhere, mut runs) = (0, Parts::new(), BTreeMap::<Id, Noted>::new());
         let mut dealt = dealt.into_iter();
         loop {
             let some: Vec<Dealt> = dealt.by_ref().take(MAX_LOGS_AT_ONCE).collect();
             if some.is_empty() {
+                self.record_runs(runs).await;
                 return Ok((appended, elsewhere));
             }
             let appends = some.into_iter().map(|mut dealt| async move {
@@ -306,11 +307,28 @@ impl Appender {
                 let stored = self.log(&log).append(Arc::clone(&entry)).await?;
                 let part = || Part { columns: Columns::clone(&entry.columns), numbers };
                 let day = (log.kind != Kind::Pending).then_some(log.day);
-                Ok::<_, Error>((stored.appended, stored.is_elsewhere.then(|| (day, part()))))
+                let again = stored.is_elsewhere.then(|| (day, part()));
+                Ok::<_, Error>((stored, again, log, entry))
             });
-            for (rows, again) in futures::future::try_join_all(appends).await? {
-                appended += rows;
+            for (stored, again, log, entry) in futures::future::try_join_all(appends).await? {
+                appended += stored.appended;
                 elsewhere.extend(again);
+                if let Some(segments) = stored.segments.filter(|_| log.kind == Kind::Metrics) {
+                    runs.entry(log.workspace.clone())
+                        .or_default()
+                        .add(&entry.columns, Some((&log, segments)));
+                }
+            }
+        }
+    }
+
+    /// Records the latest values of metrics of runs and where they stand, so that who appended them finds them at once. They
+    /// are in the log: whatever fails here, the projector records them as well.
+    async fn record_runs(&self, runs: BTreeMap<Id, Noted>) {
+        for (workspace, noted) in runs.into_iter().filter(|(_, noted)| !noted.is_empty()) {
+            if let Err(error) = record_metrics(&*self.table, &workspace, noted).await {
+                self.meters.unrecorded.increment(1);
+                tracing::warn!(%workspace, %error, "metrics of runs are stored; the projector records the latest ones");
             }
         }
     }
