@@ -76,6 +76,9 @@ class Door:
             def do_POST(self) -> None:
                 self.handle_one()
 
+            def do_PATCH(self) -> None:
+                self.handle_one()
+
             def handle_one(self) -> None:
                 word = "shut" if door.is_shut else (door.script.pop(0) if door.script else "pass")
                 door.seen.append(word)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+import threading
+import warnings
+from pathlib import Path
 
 import pytest
+from conftest import Door, eventually
 
 import almanac_ml as al
 
@@ -106,3 +110,61 @@ def test_runs_come_in_the_order_and_number_that_are_asked_for(workspace: al.Work
     assert [run["name"] for run in workspace.runs("depths")] == ["third", "second", "first"]
     assert [run["name"] for run in workspace.runs("depths", order="oldest", limit=2)] == ["first", "second"]
     assert workspace.runs(limit=0) == []
+
+
+def through(door: Door, workspace: al.Workspace, retry_for: float) -> al.Workspace:
+    return al.connect(door.url, retry_for=retry_for, timeout=5).workspace(workspace.path)
+
+
+@pytest.mark.parametrize("has_spool", [False, True])
+def test_a_run_ends_with_all_its_points(workspace: al.Workspace, door: Door, tmp_path: Path, has_spool: bool) -> None:
+    options = {"spool": tmp_path} if has_spool else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with through(door, workspace, 60).run("depths", retry_for=0.0, flush_seconds=0.01, **options) as run:
+            door.is_shut = True
+            seen = len(door.seen)
+            run.log_metrics({"loss": 0.5, "auc": 0.75}, step=1)
+
+            def comes_back() -> None:
+                # Long after the logger's own tries have failed.
+                eventually(lambda: len(door.seen) > seen + 3)
+                door.is_shut = False
+
+            threading.Thread(target=comes_back).start()
+    assert run.describe()["status"] == "finished"
+    assert [len(run.history(metric)) for metric in ("loss", "auc")] == [1, 1]
+
+
+def test_a_run_without_its_points_does_not_end(workspace: al.Workspace, door: Door) -> None:
+    with pytest.warns(al.AlmanacWarning, match="could not be ended: 1 metrics of the run .* has not ended; call end"):
+        with through(door, workspace, 0.2).run("depths", retry_for=0.0) as run:
+            door.is_shut = True
+            run.log_metric("loss", 0.5)
+    door.is_shut = False
+    assert run.describe()["status"] == "running"
+    assert run.end()["status"] == "finished"
+    assert [point["value"] for point in run.history("loss")] == [0.5]
+
+
+def test_points_of_a_run_that_ends_wait_in_its_spool(workspace: al.Workspace, door: Door, tmp_path: Path) -> None:
+    run = through(door, workspace, 0.2).run("depths", spool=tmp_path)
+    door.is_shut = True
+    run.log_metric("loss", 0.5)
+    with pytest.raises(al.UnavailableError, match="1 of its metrics wait in .*, from where the next logger"):
+        run.end()
+    door.is_shut = False
+    assert run.describe()["status"] == "running"
+    with through(door, workspace, 60).run(id=run.id, spool=tmp_path) as again:
+        assert again.flush()
+        assert [point["value"] for point in again.history("loss")] == [0.5]
+    assert run.describe()["status"] == "finished"
+
+
+def test_a_history_has_all_points_after_flush(workspace: al.Workspace) -> None:
+    with workspace.run("depths") as run:
+        for day in (1, 2, 3):
+            for step in range(50):
+                run.log_metric("loss", float(step), step=step, measured_at=f"2026-06-0{day}T02:00:{step:02}Z")
+            assert run.flush()
+            assert len(run.history("loss")) == 50 * day

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Union
 from urllib.parse import quote
 
 from . import _frames
-from .errors import AlmanacError, RefusedError, warn
+from .errors import AlmanacError, RefusedError, UnavailableError, warn
 
 if TYPE_CHECKING:
     from .client import Workspace
@@ -20,6 +20,9 @@ LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 #: Ids count seconds from here on.
 EPOCH_SECONDS = 1_400_000_000
+
+#: The pause between two tries to send the metrics of a run that ends, in seconds.
+PAUSE_SECONDS = 0.5
 
 
 class Run:
@@ -116,9 +119,43 @@ class Run:
         return self.log.flush(timeout)
 
     def end(self, status: str = "finished") -> Dict[str, Any]:
-        """Sends the metrics that wait, and ends the run as ``finished``, ``failed`` or ``killed``."""
-        self.log.close()
-        return self._change({"status": status})
+        """Sends the metrics that wait, and ends the run as ``finished``, ``failed`` or ``killed``.
+
+        While the service is away, both are tried for the ``retry_for`` of the client. Metrics that are not stored by
+        then stay in the logger's ``spool``, from where the next logger of the workspace sends them. Without one they
+        stay in memory, and the run has not ended: call it again.
+        """
+        retry_for = self.workspace.client.transport.retry_for
+        left = self._metrics_left(retry_for)
+        if not left:
+            self.log.close()
+            return self._change({"status": status})
+        spool = self.log._spool
+        if spool is None:
+            raise UnavailableError(
+                f"{left:,} metrics of the run {self.id} could not be stored within {retry_for:g} s, so it has not "
+                "ended; call end() again, or give the run a spool= that keeps them"
+            )
+        left = self.log.close().spooled
+        text = f"{left:,} of its metrics wait in {spool.root}, from where the next logger of the workspace sends them"
+        try:
+            told = self._change({"status": status}, retry_for=0.0)
+        except AlmanacError as error:
+            error.resume = text
+            raise
+        if left:
+            warn(f"the run {self.id} is {status}, and {text}")
+        return told
+
+    def _metrics_left(self, seconds: float) -> int:
+        """Sends the metrics that wait, for so long at most; how many are not stored then."""
+        give_up = time.monotonic() + seconds
+        while True:
+            self.log.flush(max(0.0, give_up - time.monotonic()))
+            stats = self.log.stats
+            if not stats.waiting + stats.spooled or time.monotonic() >= give_up:
+                return stats.waiting + stats.spooled
+            time.sleep(PAUSE_SECONDS)
 
     def describe(self) -> Dict[str, Any]:
         """What is known of the run, with the latest value of each metric, which may be NaN or infinite."""
@@ -156,8 +193,8 @@ class Run:
     def _path(self) -> str:
         return f"/v1/runs/{quote(self.workspace.path, safe='')}/{self.id}"
 
-    def _change(self, change: Mapping[str, Any]) -> Dict[str, Any]:
-        return self._request("PATCH", self._path(), change)
+    def _change(self, change: Mapping[str, Any], retry_for: Optional[float] = None) -> Dict[str, Any]:
+        return self._request("PATCH", self._path(), change, retry_for=retry_for)
 
     def _request(
         self,
@@ -165,10 +202,13 @@ class Run:
         path: str,
         body: Optional[Mapping[str, Any]] = None,
         params: Optional[Mapping[str, str]] = None,
+        retry_for: Optional[float] = None,
     ) -> Dict[str, Any]:
         sent = None if body is None else json.dumps(dict(body)).encode()
         headers = {"Content-Type": "application/json"}
-        answer = self.workspace.client.transport.request(method, path, body=sent, headers=headers, params=params)
+        answer = self.workspace.client.transport.request(
+            method, path, body=sent, headers=headers, params=params, retry_for=retry_for
+        )
         told: Dict[str, Any] = answer.json()
         return told
 
@@ -181,12 +221,20 @@ def with_numbers(told: Dict[str, Any]) -> Dict[str, Any]:
 
 def _params(values: Optional[Mapping[str, Any]]) -> Dict[str, str]:
     """Parameters as they are stored. One may be ``None``, which says something: scikit-learn has many such."""
-    return {name: _frames.text(value) or str(value) for name, value in (values or {}).items()}
+    return {name: _written(value) or str(value) for name, value in (values or {}).items()}
 
 
 def _texts(values: Optional[Mapping[str, Any]]) -> Dict[str, Optional[str]]:
     """Parameters or tags as they are stored."""
-    return {name: _frames.text(value) for name, value in (values or {}).items()}
+    return {name: _written(value) for name, value in (values or {}).items()}
+
+
+def _written(value: Any) -> Optional[str]:
+    """A parameter or a tag as text, which may be any object: people read it."""
+    try:
+        return _frames.text(value)
+    except AlmanacError:
+        return str(value)
 
 
 def new_id() -> str:
