@@ -7,6 +7,7 @@ import inspect
 import uuid
 import warnings
 from datetime import date, datetime, time, timedelta, timezone
+from pathlib import Path
 
 import pytest
 from conftest import Door, keys_of
@@ -84,6 +85,202 @@ def test_texts_without_a_zone_are_taken_as_utc(workspace: al.Workspace, library:
     ]
     before = datetime.now(timezone.utc) - timedelta(days=1)
     assert workspace.predictions(DAY, frames="rows", as_of=before.strftime("%Y-%m-%d %H:%M:%S")) == []
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+def test_one_value_beside_columns_is_that_of_all(
+    workspace: al.Workspace, is_json: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_json:
+        monkeypatch.setattr(_frames, "has", lambda _: False)
+    named = {"predicted_on": DAY, "observed_at": AT}
+    for data, stored in (
+        ({"key": "loan-1", "label": "repaid"}, [("loan-1", "repaid")]),
+        ({"key": b"loan-2", "label": "repaid"}, [("loan-2", "repaid")]),
+        ({"key": ["loan-3", "loan-4"], "label": "no"}, [("loan-3", "no"), ("loan-4", "no")]),
+        ({"key": ("loan-5", "loan-6"), "label": 1, "value": None}, [("loan-5", "1"), ("loan-6", "1")]),
+        ({"key": {"loan-7": 1}.keys(), "label": {1: "yes"}.values()}, [("loan-7", "yes")]),
+    ):
+        assert workspace.log_outcomes(data, **named).rows == len(stored)
+        rows = workspace.outcomes(DAY, frames="rows", columns=["key", "label"])
+        assert [(row["key"], row["label"]) for row in rows][-len(stored) :] == stored
+    count = len(workspace.outcomes(DAY, frames="rows"))
+    for wrong, why in (
+        ({"key": {"0": "a"}, "label": "x"}, "the column 'key' is a dict"),
+        ({"key": ["a"], "label": {"x"}}, "the column 'label' is a set"),
+        ({"key": ["a", "b"], "label": ["x"]}, "the columns differ in length"),
+        (["loan-1"], "each row of a list is a mapping of fields to values, not 'loan-1'"),
+        ([("loan-1", "x")], "each row of a list is a mapping"),
+        ("loan-1", "str is no pandas, polars or Arrow frame"),
+    ):
+        with pytest.raises(al.AlmanacError, match=why):
+            workspace.log_outcomes(wrong, **named)
+    assert len(workspace.outcomes(DAY, frames="rows")) == count
+
+
+@pytest.mark.parametrize("library", [*LIBRARIES, "logger", "json"])
+def test_texts_are_the_same_through_every_door(
+    workspace: al.Workspace, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {
+        "bytes": b"loan-1",
+        "at": AT,
+        "on": date(2026, 6, 1),
+        "time": time(2, 30),
+        "whole": float(2**53 - 1),
+        "part": 2.5,
+        "is": True,
+        "name": "日本",
+    }
+    bad = {
+        "bytes": b"\xff",
+        "object": object(),
+        "complex": 1j,
+        "duration": timedelta(hours=1),
+        "whole": float(2**53),
+        "infinite": float("inf"),
+        "surrogate": "loan-\ud800",
+    }
+    if library == "json":
+        monkeypatch.setattr(_frames, "has", lambda _: False)
+    release = workspace.release("v1")
+    if library == "logger":
+        with workspace.logger() as log:
+            log.prediction(release, b"key", score=0.5, predicted_at=AT, tags=values)
+            for name, value in bad.items():
+                log.prediction("v1", name, score=0.5, predicted_at=AT, tags={"x": value})
+        assert (log.stats.stored, log.stats.refused) == (1, len(bad))
+    else:
+        row = {"key": [b"key"], "score": [0.5], "predicted_at": [AT]}
+        as_frame = "mapping" if library == "json" else library
+        data = as_library(as_frame, {**row, **{f"tag.{name}": [value] for name, value in values.items()}})
+        release.log_predictions(data)
+        for value in bad.values():
+            with pytest.raises(al.AlmanacError):
+                try:
+                    data = as_library(as_frame, {**row, "tag.x": [value]})
+                except Exception as error:
+                    raise al.AlmanacError("the library has no column of it") from error
+                release.log_predictions(data)
+    (stored,) = workspace.predictions(DAY, frames="rows")
+    assert {name[4:]: text for name, text in stored.items() if name.startswith("tag.")} == {
+        "bytes": "loan-1",
+        "at": "2026-06-01T02:00:00+00:00",
+        "on": "2026-06-01",
+        "time": "02:30:00",
+        "whole": "9007199254740991",
+        "part": "2.5",
+        "is": "true",
+        "name": "日本",
+    }
+    assert stored["key"] == "key"
+
+
+def test_a_bad_value_is_named_with_its_column(workspace: al.Workspace) -> None:
+    for library in LIBRARIES:
+        data = as_library(library, {"id": [float(2**53), 1.0], "p": [0.5, 0.5]})
+        with pytest.raises(al.AlmanacError, match="key of the column 'id': 9007199254740992.0 may have been another"):
+            workspace.release("v1").log_predictions(data, key="id", score="p", predicted_at=AT)
+    pandas = pytest.importorskip("pandas")
+    loans = pandas.DataFrame({"id": [2**53 + 1], "p": [0.5]})
+    merged = pandas.DataFrame({"p": [0.5, 0.7]}).merge(loans, how="left")
+    with pytest.raises(al.AlmanacError, match="'Int64'"):
+        workspace.release("v1").log_predictions(merged, key="id", score="p", predicted_at=AT)
+    narrow = merged.assign(id=pandas.Series([2.0**24, 1.0], dtype="float32"))
+    with pytest.raises(al.AlmanacError, match="16777216.0 may have been another"):
+        workspace.release("v1").log_predictions(narrow, key="id", score="p", predicted_at=AT)
+    whole = loans.astype({"id": "Int64"})
+    workspace.release("v1").log_predictions(whole, key="id", score="p", predicted_at=AT)
+    assert keys_of(workspace, DAY) == ["9007199254740993"]
+
+
+@pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns"])
+def test_times_of_numpy_are_taken_in_every_unit(
+    workspace: al.Workspace, unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numpy = pytest.importorskip("numpy")
+    at = numpy.array([f"{DAY}T02", "NaT"], dtype=f"M8[{unit}]")
+    took = numpy.array([12, "NaT"], dtype=f"m8[{unit}]") if unit not in ("Y", "M") else [None, None]
+    columns = {"key": ["a", "b"], "predicted_at": AT, "observed_at": at, "judges": "latest"}
+    sent = []
+    for _ in range(2):
+        sources = {name: _frames.Column(name) for name in columns}
+        (body,) = _frames.bodies("outcomes", _frames.settled(columns), sources)
+        sent.append(body.rows)
+        monkeypatch.setattr(_frames, "has", lambda _: False)
+    assert sent == [2, 2]
+    monkeypatch.undo()
+    rows = {"key": ["a", "b"], "predicted_at": [at[0], AT], "score": 0.5, "latency_ms": took}
+    day = str(at[0].astype("M8[D]"))
+    receipt = workspace.release("v1").log_predictions(rows)
+    assert receipt.days == ({DAY: 2} if day == DAY else {DAY: 1, day: 1})
+
+
+def test_no_rows_are_zero_rows(workspace: al.Workspace) -> None:
+    empty = [as_library(library, {}) for library in LIBRARIES[2:] if importlib.util.find_spec(library)]
+    for data in ([], {}, *empty):
+        assert workspace.release("v1").log_predictions(data, score="p", predicted_at="at", tags=["x"]).rows == 0
+        assert workspace.log_outcomes(data, label="label", predicted_on="on").rows == 0
+        assert workspace.log_metrics(data, name="loss").rows == 0
+    assert workspace.log_outcomes({"key": [], "label": "x"}, predicted_on=DAY).rows == 0
+    with pytest.raises(al.AlmanacError, match="no column 'key' for key; there are none"):
+        workspace.log_outcomes([{}], predicted_on=DAY)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_an_equal_call_counts_once(workspace: al.Workspace, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_fields, "MAX_ROWS", 2)
+    if library == "rows":
+        # As of a frame that is too large to be kept.
+        monkeypatch.setattr(client_module, "KEPT_BYTES", 0)
+    release = workspace.release("v1")
+
+    def log(rows: int = 5) -> al.Receipt:
+        data = as_library(library, columns(rows))
+        return release.log_predictions(data, key="loan_id", score="p", predicted_at="scored_at")
+
+    first = log()
+    assert (first.rows, first.replayed) == (5, 0)
+    with pytest.warns(al.AlmanacWarning, match="5 of 5 rows were not stored again: an equal call has stored them"):
+        again = log()
+    assert (again.rows, again.replayed, again.batches) == (5, 3, first.batches)
+    assert len(keys_of(workspace, DAY)) == 5
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert log(4).replayed == 0, "it is another call"
+        data = as_library(library, columns(5))
+        named = {"key": "loan_id", "score": "p", "predicted_at": "scored_at", "idempotency_key": "again"}
+        assert release.log_predictions(data, **named).replayed == 0
+    assert len(keys_of(workspace, DAY)) == 14
+    truth = as_library(library, {"key": ["loan-1"], "label": ["default"]})
+    measured = as_library(library, {"name": ["m"], "value": [1.0], "measured_at": [AT]})
+    for _ in range(2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            workspace.log_outcomes(truth, predicted_on=DAY, observed_at=AT)
+            workspace.log_metrics(measured)
+    assert len(workspace.outcomes(DAY, frames="rows")) == 1
+    assert len(workspace.query("metrics", DAY, frames="rows")) == 1
+
+
+def test_a_lost_answer_names_the_key_to_go_on_with(workspace: al.Workspace, door: Door) -> None:
+    release = al.connect(door.url, retry_for=0.0).workspace(workspace.path).release("v1")
+    named = {"key": "loan_id", "score": "p"}
+    for times, names in (({"predicted_at": "scored_at"}, []), ({}, ["predicted_at"])):
+        door.script = ["lost"]
+        with pytest.raises(al.UnavailableError, match="to store each once, call again with idempotency_key=") as caught:
+            release.log_predictions(columns(), **named, **times)
+        told = {name: str(caught.value).split(f"{name}='")[1].split("'")[0] for name in ["idempotency_key", *names]}
+        receipt = release.log_predictions(columns(), **named, **times, **told)
+        assert (receipt.rows, receipt.replayed) == (3, 1)
+    assert len(workspace.predictions(DAY, frames="rows")) == 3
+    # A call that tries again itself says nothing of that.
+    door.script = ["lost"]
+    again = al.connect(door.url, retry_for=20).workspace(workspace.path).release("v1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again.log_predictions({"key": ["z"], "score": [0.5]}, predicted_at=AT)
+    assert len(workspace.predictions(DAY, frames="rows")) == 4
 
 
 @pytest.mark.parametrize("library", ["mapping", "pandas", "polars", "pyarrow"])
@@ -615,7 +812,7 @@ def test_keys_may_be_texts_and_numbers(workspace: al.Workspace, library: str) ->
     assert keys_of(workspace, DAY) == ["7", "a"]
 
 
-def test_what_becomes_a_frame_is_taken(workspace: al.Workspace) -> None:
+def test_what_becomes_a_frame_is_taken(workspace: al.Workspace, tmp_path: Path) -> None:
     pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
     table = pa.table(columns())
     batch = table.combine_chunks().to_batches()[0]
@@ -624,14 +821,18 @@ def test_what_becomes_a_frame_is_taken(workspace: al.Workspace) -> None:
         def __arrow_c_stream__(self, requested_schema: object = None) -> object:
             return table.__arrow_c_stream__(requested_schema)
 
-    for number, data in enumerate(
-        (batch, pa.RecordBatchReader.from_batches(table.schema, [batch]), pl.DataFrame(columns()).lazy(), Relation())
-    ):
+    dataset, parquet = pytest.importorskip("pyarrow.dataset"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(table, tmp_path / "part.parquet")
+    read = dataset.dataset(tmp_path)
+    reader = pa.RecordBatchReader.from_batches(table.schema, [batch])
+    files = (read, read.scanner(), parquet.ParquetFile(tmp_path / "part.parquet"))
+    frames = (batch, reader, pl.DataFrame(columns()).lazy(), Relation(), *files)
+    for number, data in enumerate(frames):
         receipt = workspace.release("v1").log_predictions(
             data, key="loan_id", score="p", predicted_at="scored_at", idempotency_key=f"as-{number}"
         )
         assert receipt.rows == 3
-    assert len(keys_of(workspace, DAY)) == 12
+    assert len(keys_of(workspace, DAY)) == 3 * len(frames)
 
 
 def test_what_is_left_of_a_large_frame_can_be_sent_again(

@@ -8,11 +8,15 @@ import json
 import math
 import re
 import sys
+from contextlib import contextmanager
 from datetime import date, datetime, time, timedelta, timezone
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union
+from decimal import Decimal
+from numbers import Integral
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union
+from uuid import UUID
 
 from . import _schema
-from ._fields import DAY, FAMILIES, KINDS, MAX_BYTES, NUMBER, TIME, family, field, most_rows
+from ._fields import DAY, FAMILIES, KINDS, MAX_BYTES, NUMBER, TEXT, TIME, family, field, most_rows
 from .errors import AlmanacError
 
 #: Fields of numbers that are durations: a duration stands for its milliseconds.
@@ -34,11 +38,31 @@ BARE_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{
 #: What a time as text may leave out, by how it is written then.
 UNSAID = {DAY_TEXT: DAY_BEGIN, BARE_TEXT: "Z"}
 
+#: What Python has texts in that are not decoded.
+BYTES = (bytes, bytearray, memoryview)
+
+#: The digits of floats of fewer bits than 64, which have 53 binary digits.
+DIGITS = {16: 11, 32: 24}
+
 ARROW = "application/vnd.apache.arrow.stream"
 
 #: Arrow with views of strings, of which what repeats is compressed.
 PACKED = "ipc-stream-lz4"
 JSON = "application/json"
+
+
+class BadValueError(AlmanacError):
+    """A value that cannot be stored, of which it is to be said where it stands."""
+
+
+@contextmanager
+def told(name: str, source: Any) -> Iterator[None]:
+    """Says of a bad value which field it was for, and of which column."""
+    try:
+        yield
+    except BadValueError as error:
+        where = f"{name} of the column {source.name!r}" if isinstance(source, Column) else name
+        raise AlmanacError(f"{where}: {error}") from None
 
 
 class Body(NamedTuple):
@@ -72,15 +96,27 @@ def is_column(data: Any, name: object) -> bool:
 
 def settled(data: Any) -> Any:
     """The data itself, or the frame that it stands for: a lazy frame collected, what exports an Arrow stream
-    (DuckDB's relations, readers of batches, datasets) as an Arrow table."""
+    (DuckDB's relations) and what pyarrow reads (datasets, files, readers of batches) as an Arrow table. Of a mapping
+    every column, and of a list every row is one."""
     if is_from(data, "polars") and hasattr(data, "collect"):
         return data.collect()
-    if is_from(data, "pyarrow") and hasattr(data, "schema") and not hasattr(data, "combine_chunks"):
+    if is_from(data, "pyarrow"):
+        is_read = (hasattr(data, "schema") or hasattr(data, "to_table")) and not hasattr(data, "combine_chunks")
+        return _table_of(data) if is_read else data
+    if is_from(data, "pandas") or is_from(data, "polars"):
+        return data
+    if hasattr(data, "__arrow_c_stream__") and has("pyarrow"):
         return _table_of(data)
-    is_known = is_from(data, "pandas") or is_from(data, "polars") or is_from(data, "pyarrow")
-    if not is_known and hasattr(data, "__arrow_c_stream__") and has("pyarrow"):
-        return _table_of(data)
+    if isinstance(data, Mapping):
+        return _columns_of(data)
+    for row in data if _is_list(data) else ():
+        if not isinstance(row, Mapping):
+            raise AlmanacError(f"each row of a list is a mapping of fields to values, not {_shown(row)}")
     return data
+
+
+def _is_list(data: Any) -> bool:
+    return isinstance(data, Sequence) and not isinstance(data, (str, *BYTES))
 
 
 def _table_of(data: Any) -> Any:
@@ -88,7 +124,31 @@ def _table_of(data: Any) -> Any:
 
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
-    return data.read_all() if isinstance(data, pa.RecordBatchReader) else pa.table(data)
+    readers = ("to_table", "read_all", "read") if is_from(data, "pyarrow") else ()
+    read = next((getattr(data, name) for name in readers if hasattr(data, name)), None)
+    return pa.table(data) if read is None else read()
+
+
+def _columns_of(data: Mapping[Any, Any]) -> Dict[Any, Any]:
+    """The columns of a mapping. One value beside columns is that of all rows, and where there are no columns the
+    mapping is one row."""
+    columns = {name: _column_or_none(name, values) for name, values in data.items()}
+    rows = next((len(values) for values in columns.values() if values is not None), 1)
+    return {name: [data[name]] * rows if values is None else values for name, values in columns.items()}
+
+
+def _column_or_none(name: object, values: Any) -> Any:
+    """The values of a column, or ``None`` for one value, which a text is and not its letters."""
+    try:
+        len(values)
+    except TypeError:
+        return None
+    if isinstance(values, (str, *BYTES)):
+        return None
+    if isinstance(values, (Mapping, set, frozenset)):
+        raise AlmanacError(f"the column {name!r} is a {type(values).__name__}, which has no order of rows; give a list")
+    is_sliced = isinstance(values, (list, tuple)) or type(values).__module__ not in ("builtins", "collections")
+    return values if is_sliced else list(values)
 
 
 def names_of(data: Any) -> List[str]:
@@ -99,7 +159,7 @@ def names_of(data: Any) -> List[str]:
         return [str(name) for name in data.columns]
     if isinstance(data, Mapping):
         return [str(name) for name in data]
-    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
+    if _is_list(data):
         return list(dict.fromkeys(str(name) for row in data for name in row))
     raise AlmanacError(
         f"{type(data).__name__} is no pandas, polars or Arrow frame, no mapping of columns and no list of rows"
@@ -124,6 +184,8 @@ def bodies(kind: str, data: Any, sources: Mapping[str, Any]) -> Iterator[Body]:
     ``sources`` says for each field which column it is taken from, or what all rows have.
     """
     check_sources(kind, data, sources)
+    if is_nothing(data):
+        return iter(())
     used = {name: source for name, source in sources.items() if source is not None}
     if is_from(data, "polars"):
         make = _polars_body
@@ -139,12 +201,20 @@ def check_sources(kind: str, data: Any, sources: Mapping[str, Any]) -> None:
     missing = [f.name for f in KINDS[kind] if f.required and sources.get(f.name) is None]
     if missing:
         raise AlmanacError(f"{kind} need {', '.join(missing)}: name the column or give one value for all rows")
+    for name in sources:
+        text(name)
     names = names_of(data)
-    for name, source in sources.items():
+    for name, source in () if is_nothing(data) else sources.items():
         if isinstance(source, Column) and source.name not in names:
             is_index = is_from(data, "pandas") and source.name in data.index.names
-            advice = "it is the index: give data.reset_index()" if is_index else f"there are {', '.join(names)}"
+            there = f"there are {', '.join(names)}" if names else "there are none"
+            advice = "it is the index: give data.reset_index()" if is_index else there
             raise AlmanacError(f"there is no column {source.name!r} for {name}; {advice}")
+
+
+def is_nothing(data: Any) -> bool:
+    """Whether there is neither a row nor a column, as in an empty list: no rows are stored of it, whatever is named."""
+    return not names_of(data) and not rows_of(data)
 
 
 def unsent(kind: str, data: Any, sources: Mapping[str, Any]) -> List[str]:
@@ -201,13 +271,14 @@ def _arrow_body(kind: str, data: Any, sources: Mapping[str, Any]) -> Body:
     rows, arrays = rows_of(data), {}
     for name, source in sources.items():
         of = field(kind, name)
-        if isinstance(source, Column):
-            values = _arrow_values(data, source.name, of.type)
-            if of.type == NUMBER:
-                values = _arrow_numbers(values, source.name, name)
-            arrays[name] = _arrow_column(values, of.type, name)
-        else:
-            arrays[name] = pa.repeat(pa.scalar(plain(source, of.type)), rows)
+        with told(name, source):
+            if isinstance(source, Column):
+                values = _arrow_values(data, source.name, of.type)
+                if of.type == NUMBER:
+                    values = _arrow_numbers(values, source.name, name)
+                arrays[name] = _arrow_column(values, of.type, name)
+            else:
+                arrays[name] = pa.repeat(pa.scalar(plain(source, of.type)), rows)
     table = pa.table(arrays)
     # The stream is written once, and that buffer is what is sent.
     sink = pa.BufferOutputStream()
@@ -227,6 +298,10 @@ def _arrow_values(data: Any, name: str, kind: str) -> Any:
         is_coded = pa.types.is_dictionary(found.type)
         return _texts_of((found.combine_chunks().dictionary_decode() if is_coded else found).to_pandas(), kind)
     values = _column_of(data, name)
+    dtype = str(getattr(values, "dtype", ""))
+    if dtype.startswith("timedelta64") and not dtype.endswith(("[s]", "[ms]", "[us]", "[ns]")):
+        # Arrow has no such unit.
+        values = values.astype("m8[us]")
     try:
         # Missing numbers are NaN in pandas and numpy, and null in Arrow.
         found = pa.array(values, from_pandas=True)
@@ -234,10 +309,20 @@ def _arrow_values(data: Any, name: str, kind: str) -> Any:
             return _texts_of(values, kind)
         if not pa.types.is_nested(found.type):
             return found
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeError, OverflowError):
         pass
-    # A column of several types, such as keys of which some are numbers, or of arrays.
-    return pa.array([plain(value, kind) for value in values])
+    # A column of several types, such as keys of which some are numbers, of arrays, or of times in units of numpy.
+    return _arrow_plain(values, kind)
+
+
+def _arrow_plain(values: Iterable[Any], kind: str) -> Any:
+    """A column of values that are looked at one by one."""
+    import pyarrow as pa
+
+    sent = [plain(value, kind) for value in values]
+    is_mixed = len({type(value) for value in sent if value is not None}) > 1
+    sent = [_moment(value) if is_mixed and isinstance(value, datetime) else value for value in sent]
+    return pa.array(sent, pa.string() if kind in (TEXT, DAY) else None)
 
 
 def _is_of_pandas(type_: Any) -> bool:
@@ -284,10 +369,11 @@ def _arrow_column(column: Any, kind: str, name: str) -> Any:
         column = column.cast(column.type.value_type)
     if isinstance(column.type, pa.BaseExtensionType):
         # Such as UUIDs, which Arrow keeps as their bytes.
-        column = pa.array([plain(value, kind) for value in column.to_pylist()])
-    kept = column.type
-    is_text = types.is_string(kept) or types.is_large_string(kept)
+        column = _arrow_plain(column.to_pylist(), kind)
     try:
+        column = _arrow_single(column)
+        kept = column.type
+        is_text = types.is_string(kept) or types.is_large_string(kept)
         if kind == NUMBER:
             numbers = column if types.is_float32(kept) or types.is_float64(kept) else column.cast(pa.float64())
             has_nan = pc.any(pc.is_nan(numbers)).as_py()
@@ -306,16 +392,63 @@ def _arrow_column(column: Any, kind: str, name: str) -> Any:
         if kind == DAY and types.is_timestamp(kept):
             return column.cast(pa.timestamp("us", "UTC"), safe=False).cast(pa.date32()).cast(pa.string())
         if types.is_floating(kept):
-            if column.null_count == 0 and pc.all(pc.equal(pc.floor(column), column)).as_py():
-                return column.cast(pa.int64()).cast(pa.string())
-            return pa.array([text(value) for value in column.to_pylist()], pa.string())
-        return column if is_text else column.cast(pa.string())
+            return _arrow_float_texts(column)
+        if is_text:
+            return column
+        is_written = types.is_integer(kept) or types.is_boolean(kept) or types.is_decimal(kept) or types.is_null(kept)
+        is_written |= types.is_date(kept)
+        return column.cast(pa.string()) if is_written else _arrow_plain(column.to_pylist(), kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise AlmanacError(f"the column of {name} cannot be sent as a {kind}: {error}") from None
 
 
+def _arrow_single(column: Any) -> Any:
+    """The texts of bytes, and the elements of lists that have one each, as arrays become in Arrow."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    types = pa.types
+    while types.is_list(column.type) or types.is_large_list(column.type) or types.is_fixed_size_list(column.type):
+        several = column.filter(pc.not_equal(pc.list_value_length(column), 1))
+        if len(several):
+            raise BadValueError(NO_SINGLE.format(f"a {column.type}", several[0].as_py()))
+        column = pc.list_element(column, 0)
+    kept = str(column.type)
+    is_undecoded = kept.startswith(("binary", "large_binary", "fixed_size_binary"))
+    return column.cast(pa.string()) if is_undecoded or kept == "string_view" else column
+
+
+def _arrow_float_texts(column: Any) -> Any:
+    """Numbers as keys and labels, such as 1.0 as ``1``."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    numbers = column.cast(pa.float64())
+    unsure = pc.greater_equal(pc.abs(numbers), _least_unsure(column.type.bit_width))
+    if pc.any(unsure).as_py():
+        raise _unsure(numbers.filter(unsure)[0].as_py())
+    if pc.all(pc.equal(pc.floor(numbers), numbers)).as_py():
+        return numbers.cast(pa.int64()).cast(pa.string())
+    return pa.array([text(value) for value in numbers.to_pylist()], pa.string())
+
+
+def _least_unsure(bits: int) -> float:
+    """The least whole number that floats of so many bits do not tell from the next one."""
+    return 2.0 ** DIGITS.get(bits, 53)
+
+
 #: Numbers may be seconds, milliseconds or microseconds: guessing would store wrong days.
 NO_TIMES = "the column of {} holds numbers; give datetimes, such as those of pandas.to_datetime(column, unit='s')"
+
+def _unsure(number: float) -> BadValueError:
+    """Says that a float is no text, since nobody knows which number it was."""
+    if math.isinf(number):
+        return BadValueError(f"{number} is no text that can be stored")
+    return BadValueError(
+        f"{number!r} may have been another number: floats of this size leave out digits (pandas makes floats of "
+        "integers where some are missing); give integers (in pandas of dtype 'Int64') or texts"
+    )
+
 
 #: What libraries take for numbers in units of their own.
 NO_NUMBERS = "the column {!r} of {} holds {}; give numbers"
@@ -327,10 +460,10 @@ def _polars_body(kind: str, data: Any, sources: Mapping[str, Any]) -> Body:
     exprs = []
     for name, source in sources.items():
         of = field(kind, name)
-        if isinstance(source, Column):
-            exprs.append(_polars_expr(data, source.name, of.type, name).alias(name))
-        else:
-            exprs.append(pl.lit(plain(source, of.type)).alias(name))
+        with told(name, source):
+            is_taken = isinstance(source, Column)
+            expr = _polars_expr(data, source.name, of.type, name) if is_taken else pl.lit(plain(source, of.type))
+            exprs.append(expr.alias(name))
     if not any(isinstance(source, Column) for source in sources.values()):
         raise AlmanacError("at least one field has to come from a column")
     try:
@@ -346,6 +479,13 @@ def _polars_expr(data: Any, column: str, kind: str, name: str) -> Any:
     import polars as pl
 
     dtype, expr = data.schema[column], pl.col(column)
+    if dtype == pl.Object:
+        return pl.lit(pl.Series([plain(value, kind) for value in data[column]]))
+    while isinstance(dtype, pl.Array) and dtype.shape[0] == 1:
+        # Arrays of one element are that element.
+        expr, dtype = expr.arr.first(), dtype.inner
+    if dtype == pl.Binary:
+        expr, dtype = expr.cast(pl.String), pl.String()
     if dtype.is_nested():
         raise AlmanacError(NO_SINGLE.format(f"a {dtype}", column))
     if kind == NUMBER:
@@ -370,10 +510,17 @@ def _polars_expr(data: Any, column: str, kind: str, name: str) -> Any:
         is_zoned = dtype.time_zone is not None
         return (expr.dt.convert_time_zone("UTC") if is_zoned else expr).cast(pl.Date).cast(pl.String)
     if dtype.is_float():
-        values = data[column]
+        values = data.select(expr).to_series()
+        unsure = values.filter((values.abs() >= _least_unsure(32 if dtype == pl.Float32 else 64)).fill_null(False))
+        unsure = unsure.filter(unsure.is_not_nan())
+        if len(unsure):
+            raise _unsure(unsure[0])
         if (values.is_null() | (values.is_finite() & (values.floor() == values))).all():
             return expr.cast(pl.Int64).cast(pl.String)
-        return expr.map_elements(text, return_dtype=pl.String)
+        return pl.lit(pl.Series([text(value) for value in values], dtype=pl.String))
+    if dtype.is_temporal() and dtype != pl.Date:
+        values = data.select(expr).to_series()
+        return pl.lit(pl.Series([text(value) for value in values], dtype=pl.String))
     return expr if dtype == pl.String else expr.cast(pl.String)
 
 
@@ -382,17 +529,18 @@ def _json_bodies(kind: str, data: Any, sources: Mapping[str, Any]) -> Iterator[B
     columns: Dict[str, List[Any]] = {}
     for name, source in sources.items():
         kind_of = field(kind, name).type
-        if isinstance(source, Column):
-            columns[name] = _plain_values(_values(data, source.name), kind_of, source.name, name)
-        else:
-            columns[name] = [plain(source, kind_of)] * rows
+        with told(name, source):
+            if isinstance(source, Column):
+                columns[name] = _plain_values(_values(data, source.name), kind_of, source.name, name)
+            else:
+                columns[name] = [plain(source, kind_of)] * rows
     yield from json_bodies(columns, rows)
 
 
 def _plain_values(values: List[Any], kind: str, column: str, name: str) -> List[Any]:
     """The values of a column as they are sent."""
     if name in MILLISECONDS:
-        values = [value / MILLISECOND if isinstance(value, timedelta) else value for value in values]
+        values = [value / MILLISECOND if isinstance(value, timedelta) else value for value in map(_single, values)]
     if kind == NUMBER:
         for value in values:
             if isinstance(value, (date, time, timedelta)) and not _is_missing(value):
@@ -444,7 +592,10 @@ def _moment(value: Any) -> str:
 
 def _values(data: Any, name: str) -> List[Any]:
     values = _column_of(data, name)
-    return list(values.tolist() if is_from(data, "pandas") else values)
+    if is_from(data, "pandas"):
+        # A list of floats does not say how many bits these had.
+        return list(values.to_numpy()) if str(values.dtype) in ("float16", "float32") else values.tolist()
+    return list(values)
 
 
 def _column_of(data: Any, name: str) -> Any:
@@ -476,15 +627,27 @@ def _is_missing(value: Any) -> bool:
 
 
 def _single(value: Any) -> Any:
-    """The element of an array that has one, as models predict it; any other value as it is."""
-    shape = getattr(value, "shape", None)
+    """The element of an array that has one, as models predict it, the text of bytes, and the time of numpy's; any other
+    value as it is."""
+    if isinstance(value, BYTES):
+        try:
+            return bytes(value).decode()
+        except UnicodeDecodeError:
+            raise BadValueError(f"bytes that are no UTF-8 have no text: {_shown(value)}; decode them") from None
+    shape, kind = getattr(value, "shape", None), getattr(getattr(value, "dtype", None), "kind", None)
+    if kind in ("M", "m"):
+        # Of some units neither Python nor Arrow has times.
+        is_day = str(value.dtype).endswith(("[D]", "[W]", "[M]", "[Y]"))
+        value = value.astype("M8[D]" if kind == "M" and is_day else f"{kind}8[us]")
+        value = value.item() if math.prod(shape or ()) == 1 else value
     # Numbers of numpy have a shape as well, and no elements that could be set.
     if isinstance(shape, tuple) and hasattr(value, "item") and hasattr(value, "__setitem__"):
         if math.prod(shape) != 1:
-            raise AlmanacError(NO_SINGLE.format(f"an array of {math.prod(shape)} elements", value))
+            raise BadValueError(NO_SINGLE.format(f"an array of {math.prod(shape)} elements", value))
         value = value.item()
+        return _single(value) if isinstance(value, BYTES) else value
     if isinstance(value, (list, tuple, dict, set)):
-        raise AlmanacError(NO_SINGLE.format(f"a {type(value).__name__}", value))
+        raise BadValueError(NO_SINGLE.format(f"a {type(value).__name__}", value))
     return value
 
 
@@ -493,6 +656,11 @@ SINGLE = frozenset((str, float, int, bool, type(None), datetime))
 
 #: What would be stored as Python writes it.
 NO_SINGLE = "a field has one value, not {0}: {1!r:.80}; give an element of it"
+
+
+def _shown(value: object) -> str:
+    """A value in an error."""
+    return f"{value!r:.80} ({type(value).__name__})"
 
 
 def plain(value: Any, kind: str) -> Any:
@@ -505,7 +673,7 @@ def plain(value: Any, kind: str) -> Any:
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
-            raise AlmanacError(f"{value!r} is no number that can be stored") from None
+            raise BadValueError(f"{value!r} is no number that can be stored") from None
         return number if math.isfinite(number) else _refuse_infinite(number)
     if kind == TIME:
         if isinstance(value, str):
@@ -513,7 +681,7 @@ def plain(value: Any, kind: str) -> Any:
         if isinstance(value, date) and not isinstance(value, datetime):
             value = datetime(value.year, value.month, value.day)
         if not isinstance(value, datetime):
-            raise AlmanacError(f"{value!r} is no time: give a datetime or an ISO 8601 text")
+            raise BadValueError(f"{value!r} is no time: give a datetime or an ISO 8601 text")
         return _utc(value)
     if kind == DAY and isinstance(value, datetime):
         return _utc(value).date().isoformat()
@@ -529,7 +697,7 @@ def measured(value: Any) -> Union[float, str]:
 
 
 def _refuse_infinite(number: float) -> float:
-    raise AlmanacError(f"{number} is no number that can be stored")
+    raise BadValueError(f"{number} is no number that can be stored")
 
 
 def _utc(value: datetime) -> datetime:
@@ -562,18 +730,41 @@ def instant_of(text: str) -> Optional[datetime]:
 
 
 def text(value: Any) -> Optional[str]:
-    """A key or a label as text: ``True`` as ``true``, ``1.0`` as ``1``."""
+    """A key or a label as text: ``True`` as ``true``, ``1.0`` as ``1``. An object that is no text, number or time is
+    refused."""
+    if isinstance(value, BYTES):
+        value = _single(value)
     if isinstance(value, str):
-        return value
+        return value if value.isascii() else _encoded(value)
     if _is_missing(value):
         return None
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         return "true" if value else "false"
     if isinstance(value, float) or type(value).__name__.startswith("float"):
-        return str(int(value)) if float(value).is_integer() else repr(float(value))
-    if isinstance(value, (date, datetime)):
+        number = float(value)
+        if abs(number) >= _least_unsure(8 * getattr(value, "itemsize", 8)):
+            raise _unsure(number)
+        return str(int(number)) if number.is_integer() else repr(number)
+    if isinstance(value, (date, time)):
         return value.isoformat()
-    return str(value)
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, (Integral, UUID)) or type(value).__name__ in PRINTED and is_from(value, "pandas"):
+        return str(value)
+    raise BadValueError(f"a field has a text, a number or a time, not {_shown(value)}; give its text or number")
+
+
+def _encoded(value: str) -> str:
+    """A text that has no half of a character, as surrogates are."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise BadValueError(f"a text with half of a character cannot be stored: {value!a:.80}") from None
+    return value
+
+
+#: What of pandas stands for itself as it is printed.
+PRINTED = ("Interval", "Period")
 
 
 #: Libraries that an answer can be a frame of, the preferred one first.

@@ -47,6 +47,8 @@ class Answer:
         self.status = status
         self.headers = headers
         self.data = data
+        #: How many tries it took.
+        self.tries = 1
 
     def json(self) -> Any:
         """The answer as JSON. Raises :class:`UnavailableError` for anything else: whatever stands before the
@@ -120,9 +122,10 @@ class Transport:
         attempt = 0
         while True:
             failure, wait = self._try(method, path, params, body, sent, timeout)
-            if isinstance(failure, Answer):
-                return failure
             attempt += 1
+            if isinstance(failure, Answer):
+                failure.tries = attempt
+                return failure
             # Full jitter, so that clients which failed together do not come back together.
             pause = max(wait, random.uniform(0, min(MAX_PAUSE_SECONDS, 0.1 * 2.0**attempt)))
             if stop.is_set() or time.monotonic() + pause > give_up:

@@ -35,11 +35,12 @@ from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Mapping, Opt
 
 from . import _frames, _sigterm
 from ._fields import FAMILIES, KINDS, MAX_MEMBERS, NUMBER, TEXT, TIME, field
+from .client import Release
 from .errors import AlmanacError, RefusedError
 from .spool import Batch, Spool
 
 if TYPE_CHECKING:
-    from .client import Workspace
+    from .client import Named, Workspace
 
 log = logging.getLogger("almanac_ml")
 
@@ -63,6 +64,11 @@ MAX_BATCH = 2_000
 
 #: The longest pause between two requests while the service is away, in seconds.
 MAX_PAUSE_SECONDS = 30.0
+
+#: Why rows are dropped.
+FULL = "did not fit into memory or the spool"
+CLOSED = "were logged after the logger was closed"
+UNSENT = "could not be sent before the logger was closed, and it has no spool that keeps them"
 
 #: How long rows are dropped before that is said again, in seconds.
 TELL_DROPPED_SECONDS = 60.0
@@ -166,7 +172,9 @@ class Logger:
         self._stats = Stats()
         self._taken = self._in_hand = 0
         self._dropped = self._unusable = 0
-        self._told_dropped, self._told_dropped_at = 0, float("-inf")
+        # Rows of which it is not said yet that they were dropped, by the reason.
+        self._untold: Dict[str, int] = {}
+        self._told_dropped_at = float("-inf")
         self._errors: Deque[Tuple[Exception, str]] = deque(maxlen=100)
         self._told_strange: Set[str] = set()
         # What was lost when flush() ended the last time.
@@ -194,7 +202,7 @@ class Logger:
 
     def prediction(
         self,
-        release: str,
+        release: "Named",
         key: Any,
         *,
         score: Optional[float] = None,
@@ -210,8 +218,9 @@ class Logger:
     ) -> bool:
         """Logs a prediction, made now unless ``predicted_at`` says when. Returns whether it was taken."""
         at = time.time() if predicted_at is None else predicted_at
+        name = release if type(release) is str else _name_of(release)
         return self._take(
-            ("predictions", tags, scores, features, key, at, release, score, label, value, lower, upper, latency_ms)
+            ("predictions", tags, scores, features, key, at, name, score, label, value, lower, upper, latency_ms)
         )
 
     def outcome(
@@ -242,7 +251,7 @@ class Logger:
         name: str,
         value: float,
         *,
-        release: Optional[str] = None,
+        release: Optional["Named"] = None,
         measured_at: Union[None, str, datetime] = None,
         key: Any = None,
         predicted_at: Union[None, str, datetime] = None,
@@ -257,6 +266,7 @@ class Logger:
         ``run`` that took it, by its id, and its ``step``. Of a run it may be NaN or infinite.
         """
         at = time.time() if measured_at is None else measured_at
+        release = None if release is None else _name_of(release)
         return self._take(
             ("metrics", tags, None, None, name, at, value, release, key, predicted_at, predicted_on, run, step)
         )
@@ -264,8 +274,7 @@ class Logger:
     def _take(self, row: Row) -> bool:
         try:
             if len(self._queue) >= self._max_queued or self._closing:
-                with self._lock:
-                    self._dropped += 1
+                self._drop(1, CLOSED if self._closing else FULL)
                 return False
             families = row[1:FIRST_FIELD]
             if any(families):
@@ -307,7 +316,7 @@ class Logger:
                 self._stats,
                 logged=self._taken + waiting + self._unusable,
                 refused=self._stats.refused + self._unusable,
-                dropped=self._stats.dropped + self._dropped,
+                dropped=self._dropped,
                 waiting=waiting + self._in_hand + sum(batch.body.rows for batch in self._batches),
             )
 
@@ -581,7 +590,7 @@ class Logger:
                 if keep_in_memory and rows <= self._max_queued:
                     kept.append(batch)
                 else:
-                    self._count(dropped=batch.body.rows)
+                    self._drop(batch.body.rows, FULL if keep_in_memory or self._spool is not None else UNSENT)
         with self._lock:
             self._batches = deque(kept)
 
@@ -622,7 +631,12 @@ class Logger:
                 return True
         return True
 
-    def _count(self, *, stored: int = 0, spooled: int = 0, refused: int = 0, dropped: int = 0) -> None:
+    def _drop(self, rows: int, why: str) -> None:
+        with self._lock:
+            self._dropped += rows
+            self._untold[why] = self._untold.get(why, 0) + rows
+
+    def _count(self, *, stored: int = 0, spooled: int = 0, refused: int = 0) -> None:
         with self._lock:
             now = self._stats
             self._stats = replace(
@@ -630,19 +644,19 @@ class Logger:
                 stored=now.stored + stored,
                 spooled=max(0, now.spooled + spooled),
                 refused=now.refused + refused,
-                dropped=now.dropped + dropped,
             )
 
     def _tell_what_happened(self) -> None:
         """Says what calls left to be said, so that they need not wait for who writes logs."""
         while self._errors:
             self._tell(*self._errors.popleft())
-        dropped = self.stats.dropped
         now = time.monotonic()
-        if dropped > self._told_dropped and now >= self._told_dropped_at + TELL_DROPPED_SECONDS:
-            lost = dropped - self._told_dropped
-            self._told_dropped, self._told_dropped_at = dropped, now
-            self._tell(AlmanacError(f"{lost} rows did not fit"), "rows were dropped")
+        if self._untold and (self._closing or now >= self._told_dropped_at + TELL_DROPPED_SECONDS):
+            self._told_dropped_at = now
+            with self._lock:
+                untold, self._untold = self._untold, {}
+            for why, rows in untold.items():
+                self._tell(AlmanacError(f"{rows:,} rows {why}"), "rows were dropped")
 
     def _tell_strange(self, texts: Sequence[str]) -> None:
         """Says what the service found strange of what it stored, each once."""
@@ -692,6 +706,11 @@ def _members_of(rows: Sequence[Row]) -> List[Set[Any]]:
 
 def _fits(named: Sequence[Set[Any]]) -> bool:
     return all(len(names) <= MAX_MEMBERS for names in named)
+
+
+def _name_of(release: Any) -> Any:
+    """The name of a release, which may be given as it is."""
+    return release.name if isinstance(release, Release) else release
 
 
 def _release_of(row: Row) -> str:

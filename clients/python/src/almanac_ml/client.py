@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import threading
@@ -34,11 +35,14 @@ from ._fields import FAMILIES, KINDS
 from ._frames import Body, Column
 from ._http import Answer, Transport
 from ._progress import Progress
-from .errors import AlmanacError, RefusedError, warn
+from .errors import AlmanacError, RefusedError, UnavailableError, warn
 
 if TYPE_CHECKING:
     from .background import Logger
     from .runs import Run
+
+#: The most bytes of requests that are kept until they are sent.
+KEPT_BYTES = 64 * 1024 * 1024
 
 #: How long one request waits for events, in seconds.
 FOLLOW_WAIT_SECONDS = 20
@@ -243,8 +247,8 @@ class Workspace:
     ) -> Receipt:
         """Stores predictions, and returns when they are durable.
 
-        ``data`` is a pandas, polars or Arrow frame, anything that exports an Arrow stream, a mapping of
-        columns or a list of rows. ``key``, ``score``, ``label``, ``value``, its interval from ``lower`` to
+        ``data`` is a pandas, polars or Arrow frame, anything that exports an Arrow stream, a dataset of pyarrow, a
+        mapping of columns, of which one value stands for all rows, or a list of rows. ``key``, ``score``, ``label``, ``value``, its interval from ``lower`` to
         ``upper`` and ``latency_ms`` name columns; those not given are taken from a column of the same name,
         if there is one. ``release`` is a column or one release for all rows. ``predicted_at`` is a column or
         one instant for all rows; without it, the column ``predicted_at``, or now if there is none. Times
@@ -253,6 +257,9 @@ class Workspace:
         Columns that are called ``tag.x``, ``score.x`` or ``feature.x``, as answers have them, are taken as these.
         Durations of ``latency_ms`` are sent as milliseconds.
         ``withdrawn_because`` is a reason for which the predictions of these releases, keys and instants are taken back.
+
+        A call counts once within 7 days under its ``idempotency_key``. Without one its content is the key, so that an
+        equal call stores nothing again.
         """
         data = _frames.settled(data)
         sources = {
@@ -418,13 +425,13 @@ class Workspace:
         if unsent:
             text = f"columns that are called as fields are were not sent: {', '.join(unsent)}"
             warn(text)
-        base = idempotency_key or uuid.uuid4().hex
         rows = _frames.rows_of(data)
         receipt = _Sum(kind)
+        base, bodies = _keyed(kind, data, sources, idempotency_key)
         numbered = (
             # The first request has the key as it is, so that a small frame is one batch of that name.
             (base if number == 0 else f"{base}/{number}", body)
-            for number, body in enumerate(_frames.bodies(kind, data, sources))
+            for number, body in enumerate(bodies)
         )
         progress = Progress(self.client.progress, kind, rows)
         try:
@@ -432,15 +439,20 @@ class Workspace:
                 receipt.add(batch, body, told)
                 progress.show(receipt.rows)
         except AlmanacError as error:
+            again = f"call again with idempotency_key={base!r}"
+            for name in ("predicted_at", "observed_at", "measured_at"):
+                if isinstance(sources.get(name), _Now):
+                    again += f", {name}={_frames.moment(sources[name])!r}"
             if receipt.rows:
-                again = f"idempotency_key={base!r}"
-                for name in ("predicted_at", "observed_at", "measured_at"):
-                    if isinstance(sources.get(name), _Now):
-                        again += f", {name}={_frames.moment(sources[name])!r}"
-                error.resume = f"the first {receipt.rows:,} rows are stored: to store the rest, call again with {again}"
+                error.resume = f"the first {receipt.rows:,} rows are stored: to store the rest, {again}"
+            elif isinstance(error, UnavailableError):
+                error.resume = f"rows may be stored all the same: to store each once, {again}"
             raise
         finally:
             progress.close()
+        if idempotency_key is None and receipt.repeated:
+            text = f"{receipt.repeated:,} of {receipt.rows:,} rows were not stored again: an equal call has stored them"
+            warn(f"{text} within 7 days; to store them once more, give an idempotency_key of their own")
         for text in receipt.warnings:
             warn(text)
         return receipt.receipt()
@@ -495,6 +507,8 @@ class Workspace:
         )
         told: Dict[str, Any] = answer.json()
         told["replayed"] = answer.headers.get("Idempotent-Replayed") == "true"
+        # Of an answer that was lost a later try is told so too.
+        told["repeated"] = told["replayed"] and answer.tries == 1
         return told
 
     def predictions(self, since: Optional[Instant] = None, until: Optional[Instant] = None, **options: Any) -> Any:
@@ -1282,7 +1296,7 @@ class _Sum:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.rows = self.replayed = self.pending = 0
+        self.rows = self.replayed = self.repeated = self.pending = 0
         self.batches: List[str] = []
         self.days: Dict[str, int] = {}
         self.warnings: List[str] = []
@@ -1292,6 +1306,7 @@ class _Sum:
         self.batches.append(batch)
         self.pending += int(told.get("pending", 0))
         self.replayed += bool(told.get("replay_of")) or bool(told.get("replayed"))
+        self.repeated += body.rows if told.get("repeated") else 0
         for day, count in told.get("days", {}).items():
             self.days[day] = self.days.get(day, 0) + int(count)
         self.warnings += [text for text in told.get("warnings", []) if text not in self.warnings]
@@ -1300,6 +1315,26 @@ class _Sum:
         return Receipt(
             self.kind, self.rows, self.batches, self.days, self.replayed, self.warnings, self.pending
         )
+
+
+def _keyed(
+    kind: str, data: Any, sources: Mapping[str, Any], idempotency_key: Optional[str]
+) -> Tuple[str, Iterator[Body]]:
+    """The idempotency key of a call and its requests. Without a key the content is the key, unless it happens now: then
+    no other call has the same."""
+    bodies = _frames.bodies(kind, data, sources)
+    if idempotency_key is not None:
+        return idempotency_key, bodies
+    if any(isinstance(source, _Now) for source in sources.values()):
+        return uuid.uuid4().hex, bodies
+    digest, size = hashlib.sha256(), 0
+    kept: List[Body] = []
+    for body in bodies:
+        digest.update(body.data)
+        size += body.size
+        kept = [*kept, body] if size <= KEPT_BYTES else []
+    # Of a large frame they are made again when they are sent.
+    return digest.hexdigest()[:32], iter(kept) if size <= KEPT_BYTES else _frames.bodies(kind, data, sources)
 
 
 def _result(future: "Future[Dict[str, Any]]", sent: int) -> Dict[str, Any]:
@@ -1333,13 +1368,15 @@ def _warn(answer: Answer, as_of: Optional[Instant] = None) -> None:
 def _column_or_value(data: Any, source: Any) -> Any:
     if isinstance(source, Constant):
         return source.value
+    if isinstance(source, Release):
+        return source.name
     return Column(source) if _frames.is_column(data, source) else source
 
 
 def _dated(data: Any, name: str, given: Any) -> Any:
     """A column, or an instant or a day for all rows."""
     source = _column_or_value(data, given)
-    if isinstance(source, str) and not _frames.DAY_TEXT.match(source):
+    if isinstance(source, str) and not _frames.DAY_TEXT.match(source) and not _frames.is_nothing(data):
         there = ", ".join(_frames.names_of(data))
         raise AlmanacError(f"{name}={source!r} is no column and no time; there are {there}")
     return source
