@@ -20,7 +20,8 @@ pub(crate) struct Shown {
     /// Print to standard error what the answer was read from.
     #[arg(long)]
     pub(crate) show_cut: bool,
-    /// table, csv, ndjson, parquet, ipc, ipc-stream or ipc-stream-lz4; by default a table, or the format that the name of the file says.
+    /// table, csv, csv-spreadsheet (no text in it is taken for a formula), ndjson, parquet, ipc, ipc-stream or ipc-stream-lz4; by default a table, or
+    /// the format that the name of the file says.
     #[arg(long)]
     pub(crate) format: Option<String>,
     /// Write to this file instead of the terminal.

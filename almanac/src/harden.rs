@@ -2,13 +2,17 @@
 
 use axum::{
     body::Body,
-    http::{HeaderName, HeaderValue, header},
+    extract::Request,
+    http::{HeaderName, HeaderValue, StatusCode, header},
+    middleware::Next,
     response::{IntoResponse, Response},
 };
 use web::Problem;
 
-/// The headers of every answer. Only the dashboard has pages, with a policy of their own: nothing else may load or run anything or stand in a frame.
-const HEADERS: [(HeaderName, HeaderValue); 4] = [
+/// The headers of every answer. Only the dashboard has pages, which browsers keep, with a policy of their own: nothing else may be kept, load or run
+/// anything or stand in a frame.
+const HEADERS: [(HeaderName, HeaderValue); 5] = [
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
     (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
@@ -30,6 +34,15 @@ pub(crate) fn hardened(mut response: Response, request_id: &str) -> Response {
         headers.entry(name).or_insert(value);
     }
     response
+}
+
+/// Refuses a request that names two hosts: a proxy may go by the one and this service by the other.
+pub(crate) async fn one_host(request: Request, next: Next) -> Response {
+    if request.headers().get_all(header::HOST).iter().nth(1).is_some() {
+        let detail = "the request has more than one header Host; send one";
+        return Problem::new(StatusCode::BAD_REQUEST, detail).into_response();
+    }
+    next.run(request).await
 }
 
 /// For how long a browser asks this host over TLS alone, once it was answered so: a year.

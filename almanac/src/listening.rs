@@ -9,7 +9,7 @@ use event::Error;
 
 use crate::{
     proxies::Proxies,
-    serve::{DRAIN, KEEP_ALIVE},
+    serve::{DRAIN, KEEP_ALIVE, MAX_CONNECTIONS},
     tls::Tls,
 };
 
@@ -128,4 +128,35 @@ pub(crate) fn outlive_size_limit() {
         // A signal that was heard once ends nothing any more, though nobody listens.
         _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
     }
+}
+
+/// How many files a process has open beside its connections.
+const OTHER_FILES: u64 = 256;
+
+/// Raises the limit of open files (`ulimit -n`) as far as the system lets it and connections need, and returns how many connections there is
+/// room for.
+pub(crate) fn room_for_connections() -> usize {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let wanted = MAX_CONNECTIONS as u64 + OTHER_FILES;
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        // No limit is `None`.
+        let Some(mut files) = current.filter(|files| *files < wanted) else { return MAX_CONNECTIONS };
+        let raised = maximum.map_or(wanted, |most| most.min(wanted));
+        if setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum }).is_ok() {
+            files = raised;
+        }
+        if files >= wanted {
+            return MAX_CONNECTIONS;
+        }
+        // Of hardly any files, half are for connections.
+        let room = files.saturating_sub(OTHER_FILES).max(files / 2);
+        tracing::warn!(
+            "this process may have {files} files open, so it takes {room} connections at most; {wanted} are enough for all (ulimit -n, LimitNOFILE)"
+        );
+        usize::try_from(room).unwrap_or(MAX_CONNECTIONS)
+    }
+    #[cfg(not(unix))]
+    MAX_CONNECTIONS
 }

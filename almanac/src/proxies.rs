@@ -45,7 +45,8 @@ impl Proxies {
         self.is_trusted(peer.to_canonical()) && !headers.get_all(FORWARDED_PROTO).iter().any(is_plain)
     }
 
-    fn is_trusted(&self, address: IpAddr) -> bool {
+    /// Whether an address is that of a trusted proxy.
+    pub(crate) fn is_trusted(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.has(address))
     }
 }

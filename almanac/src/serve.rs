@@ -1,7 +1,13 @@
-//! Accepting connections: bounded in number, none of them may dawdle over its headers, and on the
+//! Accepting connections: bounded in number, in all and for each address, none of them may dawdle over its headers, and on the
 //! way out every request that was begun is answered.
 
-use std::{future::Future, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    future::Future,
+    net::{IpAddr, Ipv6Addr},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use axum::Router;
 use futures::TryFutureExt;
@@ -14,14 +20,25 @@ use meter::{InFlight, catalogue::HTTP_CONNECTIONS};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    time::Instant,
 };
 use web::Asker;
 
 use crate::{harden::encrypted, patient::Patient, proxies::Proxies, tls::Tls, unread};
 
-/// The most connections at one time; further ones wait to be accepted.
-const MAX_CONNECTIONS: usize = 4096;
+/// The most connections at one time, as a rule; further ones wait to be accepted.
+pub(crate) const MAX_CONNECTIONS: usize = 4096;
+
+/// Of all connections, the share that one address may have is one in so many, and when no more than that are left, who sends nothing is waited
+/// for only [`KEEP_ALIVE_UNDER_PRESSURE`]. Trusted proxies come for many: neither holds of them.
+const SHARES: usize = 4;
+
+/// How long a connection may be idle, or take for the headers of a request, when few are left.
+const KEEP_ALIVE_UNDER_PRESSURE: Duration = Duration::from_secs(5);
+
+/// How often the log tells of connections that are refused or have to wait.
+const TELL_EVERY: Duration = Duration::from_secs(60);
 
 /// How long a connection may be idle, or take for the headers of a request, as a rule.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(30);
@@ -35,7 +52,7 @@ const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// How long requests that were begun may take after the service was asked to stop, as a rule.
 pub(crate) const DRAIN: Duration = Duration::from_secs(10);
 
-/// How long the beginning of an encrypted connection may take.
+/// How long the beginning of an encrypted connection may take, as a rule.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
 /// The most headers of a request.
@@ -57,6 +74,8 @@ pub(crate) struct Listening {
     pub(crate) tls: Option<Arc<Tls>>,
     /// Who is believed to say for whom it calls.
     pub(crate) proxies: Proxies,
+    /// The most connections at one time.
+    pub(crate) connections: usize,
 }
 
 impl Default for Listening {
@@ -67,7 +86,102 @@ impl Default for Listening {
             drain: DRAIN,
             tls: None,
             proxies: Proxies::default(),
+            connections: MAX_CONNECTIONS,
         }
+    }
+}
+
+/// The connections that are open.
+struct Connections {
+    most: usize,
+    free: Arc<Semaphore>,
+    of_address: Mutex<HashMap<IpAddr, usize>>,
+    /// When the log was told of some last, and how many were refused since.
+    told: Mutex<(Option<Instant>, u64)>,
+}
+
+/// A connection among all, until it is dropped.
+struct Connected {
+    all: Arc<Connections>,
+    /// The address that it counts for, if it does for one.
+    address: Option<IpAddr>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Connections {
+    fn new(most: usize) -> Arc<Self> {
+        let (of_address, told) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { most, free: Arc::new(Semaphore::new(most)), of_address, told })
+    }
+
+    /// Room for one more, as soon as there is some.
+    async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        if self.free.available_permits() == 0 {
+            self.tell(0, || format!("all {} connections are taken, so further ones wait", self.most));
+        }
+        // The semaphore is never closed.
+        Arc::clone(&self.free).acquire_owned().await.ok()
+    }
+
+    /// Whether few are left.
+    fn are_scarce(&self) -> bool {
+        self.free.available_permits() < self.most / SHARES
+    }
+
+    /// A connection that counts for an address, unless that has as many as one may have.
+    fn connected(
+        self: &Arc<Self>,
+        permit: Option<OwnedSemaphorePermit>,
+        address: Option<IpAddr>,
+    ) -> Option<Connected> {
+        if let Some(address) = address {
+            let mut of_address = self.of_address.lock().unwrap_or_else(PoisonError::into_inner);
+            let own = of_address.entry(address).or_default();
+            let most = (self.most / SHARES).max(1);
+            if *own >= most {
+                drop(of_address);
+                self.tell(1, || {
+                    format!(
+                        "connections are refused: {address} has {most}, as many as one address may have; name it by --trusted-proxy if it is a \
+                         proxy or load balancer"
+                    )
+                });
+                return None;
+            }
+            *own += 1;
+        }
+        Some(Connected { all: Arc::clone(self), address, _permit: permit })
+    }
+
+    /// Warns in the log, though not all the time.
+    fn tell(&self, refused: u64, says: impl FnOnce() -> String) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.1 += refused;
+        if told.0.is_none_or(|last| last.elapsed() >= TELL_EVERY) {
+            tracing::warn!(refused = told.1, "{}", says());
+            *told = (Some(Instant::now()), 0);
+        }
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        let Some(address) = self.address else { return };
+        let mut of_address = self.all.of_address.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(mut own) = of_address.entry(address) {
+            *own.get_mut() -= 1;
+            if *own.get() == 0 {
+                own.remove();
+            }
+        }
+    }
+}
+
+/// The address for which a connection counts: of IPv6 the network, of which one host has all addresses.
+fn counted_address(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        address => address,
     }
 }
 
@@ -78,21 +192,16 @@ pub(crate) async fn serve(
     listening: Listening,
     shutdown: impl Future<Output = ()>,
 ) {
-    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let connections = Connections::new(listening.connections);
     let open = HTTP_CONNECTIONS.gauge([]);
     let graceful = GracefulShutdown::new();
     let (stop, stopping) = watch::channel(false);
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(listening.keep_alive);
-    http.max_headers(MAX_HEADERS).max_buf_size(MAX_HEADER_BYTES);
+    http.timer(TokioTimer::new()).max_headers(MAX_HEADERS).max_buf_size(MAX_HEADER_BYTES);
     let listening = Arc::new(listening);
     tokio::pin!(shutdown);
     loop {
-        let accept = async {
-            // The semaphore is never closed.
-            let permit = Arc::clone(&connections).acquire_owned().await.ok();
-            (permit, listener.accept().await)
-        };
+        let accept = async { (connections.permit().await, listener.accept().await) };
         let (permit, accepted) = tokio::select! {
             () = &mut shutdown => break,
             accepted = accept => accepted,
@@ -105,6 +214,11 @@ pub(crate) async fn serve(
                 continue;
             }
         };
+        let is_proxy = listening.proxies.is_trusted(peer.ip().to_canonical());
+        let address = (!is_proxy).then(|| counted_address(peer.ip()));
+        let Some(connected) = connections.connected(permit, address) else { continue };
+        let is_scarce = connections.are_scarce() && !is_proxy;
+        let most = if is_scarce { KEEP_ALIVE_UNDER_PRESSURE } else { Duration::MAX };
         // Answers are small and go out at once.
         _ = stream.set_nodelay(true);
         let client = Client {
@@ -112,12 +226,14 @@ pub(crate) async fn serve(
             listening: Arc::clone(&listening),
             peer: peer.ip(),
             stopping: stopping.clone(),
+            handshake_within: HANDSHAKE_WITHIN.min(most),
         };
-        let (http, watcher) = (http.clone(), graceful.watcher());
+        let (mut http, watcher) = (http.clone(), graceful.watcher());
+        http.header_read_timeout(listening.keep_alive.min(most));
         let counted = InFlight::begin(&open);
         tokio::spawn(async move {
             client.answer(stream, &http, watcher).await;
-            drop((permit, counted));
+            drop((connected, counted));
         });
     }
     drop(listener);
@@ -136,6 +252,8 @@ struct Client {
     peer: IpAddr,
     /// Whether the service was asked to stop.
     stopping: watch::Receiver<bool>,
+    /// How long the beginning of an encrypted connection may take.
+    handshake_within: Duration,
 }
 
 impl Client {
@@ -150,7 +268,7 @@ impl Client {
         let begun = tokio::select! {
             // Nothing was asked over it yet.
             () = stopped => return,
-            begun = tokio::time::timeout(HANDSHAKE_WITHIN, tls.acceptor().accept(stream)) => begun,
+            begun = tokio::time::timeout(self.handshake_within, tls.acceptor().accept(stream)) => begun,
         };
         match begun {
             Ok(Ok(stream)) => self.speak(stream, http, watcher).await,
@@ -183,8 +301,13 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use axum::routing::get;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpSocket,
+    };
 
     use super::*;
 
@@ -210,6 +333,75 @@ mod tests {
         assert_eq!(status("/", format!("X: {}\r\n", "y".repeat(4 * MAX_HEADER_BYTES))).await, "431");
         assert_eq!(status(&format!("/{}", "y".repeat(70_000)), String::new()).await, "414");
         server.abort();
+    }
+
+    /// A service of a few connections, and a client that connects to it from an address of this machine.
+    async fn narrow(connections: usize, proxies: Proxies) -> impl AsyncFn(&str) -> TcpStream {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().route("/", get(async || "hello"));
+        let listening = Listening { connections, proxies, ..Listening::default() };
+        tokio::spawn(serve(listener, router, listening, std::future::pending()));
+        async move |from: &str| {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind(SocketAddr::new(from.parse().unwrap(), 0)).unwrap();
+            socket.connect(address).await.unwrap()
+        }
+    }
+
+    /// What a connection answers to a request; nothing, when it was closed.
+    async fn asked(mut stream: TcpStream) -> (String, TcpStream) {
+        _ = stream.write_all(REQUEST).await;
+        (answer(&mut stream).await, stream)
+    }
+
+    #[tokio::test]
+    async fn one_address_leaves_connections_to_others() {
+        let connect = narrow(16, Proxies::default()).await;
+        let mut held = Vec::new();
+        for _ in 0..4 {
+            let (text, stream) = asked(connect("127.0.0.1").await).await;
+            assert!(text.ends_with("hello"), "{text}");
+            held.push(stream);
+        }
+        let (refused, _) = asked(connect("127.0.0.1").await).await;
+        assert_eq!(refused, "", "it has its share");
+        let (other, _) = asked(connect("127.0.0.2").await).await;
+        assert!(other.ends_with("hello"), "{other}");
+        // What it gives back it gets again.
+        held.pop();
+        while !asked(connect("127.0.0.1").await).await.0.ends_with("hello") {}
+        // A proxy that is trusted comes for many.
+        let connect = narrow(16, Proxies::new(vec!["127.0.0.0/8".parse().unwrap()])).await;
+        let mut held = Vec::new();
+        for _ in 0..12 {
+            let (text, stream) = asked(connect("127.0.0.1").await).await;
+            assert!(text.ends_with("hello"), "{text}");
+            held.push(stream);
+        }
+    }
+
+    #[tokio::test]
+    async fn who_sends_nothing_is_dropped_sooner_under_pressure() {
+        let connect = narrow(8, Proxies::default()).await;
+        let mut held = Vec::new();
+        for host in 1..=7 {
+            held.push(asked(connect(&format!("127.0.0.{host}")).await).await.1);
+        }
+        let mut late = connect("127.0.0.8").await;
+        // The others may be idle for half a minute.
+        assert_eq!(answer(&mut late).await, "");
+        let (text, _) = asked(held.remove(0)).await;
+        assert!(text.ends_with("hello"), "{text}");
+    }
+
+    #[test]
+    fn a_network_of_ipv6_counts_as_one_address() {
+        let counted = |text: &str| counted_address(text.parse().unwrap());
+        assert_eq!(counted("2001:db8::1"), counted("2001:db8::ffff:2"));
+        assert_ne!(counted("2001:db8::1"), counted("2001:db8:0:1::1"));
+        assert_eq!(counted("::ffff:10.0.0.1"), counted("10.0.0.1"));
+        assert_ne!(counted("10.0.0.1"), counted("10.0.0.2"));
     }
 
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";

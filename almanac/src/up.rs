@@ -30,9 +30,9 @@ use crate::{
     audit::refusals::Refusals,
     author::in_the_name_of_callers,
     config::Config,
-    harden::panicked,
+    harden::{one_host, panicked},
     health::{self, Asked, Readiness},
-    listening::{ListenArgs, asked_to_stop},
+    listening::{ListenArgs, asked_to_stop, room_for_connections},
     open, openapi, own_names,
     pending::ByIngest,
     promotion::ByQuery,
@@ -123,6 +123,7 @@ pub(crate) async fn command(config: &Config, args: &UpArgs) -> anyhow::Result<()
     (options.features, options.handover) = (config.feature_sample.value, config.handover_memory.value.0);
     (options.compacts, options.rest) = (config.compact.value.0, config.store.value.rest());
     (options.mlflow, options.times) = (args.mlflow, args.listening.times());
+    options.connections = room_for_connections();
     options.mlflow_artifacts = args.artifacts(config).filter(|_| args.mlflow);
     if args.mlflow && !writes {
         tracing::warn!("--mlflow serves nothing here: MLflow's door is served by the role ingest");
@@ -190,7 +191,8 @@ pub async fn run_as(
     });
     let Times { keep_alive, drain, .. } = options.times;
     let (write_within, tls, proxies) = (options.write_within, options.tls, options.proxies);
-    let listening = Listening { write_within, keep_alive, drain, tls, proxies };
+    let connections = options.connections;
+    let listening = Listening { write_within, keep_alive, drain, tls, proxies, connections };
     let mut server = tokio::spawn(serve(listener, router, listening, until(stopped)));
     tokio::pin!(shutdown);
     // What ends before its time ends the process: none of them can be missed.
@@ -314,7 +316,7 @@ impl Services {
         let routes = openapi::with_document(self.routes(options, stopping), all);
         let routes = match &options.access {
             Some(access) => ::access::http::guard(routes, Arc::clone(access)),
-            None => routes,
+            None => ::access::http::refuse_foreign_pages(routes),
         };
         let requests = Requests::new(routes.paths());
         let router = routes
@@ -326,6 +328,7 @@ impl Services {
             true => router.layer(from_fn_with_state(options.access.clone(), while_open)),
             false => router,
         };
+        let router = router.layer(from_fn(one_host));
         // Who only queries writes nothing.
         let router = if self.ingest.is_some() { self.refusals.watch(router) } else { router };
         let router = requests.measure(router);

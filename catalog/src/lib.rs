@@ -155,8 +155,8 @@ pub use review::{
 pub use role::Role;
 pub use run::{
     Experiment, ExperimentChange, HistoryPage, Latest, LatestValue, MAX_POINTS, MAX_RUN_BYTES,
-    MAX_RUN_NAME_BYTES, MAX_RUN_VALUE_BYTES, NewRun, NewRunBody, Noted, Point, Run, RunChange, RunChangeBody,
-    RunPage, RunQuery, RunStatus, RunWithMetrics, Texts, WantedPoints, record_metrics,
+    MAX_RUN_NAME_BYTES, MAX_RUN_VALUE_BYTES, NewRun, NewRunBody, Noted, OWN_TAGS, Point, Run, RunChange,
+    RunChangeBody, RunPage, RunQuery, RunStatus, RunWithMetrics, Texts, WantedPoints, record_metrics,
 };
 pub use secret::{MAX_SECRETS, Secrets, parse_secret};
 pub use service::Service;

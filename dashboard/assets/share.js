@@ -70,9 +70,11 @@ export function save(text, type, file) {
   announce(`${file} was saved`);
 }
 
+// As the format csv-spreadsheet: nothing steers a terminal, and no text is taken for a formula.
 const cell = (value) => {
   if (value === null || value === undefined) return '';
-  const text = String(value);
+  let text = String(value).replace(/[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]/g, (letter) => `\\u{${letter.charCodeAt(0).toString(16)}}`);
+  if (typeof value === 'string' && /^[=+\-@\t\n\r＝＋－＠]/.test(text)) text = `'${text}`;
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 };
 

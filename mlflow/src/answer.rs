@@ -8,7 +8,7 @@ use axum::{
 use event::Error;
 use ingest::SubmitError;
 use serde_json::{Value, json};
-use web::Problem;
+use web::{MAX_DETAIL_CHARS, Problem, cut};
 
 /// Why a request failed: one of MLflow's error codes, and what to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,9 +22,9 @@ pub(crate) struct Failure {
 pub(crate) type Answer<T = Value> = Result<T, Failure>;
 
 impl Failure {
-    /// The failure of a status.
+    /// The failure of a status. A message may repeat parts of the request, of any length.
     pub(crate) fn of(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, code: code_of(status), message: message.into() }
+        Self { status, code: code_of(status), message: cut(message.into(), MAX_DETAIL_CHARS) }
     }
 
     /// A request that is wrong.

@@ -17,30 +17,34 @@ pub(crate) struct Asked {
 impl Asked {
     /// A text that must be there.
     pub(crate) fn text(&self, name: &str) -> Answer<&str> {
-        self.text_if(name)
-            .ok_or_else(|| Failure::invalid(format!("Missing value for required parameter '{name}'.")))
+        needed(self.text_if(name)?, name)
     }
 
     /// A text; an empty one counts as none, as protocol buffers have it.
-    pub(crate) fn text_if(&self, name: &str) -> Option<&str> {
-        self.fields.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
+    pub(crate) fn text_if(&self, name: &str) -> Answer<Option<&str>> {
+        text(self.fields.get(name), name)
     }
 
     /// The id of a run, which older clients send as `run_uuid`.
     pub(crate) fn run(&self) -> Answer<&str> {
-        self.text_if("run_id").map_or_else(|| self.text("run_uuid"), Ok)
+        self.text_if("run_id")?.map_or_else(|| self.text("run_uuid"), Ok)
     }
 
-    /// The objects of a list, or of the query.
-    pub(crate) fn list(&self, name: &str) -> &[Value] {
-        self.fields.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    /// The objects of a list.
+    pub(crate) fn list(&self, name: &str) -> Answer<&[Value]> {
+        objects(self.fields.get(name), name)
     }
 
     /// The texts of a list; one alone is a list too.
-    pub(crate) fn texts(&self, name: &str) -> Vec<&str> {
+    pub(crate) fn texts(&self, name: &str) -> Answer<Vec<&str>> {
         match self.fields.get(name) {
-            Some(Value::String(text)) => vec![text],
-            _ => self.list(name).iter().filter_map(Value::as_str).collect(),
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::String(text)) => Ok(vec![text]),
+            Some(value @ Value::Array(texts)) => {
+                let texts: Option<Vec<&str>> = texts.iter().map(Value::as_str).collect();
+                texts.ok_or_else(|| wrong(value, name, "a list of texts"))
+            }
+            Some(value) => Err(wrong(value, name, "a list of texts")),
         }
     }
 
@@ -70,6 +74,34 @@ impl Asked {
     }
 }
 
+/// A value of a type that a parameter does not take.
+fn wrong(value: &Value, name: &str, expected: &str) -> Failure {
+    Failure::invalid(format!("Invalid value {value} for parameter '{name}': {expected} is expected."))
+}
+
+/// The value of a parameter that must be there.
+pub(crate) fn needed<T>(value: Option<T>, name: &str) -> Answer<T> {
+    value.ok_or_else(|| Failure::invalid(format!("Missing value for required parameter '{name}'.")))
+}
+
+/// A text, or nothing.
+pub(crate) fn text<'a>(value: Option<&'a Value>, name: &str) -> Answer<Option<&'a str>> {
+    match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.is_empty())),
+        Some(value) => Err(wrong(value, name, "a text")),
+    }
+}
+
+/// The objects of a list, or none.
+pub(crate) fn objects<'a>(value: Option<&'a Value>, name: &str) -> Answer<&'a [Value]> {
+    match value {
+        None | Some(Value::Null) => Ok(&[]),
+        Some(Value::Array(list)) if list.iter().all(Value::is_object) => Ok(list),
+        Some(value) => Err(wrong(value, name, "a list of objects")),
+    }
+}
+
 /// A whole number, or nothing.
 pub(crate) fn whole(value: &Value, name: &str) -> Answer<Option<i64>> {
     let number = match value {
@@ -77,10 +109,7 @@ pub(crate) fn whole(value: &Value, name: &str) -> Answer<Option<i64>> {
         Value::String(text) => text.parse().ok(),
         value => value.as_i64(),
     };
-    let wrong = || {
-        Failure::invalid(format!("Invalid value {value} for parameter '{name}': a whole number is expected."))
-    };
-    number.map(Some).ok_or_else(wrong)
+    number.map(Some).ok_or_else(|| wrong(value, name, "a whole number"))
 }
 
 /// A number, which may be NaN or infinite.

@@ -6,7 +6,7 @@ use axum::{
     Json, Router,
     body::{Body, to_bytes},
     extract::{Path, Query, Request, State},
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderValue, Method, StatusCode, header},
     middleware::{Next, from_fn},
     response::{IntoResponse, Response},
 };
@@ -14,7 +14,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use catalog::Workspace;
 use ingest::{Ingest, http::read_whole};
 use serde_json::{Map, Value, json};
-use web::{Operation, Routes};
+use web::{Operation, Routes, is_json};
 
 use crate::{
     answer::{Answer, Failure},
@@ -82,11 +82,20 @@ async fn answer(
     request: Request,
 ) -> Answer {
     let (head, body) = request.into_parts();
+    // Whatever page sends a form or a text sends no JSON.
+    if head.method != Method::GET && !query.is_empty() {
+        return Err(Failure::invalid(
+            "The URL has parameters, which are taken of GET alone: send them as JSON in the body.",
+        ));
+    }
     // The first two names of a path are those of the workspace; more of them are fields.
     let (of_workspace, of_fields) = names.split_at_checked(2).unwrap_or_default();
     let workspace: Vec<&str> = of_workspace.iter().map(|(_, name)| name.as_str()).collect();
     let workspace = door.ingest.workspace(&workspace.join("/")).await?;
     let (body, mut pass) = read_whole(&door.ingest, workspace.id(), body, MAX_BODY_BYTES).await?;
+    if !body.is_empty() && !is_json(&head.headers) {
+        return Err(Failure::invalid("Bad Request. Content-Type must be one of ['application/json']."));
+    }
     let mut fields = fields(query, &body)?;
     fields.extend(of_fields.iter().map(|(name, text)| (name.clone(), text.as_str().into())));
     let asked = Asked { fields, extensions: head.extensions };
@@ -154,7 +163,7 @@ impl Door {
             Does::LogOutputs => self.log_outputs(workspace, asked).await,
             Does::CreateModel => self.create_model(workspace, asked).await,
             Does::GetModel => self.get_model(workspace, asked).await,
-            Does::UpdateModel => self.note_model(workspace, asked, Note::description(asked)).await,
+            Does::UpdateModel => self.note_model(workspace, asked, Note::description(asked)?).await,
             Does::DeleteModel => self.delete_model(workspace, asked).await,
             Does::TagModel => self.note_model(workspace, asked, Note::tag(asked, true)?).await,
             Does::UntagModel => self.note_model(workspace, asked, Note::tag(asked, false)?).await,
@@ -165,7 +174,7 @@ impl Door {
             Does::DeleteAlias => self.delete_alias(workspace, asked).await,
             Does::CreateVersion => self.create_version(workspace, asked).await,
             Does::GetVersion => self.get_version(workspace, asked).await,
-            Does::UpdateVersion => self.note_version(workspace, asked, Note::description(asked)).await,
+            Does::UpdateVersion => self.note_version(workspace, asked, Note::description(asked)?).await,
             Does::DeleteVersion => self.delete_version(workspace, asked).await,
             Does::TagVersion => self.note_version(workspace, asked, Note::tag(asked, true)?).await,
             Does::UntagVersion => self.note_version(workspace, asked, Note::tag(asked, false)?).await,

@@ -1,12 +1,12 @@
 //! Experiments.
 
-use catalog::{Experiment, ExperimentChange, Texts, Workspace};
+use catalog::{Experiment, ExperimentChange, OWN_TAGS, Texts, Workspace};
 use log::key;
 use serde_json::{Value, json};
 
 use crate::{
     answer::{Answer, Failure},
-    asked::{Asked, millis},
+    asked::{Asked, millis, needed, text},
     door::Door,
     filter::{Attributes, Filter, Subject},
 };
@@ -29,20 +29,48 @@ pub(crate) fn pairs(texts: &Texts) -> Vec<Value> {
 
 /// Texts of a list of keys and values.
 pub(crate) fn texts(pairs: &[Value]) -> Answer<Texts> {
-    let text = |pair: &Value| {
-        let key = pair["key"].as_str().filter(|key| !key.is_empty());
-        let key = key.ok_or_else(|| Failure::invalid("Missing value for required parameter 'key'."))?;
-        Ok((key.to_owned(), pair["value"].as_str().unwrap_or_default().to_owned()))
+    let pair = |pair: &Value| {
+        let key = needed(text(pair.get("key"), "key")?, "key")?;
+        Ok((key.to_owned(), text(pair.get("value"), "value")?.unwrap_or_default().to_owned()))
     };
-    pairs.iter().map(text).collect()
+    pairs.iter().map(pair).collect()
 }
 
-/// Whether a request wants what is archived, or not, or both.
-pub(crate) fn is_wanted(asked: &Asked, name: &str, is_archived: bool) -> bool {
-    match asked.text_if(name) {
-        Some("ALL") => true,
-        Some("DELETED_ONLY") => is_archived,
-        _ => !is_archived,
+/// Whether a tag is one in which Almanac itself keeps something, such as [`ARTIFACTS`].
+pub(crate) fn is_own(name: &str) -> bool {
+    name.starts_with(OWN_TAGS)
+}
+
+/// The refusal of a tag of Almanac's own.
+pub(crate) fn own_name(name: &str) -> Failure {
+    Failure::invalid(format!(
+        "The tag '{name}' cannot be set or deleted: names that begin with 'almanac.' are Almanac's own. The place of artifacts is said by the \
+         artifact_location of a new experiment, and 'almanac.task' with 'almanac.positive_label' by the tags of a new registered model."
+    ))
+}
+
+/// Tags that a client sets on an experiment or a run: none of them is Almanac's own.
+pub(crate) fn tags_of(pairs: &[Value]) -> Answer<Texts> {
+    let tags = texts(pairs)?;
+    tags.keys().find(|name| is_own(name)).map_or(Ok(()), |name| Err(own_name(name)))?;
+    Ok(tags)
+}
+
+/// The tag that a request sets, with its value, or takes away.
+pub(crate) fn tag_of(asked: &Asked, is_set: bool) -> Answer<(String, Option<String>)> {
+    let (key, value) = (asked.text("key")?, asked.text_if("value")?.unwrap_or_default());
+    if is_own(key) { Err(own_name(key)) } else { Ok((key.to_owned(), is_set.then(|| value.to_owned()))) }
+}
+
+/// Tells by whether something is archived if a request wants it.
+pub(crate) fn view(asked: &Asked, name: &str) -> Answer<fn(bool) -> bool> {
+    match asked.text_if(name)? {
+        None | Some("ACTIVE_ONLY") => Ok(|is_archived| !is_archived),
+        Some("DELETED_ONLY") => Ok(|is_archived| is_archived),
+        Some("ALL") => Ok(|_| true),
+        Some(other) => Err(Failure::invalid(format!(
+            "Invalid value '{other}' for parameter '{name}': ACTIVE_ONLY, DELETED_ONLY or ALL is expected."
+        ))),
     }
 }
 
@@ -79,6 +107,8 @@ const ATTRIBUTES: Attributes = Attributes {
 impl Door {
     /// An experiment as MLflow has it.
     fn shown_experiment(&self, experiment: &Experiment) -> Value {
+        let mut tags = experiment.tags.clone();
+        tags.remove(ARTIFACTS);
         json!({
             "experiment_id": experiment.id(),
             "name": experiment.name,
@@ -86,14 +116,14 @@ impl Door {
             "lifecycle_stage": stage(experiment.archived_at.is_some()),
             "creation_time": millis(experiment.created_at),
             "last_update_time": millis(experiment.updated_at),
-            "tags": pairs(&experiment.tags),
+            "tags": pairs(&tags),
         })
     }
 
     pub(crate) async fn create_experiment(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         workspace.check_open()?;
-        let (name, mut tags) = (asked.text("name")?, texts(asked.list("tags"))?);
-        if let Some(location) = asked.text_if("artifact_location") {
+        let (name, mut tags) = (asked.text("name")?, tags_of(asked.list("tags")?)?);
+        if let Some(location) = asked.text_if("artifact_location")? {
             tags.insert(ARTIFACTS.to_owned(), location.trim_end_matches('/').to_owned());
         }
         let now = self.ingest.clock().now();
@@ -143,15 +173,16 @@ impl Door {
 
     pub(crate) async fn search_experiments(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let limit = asked.limit(1_000, MAX_EXPERIMENTS)?;
-        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &ATTRIBUTES)?;
+        let filter = Filter::parse(asked.text_if("filter")?.unwrap_or_default(), &ATTRIBUTES)?;
+        let is_wanted = view(asked, "view_type")?;
         let mut all = self.ingest.catalog().experiments(workspace.id()).await?;
         if !all.iter().any(|one| one.id() == key::DEFAULT_EXPERIMENT.1) {
             all.insert(0, self.find_experiment(workspace, key::DEFAULT_EXPERIMENT.1).await?);
         }
-        all.retain(|one| is_wanted(asked, "view_type", one.archived_at.is_some()) && filter.matches(one));
+        all.retain(|one| is_wanted(one.archived_at.is_some()) && filter.matches(one));
         // The newest first, as MLflow does.
         all.reverse();
-        let (page, next) = page(&all, asked.text_if("page_token"), limit)?;
+        let (page, next) = page(&all, asked.text_if("page_token")?, limit)?;
         let shown: Vec<Value> = page.iter().map(|one| self.shown_experiment(one)).collect();
         Ok(json!({ "experiments": shown, "next_page_token": next }))
     }
@@ -159,7 +190,7 @@ impl Door {
     /// Refuses another name: the id of an experiment is made of its name, and its runs have both.
     pub(crate) async fn rename_experiment(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let experiment = self.find_experiment(workspace, asked.text("experiment_id")?).await?;
-        match asked.text_if("new_name").filter(|name| *name != experiment.name) {
+        match asked.text_if("new_name")?.filter(|name| *name != experiment.name) {
             None => Ok(json!({})),
             Some(name) => Err(Failure::invalid(format!(
                 "The experiment '{}' cannot be called '{name}': Almanac knows an experiment by its name, which never changes. \
@@ -180,8 +211,7 @@ impl Door {
     }
 
     pub(crate) async fn tag_experiment(&self, workspace: &Workspace, asked: &Asked, is_set: bool) -> Answer {
-        let (key, value) = (asked.text("key")?, asked.text_if("value").unwrap_or_default());
-        let tags = [(key.to_owned(), is_set.then(|| value.to_owned()))].into();
+        let tags = [tag_of(asked, is_set)?].into();
         self.change_experiment(workspace, asked, &ExperimentChange { tags, ..ExperimentChange::default() })
             .await
     }

@@ -1,11 +1,18 @@
 //! MLflow's language of filters: comparisons joined by `AND`, such as `metrics.loss < 0.5 AND params."depth" = '6'`.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::BTreeSet};
 
 use crate::{
     answer::Answer,
     tokens::{Token, tokens, wrong},
 };
+
+/// The most bytes of a filter or an order, and of comparisons or orders in it: each is tried on every run.
+const MAX_FILTER_BYTES: usize = 64 * 1024;
+const MAX_COMPARISONS: usize = 100;
+
+/// The most letters of a pattern of LIKE and ILIKE.
+const MAX_PATTERN: usize = 1_000;
 
 /// What a filter is tried on.
 pub(crate) trait Subject {
@@ -42,9 +49,16 @@ struct Field {
 enum Test {
     Number(Comparison, f64),
     Text(Comparison, String),
-    Like(String, bool),
-    In(Vec<String>, bool),
+    Like(Pattern),
+    In(BTreeSet<String>, bool),
     IsNull(bool),
+}
+
+/// The pattern of LIKE, or, in small letters, of ILIKE.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Pattern {
+    letters: Vec<char>,
+    keeps_case: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,9 +101,8 @@ impl Test {
     fn holds(&self, value: &str) -> bool {
         match self {
             Self::Text(comparison, text) => comparison.holds(Some(value.cmp(text))),
-            Self::Like(pattern, true) => is_like(value, pattern),
-            Self::Like(pattern, false) => is_like(&value.to_lowercase(), &pattern.to_lowercase()),
-            Self::In(texts, is_in) => texts.iter().any(|text| text == value) == *is_in,
+            Self::Like(pattern) => pattern.matches(value),
+            Self::In(texts, is_in) => texts.contains(value) == *is_in,
             Self::Number(..) | Self::IsNull(_) => false,
         }
     }
@@ -157,8 +170,8 @@ struct Reader<'a> {
     text: &'a str,
 }
 
-impl Reader<'_> {
-    fn next(&mut self) -> Answer<&Token> {
+impl<'a> Reader<'a> {
+    fn next(&mut self) -> Answer<&'a Token> {
         self.tokens.next().ok_or_else(|| wrong(&format!("`{}` ends too early", self.text)))
     }
 
@@ -166,11 +179,10 @@ impl Reader<'_> {
         self.tokens.next_if(|token| token.is(keyword)).is_some()
     }
 
-    fn word(&mut self) -> Answer<Vec<String>> {
-        let text = self.text.to_owned();
+    fn word(&mut self) -> Answer<&'a [String]> {
         match self.next()? {
-            Token::Word(parts) => Ok(parts.clone()),
-            other => Err(wrong(&format!("{other} is no name in `{text}`"))),
+            Token::Word(parts) => Ok(parts),
+            other => Err(wrong(&format!("{other} is no name in `{}`", self.text))),
         }
     }
 
@@ -183,14 +195,14 @@ impl Reader<'_> {
         }
     }
 
-    fn list(&mut self) -> Answer<Vec<String>> {
+    fn list(&mut self) -> Answer<BTreeSet<String>> {
         if !self.next()?.is_sign("(") {
             return Err(wrong("IN takes a list in parentheses"));
         }
-        let mut all = vec![self.string()?];
+        let mut all = BTreeSet::from([self.string()?]);
         loop {
             match self.next()? {
-                sign if sign.is_sign(",") => all.push(self.string()?),
+                sign if sign.is_sign(",") => _ = all.insert(self.string()?),
                 sign if sign.is_sign(")") => return Ok(all),
                 other => return Err(wrong(&format!("{other} is neither a comma nor the end of a list"))),
             }
@@ -214,7 +226,7 @@ impl Reader<'_> {
         }
         for (keyword, keeps_case) in [("LIKE", true), ("ILIKE", false)] {
             if self.takes(keyword) {
-                return Ok(Test::Like(self.string()?, keeps_case));
+                return Ok(Test::Like(Pattern::new(&self.string()?, keeps_case)?));
             }
         }
         let comparison = match self.next()? {
@@ -242,14 +254,19 @@ impl Reader<'_> {
 impl Filter {
     /// Reads a filter of what has these attributes.
     pub(crate) fn parse(text: &str, known: &Attributes) -> Answer<Self> {
-        let tokens = tokens(text)?;
+        let tokens = tokens_of(text)?;
         if tokens.is_empty() {
             return Ok(Self::default());
         }
         let mut reader = Reader { tokens: tokens.iter().peekable(), text };
         let mut all = Vec::new();
         loop {
-            let field = Field::parse(&reader.word()?, known)?;
+            if all.len() == MAX_COMPARISONS {
+                return Err(wrong(&format!(
+                    "it has more than {MAX_COMPARISONS} comparisons; name several values by IN"
+                )));
+            }
+            let field = Field::parse(reader.word()?, known)?;
             let test = reader.test(&field)?;
             all.push((field, test));
             if reader.tokens.peek().is_none() {
@@ -283,37 +300,69 @@ impl Filter {
     }
 }
 
-/// Whether a text is of a pattern, in which `%` stands for any letters and `_` for one.
-fn is_like(text: &str, pattern: &str) -> bool {
-    let (text, pattern): (Vec<char>, Vec<char>) = (text.chars().collect(), pattern.chars().collect());
-    let (mut at, mut of) = (0, 0);
-    // Where the last `%` stands, and up to where it has taken the text.
-    let mut wild = None;
-    while at < text.len() {
-        match pattern.get(of) {
-            Some('%') => {
-                wild = Some((of, at));
-                of += 1;
-            }
-            Some(letter) if *letter == '_' || *letter == text[at] => (at, of) = (at + 1, of + 1),
-            _ => match wild {
-                Some((percent, taken)) => {
-                    wild = Some((percent, taken + 1));
-                    (at, of) = (taken + 1, percent + 1);
-                }
-                None => return false,
-            },
+/// The tokens of a filter or an order that is not too long.
+fn tokens_of(text: &str) -> Answer<Vec<Token>> {
+    match text.len() {
+        ..=MAX_FILTER_BYTES => tokens(text),
+        bytes => Err(wrong(&format!("it has {bytes} bytes; at most {MAX_FILTER_BYTES} are taken"))),
+    }
+}
+
+impl Pattern {
+    fn new(text: &str, keeps_case: bool) -> Answer<Self> {
+        let letters: Vec<char> = match keeps_case {
+            true => text.chars().collect(),
+            false => text.to_lowercase().chars().collect(),
+        };
+        match letters.len() {
+            ..=MAX_PATTERN => Ok(Self { letters, keeps_case }),
+            long => Err(wrong(&format!("a pattern has {long} letters; at most {MAX_PATTERN} are taken"))),
         }
     }
-    pattern[of..].iter().all(|letter| *letter == '%')
+
+    /// Whether a text is of the pattern, in which `%` stands for any letters and `_` for one.
+    fn matches(&self, text: &str) -> bool {
+        let pattern = &self.letters;
+        let text: Vec<char> = match self.keeps_case {
+            true => text.chars().collect(),
+            false => text.to_lowercase().chars().collect(),
+        };
+        let (mut at, mut of) = (0, 0);
+        // Where the last `%` stands, and up to where it has taken the text.
+        let mut wild = None;
+        while at < text.len() {
+            match pattern.get(of) {
+                Some('%') => {
+                    wild = Some((of, at));
+                    of += 1;
+                }
+                Some(letter) if *letter == '_' || *letter == text[at] => (at, of) = (at + 1, of + 1),
+                _ => match wild {
+                    Some((percent, taken)) => {
+                        wild = Some((percent, taken + 1));
+                        (at, of) = (taken + 1, percent + 1);
+                    }
+                    None => return false,
+                },
+            }
+        }
+        pattern[of..].iter().all(|letter| *letter == '%')
+    }
 }
 
 impl Order {
-    /// Reads `metrics.loss DESC`.
-    pub(crate) fn parse(text: &str, known: &Attributes) -> Answer<Self> {
-        let tokens = tokens(text)?;
+    /// Reads orders, each such as `metrics.loss DESC`.
+    pub(crate) fn parse_all(texts: &[&str], known: &Attributes) -> Answer<Vec<Self>> {
+        match texts.len() {
+            ..=MAX_COMPARISONS => texts.iter().map(|text| Self::parse(text, known)).collect(),
+            many => Err(wrong(&format!("there are {many} orders; at most {MAX_COMPARISONS} are taken"))),
+        }
+    }
+
+    fn parse(text: &str, known: &Attributes) -> Answer<Self> {
+        let tokens = tokens_of(text)?;
         let mut reader = Reader { tokens: tokens.iter().peekable(), text };
-        let field = Field::parse(&reader.word()?, known)?;
+        let field = Field::parse(reader.word()?, known)?;
         if field.of == "datasets" {
             return Err(wrong(&format!(
                 "`{text}`: there may be several datasets, so nothing is sorted by them"
@@ -477,6 +526,25 @@ mod tests {
             let refused = Order::parse(order, &KNOWN).unwrap_err();
             assert_eq!(refused.code, "INVALID_PARAMETER_VALUE", "{order}");
         }
+    }
+
+    #[test]
+    fn filters_are_bounded() {
+        let joined = |count: usize| vec!["metrics.loss > 0"; count].join(" AND ");
+        assert!(is_one(&joined(MAX_COMPARISONS)));
+        let values: Vec<String> = (0..9_000).map(|value| format!("'{value}'")).collect();
+        assert!(is_one(&format!("params.depth IN ({})", values.join(","))));
+        for (filter, told) in [
+            (joined(MAX_COMPARISONS + 1), "more than 100 comparisons"),
+            (joined(80_000), "at most 65536"),
+            (format!("params.depth LIKE '{}'", "%".repeat(MAX_PATTERN + 1)), "a pattern has 1001 letters"),
+            (format!("metrics.loss > '{}'", "x".repeat(60_000)), "…"),
+        ] {
+            let refused = Filter::parse(&filter, &KNOWN).unwrap_err();
+            assert!(refused.message.contains(told) && refused.message.len() < 4_100, "{}", refused.message);
+        }
+        let orders = vec!["metrics.loss"; MAX_COMPARISONS + 1];
+        assert!(Order::parse_all(&orders, &KNOWN).unwrap_err().message.contains("at most 100"));
     }
 
     #[test]

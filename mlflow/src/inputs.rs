@@ -1,11 +1,11 @@
 //! The datasets of a run: each is a tag of the run, so that Almanac's own lists show it too.
 
-use catalog::{MAX_RUN_VALUE_BYTES, Texts, Workspace};
+use catalog::{MAX_RUN_BYTES, MAX_RUN_VALUE_BYTES, Texts, Workspace};
 use serde_json::{Value, json};
 
 use crate::{
     answer::{Answer, Failure},
-    asked::Asked,
+    asked::{Asked, needed, objects, text},
     door::Door,
     experiments::{pairs, texts},
     runs::tagging,
@@ -14,59 +14,95 @@ use crate::{
 /// What the names of the tags that hold datasets begin with.
 const DATASET: &str = "almanac.dataset/";
 
+/// What those begin with that hold pieces of what is said of one.
+const PIECE: &str = "almanac.dataset.";
+
 /// What a dataset is known by.
 const KNOWN_BY: [&str; 2] = ["name", "digest"];
 
-/// What else MLflow says of a dataset. The last are left out first, where a tag has no room for all.
+/// What else MLflow says of a dataset.
 const SAID: [&str; 4] = ["source_type", "source", "schema", "profile"];
+
+/// The most tags in which something is kept that the tag of the dataset has no room for.
+const MAX_PIECES: usize = MAX_RUN_BYTES / MAX_RUN_VALUE_BYTES + 1;
 
 /// The tag of a dataset that says in which context a run used it.
 const CONTEXT: &str = "mlflow.data.context";
 
-/// The tag of a dataset: its name and digest in the tag's name, all that is said of it in the value.
-fn tag_of(input: &Value) -> Answer<(String, String)> {
-    let dataset = &input["dataset"];
+/// The name of a tag with a piece of what is said of a dataset, such as of its schema.
+fn piece_name(field: &str, piece: usize, dataset: &str) -> String {
+    format!("{PIECE}{field}.{piece:02}/{dataset}")
+}
+
+/// The tags of a dataset: its name and digest in the tag's name, all that is said of it in the value. What that has no room for stands in
+/// tags of its own, in pieces.
+fn tags_of(input: &Value) -> Answer<Vec<(String, Option<String>)>> {
+    let dataset = input.get("dataset").filter(|dataset| dataset.is_object());
+    let dataset = needed(dataset, "dataset")?;
     let mut said = json!({});
     for field in KNOWN_BY {
-        let text = dataset[field].as_str().filter(|text| !text.is_empty());
-        said[field] = text
-            .ok_or_else(|| Failure::invalid(format!("Missing value for required parameter '{field}'.")))?
-            .into();
+        said[field] = needed(text(dataset.get(field), field)?, field)?.into();
     }
-    let tags = texts(input["tags"].as_array().map_or(&[], Vec::as_slice))?;
+    let tags = texts(objects(input.get("tags"), "tags")?)?;
     if !tags.is_empty() {
         said["tags"] = json!(tags);
     }
+    let [name, digest] = KNOWN_BY.map(|field| dataset[field].as_str().unwrap_or_default());
+    let known_by = format!("{name}@{digest}");
+    let mut all = Vec::new();
     for field in SAID {
-        let Some(text) = dataset[field].as_str() else { continue };
+        let mut rest = text(dataset.get(field), field)?.unwrap_or_default();
         let mut more = said.clone();
-        more[field] = text.into();
-        if more.to_string().len() > MAX_RUN_VALUE_BYTES {
-            break;
+        if !rest.is_empty() {
+            more[field] = rest.into();
         }
-        said = more;
+        if more.to_string().len() <= MAX_RUN_VALUE_BYTES {
+            (said, rest) = (more, "");
+        }
+        // Of what was said before in more pieces, none stays.
+        for piece in 0..MAX_PIECES {
+            let (some, after) = rest.split_at(rest.floor_char_boundary(MAX_RUN_VALUE_BYTES));
+            all.push((
+                piece_name(field, piece, &known_by),
+                Some(some.to_owned()).filter(|some| !some.is_empty()),
+            ));
+            rest = after;
+        }
+        if !rest.is_empty() {
+            return Err(Failure::invalid(format!(
+                "The {field} of the dataset '{name}' is too long: a run keeps {MAX_RUN_BYTES} bytes in all."
+            )));
+        }
     }
-    let [name, digest] = KNOWN_BY.map(|field| said[field].as_str().unwrap_or_default());
-    Ok((format!("{DATASET}{name}@{digest}"), said.to_string()))
+    all.push((format!("{DATASET}{known_by}"), Some(said.to_string())));
+    Ok(all)
 }
 
-/// The dataset of a tag, as MLflow has it.
-fn dataset_of(value: &str) -> Option<Value> {
+/// The dataset of a tag, as MLflow has it, with what stands in pieces among these tags.
+fn dataset_of(known_by: &str, value: &str, tags: &Texts) -> Option<Value> {
     let Value::Object(mut dataset) = serde_json::from_str(value).ok()? else { return None };
+    for field in SAID {
+        let pieces = (0..MAX_PIECES).map_while(|piece| tags.get(&piece_name(field, piece, known_by)));
+        let whole: String = pieces.map(String::as_str).collect();
+        if !whole.is_empty() {
+            dataset.insert(field.to_owned(), whole.into());
+        }
+    }
     let tags = dataset.remove("tags").and_then(|tags| serde_json::from_value::<Texts>(tags).ok());
     Some(json!({ "tags": pairs(&tags.unwrap_or_default()), "dataset": dataset }))
 }
 
 /// The tags of a run without those that hold datasets, and the datasets.
 pub(crate) fn without_datasets(tags: &Texts) -> (Texts, Vec<Value>) {
-    let mut datasets = Vec::new();
-    let mut others = tags.clone();
-    others.retain(|name, value| {
-        let dataset = name.starts_with(DATASET).then(|| dataset_of(value)).flatten();
-        let is_other = dataset.is_none();
-        datasets.extend(dataset);
-        is_other
-    });
+    let (mut datasets, mut others) = (Vec::new(), Texts::new());
+    for (name, value) in tags {
+        let known_by = name.strip_prefix(DATASET);
+        match known_by.and_then(|known_by| dataset_of(known_by, value, tags)) {
+            Some(dataset) => datasets.push(dataset),
+            None if name.starts_with(PIECE) => {}
+            None => _ = others.insert(name.clone(), value.clone()),
+        }
+    }
     (others, datasets)
 }
 
@@ -83,14 +119,13 @@ pub(crate) fn said_of_datasets(tags: &Texts, what: &str) -> Vec<String> {
 
 impl Door {
     pub(crate) async fn log_inputs(&self, workspace: &Workspace, asked: &Asked) -> Answer {
-        if !asked.list("models").is_empty() {
+        if !asked.list("models")?.is_empty() {
             return Err(Failure::invalid(
                 "A run of Almanac has datasets as inputs alone: note a logged model by a tag of the run",
             ));
         }
-        let tags: Vec<_> = asked.list("datasets").iter().map(tag_of).collect::<Answer<_>>()?;
-        let tags = tags.into_iter().map(|(name, value)| (name, Some(value)));
-        self.change(workspace, asked, &tagging(tags)).await?;
+        let tags: Vec<_> = asked.list("datasets")?.iter().map(tags_of).collect::<Answer<_>>()?;
+        self.change(workspace, asked, &tagging(tags.into_iter().flatten())).await?;
         Ok(json!({}))
     }
 }
@@ -109,19 +144,32 @@ mod tests {
         })
     }
 
+    /// The tags of a run that has a dataset, and one that somebody made by hand.
+    fn tags(input: &Value) -> Texts {
+        let of_dataset = tags_of(input).unwrap().into_iter().filter_map(|(name, value)| Some((name, value?)));
+        of_dataset.chain([("almanac.dataset/by hand".into(), "june".into())]).collect()
+    }
+
     #[test]
     fn a_dataset_comes_back_as_it_was_said() {
-        let (name, value) = tag_of(&input("[]")).unwrap();
-        assert_eq!(name, "almanac.dataset/loans@ab12");
-        let tags = [(name, value), ("almanac.dataset/by hand".into(), "june".into())].into();
-        let (others, datasets) = without_datasets(&tags);
-        assert_eq!(datasets, [input("[]")]);
-        assert_eq!(others.keys().map(String::as_str).collect::<Vec<_>>(), ["almanac.dataset/by hand"]);
+        let long = "é".repeat(MAX_RUN_VALUE_BYTES * 3);
+        for schema in ["[]", "", &long] {
+            let tags = tags(&input(schema));
+            assert!(tags.contains_key("almanac.dataset/loans@ab12"));
+            assert!(tags.values().all(|value| value.len() <= MAX_RUN_VALUE_BYTES));
+            let (others, datasets) = without_datasets(&tags);
+            let mut expected = input(schema);
+            if schema.is_empty() {
+                expected["dataset"].as_object_mut().unwrap().remove("schema");
+            }
+            assert_eq!(datasets, [expected]);
+            assert_eq!(others.keys().map(String::as_str).collect::<Vec<_>>(), ["almanac.dataset/by hand"]);
+        }
     }
 
     #[test]
     fn runs_are_found_by_what_is_said_of_their_datasets() {
-        let tags = [tag_of(&input("[]")).unwrap(), ("almanac.dataset/by hand".into(), "june".into())].into();
+        let tags = tags(&input("[]"));
         assert_eq!(said_of_datasets(&tags, "name"), ["loans"]);
         assert_eq!(said_of_datasets(&tags, "digest"), ["ab12"]);
         assert_eq!(said_of_datasets(&tags, "context"), ["training"]);
@@ -129,17 +177,27 @@ mod tests {
     }
 
     #[test]
-    fn what_a_tag_has_no_room_for_is_left_out() {
-        let (_, value) = tag_of(&input(&"x".repeat(MAX_RUN_VALUE_BYTES))).unwrap();
-        assert!(value.len() <= MAX_RUN_VALUE_BYTES);
-        let kept = dataset_of(&value).unwrap();
-        assert_eq!((&kept["dataset"]["source"], &kept["dataset"]["schema"]), (&json!("{}"), &Value::Null));
+    fn a_dataset_too_long_for_a_run_is_refused() {
+        let refused = tags_of(&input(&"x".repeat(2 * MAX_RUN_BYTES))).unwrap_err();
+        assert!(
+            refused.message.contains("The schema of the dataset 'loans' is too long"),
+            "{}",
+            refused.message
+        );
     }
 
     #[test]
-    fn a_dataset_has_a_name_and_a_digest() {
-        let mut nameless = input("[]");
-        nameless["dataset"]["name"] = "".into();
-        assert!(tag_of(&nameless).unwrap_err().message.contains("'name'"));
+    fn a_dataset_of_wrong_types_is_refused() {
+        for (field, value) in
+            [("name", json!("")), ("source", json!(5)), ("schema", json!({})), ("digest", json!(null))]
+        {
+            let mut wrong = input("[]");
+            wrong["dataset"][field] = value;
+            let refused = tags_of(&wrong).unwrap_err();
+            assert!(refused.message.contains(&format!("'{field}'")), "{}", refused.message);
+        }
+        for wrong in [json!({}), json!({ "dataset": "loans" })] {
+            assert!(tags_of(&wrong).unwrap_err().message.contains("'dataset'"));
+        }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     answer::{Answer, Failure},
-    asked::{Asked, millis, whole},
+    asked::{Asked, millis, needed, text, whole},
     door::Door,
     experiments::{ARTIFACTS, pairs, texts},
     logged_metrics::metrics_of,
@@ -162,7 +162,7 @@ impl Door {
 
     /// Notes a model at its run. Where artifacts have no place it is refused, since its files would be nowhere.
     pub(crate) async fn create_logged_model(&self, workspace: &Workspace, asked: &Asked) -> Answer {
-        let Some(run) = asked.text_if("source_run_id") else {
+        let Some(run) = asked.text_if("source_run_id")? else {
             return Err(Failure::invalid(
                 "Almanac keeps logged models of runs alone: start a run, and log the model in it",
             ));
@@ -179,14 +179,14 @@ impl Door {
         let now = self.ingest.clock().now();
         let id = format!("m-{}-{}", run.id, Id::new(now));
         let said = json!({
-            "name": asked.text_if("name").unwrap_or("model"),
-            "model_type": asked.text_if("model_type").unwrap_or_default(),
+            "name": asked.text_if("name")?.unwrap_or("model"),
+            "model_type": asked.text_if("model_type")?.unwrap_or_default(),
             "artifact_uri": format!("{location}/models/{id}/artifacts"),
             "created": millis(now),
         });
         let mut tags = vec![(format!("{MODEL}{id}"), Some(said.to_string()))];
-        tags.extend(parts(&id, PARAMS, texts(asked.list("params"))?, 0));
-        tags.extend(parts(&id, TAGS, texts(asked.list("tags"))?, 0));
+        tags.extend(parts(&id, PARAMS, texts(asked.list("params")?)?, 0));
+        tags.extend(parts(&id, TAGS, texts(asked.list("tags")?)?, 0));
         let run = self.change_run(workspace, &run.id, &tagging(tags)).await?;
         Ok(json!({ "model": shown(&run, &id) }))
     }
@@ -226,7 +226,7 @@ impl Door {
 
     pub(crate) async fn tag_logged_model(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let id = asked.text("model_id")?;
-        let new = texts(asked.list("tags"))?;
+        let new = texts(asked.list("tags")?)?;
         let run = self.change_texts(workspace, (id, TAGS), |tags| tags.extend(new.clone())).await?;
         Ok(json!({ "model": shown(&run, id) }))
     }
@@ -239,7 +239,7 @@ impl Door {
 
     pub(crate) async fn log_model_params(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let id = asked.text("model_id")?;
-        let new = texts(asked.list("params"))?;
+        let new = texts(asked.list("params")?)?;
         self.change_texts(workspace, (id, PARAMS), |params| params.extend(new.clone())).await?;
         Ok(json!({}))
     }
@@ -247,8 +247,8 @@ impl Door {
     /// Notes which models a run has as outputs.
     pub(crate) async fn log_outputs(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let mut tags = Vec::new();
-        for model in asked.list("models") {
-            let id = model["model_id"].as_str().unwrap_or_default();
+        for model in asked.list("models")? {
+            let id = needed(text(model.get("model_id"), "model_id")?, "model_id")?;
             self.logged_model(workspace, id).await?;
             let step = whole(&model["step"], "step")?.unwrap_or(0);
             tags.push((format!("{MODEL}{id}/step"), Some(step.to_string())));

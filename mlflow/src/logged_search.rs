@@ -13,7 +13,7 @@ use crate::{
     filter::{Attributes, Filter, Subject},
     logged::{models_of, run_in},
     logged_metrics::latest_of,
-    search::experiments,
+    search::{experiments, off_the_runtime},
 };
 
 /// How many runs are listed at one time.
@@ -158,14 +158,14 @@ impl Door {
     /// Searches the models of the runs of some experiments, those of the latest runs first.
     pub(crate) async fn search_logged_models(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let limit = asked.limit(100, MAX_MODELS)?;
-        if !asked.list("order_by").is_empty() || !asked.list("datasets").is_empty() {
+        if !asked.list("order_by")?.is_empty() || !asked.list("datasets")?.is_empty() {
             return Err(Failure::invalid(
                 "Almanac answers logged models of the latest runs first, whatever their metrics and datasets: leave out order_by and datasets",
             ));
         }
-        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &ATTRIBUTES)?;
+        let filter = Filter::parse(asked.text_if("filter")?.unwrap_or_default(), &ATTRIBUTES)?;
         let experiments: Vec<&str> = experiments(asked)?.into_iter().collect();
-        let mut place = match asked.text_if("page_token") {
+        let mut place = match asked.text_if("page_token")? {
             Some(token) => Some(Place::parse(token)?),
             None => experiments.first().map(|first| Place::beginning(first)),
         };
@@ -183,7 +183,14 @@ impl Door {
             let runs = self.ingest.catalog().runs(workspace.id(), &query).await?;
             // A page of no runs takes a read too.
             searched += runs.runs.len().max(1);
-            place = page.take(&runs.runs, &at).or_else(|| at.behind(runs.next, &experiments));
+            let (from, own, next) = (at.clone(), runs.runs, runs.next);
+            let full;
+            (page, full) = off_the_runtime(move || {
+                let full = page.take(&own, &from);
+                (page, full)
+            })
+            .await?;
+            place = full.or_else(|| at.behind(next, &experiments));
         }
         Ok(json!({ "models": page.found, "next_page_token": place.map(|at| at.token()) }))
     }

@@ -14,9 +14,9 @@ use web::Asker;
 
 use crate::{
     answer::{Answer, Failure},
-    asked::{Asked, instant, millis, number, whole},
+    asked::{Asked, instant, millis, needed, number, text, whole},
     door::Door,
-    experiments::texts,
+    experiments::{tags_of, texts},
     runs::tagging,
 };
 
@@ -25,6 +25,9 @@ const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 
 /// How many values of a history are answered when the request does not say how many.
 const POINTS: usize = 25_000;
+
+/// What a metric says of the logged model that it is of.
+const OF_MODELS: [&str; 3] = ["model_id", "dataset_name", "dataset_digest"];
 
 /// A number; what JSON has no number for by its name.
 pub(crate) fn shown_number(value: f64) -> Value {
@@ -40,9 +43,7 @@ pub(crate) fn shown_number(value: f64) -> Value {
 fn columns(run: &Id, metrics: &[&Value]) -> Answer<Value> {
     let (mut names, mut times, mut values, mut steps) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for metric in metrics {
-        let missing =
-            |name: &str| Failure::invalid(format!("Missing value for required parameter '{name}'."));
-        names.push(metric["key"].as_str().filter(|key| !key.is_empty()).ok_or_else(|| missing("key"))?);
+        names.push(needed(text(metric.get("key"), "key")?, "key")?);
         let value = number(&metric["value"]);
         values.push(shown_number(value.ok_or_else(|| {
             Failure::invalid(format!(
@@ -50,7 +51,7 @@ fn columns(run: &Id, metrics: &[&Value]) -> Answer<Value> {
                 metric["value"]
             ))
         })?));
-        let at = whole(&metric["timestamp"], "timestamp")?.ok_or_else(|| missing("timestamp"))?;
+        let at = needed(whole(&metric["timestamp"], "timestamp")?, "timestamp")?;
         times.push(instant(at, "timestamp")?.to_string());
         steps.push(whole(&metric["step"], "step")?.unwrap_or(0));
     }
@@ -154,6 +155,9 @@ impl Door {
     /// Stores metrics of a run, and then notes those of logged models beside the models. Not the other way round: the append looks at who
     /// asks and at which metrics there may be, and of what it refuses nothing may stand beside a model.
     async fn store(&self, workspace: &Workspace, asked: &Asked, run: &Run, metrics: &[Value]) -> Answer<()> {
+        for metric in metrics {
+            OF_MODELS.iter().try_for_each(|name| text(metric.get(*name), name).map(|_| ()))?;
+        }
         let new = self.not_repeated(workspace, run, metrics).await?;
         self.append(workspace, asked, &run.id, &new).await?;
         self.note_metrics(workspace, &run.id, metrics).await;
@@ -175,13 +179,13 @@ impl Door {
     /// run has ([`Door::not_repeated`]).
     pub(crate) async fn log_batch(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let run = self.run_of(workspace, asked).await?;
-        let params = params(asked.list("params"))?;
-        let tags = texts(asked.list("tags"))?.into_iter().map(|(key, value)| (key, Some(value)));
+        let params = params(asked.list("params")?)?;
+        let tags = tags_of(asked.list("tags")?)?.into_iter().map(|(key, value)| (key, Some(value)));
         let change = RunChange { params, ..tagging(tags) };
         let tried = change.apply(&run, self.ingest.clock().now());
         tried.map_err(|error| Self::not_changed(&run.id, error))?;
-        self.store(workspace, asked, &run, asked.list("metrics")).await?;
-        if !change.params.is_empty() || !asked.list("tags").is_empty() {
+        self.store(workspace, asked, &run, asked.list("metrics")?).await?;
+        if !change.params.is_empty() || !change.tags.is_empty() || change.name.is_some() {
             self.change(workspace, asked, &change).await?;
         }
         Ok(json!({}))
@@ -227,7 +231,7 @@ impl Door {
     pub(crate) async fn metric_history(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let run = self.run_of(workspace, asked).await?;
         let key = asked.text("metric_key")?;
-        let page = (asked.limit(POINTS, MAX_POINTS)?, asked.text_if("page_token"));
+        let page = (asked.limit(POINTS, MAX_POINTS)?, asked.text_if("page_token")?);
         let page = self.ingest.catalog().metric_history(&run, key, page, self.ingest.clock().now()).await?;
         let point = |point: &Point| {
             json!({

@@ -28,7 +28,7 @@ const MAX_MODELS: usize = 1_000;
 
 /// How the predictions of a model are judged: as its tags say.
 fn task(asked: &Asked) -> Answer<Task> {
-    let tags = texts(asked.list("tags"))?;
+    let tags = texts(asked.list("tags")?)?;
     let task = tags.get(TASK).map_or("multiclass", String::as_str);
     Ok(Task::parse(task, tags.get(POSITIVE_LABEL).map(String::as_str))?)
 }
@@ -110,7 +110,7 @@ impl Door {
         let name = asked.text("name")?;
         let definition = Definition::of(task(asked)?);
         let mut new = NewEntity::new(name, New::Model { workspace: workspace.id().clone(), definition });
-        new.attributes = attributes::from_json(&noted(asked)?)?;
+        new.attributes = attributes::from_json(&noted(asked, &[TASK, POSITIVE_LABEL])?)?;
         match self.ingest.catalog().create(new, self.ingest.clock().now()).await {
             Ok(_) => self.get_model(workspace, asked).await,
             Err(error) if error.is_conflict() => {
@@ -176,11 +176,11 @@ impl Door {
 
     pub(crate) async fn search_models(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let limit = asked.limit(100, MAX_MODELS)?;
-        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &ATTRIBUTES)?;
+        let filter = Filter::parse(asked.text_if("filter")?.unwrap_or_default(), &ATTRIBUTES)?;
         let known = self.ingest.catalog().page(workspace.id()).await?;
         let mut found: Vec<&Model> = known.models.iter().filter(|model| filter.matches(*model)).collect();
         found.sort_by_key(|model| &model.entity.name);
-        let (some, next) = page(&found, asked.text_if("page_token"), limit)?;
+        let (some, next) = page(&found, asked.text_if("page_token")?, limit)?;
         let shown: Vec<Value> = some.iter().map(|model| shown(&known, model)).collect();
         Ok(json!({ "registered_models": shown, "next_page_token": next }))
     }
@@ -188,7 +188,7 @@ impl Door {
     pub(crate) async fn latest_versions(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let name = asked.text("name")?;
         let page = self.page_with(workspace, name).await?;
-        let stages = asked.texts("stages");
+        let stages = asked.texts("stages")?;
         let is_wanted = stages.is_empty() || stages.iter().any(|stage| stage.eq_ignore_ascii_case(NO_STAGE));
         let latest = versions(&page, name).last().map(|(_, release)| shown_version(&page, release));
         let latest = latest.filter(|_| is_wanted);

@@ -12,7 +12,7 @@ use crate::{
     answer::{Answer, Failure},
     asked::Asked,
     door::Door,
-    experiments::{pairs, texts},
+    experiments::{is_own, own_name, pairs, texts},
 };
 
 /// The tag by which MLflow tells prompts from models.
@@ -45,14 +45,17 @@ pub(crate) fn tag(attributes: &attributes::Attributes, name: &str) -> Option<Str
     noted.or_else(|| (name == PROMPT).then(|| "false".to_owned()))
 }
 
-/// The attributes of something that MLflow notes something of.
-pub(crate) fn noted(asked: &Asked) -> Answer<Map<String, Value>> {
+/// The attributes of something that MLflow notes something of, among whose tags may be these of Almanac's own.
+pub(crate) fn noted(asked: &Asked, may_be: &[&str]) -> Answer<Map<String, Value>> {
     let mut notes = Map::new();
-    let tags = texts(asked.list("tags"))?;
+    let tags = texts(asked.list("tags")?)?;
+    if let Some(name) = tags.keys().find(|name| is_own(name) && !may_be.contains(&name.as_str())) {
+        return Err(own_name(name));
+    }
     if !tags.is_empty() {
         notes.insert("tags".to_owned(), json!(tags));
     }
-    if let Some(description) = asked.text_if("description") {
+    if let Some(description) = asked.text_if("description")? {
         notes.insert("description".to_owned(), description.into());
     }
     Ok([(NOTES.to_owned(), Value::Object(notes))].into_iter().collect())
@@ -71,13 +74,14 @@ pub(crate) enum Note<'a> {
 
 impl<'a> Note<'a> {
     /// The description that a request gives.
-    pub(crate) fn description(asked: &'a Asked) -> Self {
-        Self::Description(asked.text_if("description").unwrap_or_default())
+    pub(crate) fn description(asked: &'a Asked) -> Answer<Self> {
+        Ok(Self::Description(asked.text_if("description")?.unwrap_or_default()))
     }
 
     /// The tag that a request sets, or takes away.
     pub(crate) fn tag(asked: &'a Asked, is_set: bool) -> Answer<Self> {
-        Ok(Self::Tag(asked.text("key")?, is_set.then(|| asked.text_if("value").unwrap_or_default())))
+        let (key, value) = (asked.text("key")?, asked.text_if("value")?.unwrap_or_default());
+        if is_own(key) { Err(own_name(key)) } else { Ok(Self::Tag(key, is_set.then_some(value))) }
     }
 
     /// The notes as they will be.

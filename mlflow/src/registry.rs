@@ -102,7 +102,7 @@ impl Door {
 
     /// Where the files of a new version are. Of a logged model they are where it says.
     async fn source_of(&self, workspace: &Workspace, asked: &Asked) -> Answer<Option<String>> {
-        let Some(source) = asked.text_if("source") else { return Ok(None) };
+        let Some(source) = asked.text_if("source")? else { return Ok(None) };
         match source.strip_prefix("models:/").filter(|id| run_in(id).is_some()) {
             Some(id) => {
                 let (_, model) = self.logged_model(workspace, id).await?;
@@ -119,8 +119,8 @@ impl Door {
         for _ in 0..TRIES {
             let (page, model) = self.model_of(workspace, asked).await?;
             let number = next_number(&page, &model);
-            let mut attributes = noted(asked)?;
-            if let Some(link) = asked.text_if("run_link") {
+            let mut attributes = noted(asked, &[])?;
+            if let Some(link) = asked.text_if("run_link")? {
                 attributes[NOTES]["run_link"] = link.into();
             }
             let new = NewRelease {
@@ -128,8 +128,8 @@ impl Door {
                 name: format!("{name}-{number}"),
                 model: name.to_owned(),
                 artefact_uri: source.clone(),
-                from_run: asked.text_if("run_id").map(str::to_owned),
-                notes: asked.text_if("description").map(str::to_owned),
+                from_run: asked.text_if("run_id")?.map(str::to_owned),
+                notes: asked.text_if("description")?.map(str::to_owned),
                 attributes: Some(attributes),
                 ..NewRelease::default()
             };
@@ -194,7 +194,7 @@ impl Door {
 
     pub(crate) async fn search_versions(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let limit = asked.limit(MAX_VERSIONS, MAX_VERSIONS)?;
-        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &ATTRIBUTES)?;
+        let filter = Filter::parse(asked.text_if("filter")?.unwrap_or_default(), &ATTRIBUTES)?;
         let known = self.ingest.catalog().page(workspace.id()).await?;
         let mut found: Vec<_> = known
             .releases
@@ -204,7 +204,7 @@ impl Door {
             .collect();
         // By name, and of a name the latest first.
         found.sort_by(|a, b| (a.0, b.1).cmp(&(b.0, a.1)));
-        let (some, next) = page(&found, asked.text_if("page_token"), limit)?;
+        let (some, next) = page(&found, asked.text_if("page_token")?, limit)?;
         let shown: Vec<Value> = some.iter().map(|(_, _, release)| shown_version(&known, release)).collect();
         Ok(json!({ "model_versions": shown, "next_page_token": next }))
     }

@@ -9,7 +9,7 @@ use crate::{
     artifacts::{artifact_uri, artifacts_of_run},
     asked::{Asked, millis},
     door::Door,
-    experiments::{ARTIFACTS, pairs, stage, texts},
+    experiments::{ARTIFACTS, pairs, stage, tag_of, tags_of},
     inputs::without_datasets,
     logged::take_outputs,
     metrics::shown_number,
@@ -53,6 +53,7 @@ pub(crate) fn shown(of: &RunWithMetrics) -> Value {
     let metrics: Vec<Value> = of.metrics.iter().map(metric).collect();
     let (mut tags, datasets) = without_datasets(&of.run.tags);
     let outputs = take_outputs(&mut tags);
+    tags.remove(ARTIFACTS);
     tags.insert(RUN_NAME.to_owned(), of.run.name.clone());
     if let Some(parent) = &of.run.parent {
         tags.insert(PARENT.to_owned(), parent.to_string());
@@ -90,15 +91,15 @@ impl Door {
 
     pub(crate) async fn create_run(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         workspace.check_open()?;
-        let experiment = asked.text_if("experiment_id").unwrap_or(log::key::DEFAULT_EXPERIMENT.1);
+        let experiment = asked.text_if("experiment_id")?.unwrap_or(log::key::DEFAULT_EXPERIMENT.1);
         let experiment = self.find_experiment(workspace, experiment).await?;
         if experiment.archived_at.is_some() {
             let message = format!("The experiment {} must be in the 'active' state.", experiment.id());
             return Err(Failure { code: "INVALID_STATE", ..Failure::invalid(message) });
         }
-        let mut tags = texts(asked.list("tags"))?;
+        let mut tags = tags_of(asked.list("tags")?)?;
         let (named, parent) = (tags.remove(RUN_NAME), tags.remove(PARENT));
-        if let Some(user) = asked.text_if("user_id") {
+        if let Some(user) = asked.text_if("user_id")? {
             tags.entry(USER.to_owned()).or_insert_with(|| user.to_owned());
         }
         let now = self.ingest.clock().now();
@@ -109,7 +110,7 @@ impl Door {
         let new = NewRun {
             id: Some(id),
             experiment: Some(experiment.name),
-            name: asked.text_if("run_name").map(str::to_owned).or(named),
+            name: asked.text_if("run_name")?.map(str::to_owned).or(named),
             started_at: asked.time("start_time")?.filter(|at| at.micros() != 0),
             parent: parent.map(|parent| Id::parse(&parent).map_err(|_| no_run(&parent))).transpose()?,
             tags,
@@ -156,9 +157,9 @@ impl Door {
 
     pub(crate) async fn update_run(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let status =
-            asked.text_if("status").map(|status| RunStatus::parse(&status.to_lowercase())).transpose()?;
+            asked.text_if("status")?.map(|status| RunStatus::parse(&status.to_lowercase())).transpose()?;
         let change = RunChange {
-            name: asked.text_if("run_name").map(str::to_owned),
+            name: asked.text_if("run_name")?.map(str::to_owned),
             status,
             ended_at: asked.time("end_time")?.filter(|at| at.micros() != 0),
             unless_archived: true,
@@ -180,7 +181,7 @@ impl Door {
     }
 
     pub(crate) async fn log_param(&self, workspace: &Workspace, asked: &Asked) -> Answer {
-        let value = asked.text_if("value").unwrap_or_default();
+        let value = asked.text_if("value")?.unwrap_or_default();
         let params = [(asked.text("key")?.to_owned(), value.to_owned())].into();
         let change = RunChange { params, unless_archived: true, ..RunChange::default() };
         self.change(workspace, asked, &change).await?;
@@ -188,8 +189,7 @@ impl Door {
     }
 
     pub(crate) async fn tag_run(&self, workspace: &Workspace, asked: &Asked, is_set: bool) -> Answer {
-        let (key, value) = (asked.text("key")?, asked.text_if("value").unwrap_or_default());
-        let change = tagging([(key.to_owned(), is_set.then(|| value.to_owned()))]);
+        let change = tagging([tag_of(asked, is_set)?]);
         self.change(workspace, asked, &change).await?;
         Ok(json!({}))
     }

@@ -2,6 +2,7 @@
 
 use std::{cmp::Ordering, collections::BTreeSet};
 
+use axum::http::StatusCode;
 use catalog::{RunQuery, RunWithMetrics, Workspace};
 use event::{Id, Timestamp};
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use crate::{
     artifacts::artifact_uri,
     asked::{Asked, millis},
     door::Door,
-    experiments::{beginning, is_wanted, page},
+    experiments::{beginning, page, view},
     filter::{Attributes, Filter, Key, Order, Subject},
     inputs::said_of_datasets,
     runs::{shown, status_of},
@@ -105,8 +106,9 @@ struct Found {
 }
 
 /// A search, and what it has found so far.
-struct Search<'a> {
-    asked: &'a Asked,
+struct Search {
+    /// Tells by whether a run is archived if it is wanted.
+    wants: fn(bool) -> bool,
     filter: Filter,
     orders: Vec<Order>,
     bounds: Bounds,
@@ -118,16 +120,16 @@ struct Search<'a> {
     key_bytes: usize,
 }
 
-impl<'a> Search<'a> {
-    fn parse(asked: &'a Asked, bounds: Bounds) -> Answer<Self> {
-        let filter = Filter::parse(asked.text_if("filter").unwrap_or_default(), &ATTRIBUTES)?;
-        let orders = asked.texts("order_by").into_iter().map(|text| Order::parse(text, &ATTRIBUTES));
-        let orders = orders.collect::<Answer<_>>()?;
-        Ok(Self { asked, filter, orders, bounds, searched: 0, found: Vec::new(), bytes: 0, key_bytes: 0 })
+impl Search {
+    fn parse(asked: &Asked, bounds: Bounds) -> Answer<Self> {
+        let wants = view(asked, "run_view_type")?;
+        let filter = Filter::parse(asked.text_if("filter")?.unwrap_or_default(), &ATTRIBUTES)?;
+        let orders = Order::parse_all(&asked.texts("order_by")?, &ATTRIBUTES)?;
+        Ok(Self { wants, filter, orders, bounds, searched: 0, found: Vec::new(), bytes: 0, key_bytes: 0 })
     }
 
     fn is_wanted(&self, of: &RunWithMetrics) -> bool {
-        is_wanted(self.asked, "run_view_type", of.run.archived_at.is_some()) && self.filter.matches(of)
+        (self.wants)(of.run.archived_at.is_some()) && self.filter.matches(of)
     }
 
     /// Looks at runs, and keeps what is needed of those that are wanted.
@@ -180,8 +182,8 @@ impl Door {
         &self,
         workspace: &Workspace,
         experiment: &str,
-        search: &mut Search<'_>,
-    ) -> Answer<()> {
+        mut search: Search,
+    ) -> Answer<Search> {
         let mut asked = RunQuery {
             experiment: Some(experiment.to_owned()),
             limit: RUNS_AT_ONCE,
@@ -190,19 +192,19 @@ impl Door {
         };
         loop {
             let page = self.ingest.catalog().runs(workspace.id(), &asked).await?;
-            search.look_at(page.runs)?;
+            search = off_the_runtime(move || search.look_at(page.runs).map(|()| search)).await??;
             match page.next {
                 Some(next) => asked.after = Some(next),
-                None => return Ok(()),
+                None => return Ok(search),
             }
         }
     }
 
     pub(crate) async fn search_runs(&self, workspace: &Workspace, asked: &Asked) -> Answer {
-        let (limit, token) = (asked.limit(1_000, MAX_RUNS)?, asked.text_if("page_token"));
+        let (limit, token) = (asked.limit(1_000, MAX_RUNS)?, asked.text_if("page_token")?);
         let mut search = Search::parse(asked, BOUNDS)?;
         for experiment in experiments(asked)? {
-            self.look_through(workspace, experiment, &mut search).await?;
+            search = self.look_through(workspace, experiment, search).await?;
         }
         let found = search.sorted();
         let (some, next) = page(&found, token, limit)?;
@@ -236,9 +238,19 @@ impl Door {
     }
 }
 
+/// Does work that takes its time, such as trying a filter on many runs, beside the threads that answer requests.
+pub(crate) async fn off_the_runtime<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Answer<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| {
+        Failure::of(StatusCode::INTERNAL_SERVER_ERROR, format!("the search failed: {error}"))
+    })
+}
+
 /// The experiments whose runs are searched, each once.
 pub(crate) fn experiments(asked: &Asked) -> Answer<BTreeSet<&str>> {
-    let experiments: BTreeSet<&str> = asked.texts("experiment_ids").into_iter().collect();
+    let experiments: BTreeSet<&str> = asked.texts("experiment_ids")?.into_iter().collect();
     match experiments.len() {
         ..=MAX_EXPERIMENTS => Ok(experiments),
         _ => Err(Failure::invalid(format!("a search names {MAX_EXPERIMENTS} experiments at most"))),

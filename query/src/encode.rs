@@ -17,7 +17,7 @@ use polars_io::{
 
 use crate::{
     frame::{failed, refused},
-    lines::{Lines, cannot},
+    lines::{self, Lines, cannot},
     output::{Format, with_text_times},
     packed,
     text_table::Excerpt,
@@ -62,10 +62,15 @@ impl<W: Write + Send> Encoder<W> {
         let schema: &Schema = empty.schema();
         let grouped = match format {
             Format::Table => return Ok(Self::Table(Box::default(), to)),
-            Format::Csv => {
+            Format::Csv | Format::CsvSpreadsheet => {
+                let is_for_spreadsheets = format == Format::CsvSpreadsheet;
                 let mut empty = with_text_times(empty)?;
+                let names: Vec<String> =
+                    empty.columns().iter().map(|column| column.name().to_string()).collect();
+                let names = names.iter().map(|name| lines::cell(name, is_for_spreadsheets));
+                empty.set_column_names(&names.collect::<Vec<_>>()).map_err(failed)?;
                 CsvWriter::new(&mut to).include_header(true).finish(&mut empty).map_err(refused)?;
-                return Ok(Self::Lines(Lines::Csv, to));
+                return Ok(Self::Lines(Lines::Csv { is_for_spreadsheets }, to));
             }
             Format::Ndjson => return Ok(Self::Lines(Lines::Ndjson, to)),
             Format::Parquet => {

@@ -17,11 +17,12 @@ use polars_io::{
     json::{JsonFormat, JsonWriter},
 };
 
+pub(crate) use syntax::cell;
 use syntax::{Csv, Ndjson, Syntax, append_some, json, short};
 
 use crate::{
     frame::{failed, refused},
-    output::with_text_times,
+    output::{text_of, with_text_times},
     work,
 };
 
@@ -40,8 +41,8 @@ const SECOND_MICROS: u32 = 1_000_000;
 /// A format of lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Lines {
-    /// Comma-separated values.
-    Csv,
+    /// Comma-separated values; for spreadsheets, if so, without formulas.
+    Csv { is_for_spreadsheets: bool },
     /// A JSON object a line.
     Ndjson,
 }
@@ -73,7 +74,9 @@ impl Lines {
             let columns: Vec<Column> = piece.columns().iter().map(Column::rechunk).collect();
             text.clear();
             let is_written = match self {
-                Self::Csv => write_piece(&Csv, &columns, piece.height(), &mut text),
+                Self::Csv { is_for_spreadsheets } => {
+                    write_piece(&Csv { is_for_spreadsheets }, &columns, piece.height(), &mut text)
+                }
                 Self::Ndjson => write_piece(&Ndjson, &columns, piece.height(), &mut text),
             };
             if is_written.is_none() {
@@ -84,12 +87,24 @@ impl Lines {
         Ok(())
     }
 
+    /// The rows with texts as cells of CSV, if they are to be CSV.
+    fn with_cells(self, rows: &DataFrame) -> Result<DataFrame> {
+        let Self::Csv { is_for_spreadsheets } = self else { return Ok(rows.clone()) };
+        let columns = rows.columns().iter().map(|column| match column.str() {
+            Ok(texts) => {
+                text_of(column, texts.iter().map(|text| text.map(|text| cell(text, is_for_spreadsheets))))
+            }
+            Err(_) => column.clone(),
+        });
+        DataFrame::new(rows.height(), columns.collect()).map_err(failed)
+    }
+
     /// The same by polars.
     fn by_polars(self, rows: &DataFrame, to: &mut Vec<u8>) -> Result<()> {
-        let mut rows = with_text_times(rows)?;
+        let mut rows = with_text_times(&self.with_cells(rows)?)?;
         match self {
             // A statement may make columns that are no cells, such as lists.
-            Self::Csv => CsvWriter::new(to).include_header(false).finish(&mut rows).map_err(refused),
+            Self::Csv { .. } => CsvWriter::new(to).include_header(false).finish(&mut rows).map_err(refused),
             Self::Ndjson => {
                 JsonWriter::new(to).with_json_format(JsonFormat::JsonLines).finish(&mut rows).map_err(failed)
             }
@@ -452,6 +467,42 @@ mod tests {
         String::from_utf8(text).unwrap()
     }
 
+    const CSV: Lines = Lines::Csv { is_for_spreadsheets: false };
+
+    #[test]
+    fn cells_steer_no_terminal_and_are_no_formulas() {
+        for (text, plain, in_spreadsheets) in [
+            ("a\u{1b}[31mb", r"a\u{1b}[31mb", r"a\u{1b}[31mb"),
+            (
+                "\u{9b}2J and a longer text\u{7f}\0",
+                r"\u{9b}2J and a longer text\u{7f}\u{0}",
+                r"\u{9b}2J and a longer text\u{7f}\u{0}",
+            ),
+            ("£ ©\t", "£ ©\t", "£ ©\t"),
+            ("a\r\nb", "\"a\r\nb\"", "\"a\r\nb\""),
+            ("=1+1", "=1+1", "'=1+1"),
+            ("@SUM(A1:A9), and so on", "\"@SUM(A1:A9), and so on\"", "\"'@SUM(A1:A9), and so on\""),
+            ("-1", "-1", "'-1"),
+            ("+4", "+4", "'+4"),
+            ("\tx", "\tx", "'\tx"),
+            ("＝1", "＝1", "'＝1"),
+            ("a=1", "a=1", "a=1"),
+            ("", "\"\"", "\"\""),
+        ] {
+            // Of several values, one that is the same in all rows is written another way.
+            for values in [vec![Some(text), Some("x")], vec![Some(text), Some(text)]] {
+                let second = if values[0] == values[1] { None } else { Some("x") };
+                let rows = frame(2, vec![texts("key", values.into_iter())]).unwrap();
+                for (is_for_spreadsheets, expected) in [(false, plain), (true, in_spreadsheets)] {
+                    let expected = format!("{expected}\n{}\n", second.unwrap_or(expected));
+                    assert_eq!(written(Lines::Csv { is_for_spreadsheets }, &rows), expected);
+                }
+            }
+        }
+        let numbers = frame(1, vec![floats("score", std::iter::once(Some(-0.5)))]).unwrap();
+        assert_eq!(written(Lines::Csv { is_for_spreadsheets: true }, &numbers), "-0.5\n");
+    }
+
     /// Byte for byte, whatever the rows are, and however frames cut them.
     #[test]
     fn lines_are_those_that_polars_writes() {
@@ -471,7 +522,7 @@ mod tests {
                 let more = all.slice(1, rows / 2);
                 all.vstack_mut(&more).unwrap();
             }
-            for lines in [Lines::Csv, Lines::Ndjson] {
+            for lines in [CSV, Lines::Csv { is_for_spreadsheets: true }, Lines::Ndjson] {
                 let mut expected = Vec::new();
                 lines.by_polars(&all, &mut expected).unwrap();
                 assert_eq!(
@@ -488,7 +539,7 @@ mod tests {
     fn columns_of_other_types_are_written_by_polars() {
         let small = polars::prelude::Int32Chunked::from_slice("n".into(), &[1, -2]).into_column();
         let rows = frame(2, vec![texts("key", [Some("a"), None].into_iter()), small]).unwrap();
-        assert_eq!(written(Lines::Csv, &rows), "a,1\n,-2\n");
+        assert_eq!(written(CSV, &rows), "a,1\n,-2\n");
         assert_eq!(written(Lines::Ndjson, &rows), "{\"key\":\"a\",\"n\":1}\n{\"key\":null,\"n\":-2}\n");
     }
 }

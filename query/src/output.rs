@@ -29,6 +29,8 @@ pub enum Format {
     Table,
     /// Comma-separated values with a header.
     Csv,
+    /// The same for spreadsheets, which take no text in it for a formula.
+    CsvSpreadsheet,
     /// A JSON object a line.
     Ndjson,
     /// Apache Parquet.
@@ -43,9 +45,10 @@ pub enum Format {
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 7] = [
+    pub const ALL: [Format; 8] = [
         Format::Table,
         Format::Csv,
+        Format::CsvSpreadsheet,
         Format::Ndjson,
         Format::Parquet,
         Format::Ipc,
@@ -58,6 +61,7 @@ impl Format {
         match self {
             Format::Table => "table",
             Format::Csv => "csv",
+            Format::CsvSpreadsheet => "csv-spreadsheet",
             Format::Ndjson => "ndjson",
             Format::Parquet => "parquet",
             Format::Ipc => "ipc",
@@ -142,7 +146,10 @@ impl Display for Span {
 }
 
 /// Values as text. What repeats the value before it, as days do, is written once.
-fn text_of<T: PartialEq + Display>(column: &Column, values: impl Iterator<Item = Option<T>>) -> Column {
+pub(crate) fn text_of<T: PartialEq + Display>(
+    column: &Column,
+    values: impl Iterator<Item = Option<T>>,
+) -> Column {
     let mut texts = StringChunkedBuilder::new(column.name().clone(), column.len());
     let (mut last, mut text) = (None, String::new());
     for value in values {

@@ -22,6 +22,7 @@ mod batches;
 mod experiments;
 mod models;
 mod overtaken;
+mod refusals;
 
 /// What the script needs.
 const PACKAGES: [&str; 4] = ["mlflow-skinny==3.17.2", "scikit-learn", "skops", "pandas"];

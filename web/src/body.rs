@@ -12,14 +12,18 @@ use crate::Problem;
 /// A body, when it was not too large.
 pub type Whole = Result<Bytes, BytesRejection>;
 
+/// Whether a body is said to be JSON. A page of another origin cannot say so without leave.
+pub fn is_json(headers: &HeaderMap) -> bool {
+    let media = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    media.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+}
+
 /// Reads a body that is a JSON object.
 ///
 /// # Errors
 /// A problem that says what is wrong with its type, its size or its fields.
 pub fn json_object<T: DeserializeOwned>(headers: &HeaderMap, body: Whole) -> Result<T, Problem> {
-    let media = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let media = media.split(';').next().unwrap_or_default().trim();
-    if !media.eq_ignore_ascii_case("application/json") {
+    if !is_json(headers) {
         let detail = "the content type should be application/json";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }

@@ -32,7 +32,7 @@ use serde::Serialize;
 use utoipa::openapi::{Content, RefOr, Schema};
 
 pub use asker::{Asker, Refused};
-pub use body::{Whole, json_object};
+pub use body::{Whole, is_json, json_object};
 pub use demand::{About, Demand, Need, Place};
 pub use operation::{Named, Operation, answer, content, in_path, parameter, problem_responses};
 pub use request_context::RequestContext;
@@ -45,7 +45,7 @@ const RETRY_AFTER_SECONDS: &str = "1";
 
 /// The most characters in the detail of a problem, and in what it says of a row. Both repeat parts of
 /// the request, which may be of any length.
-const MAX_DETAIL_CHARS: usize = 1_000;
+pub const MAX_DETAIL_CHARS: usize = 1_000;
 
 /// The most characters in the name of a field that a problem blames.
 const MAX_FIELD_CHARS: usize = 200;
@@ -126,7 +126,7 @@ impl Problem {
 }
 
 /// The text, or as much of it as fits, with an ellipsis for the rest.
-fn cut(mut text: String, max_chars: usize) -> String {
+pub fn cut(mut text: String, max_chars: usize) -> String {
     if text.char_indices().nth(max_chars).is_some() {
         let end = text.char_indices().nth(max_chars - 1).map_or(0, |(at, _)| at);
         text.truncate(end);

@@ -41,6 +41,29 @@ pub fn guard(routes: Routes, access: Arc<Access>) -> Routes {
     routes.map_router(|router| router.layer(from_fn_with_state(guard, guarded)))
 }
 
+/// The routes of a service that asks nobody for a token, closed to pages of other origins: a page that somebody visits could have their browser
+/// ask and change everything. Reads that demand nothing stay open, so that links lead to the dashboard.
+pub fn refuse_foreign_pages(routes: Routes) -> Routes {
+    let guard = Arc::new(routes.demands().clone());
+    routes.map_router(|router| router.layer(from_fn_with_state(guard, own_pages)))
+}
+
+async fn own_pages(
+    State(demands): State<Arc<Demands>>,
+    matched: Option<MatchedPath>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let demand = matched.as_ref().and_then(|matched| demand_of(&demands, matched.as_str(), request.method()));
+    let is_open = request.method().is_safe() && demand.is_some_and(Demand::is_nothing);
+    if is_open || !session::is_foreign(request.headers()) {
+        return next.run(request).await;
+    }
+    let detail = "this service asks nobody for a token, so it answers no page of another origin; ask it from its own pages, \
+                  have a proxy pass the header Host on, or make a token by `almanac init`";
+    Problem::new(StatusCode::FORBIDDEN, detail).into_response()
+}
+
 async fn guarded(
     State(guard): State<Arc<Guard>>,
     matched: Option<MatchedPath>,
@@ -48,7 +71,8 @@ async fn guarded(
     request: Request,
     next: Next,
 ) -> Response {
-    let demand = matched.as_ref().and_then(|matched| guard.demand(matched.as_str(), request.method()));
+    let demand =
+        matched.as_ref().and_then(|matched| demand_of(&guard.demands, matched.as_str(), request.method()));
     // A path has no other method than those that declare what they demand.
     let Some(demand) = demand else { return next.run(request).await };
     let path = path.map_err(|rejection| rejection.body_text());
@@ -124,6 +148,11 @@ fn has_secret(uri: &Uri, path: &Result<RawPathParams, String>) -> bool {
         || pairs.iter().any(|(name, value)| says_so(name) || Oidc::is_alike(value))
 }
 
+fn demand_of<'a>(demands: &'a Demands, path: &str, method: &Method) -> Option<&'a Demand> {
+    let method = if method == Method::HEAD { Method::GET.as_str() } else { method.as_str() };
+    demands.get(path)?.get(method)
+}
+
 fn unknown(refusal: &Refusal, is_encrypted: bool) -> Response {
     let mut response = Problem::new(StatusCode::UNAUTHORIZED, refusal.to_string()).into_response();
     response
@@ -138,11 +167,6 @@ fn forbidden(right: Right, on: &str) -> Problem {
 }
 
 impl Guard {
-    fn demand(&self, path: &str, method: &Method) -> Option<&Demand> {
-        let method = if method == Method::HEAD { Method::GET.as_str() } else { method.as_str() };
-        self.demands.get(path)?.get(method)
-    }
-
     /// Who calls: by the bearer, else in the session.
     async fn caller(
         &self,

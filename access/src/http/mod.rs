@@ -6,6 +6,6 @@ mod session;
 mod tokens;
 mod words;
 
-pub use guard::guard;
+pub use guard::{guard, refuse_foreign_pages};
 pub use session::session_record;
 pub use tokens::{reads, record, routes};

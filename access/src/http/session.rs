@@ -66,10 +66,18 @@ fn is_own_page(headers: &HeaderMap) -> bool {
     if headers.contains_key(FETCH_SITE) {
         return headers.get_all(FETCH_SITE).iter().all(|site| site == "same-origin");
     }
-    let Some(origin) = headers.get(header::ORIGIN) else { return true };
-    let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    origin.zip(host).is_some_and(|((_, origin), host)| origin.eq_ignore_ascii_case(host))
+    headers.get_all(header::ORIGIN).iter().all(|origin| {
+        let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+        origin.zip(host).is_some_and(|((_, origin), host)| origin.eq_ignore_ascii_case(host))
+    })
+}
+
+/// Whether a request comes from a page of another origin. A person who enters an address (`none`) is no page.
+pub(super) fn is_foreign(headers: &HeaderMap) -> bool {
+    let mut sites = headers.get_all(FETCH_SITE).iter().peekable();
+    let is_entered = sites.peek().is_some() && sites.all(|site| site == "none");
+    !is_entered && !is_own_page(headers)
 }
 
 /// The header that gives a browser the cookie of a session, or takes it away.

@@ -154,7 +154,8 @@ pub(crate) async fn command(config: &Config, command: RunCommand) -> anyhow::Res
         RunCommand::Tag { one, set, unset, shown } => {
             let set = texts(&set)?.into_iter().map(|(name, text)| (name, Some(text)));
             let tags = set.chain(unset.into_iter().map(|name| (name, None))).collect();
-            changed(&service, &one, RunChange { tags, ..RunChange::default() }, shown.format).await?;
+            let body = RunChangeBody { tags: Some(tags), ..RunChangeBody::default() };
+            changed(&service, &one, body.change()?, shown.format).await?;
         }
         RunCommand::History { one, metric, limit, cursor, shown } => {
             let (_, run) = find(&service, &one).await?;

@@ -8,7 +8,10 @@ use log::handover;
 use projector::deliver::Courier;
 
 use super::{Proxies, Role, Times, Tls};
-use crate::{health::READY_LAG, serve::WRITE_WITHIN};
+use crate::{
+    health::READY_LAG,
+    serve::{MAX_CONNECTIONS, WRITE_WITHIN},
+};
 
 /// How the services run.
 #[derive(Clone, Debug)]
@@ -39,6 +42,8 @@ pub struct Options {
     pub tls: Option<Arc<Tls>>,
     /// Who is believed to say for whom it calls.
     pub proxies: Proxies,
+    /// The most connections at one time.
+    pub connections: usize,
     /// The SQLite file, whose size is one of the telemetry metrics.
     pub file: Option<PathBuf>,
     /// Posts what crossed to webhooks; without one it waits.
@@ -68,6 +73,7 @@ impl Options {
             times: Times::default(),
             tls: None,
             proxies: Proxies::default(),
+            connections: MAX_CONNECTIONS,
             file: None,
             courier: None,
             handover: handover::DEFAULT_BYTES,

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use event::{Id, Result, Timestamp};
+use event::{Error, Id, Result, Timestamp};
 use log::key::EntityId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Experiment, HistoryPage, LatestValue, NewRun, Point, Run, RunChange, RunStatus, RunWithMetrics, Texts,
+    Experiment, HistoryPage, LatestValue, NewRun, OWN_TAGS, Point, Run, RunChange, RunStatus, RunWithMetrics,
+    Texts,
 };
 use crate::http::instant;
 
@@ -78,8 +79,15 @@ impl RunChangeBody {
     /// The change that it asks for.
     ///
     /// # Errors
-    /// `Invalid`, when a status or a time is none.
+    /// `Invalid`, when a status or a time is none, or a tag is Almanac's own: one that says where the artifacts of a run are, for example, would
+    /// lead its readers elsewhere.
     pub fn change(self) -> Result<RunChange> {
+        let names = self.tags.iter().flatten().map(|(name, _)| name);
+        if let Some(name) = names.into_iter().find(|name| name.starts_with(OWN_TAGS)) {
+            return Err(Error::invalid(format!(
+                "the tag `{name}` cannot be changed: names that begin with `{OWN_TAGS}` are Almanac's own; choose another name"
+            )));
+        }
         Ok(RunChange {
             name: self.name,
             status: self.status.as_deref().map(RunStatus::parse).transpose()?,

@@ -38,6 +38,9 @@ pub const MAX_RUN_NAME_BYTES: usize = 250;
 /// The most bytes in the value of a parameter or a tag.
 pub const MAX_RUN_VALUE_BYTES: usize = 8_000;
 
+/// What the names of tags begin with in which Almanac itself keeps something of a run or an experiment, such as where its artifacts are.
+pub const OWN_TAGS: &str = "almanac.";
+
 /// The most bytes of all parameters and tags of a run together.
 pub const MAX_RUN_BYTES: usize = 256 * 1024;
 

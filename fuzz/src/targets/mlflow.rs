@@ -50,7 +50,9 @@ pub(super) const TARGET: Target = Target {
 const BODY: &str = r#"{"experiment_id":"$EXPERIMENT","experiment_ids":["$EXPERIMENT"],"experiment_name":"trees","run_id":"$RUN","name":"risk","key":"loss","value":0.5,"timestamp":1780272000000,"step":1,"filter":"metrics.loss < 0.5 AND tags.a LIKE 'b%'","order_by":["metrics.loss DESC"],"max_results":5,"metrics":[{"key":"loss","value":0.25,"timestamp":1780272000000,"step":2}],"params":[{"key":"depth","value":"6"}],"tags":[{"key":"a","value":"b"}],"version":"1","alias":"champion","source":"models:/risk","metric_key":"loss"}"#;
 
 /// Filters of runs, each tried by the search for them.
-const FILTERS: [&str; 6] = [
+const FILTERS: [&str; 8] = [
+    "tags.`a` LIKE '%a%_b%' AND tags.`a` ILIKE '_%É%' AND params.depth NOT IN ('', '6', \\\"7\\\")",
+    "metrics.a>0 AND metrics.a>0 AND metrics.a>0 AND metrics.a>0 AND metrics.a>0 AND metrics.a>0",
     "params.depth = '6' AND metrics.`loss` >= 1e-3",
     "attributes.status IN ('RUNNING', 'FINISHED') AND tags.\\\"a b\\\" IS NULL",
     "tags.mlflow.runName ILIKE '%x_y%'",

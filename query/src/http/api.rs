@@ -301,7 +301,7 @@ pub(super) fn rows_in(row: &RefOr<Schema>) -> ResponseBuilder {
     let rows = Format::ALL.into_iter().fold(ResponseBuilder::new(), |response, format| {
         let schema = match format {
             Format::Ndjson => schema::array(row.clone()).into(),
-            Format::Table | Format::Csv => schema::string().into(),
+            Format::Table | Format::Csv | Format::CsvSpreadsheet => schema::string().into(),
             Format::Parquet | Format::Ipc | Format::IpcStream | Format::IpcStreamLz4 => {
                 schema::bytes(media_type(format))
             }

@@ -281,7 +281,7 @@ fn content_type(format: Format) -> HeaderValue {
 fn media_type(format: Format) -> &'static str {
     match format {
         Format::Table => "text/plain",
-        Format::Csv => "text/csv",
+        Format::Csv | Format::CsvSpreadsheet => "text/csv",
         Format::Ndjson => "application/x-ndjson",
         Format::Parquet => "application/vnd.apache.parquet",
         Format::Ipc => "application/vnd.apache.arrow.file",

@@ -1,5 +1,7 @@
 //! How CSV and NDJSON write single values.
 
+use std::borrow::Cow;
+
 use polars_arrow::array::View;
 
 /// How values are written in a format.
@@ -19,7 +21,36 @@ pub(super) trait Syntax {
     fn not_finite(&self, value: f64, to: &mut Vec<u8>);
 }
 
-pub(super) struct Csv;
+/// A text as a cell of CSV: control characters but tabs and ends of lines, which steer a terminal, are escaped, as in tables. For spreadsheets, a
+/// text that they take for a formula begins with an apostrophe.
+pub(crate) fn cell(text: &str, is_for_spreadsheets: bool) -> Cow<'_, str> {
+    let steers = |letter: char| letter.is_control() && !matches!(letter, '\t' | '\n' | '\r');
+    let is_formula = is_for_spreadsheets
+        && text.starts_with(['=', '+', '-', '@', '\t', '\n', '\r', '＝', '＋', '－', '＠']);
+    if !is_formula && !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let mut cell = String::from(if is_formula { "'" } else { "" });
+    for letter in text.chars() {
+        match steers(letter) {
+            true => cell.extend(letter.escape_default()),
+            false => cell.push(letter),
+        }
+    }
+    Cow::Owned(cell)
+}
+
+pub(super) struct Csv {
+    /// Whether texts are kept from being formulas.
+    pub(super) is_for_spreadsheets: bool,
+}
+
+impl Csv {
+    /// Whether a byte may be written as it is: one that is no control character, nor begins one, and ends no value.
+    fn is_plain(byte: u8) -> bool {
+        (byte >= 0x20) & (byte != b',') & (byte != b'"') & (byte != 0x7f) & (byte != 0xc2)
+    }
+}
 
 impl Syntax for Csv {
     const NULL: &'static [u8] = b"";
@@ -34,9 +65,14 @@ impl Syntax for Csv {
     }
 
     fn text(&self, value: &str, to: &mut Vec<u8>) {
-        let is_plain = |byte: u8| !matches!(byte, b',' | b'"' | b'\n' | b'\r');
         // No early end, so that many bytes are looked at by one instruction.
-        if !value.is_empty() && value.bytes().fold(true, |plain, byte| plain & is_plain(byte)) {
+        let is_plain =
+            value.bytes().fold(!self.is_for_spreadsheets, |plain, byte| plain & Self::is_plain(byte));
+        if is_plain && !value.is_empty() {
+            return to.extend_from_slice(value.as_bytes());
+        }
+        let value = cell(value, self.is_for_spreadsheets);
+        if !value.is_empty() && !value.contains([',', '"', '\n', '\r']) {
             return to.extend_from_slice(value.as_bytes());
         }
         to.push(b'"');
@@ -51,8 +87,10 @@ impl Syntax for Csv {
 
     #[inline]
     fn short(&self, value: &Short, len: usize, to: &mut Vec<u8>) -> bool {
-        let is_plain = |byte: &u8| !matches!(byte, b',' | b'"' | b'\n' | b'\r');
-        let is_plain = len > 0 && value.iter().fold(true, |plain, byte| plain & is_plain(byte));
+        let all = value.iter().enumerate();
+        let is_plain = !self.is_for_spreadsheets
+            && len > 0
+            && all.fold(true, |plain, (at, byte)| plain & (Self::is_plain(*byte) | (at >= len)));
         if is_plain {
             append_some(value, len, to);
         }
