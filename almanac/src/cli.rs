@@ -224,7 +224,7 @@ enum Command {
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     // Not `Cli::parse`, which does not tell flags from the environment.
-    let matches = Cli::command().get_matches();
+    let matches = taking_numbers(Cli::command()).get_matches();
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(error) => error.format(&mut Cli::command()).exit(),
@@ -238,6 +238,15 @@ pub fn main() -> ExitCode {
         }
     };
     ended.unwrap_or_else(|error| report(&error)).into()
+}
+
+/// The command whose values may all be negative numbers, as in `--key -1`: no option is called so.
+fn taking_numbers(command: clap::Command) -> clap::Command {
+    let takes_any = |arg: clap::Arg| {
+        let is_value = arg.get_action().takes_values() && !arg.is_allow_hyphen_values_set();
+        if is_value { arg.allow_negative_numbers(true) } else { arg }
+    };
+    command.mut_args(takes_any).mut_subcommands(taking_numbers)
 }
 
 /// Runs a command with the configuration of this process.
@@ -368,6 +377,20 @@ mod tests {
             }
         }
         assert!(commands.len() > 10, "{commands:?}");
+    }
+
+    #[test]
+    fn values_may_be_negative_numbers() {
+        for args in [
+            &["query", "predictions", "-w", "a/b", "--last", "7d", "--key", "-1"][..],
+            &["erase", "-w", "a/b", "--key", "-1", "--reason", "asked"],
+            &["import", "a.csv", "-w", "a/b", "-k", "outcomes", "--null", "-1", "--null", "-"],
+        ] {
+            let command = ["almanac"].iter().chain(args);
+            let read = taking_numbers(Cli::command()).try_get_matches_from(command);
+            assert!(read.is_ok(), "{args:?}: {}", read.unwrap_err());
+        }
+        taking_numbers(Cli::command()).debug_assert();
     }
 
     /// A switch has no value, so its help names no default.

@@ -17,7 +17,7 @@ pub(crate) struct QueryArgs {
     /// Instead of a window and all that narrows it: read the rows of this snapshot again, as they were known when it was made.
     #[arg(long, value_name = "NAME")]
     pub(crate) snapshot: Option<String>,
-    /// Only these columns, with commas between. Without it a table has the main ones, every other format all.
+    /// Only these columns, with commas between; one whose name has a comma stands in double quotes. Without it a table has the main ones, every other format all.
     #[arg(long)]
     pub(crate) columns: Option<String>,
     #[command(flatten)]

@@ -39,7 +39,7 @@ pub(crate) struct TailArgs {
     /// Only this release.
     #[arg(long)]
     release: Option<String>,
-    /// Only these columns, with commas between.
+    /// Only these columns, with commas between; one whose name has a comma stands in double quotes.
     #[arg(long)]
     columns: Option<String>,
     /// Only events for which this holds: an expression of SQL over their columns, such as "score > 0.5".

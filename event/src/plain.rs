@@ -1,4 +1,5 @@
-//! Text that anybody may have written, as it may stand on a terminal: what steers it is escaped, as in `\u{1b}`.
+//! Text that anybody may have written: as it may stand on a terminal (what steers it is escaped, as in `\u{1b}`), which known name it
+//! is nearest to, and lists of names.
 
 use std::borrow::Cow;
 
@@ -38,9 +39,129 @@ fn escaped(text: &str, is_unsafe: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The longest name that is compared with others.
+const MAX_COMPARED: usize = 64;
+
+/// The one of `others` that is nearest to `name`, if it may have been meant: at most a third of the letters differ, are missing or
+/// stand the other way round.
+///
+/// ```
+/// use almanac_event::plain::nearest;
+///
+/// assert_eq!(nearest("truht", ["score", "truth"]), Some("truth"));
+/// assert_eq!(nearest("age", ["score", "truth"]), None);
+/// ```
+pub fn nearest<'a>(name: &str, others: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let letters = |text: &str| -> Vec<char> {
+        text.chars().flat_map(char::to_lowercase).take(MAX_COMPARED + 1).collect()
+    };
+    let name = letters(name);
+    let near = |other: &&str| {
+        let other = letters(other);
+        let most = name.len().max(other.len());
+        let distance = distance(&name, &other);
+        (most <= MAX_COMPARED && 3 * distance <= most.max(3)).then_some(distance)
+    };
+    let others = others.into_iter().filter_map(|other| Some((near(&other)?, other)));
+    others.min_by_key(|(distance, _)| *distance).map(|(_, other)| other)
+}
+
+/// How many letters have to be changed, put in, left out or swapped with the next to make one text of the other.
+fn distance(one: &[char], other: &[char]) -> usize {
+    let mut before = Vec::new();
+    let mut last: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.iter().enumerate() {
+        let mut next = vec![at + 1];
+        for (to, with) in other.iter().enumerate() {
+            let mut least = (last[to] + usize::from(letter != with)).min(last[to + 1] + 1).min(next[to] + 1);
+            if at > 0 && to > 0 && *letter == other[to - 1] && one[at - 1] == *with {
+                least = least.min(before[to - 1] + 1);
+            }
+            next.push(least);
+        }
+        before = std::mem::replace(&mut last, next);
+    }
+    last[other.len()]
+}
+
+/// The names of a list with commas between. One that has a comma itself stands in double quotes, of which two stand for one.
+///
+/// # Errors
+/// As a sentence, when a quote is not closed, or something follows it.
+///
+/// ```
+/// use almanac_event::plain::listed;
+///
+/// assert_eq!(listed(r#"key, "score.a,b""#).unwrap(), ["key", "score.a,b"]);
+/// ```
+pub fn listed(text: &str) -> Result<Vec<String>, String> {
+    let mut names = Vec::new();
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start();
+        let (name, after) = match rest.strip_prefix('"') {
+            Some(quoted) => in_quotes(quoted).ok_or_else(|| format!("a quote in {text} is not closed"))?,
+            None => {
+                let end = rest.find(',').unwrap_or(rest.len());
+                (rest[..end].trim_end().to_owned(), &rest[end..])
+            }
+        };
+        names.push(name);
+        let after = after.trim_start();
+        match after.strip_prefix(',') {
+            Some(next) => rest = next,
+            None if after.is_empty() => return Ok(names),
+            None => return Err(format!("there should be a comma behind the quotes in {text}")),
+        }
+    }
+}
+
+/// The text up to the closing quote, and what follows it.
+fn in_quotes(mut rest: &str) -> Option<(String, &str)> {
+    let mut name = String::new();
+    loop {
+        let (before, after) = rest.split_once('"')?;
+        name.push_str(before);
+        match after.strip_prefix('"') {
+            Some(after) => {
+                name.push('"');
+                rest = after;
+            }
+            None => return Some((name, after)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nearest_name_is_one_that_may_be_meant() {
+        for (name, nearest_one) in [
+            ("truht", Some("truth")),
+            ("Truth", Some("truth")),
+            ("amuont", Some("amount")),
+            ("amounts", Some("amount")),
+            ("brunch", Some("branch")),
+            ("xyz", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(name, ["amount", "branch", "truth"]), nearest_one, "{name}");
+        }
+        let long = "a".repeat(1_000_000);
+        assert_eq!(nearest(&long, [long.as_str()]), None, "not compared");
+    }
+
+    #[test]
+    fn listed_names_may_have_commas_in_quotes() {
+        let read = |text: &str| listed(text).map_err(|_| ());
+        assert_eq!(read("a, b,c d").unwrap(), ["a", "b", "c d"]);
+        assert_eq!(read(r#""a,b","c""d" , e"f"#).unwrap(), ["a,b", "c\"d", "e\"f"]);
+        assert_eq!(read("").unwrap(), [""]);
+        assert_eq!(read("a,").unwrap(), ["a", ""]);
+        assert!(read(r#""a"#).is_err() && read(r#""a"b"#).is_err());
+    }
 
     #[test]
     fn what_steers_a_terminal_or_turns_letters_is_escaped() {

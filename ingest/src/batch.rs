@@ -68,13 +68,6 @@ pub enum Refused {
     TooLarge(String),
 }
 
-impl Refused {
-    /// That a request, or a file, has no row.
-    pub(crate) fn no_rows() -> Self {
-        Self::Whole("there is no row in it".into())
-    }
-}
-
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

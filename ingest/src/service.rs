@@ -190,6 +190,10 @@ impl Ingest {
         if let Some(key) = idempotency_key {
             check_idempotency_key(key)?;
         }
+        if batch.rows() == 0 {
+            let name = idempotency_key.map_or_else(|| batch.digest(), str::to_owned);
+            return Ok(Receipt::of_nothing(name, batch.kind));
+        }
         let is_repeat = self.repeats_erased(workspace, &batch, idempotency_key, remember).await?;
         let (lanes, recorded) = self.prepare(workspace, &batch, gates, is_repeat).await?;
         let id = workspace.id();

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use event::{Costs, Day, Error, Kind, Period, Result, Split, Timestamp, Window, Zone, fields::TAG_PREFIX};
+use event::{
+    Costs, Day, Error, Kind, Period, Result, Split, Timestamp, Window, Zone, fields::TAG_PREFIX,
+    plain::listed,
+};
 use log::cut::Cut;
 
 use crate::{
@@ -89,7 +92,7 @@ pub struct Words<'a> {
     pub last: Option<Last<'a>>,
     /// A release.
     pub release: Option<&'a str>,
-    /// Names of columns with commas between.
+    /// Names of columns with commas between; one that has a comma itself stands in double quotes.
     pub columns: Option<&'a str>,
     /// A condition on events: an expression of SQL over their columns.
     pub filter: Option<&'a str>,
@@ -313,7 +316,7 @@ impl Request {
 
 /// Reads names of columns with commas between.
 fn columns_of(names: &str) -> Result<Vec<String>> {
-    let names: Vec<String> = names.split(',').map(|name| name.trim().to_owned()).collect();
+    let names = listed(names).map_err(|message| Error::invalid(format!("columns: {message}")))?;
     match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
         Some((_, twice)) => Err(Error::invalid(format!("columns: `{twice}` is named twice"))),
         None => Ok(names),

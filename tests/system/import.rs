@@ -2,7 +2,15 @@
 
 use std::{fmt::Write as _, fs, path::Path, process::Stdio};
 
-use crate::support::{almanac, ndjson, run, run_ok};
+use serde_json::json;
+
+use crate::support::{Located, Place, Service, almanac, ndjson, on_both_engines, register, run, run_ok};
+
+on_both_engines!(
+    a_folder_with_files_without_rows_is_imported,
+    bad_rows_are_imported_from_the_file_of_rejects,
+    a_body_without_rows_is_zero_rows,
+);
 
 fn workspace() -> tempfile::TempDir {
     let data = tempfile::tempdir().unwrap();
@@ -97,15 +105,206 @@ fn bad_rows_refuse_the_whole_or_go_to_a_file() {
     assert_eq!(stored(data.path()).len(), 3);
     // A file that is there is not written over.
     assert_eq!(said(data.path(), &file, &["--rejects", rejects.to_str().unwrap()]).0, Some(2));
-    // What was mended is imported by itself.
-    let mended: String = ndjson(&written)
-        .iter()
-        .filter_map(|row| row["raw"].as_str().filter(|raw| raw.starts_with('{')))
-        .map(|raw| raw.replace(":7", ":0.7").replace("v0", "v1") + "\n")
-        .collect();
-    fs::write(&file, mended).unwrap();
-    assert!(import(data.path(), &file, &[]).contains("2 appended"));
+    // What was mended there is imported by itself.
+    let mended =
+        fs::read_to_string(&rejects).unwrap().replace(":7}", ":0.7}").replace(r#""v0"}"#, r#""v1"}"#);
+    let mended = mended.replace(r#""release":"v0""#, r#""release":"v1""#);
+    fs::write(&rejects, mended.lines().take(2).collect::<Vec<_>>().join("\n")).unwrap();
+    assert!(import(data.path(), &rejects, &[]).contains("2 appended"));
     assert_eq!(stored(data.path()).len(), 5);
+}
+
+/// What an import into `credit/prod` at a place says, and how it ended.
+fn imported(place: &Place, path: &Path, more: &[&str]) -> (Option<i32>, String) {
+    let path = path.to_str().unwrap();
+    let output = run(place, &[&["import", path, "-w", "credit/prod", "-k", "predictions"], more].concat());
+    (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+}
+
+fn prepared(place: &(impl Located + ?Sized)) {
+    run_ok(place, &["workspace", "create", "credit/prod"]);
+    run_ok(place, &["model", "create", "risk", "-w", "credit/prod"]);
+    run_ok(place, &["release", "create", "v1", "-w", "credit/prod", "--model", "risk"]);
+}
+
+fn a_folder_with_files_without_rows_is_imported(place: &Place) {
+    prepared(place);
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("a.csv"), "key,predicted_at,release,score\n").unwrap();
+    fs::write(path("b.csv"), "").unwrap();
+    fs::write(path("c.ndjson"), rows(0..2)).unwrap();
+    fs::write(path("d.ndjson"), "\n").unwrap();
+    fs::write(path("e.json"), "[]").unwrap();
+    let (code, text) = imported(place, folder.path(), &[]);
+    assert_eq!(
+        (code, text.as_str()),
+        (Some(0), "2 predictions read from 5 files: 2 appended, 0 were there before\n")
+    );
+    let (code, text) = imported(place, &path("a.csv"), &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.ends_with("a.csv: 0 appended, 0 were there before\n"), "{text}");
+    // A file that is no file of its format is named, and nothing was stored before.
+    fs::write(path("c.ndjson"), rows(2..4)).unwrap();
+    fs::write(path("f.parquet"), "PAR1 and no more").unwrap();
+    let rejects = tempfile::tempdir().unwrap();
+    let rejects = rejects.path().join("bad.ndjson");
+    let (code, text) = imported(place, folder.path(), &["--rejects", rejects.to_str().unwrap()]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("f.parquet: ") && !text.contains("appended"), "{text}");
+    assert!(!rejects.exists(), "the same command can be given again");
+    fs::remove_file(path("f.parquet")).unwrap();
+    assert!(imported(place, folder.path(), &[]).1.contains("2 appended"));
+}
+
+fn bad_rows_are_imported_from_the_file_of_rejects(place: &Place) {
+    prepared(place);
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("in")).unwrap();
+    let csv = "loan,at,prob,branch,note\na,2026-06-01 04:30:00,0.5,north,\"x, y\"\nb,2026-06-01 04:30:00,1.35,south,\n";
+    fs::write(path("in/a.csv"), csv).unwrap();
+    let row = json!({ "loan": "c", "at": "2026-06-01 04:30:00", "prob": 7, "branch": "north" });
+    fs::write(path("in/b.ndjson"), format!("{row}\n")).unwrap();
+    let options = ["--map", "key=loan,score=prob,predicted_at=at", "--set", "release=v1", "--tag", "branch"];
+    let options =
+        [&options[..], &["--time-zone", "America/New_York", "--ignore-extra", "--rejects"]].concat();
+    let import = |from: &str, rejects: &str| {
+        let rejects = path(rejects);
+        imported(place, &path(from), &[&options[..], &[rejects.to_str().unwrap()]].concat())
+    };
+    let (code, text) = import("in", "one.ndjson");
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("1 appended, 0 were there before, 2 were bad"), "{text}");
+    assert!(
+        text.contains("in/a.csv: row 2: `score`") && text.contains("in/b.ndjson: row 1: `score`"),
+        "{text}"
+    );
+    // As they are they are as bad as before.
+    let (code, text) = import("one.ndjson", "two.ndjson");
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("0 appended, 0 were there before, 2 were bad"), "{text}");
+    let mended = fs::read_to_string(path("two.ndjson")).unwrap();
+    fs::write(path("two.ndjson"), mended.replace(r#""1.35""#, r#""0.35""#).replace(":7,", ":0.7,")).unwrap();
+    let (code, text) = import("two.ndjson", "three.ndjson");
+    assert_eq!((code, text.contains("2 appended, 0 were there before")), (Some(0), true), "{text}\n{mended}");
+    let asked = ["query", "predictions", "-w", "credit/prod", "--from", "2026-06-01", "--to", "2026-06-01"];
+    let asked = [&asked[..], &["--columns", "key,predicted_at,score,tag.branch", "--format", "csv"]].concat();
+    let mut rows: Vec<String> = run_ok(place, &asked).lines().skip(1).map(str::to_owned).collect();
+    rows.sort();
+    let at = "2026-06-01T08:30:00Z";
+    assert_eq!(
+        rows,
+        [format!("a,{at},0.5,north"), format!("b,{at},0.35,south"), format!("c,{at},0.7,north")]
+    );
+    let (code, text) = import("in", "bad.txt");
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("it should end in .ndjson or .jsonl"), "{text}");
+}
+
+fn a_body_without_rows_is_zero_rows(place: &Place) {
+    let service = Service::start(place);
+    register(&service);
+    let path = "/v1/workspaces/credit/prod/predictions";
+    let bodies = [
+        ("application/x-ndjson", ""),
+        ("application/x-ndjson", "\n"),
+        ("application/json", "[]"),
+        ("application/json", r#"{"key":[],"score":[]}"#),
+        ("text/csv", ""),
+        ("text/csv", "key,predicted_at,release,score\n"),
+    ];
+    for (content_type, body) in bodies {
+        let answer = service.post(path, content_type, None, body);
+        assert_eq!(answer.status, 201, "{content_type} {body:?}: {}", answer.text());
+        let told = answer.json();
+        assert_eq!((&told["rows"], &told["appended"], &told["days"]), (&json!(0), &json!(0), &json!({})));
+    }
+    // A key without rows is free.
+    for (body, appended) in
+        [("[]", 0), (r#"[{"key":"a","predicted_at":"2026-06-01T04:30:00Z","release":"v1","score":0.5}]"#, 1)]
+    {
+        let answer = service.post(path, "application/json", Some("once"), body);
+        assert_eq!(
+            (answer.status, answer.json()["appended"].as_u64()),
+            (201, Some(appended)),
+            "{}",
+            answer.text()
+        );
+    }
+    let answer = service.post(path, "application/json", None, "");
+    assert_eq!(answer.status, 422, "{}", answer.text());
+    assert!(answer.text().contains("it is empty; an array without objects is []"), "{}", answer.text());
+}
+
+#[test]
+fn what_options_name_is_filled_or_refused() {
+    let data = workspace();
+    let file = data.path().join("a.csv");
+    fs::write(&file, "key,t,prob,amount,branch,\"a,b\"\nx,2026-06-01T04:30:00Z,0.5,12.5,north,1\n").unwrap();
+    let fields = ["--set", "release=v1", "--map", "predicted_at=t,score=prob,feature.p=prob,value=amount"];
+    let options =
+        [&fields[..], &["--feature", "amount", "--map", r#""feature.ab=a,b""#, "--ignore-extra"]].concat();
+    let (code, text) = said(data.path(), &file, &[&options[..], &["--tag", "brunch"]].concat());
+    assert_eq!(code, Some(2), "{text}");
+    let expected = "a.csv: --tag names the column `brunch`, which is not in it; did you mean `branch`?";
+    assert!(text.contains(expected), "{text}");
+    let (code, text) =
+        said(data.path(), &file, &[&fields[..], &["--feature", "amount", "--tag", "branch"]].concat());
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("the column `a,b` is not known"), "{text}");
+    import(data.path(), &file, &[&options[..], &["--tag", "branch"]].concat());
+    let row = stored(data.path()).remove(0);
+    assert_eq!(row["score"], 0.5);
+    assert_eq!(
+        (&row["feature.p"], &row["value"], &row["feature.amount"]),
+        (&json!(0.5), &json!(12.5), &json!(12.5))
+    );
+    assert_eq!((&row["tag.branch"], &row["feature.ab"]), (&json!("north"), &json!(1.0)));
+    // Of rows that may lack a column it is told once all are read, before anything is stored.
+    let lines = data.path().join("b.ndjson");
+    fs::write(&lines, rows(0..2)).unwrap();
+    let (code, text) = said(
+        data.path(),
+        &lines,
+        &["--tag", "branch", "--rejects", data.path().join("r.ndjson").to_str().unwrap()],
+    );
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("b.ndjson: --tag names the column `branch`, which is not in it"), "{text}");
+    assert_eq!(stored(data.path()).len(), 1, "nothing more was stored");
+}
+
+#[test]
+fn a_key_below_zero_and_columns_with_commas_are_asked_for() {
+    let data = workspace();
+    let file = data.path().join("a.ndjson");
+    let row = json!({ "key": -1, "predicted_at": "2026-06-01T04:30:00Z", "release": "v1",
+        "scores": { "late, very": 0.25, "on time": 0.75 } });
+    fs::write(&file, row.to_string()).unwrap();
+    import(data.path(), &file, &[]);
+    let window = ["query", "predictions", "-w", "credit/prod", "--from", "2026-06-01", "--to", "2026-06-01"];
+    let columns = ["--key", "-1", "--columns", r#"key,"score.late, very""#, "--format", "ndjson"];
+    let asked = run_ok(data.path(), &[&window[..], &columns].concat());
+    assert_eq!(ndjson(&asked), [json!({ "key": "-1", "score.late, very": 0.25 })]);
+}
+
+#[test]
+fn texts_of_absent_values_are_told_or_left_out() {
+    let data = workspace();
+    let file = data.path().join("a.csv");
+    let at = "2026-06-01T04:30:00Z,v1";
+    fs::write(
+        &file,
+        format!("key,predicted_at,release,label\na,{at},NA\nb,{at},<NA>\nc,{at},NA\nd,{at},yes\n"),
+    )
+    .unwrap();
+    let (code, text) = said(data.path(), &file, &["--dry-run"]);
+    assert_eq!(code, Some(0), "{text}");
+    let warning = "warning: `label` is the text `<NA>` in 1 row, `NA` in 2 rows; --null '<NA>' --null 'NA' reads such texts as no value\n";
+    assert!(text.ends_with(warning), "{text}");
+    let (code, text) = said(data.path(), &file, &["--null", "NA", "--null", "<NA>"]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("row 1: a prediction needs a score") && !text.contains("warning"), "{text}");
 }
 
 /// Rows that were bad and are good now are stored; those that were stored before are not stored again.
@@ -128,7 +327,7 @@ fn importing_a_file_again_stores_only_what_became_good_since() {
     ];
     fs::write(&file, body.join("\n")).unwrap();
     let again = |rejects: &str| {
-        let rejects = data.path().join(rejects);
+        let rejects = data.path().join(format!("{rejects}.ndjson"));
         said(data.path(), &file, &["--rejects", rejects.to_str().unwrap()]).1
     };
     let first = again("1");
@@ -147,7 +346,7 @@ fn importing_a_file_again_stores_only_what_became_good_since() {
     let tagged = data.path().join("some.jsonl");
     fs::copy(&file, &tagged).unwrap();
     assert!(
-        said(data.path(), &tagged, &["--rejects", data.path().join("5").to_str().unwrap()])
+        said(data.path(), &tagged, &["--rejects", data.path().join("5.ndjson").to_str().unwrap()])
             .1
             .contains("0 appended")
     );
@@ -162,7 +361,7 @@ fn files_that_version_0_1_imported_add_nothing_but_what_became_good_since() {
     fs::copy(old.join("almanac.db"), data.path().join("almanac.db")).unwrap();
     assert_eq!(stored(data.path()).len(), 55);
     let again = |name: &str, rejects: &str| {
-        let rejects = data.path().join(rejects);
+        let rejects = data.path().join(format!("{rejects}.ndjson"));
         said(data.path(), &old.join(name), &["--rejects", rejects.to_str().unwrap()]).1
     };
     // It is another file by what becomes good before it is imported again.
@@ -187,7 +386,7 @@ fn a_file_that_version_0_1_imported_is_known_before_and_after_a_row_of_it_become
     let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/v0.1");
     fs::copy(old.join("almanac.db"), data.path().join("almanac.db")).unwrap();
     let again = |rejects: &str| {
-        let rejects = data.path().join(rejects);
+        let rejects = data.path().join(format!("{rejects}.ndjson"));
         said(data.path(), &old.join("a.ndjson"), &["--rejects", rejects.to_str().unwrap()]).1
     };
     assert!(again("1").contains("0 appended, 30 were there before"));

@@ -7,20 +7,23 @@
 mod paths;
 mod rejects;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use anyhow::Context;
 use catalog::Workspace;
 use clap::Args;
-use event::{Clock, Error, Kind, Timestamp};
+use event::{Clock, Error, Kind, Timestamp, fields::TAG_PREFIX, plain::listed};
 use ingest::{
     Batch, Ingest, Refused, SubmitError,
-    file::{BadRow, Chunk, FileReader, FileSpec, Mapping, Origin},
+    file::{Chunk, FileReader, FileSpec, Mapping},
 };
 use log::audit::{Author, by, carried, current};
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{
+    sync::mpsc,
+    task::{JoinError, JoinSet},
+};
 
-use self::rejects::{Bad, Rejects};
+use self::rejects::Rejects;
 use crate::{config::Config, open, progress::Progress, promotion};
 
 #[derive(Debug, Args)]
@@ -35,21 +38,26 @@ pub(crate) struct ImportArgs {
     /// What the rows are: predictions, outcomes, metrics or releases.
     #[arg(long, short)]
     pub(crate) kind: String,
-    /// A column that is a tag (columns called tag.NAME are tags anyway). May be repeated.
-    #[arg(long = "tag", value_name = "COLUMN")]
+    /// Columns that are tags, with commas between (columns called tag.NAME are tags anyway). May be repeated; a column that is a
+    /// field as well, by its name or by --map, is both. A name that has a comma stands in double quotes.
+    #[arg(long = "tag", value_name = "COLUMNS")]
     pub(crate) tags: Vec<String>,
-    /// A column that is a feature, a number (columns called feature.NAME are features anyway). May be repeated.
-    #[arg(long = "feature", value_name = "COLUMN")]
+    /// Columns that are features, numbers (columns called feature.NAME are features anyway); as --tag.
+    #[arg(long = "feature", value_name = "COLUMNS")]
     pub(crate) features: Vec<String>,
-    /// Which column holds a field, such as score=prob,key=loan_id. May be repeated.
-    #[arg(long, value_name = "FIELD=COLUMN", value_delimiter = ',')]
+    /// Which column holds a field, such as score=prob,key=loan_id. May be repeated; several fields may be read from one column,
+    /// which then holds these alone.
+    #[arg(long, value_name = "FIELD=COLUMN")]
     pub(crate) map: Vec<String>,
     /// A value that every row has, such as release=v1 or tag.source=batch. May be repeated.
     #[arg(long, value_name = "FIELD=VALUE")]
     pub(crate) set: Vec<String>,
     /// The only columns to read, with commas between.
-    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    #[arg(long, value_name = "COLUMNS")]
     pub(crate) select: Vec<String>,
+    /// A text that stands for no value, such as NA. May be repeated.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) null: Vec<String>,
     /// Leave out columns that are no field and no tag.
     #[arg(long)]
     pub(crate) ignore_extra: bool,
@@ -66,7 +74,8 @@ pub(crate) struct ImportArgs {
     /// Read and check everything, and store nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Write bad rows and what is wrong with them to this file, as NDJSON, and store the good rows.
+    /// Write bad rows and what is wrong with them to this file, as NDJSON, and store the good rows. Correct the rows there, and
+    /// import that file with the same options.
     #[arg(long, value_name = "FILE")]
     pub(crate) rejects: Option<PathBuf>,
 }
@@ -91,6 +100,8 @@ enum Mode {
 struct Counts {
     /// Good ones.
     good: usize,
+    /// Those of them that are stored.
+    stored: usize,
     /// Those of them that were not there before.
     new: usize,
     /// Bad ones.
@@ -100,9 +111,7 @@ struct Counts {
 /// A part of a file, ready to be checked against the catalog and stored.
 struct Part {
     file: usize,
-    origin: Origin,
-    batch: Option<Batch>,
-    bad: Vec<BadRow>,
+    chunk: Chunk,
     /// How many bytes of all files were read so far.
     bytes: u64,
 }
@@ -133,34 +142,40 @@ async fn import(config: &Config, args: &ImportArgs) -> anyhow::Result<()> {
     let now = ingest.clock().now();
     let import = Import { ingest: ingest.into(), workspace, files, spec, now, total_bytes };
     let kind = import.spec.kind;
-    let from = match import.files.as_slice() {
-        [file] => file.display().to_string(),
-        files => format!("{} files", files.len()),
-    };
-    let mut rejects = Rejects::new(args.rejects.as_deref())?;
-    if args.dry_run || args.rejects.is_none() {
-        // One bad row, and nothing is stored: so all of it is read and checked to its end first.
-        let counts = import.run(Mode::Check, &mut rejects).await?;
-        if args.dry_run {
-            rejects.finish()?;
-            let stored =
-                format!("{} {kind} read from {from}: {} are good", counts.good + counts.bad, counts.good);
-            println!("{stored}, {} bad; nothing was stored (--dry-run)", counts.bad);
-            return if counts.bad == 0 { Ok(()) } else { Err(refusal(&counts)) };
-        }
-        if counts.bad > 0 {
-            return Err(refusal(&counts));
-        }
+    let from = named(&import.files);
+    // All of it is read and checked to its end before anything is stored.
+    let may_be_bad = args.rejects.is_some() && !args.dry_run;
+    if may_be_bad {
+        Rejects::check(args.rejects.as_deref())?;
     }
-    let counts = import.run(Mode::Store, &mut rejects).await?;
+    let names_files = import.files.len() > 1;
+    let mut rejects = Rejects::new(args.rejects.as_deref().filter(|_| args.dry_run), names_files)?;
+    let (mut counts, mut absent) = (Counts::default(), Absent::default());
+    import.run(Mode::Check, (!may_be_bad).then_some(&mut rejects), &mut counts, &mut absent).await?;
     rejects.finish()?;
-    let before = counts.good - counts.new;
+    absent.warn();
+    if args.dry_run {
+        let stored =
+            format!("{} {kind} read from {from}: {} are good", counts.good + counts.bad, counts.good);
+        println!("{stored}, {} bad; nothing was stored (--dry-run)", counts.bad);
+        return if counts.bad == 0 { Ok(()) } else { Err(refusal(&counts)) };
+    }
+    if counts.bad > 0 && !may_be_bad {
+        return Err(refusal(&counts));
+    }
+    let mut rejects = Rejects::new(args.rejects.as_deref(), names_files)?;
+    let mut counts = Counts::default();
+    let ended = import.run(Mode::Store, Some(&mut rejects), &mut counts, &mut Absent::default()).await;
+    rejects.finish()?;
+    let before = counts.stored - counts.new;
     let said = format!(
         "{} {kind} read from {from}: {} appended, {before} were there before",
         counts.good + counts.bad,
         counts.new
     );
     match (&args.rejects, counts.bad) {
+        _ if ended.is_err() && counts.stored == 0 => {}
+        _ if ended.is_err() => println!("{said}, then it stopped; importing again goes on from there"),
         (Some(path), bad @ 1..) => println!(
             "{said}, {bad} were bad; correct them in {} and import that file; a corrected copy of the whole file \
              would be stored again",
@@ -168,7 +183,7 @@ async fn import(config: &Config, args: &ImportArgs) -> anyhow::Result<()> {
         ),
         _ => println!("{said}"),
     }
-    Ok(())
+    ended
 }
 
 fn refusal(counts: &Counts) -> anyhow::Error {
@@ -195,18 +210,24 @@ fn spec(args: &ImportArgs) -> anyhow::Result<FileSpec> {
     let pairs = |option, form, of: &[String]| {
         of.iter().map(|given| pair(option, form, given)).collect::<Result<Vec<_>, _>>()
     };
+    let all = |option: &str, given: &[String]| {
+        let lists = given.iter().map(|list| listed(list));
+        let lists = lists.collect::<Result<Vec<_>, _>>();
+        lists.map(|lists| lists.concat()).map_err(|message| Error::invalid(format!("{option}: {message}")))
+    };
     let zone = |name: &String| {
         name.parse().map_err(|_| {
             Error::invalid(format!("--time-zone {name} is none of the tz database, such as America/New_York"))
         })
     };
     let mapping = Mapping {
-        renames: pairs("--map", "field=column", &args.map)?,
+        renames: pairs("--map", "field=column", &all("--map", &args.map)?)?,
         set: pairs("--set", "field=value", &args.set)?,
-        select: args.select.clone(),
+        select: all("--select", &args.select)?,
         ignore_extra: args.ignore_extra,
-        tags: args.tags.clone(),
-        features: args.features.clone(),
+        tags: all("--tag", &args.tags)?,
+        features: all("--feature", &args.features)?,
+        null: args.null.clone(),
         time_zone: args.time_zone.as_ref().map(zone).transpose()?,
         time_format: args.time_format.clone(),
     };
@@ -214,61 +235,127 @@ fn spec(args: &ImportArgs) -> anyhow::Result<FileSpec> {
 }
 
 impl Import {
-    /// Reads all files once.
-    async fn run(&self, mode: Mode, rejects: &mut Rejects) -> anyhow::Result<Counts> {
+    /// Reads all files once. Bad rows are counted, and told when there are `rejects`.
+    async fn run(
+        &self,
+        mode: Mode,
+        rejects: Option<&mut Rejects>,
+        counts: &mut Counts,
+        absent: &mut Absent,
+    ) -> anyhow::Result<()> {
         let what = if mode == Mode::Check { "checking" } else { "importing" };
         let mut progress = Progress::of_bytes(what, self.total_bytes);
-        let (send, mut parts) = mpsc::channel(PARTS_AHEAD);
+        let (send, parts) = mpsc::channel(PARTS_AHEAD);
         let (files, spec, now) = (self.files.clone(), self.spec.clone(), self.now);
         let reading = tokio::task::spawn_blocking(move || read(&files, &spec, now, &send));
-        let mut counts = Counts::default();
-        let mut storing: JoinSet<Result<usize, SubmitError>> = JoinSet::new();
-        while let Some(mut part) = parts.recv().await {
-            let problems = match &part.batch {
+        let mut storing = JoinSet::new();
+        let taken = self.take(parts, (mode, rejects), (counts, absent), &mut storing, &mut progress).await;
+        // What was begun is ended and counted, whatever else failed.
+        let mut stored = Ok(());
+        while let Some(ended) = storing.join_next().await {
+            stored = stored.and(counts.stored(Some(ended)));
+        }
+        progress.finish();
+        taken?;
+        stored?;
+        reading.await.context("reading was broken off")??;
+        Ok(())
+    }
+
+    /// Checks parts and stores them as they come.
+    async fn take(
+        &self,
+        mut parts: mpsc::Receiver<Part>,
+        (mode, mut rejects): (Mode, Option<&mut Rejects>),
+        (counts, absent): (&mut Counts, &mut Absent),
+        storing: &mut JoinSet<Result<StoredPart, SubmitError>>,
+        progress: &mut Progress,
+    ) -> anyhow::Result<()> {
+        while let Some(Part { file, chunk, bytes }) = parts.recv().await {
+            let Chunk { origin, batch, mut bad, source, .. } = chunk;
+            let problems = match &batch {
                 Some(batch) => self.ingest.problems(&self.workspace, batch).await?,
                 None => Default::default(),
             };
-            let mut bad: Vec<Bad> = part.bad.drain(..).map(Bad::from).collect();
-            let rows = 0..part.batch.as_ref().map_or(0, Batch::rows);
+            let rows = 0..batch.as_ref().map_or(0, Batch::rows);
             let good: Vec<usize> = rows.filter(|row| !problems.contains_key(row)).collect();
-            if let Some(batch) = &part.batch {
-                bad.extend(problems.into_iter().map(|(row, problem)| Bad::event(batch, row, problem)));
-            }
+            bad.extend(problems.into_values().map(|problem| (problem.row, vec![problem])));
             counts.bad += bad.len();
-            rejects.write(&self.files[part.file], bad)?;
+            if let Some(rejects) = &mut rejects {
+                rejects.write(&self.files[file], bad, &source)?;
+            }
             counts.good += good.len();
-            if let Some(batch) = part.batch.filter(|_| mode == Mode::Store && !good.is_empty()) {
+            if let Some(batch) = batch.as_ref().filter(|_| mode == Mode::Check) {
+                absent.note(batch);
+            }
+            if let Some(batch) = batch.filter(|_| mode == Mode::Store && !good.is_empty()) {
                 if storing.len() >= PARTS_AT_ONCE {
                     counts.stored(storing.join_next().await)?;
                 }
                 let (ingest, workspace) = (self.ingest.clone(), self.workspace.clone());
                 storing.spawn(carried(async move {
-                    Ok(ingest.submit_chunk(&workspace, &part.origin, &batch, &good).await?.appended)
+                    let new = ingest.submit_chunk(&workspace, &origin, &batch, &good).await?.appended;
+                    Ok(StoredPart { rows: good.len(), new })
                 }));
             }
-            progress.at_rows(part.bytes, counts.good + counts.bad);
-        }
-        while let Some(stored) = storing.join_next().await {
-            counts.stored(Some(stored))?;
-        }
-        progress.finish();
-        reading.await.context("reading was broken off")??;
-        Ok(counts)
-    }
-}
-
-type Stored = Result<Result<usize, SubmitError>, tokio::task::JoinError>;
-
-impl Counts {
-    fn stored(&mut self, stored: Option<Stored>) -> anyhow::Result<()> {
-        if let Some(stored) = stored {
-            self.new += stored.context("storing was broken off")??;
+            progress.at_rows(bytes, counts.good + counts.bad);
         }
         Ok(())
     }
 }
 
-/// Reads the files one after the other, as fast as the parts are taken.
+/// How many rows of a part are stored, and how many of them were not there before.
+struct StoredPart {
+    rows: usize,
+    new: usize,
+}
+
+impl Counts {
+    fn stored(
+        &mut self,
+        stored: Option<Result<Result<StoredPart, SubmitError>, JoinError>>,
+    ) -> anyhow::Result<()> {
+        if let Some(stored) = stored {
+            let StoredPart { rows, new } = stored.context("storing was broken off")??;
+            self.stored += rows;
+            self.new += new;
+        }
+        Ok(())
+    }
+}
+
+/// The texts that libraries write where there is no value.
+const ABSENT: [&str; 10] = ["NA", "N/A", "<NA>", "nan", "NaN", "NaT", "NULL", "null", "None", "\\N"];
+
+/// The texts of labels, keys and tags that other libraries write where there is no value: how often each is in which column.
+#[derive(Default)]
+struct Absent(BTreeMap<String, BTreeMap<&'static str, usize>>);
+
+impl Absent {
+    fn note(&mut self, batch: &Batch) {
+        let is_looked_at =
+            |name: &str| name == "label" || batch.kind.is_key(name) || name.starts_with(TAG_PREFIX);
+        for column in batch.columns.columns.iter().filter(|column| is_looked_at(&column.name)) {
+            let texts = (0..batch.rows()).filter_map(|row| column.text(row));
+            for absent in texts.filter_map(|text| ABSENT.iter().find(|absent| **absent == text)) {
+                *self.0.entry(column.name.clone()).or_default().entry(absent).or_default() += 1;
+            }
+        }
+    }
+
+    /// Says which there were.
+    fn warn(&self) {
+        for (column, texts) in &self.0 {
+            let rows = |count: usize| if count == 1 { "row" } else { "rows" };
+            let of = texts.iter().map(|(text, count)| format!("`{text}` in {count} {}", rows(*count)));
+            let of = of.collect::<Vec<_>>().join(", ");
+            let options = texts.keys().map(|text| format!("--null '{text}'")).collect::<Vec<_>>().join(" ");
+            eprintln!("warning: `{column}` is the text {of}; {options} reads such texts as no value");
+        }
+    }
+}
+
+/// Reads the files one after the other, as fast as the parts are taken. A column that an option names has to be in one of them.
 fn read(
     files: &[PathBuf],
     spec: &FileSpec,
@@ -276,18 +363,34 @@ fn read(
     send: &mpsc::Sender<Part>,
 ) -> Result<(), Refused> {
     let mut before = 0;
+    let mut lacking: Option<BTreeMap<String, String>> = None;
     for (file, path) in files.iter().enumerate() {
         let mut last = 0;
-        for chunk in FileReader::open(path, spec, now)? {
-            let Chunk { origin, batch, bad, bytes } = chunk?;
-            last = bytes;
-            let part = Part { file, origin, batch, bad, bytes: before + bytes };
-            if send.blocking_send(part).is_err() {
+        let mut reader = FileReader::open(path, spec, now)?;
+        while let Some(chunk) = reader.next() {
+            let chunk = chunk?;
+            last = chunk.bytes;
+            if send.blocking_send(Part { file, bytes: before + last, chunk }).is_err() {
                 // The receiver of the parts has failed and says why.
                 return Ok(());
             }
         }
         before += last;
+        if let Some(of_file) = reader.lacking() {
+            let all = lacking.get_or_insert_with(|| of_file.clone());
+            all.retain(|column, _| of_file.contains_key(column));
+        }
     }
-    Ok(())
+    match lacking.into_iter().flatten().next() {
+        Some((_, said)) => Err(Refused::Whole(format!("{}: {said}", named(files)))),
+        None => Ok(()),
+    }
+}
+
+/// What the files are called together.
+fn named(files: &[PathBuf]) -> String {
+    match files {
+        [file] => file.display().to_string(),
+        files => format!("{} files", files.len()),
+    }
 }

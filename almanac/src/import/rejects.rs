@@ -1,4 +1,4 @@
-//! Bad rows: the first ones are printed, and all of them written to a file when one is named.
+//! Bad rows: the first ones are printed, and all of them written to a file when one is named, which can be imported.
 
 use std::{
     fs,
@@ -6,81 +6,74 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use event::{Error, Kind, RowProblem, Timestamp, Values, plain::on_one_line};
-use ingest::{Batch, file::BadRow};
-use serde_json::json;
+use event::{Error, RowProblem, plain::on_one_line};
+use ingest::file::{Rejected, SourceRow, SourceRows};
 
 /// How many bad rows are printed.
 const SHOWN: usize = 20;
 
-/// A bad row.
-pub(super) struct Bad {
-    number: u64,
-    problems: Vec<RowProblem>,
-    raw: Option<Vec<u8>>,
-}
+/// The endings of a file of rejects, as `import` reads it.
+const ENDINGS: [&str; 2] = ["ndjson", "jsonl"];
 
-impl From<BadRow> for Bad {
-    fn from(row: BadRow) -> Self {
-        Self { number: row.number, problems: row.problems, raw: row.raw }
-    }
-}
-
-impl Bad {
-    /// An event that is well-formed but does not fit the catalog, as an object of its fields.
-    pub(super) fn event(batch: &Batch, row: usize, problem: RowProblem) -> Self {
-        let mut event = serde_json::Map::new();
-        if batch.kind == Kind::Outcomes && !batch.is_waiting(row) {
-            event.insert("predicted_on".into(), json!(batch.days[row].to_string()));
-        }
-        for column in batch.columns.columns.iter().filter(|column| column.is_valid(row)) {
-            let value = match &column.values {
-                Values::Time(times) => json!(Timestamp::from_micros(times[row]).map(|time| time.to_string())),
-                Values::Float(numbers) => json!(numbers[row]),
-                Values::Text(_) | Values::Coded(_) => json!(column.text(row)),
-            };
-            event.insert(column.name.clone(), value);
-        }
-        let raw = serde_json::Value::from(event).to_string().into_bytes();
-        Self { number: problem.row, problems: vec![problem], raw: Some(raw) }
-    }
-}
+/// The number of a bad row and what is wrong with it.
+pub(super) type Bad = (u64, Vec<RowProblem>);
 
 /// Where bad rows go.
 pub(super) struct Rejects {
     file: Option<(PathBuf, BufWriter<fs::File>)>,
     shown: usize,
+    /// Whether what is printed names the file, since there are several.
+    names_files: bool,
 }
 
 impl Rejects {
-    /// Bad rows go to the file at `path`, which must not exist yet.
-    pub(super) fn new(path: Option<&Path>) -> anyhow::Result<Self> {
-        let create = |path: &Path| {
-            let file = fs::File::create_new(path).map_err(|error| {
-                Error::invalid(format!("--rejects {}: it cannot be created: {error}", path.display()))
-            })?;
-            Ok::<_, Error>((path.to_owned(), BufWriter::new(file)))
+    /// Bad rows go to the file at `path`, which must not exist yet; what is printed of them names their file or not.
+    pub(super) fn new(path: Option<&Path>, names_files: bool) -> anyhow::Result<Self> {
+        Self::check(path)?;
+        let create = |path: &Path| match fs::File::create_new(path) {
+            Ok(file) => Ok((path.to_owned(), BufWriter::new(file))),
+            Err(error) => {
+                Err(Error::invalid(format!("--rejects {}: it cannot be created: {error}", path.display())))
+            }
         };
-        Ok(Self { file: path.map(create).transpose()?, shown: 0 })
+        Ok(Self { file: path.map(create).transpose()?, shown: 0, names_files })
+    }
+
+    /// Refuses a path that is taken, or whose ending `import` does not know how to read.
+    pub(super) fn check(path: Option<&Path>) -> Result<(), Error> {
+        let Some(path) = path else { return Ok(()) };
+        let wrong = |what: &str| Err(Error::invalid(format!("--rejects {}: {what}", path.display())));
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        match ending.is_some_and(|ending| ENDINGS.contains(&ending)) {
+            false => wrong("it should end in .ndjson or .jsonl, by which import knows how to read it"),
+            true if path.exists() => wrong("it cannot be created: it exists already"),
+            true => Ok(()),
+        }
     }
 
     /// Takes the bad rows of a part of `file`.
-    pub(super) fn write(&mut self, file: &Path, mut bad: Vec<Bad>) -> anyhow::Result<()> {
-        bad.sort_by_key(|row| row.number);
-        for row in bad {
-            for problem in row.problems.iter().take(SHOWN.saturating_sub(self.shown)) {
-                self.shown += 1;
-                eprintln!("{}", line(problem));
-            }
-            if let Some((path, out)) = &mut self.file {
-                let line = json!({
-                    "file": file.display().to_string(),
-                    "row": row.number,
-                    "errors": row.problems,
-                    "raw": row.raw.as_deref().map(String::from_utf8_lossy),
-                });
-                writeln!(out, "{line}").map_err(|error| unwritable(path, &error))?;
-            }
+    pub(super) fn write(
+        &mut self,
+        file: &Path,
+        mut bad: Vec<Bad>,
+        source: &SourceRows,
+    ) -> anyhow::Result<()> {
+        if bad.is_empty() {
+            return Ok(());
+        }
+        bad.sort_by_key(|(number, _)| *number);
+        let of = self.names_files.then_some(file);
+        for problem in bad.iter().flat_map(|(_, problems)| problems).take(SHOWN.saturating_sub(self.shown)) {
+            self.shown += 1;
+            eprintln!("{}", line(of, problem));
+        }
+        let Some((path, out)) = &mut self.file else { return Ok(()) };
+        let rows = source.rows(bad.iter().map(|(number, _)| *number));
+        for ((row, errors), source) in bad.iter().zip(rows) {
+            let file = file.to_string_lossy();
+            let source = source.unwrap_or_else(|| SourceRow::Text(String::new()));
+            let line = serde_json::to_string(&Rejected { file, row: *row, errors, source })?;
+            writeln!(out, "{line}").map_err(|error| unwritable(path, &error))?;
         }
         Ok(())
     }
@@ -95,11 +88,12 @@ impl Rejects {
 }
 
 /// What is wrong with a row, on one line: it may quote the file.
-fn line(problem: &RowProblem) -> String {
+fn line(file: Option<&Path>, problem: &RowProblem) -> String {
     let RowProblem { row, field, message } = problem;
+    let of = file.map(|file| format!("{}: ", file.display())).unwrap_or_default();
     let said = match field {
-        Some(field) => format!("row {row}: `{field}` {message}"),
-        None => format!("row {row}: {message}"),
+        Some(field) => format!("{of}row {row}: `{field}` {message}"),
+        None => format!("{of}row {row}: {message}"),
     };
     on_one_line(&said).into_owned()
 }
@@ -120,7 +114,10 @@ mod tests {
             field: field.map(str::to_owned),
             message: message.clone(),
         };
-        assert_eq!(line(&problem(Some("score"))), r"row 3: `score` `\n\u{1b}[2J` is not a number");
-        assert_eq!(line(&problem(None)), r"row 3: `\n\u{1b}[2J` is not a number");
+        assert_eq!(line(None, &problem(Some("score"))), r"row 3: `score` `\n\u{1b}[2J` is not a number");
+        assert_eq!(
+            line(Some(Path::new("a\nb.csv")), &problem(None)),
+            r"a\nb.csv: row 3: `\n\u{1b}[2J` is not a number"
+        );
     }
 }

@@ -48,9 +48,6 @@ impl BatchBuilder {
             return Err(Refused::Rows { errors: self.notes.list(), error_count });
         }
         let rows = self.rows();
-        if rows == 0 {
-            return Err(Refused::no_rows());
-        }
         if rows > MAX_BATCH_ROWS {
             return Err(Refused::TooLarge(format!(
                 "{rows} rows are more than the {MAX_BATCH_ROWS} of a batch; send several"

@@ -204,6 +204,7 @@ impl BatchBuilder {
     /// stands there as well, if the row is as the one before.
     fn push_member(&mut self, at: usize, position: usize, members: &[Member<'_>]) -> Result<(), String> {
         let Member { family, name, value } = &members[position];
+        let value = self.reading.present(value);
         let column = self.members.column(position, (*family, name), *value == Scalar::Null)?;
         if let Some(column) = column
             && self.members.columns[column].filling.len() <= at
@@ -258,11 +259,6 @@ impl BatchBuilder {
         })
     }
 
-    /// The name of a member's column as it is stored.
-    pub(crate) fn member_name(&self, column: usize) -> String {
-        self.members.stored_name(column)
-    }
-
     /// The filling of a member's column, for a format that comes by column.
     pub(crate) fn member_column(&mut self, column: usize) -> &mut ColumnBuilder {
         &mut self.members.columns[column].filling
@@ -271,6 +267,7 @@ impl BatchBuilder {
     /// Sets a member of row `at` in a column that [`BatchBuilder::member`] named.
     #[inline]
     pub(crate) fn set_member(&mut self, column: usize, at: usize, value: &Scalar<'_>) {
+        let value = self.reading.present(value);
         let loose_text = self.reading.loose_text;
         let filling = &mut self.members.columns[column].filling;
         if let Err(message) = filling.push_loose(at, value, &mut self.reading.times, loose_text) {
@@ -285,6 +282,7 @@ impl BatchBuilder {
         from: usize,
         texts: impl Iterator<Item = Option<&'a str>>,
     ) {
+        let texts = texts.map(|text| text.filter(|text| !self.reading.is_absent(text)));
         for (at, message) in self.members.columns[column].filling.extend_texts(from, texts) {
             self.note_member_column(column, at, message);
         }

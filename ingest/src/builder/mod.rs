@@ -23,7 +23,7 @@ use event::{
 use self::{
     column_builder::ColumnBuilder,
     members::Members,
-    names::{Constant, EVENT_ID, PREDICTED_ON},
+    names::{ColumnTarget, EVENT_ID, PREDICTED_ON},
     row::{FieldError, Row, Scalar},
     row_errors::{Budget, RowErrors},
     times::TimeReader,
@@ -39,7 +39,26 @@ pub(crate) struct Reading {
     /// All bad rows are handed out and the good ones kept; no event has an id of its own.
     pub(crate) import: bool,
     /// What every row has, besides what it says itself.
-    pub(crate) set: Vec<(Constant, String)>,
+    pub(crate) set: Vec<(ColumnTarget, String)>,
+    /// Texts that stand for nothing.
+    pub(crate) null: Vec<String>,
+}
+
+impl Reading {
+    /// Whether a text stands for nothing.
+    #[inline]
+    pub(crate) fn is_absent(&self, text: &str) -> bool {
+        (self.loose_text && text.is_empty()) || self.null.iter().any(|null| null == text)
+    }
+
+    /// A value, or nothing in the place of a text that stands for it.
+    #[inline]
+    fn present<'v, 'a>(&self, value: &'v Scalar<'a>) -> &'v Scalar<'a> {
+        match value {
+            Scalar::Text(text) if self.is_absent(text) => &Scalar::Null,
+            value => value,
+        }
+    }
 }
 
 /// The events of a request so far.
@@ -146,6 +165,7 @@ impl BatchBuilder {
     /// Sets a field of row `at`.
     #[inline]
     pub(crate) fn set_field(&mut self, field: usize, at: usize, value: &Scalar<'_>) {
+        let value = self.reading.present(value);
         let loose_text = self.reading.loose_text;
         let done = self.fields[field].push_loose(at, value, &mut self.reading.times, loose_text);
         if let Err(message) = done {
@@ -168,15 +188,19 @@ impl BatchBuilder {
 
     /// Sets the day of the prediction that row `at` judges.
     pub(crate) fn set_predicted_on(&mut self, at: usize, value: &Scalar<'_>) {
-        let wrong = match value {
+        let wrong = match self.reading.present(value) {
             Scalar::Null => return,
-            Scalar::Text(text) if self.reading.loose_text && text.is_empty() => return,
             Scalar::Text(text) => match self.day(text) {
                 Ok(day) => return self.predicted_on.push_time(at, day.start().micros()),
                 Err(message) => message,
             },
             _ => "should be a day such as 2013-06-01".to_owned(),
         };
+        self.note_wrong_day(at, wrong);
+    }
+
+    /// Notes what is wrong with the day of the prediction that row `at` judges.
+    pub(crate) fn note_wrong_day(&mut self, at: usize, wrong: String) {
         self.predicted_on.note_wrong(at);
         if self.wrong_days.len() < self.wrong_days_budget {
             self.wrong_days.push((at as u32, FieldError::new(PREDICTED_ON, wrong)));
@@ -201,9 +225,8 @@ impl BatchBuilder {
 
     /// Sets the id that the event of row `at` gives itself.
     pub(crate) fn set_event_id(&mut self, at: usize, value: &Scalar<'_>) {
-        let text: Cow<'_, str> = match value {
+        let text: Cow<'_, str> = match self.reading.present(value) {
             Scalar::Null => return,
-            Scalar::Text(text) if self.reading.loose_text && text.is_empty() => return,
             Scalar::Text(text) => Cow::Borrowed(text),
             Scalar::Int(number) => Cow::Owned(number.to_string()),
             other => {
@@ -224,6 +247,7 @@ impl BatchBuilder {
         from: usize,
         texts: impl Iterator<Item = Option<&'a str>>,
     ) {
+        let texts = texts.map(|text| text.filter(|text| !self.reading.is_absent(text)));
         for (at, message) in self.fields[field].extend_texts(from, texts) {
             self.note_field(field, at, message);
         }

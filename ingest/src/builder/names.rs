@@ -1,8 +1,14 @@
 //! What the names in a request mean: a field of the kind, a member of a family, or nothing.
 
-use std::collections::BTreeSet;
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+};
 
-use event::{Kind, fields::Family};
+use event::{Kind, fields::Family, plain::nearest};
+
+use super::rules;
+use crate::{file::Mapping, limits::MAX_FIELDS};
 
 /// The field by which an outcome names the day of its prediction. It is not stored: it says in which
 /// log the outcome is.
@@ -10,7 +16,14 @@ pub(crate) const PREDICTED_ON: &str = "predicted_on";
 /// The field by which a single event names itself, for a retry. It is not stored.
 pub(crate) const EVENT_ID: &str = "event_id";
 
-/// Where a value goes.
+/// The options that name fields and columns of a file.
+const MAP: &str = "--map";
+const SET: &str = "--set";
+const TAG: &str = "--tag";
+const FEATURE: &str = "--feature";
+const SELECT: &str = "--select";
+
+/// Where the value of a name goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// Into the field of this index.
@@ -21,8 +34,8 @@ pub(crate) enum Target {
     Family(usize),
     /// Into one member of this family; its name begins at this byte of the name that was given.
     Member(usize, usize),
-    /// Into that member which stands at this index of [`Names::named`].
-    Named(usize),
+    /// To all places of the column that options name, which stands at this index of [`Names::asked`].
+    Asked(usize),
     /// Nowhere: it is left out.
     Ignored,
     /// Nowhere: it is the same in every row and given apart from them.
@@ -32,13 +45,24 @@ pub(crate) enum Target {
 /// The rest of a sentence about a column that is given apart from the rows as well.
 pub(crate) const IS_SET: &str = "is given by --set as well; leave one of the two out";
 
-/// Where a value goes that every row has.
+/// A place to which a column or a value of all rows goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Constant {
+pub(crate) enum ColumnTarget {
     Field(usize),
     PredictedOn,
-    /// Into the member of this family and name.
+    EventId,
+    /// The member of this family and name.
     Member(usize, String),
+}
+
+/// A column that options name.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    column: String,
+    /// The first option that names it.
+    option: &'static str,
+    /// All places to which it goes.
+    pub(crate) targets: Vec<ColumnTarget>,
 }
 
 /// The names of a kind, and those that a file has for them.
@@ -46,11 +70,14 @@ pub(crate) enum Constant {
 pub(crate) struct Names {
     pub(crate) kind: Kind,
     known: Vec<(String, Target)>,
-    /// The family and name of each member that is read from a column of another name.
-    pub(crate) named: Vec<(usize, String)>,
+    pub(crate) asked: Vec<Asked>,
     ignores_unknown: bool,
+    /// The fields that are read from columns of other names, with those.
+    moved: Vec<(String, String)>,
     /// Only these are read.
     selected: Option<BTreeSet<String>>,
+    /// The names that were looked for, where options name columns.
+    seen: RefCell<BTreeSet<String>>,
 }
 
 impl Names {
@@ -64,104 +91,211 @@ impl Names {
         let families = kind.families().iter().enumerate();
         known.extend(families.map(|(at, family)| (family.name.to_owned(), Target::Family(at))));
         known.push((EVENT_ID.to_owned(), Target::EventId));
-        Self { kind, known, named: Vec::new(), ignores_unknown: false, selected: None }
+        Self {
+            kind,
+            known,
+            asked: Vec::new(),
+            ignores_unknown: false,
+            moved: Vec::new(),
+            selected: None,
+            seen: RefCell::default(),
+        }
     }
 
-    /// Reads the field `field` from `column` and no longer from its own name.
+    /// The names of a file by its mapping. Each field is read from one column, by its own name where no option says another; a
+    /// column goes to each field and member that is read from it.
     ///
     /// # Errors
-    /// When there is no such field.
-    pub(crate) fn rename(&mut self, field: &str, column: &str) -> Result<(), String> {
-        if let Some((family, skipped)) = self.member(field) {
-            self.name_member(family, &field[skipped..], column);
+    /// When an option names what does not exist, or two of them contradict each other.
+    pub(crate) fn of(kind: Kind, mapping: &Mapping) -> Result<Self, String> {
+        let mut names = Self::new(kind);
+        let own = Self::new(kind);
+        let mut taken: Vec<(&str, ColumnTarget)> = Vec::new();
+        let fields = mapping.set.iter().map(|(field, _)| (SET, field, None));
+        let fields = fields.chain(mapping.renames.iter().map(|(field, column)| (MAP, field, Some(column))));
+        for (option, field, column) in fields {
+            let target = own.target(field)?;
+            if let Some((before, _)) = taken.iter().find(|(_, known)| *known == target) {
+                return Err(match *before == option {
+                    true => format!("{option}: `{field}` is given twice"),
+                    false => {
+                        format!("`{field}` is given by {before} and by {option}; leave one of the two out")
+                    }
+                });
+            }
+            names.known.retain(|(name, _)| name != field);
+            match column {
+                Some(column) => {
+                    names.moved.push((field.clone(), column.clone()));
+                    names.ask(MAP, column, target.clone());
+                }
+                None if target == ColumnTarget::EventId => {
+                    return Err(format!("the field `{field}` {}", unknown_field(kind, None)));
+                }
+                None => names.known.push((field.clone(), Target::Set)),
+            }
+            taken.push((option, target));
+        }
+        for (option, columns) in [(TAG, &mapping.tags), (FEATURE, &mapping.features)] {
+            let noun = option.trim_start_matches('-');
+            for column in columns {
+                let family = names.family(|family| family.noun == noun);
+                let family = family.ok_or_else(|| format!("{kind} have no {noun}s"))?;
+                names.own(option, column);
+                names.ask(option, column, names.member_target(family, column));
+            }
+        }
+        names.ignores_unknown = mapping.ignore_extra;
+        names.select(&mapping.select)?;
+        Ok(names)
+    }
+
+    /// Where what is called `field` goes.
+    ///
+    /// # Errors
+    /// When there is no such field or member.
+    pub(crate) fn target(&self, field: &str) -> Result<ColumnTarget, String> {
+        let known = self.known.iter().find(|(name, _)| name == field).map(|(_, target)| *target);
+        let target = known.and_then(|target| self.column_target(field, target));
+        target.or_else(|| self.column_target(field, self.by_prefix(field)?)).ok_or_else(|| {
+            let names = self.known.iter().filter(|(_, target)| !matches!(target, Target::Family(_)));
+            let close = nearest(field, names.map(|(name, _)| name.as_str()));
+            format!("the field `{field}` {}", unknown_field(self.kind, close))
+        })
+    }
+
+    /// The place of a column for which `target` was found; `None` where that is none or several.
+    pub(crate) fn column_target(&self, name: &str, target: Target) -> Option<ColumnTarget> {
+        Some(match target {
+            Target::Field(at) => ColumnTarget::Field(at),
+            Target::PredictedOn => ColumnTarget::PredictedOn,
+            Target::EventId => ColumnTarget::EventId,
+            Target::Member(family, skipped) => self.member_target(family, &name[skipped..]),
+            Target::Family(_) | Target::Asked(_) | Target::Ignored | Target::Set => return None,
+        })
+    }
+
+    fn member_target(&self, family: usize, name: &str) -> ColumnTarget {
+        let rule = self.kind.families()[family].name_rule;
+        ColumnTarget::Member(family, rules::plain(rule, name).into_owned())
+    }
+
+    /// Reads `column` as `target`, besides what it is read as already.
+    fn ask(&mut self, option: &'static str, column: &str, target: ColumnTarget) {
+        let at = self.asked.iter().position(|asked| asked.column == column).unwrap_or_else(|| {
+            self.asked.push(Asked { column: column.to_owned(), option, targets: Vec::new() });
+            self.asked.len() - 1
+        });
+        let targets = &mut self.asked[at].targets;
+        if !targets.contains(&target) {
+            targets.push(target);
+        }
+    }
+
+    /// Reads `column` as the field of its own name, when no other option names it.
+    fn own(&mut self, option: &'static str, column: &str) {
+        if self.asked.iter().any(|asked| asked.column == column) {
+            return;
+        }
+        let own = self.known.iter().find(|(name, _)| name == column);
+        if let Some(target) = own.and_then(|(_, target)| self.column_target(column, *target)) {
+            self.ask(option, column, target);
+        }
+    }
+
+    /// Leaves out all that is not of these names, when there are any.
+    ///
+    /// # Errors
+    /// When one of them stands for nothing, or another option names one more.
+    fn select(&mut self, names: &[String]) -> Result<(), String> {
+        if names.is_empty() {
             return Ok(());
         }
-        let Some(at) = self.known.iter().position(|(_, target)| self.name(*target) == Some(field)) else {
-            return Err(format!("the field `{field}` {}", unknown_field(self.kind)));
-        };
-        let target = self.known[at].1;
-        self.known.retain(|(name, known)| *known != target && name != column);
-        self.known.push((column.to_owned(), target));
-        Ok(())
-    }
-
-    /// Reads `column` as a member of its name of the family that is called by `noun`.
-    ///
-    /// # Errors
-    /// When events of the kind have no such family.
-    pub(crate) fn own_member(&mut self, noun: &str, column: &str) -> Result<(), String> {
-        let Some(family) = self.family(|family| family.noun == noun) else {
-            return Err(format!("{} have no {noun}s", self.kind));
-        };
-        self.known.retain(|(name, _)| name != column);
-        self.known.push((column.to_owned(), Target::Member(family, 0)));
-        Ok(())
-    }
-
-    /// Reads a member of a family from `column`. A file that has its own column as well gives it twice.
-    fn name_member(&mut self, family: usize, member: &str, column: &str) {
-        self.known.retain(|(name, _)| name != column);
-        self.known.push((column.to_owned(), Target::Named(self.named.len())));
-        self.named.push((family, member.to_owned()));
-    }
-
-    /// Leaves out what stands for nothing.
-    pub(crate) fn ignore_unknown(&mut self) {
-        self.ignores_unknown = true;
-    }
-
-    /// Leaves out all that is not of these names.
-    ///
-    /// # Errors
-    /// When one of them stands for nothing.
-    pub(crate) fn select(&mut self, names: &[String]) -> Result<(), String> {
-        if let Some(name) = names.iter().find(|name| self.find(name).is_none()) {
-            return Err(format!("the column `{name}` {}", unknown_field(self.kind)));
+        if let Some(name) = names.iter().find(|name| self.meaning(name).is_none()) {
+            return Err(format!("{SELECT}: the column `{name}` {}", self.unknown(name, self.nearest(name))));
+        }
+        if let Some(asked) = self.asked.iter().find(|asked| !names.contains(&asked.column)) {
+            let Asked { column, option, .. } = asked;
+            return Err(format!("{option} names the column `{column}`, which {SELECT} leaves out"));
         }
         self.selected = Some(names.iter().cloned().collect());
         Ok(())
     }
 
-    /// Where what every row has by the name `field` goes; rows may no longer give it themselves.
-    ///
-    /// # Errors
-    /// When there is no such field or tag.
-    pub(crate) fn set(&mut self, field: &str) -> Result<Constant, String> {
-        let by_name = self.known.iter().find(|(_, target)| self.name(*target) == Some(field));
-        let constant = match by_name.map(|(_, target)| *target) {
-            Some(Target::Field(at)) => Constant::Field(at),
-            Some(Target::PredictedOn) => Constant::PredictedOn,
-            _ => match self.member(field) {
-                Some((family, skipped)) => Constant::Member(family, field[skipped..].to_owned()),
-                None => return Err(format!("the field `{field}` {}", unknown_field(self.kind))),
-            },
-        };
-        let is_it = |name: &str, target: &Target| match &constant {
-            Constant::Field(at) => *target == Target::Field(*at),
-            Constant::PredictedOn => *target == Target::PredictedOn,
-            Constant::Member(family, member) => {
-                matches!(target, Target::Member(of, from) if of == family && name[*from..] == **member)
+    /// What `name` stands for. It is noted that the file has it.
+    pub(crate) fn find(&self, name: &str) -> Option<Target> {
+        if self.expects_columns() {
+            let mut seen = self.seen.borrow_mut();
+            if !seen.contains(name) && (seen.len() < MAX_FIELDS || self.is_expected(name)) {
+                seen.insert(name.to_owned());
             }
-        };
-        self.known
-            .iter_mut()
-            .filter(|(name, target)| is_it(name, target))
-            .for_each(|known| known.1 = Target::Set);
-        if self.known.iter().all(|(name, _)| name != field) {
-            self.known.push((field.to_owned(), Target::Set));
         }
-        Ok(constant)
+        match self.selected.as_ref().is_some_and(|selected| !selected.contains(name)) {
+            true => Some(Target::Ignored),
+            false => self.meaning(name),
+        }
     }
 
-    /// What `name` stands for.
-    pub(crate) fn find(&self, name: &str) -> Option<Target> {
-        if self.selected.as_ref().is_some_and(|selected| !selected.contains(name)) {
-            return Some(Target::Ignored);
-        }
-        let known = self.known.iter().find(|(known, _)| known == name).map(|(_, target)| *target);
-        let member = || self.member(name).map(|(family, skipped)| Target::Member(family, skipped));
-        let found = known.or_else(member);
+    fn meaning(&self, name: &str) -> Option<Target> {
+        let asked = || {
+            let at = self.asked.iter().position(|asked| asked.column == name)?;
+            Some(match self.asked[at].targets.as_slice() {
+                [ColumnTarget::Field(field)] => Target::Field(*field),
+                [ColumnTarget::PredictedOn] => Target::PredictedOn,
+                [ColumnTarget::EventId] => Target::EventId,
+                [ColumnTarget::Member(family, member)] if member == name => Target::Member(*family, 0),
+                _ => Target::Asked(at),
+            })
+        };
+        let known = || self.known.iter().find(|(known, _)| known == name).map(|(_, target)| *target);
+        let found = asked().or_else(known).or_else(|| self.by_prefix(name));
         found.or_else(|| self.ignores_unknown.then_some(Target::Ignored))
+    }
+
+    /// Whether options name columns that the file has to have.
+    fn expects_columns(&self) -> bool {
+        !self.asked.is_empty() || self.selected.is_some()
+    }
+
+    fn is_expected(&self, name: &str) -> bool {
+        self.asked.iter().any(|asked| asked.column == name)
+            || self.selected.as_ref().is_some_and(|selected| selected.contains(name))
+    }
+
+    /// The columns that options name and that nothing so far had, each with what is to be said of it; none before anything was
+    /// looked for.
+    pub(crate) fn lacking(&self) -> BTreeMap<String, String> {
+        let seen = self.seen.borrow();
+        if seen.is_empty() {
+            return BTreeMap::new();
+        }
+        let asked = self.asked.iter().map(|asked| (&asked.column, asked.option));
+        let all = asked.chain(self.selected.iter().flatten().map(|name| (name, SELECT)));
+        let lacking = all.filter(|(column, _)| !seen.contains(*column)).map(|(column, option)| {
+            let others = seen.iter().map(String::as_str).filter(|name| !self.is_expected(name));
+            let close = nearest(column, others).map(|name| format!("; did you mean `{name}`?"));
+            let said = format!(
+                "{option} names the column `{column}`, which is not in it{}",
+                close.unwrap_or_default()
+            );
+            (column.clone(), said)
+        });
+        lacking.collect()
+    }
+
+    /// The name that the kind has and that is nearest to `column`.
+    pub(crate) fn nearest(&self, column: &str) -> Option<&str> {
+        nearest(column, self.known.iter().map(|(name, _)| name.as_str()))
+    }
+
+    /// The rest of a sentence about a column that stands for nothing, to whose name `close` is the nearest.
+    pub(crate) fn unknown(&self, column: &str, close: Option<&str>) -> String {
+        match self.moved.iter().find(|(field, _)| field == column) {
+            Some((_, from)) => format!(
+                "holds nothing, since the field of its name is read from `{from}`; name it with {MAP} or {TAG}, or leave it out"
+            ),
+            None => unknown_field(self.kind, close),
+        }
     }
 
     /// The index of the first family that is such.
@@ -169,35 +303,26 @@ impl Names {
         self.kind.families().iter().position(is_such)
     }
 
-    /// The family whose prefix a name has, and how long that is. What follows may be no name.
-    fn member(&self, name: &str) -> Option<(usize, usize)> {
+    /// The member whose family's prefix a name has. What follows may be no name.
+    fn by_prefix(&self, name: &str) -> Option<Target> {
         let family = self.family(|family| name.starts_with(family.prefix))?;
-        Some((family, self.kind.families()[family].prefix.len()))
+        Some(Target::Member(family, self.kind.families()[family].prefix.len()))
     }
 
     /// Whether what has this name is left out.
     pub(crate) fn is_ignored(&self, name: &str) -> bool {
         self.find(name) == Some(Target::Ignored)
     }
-
-    /// The field's own name.
-    fn name(&self, target: Target) -> Option<&'static str> {
-        match target {
-            Target::Field(at) => Some(self.kind.sent_fields()[at].name),
-            Target::PredictedOn => Some(PREDICTED_ON),
-            Target::EventId => Some(EVENT_ID),
-            Target::Family(_) | Target::Member(..) | Target::Named(_) | Target::Ignored | Target::Set => None,
-        }
-    }
 }
 
-/// The rest of a sentence that begins with an unknown name.
-pub(crate) fn unknown_field(kind: Kind) -> String {
+/// The rest of a sentence that begins with an unknown name, to which `close` is the nearest.
+pub(crate) fn unknown_field(kind: Kind, close: Option<&str>) -> String {
     let mut names: Vec<String> = kind.sent_fields().iter().map(|field| field.name.to_owned()).collect();
     if kind == Kind::Outcomes {
         names.push(PREDICTED_ON.to_owned());
     }
     let families = kind.families().iter();
     names.extend(families.map(|family| format!("{} (or {})", family.name, family.columns_are_called())));
-    format!("is not known; {kind} have {}", names.join(", "))
+    let close = close.map(|name| format!("did you mean `{name}`? ")).unwrap_or_default();
+    format!("is not known; {close}{kind} have {}", names.join(", "))
 }

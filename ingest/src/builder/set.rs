@@ -4,16 +4,16 @@ use std::borrow::Cow;
 
 use super::{
     BatchBuilder, loose,
-    names::{Constant, IS_SET},
+    names::{ColumnTarget, IS_SET},
     row::Scalar,
 };
 
 impl BatchBuilder {
     /// Gives every row what all of them have.
     pub(super) fn fill_set(&mut self) -> Result<(), String> {
-        for (constant, text) in std::mem::take(&mut self.reading.set) {
-            let column = match &constant {
-                Constant::Member(family, name) => match self.member(*family, name)? {
+        for (target, text) in std::mem::take(&mut self.reading.set) {
+            let column = match &target {
+                ColumnTarget::Member(family, name) => match self.member(*family, name)? {
                     column if self.member_column(column).len() == 0 => column,
                     _ => {
                         let noun = self.kind.families()[*family].noun;
@@ -24,13 +24,14 @@ impl BatchBuilder {
             };
             for at in 0..self.rows() {
                 let whole = Scalar::Text(Cow::Borrowed(text.as_str()));
-                match constant {
-                    Constant::Field(field) => {
+                match target {
+                    ColumnTarget::Field(field) => {
                         let value = loose(&self.fields[field], &text).unwrap_or(whole);
                         self.set_field(field, at, &value);
                     }
-                    Constant::PredictedOn => self.set_predicted_on(at, &whole),
-                    Constant::Member(..) => {
+                    ColumnTarget::PredictedOn => self.set_predicted_on(at, &whole),
+                    ColumnTarget::EventId => self.set_event_id(at, &whole),
+                    ColumnTarget::Member(..) => {
                         let value = loose(self.member_column(column), &text).unwrap_or(whole);
                         self.set_member(column, at, &value);
                     }

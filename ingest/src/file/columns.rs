@@ -18,7 +18,7 @@ use crate::{
         fill_frame, frame,
         ipc::of_file,
         parquet,
-        places::{ColumnTarget, places},
+        places::{Places, places},
     },
     limits::FILE_BATCH_ROWS,
 };
@@ -79,7 +79,7 @@ fn of_arrow<T>(decode: impl FnOnce() -> Result<T, Refused>) -> Result<T, Refused
 /// An Arrow file: a stream, or with a footer.
 pub(super) struct ArrowFile {
     batches: Batches<Box<dyn Read + Send>>,
-    places: Vec<(String, ColumnTarget)>,
+    places: Places,
     /// The batch at hand, and how many of its rows were taken.
     batch: Option<(RecordBatch, usize)>,
     /// How many rows were taken in all.
@@ -116,9 +116,7 @@ impl ArrowFile {
         for (place, array) in self.places.iter().zip(batch.arrays()) {
             let piece = array.sliced(taken, rows);
             frame::fill(&mut out.builder, place, from, piece.as_ref())?;
-            if let Some(raw) = out.raw().filter(|_| place.1 != ColumnTarget::Ignored) {
-                raw.column(self.rows + 1, &place.0, piece.as_ref());
-            }
+            out.column(self.rows + 1, place, piece.as_ref());
         }
         self.rows += rows as u64;
         if taken + rows < batch.len() {

@@ -11,11 +11,12 @@ use crate::{
 /// What a file calls its fields, and how it writes its times.
 #[derive(Clone, Debug, Default)]
 pub struct Mapping {
-    /// Pairs of a field, or a member such as `score.late`, and the column that holds it; the field's own name then means nothing.
+    /// Pairs of a field, or a member such as `score.late`, and the column that holds it. A column may hold several; those that
+    /// are named here are all that it holds, and the field's own name then means nothing.
     pub renames: Vec<(String, String)>,
-    /// Columns that are tags, besides those named `tag.NAME`.
+    /// Columns that are tags, besides those named `tag.NAME` and besides what else they hold.
     pub tags: Vec<String>,
-    /// Columns that are features, besides those named `feature.NAME`.
+    /// Columns that are features, besides those named `feature.NAME` and besides what else they hold.
     pub features: Vec<String>,
     /// Where times without an offset are local.
     pub time_zone: Option<Tz>,
@@ -28,6 +29,8 @@ pub struct Mapping {
     pub select: Vec<String>,
     /// Pairs of a field, or `tag.NAME`, and the value that it has in every row.
     pub set: Vec<(String, String)>,
+    /// Texts that stand for nothing, such as `NA`.
+    pub null: Vec<String>,
 }
 
 /// What the rows of a file are.
@@ -42,32 +45,14 @@ pub struct FileSpec {
 impl FileSpec {
     /// The names that are known in the file.
     pub(crate) fn names(&self) -> Result<Names, Refused> {
-        let mut names = Names::new(self.kind);
-        for (field, column) in &self.mapping.renames {
-            names.rename(field, column).map_err(Refused::Whole)?;
-        }
-        for (noun, columns) in [("tag", &self.mapping.tags), ("feature", &self.mapping.features)] {
-            for column in columns {
-                names.own_member(noun, column).map_err(Refused::Whole)?;
-            }
-        }
-        for (field, _) in &self.mapping.set {
-            names.set(field).map_err(Refused::Whole)?;
-        }
-        if !self.mapping.select.is_empty() {
-            names.select(&self.mapping.select).map_err(Refused::Whole)?;
-        }
-        if self.mapping.ignore_extra {
-            names.ignore_unknown();
-        }
-        Ok(names)
+        Names::of(self.kind, &self.mapping).map_err(Refused::Whole)
     }
 
     /// What the options make of the bytes of a file, for telling apart what is imported twice in different
     /// ways. Only what is given stands there, so a new option changes nothing where it is not used; and
     /// nothing of what only decides whether a row is good.
     pub(crate) fn meaning(&self) -> String {
-        let Mapping { renames, tags, features, time_zone, time_format, ignore_extra: _, select, set } =
+        let Mapping { renames, tags, features, time_zone, time_format, ignore_extra: _, select, set, null } =
             &self.mapping;
         let mut lines = vec![format!("kind {}", self.kind.letter())];
         lines.extend(renames.iter().map(|(field, column)| format!("map {field:?} {column:?}")));
@@ -76,6 +61,7 @@ impl FileSpec {
         lines.extend(time_zone.iter().map(|zone| format!("zone {}", zone.name())));
         lines.extend(select.iter().map(|column| format!("select {column:?}")));
         lines.extend(set.iter().map(|(field, value)| format!("set {field:?} {value:?}")));
+        lines.extend(null.iter().map(|null| format!("null {null:?}")));
         lines.extend(time_format.iter().map(|format| format!("time {format:?}")));
         lines.sort();
         lines.join("\n")
@@ -84,10 +70,11 @@ impl FileSpec {
     /// How its values are read.
     pub(crate) fn reading(&self, loose_text: bool) -> Result<Reading, Refused> {
         let times = TimeReader::new(self.mapping.time_zone, self.mapping.time_format.as_deref());
-        let mut names = Names::new(self.kind);
+        let names = Names::new(self.kind);
         let set = self.mapping.set.iter();
-        let set = set.map(|(field, value)| Ok((names.set(field).map_err(Refused::Whole)?, value.clone())));
+        let set = set.map(|(field, value)| Ok((names.target(field).map_err(Refused::Whole)?, value.clone())));
         let set = set.collect::<Result<_, Refused>>()?;
-        Ok(Reading { times: times.map_err(Refused::Whole)?, loose_text, import: true, set })
+        let null = self.mapping.null.clone();
+        Ok(Reading { times: times.map_err(Refused::Whole)?, loose_text, import: true, set, null })
     }
 }

@@ -5,7 +5,7 @@ mod columns;
 mod footer;
 mod mapping;
 
-use std::{fs, io::Read, path::Path};
+use std::{collections::BTreeMap, fs, io::Read, path::Path};
 
 use event::Timestamp;
 use polars::prelude::DataFrame;
@@ -20,7 +20,7 @@ use crate::{
 
 pub use self::mapping::{FileSpec, Mapping};
 pub use crate::{
-    format::{BadRow, Chunk, Origin},
+    format::{Chunk, Origin, Rejected, SourceRow, SourceRows},
     limits::FILE_BATCH_ROWS,
 };
 
@@ -61,17 +61,16 @@ impl FileReader {
         let file =
             fs::File::open(path).map_err(|error| Refused::Whole(format!("cannot read {name}: {error}")))?;
         let source = match format {
-            Format::Parquet => Source::Parquet(Box::new(ParquetFile::open(file, names)?)),
-            Format::Arrow => Source::Arrow(Box::new(ArrowFile::open(file, &names)?)),
-            _ => Source::Stream(
-                file,
-                Some(Box::new((Decoder::new(encoding, true), Parser::new(format, names)))),
-            ),
+            Format::Parquet => ParquetFile::open(file, names).map(Box::new).map(Source::Parquet),
+            Format::Arrow => ArrowFile::open(file, &names).map(Box::new).map(Source::Arrow),
+            _ => {
+                let parts = (Decoder::new(encoding, true), Parser::new(format, names));
+                Ok(Source::Stream(file, Some(Box::new(parts))))
+            }
         };
+        let source = source.map_err(|refused| named(&name, refused))?;
         let mut out = Collector::new(spec.kind, now, reading);
-        if let Some(raw) = out.raw() {
-            raw.context(spec.meaning().as_bytes());
-        }
+        out.context(spec.meaning().as_bytes());
         Ok(Self { name, source, out, bytes: 0, is_done: false, is_empty: true })
     }
 
@@ -108,12 +107,19 @@ impl FileReader {
         }
     }
 
-    fn named(&self, refused: Refused) -> Refused {
-        match refused {
-            Refused::Whole(message) => Refused::Whole(format!("{}: {message}", self.name)),
-            Refused::TooLarge(message) => Refused::TooLarge(format!("{}: {message}", self.name)),
-            rows @ Refused::Rows { .. } => rows,
-        }
+    /// The columns that options name and that no row had so far, each with what is to be said of it; `None` before the first
+    /// row. A file with a header that lacks one is refused.
+    pub fn lacking(&self) -> Option<&BTreeMap<String, String>> {
+        (!self.is_empty).then_some(&self.out.lacking)
+    }
+}
+
+/// The same, said of the file.
+fn named(file: &str, refused: Refused) -> Refused {
+    match refused {
+        Refused::Whole(message) => Refused::Whole(format!("{file}: {message}")),
+        Refused::TooLarge(message) => Refused::TooLarge(format!("{file}: {message}")),
+        rows @ Refused::Rows { .. } => rows,
     }
 }
 
@@ -134,15 +140,10 @@ impl Iterator for FileReader {
                 self.step().and_then(|more| if more { Ok(true) } else { self.out.cut().map(|()| false) });
             match more {
                 Ok(true) => {}
-                Ok(false) => {
-                    self.is_done = true;
-                    if self.is_empty && !self.out.has_chunk() {
-                        return Some(Err(Refused::Whole(format!("there is no row in {}", self.name))));
-                    }
-                }
+                Ok(false) => self.is_done = true,
                 Err(refused) => {
                     self.is_done = true;
-                    return Some(Err(self.named(refused)));
+                    return Some(Err(named(&self.name, refused)));
                 }
             }
         }
@@ -177,7 +178,7 @@ fn format_of(path: &Path) -> Result<(Format, Encoding), Refused> {
     }
 }
 
-/// Reads a whole file into batches, of which there is one at least.
+/// Reads a whole file into batches.
 ///
 /// # Errors
 /// What is wrong with the file or with its rows, counted from 1 (in NDJSON: lines).
@@ -209,9 +210,6 @@ pub fn batches_of(frame: &DataFrame, spec: &FileSpec, now: Timestamp) -> Result<
         row += part.height();
     }
     out.cut()?;
-    if !out.has_chunk() {
-        return Err(Refused::no_rows());
-    }
     whole(std::iter::from_fn(|| out.next_chunk().map(Ok)))
 }
 
@@ -222,7 +220,7 @@ fn whole(chunks: impl Iterator<Item = Result<Chunk, Refused>>) -> Result<Vec<Bat
         let chunk = chunk?;
         error_count += chunk.bad.len();
         let room = MAX_LISTED_ERRORS - errors.len();
-        errors.extend(chunk.bad.into_iter().flat_map(|row| row.problems).take(room));
+        errors.extend(chunk.bad.into_iter().flat_map(|(_, problems)| problems).take(room));
         // After a bad row only further bad rows matter.
         batches.extend(chunk.batch.filter(|_| error_count == 0).into_iter().flat_map(Batch::by_days));
     }

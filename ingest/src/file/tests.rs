@@ -9,6 +9,7 @@ use polars_io::{
     ipc::{IpcStreamWriter, IpcWriter},
     parquet::write::ParquetWriter,
 };
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -143,7 +144,8 @@ fn local_times_are_read_where_the_mapping_says() {
     fs::write(&path, csv).unwrap();
     let read = chunks(&path, &spec(Mapping { tags: Vec::new(), ..mapping }));
     assert_eq!(read[0].batch.as_ref().unwrap().columns.column("predicted_at").unwrap().time(0), at);
-    let bad: Vec<_> = read[0].bad.iter().map(|row| (row.number, row.problems[0].message.as_str())).collect();
+    let bad: Vec<_> =
+        read[0].bad.iter().map(|(number, problems)| (*number, problems[0].message.as_str())).collect();
     insta::assert_debug_snapshot!(bad);
 }
 
@@ -163,12 +165,7 @@ fn bad_rows_are_handed_out_and_the_good_ones_kept() {
     let batch = read[0].batch.as_ref().unwrap();
     assert_eq!((batch.rows(), batch.numbers.as_slice()), (2, [1, 5].as_slice()));
     assert_eq!(batch.columns.column("key").unwrap().text(1), Some("d"));
-    let bad: Vec<_> = read[0]
-        .bad
-        .iter()
-        .map(|row| (row.number, row.raw.as_deref().map(String::from_utf8_lossy), &row.problems[0].message))
-        .collect();
-    insta::assert_debug_snapshot!(bad);
+    insta::assert_snapshot!(rejects(&read));
     assert!(matches!(
         read_file(&path, &spec(Mapping::default()), now()),
         Err(Refused::Rows { error_count: 3, .. })
@@ -181,9 +178,358 @@ fn bad_rows_are_handed_out_and_the_good_ones_kept() {
     .unwrap();
     let read = chunks(&path, &spec(Mapping::default()));
     assert_eq!(read[0].batch.as_ref().unwrap().rows(), 1);
-    let raw: Vec<_> = read[0].bad.iter().map(|row| (row.number, row.raw.clone().unwrap())).collect();
-    let expected = [(2, b"\"b\n\",2013-06-01T04:30:00Z,v1,nan".to_vec()), (3, b"c,,v1".to_vec())];
-    assert_eq!(raw, expected);
+    let rejected: Vec<Value> =
+        rejects(&read).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let row =
+        json!({ "key": "b\n", "predicted_at": "2013-06-01T04:30:00Z", "release": "v1", "score": "nan" });
+    assert_eq!((&rejected[0]["row"], &rejected[0]["event"]), (&json!(2), &row));
+    assert_eq!((&rejected[1]["row"], &rejected[1]["text"]), (&json!(3), &json!("c,,v1")), "too few cells");
+}
+
+/// A file of the bad rows of these chunks.
+fn rejects(chunks: &[Chunk]) -> String {
+    let mut lines = String::new();
+    for chunk in chunks {
+        let rows = chunk.source.rows(chunk.bad.iter().map(|(number, _)| *number));
+        for ((row, errors), source) in chunk.bad.iter().zip(rows) {
+            let rejected = Rejected { file: "a".into(), row: *row, errors, source: source.unwrap() };
+            lines += &format!("{}\n", serde_json::to_string(&rejected).unwrap());
+        }
+    }
+    lines
+}
+
+/// A frame of 40 rows of which two are bad, with columns of many types.
+fn with_bad_rows() -> DataFrame {
+    let rows = rows(40);
+    let mut frame = frame(&rows, true);
+    let scores: Vec<f64> = (0..40).map(|row| if [7, 8].contains(&row) { 7.5 } else { 0.5 }).collect();
+    let local = Series::new("local".into(), rows.iter().map(|row| row.1).collect::<Vec<_>>());
+    let local = local.cast(&DataType::Datetime(TimeUnit::Microseconds, None)).unwrap();
+    let days = local.cast(&DataType::Date).unwrap().with_name("day".into());
+    frame.with_column(Series::new("score".into(), scores).into_column()).unwrap();
+    frame.with_column(Series::new("age".into(), (0..40).collect::<Vec<i32>>()).into_column()).unwrap();
+    frame.with_column(Series::new("is_new".into(), vec![true; 40]).into_column()).unwrap();
+    frame.with_column(days.cast(&DataType::String).unwrap().into_column()).unwrap();
+    frame
+}
+
+#[test]
+fn bad_rows_of_every_format_are_imported_once_corrected() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let mut frame = with_bad_rows();
+    ParquetWriter::new(fs::File::create(path("a.parquet")).unwrap()).finish(&mut frame).unwrap();
+    IpcStreamWriter::new(fs::File::create(path("a.arrows")).unwrap()).finish(&mut frame).unwrap();
+    IpcWriter::new(fs::File::create(path("a.arrow")).unwrap()).finish(&mut frame).unwrap();
+    let row = |row: usize, score: f64| {
+        let (key, at, _) = rows(40).remove(row);
+        let at = Timestamp::from_micros(at).unwrap();
+        json!({ "id": key, "at": at.to_string(), "release": "v1", "score": score, "carrier": "UA",
+            "age": row, "is_new": true, "day": at.day().to_string() })
+    };
+    let all: Vec<Value> = (0..40).map(|at| row(at, if [7, 8].contains(&at) { 7.5 } else { 0.5 })).collect();
+    let lines: String = all.iter().map(|row| format!("{row}\n")).collect();
+    fs::write(path("a.ndjson"), &lines).unwrap();
+    fs::write(path("array.json"), serde_json::to_string_pretty(&all).unwrap()).unwrap();
+    let names = ["id", "at", "release", "score", "carrier", "age", "is_new", "day"];
+    let columns: serde_json::Map<String, Value> = names
+        .iter()
+        .map(|name| ((*name).to_owned(), all.iter().map(|row| row[*name].clone()).collect()))
+        .collect();
+    fs::write(path("columns.json"), Value::from(columns).to_string()).unwrap();
+    let cells = |row: &Value| names.map(|name| row[name].to_string().replace('"', "")).join(",");
+    let csv: Vec<String> = std::iter::once(names.join(",")).chain(all.iter().map(cells)).collect();
+    fs::write(path("a.csv"), csv.join("\n")).unwrap();
+    let mut mapping = mapping();
+    mapping.tags.extend(["is_new".into(), "day".into()]);
+    mapping.features.push("age".into());
+    let corrected: String = [7, 8].map(|at| format!("{}\n", row(at, 0.75))).concat();
+    fs::write(path("corrected.ndjson"), corrected).unwrap();
+    let expected = read_file(&path("corrected.ndjson"), &spec(mapping.clone()), now()).unwrap().remove(0);
+    for name in ["a.parquet", "a.arrows", "a.arrow", "a.ndjson", "array.json", "columns.json", "a.csv"] {
+        let read = chunks(&path(name), &spec(mapping.clone()));
+        assert_eq!((read[0].batch.as_ref().unwrap().rows(), read[0].bad.len()), (38, 2), "{name}");
+        let rejected = rejects(&read);
+        fs::write(path("rejects.ndjson"), &rejected).unwrap();
+        let again = chunks(&path("rejects.ndjson"), &spec(mapping.clone()));
+        let (was, is) = (&read[0].bad, &again[0].bad);
+        assert!(again[0].batch.is_none(), "{name}: they are as bad as before");
+        let messages = |bad: &[(u64, Vec<event::RowProblem>)]| -> Vec<String> {
+            bad.iter().flat_map(|(_, problems)| problems).map(|problem| problem.message.clone()).collect()
+        };
+        assert_eq!(messages(was), messages(is), "{name}");
+        assert_eq!(is.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 2], "{name}: its own lines");
+        fs::write(
+            path("rejects.ndjson"),
+            rejected.replace("7.5,", "0.75,").replace("7.5\"", "0.75\"").replace("7.5}", "0.75}"),
+        )
+        .unwrap();
+        let mended = read_file(&path("rejects.ndjson"), &spec(mapping.clone()), now()).unwrap().remove(0);
+        assert_eq!(mended.columns, expected.columns, "{name}: {rejected}");
+    }
+}
+
+#[test]
+fn a_line_of_rejects_without_its_row_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.ndjson");
+    fs::write(&path, "oops\n").unwrap();
+    let lines = rejects(&chunks(&path, &spec(Mapping::default())));
+    fs::write(&path, &lines).unwrap();
+    let read = chunks(&path, &spec(Mapping::default()));
+    assert!(read[0].bad[0].1[0].message.contains("write the row into it"), "{:?}", read[0].bad);
+    assert!(rejects(&read).contains(r#""text":"oops""#), "{}", rejects(&read));
+    // A row in the place of the line is a row.
+    let row = r#"{"key":"c","predicted_at":"2013-06-01T04:30:00Z","release":"v1","score":0.5}"#;
+    fs::write(&path, format!("{lines}{row}\n")).unwrap();
+    assert_eq!(chunks(&path, &spec(Mapping::default()))[0].batch.as_ref().unwrap().rows(), 1);
+}
+
+#[test]
+fn one_column_fills_several_fields_in_every_format() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let row = json!({ "id": "a", "t": "2013-06-01T04:30:00Z", "prob": 0.25, "amount": 12.5, "note": "UA" });
+    fs::write(path("a.ndjson"), row.to_string()).unwrap();
+    let columns: serde_json::Map<String, Value> =
+        row.as_object().unwrap().iter().map(|(name, value)| (name.clone(), json!([value]))).collect();
+    fs::write(path("a.json"), Value::from(columns).to_string()).unwrap();
+    fs::write(path("a.csv"), "id,t,prob,amount,note\na,2013-06-01T04:30:00Z,0.25,12.5,UA\n").unwrap();
+    let mut frame = DataFrame::new(
+        1,
+        vec![
+            Series::new("id".into(), ["a"]).into_column(),
+            Series::new("t".into(), ["2013-06-01T04:30:00Z"]).into_column(),
+            Series::new("prob".into(), [0.25]).into_column(),
+            Series::new("amount".into(), [12.5]).into_column(),
+            Series::new("note".into(), ["UA"]).into_column(),
+        ],
+    )
+    .unwrap();
+    ParquetWriter::new(fs::File::create(path("a.parquet")).unwrap()).finish(&mut frame).unwrap();
+    IpcStreamWriter::new(fs::File::create(path("a.arrows")).unwrap()).finish(&mut frame).unwrap();
+    let renames = [
+        ("key", "id"),
+        ("tag.id", "id"),
+        ("predicted_at", "t"),
+        ("score", "prob"),
+        ("feature.p", "prob"),
+        ("value", "amount"),
+        ("label", "note"),
+    ];
+    let mapping = Mapping {
+        renames: renames.map(|(field, column)| (field.to_owned(), column.to_owned())).to_vec(),
+        features: vec!["amount".into()],
+        tags: vec!["note".into()],
+        set: vec![("release".into(), "v1".into())],
+        ..Mapping::default()
+    };
+    for name in ["a.ndjson", "a.json", "a.csv", "a.parquet", "a.arrows"] {
+        let batch = read_file(&path(name), &spec(mapping.clone()), now()).unwrap().remove(0);
+        let text = |name: &str| batch.columns.column(name).and_then(|column| column.text(0));
+        let number = |name: &str| batch.columns.column(name).and_then(|column| column.float(0));
+        let texts = ["key", "tag.id", "label", "tag.note", "release"];
+        assert_eq!(texts.map(text), ["a", "a", "UA", "UA", "v1"].map(Some), "{name}");
+        let numbers = ["score", "feature.p", "value", "feature.amount"];
+        assert_eq!(numbers.map(number), [0.25, 0.25, 12.5, 12.5].map(Some), "{name}");
+    }
+}
+
+#[test]
+fn a_field_that_is_a_feature_too_stays_a_field() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.csv");
+    fs::write(&path, "key,predicted_at,release,score\na,2013-06-01T04:30:00Z,v1,0.25\n").unwrap();
+    let mapping = Mapping { features: vec!["score".into()], tags: vec!["key".into()], ..Mapping::default() };
+    let batch = read_file(&path, &spec(mapping), now()).unwrap().remove(0);
+    let number = |name: &str| batch.columns.column(name).unwrap().float(0);
+    assert_eq!(["score", "feature.score"].map(number), [Some(0.25); 2]);
+    assert_eq!(batch.columns.column("tag.key").unwrap().text(0), Some("a"));
+}
+
+#[test]
+fn swapped_names_are_read_as_the_options_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let row = json!({ "key": "a", "predicted_at": "2013-06-01T04:30:00Z", "release": "v1", "label": 0.25, "score": "late" });
+    let renames = [("score", "label"), ("label", "score")];
+    let renames = renames.map(|(field, column)| (field.to_owned(), column.to_owned())).to_vec();
+    let swapped = spec(Mapping { renames, ..Mapping::default() });
+    let csv = "key,predicted_at,release,label,score\na,2013-06-01T04:30:00Z,v1,0.25,late\n".to_owned();
+    for (name, content) in [("a.ndjson", row.to_string()), ("a.csv", csv)] {
+        let path = dir.path().join(name);
+        fs::write(&path, content).unwrap();
+        let batch = read_file(&path, &swapped, now()).unwrap().remove(0);
+        assert_eq!(batch.columns.column("score").unwrap().float(0), Some(0.25), "{name}");
+        assert_eq!(batch.columns.column("label").unwrap().text(0), Some("late"), "{name}");
+        // What holds a field no longer says so.
+        let moved = Mapping { renames: vec![("score".into(), "label".into())], ..Mapping::default() };
+        let refused = read_file(&path, &spec(moved), now()).unwrap_err().to_string();
+        assert!(refused.contains("is read from `label`"), "{name}: {refused}");
+    }
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused() {
+    let wrong = |mapping: Mapping| spec(mapping).names().unwrap_err().to_string();
+    let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        pairs.iter().map(|(field, column)| ((*field).to_owned(), (*column).to_owned())).collect()
+    };
+    let twice = pairs(&[("score", "a"), ("score", "b")]);
+    assert_eq!(wrong(Mapping { renames: twice, ..Mapping::default() }), "--map: `score` is given twice");
+    let both =
+        Mapping { renames: pairs(&[("score", "a")]), set: pairs(&[("score", "1")]), ..Mapping::default() };
+    assert_eq!(wrong(both), "`score` is given by --set and by --map; leave one of the two out");
+    let left =
+        Mapping { renames: pairs(&[("score", "a")]), select: vec!["key".into()], ..Mapping::default() };
+    assert_eq!(wrong(left), "--map names the column `a`, which --select leaves out");
+    let typo = wrong(Mapping { renames: pairs(&[("lable", "a")]), ..Mapping::default() });
+    assert!(typo.contains("did you mean `label`?"), "{typo}");
+}
+
+#[test]
+fn a_column_that_no_row_has_is_told_with_the_nearest() {
+    let dir = tempfile::tempdir().unwrap();
+    let row = json!({ "key": "a", "predicted_at": "2013-06-01T04:30:00Z", "release": "v1", "score": 0.25, "truth": "x", "amount": 1 });
+    let csv = "key,predicted_at,release,score,truth,amount\na,2013-06-01T04:30:00Z,v1,0.25,x,1\n".to_owned();
+    let columns: serde_json::Map<String, Value> =
+        row.as_object().unwrap().iter().map(|(name, value)| (name.clone(), json!([value]))).collect();
+    let label = Mapping { renames: vec![("label".into(), "truht".into())], ..Mapping::default() };
+    let tag = Mapping { tags: vec!["truht".into()], ..Mapping::default() };
+    let feature = Mapping { features: vec!["amuont".into()], ..Mapping::default() };
+    for mapping in [label, tag, feature] {
+        let spec = spec(Mapping { ignore_extra: true, ..mapping.clone() });
+        for (name, content) in [("a.csv", csv.clone()), ("a.json", Value::from(columns.clone()).to_string())]
+        {
+            let path = dir.path().join(name);
+            fs::write(&path, content).unwrap();
+            let refused = read_file(&path, &spec, now()).unwrap_err().to_string();
+            assert!(refused.contains("which is not in it; did you mean"), "{name}: {refused}");
+        }
+        // A row may lack what others have, so of rows it is told at the end.
+        for (name, content) in [("a.ndjson", row.to_string()), ("array.json", format!("[{row}]"))] {
+            let path = dir.path().join(name);
+            fs::write(&path, content).unwrap();
+            let mut reader = FileReader::open(&path, &spec, now()).unwrap();
+            assert!(reader.by_ref().all(|chunk| chunk.unwrap().bad.is_empty()), "{name}");
+            let lacking = reader.lacking().unwrap().values().next().unwrap();
+            assert!(lacking.contains("which is not in it; did you mean"), "{name}: {lacking}");
+        }
+    }
+    let path = dir.path().join("a.ndjson");
+    let has_it = spec(Mapping { tags: vec!["truth".into()], ignore_extra: true, ..Mapping::default() });
+    let mut reader = FileReader::open(&path, &has_it, now()).unwrap();
+    assert_eq!(reader.by_ref().count(), 1);
+    assert!(reader.lacking().unwrap().is_empty());
+}
+
+#[test]
+fn texts_may_stand_for_no_value_in_every_format() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let row = json!({ "key": "a", "predicted_at": "2013-06-01T04:30:00Z", "release": "v1", "score": 0.25, "label": "NA", "value": "\\N", "tag.x": "NA" });
+    fs::write(path("a.ndjson"), row.to_string()).unwrap();
+    let columns: serde_json::Map<String, Value> =
+        row.as_object().unwrap().iter().map(|(name, value)| (name.clone(), json!([value]))).collect();
+    fs::write(path("a.json"), Value::from(columns).to_string()).unwrap();
+    let csv = "key,predicted_at,release,score,label,value,tag.x\na,2013-06-01T04:30:00Z,v1,0.25,NA,\\N,NA\n";
+    fs::write(path("a.csv"), csv).unwrap();
+    let texts = ["key", "predicted_at", "release", "label", "value", "tag.x"];
+    let mut columns: Vec<_> =
+        texts.map(|name| Series::new(name.into(), [row[name].as_str().unwrap()]).into_column()).to_vec();
+    columns.push(Series::new("score".into(), [0.25]).into_column());
+    let mut frame = DataFrame::new(1, columns).unwrap();
+    ParquetWriter::new(fs::File::create(path("a.parquet")).unwrap()).finish(&mut frame).unwrap();
+    let null = vec!["NA".to_owned(), "\\N".to_owned()];
+    for name in ["a.ndjson", "a.json", "a.csv", "a.parquet"] {
+        let mapping = Mapping { null: null.clone(), ..Mapping::default() };
+        let batch = read_file(&path(name), &spec(mapping), now()).unwrap().remove(0);
+        let names: Vec<&str> = batch.columns.columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(names, ["key", "predicted_at", "release", "score"], "{name}");
+    }
+}
+
+/// As of pandas, whose days are times at midnight without a zone.
+#[test]
+fn a_midnight_without_a_zone_is_its_day() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.parquet");
+    let day: event::Day = "2013-06-01".parse().unwrap();
+    let observed = Timestamp::parse("2013-06-01T15:00:00Z").unwrap().micros();
+    let times = |name: &str, at: i64, zone: Option<TimeZone>| {
+        Series::new(name.into(), [at]).cast(&DataType::Datetime(TimeUnit::Microseconds, zone)).unwrap()
+    };
+    let read = |on: Series, mapping: Mapping| {
+        let mut frame = DataFrame::new(
+            1,
+            vec![
+                Series::new("key".into(), ["a"]).into_column(),
+                on.with_name("predicted_on".into()).into_column(),
+                times("observed_at", observed, Some(TimeZone::UTC)).into_column(),
+                Series::new("label".into(), ["x"]).into_column(),
+            ],
+        )
+        .unwrap();
+        ParquetWriter::new(fs::File::create(&path).unwrap()).finish(&mut frame).unwrap();
+        read_file(&path, &FileSpec { kind: Kind::Outcomes, mapping }, now())
+    };
+    let in_tokyo = Mapping { time_zone: Some(chrono_tz::Asia::Tokyo), ..Mapping::default() };
+    let midnight = times("on", day.start().micros(), None);
+    for mapping in [Mapping::default(), in_tokyo.clone()] {
+        let date = midnight.cast(&DataType::Date).unwrap();
+        for on in [midnight.clone(), date, Series::new("on".into(), ["2013-06-01"])] {
+            assert_eq!(read(on, mapping.clone()).unwrap()[0].days, [day]);
+        }
+        let told =
+            read(times("on", day.start().micros() + 1, None), mapping.clone()).unwrap_err().to_string();
+        assert!(told.contains("should be a day, but has a time of day"), "{told}");
+    }
+    // A date as a time is the midnight that a text is.
+    let mut frame = DataFrame::new(
+        1,
+        vec![
+            Series::new("key".into(), ["a"]).into_column(),
+            midnight.cast(&DataType::Date).unwrap().with_name("predicted_at".into()).into_column(),
+            Series::new("release".into(), ["v1"]).into_column(),
+            Series::new("score".into(), [0.5]).into_column(),
+        ],
+    )
+    .unwrap();
+    ParquetWriter::new(fs::File::create(&path).unwrap()).finish(&mut frame).unwrap();
+    let csv = dir.path().join("a.csv");
+    fs::write(&csv, "key,predicted_at,release,score\na,2013-06-01,v1,0.5\n").unwrap();
+    let at = |path: &Path| {
+        let batch = read_file(path, &spec(in_tokyo.clone()), now()).unwrap().remove(0);
+        Timestamp::from_micros(batch.columns.column("predicted_at").unwrap().time(0).unwrap())
+            .unwrap()
+            .to_string()
+    };
+    assert_eq!([at(&path), at(&csv)], ["2013-05-31T15:00:00Z"; 2]);
+}
+
+#[test]
+fn a_file_without_rows_has_no_batches() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let mut none = frame(&[], true);
+    ParquetWriter::new(fs::File::create(path("a.parquet")).unwrap()).finish(&mut none).unwrap();
+    IpcStreamWriter::new(fs::File::create(path("a.arrows")).unwrap()).finish(&mut none).unwrap();
+    IpcWriter::new(fs::File::create(path("a.arrow")).unwrap()).finish(&mut none).unwrap();
+    let texts = [
+        ("a.ndjson", ""),
+        ("blank.ndjson", "\n \n"),
+        ("a.csv", ""),
+        ("header.csv", "id,at,release,score,carrier\n"),
+        ("a.json", "[]"),
+        ("columns.json", "{}"),
+        ("lists.json", r#"{"id":[],"at":[],"release":[],"score":[],"carrier":[]}"#),
+    ];
+    for (name, text) in texts {
+        fs::write(path(name), text).unwrap();
+    }
+    for name in ["a.parquet", "a.arrows", "a.arrow"].into_iter().chain(texts.map(|(name, _)| name)) {
+        assert_eq!(read_file(&path(name), &spec(mapping()), now()), Ok(Vec::new()), "{name}");
+    }
 }
 
 #[test]
@@ -194,7 +540,15 @@ fn what_is_no_such_file_says_so() {
         assert!(read_file(&path, &spec(Mapping::default()), now()).is_err(), "{name} is not there");
         for content in [&b""[..], b"\xff\xff\xff\xff garbage", b"ARROW1", b"PAR1PAR1"] {
             fs::write(&path, content).unwrap();
-            assert!(read_file(&path, &spec(Mapping::default()), now()).is_err(), "{name}: {content:?}");
+            let read = read_file(&path, &spec(Mapping::default()), now());
+            match content.is_empty() && ["a.ndjson", "a.csv"].contains(&name) {
+                true => assert_eq!(read, Ok(Vec::new()), "{name}"),
+                false => {
+                    let said = read.unwrap_err().to_string();
+                    let names_it = said.contains(name) || said.contains("bad row");
+                    assert!(names_it, "{name}: {content:?}: {said}");
+                }
+            }
         }
     }
     for name in ["a.txt", "a", "a.gz", "a.parquet.gz"] {

@@ -91,7 +91,8 @@ impl Array {
         }
     }
 
-    pub(crate) fn finish(self) -> Result<(), Refused> {
+    pub(crate) fn finish(self, out: &mut Collector) -> Result<(), Refused> {
+        out.lacking = self.names.lacking();
         match self.state {
             State::Closed => Ok(()),
             _ => Err(self.broken("it ends too early")),

@@ -1,27 +1,22 @@
 //! Where the rows of a row format go: into the builder of a request, or, for a file, into one chunk
 //! after the other.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use event::{Kind, RowProblem, Timestamp};
 
-use super::raw::{Origin, Raw};
+use polars_arrow::array::Array;
+
+use super::{
+    places::Places,
+    raw::{Origin, Raw},
+    source::SourceRows,
+};
 use crate::{
     batch::{Batch, Refused},
-    builder::{BatchBuilder, Reading, row::Row},
+    builder::{BatchBuilder, Reading, names::ColumnTarget, row::Row},
     limits::{FILE_BATCH_ROWS, FILE_CHUNK_BYTES, MAX_BATCH_ROWS},
 };
-
-/// A bad row of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadRow {
-    /// Its number, from 1; in NDJSON its line.
-    pub number: u64,
-    /// What is wrong with it: the first few of its errors.
-    pub problems: Vec<RowProblem>,
-    /// How it stood in the file, without the end of the line, where the format has lines.
-    pub raw: Option<Vec<u8>>,
-}
 
 /// A part of a file: always the same part of the same file.
 #[derive(Debug)]
@@ -30,37 +25,18 @@ pub struct Chunk {
     pub origin: Origin,
     /// Its good rows; `None` when there is none.
     pub batch: Option<Batch>,
-    /// Its bad rows.
-    pub bad: Vec<BadRow>,
+    /// The number of each bad row, from 1 (in NDJSON its line), and the first few of its errors.
+    pub bad: Vec<(u64, Vec<RowProblem>)>,
+    /// All its rows as they stood in the file.
+    pub source: SourceRows,
     /// How many bytes of the file were read so far.
     pub bytes: u64,
-}
-
-/// The rows of a chunk as they stood in the file.
-#[derive(Default)]
-struct Rows {
-    bytes: Vec<u8>,
-    /// The number of each row and where it ends in `bytes`.
-    ends: Vec<(u64, usize)>,
-}
-
-impl Rows {
-    fn push(&mut self, number: u64, raw: &[u8]) {
-        self.bytes.extend_from_slice(raw);
-        self.ends.push((number, self.bytes.len()));
-    }
-
-    fn get(&self, number: u64) -> Option<Vec<u8>> {
-        let at = self.ends.binary_search_by_key(&number, |(number, _)| *number).ok()?;
-        let start = at.checked_sub(1).map_or(0, |before| self.ends[before].1);
-        Some(self.bytes[start..self.ends[at].1].to_vec())
-    }
 }
 
 /// The chunks of a file so far.
 #[derive(Default)]
 struct Chunks {
-    rows: Rows,
+    source: SourceRows,
     raw: Raw,
     done: VecDeque<Chunk>,
 }
@@ -74,6 +50,8 @@ pub(crate) struct Collector {
     /// How many rows there were, good or bad, since the last chunk.
     rows: usize,
     chunks: Option<Chunks>,
+    /// The columns that options name and no row had, each with what is to be said of it.
+    pub(crate) lacking: BTreeMap<String, String>,
 }
 
 impl Collector {
@@ -81,7 +59,7 @@ impl Collector {
     pub(crate) fn new(kind: Kind, now: Timestamp, reading: Reading) -> Self {
         let chunks = reading.import.then(Chunks::default);
         let builder = BatchBuilder::new(kind, now, reading.clone());
-        Self { kind, now, reading, builder, rows: 0, chunks }
+        Self { kind, now, reading, builder, rows: 0, chunks, lacking: BTreeMap::new() }
     }
 
     /// Takes a row that was read; `raw` is how it stood there.
@@ -114,18 +92,61 @@ impl Collector {
     #[inline]
     fn end(&mut self, number: u64, raw: &[u8]) -> Result<(), Refused> {
         let Some(chunks) = &mut self.chunks else { return Ok(()) };
-        chunks.rows.push(number, raw);
+        chunks.source.push(number, raw);
         chunks.raw.row(number, raw);
-        if self.rows >= FILE_BATCH_ROWS || chunks.rows.bytes.len() >= FILE_CHUNK_BYTES {
+        if self.rows >= FILE_BATCH_ROWS || chunks.source.bytes() >= FILE_CHUNK_BYTES {
             self.cut()?;
         }
         Ok(())
     }
 
-    /// What a chunk of a file is known by so far; nothing is known of a request.
-    #[inline]
-    pub(crate) fn raw(&mut self) -> Option<&mut Raw> {
-        self.chunks.as_mut().map(|chunks| &mut chunks.raw)
+    /// Takes what every chunk of a file begins with: what is made of it.
+    pub(crate) fn context(&mut self, bytes: &[u8]) {
+        if let Some(chunks) = &mut self.chunks {
+            chunks.raw.context(bytes);
+        }
+    }
+
+    /// Takes the header of CSV.
+    pub(crate) fn header(&mut self, columns: &Places) {
+        if let Some(chunks) = &mut self.chunks {
+            let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
+            chunks.raw.context(names.join("\u{1f}").as_bytes());
+            chunks.source.has_header(columns);
+        }
+    }
+
+    /// Takes an object of arrays.
+    pub(crate) fn whole(&mut self, text: String) {
+        if let Some(chunks) = &mut self.chunks {
+            chunks.raw.whole(text.as_bytes());
+            chunks.source.whole(text);
+        }
+    }
+
+    /// Takes a piece of a column, whose rows begin with this number.
+    pub(crate) fn column(
+        &mut self,
+        first: u64,
+        (name, targets): &(String, Vec<ColumnTarget>),
+        array: &dyn Array,
+    ) {
+        if let Some(chunks) = self.chunks.as_mut().filter(|_| !targets.is_empty()) {
+            chunks.raw.column(first, name, array);
+            let reading = (self.kind, first, self.reading.times.has_zone());
+            chunks.source.column(reading, (name, targets), array);
+        }
+    }
+
+    /// Reads a file of rejects from here on: texts in it may hold numbers, as the cells of CSV.
+    pub(crate) fn read_rejects(&mut self) {
+        self.reading.loose_text = true;
+        self.builder = BatchBuilder::new(self.kind, self.now, self.reading.clone());
+    }
+
+    /// Whether rows are of a file, and not of a request.
+    pub(crate) fn is_import(&self) -> bool {
+        self.chunks.is_some()
     }
 
     /// How many more rows go into the chunk, for a format that comes by column.
@@ -149,23 +170,17 @@ impl Collector {
             return Ok(());
         }
         self.rows = 0;
-        let rows = std::mem::take(&mut chunks.rows);
+        let next = chunks.source.next();
+        let source = std::mem::replace(&mut chunks.source, next);
         let origin = chunks.raw.take();
         let full = std::mem::replace(
             &mut self.builder,
             BatchBuilder::new(self.kind, self.now, self.reading.clone()),
         );
         let sorted = full.sort()?;
-        let bad = sorted.bad.into_iter();
-        let bad = bad.map(|(number, problems)| BadRow { number, problems, raw: rows.get(number) }).collect();
         let origin = Origin { before: sorted.before.into_iter().collect(), ..origin };
-        chunks.done.push_back(Chunk { origin, batch: sorted.good, bad, bytes: 0 });
+        chunks.done.push_back(Chunk { origin, batch: sorted.good, bad: sorted.bad, source, bytes: 0 });
         Ok(())
-    }
-
-    /// Whether a chunk is complete.
-    pub(crate) fn has_chunk(&self) -> bool {
-        self.chunks.as_ref().is_some_and(|chunks| !chunks.done.is_empty())
     }
 
     /// The next chunk that is complete.

@@ -10,15 +10,15 @@ use crate::{
     batch::Refused,
     builder::{
         BatchBuilder,
-        names::{IS_SET, Names, Target, unknown_field},
+        names::{ColumnTarget, IS_SET, Names, Target},
         row::Scalar,
     },
     limits::{MAX_BATCH_ROWS, MAX_FIELDS},
 };
 
 /// Where the values of a column go.
-#[derive(Clone, Copy)]
-enum ColumnTarget {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
     Field(usize),
     PredictedOn,
     EventId,
@@ -33,31 +33,49 @@ pub(crate) fn read(names: &Names, text: &str, builder: &mut BatchBuilder) -> Res
     let mut reader = Columnar { text, at: 0, columns: Vec::new(), builder };
     reader.skip_white();
     reader.object(|reader, name| match names.find(&name) {
-        None => Err(Refused::Whole(format!("the column `{name}` {}", unknown_field(names.kind)))),
+        None => {
+            let unknown = names.unknown(&name, names.nearest(&name));
+            Err(Refused::Whole(format!("the column `{name}` {unknown}")))
+        }
         Some(Target::Ignored) => reader.skip(),
         Some(Target::Set) => Err(Refused::Whole(format!("the column `{name}` {IS_SET}"))),
         Some(Target::Family(family)) if reader.peek() == Some(b'{') => {
             reader.object(|reader, member| reader.member(&format!("{name}.{member}"), (family, &member)))
         }
         Some(Target::Family(_)) => Err(reader.broken(&format!("`{name}` should be an object of arrays"))),
-        Some(Target::Field(field)) => reader.column(name, ColumnTarget::Field(field)),
-        Some(Target::PredictedOn) => reader.column(name, ColumnTarget::PredictedOn),
-        Some(Target::EventId) => reader.column(name, ColumnTarget::EventId),
-        Some(Target::Named(at)) => reader.member(&name, (names.named[at].0, &names.named[at].1)),
+        Some(Target::Field(field)) => reader.column(&name, Place::Field(field)),
+        Some(Target::PredictedOn) => reader.column(&name, Place::PredictedOn),
+        Some(Target::EventId) => reader.column(&name, Place::EventId),
         Some(Target::Member(family, skipped)) => reader.member(&name, (family, &name[skipped..])),
+        Some(Target::Asked(at)) => {
+            // The same array is read once for each place.
+            let begin = reader.at;
+            names.asked[at].targets.iter().try_for_each(|target| {
+                reader.at = begin;
+                match target {
+                    ColumnTarget::Field(field) => reader.column(&name, Place::Field(*field)),
+                    ColumnTarget::PredictedOn => reader.column(&name, Place::PredictedOn),
+                    ColumnTarget::EventId => reader.column(&name, Place::EventId),
+                    ColumnTarget::Member(family, member) => reader.member(&name, (*family, member)),
+                }
+            })
+        }
     })?;
     reader.skip_white();
-    match reader.at == text.len() {
-        true => Ok(()),
-        false => Err(reader.broken("something comes after its end")),
+    if reader.at < text.len() {
+        return Err(reader.broken("something comes after its end"));
+    }
+    match names.lacking().into_values().next() {
+        Some(lacking) => Err(Refused::Whole(lacking)),
+        None => Ok(()),
     }
 }
 
 struct Columnar<'a, 'd> {
     text: &'a str,
     at: usize,
-    /// The name of each column and how many values it has.
-    columns: Vec<(String, usize)>,
+    /// Each column: its name, where it goes and how many values it has.
+    columns: Vec<(String, Place, usize)>,
     builder: &'d mut BatchBuilder,
 }
 
@@ -181,12 +199,11 @@ impl Columnar<'_, '_> {
     fn member(&mut self, name: &str, (family, member): (usize, &str)) -> Result<(), Refused> {
         let column = self.builder.member(family, member);
         let column = column.map_err(|message| Refused::Whole(format!("the column `{name}`: {message}")))?;
-        // By all its names it is the same column.
-        self.column(self.builder.member_name(column), ColumnTarget::Member(column))
+        self.column(name, Place::Member(column))
     }
 
-    fn column(&mut self, name: String, place: ColumnTarget) -> Result<(), Refused> {
-        if self.columns.iter().any(|(known, _)| *known == name) {
+    fn column(&mut self, name: &str, place: Place) -> Result<(), Refused> {
+        if self.columns.iter().any(|(_, known, _)| *known == place) {
             return Err(Refused::Whole(format!("the column `{name}` is given twice")));
         }
         if self.peek() != Some(b'[') {
@@ -218,27 +235,27 @@ impl Columnar<'_, '_> {
             }
         }
         match self.columns.first() {
-            Some((first, expected)) if *expected != rows => Err(Refused::Whole(format!(
+            Some((first, _, expected)) if *expected != rows => Err(Refused::Whole(format!(
                 "the column `{name}` has {rows} values, but `{first}` has {expected}"
             ))),
             _ => {
-                self.columns.push((name, rows));
+                self.columns.push((name.to_owned(), place, rows));
                 Ok(())
             }
         }
     }
 
     #[inline]
-    fn value(&mut self, place: ColumnTarget, row: usize) -> Result<(), Refused> {
+    fn value(&mut self, place: Place, row: usize) -> Result<(), Refused> {
         let value = match scalar(self.text, self.at) {
             Some((Scalar::Text(Cow::Borrowed(text)), end)) => {
                 self.at = end;
                 match place {
-                    ColumnTarget::Field(field) if self.builder.field(field).is_text() => {
+                    Place::Field(field) if self.builder.field(field).is_text() => {
                         self.builder.extend_field(field, row, std::iter::once(Some(text)));
                         return Ok(());
                     }
-                    ColumnTarget::Member(column) if self.builder.member_column(column).is_text() => {
+                    Place::Member(column) if self.builder.member_column(column).is_text() => {
                         self.builder.extend_member(column, row, std::iter::once(Some(text)));
                         return Ok(());
                     }
@@ -253,10 +270,10 @@ impl Columnar<'_, '_> {
         };
         match (place, &value) {
             (_, Scalar::Null) => {}
-            (ColumnTarget::Field(field), value) => self.builder.set_field(field, row, value),
-            (ColumnTarget::PredictedOn, value) => self.builder.set_predicted_on(row, value),
-            (ColumnTarget::EventId, value) => self.builder.set_event_id(row, value),
-            (ColumnTarget::Member(column), value) => self.builder.set_member(column, row, value),
+            (Place::Field(field), value) => self.builder.set_field(field, row, value),
+            (Place::PredictedOn, value) => self.builder.set_predicted_on(row, value),
+            (Place::EventId, value) => self.builder.set_event_id(row, value),
+            (Place::Member(column), value) => self.builder.set_member(column, row, value),
         }
         Ok(())
     }

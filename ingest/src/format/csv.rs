@@ -6,12 +6,12 @@ use csv_core::{ReadRecordResult, Reader};
 
 use super::{
     collect::Collector,
-    places::{ColumnTarget, places},
+    places::{Places, places},
 };
 use crate::{
     batch::Refused,
     builder::{
-        names::Names,
+        names::{ColumnTarget, Names},
         row::{FieldError, Member, Row, Scalar},
     },
     limits::{MAX_FIELDS, MAX_LINE_BYTES},
@@ -28,7 +28,7 @@ pub(crate) struct Csv {
     ends_len: usize,
     /// The record as it stands there, when it is not complete.
     held: Vec<u8>,
-    columns: Option<Vec<(String, ColumnTarget)>>,
+    columns: Option<Places>,
     /// An empty row, for its memory.
     spare: Option<Row<'static>>,
     /// The number of the row that comes next; the header has none.
@@ -61,10 +61,7 @@ impl Csv {
     pub(crate) fn finish(mut self, out: &mut Collector) -> Result<(), Refused> {
         // An empty input tells the reader that there is no more; it may end one last record.
         while !self.step(&[], out)?.1 {}
-        match self.columns {
-            Some(_) => Ok(()),
-            None => Err(Refused::no_rows()),
-        }
+        Ok(())
     }
 
     /// Reads on; returns what is left, and whether all is read.
@@ -130,10 +127,9 @@ impl Csv {
         });
         let Some(columns) = &self.columns else {
             let cells: Vec<&str> = cells.collect();
-            if let Some(raw) = out.raw() {
-                raw.context(cells.join("\u{1f}").as_bytes());
-            }
-            self.columns = Some(places(&self.names, cells.into_iter())?);
+            let columns = places(&self.names, cells.into_iter())?;
+            out.header(&columns);
+            self.columns = Some(columns);
             return Ok(());
         };
         let mut row = self.spare.take().map_or_else(|| Row::new(self.names.kind), Row::recycle);
@@ -141,18 +137,19 @@ impl Csv {
             let message = format!("has {} cells, but the header has {}", self.ends_len, columns.len());
             row.errors.push(FieldError::of_row(message));
         }
-        for ((_, place), cell) in columns.iter().zip(cells) {
+        for ((_, targets), cell) in columns.iter().zip(cells) {
             if cell.is_empty() {
                 continue;
             }
-            let value = Scalar::Text(Cow::Borrowed(cell));
-            match place {
-                ColumnTarget::Field(field) => row.fields[*field] = value,
-                ColumnTarget::PredictedOn => row.predicted_on = value,
-                ColumnTarget::EventId => row.event_id = value,
-                ColumnTarget::Ignored => {}
-                ColumnTarget::Member(family, name) => {
-                    row.members.push(Member { family: *family, name: Cow::Borrowed(name), value });
+            for target in targets {
+                let value = Scalar::Text(Cow::Borrowed(cell));
+                match target {
+                    ColumnTarget::Field(field) => row.fields[*field] = value,
+                    ColumnTarget::PredictedOn => row.predicted_on = value,
+                    ColumnTarget::EventId => row.event_id = value,
+                    ColumnTarget::Member(family, name) => {
+                        row.members.push(Member { family: *family, name: Cow::Borrowed(name), value });
+                    }
                 }
             }
         }

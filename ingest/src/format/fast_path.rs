@@ -67,7 +67,7 @@ impl Lean {
                         row.members.push(Member { family, name: Cow::Borrowed(name), value });
                     }
                     Target::Ignored => {}
-                    Target::Family(_) | Target::Named(_) | Target::Set => return None,
+                    Target::Family(_) | Target::Asked(_) | Target::Set => return None,
                 }
                 after
             };
@@ -134,7 +134,7 @@ fn bit(target: Target) -> u64 {
         Target::Family(family) => 1 << (48 + family),
         Target::PredictedOn => 1 << 60,
         Target::EventId => 1 << 61,
-        Target::Member(..) | Target::Named(_) | Target::Ignored | Target::Set => 0,
+        Target::Member(..) | Target::Asked(_) | Target::Ignored | Target::Set => 0,
     }
 }
 

@@ -19,36 +19,39 @@ use crate::{
     builder::{
         BatchBuilder,
         column_builder::{ColumnBuilder, Growing, Mask},
+        names::ColumnTarget,
         row::Scalar,
     },
 };
 
-use super::{places::ColumnTarget, scalars::scalars};
+use super::scalars::scalars;
 
 /// What is wrong with a dictionary of anything else.
 const NO_DICTIONARY: &str = "a dictionary should hold texts or numbers";
 const BEYOND: &str = "a key is beyond its dictionary";
 
-/// Puts an array into the rows of the builder from `from` on, which were added before.
+/// Puts an array into the rows of the builder from `from` on, which were added before, once for each place of its column.
 ///
 /// # Errors
 /// When no value of such a type can be taken.
 pub(crate) fn fill(
     builder: &mut BatchBuilder,
-    (name, place): &(String, ColumnTarget),
+    (name, targets): &(String, Vec<ColumnTarget>),
     from: usize,
     array: &dyn Array,
 ) -> Result<(), Refused> {
-    let place = match place {
-        ColumnTarget::Field(field) => To::Field(*field),
-        ColumnTarget::PredictedOn => To::PredictedOn,
-        ColumnTarget::EventId => To::EventId,
-        ColumnTarget::Ignored => return Ok(()),
-        ColumnTarget::Member(family, member) => {
-            To::Member(builder.member(*family, member).map_err(|message| wrong(name, message))?)
-        }
-    };
-    Filler { builder, name, place, from }.any(array)
+    for target in targets {
+        let place = match target {
+            ColumnTarget::Field(field) => To::Field(*field),
+            ColumnTarget::PredictedOn => To::PredictedOn,
+            ColumnTarget::EventId => To::EventId,
+            ColumnTarget::Member(family, member) => {
+                To::Member(builder.member(*family, member).map_err(|message| wrong(name, message))?)
+            }
+        };
+        Filler { builder: &mut *builder, name, place, from }.any(array)?;
+    }
+    Ok(())
 }
 
 fn wrong(name: &str, message: impl Display) -> Refused {
@@ -96,8 +99,8 @@ impl Filler<'_> {
             ArrowDataType::UInt16 => self.ints::<u16>(array, |number| Some(i64::from(number))),
             ArrowDataType::UInt8 => self.ints::<u8>(array, |number| Some(i64::from(number))),
             ArrowDataType::Timestamp(unit, zone) => self.times(array, *unit, zone.is_some()),
-            ArrowDataType::Date32 => self.days(array, |day: i32| i64::from(day) * DAY_MICROS),
-            ArrowDataType::Date64 => self.days(array, |millis: i64| millis.saturating_mul(1_000)),
+            ArrowDataType::Date32 => self.dates(array, |day: i32| i64::from(day) * DAY_MICROS),
+            ArrowDataType::Date64 => self.dates(array, |millis: i64| millis.saturating_mul(1_000)),
             ArrowDataType::Boolean => {
                 let array = self.cast::<BooleanArray>(array)?;
                 self.each(array.iter().map(|truth| truth.map_or(Scalar::Null, Scalar::Bool)));
@@ -173,11 +176,7 @@ impl Filler<'_> {
         validity: Option<&Bitmap>,
         text: impl Fn(usize) -> &'a str,
     ) -> Result<(), Refused> {
-        let is_loose = self.builder.reading().loose_text;
-        let given = |row: usize| {
-            let text = validity.is_none_or(|validity| validity.get_bit(row)).then(|| text(row))?;
-            (!is_loose || !text.is_empty()).then_some(text)
-        };
+        let given = |row: usize| validity.is_none_or(|validity| validity.get_bit(row)).then(|| text(row));
         match self.place {
             To::Field(field) if self.builder.field(field).is_text() => {
                 self.builder.extend_field(field, self.from, (0..rows).map(given));
@@ -284,20 +283,13 @@ impl Filler<'_> {
 
     fn times(&mut self, array: &dyn Array, unit: TimeUnit, has_zone: bool) -> Result<(), Refused> {
         let array = self.cast::<PrimitiveArray<i64>>(array)?;
-        if !has_zone && !self.builder.reading().times.has_zone() {
+        if !has_zone && !self.holds_days() && !self.builder.reading().times.has_zone() {
             return Err(wrong(
                 self.name,
                 "its times have no time zone; store them with UTC, or import a file that has them with `--time-zone UTC`",
             ));
         }
-        // What does not fit is outside of the years 1 to 9999 in any case, and stays so.
-        let micros = |time: &i64| match unit {
-            TimeUnit::Second => time.saturating_mul(1_000_000),
-            TimeUnit::Millisecond => time.saturating_mul(1_000),
-            TimeUnit::Microsecond => *time,
-            TimeUnit::Nanosecond => time.div_euclid(1_000),
-        };
-        let times = array.values_iter().map(micros);
+        let times = array.values_iter().map(|time| micros(*time, unit));
         let from = self.from;
         match self.whole(|values| matches!(values, Growing::Time(_))) {
             Some(column) if has_zone => {
@@ -308,10 +300,31 @@ impl Filler<'_> {
         }
     }
 
-    fn days<T: NativeType>(&mut self, array: &dyn Array, micros: fn(T) -> i64) -> Result<(), Refused> {
+    /// Dates. As a time one is the midnight with which it begins: in the time zone that is given, as in texts, else in UTC.
+    fn dates<T: NativeType>(&mut self, array: &dyn Array, micros: fn(T) -> i64) -> Result<(), Refused> {
         let array = self.cast::<PrimitiveArray<T>>(array)?;
         let times = array.values_iter().map(|day| micros(*day));
-        self.each_time(array.validity(), times, true)
+        let is_local = self.holds_days() || self.builder.reading().times.has_zone();
+        self.each_time(array.validity(), times, !is_local)
+    }
+
+    /// Whether the place holds days, and no instants.
+    fn holds_days(&mut self) -> bool {
+        match self.place {
+            To::PredictedOn => true,
+            To::Field(field) => self.builder.field(field).is_days(),
+            To::EventId | To::Member(_) => false,
+        }
+    }
+
+    /// The time of a value that has a zone or not. A day without a zone is that day, whatever zone times are in.
+    fn time(&mut self, micros: i64, has_zone: bool) -> Result<i64, String> {
+        match (has_zone, self.holds_days()) {
+            (true, _) => Ok(micros),
+            (false, true) if micros.rem_euclid(DAY_MICROS) == 0 => Ok(micros),
+            (false, true) => Err("should be a day, but has a time of day and no time zone".into()),
+            (false, false) => self.builder.reading().times.local(micros),
+        }
     }
 
     fn each_time(
@@ -325,8 +338,7 @@ impl Filler<'_> {
                 continue;
             }
             let at = self.from + row;
-            let time = if has_zone { Ok(time) } else { self.builder.reading().times.local(time) };
-            match (time, self.place) {
+            match (self.time(time, has_zone), self.place) {
                 (Ok(time), To::PredictedOn) => self.builder.set_predicted_at_day(at, time),
                 (Ok(time), To::Field(field))
                     if matches!(self.builder.field(field).values, Growing::Time(_)) =>
@@ -338,6 +350,7 @@ impl Filler<'_> {
                     let day = day.unwrap_or_else(|| "a day outside of the years 1 to 9999".to_owned());
                     self.builder.set_field(field, at, &Scalar::Text(day.into()));
                 }
+                (Err(message), To::PredictedOn) => self.builder.note_wrong_day(at, message),
                 (Err(message), To::Field(field)) => {
                     self.builder.field(field).note_wrong(at);
                     self.builder.note_field(field, at, message);
@@ -349,8 +362,18 @@ impl Filler<'_> {
     }
 }
 
+/// The microseconds of a time. What does not fit is outside of the years 1 to 9999 in any case, and stays so.
+pub(super) fn micros(time: i64, unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => time.saturating_mul(1_000_000),
+        TimeUnit::Millisecond => time.saturating_mul(1_000),
+        TimeUnit::Microsecond => time,
+        TimeUnit::Nanosecond => time.div_euclid(1_000),
+    }
+}
+
 /// The nearest double of a decimal number.
-fn decimal(number: i128, scale: usize) -> f64 {
+pub(super) fn decimal(number: i128, scale: usize) -> f64 {
     format!("{number}e-{scale}").parse().unwrap_or(f64::NAN)
 }
 

@@ -18,6 +18,7 @@ pub(crate) mod parquet;
 pub(crate) mod places;
 mod raw;
 mod scalars;
+mod source;
 mod thrift;
 mod token;
 
@@ -31,11 +32,12 @@ use crate::{
     limits::MAX_BODY_BYTES,
 };
 
-pub(crate) use self::{collect::Collector, decode::Decoder, parquet::fill as fill_frame};
 pub use self::{
-    collect::{BadRow, Chunk},
+    collect::Chunk,
     raw::Origin,
+    source::{Rejected, SourceRow, SourceRows},
 };
+pub(crate) use self::{collect::Collector, decode::Decoder, parquet::fill as fill_frame};
 
 /// How the events of a body are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,17 +274,16 @@ impl Parser {
     pub(crate) fn finish(self, out: &mut Collector) -> Result<(), Refused> {
         match self {
             Parser::Lines(lines) => lines.finish(out),
-            Parser::Array(array) => array.finish(),
+            Parser::Array(array) => array.finish(out),
             Parser::Csv(csv) => csv.finish(out),
-            Parser::Json(..) => Err(Refused::Whole("the body is empty; send an array of objects".into())),
+            Parser::Json(..) => Err(Refused::Whole("it is empty; an array without objects is []".into())),
             Parser::Whole(Whole::Arrow, names, body) => ipc::read(&names, &body, out),
             Parser::Whole(Whole::Parquet, names, body) => parquet::read(&names, body, out),
-            Parser::Whole(Whole::Columnar, names, body) => match std::str::from_utf8(&body) {
+            Parser::Whole(Whole::Columnar, names, body) => match String::from_utf8(body) {
                 Ok(text) => {
-                    if let Some(raw) = out.raw() {
-                        raw.whole(text.as_bytes());
-                    }
-                    columnar::read(&names, text, &mut out.builder)
+                    columnar::read(&names, &text, &mut out.builder)?;
+                    out.whole(text);
+                    Ok(())
                 }
                 Err(error) => Err(Refused::Whole(format!("the body is not UTF-8: {error}"))),
             },

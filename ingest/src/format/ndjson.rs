@@ -1,11 +1,13 @@
 //! NDJSON: an object a line, read as the bytes come.
 
 use memchr::{memchr, memchr_iter, memrchr};
+use serde_json::value::RawValue;
 
 use super::{
     collect::Collector,
     fast_path::Lean,
     object,
+    source::Corrected,
     token::{MARK, skip_white},
 };
 use crate::{
@@ -21,11 +23,16 @@ pub(crate) struct Lines {
     held: Vec<u8>,
     /// The number of the line that comes next.
     number: u64,
+    /// Whether it is a file of rejects that is imported, as its first line tells.
+    is_rejects: Option<bool>,
 }
+
+/// What is wrong with a line of a file of rejects that has no row.
+const NO_EVENT: &str = "has no `event`; write the row into it, as an object of its columns";
 
 impl Lines {
     pub(crate) fn new(names: Names) -> Self {
-        Self { names, lean: Lean::default(), held: Vec::new(), number: 1 }
+        Self { names, lean: Lean::default(), held: Vec::new(), number: 1, is_rejects: None }
     }
 
     pub(crate) fn push(&mut self, mut bytes: &[u8], out: &mut Collector) -> Result<(), Refused> {
@@ -50,7 +57,9 @@ impl Lines {
 
     pub(crate) fn finish(mut self, out: &mut Collector) -> Result<(), Refused> {
         let held = std::mem::take(&mut self.held);
-        self.complete(&held, out)
+        self.complete(&held, out)?;
+        out.lacking = self.names.lacking();
+        Ok(())
     }
 
     fn hold(&mut self, bytes: &[u8]) -> Result<(), Refused> {
@@ -103,6 +112,15 @@ impl Lines {
             line = &line[MARK.len()..];
             text = text.and_then(|text| text.get(MARK.len()..));
         }
+        if self.is_rejects(line, out)
+            && let Ok(Corrected { event, text: as_text, .. }) = serde_json::from_slice(line)
+        {
+            let Some(event) = event.map(RawValue::get) else {
+                let as_text = as_text.unwrap_or_default();
+                return out.unreadable(self.number, NO_EVENT.into(), as_text.as_bytes());
+            };
+            (line, text) = (event.as_bytes(), Some(event));
+        }
         let begin = skip_white(line, 0);
         if let Some(text) = text {
             row.clear();
@@ -119,6 +137,20 @@ impl Lines {
             Ok(mut row) => out.row(self.number, &mut row, line),
             Err(error) => out.unreadable(self.number, not_an_object(&error), line),
         }
+    }
+}
+
+impl Lines {
+    #[inline]
+    fn is_rejects(&mut self, line: &[u8], out: &mut Collector) -> bool {
+        if self.is_rejects.is_none() && !line.iter().all(u8::is_ascii_whitespace) {
+            let is_one = out.is_import() && serde_json::from_slice::<Corrected<'_>>(line).is_ok();
+            if is_one {
+                out.read_rejects();
+            }
+            self.is_rejects = Some(is_one);
+        }
+        self.is_rejects == Some(true)
     }
 }
 

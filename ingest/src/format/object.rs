@@ -9,7 +9,7 @@ use serde::{
 
 use crate::{
     builder::{
-        names::{IS_SET, Names, Target, unknown_field},
+        names::{ColumnTarget, IS_SET, Names, Target},
         row::{FieldError, Member, Row, Scalar},
     },
     limits::MAX_FIELDS,
@@ -72,9 +72,20 @@ impl<'de> Visitor<'de> for RowSeed<'_> {
                     let member = Cow::Owned(name[skipped..].to_owned());
                     row.members.push(Member { family, name: member, value: map.next_value()? });
                 }
-                Some(Target::Named(at)) => {
-                    let (family, name) = self.0.named[at].clone();
-                    row.members.push(Member { family, name: Cow::Owned(name), value: map.next_value()? });
+                Some(Target::Asked(at)) => {
+                    let value: Scalar<'_> = map.next_value()?;
+                    for target in &self.0.asked[at].targets {
+                        let value = value.clone();
+                        match target {
+                            ColumnTarget::Field(field) => row.fields[*field] = value,
+                            ColumnTarget::PredictedOn => row.predicted_on = value,
+                            ColumnTarget::EventId => row.event_id = value,
+                            ColumnTarget::Member(family, name) => {
+                                let name = Cow::Owned(name.clone());
+                                row.members.push(Member { family: *family, name, value });
+                            }
+                        }
+                    }
                 }
                 Some(Target::Ignored) => drop(map.next_value::<serde::de::IgnoredAny>()?),
                 Some(Target::Set) => {
@@ -83,7 +94,7 @@ impl<'de> Visitor<'de> for RowSeed<'_> {
                 }
                 None => {
                     map.next_value::<Scalar<'_>>()?;
-                    row.errors.push(FieldError::new(&name, unknown_field(self.0.kind)));
+                    row.errors.push(FieldError::new(&name, self.0.unknown(&name, None)));
                 }
             }
             seen.insert(name);

@@ -11,7 +11,7 @@ use super::{
     caught,
     collect::{Collector, too_many_rows},
     frame,
-    places::{ColumnTarget, places},
+    places::places,
     thrift::{LIST, STRUCT, Thrift},
 };
 use crate::{
@@ -107,9 +107,7 @@ pub(crate) fn fill(
         for chunk in 0..series.n_chunks() {
             let array = series.to_arrow(chunk, CompatLevel::newest());
             frame::fill(&mut out.builder, place, row, array.as_ref())?;
-            if let Some(raw) = out.raw().filter(|_| place.1 != ColumnTarget::Ignored) {
-                raw.column(number, &place.0, array.as_ref());
-            }
+            out.column(number + (row - from) as u64, place, array.as_ref());
             row += array.len();
         }
     }
@@ -148,9 +146,6 @@ fn check(body: &[u8]) -> Result<(), Refused> {
     }
     if footer.elements > MAX_FIELDS + 1 {
         return Err(broken(format!("there are more than {MAX_FIELDS} columns")));
-    }
-    if footer.rows == 0 {
-        return Err(Refused::no_rows());
     }
     if footer.rows > MAX_BATCH_ROWS as i64 {
         return Err(too_many_rows());

@@ -2,40 +2,22 @@
 
 use crate::{
     batch::Refused,
-    builder::{
-        names::{IS_SET, Names, Target, unknown_field},
-        rules,
-    },
+    builder::names::{ColumnTarget, IS_SET, Names, Target},
 };
 
-/// Where the values of a column go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ColumnTarget {
-    Field(usize),
-    PredictedOn,
-    EventId,
-    /// Into the member of this family and name.
-    Member(usize, String),
-    Ignored,
-}
+/// The columns of a table, each with all places to which it goes; one that is left out has none.
+pub(crate) type Places = Vec<(String, Vec<ColumnTarget>)>;
 
 /// Where each column of a table goes, in their order.
 ///
 /// # Errors
-/// When one is not known or goes where another one goes.
-pub(crate) fn places<'a>(
-    names: &Names,
-    columns: impl Iterator<Item = &'a str>,
-) -> Result<Vec<(String, ColumnTarget)>, Refused> {
-    let mut places: Vec<(String, ColumnTarget)> = Vec::new();
+/// When one is not known or goes where another one goes, or an option names one that is not there.
+pub(crate) fn places<'a>(names: &Names, columns: impl Iterator<Item = &'a str>) -> Result<Places, Refused> {
+    let mut places = Places::new();
     for name in columns {
         let wrong = |message: &str| Refused::Whole(format!("the column `{name}` {message}"));
-        let place = match names.find(name) {
-            Some(Target::Field(field)) => ColumnTarget::Field(field),
-            Some(Target::PredictedOn) => ColumnTarget::PredictedOn,
-            Some(Target::EventId) => ColumnTarget::EventId,
-            Some(Target::Member(family, skipped)) => member(names, family, &name[skipped..]),
-            Some(Target::Named(at)) => member(names, names.named[at].0, &names.named[at].1),
+        let targets = match names.find(name) {
+            Some(Target::Asked(at)) => names.asked[at].targets.clone(),
             Some(Target::Family(family)) => {
                 let family = &names.kind.families()[family];
                 let called = family.columns_are_called();
@@ -44,19 +26,17 @@ pub(crate) fn places<'a>(
                     family.noun
                 )));
             }
-            Some(Target::Ignored) => ColumnTarget::Ignored,
             Some(Target::Set) => return Err(wrong(IS_SET)),
-            None => return Err(wrong(&unknown_field(names.kind))),
+            Some(target) => names.column_target(name, target).into_iter().collect(),
+            None => return Err(wrong(&names.unknown(name, names.nearest(name)))),
         };
-        if place != ColumnTarget::Ignored && places.iter().any(|(_, known)| *known == place) {
+        if places.iter().flat_map(|(_, known)| known).any(|known| targets.contains(known)) {
             return Err(wrong("is given twice"));
         }
-        places.push((name.to_owned(), place));
+        places.push((name.to_owned(), targets));
     }
-    Ok(places)
-}
-
-fn member(names: &Names, family: usize, name: &str) -> ColumnTarget {
-    let rule = names.kind.families()[family].name_rule;
-    ColumnTarget::Member(family, rules::plain(rule, name).into_owned())
+    match names.lacking().into_values().next() {
+        Some(lacking) => Err(Refused::Whole(lacking)),
+        None => Ok(places),
+    }
 }

@@ -117,7 +117,7 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
     }
     let columns = schema::array(column_name(what)).min_items(Some(1)).unique_items(true);
     parameters.push(
-        parameter("columns", columns.into(), None, "Only these columns, in this order, with commas between.")
+        parameter("columns", columns.into(), None, "Only these columns, in this order, with commas between. One whose name has a comma, as that of a class may, stands in double quotes.")
             .style(Some(ParameterStyle::Form))
             .explode(Some(false)),
     );

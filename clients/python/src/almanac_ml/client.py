@@ -1468,6 +1468,11 @@ def _of_tags(tags: Mapping[str, str]) -> Tuple[Dict[str, str], List[str]]:
     return plain, conditions
 
 
+def _quoted_column(name: str) -> str:
+    """The name of a column as it stands in a list with commas between."""
+    return '"' + name.replace('"', '""') + '"' if "," in name or name.startswith('"') else name
+
+
 def _params(asked: Mapping[str, Any]) -> Dict[str, str]:
     """What is asked for as the parameters of an address."""
 
@@ -1479,7 +1484,8 @@ def _params(asked: Mapping[str, Any]) -> Dict[str, str]:
         if isinstance(value, Real):
             return repr(float(value))
         if isinstance(value, Iterable):
-            return ",".join(text(name, one) for one in value)
+            texts = (text(name, one) for one in value)
+            return ",".join(map(_quoted_column, texts) if name == "columns" else texts)
         raise AlmanacError(f"{name} cannot be {value!r}: give a text, a number or a list of them")
 
     return {name: text(name, value) for name, value in asked.items() if value is not None}
