@@ -290,7 +290,7 @@ impl Access {
         if principal.entity().archived_at.is_some() {
             return Ok(None);
         }
-        let rights = self.rights(&record.principal, Vec::new()).await?;
+        let rights = rights_of(&self.catalog, &record.principal, Vec::new()).await?;
         let mut categories = BTreeMap::new();
         if let Some(scopes) = &record.limits.scopes {
             for scope in scopes.iter().chain(rights.keys()) {
@@ -319,28 +319,6 @@ impl Access {
             expires_at: record.expires_at,
             made: Made::default(),
         }))
-    }
-
-    /// The rights of a principal by its own roles, and those that its groups and `groups` give.
-    async fn rights(
-        &self,
-        principal: &EntityId,
-        mut groups: Vec<EntityId>,
-    ) -> Result<BTreeMap<Scope, Rights>> {
-        let mut grants = self.catalog.grants_of(principal).await?;
-        if principal.kind() == EntityKind::User {
-            groups.extend(self.catalog.memberships(principal).await?.into_iter().map(|one| one.group));
-        }
-        for some in groups.chunks(READS_AT_ONCE) {
-            let of_each = try_join_all(some.iter().map(|group| self.catalog.grants_by(group))).await?;
-            grants.extend(of_each.into_iter().flatten());
-        }
-        let mut rights = BTreeMap::<Scope, Rights>::new();
-        for grant in grants {
-            let all = rights.entry(grant.scope).or_default();
-            *all = all.or(grant.role.rights());
-        }
-        Ok(rights)
     }
 
     /// Who calls with a bearer that an issuer signed.
@@ -404,7 +382,7 @@ impl Access {
             let named = |name| self.catalog.principal_named(EntityKind::Group, name);
             groups.extend(try_join_all(some.iter().map(|name| named(name))).await?.into_iter().flatten());
         }
-        let mut rights = self.rights(&at, groups).await?;
+        let mut rights = rights_of(&self.catalog, &at, groups).await?;
         if !oidc.settings().admins {
             let others: Rights = Right::ALL.into_iter().filter(|right| *right != Right::Admin).collect();
             rights.values_mut().for_each(|rights| *rights = rights.and(others));
@@ -457,4 +435,24 @@ impl Access {
         }
         Ok(rights)
     }
+}
+
+/// The rights of a principal by its own roles, and those that its groups and `groups` give.
+pub(crate) async fn rights_of(
+    catalog: &Catalog,
+    principal: &EntityId,
+    mut groups: Vec<EntityId>,
+) -> Result<BTreeMap<Scope, Rights>> {
+    let mut grants = catalog.grants_of(principal).await?;
+    groups.extend(catalog.memberships(principal).await?.into_iter().map(|one| one.group));
+    for some in groups.chunks(READS_AT_ONCE) {
+        let of_each = try_join_all(some.iter().map(|group| catalog.grants_by(group))).await?;
+        grants.extend(of_each.into_iter().flatten());
+    }
+    let mut rights = BTreeMap::<Scope, Rights>::new();
+    for grant in grants {
+        let all = rights.entry(grant.scope).or_default();
+        *all = all.or(grant.role.rights());
+    }
+    Ok(rights)
 }

@@ -2,13 +2,15 @@
 //!
 //! A use is begun and, after the append, ended, each by a write that demands what was read. The append has the id of the token as
 //! its idempotency key. So whichever step is broken off, events are stored once at most: a use that was not ended may be begun again
-//! after [`USE_SECONDS`], and then the key knows what was appended.
+//! after [`USE_SECONDS`], and then the key knows what was appended. So does it after the use: the same append again is answered as before.
 
+use catalog::Catalog;
 use event::{Error, Id, Result, Right, Timestamp};
-use log::key::{self, Scope};
+use log::key::{self, EntityId, Scope};
 use table::{Condition, Update, Write};
 
 use crate::{
+    gate::rights_of,
     token::Digest,
     tokens::{Lifetime, NewToken, Tokens, USUAL_DAYS},
 };
@@ -29,8 +31,8 @@ pub enum Use {
     Begun(Id),
     /// Another request uses it now.
     Busy,
-    /// It was used.
-    Spent,
+    /// The token of this id was used.
+    Spent(Id),
 }
 
 impl NewToken {
@@ -65,6 +67,29 @@ impl NewToken {
     }
 }
 
+/// Refuses a token for one append that its principal may not make: it has no role for it yet, and the token is soon over.
+///
+/// # Errors
+/// `Conflict`, saying which role is missing; those of the table.
+pub async fn check_role(catalog: &Catalog, principal: &EntityId, new: &NewToken) -> Result<()> {
+    let wanted = new.limits.scopes.iter().flatten().find_map(Scope::entity);
+    let Some(workspace) = wanted.filter(|_| new.is_once) else { return Ok(()) };
+    let (who, place) = (catalog.get(principal).await?, catalog.get(&workspace).await?);
+    let scopes = [Some(Scope::Server), place.parent().and_then(|at| Scope::of(&at)), Scope::of(&workspace)];
+    let rights = rights_of(catalog, principal, Vec::new()).await?;
+    let may_append =
+        scopes.iter().flatten().any(|at| rights.get(at).is_some_and(|all| all.has(Right::Append)));
+    match may_append {
+        true => Ok(()),
+        false => {
+            let (kind, name, place) = (principal.kind(), &who.entity().name, place.full_name());
+            Err(Error::conflict(format!(
+                "{kind}:{name} may not append to {place}; give it a role there first, such as writer"
+            )))
+        }
+    }
+}
+
 impl Tokens {
     /// Begins the use of a token.
     ///
@@ -75,7 +100,7 @@ impl Tokens {
         let missing = || Error::not_found("the token was revoked");
         let item = self.table().get(&key).await?.ok_or_else(missing)?;
         if item.attributes.contains_key(SPENT) {
-            return Ok(Use::Spent);
+            return Ok(Use::Spent(Id::parse(item.text("id")?)?));
         }
         let as_read = match item.attributes.get(BEGUN) {
             Some(begun) => {

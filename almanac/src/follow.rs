@@ -1,8 +1,8 @@
-//! `almanac follow|unfollow|followers|feed|digest`: who follows what, and what is new in it.
+//! `almanac follow|unfollow|follows|followers|feed|seen|digest`: what users follow, and what is new in it.
 
-use catalog::{Catalog, Sight, digest_json};
+use catalog::{Catalog, FeedEntry, Sight, digest_json, json};
 use clap::{Args, Subcommand};
-use event::{Clock, Error};
+use event::{Clock, Error, Id, Timestamp};
 use log::key::{EntityId, EntityKind, Followed};
 use serde_json::{Value, json};
 use table::Cursor;
@@ -12,7 +12,7 @@ use crate::{
     life::happening,
     named::InWorkspace,
     open,
-    shown::{ShowFormat, show},
+    shown::{ShowFormat, show, show_one},
 };
 
 /// What there is for those who follow.
@@ -22,6 +22,17 @@ pub(crate) enum FollowCommand {
     Follow(FollowArgs),
     /// Make a user stop following a workspace or a model.
     Unfollow(FollowArgs),
+    /// List what a user follows, the newest first.
+    Follows {
+        /// The user, by name or id.
+        user: String,
+        /// The oldest first.
+        #[arg(long)]
+        oldest_first: bool,
+        /// How to print it.
+        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+        format: ShowFormat,
+    },
     /// List the followers of a workspace, or of one of its models, in the order in which they came.
     Followers {
         #[command(flatten)]
@@ -52,6 +63,19 @@ pub(crate) enum FollowCommand {
         /// Mark what is shown as seen.
         #[arg(long)]
         mark_seen: bool,
+        /// How to print it.
+        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+        format: ShowFormat,
+    },
+    /// Tell whether a user has seen an entry of the feed.
+    Seen {
+        /// The user, by name or id.
+        user: String,
+        /// The entry, as feed names it.
+        entry: String,
+        /// Mark it as seen.
+        #[arg(long)]
+        mark: bool,
         /// How to print it.
         #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
         format: ShowFormat,
@@ -97,18 +121,13 @@ pub(crate) async fn command(config: &Config, command: FollowCommand) -> anyhow::
             let followed = followed(&catalog, &workspace, model.as_deref()).await?;
             followers(&catalog, &followed, limit.into(), cursor.as_deref(), format).await?;
         }
+        FollowCommand::Follows { user, oldest_first, format } => {
+            follows(&catalog, &user, oldest_first, format).await?;
+        }
         FollowCommand::Feed { user, limit, per_publisher, mark_seen, format } => {
             let user = catalog.resolve(EntityKind::User, &user).await?;
             let feed = catalog.feed_of_each(user.id(), limit, per_publisher).await?;
-            let rows: Vec<_> = feed
-                .iter()
-                .map(|entry| {
-                    let mut row = happening(&entry.happening);
-                    row["new"] = if entry.is_seen { json!("-") } else { json!("new") };
-                    row
-                })
-                .collect();
-            show(&["new", "at", "what", "about", "model", "environment", "note"], &rows, format);
+            show_feed(&catalog, &feed, format).await?;
             if mark_seen {
                 let unseen = feed.into_iter().filter(|entry| !entry.is_seen);
                 let names: Vec<String> = unseen.map(|entry| entry.happening.name).collect();
@@ -117,35 +136,88 @@ pub(crate) async fn command(config: &Config, command: FollowCommand) -> anyhow::
                 }
             }
         }
+        FollowCommand::Seen { user, entry, mark, format } => {
+            let user = catalog.resolve(EntityKind::User, &user).await?;
+            if mark {
+                catalog.mark_seen(user.id(), std::slice::from_ref(&entry), now).await?;
+            }
+            let seen = mark || catalog.has_seen(user.id(), &entry).await?;
+            show_one(&json!({ "entry": entry, "seen": seen }), format);
+        }
         FollowCommand::Digest { user: Some(user), format } => {
             let user = catalog.resolve(EntityKind::User, &user).await?;
             let digest = catalog.digest_of(user.id(), &Sight::Everything, now).await?;
             show_digest(&digest.iter().map(digest_json).collect::<Vec<_>>(), format);
         }
-        FollowCommand::Digest { user: None, format } => {
-            let (mut rows, mut cursor) = (Vec::new(), None);
-            loop {
-                let page = catalog.digest(cursor).await?;
-                for (user, follows) in page.users {
-                    rows.extend(
-                        follows.iter().map(
-                            |followed| json!({ "user": user.as_str(), "follows": followed.to_string() }),
-                        ),
-                    );
-                }
-                cursor = page.next;
-                if cursor.is_none() {
-                    break;
-                }
-            }
-            show(&["user", "follows"], &rows, format);
-        }
+        FollowCommand::Digest { user: None, format } => all_follows(&catalog, format).await?,
     }
     Ok(())
 }
 
+/// The workspace and model that a follow is of, as a row shows them.
+const FOLLOWED: [&str; 2] = ["path", "model_name"];
+
+async fn follows(
+    catalog: &Catalog,
+    user: &str,
+    oldest_first: bool,
+    format: ShowFormat,
+) -> anyhow::Result<()> {
+    let user = catalog.resolve(EntityKind::User, user).await?;
+    let mut follows = catalog.follows(user.id()).await?;
+    if !oldest_first {
+        follows.reverse();
+    }
+    let names = catalog.names(follows.iter().flat_map(|one| one.followed.entities())).await?;
+    let rows: Vec<Value> = follows.iter().map(|one| json::follow(one, &names)).collect();
+    show(&[FOLLOWED[0], FOLLOWED[1], "since"], &rows, format);
+    Ok(())
+}
+
+/// Shows all users with what they follow.
+async fn all_follows(catalog: &Catalog, format: ShowFormat) -> anyhow::Result<()> {
+    let (mut rows, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = catalog.digest(cursor).await?;
+        let names = catalog.names(page.entities()).await?;
+        for (user, follows) in &page.users {
+            rows.extend(follows.iter().map(|one| {
+                let mut row = json::follow(one, &names);
+                row["user"] = json!(names.get(user));
+                row
+            }));
+        }
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    show(&["user", FOLLOWED[0], FOLLOWED[1], "since"], &rows, format);
+    Ok(())
+}
+
+/// Shows a feed, each entry with its workspace.
+async fn show_feed(catalog: &Catalog, feed: &[FeedEntry], format: ShowFormat) -> anyhow::Result<()> {
+    let workspaces = feed.iter().map(|entry| EntityId::Workspace(entry.happening.workspace.clone()));
+    let names = catalog.names(workspaces).await?;
+    let row = |entry: &FeedEntry| {
+        let mut row = happening(&entry.happening);
+        row["new"] = if entry.is_seen { json!("-") } else { json!("new") };
+        row["entry"] = entry.happening.name.as_str().into();
+        row["workspace"] = json!(names.get(&entry.happening.workspace));
+        row
+    };
+    let rows: Vec<Value> = feed.iter().map(row).collect();
+    show(
+        &["new", "at", "workspace", "what", "about", "model", "environment", "note", "entry"],
+        &rows,
+        format,
+    );
+    Ok(())
+}
+
 impl FollowArgs {
-    async fn resolve(&self, catalog: &Catalog) -> Result<(event::Id, Followed), Error> {
+    async fn resolve(&self, catalog: &Catalog) -> Result<(Id, Followed), Error> {
         let user = catalog.resolve(EntityKind::User, &self.user).await?.id().clone();
         Ok((user, followed(catalog, &self.workspace, self.model.as_deref()).await?))
     }
@@ -209,12 +281,12 @@ async fn followers(
     format: ShowFormat,
 ) -> anyhow::Result<()> {
     let page = catalog.followers_page(followed, limit, cursor.map(Cursor::from_text).transpose()?).await?;
-    let mut rows = Vec::with_capacity(page.users.len());
-    for (user, since) in page.users {
-        let at = EntityId::User(user);
-        let name = catalog.find(&at).await?.map(|user| user.entity().name.clone());
-        rows.push(json!({ "user": name, "id": at.to_string(), "since": since.to_string() }));
-    }
+    let names = catalog.names(page.users.iter().map(|(user, _)| EntityId::User(user.clone()))).await?;
+    let row = |(user, since): &(Id, Timestamp)| {
+        let id = EntityId::User(user.clone()).to_string();
+        json!({ "user": names.get(user), "id": id, "since": since.to_string() })
+    };
+    let rows: Vec<Value> = page.users.iter().map(row).collect();
     show(&["user", "id", "since"], &rows, format);
     if let Some(next) = page.next {
         eprintln!("there is more; continue with --cursor {}", next.to_text());

@@ -45,6 +45,8 @@ mod outcome;
 mod own_names;
 mod paths;
 mod patient;
+#[cfg(test)]
+mod patterns;
 pub mod pending;
 mod plot;
 mod probe;

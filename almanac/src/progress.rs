@@ -1,19 +1,19 @@
 //! Progress of long work: a bar on a terminal, now and then a line otherwise.
 
+use std::time::Duration;
+
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// How many lines tell of the progress where there is no terminal.
-const LINES: u64 = 4;
-
-/// Where there is no terminal, less than so many bytes are read without a word.
-const TOLD_BYTES: u64 = 16 << 20;
+/// How often a line tells of the progress where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// The progress of one piece of work.
 pub(crate) struct Progress {
     bar: ProgressBar,
     what: &'static str,
     total: u64,
-    told: u64,
+    /// How long the work had taken when a line last told of it.
+    told: Duration,
 }
 
 impl Progress {
@@ -27,7 +27,7 @@ impl Progress {
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style.with_key("rate", rate).progress_chars("=> "));
         bar.set_message(what);
-        Self { bar, what, total, told: 0 }
+        Self { bar, what, total, told: Duration::ZERO }
     }
 
     /// Work on `total` bytes.
@@ -46,20 +46,24 @@ impl Progress {
         self.bar.set_position(bytes);
         let seconds = self.bar.elapsed().as_secs_f64().max(0.001);
         self.bar.set_message(format!("{rows} rows, {:.0} rows/s", rows as f64 / seconds));
-        let quarter = bytes * LINES / self.total.max(1);
-        if self.bar.is_hidden() && quarter > self.told && self.total >= TOLD_BYTES {
-            self.told = quarter;
-            eprintln!("{}: {rows} rows, {} of {} MB", self.what, bytes >> 20, self.total >> 20);
+        if self.is_line_due(self.bar.elapsed()) {
+            let mb = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+            eprintln!("{}: {rows} rows, {:.1} of {:.1} MB", self.what, mb(bytes), mb(self.total));
         }
+    }
+
+    /// Whether a line is to tell of work that has taken so long, where there is no bar.
+    fn is_line_due(&mut self, elapsed: Duration) -> bool {
+        let is_due = self.bar.is_hidden() && elapsed >= self.told + LINE_EVERY;
+        self.told = if is_due { elapsed } else { self.told };
+        is_due
     }
 
     /// `done` of them are done, and this is where the work is.
     pub(crate) fn at(&mut self, done: u64, place: &str) {
         self.bar.set_position(done);
         self.bar.set_message(format!("{} {place}", self.what));
-        let quarter = done * LINES / self.total.max(1);
-        if self.bar.is_hidden() && quarter > self.told {
-            self.told = quarter;
+        if self.is_line_due(self.bar.elapsed()) {
             eprintln!("{} {place}: {done} of {}", self.what, self.total);
         }
     }
@@ -79,6 +83,17 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_a_terminal_a_line_comes_every_ten_seconds() {
+        let mut progress = Progress::of_bytes("importing", 1_000);
+        progress.bar.set_draw_target(ProgressDrawTarget::hidden());
+        let due = [0, 9, 10, 11, 19, 20, 45, 46, 54, 55].map(|seconds| {
+            let is_due = progress.is_line_due(Duration::from_secs(seconds));
+            is_due.then_some(seconds)
+        });
+        assert_eq!(due.into_iter().flatten().collect::<Vec<_>>(), [10, 20, 45, 55]);
+    }
 
     #[test]
     fn a_total_may_grow() {

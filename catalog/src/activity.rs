@@ -2,7 +2,7 @@
 
 use event::{Id, Result, Timestamp};
 use log::key::{self, EntityId};
-use table::Item;
+use table::{Condition, Item, Write};
 
 /// For how long it is kept, in seconds.
 pub const ACTIVITY_SECONDS: i64 = 30 * 24 * 60 * 60;
@@ -20,13 +20,16 @@ pub struct Activity {
     pub about: String,
 }
 
-pub(super) fn item(user: &Id, what: &str, about: &EntityId, now: Timestamp) -> Item {
-    Item::new(key::activity(user, &Id::new(now)))
+/// What notes that something happened, if it happened to a user.
+pub(super) fn noted(of: &EntityId, what: &str, about: &EntityId, now: Timestamp) -> Option<Write> {
+    let EntityId::User(user) = of else { return None };
+    let item = Item::new(key::activity(user, &Id::new(now)))
         .with("v", ITEM_VERSION)
         .with("at", now.micros())
         .with("what", what)
         .with("about", about.to_string())
-        .with("expires_at", now.plus_seconds(ACTIVITY_SECONDS).micros().div_euclid(1_000_000))
+        .with("expires_at", now.plus_seconds(ACTIVITY_SECONDS).micros().div_euclid(1_000_000));
+    Some(Write::Put(item, Condition::None))
 }
 
 impl Activity {

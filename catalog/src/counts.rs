@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use event::{Id, Result};
 use log::{
-    key::{self, Counted, CounterRanges},
+    key::{self, Counted},
     projection::COUNTER_VERSION,
 };
-use table::{Item, Query, Table, item::Value, query_all};
+use table::{Item, KeyRange, Query, Table, item::Value, query_all};
 
 use super::{Catalog, WorkspacePage};
 
@@ -62,22 +62,17 @@ pub fn take_greater(into: &mut MonthCounts, from: MonthCounts) {
     }
 }
 
-/// The counts in a range, month by month, from where they stand and where they stood up to 0.1.
+/// The counts in a range, month by month.
 ///
 /// # Errors
 /// Those of the table, and `Corrupt`.
 pub async fn read_counts(
     table: &dyn Table,
-    ranges: CounterRanges,
+    range: KeyRange,
 ) -> Result<BTreeMap<(Counted, String), MonthCounts>> {
-    let mut found = BTreeMap::<_, MonthCounts>::new();
-    for range in ranges {
-        for item in query_all(table, Query::table(range)).await? {
-            let Some(of) = key::parse_counter(&item.key) else { continue };
-            take_greater(found.entry(of).or_default(), counts_of(&item)?);
-        }
-    }
-    Ok(found)
+    let items = query_all(table, Query::table(range)).await?;
+    let of = |item: &Item| key::parse_counter(&item.key).map(|of| Ok((of, counts_of(item)?)));
+    items.iter().filter_map(of).collect()
 }
 
 /// Sums of months.
@@ -104,17 +99,17 @@ impl Catalog {
         counted: &Counted,
         (from, to): (&str, &str),
     ) -> Result<BTreeMap<String, i64>> {
-        let ranges = key::counters_between(workspace, counted, from, to);
-        Ok(totals(read_counts(&*self.table, ranges).await?).remove(counted).unwrap_or_default())
+        let range = key::counters_between(workspace, counted, from, to);
+        Ok(totals(read_counts(&*self.table, range).await?).remove(counted).unwrap_or_default())
     }
 
-    /// A workspace as [`Catalog::page`] reads it, with the counts of all months, which are read beside it.
+    /// A workspace as [`Catalog::page`] reads it, with the counts of all months, which are read by one query more.
     ///
     /// # Errors
     /// Those of the table.
     pub async fn page_with_counts(&self, workspace: &Id) -> Result<WorkspacePage> {
         let mut page = self.page(workspace).await?;
-        page.counts = totals(read_counts(&*self.table, key::counters(workspace)).await?);
+        page.counts = Some(totals(read_counts(&*self.table, key::counters(workspace)).await?));
         Ok(page)
     }
 }

@@ -199,7 +199,7 @@ impl Catalog {
             let count = Update::new(parent.key(), Condition::Without("archived_at")).add(counter, 1);
             writes.push(Write::Update(count));
         }
-        writes.extend(self.made_by(any, now).await?.map(|item| Write::Put(item, Condition::Absent)));
+        writes.extend(self.made_by(any, now).await?);
         let mut tries = BUSY.tries();
         loop {
             tries.next().await?;
@@ -233,7 +233,7 @@ impl Catalog {
     }
 
     /// What the author of a release, if it is a user, sees among what happened.
-    async fn made_by(&self, any: &AnyEntity, now: Timestamp) -> Result<Option<Item>> {
+    async fn made_by(&self, any: &AnyEntity, now: Timestamp) -> Result<Option<Write>> {
         let AnyEntity::Release(release) = any else { return Ok(None) };
         let Some(author) = &release.details.author else { return Ok(None) };
         if check_name(author).is_err() {
@@ -241,7 +241,7 @@ impl Catalog {
         }
         let user = self.id_named(None, EntityKind::User, author).await?;
         let what = format!("made the release {}", release.entity.name);
-        Ok(user.map(|user| activity::item(&user, &what, &any.at(), now)))
+        Ok(user.and_then(|user| activity::noted(&EntityId::User(user), &what, &any.at(), now)))
     }
 }
 

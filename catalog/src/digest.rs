@@ -22,8 +22,8 @@ pub use lately::DecidedComparison;
 pub use told::{FollowersOf, MAX_DIGEST_PAGES, MAX_FOLLOWERS, digest_json};
 
 use super::{
-    Catalog, CrossedRule, PrimaryMetric, RankedRelease, Sight, Workspace,
-    counts::{Kinds, read_counts},
+    AnyEntity, Catalog, CrossedRule, Follow, PrimaryMetric, RankedRelease, Sight,
+    counts::{Kinds, counts_of},
 };
 
 /// How many days a digest tells of; the same number before them is what they are compared with.
@@ -102,7 +102,7 @@ pub struct WeekOf {
     pub model: Option<(Id, String)>,
     /// The days.
     pub window: Window,
-    /// How many events there are: of a workspace all, of a model the predictions of its live releases.
+    /// How many events there are: of a workspace all, of a model the predictions of all its releases.
     pub counts: Weeks<BTreeMap<Kind, u64>>,
     /// The metric that releases are ranked by.
     pub metric: Option<PrimaryMetric>,
@@ -125,7 +125,7 @@ fn window_to(last: Day) -> Result<Window> {
     Window::new(days_before(last, DIGEST_DAYS - 1), last)
 }
 
-fn days_before(day: Day, days: u32) -> Day {
+pub(super) fn days_before(day: Day, days: u32) -> Day {
     day.start().plus_seconds(-i64::from(days) * DAY_SECONDS).day()
 }
 
@@ -148,18 +148,16 @@ impl<T> Weeks<T> {
 }
 
 impl WeekOf {
-    /// The same of one model alone.
+    /// The same of one model alone, whose releases made so many predictions.
     #[must_use]
-    pub fn of_model(&self, id: &Id, name: &str) -> Self {
-        let live: Vec<_> = self.live.iter().filter(|one| one.model_id == *id).cloned().collect();
-        let sum = |of: fn(&Weeks<u64>) -> u64| {
-            BTreeMap::from([(Kind::Predictions, live.iter().map(|one| of(&one.predictions)).sum())])
-        };
+    pub fn of_model(&self, id: &Id, name: &str, predictions: Weeks<u64>) -> Self {
+        let live = self.live.iter().filter(|one| one.model_id == *id).cloned().collect();
+        let counts = |predictions| BTreeMap::from([(Kind::Predictions, predictions)]);
         let alerts = self.alerts.iter().filter(|alert| alert.model.as_deref() == Some(name));
         let decided = self.decided.iter().filter(|one| one.model.as_deref() == Some(name));
         Self {
             model: Some((id.clone(), name.to_owned())),
-            counts: Weeks { last: sum(|weeks| weeks.last), before: sum(|weeks| weeks.before) },
+            counts: Weeks { last: counts(predictions.last), before: counts(predictions.before) },
             alerts: alerts.cloned().collect(),
             decided: decided.cloned().collect(),
             live,
@@ -188,9 +186,8 @@ impl Catalog {
     /// Those of the table, and `Corrupt`.
     pub async fn digest_of(&self, user: &Id, sight: &Sight, now: Timestamp) -> Result<Vec<WeekOf>> {
         let mut by_workspace = BTreeMap::<Id, BTreeSet<Followed>>::new();
-        for followed in self.in_sight(self.follows(user).await?, sight).await? {
-            let (Followed::Workspace(workspace) | Followed::Model(workspace, _)) = &followed;
-            by_workspace.entry(workspace.clone()).or_default().insert(followed);
+        for Follow { followed, .. } in self.in_sight(self.follows(user).await?, sight).await? {
+            by_workspace.entry(followed.workspace().clone()).or_default().insert(followed);
         }
         let by_workspace: Vec<_> = by_workspace.into_iter().collect();
         let mut told = Vec::new();
@@ -209,15 +206,22 @@ impl Catalog {
         now: Timestamp,
     ) -> Result<Vec<WeekOf>> {
         let Some(yesterday) = now.day().before() else { return Ok(Vec::new()) };
-        let Some(week) = self.whole_week(workspace, yesterday, now).await? else { return Ok(Vec::new()) };
+        let releases = self.ranks(workspace).await?;
+        let week = self.whole_week(workspace, releases.clone(), yesterday, now).await?;
+        let Some(week) = week else { return Ok(Vec::new()) };
         let mut told = Vec::with_capacity(follows.len());
         for followed in follows {
             match followed {
                 Followed::Workspace(_) => told.push(week.clone().bounded()),
                 Followed::Model(_, id) => {
                     let model = self.find(&EntityId::Model(workspace.clone(), id.clone())).await?;
-                    let week = model.map(|model| week.of_model(id, &model.entity().name));
-                    told.extend(week.map(WeekOf::bounded));
+                    let Some(model) = model else { continue };
+                    let own = releases.iter().filter(|one| one.model_id == *id);
+                    let names: Vec<&str> = own.map(|one| one.release.as_str()).collect();
+                    let weeks = self.weekly_predictions(workspace, &names, yesterday).await?;
+                    let sum = |of: fn(&Weeks<u64>) -> u64| weeks.iter().map(of).sum();
+                    let predictions = Weeks { last: sum(|one| one.last), before: sum(|one| one.before) };
+                    told.push(week.of_model(id, &model.entity().name, predictions).bounded());
                 }
             }
         }
@@ -230,25 +234,26 @@ impl Catalog {
     /// # Errors
     /// Those of the table, and `Corrupt`.
     pub async fn week_of(&self, workspace: &Id, last: Day, now: Timestamp) -> Result<Option<WeekOf>> {
-        Ok(self.whole_week(workspace, last, now).await?.map(WeekOf::bounded))
+        let releases = self.ranks(workspace).await?;
+        Ok(self.whole_week(workspace, releases, last, now).await?.map(WeekOf::bounded))
     }
 
-    async fn whole_week(&self, id: &Id, last: Day, now: Timestamp) -> Result<Option<WeekOf>> {
-        let Some(workspace) = self.workspace_if_there(id).await? else { return Ok(None) };
+    async fn whole_week(
+        &self,
+        id: &Id,
+        releases: Vec<RankedRelease>,
+        last: Day,
+        now: Timestamp,
+    ) -> Result<Option<WeekOf>> {
+        let found = self.find(&EntityId::Workspace(id.clone())).await?;
+        let Some(AnyEntity::Workspace(workspace)) = found else { return Ok(None) };
         let windows = Weeks::to(last)?;
         let (settings, alerts) = (self.settings(id).await?, self.alerts(id).await?);
-        let mut live = self.live_of_week(id).await?;
+        let mut live = self.live_of_week(id, releases).await?;
         self.measure(id, &windows, settings.primary_metric.as_ref(), &mut live).await?;
-        for some in live.chunks_mut(READS_AT_ONCE) {
-            try_join_all(some.iter_mut().map(async |one| {
-                let counts = self.weekly(id, &Counted::Release(one.release.clone()), &windows).await?;
-                let predictions = |of: &BTreeMap<Kind, u64>| of.get(&Kind::Predictions).copied().unwrap_or(0);
-                one.predictions =
-                    Weeks { last: predictions(&counts.last), before: predictions(&counts.before) };
-                Ok::<_, Error>(())
-            }))
-            .await?;
-        }
+        let names: Vec<&str> = live.iter().map(|one| one.release.as_str()).collect();
+        let predictions = self.weekly_predictions(id, &names, last).await?;
+        live.iter_mut().zip(predictions).for_each(|(one, predictions)| one.predictions = predictions);
         Ok(Some(WeekOf {
             workspace: id.clone(),
             path: workspace.path,
@@ -265,25 +270,15 @@ impl Catalog {
         }))
     }
 
-    async fn workspace_if_there(&self, id: &Id) -> Result<Option<Workspace>> {
-        match self.workspace(&id.to_string()).await {
-            Err(error) if error.kind() == event::ErrorKind::NotFound => Ok(None),
-            found => found.map(Some),
-        }
-    }
-
-    /// What is live, by model and name, with nothing counted yet.
-    async fn live_of_week(&self, workspace: &Id) -> Result<Vec<LiveRelease>> {
+    /// What is live of the releases of a workspace, by model and name, with nothing counted yet.
+    async fn live_of_week(&self, workspace: &Id, releases: Vec<RankedRelease>) -> Result<Vec<LiveRelease>> {
         let mut places = BTreeMap::<String, BTreeSet<String>>::new();
         for (environment, state) in self.live_now(workspace).await? {
             for live in state.into_values() {
                 places.entry(live.release).or_default().insert(environment.clone());
             }
         }
-        if places.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut ranks = self.ranks(workspace).await?;
+        let mut ranks = releases;
         ranks.retain(|one| places.contains_key(&one.release));
         self.name_models(workspace, &mut ranks).await?;
         let of = |one: RankedRelease| LiveRelease {
@@ -344,20 +339,44 @@ impl Catalog {
         evaluation.map(Some).map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))
     }
 
-    /// How many events there are of each kind on the days.
+    /// How many predictions releases made on the days of a digest that ends with a day, in the order of the releases.
+    async fn weekly_predictions(
+        &self,
+        workspace: &Id,
+        releases: &[&str],
+        last: Day,
+    ) -> Result<Vec<Weeks<u64>>> {
+        let windows = Weeks::to(last)?;
+        let windows = &windows;
+        let of = async |release: &&str| {
+            let counts = self.weekly(workspace, &Counted::Release((*release).to_owned()), windows).await?;
+            let predictions = |of: &BTreeMap<Kind, u64>| of.get(&Kind::Predictions).copied().unwrap_or(0);
+            Ok::<_, Error>(Weeks { last: predictions(&counts.last), before: predictions(&counts.before) })
+        };
+        let mut predictions = Vec::with_capacity(releases.len());
+        for some in releases.chunks(READS_AT_ONCE) {
+            predictions.extend(try_join_all(some.iter().map(of)).await?);
+        }
+        Ok(predictions)
+    }
+
+    /// How many events there are of each kind on the days: one read, or two where these are of two months.
     async fn weekly(
         &self,
         workspace: &Id,
         counted: &Counted,
         windows: &Weeks<Window>,
     ) -> Result<Weeks<BTreeMap<Kind, u64>>> {
-        let (from, to) = (windows.before.from().month(), windows.last.to().month());
-        let months = read_counts(&*self.table, key::counters_between(workspace, counted, &from, &to)).await?;
+        let months = BTreeSet::from([windows.before.from().month(), windows.last.to().month()]);
         let mut weeks = Weeks::<BTreeMap<Kind, u64>>::default();
-        let days = months.into_iter().filter(|((of, _), _)| of == counted).flat_map(|(_, days)| days);
-        for (day, kinds) in days {
-            let Some(sum) = day.parse().ok().and_then(|day| weeks.of(windows, day)) else { continue };
-            take_kinds(sum, &kinds);
+        for month in months {
+            let Some(item) = self.table.get(&key::counter(workspace, counted, &month)).await? else {
+                continue;
+            };
+            for (day, kinds) in counts_of(&item)? {
+                let Some(sum) = day.parse().ok().and_then(|day| weeks.of(windows, day)) else { continue };
+                take_kinds(sum, &kinds);
+            }
         }
         Ok(weeks)
     }

@@ -215,6 +215,14 @@ impl AnyEntity {
         }
     }
 
+    /// Its name; of a workspace its path.
+    pub fn full_name(&self) -> &str {
+        match self {
+            Self::Workspace(workspace) => &workspace.path,
+            other => &other.entity().name,
+        }
+    }
+
     /// Which entity it is.
     pub fn at(&self) -> EntityId {
         let id = self.entity().id.clone();

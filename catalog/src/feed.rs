@@ -1,4 +1,4 @@
-//! What happens: new releases, promotions, alerts; and who has seen it.
+//! What happens: new releases, promotions, alerts; and the marks of users who have seen it.
 //!
 //! Each happening is an item of its workspace, by time, and by its model in `GSI1`. A feed is read, not
 //! written: it merges the latest happenings of what a user follows. So a happening costs one write
@@ -238,6 +238,8 @@ impl Catalog {
         check_limit(limit)?;
         check_limit(of_each.unwrap_or(1))?;
         let follows = self.in_sight(self.follows(user).await?, sight).await?;
+        let mut follows: Vec<Followed> = follows.into_iter().map(|follow| follow.followed).collect();
+        follows.sort();
         let mut happenings = BTreeMap::<Key, Happening>::new();
         let mut publishers = BTreeMap::<String, Followed>::new();
         for some in follows.chunks(READS_AT_ONCE) {

@@ -1,8 +1,7 @@
-//! Who follows what: each follow is an item of the user, and all of them stand together in `GSI1`; in the index
-//! `board` those of one thing stand by the time at which they came. How many follow something is counted on it, in the
-//! transaction that writes the follow.
+//! Follows: each is an item of the user, and all of them stand together in `GSI1`; in the index `board` those of one thing
+//! stand by the time at which they came. How many follow something is counted on it, in the transaction that writes the follow.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use event::{Error, Id, Result, Timestamp};
 use log::key::{self, EntityId, Followed};
@@ -18,11 +17,20 @@ const FOLLOWERS: &str = "count_of_followers";
 
 const ITEM_VERSION: i64 = 1;
 
+/// Something that a user follows.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Follow {
+    /// Since when.
+    pub since: Timestamp,
+    /// What.
+    pub followed: Followed,
+}
+
 /// What users follow, user by user.
 #[derive(Clone, Debug, Default)]
 pub struct Digest {
     /// Users and what each of them follows. One whose follows do not fit into a page goes on in the next.
-    pub users: Vec<(Id, Vec<Followed>)>,
+    pub users: Vec<(Id, Vec<Follow>)>,
     /// Where to go on.
     pub next: Option<Cursor>,
 }
@@ -45,7 +53,7 @@ impl Catalog {
     /// [`MAX_FOLLOWS`] already.
     pub async fn follow(&self, user: &Id, followed: &Followed, now: Timestamp) -> Result<bool> {
         let known = self.follows(user).await?;
-        if known.contains(followed) {
+        if known.iter().any(|known| known.followed == *followed) {
             return Ok(false);
         }
         if known.len() >= MAX_FOLLOWS {
@@ -90,13 +98,16 @@ impl Catalog {
         }
     }
 
-    /// What a user follows.
+    /// What a user follows, in the order in which it was followed: one query of at most [`MAX_FOLLOWS`] items.
     ///
     /// # Errors
     /// Those of the table.
-    pub async fn follows(&self, user: &Id) -> Result<BTreeSet<Followed>> {
+    pub async fn follows(&self, user: &Id) -> Result<Vec<Follow>> {
         let items = query_all(&*self.table, Query::table(key::follows(user))).await?;
-        items.iter().map(|item| follow_of(item).map(|(_, followed)| followed)).collect()
+        let follows = items.iter().map(|item| Ok(Follow::from_item(item)?.1));
+        let mut follows = follows.collect::<Result<Vec<_>>>()?;
+        follows.sort();
+        Ok(follows)
     }
 
     /// How many follow something: one read.
@@ -109,41 +120,21 @@ impl Catalog {
         Ok(item.int(FOLLOWERS).unwrap_or(0))
     }
 
-    /// A page of those who follow something, in the order in which they came: one query. When it finds
-    /// fewer than are counted, some were written before this order existed, and all follows are searched.
+    /// A page of those who follow something, in the order in which they came: one query.
     ///
     /// # Errors
-    /// `NotFound`, when it does not exist; `Invalid`, when `limit` is 0 or the cursor is of another list.
+    /// `Invalid`, when `limit` is 0 or the cursor is of another list.
     pub async fn followers_page(
         &self,
         followed: &Followed,
         limit: usize,
         after: Option<Cursor>,
     ) -> Result<Followers> {
-        let is_first = after.is_none();
         let query = Query { after, ..Query::index(Index::Board, key::followers(followed)) };
         let page = self.table.query(&query.limit(limit)).await?;
-        let since = |item: &Item| Ok((follow_of(item)?.0, time_of(item)?));
-        let users = page.items.iter().map(since).collect::<Result<Vec<_>>>()?;
-        let is_whole = is_first && page.next.is_none();
-        if is_whole && (users.len() as i64) < self.followers(followed).await? {
-            let mut users = self.followers_by_search(followed).await?;
-            users.truncate(limit);
-            return Ok(Followers { users, next: None });
-        }
+        let user = |item: &Item| Follow::from_item(item).map(|(user, follow)| (user, follow.since));
+        let users = page.items.iter().map(user).collect::<Result<_>>()?;
         Ok(Followers { users, next: page.next })
-    }
-
-    async fn followers_by_search(&self, followed: &Followed) -> Result<Vec<(Id, Timestamp)>> {
-        let mut users = Vec::new();
-        for item in query_all(&*self.table, Query::index(Index::Gsi1, key::FOLLOWS)).await? {
-            let (user, of) = follow_of(&item)?;
-            if of == *followed {
-                users.push((time_of(&item)?, user));
-            }
-        }
-        users.sort();
-        Ok(users.into_iter().map(|(since, user)| (user, since)).collect())
     }
 
     /// A page of all users with what they follow: one query of the index.
@@ -153,20 +144,33 @@ impl Catalog {
     pub async fn digest(&self, after: Option<Cursor>) -> Result<Digest> {
         let query = Query { after, ..Query::index(Index::Gsi1, key::FOLLOWS) };
         let page = self.table.query(&query).await?;
-        let mut users = BTreeMap::<Id, Vec<Followed>>::new();
+        let mut users = BTreeMap::<Id, Vec<Follow>>::new();
         for item in &page.items {
-            let (user, followed) = follow_of(item)?;
-            users.entry(user).or_default().push(followed);
+            let (user, follow) = Follow::from_item(item)?;
+            users.entry(user).or_default().push(follow);
         }
+        users.values_mut().for_each(|follows| follows.sort());
         Ok(Digest { users: users.into_iter().collect(), next: page.next })
     }
 }
 
-fn time_of(item: &Item) -> Result<Timestamp> {
-    Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))
+impl Digest {
+    /// The users and what they follow.
+    pub fn entities(&self) -> impl Iterator<Item = EntityId> {
+        self.users.iter().flat_map(|(user, follows)| {
+            let followed = follows.iter().flat_map(|one| one.followed.entities());
+            followed.chain([EntityId::User(user.clone())])
+        })
+    }
 }
 
-fn follow_of(item: &Item) -> Result<(Id, Followed)> {
-    item.check_version(ITEM_VERSION)?;
-    key::parse_follow(&item.key).ok_or_else(|| item.corrupt("its key is not one of a follow"))
+impl Follow {
+    /// The user and the follow of an item.
+    pub(super) fn from_item(item: &Item) -> Result<(Id, Self)> {
+        item.check_version(ITEM_VERSION)?;
+        let parsed = key::parse_follow(&item.key);
+        let (user, followed) = parsed.ok_or_else(|| item.corrupt("its key is not one of a follow"))?;
+        let since = Timestamp::from_micros(item.int("at")?).ok_or_else(|| item.corrupt("`at` is no time"))?;
+        Ok((user, Self { since, followed }))
+    }
 }

@@ -1,13 +1,14 @@
 //! Entities as JSON.
 
-use event::{CustomFigure, Definition, Said, Timestamp};
-use log::key::{Counted, EntityId, EntityKind};
+use event::{CustomFigure, Definition, Error, Result, Said, Timestamp, Window};
+use log::key::{Counted, EntityId, EntityKind, Followed};
 use serde_json::{Map, Value, json};
 use table::item::Number;
 
 use crate::{
-    Activity, AnyEntity, CrossedRule, Entity, FreeCounters, Grant, LiveState, Membership, Release,
-    SNAPSHOT_WORDS, Snapshot, SnapshotContent, UserPage, Workspace, WorkspacePage, attributes,
+    Activity, AnsweredReview, AnyEntity, CrossedRule, Entity, Follow, FreeCounters, Grant, LiveState,
+    Membership, Names, Release, SNAPSHOT_WORDS, Snapshot, SnapshotContent, UserPage, Workspace,
+    WorkspacePage, attributes, counts::Counts,
 };
 
 fn time(at: Option<Timestamp>) -> Value {
@@ -140,34 +141,120 @@ fn of_model() -> impl Iterator<Item = &'static str> {
     Definition::FIELDS.into_iter().filter(|name| *name != "effective_from")
 }
 
-/// Only some fields of an entity; its id and name always.
-pub fn only(value: Value, fields: Option<&[String]>) -> Value {
-    match (value, fields) {
-        (Value::Object(all), Some(fields)) => {
-            let is_wanted =
-                |name: &str| matches!(name, "id" | "name") || fields.iter().any(|field| field == name);
-            all.into_iter().filter(|(name, _)| is_wanted(name)).collect()
+/// What stands before the name of an attribute in a list of fields.
+pub const ATTRIBUTE_PREFIX: &str = "attributes.";
+
+/// The fields of a list with commas between.
+///
+/// # Errors
+/// `Invalid`, when an entity of this type has no such field.
+pub fn parse_fields(kind: EntityKind, text: &str) -> Result<Vec<String>> {
+    let known = fields(kind);
+    let is_known = |name: &str| {
+        let attribute = name.strip_prefix(ATTRIBUTE_PREFIX);
+        known.contains(&name) || attribute.is_some_and(|attribute| !attribute.is_empty())
+    };
+    let names: Vec<String> = text.split(',').map(str::to_owned).collect();
+    match names.iter().find(|name| !is_known(name)) {
+        None => Ok(names),
+        Some(wrong) => {
+            let known = known.join(", ");
+            Err(Error::invalid(format!(
+                "a {kind} has no field `{wrong}`; it has {known}, and `{ATTRIBUTE_PREFIX}NAME` for a single attribute"
+            )))
         }
-        (value, _) => value,
     }
 }
 
-/// A membership.
-pub fn membership(one: &Membership) -> Value {
-    json!({ "group": one.group.to_string(), "user": one.user.to_string(), "since": one.since.to_string() })
+/// Only some fields of an entity, also single attributes; its id and name always.
+pub fn only(value: Value, fields: Option<&[String]>) -> Value {
+    let (Value::Object(all), Some(fields)) = (&value, fields) else { return value };
+    let has = |name: &str| fields.iter().any(|field| field == name);
+    let of_attribute = |name: &str| has(&format!("{ATTRIBUTE_PREFIX}{name}"));
+    let is_wanted = |name: &str| matches!(name, "id" | "name") || has(name);
+    let mut some: Map<String, Value> = all
+        .iter()
+        .filter(|(name, _)| is_wanted(name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    if !has("attributes") && fields.iter().any(|field| field.starts_with(ATTRIBUTE_PREFIX)) {
+        let attributes = all.get("attributes").and_then(Value::as_object).into_iter().flatten();
+        let wanted = attributes.filter(|(name, _)| of_attribute(name));
+        let wanted: Map<String, Value> = wanted.map(|(name, value)| (name.clone(), value.clone())).collect();
+        some.insert("attributes".to_owned(), wanted.into());
+    }
+    some.into()
 }
 
-/// A grant: of a workspace, of a category, or of the server.
-pub fn grant(one: &Grant) -> Value {
+/// A membership, with the names of its group and member.
+pub fn membership(one: &Membership, names: &Names) -> Value {
+    let kind = one.member.kind();
+    let mut value = json!({
+        "group": one.group.to_string(), "group_name": names.get(one.group.id()), "since": one.since.to_string(),
+    });
+    value[kind.name()] = one.member.to_string().into();
+    value[format!("{kind}_name")] = json!(names.get(one.member.id()));
+    value
+}
+
+/// A grant: of a workspace, of a category, or of the server; with the names of both sides.
+pub fn grant(one: &Grant, names: &Names) -> Value {
+    let name = names.get(one.principal.id());
     let mut value = json!({
         "principal": one.principal.to_string(),
+        "principal_name": name.map(|name| format!("{}:{name}", one.principal.kind())),
         "role": one.role.name(),
         "since": one.since.to_string(),
     });
     if let Some(at) = one.scope.entity() {
         value[at.kind().name()] = at.to_string().into();
+        let named = if at.kind() == EntityKind::Workspace { "path" } else { "category_name" };
+        value[named] = json!(names.get(at.id()));
     }
     value
+}
+
+/// Something that is followed, with its names.
+pub fn followed(of: &Followed, names: &Names) -> Value {
+    let workspace = EntityId::Workspace(of.workspace().clone());
+    let mut value = json!({ "workspace": workspace.to_string(), "path": names.get(of.workspace()) });
+    if let Some(model) = of.model() {
+        value["model"] = model.to_string().into();
+        value["model_name"] = json!(names.get(model.id()));
+    }
+    value
+}
+
+/// What a user follows, with its names and since when.
+pub fn follow(one: &Follow, names: &Names) -> Value {
+    let mut value = followed(&one.followed, names);
+    value["since"] = one.since.to_string().into();
+    value
+}
+
+/// What a user answered in reviews, by day and review, and what comes together of it in a week.
+fn answered(all: &[AnsweredReview], week: Window, names: &Names) -> (Value, Value) {
+    let row = |one: &AnsweredReview| {
+        json!({
+            "day": one.day.to_string(),
+            "workspace": EntityId::Workspace(one.workspace.clone()).to_string(),
+            "path": names.get(&one.workspace),
+            "review": one.review,
+            "answers": one.answers,
+            "agree": one.agree,
+            "differ": one.differ,
+            "said": one.said,
+        })
+    };
+    let sum = |of: fn(&AnsweredReview) -> u64| all.iter().map(of).sum::<u64>();
+    let results = json!({
+        "from": week.from().to_string(),
+        "to": week.to().to_string(),
+        "answers": sum(|one| one.answers),
+        "agree": sum(|one| one.agree),
+        "differ": sum(|one| one.differ),
+    });
+    (all.iter().map(row).collect(), results)
 }
 
 fn activity(one: &Activity) -> Value {
@@ -184,9 +271,15 @@ pub fn live<'a>(environment: &'a str, state: &'a LiveState) -> impl Iterator<Ite
     })
 }
 
-/// A workspace with all that belongs to it.
-pub fn workspace_page(page: &WorkspacePage) -> Value {
-    let counts = |counted: &Counted| page.counts.get(counted).map_or(json!({}), |counts| json!(counts));
+/// A workspace with all that belongs to it, and the names of those who have roles there.
+pub fn workspace_page(page: &WorkspacePage, names: &Names) -> Value {
+    let counts = |value: &mut Value, of: &dyn Fn(&Counts) -> Value| {
+        if let Some(counts) = &page.counts {
+            value["counts"] = of(counts);
+        }
+    };
+    let of_counted =
+        |counts: &Counts, counted: &Counted| counts.get(counted).map_or(json!({}), |counts| json!(counts));
     let counters = |at: &EntityId| -> FreeCounters {
         page.counters.get(&(at.kind(), at.id().clone())).cloned().unwrap_or_default()
     };
@@ -197,12 +290,13 @@ pub fn workspace_page(page: &WorkspacePage) -> Value {
     };
     let models = page.models.iter().map(|model| {
         let mut value = own(AnyEntity::Model(model.clone()));
-        value["counts"] = json!(page.model_counts(&model.entity.name));
+        counts(&mut value, &|_| json!(page.model_counts(&model.entity.name)));
         value
     });
     let releases = page.releases.iter().map(|release| {
         let mut value = own(AnyEntity::Release(release.clone()));
-        value["counts"] = counts(&Counted::Release(release.entity.name.clone()));
+        let counted = Counted::Release(release.entity.name.clone());
+        counts(&mut value, &|counts| of_counted(counts, &counted));
         value
     });
     let configurations = page.configurations.iter().map(|one| own(AnyEntity::Configuration(one.clone())));
@@ -216,19 +310,21 @@ pub fn workspace_page(page: &WorkspacePage) -> Value {
     value["configurations"] = configurations.collect();
     value["snapshots"] = snapshots.collect();
     value["releases"] = releases.collect();
-    value["grants"] = page.grants.iter().map(grant).collect();
+    value["grants"] = page.grants.iter().map(|one| grant(one, names)).collect();
     value["live"] = page.live.iter().flat_map(|(environment, state)| live(environment, state)).collect();
-    value["counts"] = counts(&Counted::Workspace);
+    counts(&mut value, &|counts| of_counted(counts, &Counted::Workspace));
     value
 }
 
-/// A user with all that is noted of them.
-pub fn user_page(page: &UserPage) -> Value {
+/// A user with all that is noted of them, by names.
+pub fn user_page(page: &UserPage, names: &Names) -> Value {
     let mut value = any(&AnyEntity::User(page.user.clone()));
-    value["follows"] = page.follows.iter().map(|followed| json!(followed.to_string())).collect();
-    value["groups"] = page.groups.iter().map(membership).collect();
-    value["grants"] = page.grants.iter().map(grant).collect();
+    // The newest first.
+    value["follows"] = page.follows.iter().rev().map(|one| follow(one, names)).collect();
+    value["groups"] = page.groups.iter().map(|one| membership(one, names)).collect();
+    value["grants"] = page.grants.iter().map(|one| grant(one, names)).collect();
     value["counters"] = json!(page.counters);
+    (value["answered"], value["week"]) = answered(&page.answered, page.week, names);
     value["activity"] = page.activity.iter().map(activity).collect();
     value
 }

@@ -119,12 +119,13 @@ pub use feed::{
     MAX_ENTRIES, MAX_MARKS, SEEN_SECONDS, alert_item, decision_item, model_of_alert,
 };
 pub use first::{First, adopt_definitions};
-pub use follow::{Digest, Followers, MAX_FOLLOWS};
+pub use follow::{Digest, Follow, Followers, MAX_FOLLOWS};
 pub use lanes::Lanes;
 pub use list::{ListOptions, Listed, MAX_PAGE, OPTIONAL};
 pub use live::{Live, LiveChange, LiveState, MAX_LIVE, ReleaseChange};
 pub use live_spans::LiveSpans;
 pub use member::{Grant, Membership};
+pub use names::Names;
 pub use page::{FreeCounters, UserPage, WorkspacePage};
 pub use place::Place;
 pub use profile::{profile_queries, profiles};
@@ -145,12 +146,12 @@ pub use retention::{
     Retention,
 };
 pub use review::{
-    ARENA_METRIC, AnsweredBy, ArenaPair, ArenaSpec, DEFAULT_LEASE_SECONDS, GivenAnswer, MAX_ARENA_JUDGES,
-    MAX_ARENA_PAIRS, MAX_ARENA_RELEASES, MAX_ARENA_TAGS, MAX_GIVEN_ANSWERS, MAX_GIVEN_DAYS,
-    MAX_LEASE_SECONDS, MAX_PAIR_ITEMS, MAX_REVIEW_ITEMS, MAX_REVIEW_LABELS, MAX_REVIEW_WINDOW_DAYS,
-    MAX_REVIEWS, MIN_LEASE_SECONDS, Picked, PredictionSaid, REVIEW_DAYS, Review, ReviewAnswer, ReviewItem,
-    ReviewLease, ReviewLink, ReviewPolicy, ReviewSpec, ReviewStanding, Served, Verdict, Vote, guest_reviewer,
-    shared_tags,
+    ANSWERED_DAYS, ARENA_METRIC, AnsweredBy, AnsweredReview, ArenaPair, ArenaSpec, DEFAULT_LEASE_SECONDS,
+    GivenAnswer, MAX_ARENA_JUDGES, MAX_ARENA_PAIRS, MAX_ARENA_RELEASES, MAX_ARENA_TAGS, MAX_GIVEN_ANSWERS,
+    MAX_GIVEN_DAYS, MAX_LEASE_SECONDS, MAX_PAIR_ITEMS, MAX_REVIEW_ITEMS, MAX_REVIEW_LABELS,
+    MAX_REVIEW_WINDOW_DAYS, MAX_REVIEWS, MIN_LEASE_SECONDS, Picked, PredictionSaid, REVIEW_DAYS, Review,
+    ReviewAnswer, ReviewItem, ReviewLease, ReviewLink, ReviewPolicy, ReviewSpec, ReviewStanding, Served,
+    Verdict, Vote, guest_reviewer, shared_tags,
 };
 pub use role::Role;
 pub use run::{
@@ -347,13 +348,14 @@ impl Catalog {
         WorkspacePage::from_items(&query_all(&*self.table, query).await?)
     }
 
-    /// A user with groups, grants, counters, follows and what happened lately, by one query.
+    /// A user with groups, grants, counters, follows, what was answered in the week up to `now` and what happened lately, by one
+    /// query.
     ///
     /// # Errors
     /// `NotFound`, when there is no such user.
-    pub async fn user_page(&self, user: &Id) -> Result<UserPage> {
+    pub async fn user_page(&self, user: &Id, now: Timestamp) -> Result<UserPage> {
         let query = Query::index(Index::Table, EntityId::User(user.clone()).key().pk);
-        UserPage::from_items(&query_all(&*self.table, query).await?)
+        UserPage::from_items(&query_all(&*self.table, query).await?, now)
     }
 
     /// The entity of the same name, or else the new one.

@@ -78,6 +78,14 @@ pub struct ListOptions {
     pub only: Option<Vec<String>>,
 }
 
+impl ListOptions {
+    /// What must be read for these fields of what may be left unread.
+    pub fn read_for(fields: &[String]) -> Vec<String> {
+        let names = fields.iter().filter_map(|field| field.split('.').next());
+        names.filter(|name| OPTIONAL.contains(name)).map(str::to_owned).collect()
+    }
+}
+
 impl Default for ListOptions {
     /// The oldest 100, whole.
     fn default() -> Self {

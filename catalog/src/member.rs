@@ -1,4 +1,4 @@
-//! Who belongs to a group, and which role who has where. Both are noted twice, in the
+//! The members of groups, and which role a principal has where. Both are noted twice, in the
 //! partitions of both sides, so that each is read with what it belongs to by one query. Roles are
 //! data here: the room `access` refuses what somebody has no role for.
 
@@ -6,17 +6,17 @@ use event::{Error, Result, Timestamp};
 use log::key::{self, EntityId, EntityKind, Scope};
 use table::{Condition, Item, Key, KeyRange, Query, Write, query_all};
 
-use super::{AnyEntity, Catalog, Role, activity};
+use super::{Catalog, Role, activity};
 
 const ITEM_VERSION: i64 = 1;
 
-/// A user in a group.
+/// A user or system in a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Membership {
     /// The group.
     pub group: EntityId,
-    /// The user.
-    pub user: EntityId,
+    /// The user or system.
+    pub member: EntityId,
     /// Since when.
     pub since: Timestamp,
 }
@@ -44,21 +44,39 @@ fn standing(token: &str) -> Option<EntityId> {
     EntityId::new(kind, id, None)
 }
 
+/// Whether something can be in a group.
+fn is_member(at: &EntityId) -> bool {
+    matches!(at, EntityId::User(_) | EntityId::System(_))
+}
+
 impl Membership {
     /// The membership of an item, on either side. `None`, when the item is none.
     pub(super) fn from_item(item: &Item) -> Result<Option<Self>> {
         let sides = standing(&item.key.pk).zip(standing(&item.key.sk));
         Ok(match sides {
-            Some((group @ EntityId::Group(_), user @ EntityId::User(_)))
-            | Some((user @ EntityId::User(_), group @ EntityId::Group(_))) => {
-                Some(Self { group, user, since: since(item)? })
+            Some((group @ EntityId::Group(_), member)) | Some((member, group @ EntityId::Group(_)))
+                if is_member(&member) =>
+            {
+                Some(Self { group, member, since: since(item)? })
             }
             _ => None,
         })
     }
 }
 
+impl Membership {
+    /// The group and its member.
+    pub fn entities(&self) -> [EntityId; 2] {
+        [self.group.clone(), self.member.clone()]
+    }
+}
+
 impl Grant {
+    /// The principal, and the workspace or category.
+    pub fn entities(&self) -> impl Iterator<Item = EntityId> {
+        [self.principal.clone()].into_iter().chain(self.scope.entity())
+    }
+
     /// The grant of an item, on either side. `None`, when the item is none.
     pub(super) fn from_item(item: &Item) -> Result<Option<Self>> {
         let Some((scope, principal)) = key::parse_grant(&item.key) else { return Ok(None) };
@@ -74,61 +92,53 @@ pub(super) fn twin(key: &Key) -> Option<Key> {
     }
     let own = standing(&key.pk)?;
     match (&own, standing(&key.sk)?) {
-        (EntityId::Group(group), EntityId::User(user)) => Some(key::membership(&user, group)),
-        (EntityId::User(user), EntityId::Group(group)) => Some(key::member(&group, user)),
+        (EntityId::Group(group), member) if is_member(&member) => Some(key::membership(&member, group)),
+        (member, EntityId::Group(group)) if is_member(member) => Some(key::member(&group, member)),
         _ => None,
     }
 }
 
 impl Catalog {
-    /// Puts a user into a group; one who is there stays.
+    /// Puts a user or system into a group; one that is there stays.
     ///
     /// # Errors
     /// `NotFound`, when one of the two does not exist.
-    pub async fn add_member(&self, group: &EntityId, user: &EntityId, now: Timestamp) -> Result<()> {
+    pub async fn add_member(&self, group: &EntityId, member: &EntityId, now: Timestamp) -> Result<()> {
         let known = self.get(group).await?;
-        self.get(user).await?;
-        let (group_key, user_key) =
-            (key::member(group.id(), user.id()), key::membership(user.id(), group.id()));
-        if self.table.get(&group_key).await?.is_some() && self.table.get(&user_key).await?.is_some() {
+        self.get(member).await?;
+        let (group_key, own_key) = (key::member(group.id(), member), key::membership(member, group.id()));
+        if self.table.get(&group_key).await?.is_some() && self.table.get(&own_key).await?.is_some() {
             return Ok(());
         }
         let item = |key| Item::new(key).with("v", ITEM_VERSION).with("since", now.micros());
         let what = format!("joined the group {}", known.entity().name);
-        self.table
-            .transact(vec![
-                Write::Put(item(user_key), Condition::None),
-                Write::Put(activity::item(user.id(), &what, group, now), Condition::None),
-                Write::Put(item(group_key), Condition::None),
-            ])
-            .await
+        let mut writes = vec![Write::Put(item(own_key), Condition::None)];
+        writes.extend(activity::noted(member, &what, group, now));
+        writes.push(Write::Put(item(group_key), Condition::None));
+        self.table.transact(writes).await
     }
 
-    /// Takes a user out of a group.
+    /// Takes a user or system out of a group.
     ///
     /// # Errors
     /// Those of the table.
-    pub async fn remove_member(&self, group: &EntityId, user: &EntityId, now: Timestamp) -> Result<()> {
+    pub async fn remove_member(&self, group: &EntityId, member: &EntityId, now: Timestamp) -> Result<()> {
         let known = self.get(group).await?;
-        let (group_key, user_key) =
-            (key::member(group.id(), user.id()), key::membership(user.id(), group.id()));
-        if self.table.get(&group_key).await?.is_none() && self.table.get(&user_key).await?.is_none() {
+        let (group_key, own_key) = (key::member(group.id(), member), key::membership(member, group.id()));
+        if self.table.get(&group_key).await?.is_none() && self.table.get(&own_key).await?.is_none() {
             return Ok(());
         }
         let what = format!("left the group {}", known.entity().name);
-        self.table
-            .transact(vec![
-                Write::Delete(group_key, Condition::None),
-                Write::Put(activity::item(user.id(), &what, group, now), Condition::None),
-                Write::Delete(user_key, Condition::None),
-            ])
-            .await
+        let mut writes = vec![Write::Delete(group_key, Condition::None)];
+        writes.extend(activity::noted(member, &what, group, now));
+        writes.push(Write::Delete(own_key, Condition::None));
+        self.table.transact(writes).await
     }
 
-    /// The members of a group, or the groups of a user.
+    /// The members of a group, or the groups of a user or system.
     ///
     /// # Errors
-    /// `Invalid`, when it is neither; those of the table.
+    /// `Invalid`, when it is none of these; those of the table.
     pub async fn memberships(&self, of: &EntityId) -> Result<Vec<Membership>> {
         let range = key::memberships(of)
             .ok_or_else(|| Error::invalid(format!("a {} has no members and no groups", of.kind())))?;
@@ -155,13 +165,10 @@ impl Catalog {
             Write::Put(item(key::granted(principal, scope)), Condition::None),
             Write::Put(item(key::grant(scope, principal)), Condition::None),
         ];
-        if let (EntityId::User(user), Some(place)) = (principal, &place) {
-            let name = match place {
-                AnyEntity::Workspace(workspace) => &workspace.path,
-                other => &other.entity().name,
-            };
-            let what = format!("became {} of {name}", role.name());
-            writes.insert(1, Write::Put(activity::item(user, &what, &place.at(), now), Condition::None));
+        if let Some(place) = &place {
+            let what = format!("became {} of {}", role.name(), place.full_name());
+            let noted = activity::noted(principal, &what, &place.at(), now);
+            writes.splice(1..1, noted);
         }
         self.table.transact(writes).await
     }

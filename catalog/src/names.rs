@@ -1,5 +1,5 @@
-//! Present names: a release is immutable and holds the names that its model and configuration had when it was
-//! made, so a reader that shows it looks up their names of now.
+//! Present names: what refers to entities holds their ids, and a release also the names that its model and configuration had when it
+//! was made, so a reader that shows it looks up their names of now.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +9,11 @@ use log::key::EntityId;
 
 use super::{AnyEntity, Catalog, RankedRelease, Release};
 
-/// Present names by id.
-type Names = BTreeMap<Id, String>;
+/// Present names by id; of a workspace its path.
+pub type Names = BTreeMap<Id, String>;
+
+/// How many names are looked up side by side.
+const READS_AT_ONCE: usize = 16;
 
 impl Release {
     /// Takes the names of its model, configuration and snapshot from `names`, where they are there.
@@ -80,12 +83,20 @@ impl Catalog {
         Ok(())
     }
 
-    async fn names(&self, of: impl Iterator<Item = EntityId>) -> Result<Names> {
-        let name = async |at: EntityId| {
-            let found = self.find(&at).await?;
-            Ok::<_, Error>(found.map(|found| (at.id().clone(), found.entity().name.clone())))
+    /// The names of entities, of those that are there: a read of each.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn names(&self, of: impl IntoIterator<Item = EntityId>) -> Result<Names> {
+        let name = async |at: &EntityId| {
+            let found = self.find(at).await?;
+            Ok::<_, Error>(found.map(|found| (at.id().clone(), found.full_name().to_owned())))
         };
-        let distinct: BTreeSet<EntityId> = of.collect();
-        Ok(try_join_all(distinct.into_iter().map(name)).await?.into_iter().flatten().collect())
+        let distinct: Vec<EntityId> = of.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+        let mut names = Names::new();
+        for some in distinct.chunks(READS_AT_ONCE) {
+            names.extend(try_join_all(some.iter().map(name)).await?.into_iter().flatten());
+        }
+        Ok(names)
     }
 }

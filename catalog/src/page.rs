@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use event::{Error, Id, Result};
-use log::key::{self, Counted, EntityId, EntityKind, Followed};
+use event::{Error, Id, Result, Timestamp, Window};
+use log::key::{self, Counted, EntityId, EntityKind};
 use table::Item;
 
 use super::{
-    Activity, AnyEntity, Configuration, Entity, Grant, LiveState, Membership, Model, Release, Snapshot,
-    Workspace, counter, counts::Counts, live,
+    ANSWERED_DAYS, Activity, AnsweredReview, AnyEntity, Configuration, Entity, Follow, Grant, LiveState,
+    Membership, Model, Release, Snapshot, Workspace, counter, counts::Counts, digest::days_before, live,
 };
 
 /// Free counters by name.
@@ -35,7 +35,7 @@ pub struct WorkspacePage {
     pub counters: BTreeMap<(EntityKind, Id), FreeCounters>,
     /// How many events were counted. They stand elsewhere, and are here only when they were asked for
     /// ([`super::Catalog::page_with_counts`]).
-    pub counts: Counts,
+    pub counts: Option<Counts>,
 }
 
 /// The entity of an item, if it is one.
@@ -90,8 +90,13 @@ impl WorkspacePage {
             live,
             grants,
             counters,
-            counts: Counts::new(),
+            counts: None,
         })
+    }
+
+    /// How many events were counted for the workspace or a release, by kind.
+    pub fn counts_of(&self, counted: &Counted) -> Option<&BTreeMap<String, i64>> {
+        self.counts.as_ref()?.get(counted)
     }
 
     /// How many events of each kind the releases of a model have together. (A release belongs to one
@@ -99,7 +104,7 @@ impl WorkspacePage {
     pub fn model_counts(&self, model: &str) -> BTreeMap<String, i64> {
         let mut totals = BTreeMap::<String, i64>::new();
         for release in self.releases.iter().filter(|release| release.model == model) {
-            let counts = self.counts.get(&Counted::Release(release.entity.name.clone()));
+            let counts = self.counts_of(&Counted::Release(release.entity.name.clone()));
             counts.into_iter().flatten().for_each(|(kind, n)| *totals.entry(kind.clone()).or_default() += n);
         }
         totals
@@ -117,17 +122,31 @@ pub struct UserPage {
     pub grants: Vec<Grant>,
     /// Their free counters.
     pub counters: FreeCounters,
-    /// What they follow.
-    pub follows: Vec<Followed>,
+    /// What they follow, in the order in which it was followed.
+    pub follows: Vec<Follow>,
+    /// The week up to today.
+    pub week: Window,
+    /// What they answered in reviews in this week, the last day first.
+    pub answered: Vec<AnsweredReview>,
     /// What happened lately, the newest first.
     pub activity: Vec<Activity>,
 }
 
 impl UserPage {
-    pub(super) fn from_items(items: &[Item]) -> Result<Self> {
+    /// The entities that it shows by name.
+    pub fn entities(&self) -> impl Iterator<Item = EntityId> {
+        let groups = self.groups.iter().map(|one| one.group.clone());
+        let grants = self.grants.iter().filter_map(|one| one.scope.entity());
+        let follows = self.follows.iter().flat_map(|one| one.followed.entities());
+        let answered = self.answered.iter().map(|one| EntityId::Workspace(one.workspace.clone()));
+        groups.chain(grants).chain(follows).chain(answered).chain([EntityId::User(self.user.id.clone())])
+    }
+
+    pub(super) fn from_items(items: &[Item], now: Timestamp) -> Result<Self> {
+        let week = Window::new(days_before(now.day(), ANSWERED_DAYS - 1), now.day())?;
         let mut user = None;
-        let (mut groups, mut grants, mut follows, mut activity) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut groups, mut grants, mut activity) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut follows, mut answered) = (Vec::new(), Vec::new());
         let mut counters = FreeCounters::new();
         for item in items {
             match item.key.sk.split('#').next().unwrap_or_default() {
@@ -135,7 +154,8 @@ impl UserPage {
                 "g" => groups.extend(Membership::from_item(item)?),
                 "grant" => grants.extend(Grant::from_item(item)?),
                 "act" => activity.push(Activity::from_item(item)?),
-                "follow" => follows.extend(key::parse_follow(&item.key).map(|(_, followed)| followed)),
+                "follow" => follows.push(Follow::from_item(item)?.1),
+                "answered" => answered.push(AnsweredReview::from_item(item)?),
                 "n" => {
                     if let Some((_, name)) = key::parse_free_counter(&item.key.sk) {
                         counters.insert(name.to_owned(), counter::value(item)?);
@@ -148,6 +168,9 @@ impl UserPage {
             return Err(Error::not_found("the user does not exist"));
         };
         activity.sort_by_key(|one: &Activity| std::cmp::Reverse(one.at));
-        Ok(Self { user, groups, grants, counters, follows, activity })
+        follows.sort();
+        answered.retain(|one: &AnsweredReview| week.contains(one.day));
+        answered.sort_by_key(|one| std::cmp::Reverse(one.day));
+        Ok(Self { user, groups, grants, counters, follows, week, answered, activity })
     }
 }

@@ -317,8 +317,8 @@ impl Catalog {
             let (from, to) = (from.month(), to.min(first).month());
             for release in &retention.pinned_releases {
                 let counted = Counted::Release(release.clone());
-                let ranges = key::counters_between(workspace, &counted, &from, &to);
-                for days in read_counts(&*self.table, ranges).await?.into_values() {
+                let range = key::counters_between(workspace, &counted, &from, &to);
+                for days in read_counts(&*self.table, range).await?.into_values() {
                     let wrong = |day| {
                         Error::corrupt(format!("a counter of `{release}` counts `{day}`, which is no day"))
                     };

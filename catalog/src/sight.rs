@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use event::{Id, Result};
-use log::key::{EntityId, EntityKind, Followed, Scope};
+use log::key::{EntityId, EntityKind, Scope};
 
-use super::{AnyEntity, Catalog, Workspace};
+use super::{AnsweredReview, AnyEntity, Catalog, Follow, Workspace};
 
 /// What a caller may see of the catalog.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,26 +35,43 @@ impl Catalog {
     ///
     /// # Errors
     /// Those of the table.
-    pub async fn in_sight(
-        &self,
-        follows: impl IntoIterator<Item = Followed>,
-        sight: &Sight,
-    ) -> Result<Vec<Followed>> {
-        let mut seen = Vec::new();
-        for followed in follows {
-            let (Followed::Workspace(id) | Followed::Model(id, _)) = &followed;
-            let is_seen = match sight {
-                Sight::Everything => true,
-                Sight::Only(_) => match self.find(&EntityId::Workspace(id.clone())).await? {
-                    Some(AnyEntity::Workspace(workspace)) => sight.has(id, &workspace.category),
-                    _ => false,
-                },
-            };
-            if is_seen {
-                seen.push(followed);
+    pub async fn in_sight(&self, follows: Vec<Follow>, sight: &Sight) -> Result<Vec<Follow>> {
+        let mut seen = Vec::with_capacity(follows.len());
+        for follow in follows {
+            if self.is_in_sight(follow.followed.workspace(), sight).await? {
+                seen.push(follow);
             }
         }
         Ok(seen)
+    }
+
+    /// What was answered in workspaces that are in sight.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn answered_in_sight(
+        &self,
+        answered: Vec<AnsweredReview>,
+        sight: &Sight,
+    ) -> Result<Vec<AnsweredReview>> {
+        let mut seen = Vec::with_capacity(answered.len());
+        for one in answered {
+            if self.is_in_sight(&one.workspace, sight).await? {
+                seen.push(one);
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Whether a workspace is in sight.
+    async fn is_in_sight(&self, id: &Id, sight: &Sight) -> Result<bool> {
+        Ok(match sight {
+            Sight::Everything => true,
+            Sight::Only(_) => match self.find(&EntityId::Workspace(id.clone())).await? {
+                Some(AnyEntity::Workspace(workspace)) => sight.has(id, &workspace.category),
+                _ => false,
+            },
+        })
     }
 
     /// The workspaces that are in sight, by the age of their category and then by their own. Nothing else is read.

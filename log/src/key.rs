@@ -335,8 +335,9 @@ mod tests {
             EntityId::Group(w.clone()).key().to_string(),
             EntityId::System(w.clone()).key().to_string(),
             pointer(&w).to_string(),
-            member(&w, &other).to_string(),
-            membership(&other, &w).to_string(),
+            member(&w, &EntityId::User(other.clone())).to_string(),
+            membership(&EntityId::System(other.clone()), &w).to_string(),
+            answered(&other, day, &w, "june").to_string(),
             grant(&Scope::Workspace(w.clone()), &EntityId::System(other.clone())).to_string(),
             granted(&EntityId::System(other.clone()), &Scope::Workspace(w.clone())).to_string(),
             grant(&Scope::Category(w.clone()), &EntityId::User(other.clone())).to_string(),
@@ -482,7 +483,7 @@ mod tests {
         }
         assert_eq!(EntityId::new(EntityKind::Model, other.clone(), None), None);
         for key in [
-            member(&w, &other),
+            member(&w, &EntityId::User(other.clone())),
             grant(&Scope::Workspace(w.clone()), &EntityId::User(other.clone())),
             counter(&w, &Counted::Workspace, "2013-06"),
             segment(&log(), 1),
@@ -491,6 +492,9 @@ mod tests {
         }
         assert_eq!(parse_id(other.as_str()), Some((None, other.clone())));
         assert_eq!(parse_id("x_2NBs0tD5Ihm2PVFzM3kZvMYdQX9"), None);
+        let june = answered(&other, log().day, &w, "june");
+        assert_eq!(parse_answered(&june), Some((log().day, w.clone(), "june")));
+        assert_eq!(parse_answered(&activity(&other, &w)), None);
         let counter = free_counter(&EntityId::Group(w.clone()), "a/b");
         assert_eq!(parse_free_counter(&counter.sk), Some(((EntityKind::Group, w), "a/b")));
     }

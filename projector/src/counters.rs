@@ -5,14 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use catalog::counts::{Kinds, MonthCounts, counts_item, counts_of, read_counts, take_greater};
-use event::{Id, Kind, Result};
+use catalog::counts::{Kinds, MonthCounts, counts_item, counts_of, take_greater};
+use event::{Kind, Result};
 use fold::rollup::release_counts;
 use futures::future::try_join_all;
 use log::key::{self, Counted};
-use table::{
-    Change, Condition, Item, Key, Policy, Query, Table, item::Value, query_all, unless_overtaken, update,
-};
+use table::{Change, Policy, Table, update};
 
 use crate::{WorkspaceDay, day::DayFold};
 
@@ -56,61 +54,21 @@ async fn write_one(
     let kinds = counts.iter().map(|(kind, count)| (kind.name().to_owned(), *count)).collect();
     let counts = MonthCounts::from([(day.day.to_string(), kinds)]);
     let key = key::counter(&day.workspace, counted, &month);
-    take_over(table, &key, &key::old_counter(&day.workspace, counted, &month), counts).await
-}
-
-/// Writes counts where they are greater than what is stored. A counter that is not there yet begins with what
-/// stands at `old`, which is deleted then.
-async fn take_over(table: &dyn Table, key: &Key, old: &Key, counts: MonthCounts) -> Result<()> {
-    let before = update(table, key, Policy::of(key), async |stored| {
-        let before = if stored.is_none() { table.get(old).await? } else { None };
+    update(table, &key, Policy::of(&key), async |stored| {
         let known = stored.as_ref().map_or(Ok(MonthCounts::new()), counts_of)?;
         let mut days = known.clone();
-        if let Some(before) = &before {
-            take_greater(&mut days, counts_of(before)?);
-        }
         take_greater(&mut days, counts.clone());
         Ok(match days == known {
-            true => Change::Leave(before),
-            false => Change::Put(counts_item(key.clone(), &days), before),
+            true => Change::Leave(()),
+            false => Change::Put(counts_item(key.clone(), &days), ()),
         })
-    });
-    match before.await? {
-        Some(before) => delete_old(table, &before).await,
-        None => Ok(()),
-    }
-}
-
-/// Deletes a counter whose counts were taken over, unless a projector of 0.1 has written it since.
-async fn delete_old(table: &dyn Table, before: &Item) -> Result<()> {
-    let unchanged = Condition::Equals("ver", Value::from(before.int("ver")?));
-    unless_overtaken(table.delete(&before.key, unchanged).await).map(drop)
-}
-
-/// Moves what 0.1 counted for a workspace to where counters stand now, so that its page is small; returns how many
-/// items there were.
-///
-/// # Errors
-/// Those of the table, and `Corrupt`. It may be called again at any time.
-pub async fn move_old(table: &dyn Table, workspace: &Id) -> Result<usize> {
-    let [_, old] = key::counters(workspace);
-    let items = query_all(table, Query::table(old)).await?;
-    for item in &items {
-        let Some((counted, month)) = key::parse_counter(&item.key) else { continue };
-        let key = key::counter(workspace, &counted, &month);
-        take_over(table, &key, &item.key, counts_of(item)?).await?;
-        delete_old(table, item).await?;
-    }
-    Ok(items.len())
+    })
+    .await
 }
 
 /// The counts that are stored for a day, by the name of the kind.
 pub(crate) async fn of_day(table: &dyn Table, day: &WorkspaceDay, counted: &Counted) -> Result<Kinds> {
-    let month = day.day.month();
-    let ranges = key::counters_between(&day.workspace, counted, &month, &month);
-    let mut months = read_counts(table, ranges).await?;
-    Ok(months
-        .remove(&(counted.clone(), month))
-        .and_then(|mut days| days.remove(&day.day.to_string()))
-        .unwrap_or_default())
+    let item = table.get(&key::counter(&day.workspace, counted, &day.day.month())).await?;
+    let days = item.as_ref().map(counts_of).transpose()?;
+    Ok(days.and_then(|mut days| days.remove(&day.day.to_string())).unwrap_or_default())
 }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use catalog::{Catalog, DueDigest, FollowersOf, MAX_DIGEST_PAGES, MAX_FOLLOWERS};
+use catalog::{Catalog, DueDigest, Follow, FollowersOf, MAX_DIGEST_PAGES, MAX_FOLLOWERS};
 use event::{Id, Result, Timestamp};
 use log::key::{self, Followed, OfWorkspace};
 use table::{Condition, Table, Write, unless_overtaken};
@@ -99,8 +99,8 @@ async fn followers(catalog: &Catalog, workspaces: &BTreeSet<Id>) -> Result<BTree
     while !workspaces.is_empty() {
         let page = catalog.digest(after).await?;
         for (user, follows) in page.users {
-            for followed in follows {
-                let (Followed::Workspace(workspace) | Followed::Model(workspace, _)) = &followed;
+            for Follow { followed, .. } in follows {
+                let workspace = followed.workspace();
                 if workspaces.contains(workspace) {
                     found.entry(workspace.clone()).or_default().add(&user, followed);
                 }

@@ -13,9 +13,7 @@ use log::{
 use table::Table;
 
 use crate::{
-    WorkspaceDay, alert, board, caught, challenges,
-    counters::move_old,
-    digest,
+    WorkspaceDay, alert, board, caught, challenges, digest,
     dlq::{self, DeadLetter, Refused, Stopped},
     evaluate::{self, Effort},
     expire::expire,
@@ -117,7 +115,6 @@ pub async fn task(table: &dyn Table, catalog: &Catalog, letter: &Undone, now: Ti
     let doing = async {
         match letter.what {
             OfWorkspace::Sweep => sweep_version(table, letter.version, workspace).await.map(|_| ()),
-            OfWorkspace::Counters => move_old(table, workspace).await.map(|_| ()),
             OfWorkspace::Expiry => expire(table, catalog, workspace, now).await.map(|_| ()),
             OfWorkspace::Stages => stages::make(table, workspace, &BTreeSet::new(), now).await.map(|_| ()),
             OfWorkspace::Leaderboard => board::refresh(table, catalog, workspace).await,

@@ -123,9 +123,6 @@ impl Shared {
             self.count_letters(workspace).await?;
             let sweeping = self.sweep_one(workspace, is_whole, older, mark);
             let behind = self.noted(workspace, OfWorkspace::Sweep, sweeping).await?.unwrap_or(0);
-            if is_whole {
-                self.move_counters(workspace).await?;
-            }
             self.keep_stages(workspace, older).await?;
             self.filter_keys(workspace, is_whole, older).await?;
             self.finish_answers(workspace).await?;

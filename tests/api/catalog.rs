@@ -307,7 +307,7 @@ async fn what_is_used_is_deleted_only_when_it_is_archived() {
     assert_eq!(error.to_string(), "`late` cannot be created: the workspace `prod` is archived");
     catalog.change(&at, &Patch::archive(false), None, now()).await.unwrap();
 
-    let page = catalog.user_page(user.id()).await.unwrap();
+    let page = catalog.user_page(user.id(), now()).await.unwrap();
     assert_eq!((page.groups.len(), page.grants.len(), page.activity.len()), (1, 1, 3));
     catalog.delete(&user, None, now()).await.unwrap();
     assert!(catalog.memberships(&group).await.unwrap().is_empty());

@@ -11,11 +11,9 @@ use catalog::{
 };
 use event::Timestamp;
 use log::key::{self, Counted};
-use projector::counters::move_old;
-use table::{Call, Condition, Item, Key, Layer, Query, Table, query_all};
+use table::{Call, Condition, Item, Key, Layer, Table};
 use tests::{
     on_both_engines,
-    scene::Scene,
     world::{World, at, cost},
 };
 
@@ -24,7 +22,6 @@ on_both_engines!(
     free_counters_belong_to_any_entity,
     a_change_of_a_counter_is_known_again_by_its_key_or_its_transaction,
     the_page_of_a_workspace_does_not_grow_with_counters,
-    counters_of_an_older_version_are_read_and_moved,
 );
 
 fn now() -> Timestamp {
@@ -117,36 +114,5 @@ async fn the_page_of_a_workspace_does_not_grow_with_counters(world: World) {
     let (counts, reads) = world.reads(world.catalog.counts(id, &v3, ("2024-03", "2024-08"))).await;
     assert_eq!((counts.unwrap()["predictions"], reads.items, reads.gets), (6, 6, 0));
     let page = world.catalog.page_with_counts(id).await.unwrap();
-    assert_eq!(page.counts[&v3]["predictions"], 24);
-}
-
-/// Access pattern B1.
-async fn counters_of_an_older_version_are_read_and_moved(world: World) {
-    let scene = Scene::new(world).await;
-    let (catalog, id, table) = (&scene.world.catalog, scene.id(), &scene.table);
-    let v1 = Counted::Release("v1".into());
-    for counted in [&Counted::Workspace, &v1] {
-        for month in ["2026-05", "2026-06"] {
-            let key = key::old_counter(id, counted, month);
-            table.put(counter(key, &format!("{month}-09"), 5), Condition::Absent).await.unwrap();
-        }
-    }
-    let counted = async || catalog.counts(id, &v1, ("", "")).await.unwrap()["predictions"];
-    let old = async || {
-        let [_, old] = key::counters(id);
-        query_all(&**table, Query::table(old)).await.unwrap().len()
-    };
-    assert_eq!((counted().await, old().await), (10, 4));
-    // What is written is moved: what was counted stays, and the greater count holds.
-    scene.predict("2026-06-02", "v1", 0.5).await;
-    scene.project().await;
-    assert_eq!((counted().await, old().await), (11, 2));
-    let late = counter(key::old_counter(id, &v1, "2026-06"), "2026-06-09", 7);
-    table.put(late, Condition::Absent).await.unwrap();
-    assert_eq!(counted().await, 13, "an older projector that still runs counts as well");
-    // The rest when the workspace is swept.
-    assert_eq!(move_old(&**table, id).await.unwrap(), 3);
-    assert_eq!((counted().await, old().await), (13, 0));
-    let all = catalog.page_with_counts(id).await.unwrap().counts;
-    assert_eq!(all[&Counted::Workspace]["predictions"], 11);
+    assert_eq!(page.counts_of(&v3).unwrap()["predictions"], 24);
 }

@@ -147,11 +147,16 @@ async fn what_a_user_follows_is_told_with_the_last_days(world: World) {
     let watched = Watched::new(scene.world.table());
     let (catalog, now) = (Catalog::new(watched.clone()), at(SEVEN));
     let (ann, idle) = (user(&scene, "ann").await, user(&scene, "idle").await);
+    scene.predict_many("2026-06-07", "v2", 5, "2026-06-07T12:00:00Z").await;
+    scene.project().await;
     let model = catalog.model_named(scene.id(), "m").await.unwrap();
     catalog.follow(&ann, &Followed::Workspace(scene.id().clone()), now).await.unwrap();
     catalog.follow(&ann, &Followed::Model(scene.id().clone(), model.clone()), now).await.unwrap();
+    scene.world.counted.take_reads();
     let told = catalog.digest_of(&ann, &Sight::Everything, now).await.unwrap();
     assert_eq!(watched.follows(), 0, "of one user nothing but its own is read");
+    let queries = scene.world.counted.take_reads().queries;
+    assert_eq!(queries, 5, "what is followed, releases, what is live, what crossed and what happened");
     let [whole, of_model] = &told[..] else { panic!("{told:?}") };
     assert_eq!(
         (whole.path.as_str(), whole.window.to_string().as_str()),
@@ -159,7 +164,6 @@ async fn what_a_user_follows_is_told_with_the_last_days(world: World) {
     );
     let counts =
         |week: &WeekOf, kind| (week.counts.last.get(&kind).copied(), week.counts.before.get(&kind).copied());
-    assert_eq!(counts(whole, Kind::Predictions), (Some(3), Some(3)));
     assert_eq!(counts(whole, Kind::Outcomes), (Some(1), Some(1)));
     let [live] = &whole.live[..] else { panic!("{:?}", whole.live) };
     assert_eq!((live.release.as_str(), live.model.as_str(), live.predictions.last), ("v1", "m", 3));
@@ -170,6 +174,8 @@ async fn what_a_user_follows_is_told_with_the_last_days(world: World) {
     assert_eq!(alerts, [("few", Some("m"))]);
     assert_eq!(of_model.model, Some((model, "m".to_owned())));
     assert_eq!((of_model.live.len(), of_model.alerts.len()), (1, 1));
+    let shadow = (counts(whole, Kind::Predictions), counts(of_model, Kind::Predictions));
+    assert_eq!(shadow, ((Some(8), Some(3)), (Some(8), Some(3))), "also of releases that are not live");
     // A week later all of it is over.
     let later = catalog.digest_of(&ann, &Sight::Everything, at("2026-06-17T07:00:00Z")).await.unwrap();
     assert_eq!((later[0].live[0].measure.last, later[0].live[0].predictions.last), (None, 0));

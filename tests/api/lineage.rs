@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use catalog::new::{NewRelease, NewSnapshot};
 use event::{Kind, Timestamp};
 use log::audit::{Author, by};
 use query::{LineageRequest, LineageWords};
@@ -18,6 +19,7 @@ on_both_engines!(
     events_of_openlineage_lead_from_a_dataset_to_evaluations,
     a_run_of_somebody_else_keeps_its_id,
     what_has_expired_has_no_lineage,
+    a_release_is_followed_to_the_snapshot_of_its_training,
 );
 
 /// Does something as a program that appends what comes from a source.
@@ -160,4 +162,46 @@ async fn what_has_expired_has_no_lineage(scene: Scene) {
     let left = query.lineage(scene.id(), &request(None, None)).await.unwrap();
     let days = csv(left.only(&["day"]).unwrap());
     assert!(!days.contains("2026-06-01") && days.contains("2026-06-02"), "{days}");
+}
+
+/// Access pattern A11.
+async fn a_release_is_followed_to_the_snapshot_of_its_training(scene: Scene) {
+    fed(&scene).await;
+    let new = NewSnapshot {
+        workspace: scene.id().to_string(),
+        name: "june".into(),
+        what: Some("predictions".into()),
+        from: Some("2026-06-01".into()),
+        to: Some("2026-06-01".into()),
+        ..NewSnapshot::default()
+    };
+    let (snapshot, _) = scene.query(at(NOW)).create_snapshot(&new).await.unwrap();
+    assert_eq!(snapshot.content.rows, 5);
+    let trained = NewRelease {
+        workspace: scene.id().to_string(),
+        name: "v5".into(),
+        model: "m".into(),
+        snapshot: Some("june".into()),
+        ..NewRelease::default()
+    };
+    let at_two = "2026-06-02T10:00:00Z";
+    let ingest = scene.ingest(at(at_two));
+    ingest.create_release(&scene.workspace, trained.spec().unwrap()).await.unwrap();
+    scene.predict("2026-06-02", "v5", 0.5).await;
+    let query = scene.query(at(NOW));
+    let mut answer = query.lineage(scene.id(), &request(None, Some("v5"))).await.unwrap();
+    let columns = ["kind", "release", "snapshot", "trained_on"];
+    let text = csv(answer.only(&columns).unwrap());
+    let expected = ["predictions", "releases"].map(|kind| format!("{kind},v5,june,2026-06-01..2026-06-01"));
+    assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), expected);
+    // From the events of the snapshot to the release, and on to its predictions.
+    let events = events(&scene, None, Some("v5")).await;
+    let made_of = |output: &str| {
+        let with = |event: &&Value| datasets(event, "outputs").contains(output);
+        datasets(events.iter().find(with).unwrap(), "inputs")
+    };
+    assert!(made_of("almanac credit/prod/predictions/v5").contains("almanac credit/prod/releases/v5"));
+    assert!(made_of("almanac credit/prod/releases/v5").contains("almanac credit/prod/snapshots/june"));
+    let kept = ["v1", "v2"].map(|release| format!("almanac credit/prod/predictions/{release}"));
+    assert_eq!(made_of("almanac credit/prod/snapshots/june"), kept.into());
 }

@@ -58,7 +58,7 @@ async fn the_page_of_a_user_is_one_query(world: World) {
     catalog.grant(&Scope::of(&workspace).unwrap(), &ann, Role::Writer, now).await.unwrap();
     catalog.count(&ann, "logins", 2, None).await.unwrap();
 
-    let (page, reads) = world.reads(catalog.user_page(ann.id())).await;
+    let (page, reads) = world.reads(catalog.user_page(ann.id(), now)).await;
     assert_eq!(cost(reads), (0, 1), "one query");
     let page = page.unwrap();
     assert_eq!((page.user.name.as_str(), page.groups.len(), page.grants.len()), ("ann", 2, 1));
@@ -68,5 +68,5 @@ async fn the_page_of_a_user_is_one_query(world: World) {
         said.contains(&"joined the group risk") && said.contains(&"became writer of credit/prod"),
         "{said:?}"
     );
-    assert_eq!(catalog.user_page(eve.id()).await.unwrap().groups.len(), 1);
+    assert_eq!(catalog.user_page(eve.id(), now).await.unwrap().groups.len(), 1);
 }

@@ -10,7 +10,8 @@ use std::{
 };
 
 use catalog::{
-    AnsweredBy, DEFAULT_LEASE_SECONDS, Review, ReviewPolicy, ReviewSpec, Served, Verdict, guest_reviewer,
+    AnsweredBy, AnsweredReview, DEFAULT_LEASE_SECONDS, New, NewEntity, Review, ReviewPolicy, ReviewSpec,
+    Served, Verdict, guest_reviewer,
 };
 use event::{Clock, ErrorKind, Kind, Window};
 use futures::future::join_all;
@@ -34,6 +35,7 @@ on_both_engines!(
     an_answer_is_an_outcome_in_the_name_of_its_reviewer_and_counts_once,
     an_answer_is_appended_once_wherever_a_process_dies,
     b1_what_a_reviewer_answered_is_one_query,
+    the_page_of_a_user_has_answers_and_results_of_the_week,
     what_is_picked_is_written_down,
     what_has_expired_is_served_to_nobody,
     an_answer_that_a_review_does_not_take_is_refused,
@@ -272,6 +274,37 @@ async fn an_answer_is_appended_once_wherever_a_process_dies(scene: Scene) {
     }
     assert_eq!(decided, count - 2);
     assert_eq!(outcomes(&scene).await.len(), count);
+}
+
+/// Access pattern B1.
+async fn the_page_of_a_user_has_answers_and_results_of_the_week(scene: Scene) {
+    let new = NewEntity::new("ann", New::User);
+    let ann = scene.world.catalog.create(new, at(NOW)).await.unwrap().at();
+    let review = review(&scene, 40).await;
+    let mut agree = 0;
+    for n in 0..6 {
+        let now = format!("2026-06-1{}T0{n}:00:00Z", n / 2);
+        let served = next(&scene, &review, ANN, &now).await.unwrap();
+        agree += u64::from(served.item.said[0].score.unwrap() >= 0.5);
+        answer(&scene, &review, served.number, ANN, "1", &now).await;
+        // A repeat counts nothing.
+        answer(&scene, &review, served.number, ANN, "1", &now).await;
+        let decided = scene.world.catalog.review_item(&item(&scene, &review, served.number)).await.unwrap();
+        let at_item = item(&scene, &review, served.number);
+        scene.world.catalog.note_appended(&at_item, &decided).await.unwrap();
+    }
+    let page = scene.world.catalog.user_page(ann.id(), at("2026-06-12T12:00:00Z"));
+    let (page, reads) = scene.world.reads(page).await;
+    let page = page.unwrap();
+    assert_eq!((cost(reads), page.week.to_string().as_str()), ((0, 1), "2026-06-06..2026-06-12"));
+    let answered = page.answered.iter().map(|one| (one.day.to_string(), one.answers, one.said["1"]));
+    let days = ["2026-06-12", "2026-06-11", "2026-06-10"].map(|day| (day.to_owned(), 2, 2));
+    assert_eq!(answered.collect::<Vec<_>>(), days);
+    assert!(page.answered.iter().all(|one| one.review == "june" && one.workspace == *scene.id()));
+    let sum = |of: fn(&AnsweredReview) -> u64| page.answered.iter().map(of).sum::<u64>();
+    assert_eq!((sum(|one| one.agree), sum(|one| one.differ)), (agree, 6 - agree));
+    let later = scene.world.catalog.user_page(ann.id(), at("2026-06-18T00:00:00Z")).await.unwrap();
+    assert_eq!(later.answered.len(), 1, "of the week before, only its last day");
 }
 
 async fn b1_what_a_reviewer_answered_is_one_query(scene: Scene) {

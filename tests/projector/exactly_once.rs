@@ -110,7 +110,8 @@ async fn check(table: &Arc<dyn Table>, workspace: &Workspace, seed: u64) {
     assert_eq!(report.behind, 0, "seed {seed}");
     assert_eq!(report.events as usize, BATCHES * ROWS, "seed {seed}");
     let page = Catalog::new(Arc::clone(table)).page_with_counts(workspace.id()).await.unwrap();
-    assert_eq!(page.counts[&key::Counted::Workspace]["predictions"] as usize, BATCHES * ROWS, "seed {seed}");
+    let counts = page.counts_of(&key::Counted::Workspace).unwrap();
+    assert_eq!(counts["predictions"] as usize, BATCHES * ROWS, "seed {seed}");
 }
 
 async fn run(seed: u64) -> usize {

@@ -23,8 +23,7 @@ fn contents(data: &Path) -> Vec<(String, Vec<(String, Value)>)> {
         let mut items = query_all(&*table, Query::table(key::segments(workspace.id()))).await.unwrap();
         items
             .extend(query_all(&*table, Query::table(key::all_projections(workspace.id(), 1))).await.unwrap());
-        let [counters, _] = key::counters(workspace.id());
-        items.extend(query_all(&*table, Query::table(counters)).await.unwrap());
+        items.extend(query_all(&*table, Query::table(key::counters(workspace.id()))).await.unwrap());
         let attributes = |item: Item| item.attributes.into_iter().filter(|(name, _)| name != "ver").collect();
         items.into_iter().map(|item| (item.key.sk.clone(), attributes(item))).collect()
     })

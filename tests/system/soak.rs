@@ -195,7 +195,7 @@ fn stored(place: &Place) -> (HashMap<String, usize>, Counts) {
             }
         }
         let page = catalog.page_with_counts(workspace.id()).await.unwrap();
-        assert_eq!(page.counts[&Counted::Workspace], counts, "the counters");
+        assert_eq!(page.counts_of(&Counted::Workspace), Some(&counts), "the counters");
         (keys, counts)
     })
 }

@@ -129,6 +129,12 @@ impl Operation {
         self.description(said).fails(&[StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN])
     }
 
+    /// Whether it takes parameters in its query; what is not of our own API is not known to take none.
+    pub(crate) fn takes_parameters(&self) -> bool {
+        let of_query = |parameter: &Parameter| parameter.parameter_in == ParameterIn::Query;
+        !self.path.starts_with("/v1/") || self.described.parameters.iter().flatten().any(of_query)
+    }
+
     /// Whether it only reads.
     pub(crate) fn is_read(&self) -> bool {
         matches!(self.method, HttpMethod::Get | HttpMethod::Head)

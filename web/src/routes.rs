@@ -2,10 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use axum::{Router, handler::Handler, routing::on};
+use axum::{
+    Router,
+    extract::{Query, Request},
+    handler::Handler,
+    http::StatusCode,
+    middleware::{Next, from_fn},
+    response::{IntoResponse, Response},
+    routing::on,
+};
 use utoipa::openapi::{Paths, RefOr, Schema};
 
-use crate::{Demand, Operation};
+use crate::{Demand, Operation, Problem};
 
 /// What each operation demands of its caller, by path and then by method.
 pub type Demands = BTreeMap<String, BTreeMap<&'static str, Demand>>;
@@ -43,7 +51,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         Self { reads_only: true, ..Self::default() }
     }
 
-    /// An operation, what it demands of its caller, and what answers it.
+    /// An operation, what it demands of its caller, and what answers it. One of the API that takes no parameters refuses them.
     pub fn add<H, T>(mut self, operation: Operation, demand: Demand, handler: H) -> Self
     where
         H: Handler<T, S>,
@@ -52,7 +60,12 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         if self.reads_only && !operation.is_read() {
             return self;
         }
-        self.router = self.router.route(operation.path(), on(operation.filter(), handler));
+        let route = on(operation.filter(), handler);
+        let route = match operation.takes_parameters() {
+            true => route,
+            false => route.layer(from_fn(without_parameters)),
+        };
+        self.router = self.router.route(operation.path(), route);
         self.demands
             .entry(operation.path().to_owned())
             .or_default()
@@ -111,5 +124,17 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     /// The router.
     pub fn into_router(self) -> Router<S> {
         self.router
+    }
+}
+
+/// Refuses a request with parameters to an operation that takes none: they would have no effect.
+async fn without_parameters(request: Request, next: Next) -> Response {
+    let parameters = Query::<Vec<(String, String)>>::try_from_uri(request.uri());
+    match parameters.ok().and_then(|Query(all)| all.into_iter().next()) {
+        None => next.run(request).await,
+        Some((name, _)) => {
+            let says = format!("unknown parameter `{name}`: this operation takes none");
+            Problem::new(StatusCode::BAD_REQUEST, says).into_response()
+        }
     }
 }

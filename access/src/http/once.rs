@@ -17,33 +17,41 @@ use crate::{gate::Access, once::Use, token::Digest};
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const ALMANAC_REPEAT: HeaderName = HeaderName::from_static("almanac-repeat");
 
+/// The answer to a request whose token was used: that of the append, if it is the same one, which the key tells; else the token is good for nothing.
+fn repeated(response: Response) -> Response {
+    match response.status() {
+        StatusCode::CONFLICT | StatusCode::UNPROCESSABLE_ENTITY => {
+            let detail = "the token is good for one use, and was used for other events";
+            Problem::new(StatusCode::FORBIDDEN, detail).into_response()
+        }
+        _ => response,
+    }
+}
+
 /// The answer to the request, if this is the one use of its token. The token names the batch, whatever the request says.
 pub(super) async fn used(access: &Arc<Access>, digest: Digest, mut request: Request, next: Next) -> Response {
     let begun = access.clock().now();
-    let key = match access.tokens().begin_use(&digest, begun).await {
-        Ok(Use::Begun(id)) => {
-            HeaderValue::try_from(id.as_str()).map_err(|_| Error::corrupt("the id is no text"))
-        }
+    let (id, is_spent) = match access.tokens().begin_use(&digest, begun).await {
+        Ok(Use::Begun(id)) => (id, false),
+        Ok(Use::Spent(id)) => (id, true),
         Ok(Use::Busy) => {
             let detail =
                 "the token is good for one use, and is being used; nothing was stored by this request";
             return Problem::new(StatusCode::CONFLICT, detail).into_response();
         }
-        Ok(Use::Spent) => {
-            let detail = "the token is good for one use, and was used";
-            return Problem::new(StatusCode::FORBIDDEN, detail).into_response();
-        }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return Problem::new(StatusCode::UNAUTHORIZED, error.to_string()).into_response();
         }
-        Err(error) => Err(error),
-    };
-    let key = match key {
-        Ok(key) => key,
         Err(error) => return Problem::from(error).into_response(),
+    };
+    let Ok(key) = HeaderValue::try_from(id.as_str()) else {
+        return Problem::from(Error::corrupt("the id is no text")).into_response();
     };
     request.headers_mut().insert(IDEMPOTENCY_KEY, key);
     request.headers_mut().remove(ALMANAC_REPEAT);
+    if is_spent {
+        return repeated(next.run(request).await);
+    }
     let access = Arc::clone(access);
     // The use is ended when the client hangs up, too.
     let answering = async move {

@@ -26,6 +26,7 @@ use super::session;
 use crate::{
     caller::Caller,
     limits::{Limits, MAX_LISTED},
+    once::check_role,
     tokens::{Lifetime, MAX_DAYS, NewToken, TokenRecord, Tokens, USUAL_DAYS},
 };
 
@@ -304,6 +305,7 @@ async fn create(
             Err(says) => return Ok(beyond(caller, says)),
         };
     }
+    check_role(tokening.service.catalog(), &principal, &new).await?;
     let now = tokening.service.clock().now();
     let (token, record) = tokening.tokens.create(&principal, new, now).await?;
     let mut value = self::record(&record);

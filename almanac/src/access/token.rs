@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ::access::{
-    Lifetime, Limits, NewToken, Token, Tokens,
+    Lifetime, Limits, NewToken, Token, Tokens, check_role,
     http::{record, session_record},
 };
 use ::catalog::{Quota, Service};
@@ -140,6 +140,7 @@ pub(crate) async fn tokens(config: &Config, command: TokenCommand) -> anyhow::Re
         TokenCommand::Create(args) => {
             let principal = service.principal(&args.principal).await?;
             let new = args.new_token(&service).await?;
+            check_role(service.catalog(), &principal, &new).await?;
             let (token, made) = tokens.create(&principal, new, service.clock().now()).await?;
             let until =
                 made.expires_at.map_or("never expires".to_owned(), |at| format!("is good until {at}"));

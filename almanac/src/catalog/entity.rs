@@ -1,7 +1,7 @@
 //! What every type of entity can do on the command line.
 
 use ::catalog::{Service, http, json, new::Change};
-use catalog::ListOptions;
+use catalog::{ListOptions, Sight};
 use clap::{Args, Subcommand};
 use event::Error;
 use log::key::EntityKind;
@@ -10,7 +10,7 @@ use table::Cursor;
 
 use crate::{
     named::{One, after, needed},
-    shown::{ShowFormat, Shown, aligned, print, print_json, show_one},
+    shown::{ShowFormat, Shown, aligned, print, print_json, show, show_one},
 };
 
 /// Attributes of something new.
@@ -47,8 +47,19 @@ pub(crate) struct ListArgs {
     /// The newest first.
     #[arg(long)]
     pub(crate) newest_first: bool,
+    /// Only these fields, with commas between, also attributes.NAME for a single attribute; id and name always.
+    #[arg(long, value_name = "FIELDS")]
+    pub(crate) fields: Option<String>,
     #[command(flatten)]
     pub(crate) shown: Shown,
+}
+
+impl ListArgs {
+    /// The fields that are asked for.
+    pub(super) fn fields(&self, kind: EntityKind) -> Result<Option<Vec<String>>, Error> {
+        let fields = self.fields.as_deref().map(|fields| json::parse_fields(kind, fields));
+        fields.transpose().map_err(|error| Error::invalid(format!("--fields: {error}")))
+    }
 }
 
 /// The condition of a change.
@@ -145,10 +156,7 @@ pub(super) async fn read(service: &Service, kind: EntityKind, command: ReadComma
         ReadCommand::List(asked) => list(service, kind, asked).await,
         ReadCommand::Show { one, shown } => {
             let at = service.catalog().resolve(kind, &one.path(kind)?).await?;
-            let value = match kind {
-                EntityKind::User => json::user_page(&service.catalog().user_page(at.id()).await?),
-                _ => json::any(&service.catalog().show(&at).await?),
-            };
+            let (_, value) = http::page(service, &at, &Sight::Everything, false).await?;
             show_one(&value, shown.format);
             Ok(())
         }
@@ -172,20 +180,26 @@ pub(super) async fn list(service: &Service, kind: EntityKind, asked: ListArgs) -
             return Err(Error::invalid(message).into());
         }
     };
+    let fields = asked.fields(kind)?;
     let options = ListOptions {
         limit: asked.limit,
         after: asked.cursor.as_deref().map(Cursor::from_text).transpose()?,
         since: asked.since.as_deref().map(http::instant).transpose()?,
         until: asked.until.as_deref().map(http::instant).transpose()?,
         newest_first: asked.newest_first,
-        only: None,
+        only: fields.as_deref().map(ListOptions::read_for),
     };
     let mut listed = service.catalog().list(kind, parent.as_ref(), &options).await?;
     service.catalog().name_parts(&mut listed.entities).await?;
     let next = listed.next.map(|cursor| cursor.to_text());
+    let entities = || listed.entities.iter().map(|any| json::only(json::any(any), fields.as_deref()));
     if let ShowFormat::Json = asked.shown.format {
-        let entities: Vec<Value> = listed.entities.iter().map(json::any).collect();
-        print_json(&json!({ kind.plural(): entities, "next_cursor": next }));
+        print_json(&json!({ kind.plural(): entities().collect::<Vec<_>>(), "next_cursor": next }));
+        return Ok(());
+    }
+    if let Some(fields) = &fields {
+        show_fields(&entities().collect::<Vec<_>>(), fields);
+        say_more(next.as_deref());
         return Ok(());
     }
     let mut table = aligned(&[kind.name(), "id", "created", "archived", "version"], &[4]);
@@ -200,10 +214,29 @@ pub(super) async fn list(service: &Service, kind: EntityKind, asked: ListArgs) -
         ]);
     }
     print(&table);
+    say_more(next.as_deref());
+    Ok(())
+}
+
+fn say_more(next: Option<&str>) {
     if let Some(next) = next {
         println!("\nthere may be more: --cursor {next}");
     }
-    Ok(())
+}
+
+/// Prints some fields of entities, a row each.
+pub(super) fn show_fields(entities: &[Value], fields: &[String]) {
+    let more = fields.iter().map(String::as_str).filter(|field| !["id", "name"].contains(field));
+    let columns: Vec<&str> = ["name", "id"].into_iter().chain(more).collect();
+    let value = |entity: &Value, column: &str| match column.strip_prefix(json::ATTRIBUTE_PREFIX) {
+        Some(attribute) => entity["attributes"][attribute].clone(),
+        None => entity[column].clone(),
+    };
+    let row = |entity: &Value| {
+        let cells = columns.iter().map(|column| ((*column).to_owned(), value(entity, column)));
+        Value::Object(cells.collect())
+    };
+    show(&columns, &entities.iter().map(row).collect::<Vec<_>>(), ShowFormat::Table);
 }
 
 /// Reads `NAME=VALUE`, where the value is JSON or else a text.

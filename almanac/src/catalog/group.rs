@@ -1,6 +1,6 @@
-//! Commands on groups of users.
+//! Commands on groups of users and systems.
 
-use ::catalog::json;
+use ::catalog::{Membership, json};
 use clap::Subcommand;
 use log::key::EntityKind;
 
@@ -15,19 +15,19 @@ use crate::{
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum GroupCommand {
-    /// Put a user into a group.
+    /// Put a user or system into a group.
     Add {
         /// The group.
         group: String,
-        /// The user.
-        user: String,
+        /// Who: user:NAME or system:NAME, or only the NAME of a user.
+        member: String,
     },
-    /// Remove a user from a group.
+    /// Remove a user or system from a group.
     Remove {
         /// The group.
         group: String,
-        /// The user.
-        user: String,
+        /// Who, likewise.
+        member: String,
     },
     /// List the members of a group.
     Members {
@@ -41,37 +41,39 @@ pub(crate) enum GroupCommand {
 }
 
 pub(crate) async fn command(config: &Config, command: GroupCommand) -> anyhow::Result<()> {
-    let (group, user, is_member) = match command {
+    let (group, member, is_member) = match command {
         GroupCommand::Root(command) => return root::command(config, EntityKind::Group, command).await,
         GroupCommand::Members { group, shown } => {
             let service = existing(config).await?;
             let group = service.catalog().resolve(EntityKind::Group, &group).await?;
             let members = service.catalog().memberships(&group).await?;
+            let names = service.catalog().names(members.iter().flat_map(Membership::entities)).await?;
             match shown.format {
-                ShowFormat::Json => print_json(&members.iter().map(json::membership).collect()),
+                ShowFormat::Json => {
+                    print_json(&members.iter().map(|one| json::membership(one, &names)).collect());
+                }
                 ShowFormat::Table => {
-                    let mut table = aligned(&["user", "id", "since"], &[]);
-                    for member in members {
-                        let user = service.catalog().get(&member.user).await?;
-                        let name = user.entity().name.clone();
-                        table.add_row([name, member.user.to_string(), member.since.to_string()]);
+                    let mut table = aligned(&["member", "type", "id", "since"], &[]);
+                    for Membership { member, since, .. } in members {
+                        let name = names.get(member.id()).cloned().unwrap_or_else(|| "-".into());
+                        let kind = member.kind().name().to_owned();
+                        table.add_row([name, kind, member.to_string(), since.to_string()]);
                     }
                     print(&table);
                 }
             }
             return Ok(());
         }
-        GroupCommand::Add { group, user } => (group, user, true),
-        GroupCommand::Remove { group, user } => (group, user, false),
+        GroupCommand::Add { group, member } => (group, member, true),
+        GroupCommand::Remove { group, member } => (group, member, false),
     };
     let service = existing(config).await?;
     let (catalog, now) = (service.catalog(), service.clock().now());
-    let in_group = catalog.resolve(EntityKind::Group, &group).await?;
-    let of_user = catalog.resolve(EntityKind::User, &user).await?;
+    let (in_group, at) = service.membership(&group, &member).await?;
     match is_member {
-        true => catalog.add_member(&in_group, &of_user, now).await?,
-        false => catalog.remove_member(&in_group, &of_user, now).await?,
+        true => catalog.add_member(&in_group, &at, now).await?,
+        false => catalog.remove_member(&in_group, &at, now).await?,
     }
-    println!("{user} is {} {group}", if is_member { "in" } else { "not in" });
+    println!("{member} is {} {group}", if is_member { "in" } else { "not in" });
     Ok(())
 }

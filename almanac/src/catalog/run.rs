@@ -19,7 +19,7 @@ use crate::{
 pub(crate) enum RunCommand {
     /// Create a run, and print its id. Metrics name the run by it.
     Create(NewArgs),
-    /// List runs with the latest values of their metrics.
+    /// List runs with their parameters and the latest values of their metrics.
     List(ListArgs),
     /// Show a run with the latest values of its metrics.
     Show {
@@ -217,8 +217,9 @@ async fn list(service: &Service, args: ListArgs) -> anyhow::Result<()> {
     match args.shown.format {
         ShowFormat::Json => print_json(&json!({ "runs": runs, "next_cursor": next })),
         ShowFormat::Table => {
-            let rows: Vec<Value> = runs.into_iter().map(with_metrics_in_words).collect();
-            show(&["id", "experiment", "name", "status", "started_at", "metrics"], &rows, ShowFormat::Table);
+            let rows: Vec<Value> = runs.into_iter().map(in_words).collect();
+            let columns = ["id", "experiment", "name", "status", "started_at", "params", "metrics"];
+            show(&columns, &rows, ShowFormat::Table);
             if let Some(next) = next {
                 println!("\nthere may be more: --cursor {next}");
             }
@@ -227,19 +228,23 @@ async fn list(service: &Service, args: ListArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A row of the table: of the metrics their names and values, the first few of them.
-fn with_metrics_in_words(mut run: Value) -> Value {
+/// A row of the table: of the parameters and metrics their names and values, the first few of them.
+fn in_words(mut run: Value) -> Value {
+    run["params"] = pairs(&run["params"], plain).into();
+    run["metrics"] = pairs(&run["metrics"], |latest| plain(&latest["value"])).into();
+    run
+}
+
+fn pairs(all: &Value, text: impl Fn(&Value) -> String) -> String {
     const SHOWN: usize = 4;
-    let metrics = run["metrics"].as_object().into_iter().flatten();
-    let mut words: Vec<String> =
-        metrics.map(|(name, latest)| format!("{name}={}", plain(&latest["value"]))).collect();
+    let all = all.as_object().into_iter().flatten();
+    let mut words: Vec<String> = all.map(|(name, value)| format!("{name}={}", text(value))).collect();
     if words.len() > SHOWN {
         let more = words.len() - SHOWN;
         words.truncate(SHOWN);
         words.push(format!("and {more} more"));
     }
-    run["metrics"] = words.join(" ").into();
-    run
+    words.join(" ")
 }
 
 fn plain(value: &Value) -> String {

@@ -1,7 +1,7 @@
 //! Commands on workspaces.
 
-use ::catalog::{Service, json, new};
-use catalog::{AnyEntity, Grant, ListOptions, Role, WorkspacePage};
+use ::catalog::{Service, http, json, new};
+use catalog::{AnyEntity, Grant, ListOptions, Role, Sight, WorkspacePage};
 use clap::Subcommand;
 use event::{Clock, Error, Kind};
 use log::key::{Counted, EntityKind, Scope};
@@ -115,10 +115,11 @@ pub(crate) async fn command(config: &Config, command: WorkspaceCommand) -> anyho
         WorkspaceCommand::Show { workspace, shown } => {
             let service = existing(config).await?;
             let at = service.catalog().resolve(EntityKind::Workspace, &workspace).await?;
-            let page = service.catalog().page_with_counts(at.id()).await?;
             match shown.format {
-                ShowFormat::Json => print_json(&json::workspace_page(&page)),
-                ShowFormat::Table => show(&page),
+                ShowFormat::Json => {
+                    print_json(&http::page(&service, &at, &Sight::Everything, true).await?.1);
+                }
+                ShowFormat::Table => show(&service.catalog().page_with_counts(at.id()).await?),
             }
         }
         WorkspaceCommand::Grant { first, second, third, workspace } => {
@@ -164,12 +165,13 @@ pub(crate) async fn show_grants(
     grants: &[Grant],
     format: ShowFormat,
 ) -> anyhow::Result<()> {
+    let names = service.catalog().names(grants.iter().flat_map(Grant::entities)).await?;
     match format {
-        ShowFormat::Json => print_json(&grants.iter().map(json::grant).collect()),
+        ShowFormat::Json => print_json(&grants.iter().map(|one| json::grant(one, &names)).collect()),
         ShowFormat::Table => {
             let mut table = aligned(&["principal", "type", "role", "since"], &[]);
             for grant in grants {
-                let who = service.catalog().get(&grant.principal).await?.entity().name.clone();
+                let who = names.get(grant.principal.id()).cloned().unwrap_or_else(|| "-".into());
                 let kind = grant.principal.kind().name().to_owned();
                 table.add_row([who, kind, grant.role.name().to_owned(), grant.since.to_string()]);
             }
@@ -192,9 +194,15 @@ async fn workspaces(service: &Service, asked: ListArgs) -> anyhow::Result<()> {
         let message = "--of is missing: name the category whose workspaces to list";
         return Err(Error::invalid(message).into());
     }
+    let fields = asked.fields(EntityKind::Workspace)?;
     let all = service.catalog().workspaces().await?;
+    let shown = || all.iter().map(|one| json::only(json::workspace(one), fields.as_deref()));
     if let ShowFormat::Json = asked.shown.format {
-        print_json(&json!({ "workspaces": all.iter().map(json::workspace).collect::<Vec<_>>() }));
+        print_json(&json!({ "workspaces": shown().collect::<Vec<_>>() }));
+        return Ok(());
+    }
+    if let Some(fields) = &fields {
+        entity::show_fields(&shown().collect::<Vec<_>>(), fields);
         return Ok(());
     }
     let mut table = aligned(&["workspace", "id", "created"], &[]);
@@ -239,7 +247,7 @@ fn show(page: &WorkspacePage) {
         ["release", "model", "configuration", "environment"].into_iter().chain(kinds).collect();
     let mut releases = aligned(&header, &[4, 5, 6, 7]);
     let counts = |counted: &Counted| {
-        let counts = page.counts.get(counted).cloned().unwrap_or_default();
+        let counts = page.counts_of(counted).cloned().unwrap_or_default();
         kinds.map(|kind| counts.get(kind).copied().unwrap_or(0).to_string())
     };
     for release in &page.releases {

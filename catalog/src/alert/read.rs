@@ -264,8 +264,8 @@ impl Catalog {
         }
         let mut counts = BTreeMap::new();
         for counted in of.iter().flatten().collect::<BTreeSet<_>>() {
-            let ranges = key::counters_between(workspace, counted, &first.month(), &last.month());
-            counts.extend(read_counts(&*self.table, ranges).await?);
+            let range = key::counters_between(workspace, counted, &first.month(), &last.month());
+            counts.extend(read_counts(&*self.table, range).await?);
         }
         let reading = |(day, counted): (&Day, Option<Counted>)| {
             let count = |counted| {

@@ -359,7 +359,7 @@ mod tests {
         let lines =
             "\n:trophy: v3 is better than v2\n:trophy: v3 is better than v2\n1 more comparisons were decided";
         assert!(told.ends_with(lines), "{told}");
-        let of_model = digest_json(&week.of_model(&week.workspace, "churn"));
+        let of_model = digest_json(&week.of_model(&week.workspace, "churn", Weeks::default()));
         let one = json!([{ "at": "2026-06-05T07:00:00Z", "model": "churn", "challenger": "v3",
                            "environment": "production", "text": "v3 is better than v2" }]);
         assert_eq!(of_model["decided"], one);
@@ -368,11 +368,11 @@ mod tests {
     #[test]
     fn the_week_of_a_model_has_what_is_of_it_alone() {
         let other = Id::parse("2NBs0tD5Ihm2PVFzM3kZvMYdQX9").unwrap();
-        let of = week().of_model(&other, "other");
+        let of = week().of_model(&other, "other", Weeks { last: 0, before: 0 });
         assert!(of.live.is_empty() && of.alerts.is_empty());
         assert_eq!(of.counts.last, BTreeMap::from([(Kind::Predictions, 0)]));
-        let of = week().of_model(&week().workspace, "churn");
-        assert_eq!((of.live.len(), of.counts.before[&Kind::Predictions]), (1, 100));
+        let of = week().of_model(&week().workspace, "churn", Weeks { last: 95, before: 110 });
+        assert_eq!((of.live.len(), of.counts.before[&Kind::Predictions]), (1, 110));
         let told = digest_json(&of);
         assert_eq!((&told["model"]["name"], &told["outcomes"]), (&json!("churn"), &Value::Null));
     }

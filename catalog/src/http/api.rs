@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use web::{
     Named, Operation, answer, content, in_path,
     openapi::{
-        Content, Header, RefOr, Required, Response, Schema, Type,
+        Content, Header, ObjectBuilder, RefOr, Required, Response, Schema, Type,
         content::ContentBuilder,
         example::ExampleBuilder,
         path::{ParameterBuilder, ParameterIn, ParameterStyle},
@@ -145,7 +145,9 @@ pub(super) fn list(kind: EntityKind) -> Operation {
             operation.takes(of(parent).required(Required::True).description(Some("The workspace, by id or path.")))
         }
     };
-    let fields = schema::array(schema::one_of(json::fields(kind))).min_items(Some(1)).unique_items(true);
+    let attribute = schema::string().pattern(Some("^attributes\\..+$"));
+    let field = schema::any_of([schema::one_of(json::fields(kind)).into(), attribute.into()]);
+    let fields = schema::array(field).min_items(Some(1)).unique_items(true);
     let instant = || schema::any_of([schema::time().into(), schema::day().into()]);
     let query =
         |name: &str, schema: RefOr<Schema>, says: &str| parameter(ParameterIn::Query, name, schema, says);
@@ -156,7 +158,7 @@ pub(super) fn list(kind: EntityKind) -> Operation {
         .takes(query("until", instant(), "Only what was created before it."))
         .takes(query("order", schema::one_of(["oldest", "newest"]).into(), "Which come first; the oldest when it is not given."))
         .takes(
-            query("fields", fields.into(), "Only these fields, with commas between; `id` and `name` always. What is not asked for is not read, either.")
+            query("fields", fields.into(), "Only these fields, with commas between, also `attributes.NAME` for a single attribute; `id` and `name` always. What is not asked for is not read, either.")
                 .style(Some(ParameterStyle::Form))
                 .explode(Some(false)),
         );
@@ -197,16 +199,22 @@ pub(super) fn named_workspace(named: Named, method: fn(String, &str) -> Operatio
 }
 
 pub(super) fn show(kind: EntityKind, operation: Operation) -> Operation {
-    let (summary, schema) = match kind {
-        EntityKind::Workspace | EntityKind::User => {
-            (format!("Show {} with all that belongs to it", a(kind)), page_name(kind))
+    let summary = match kind {
+        EntityKind::Workspace | EntityKind::User => format!("Show {} with all that belongs to it", a(kind)),
+        _ => format!("Show {}", a(kind)),
+    };
+    let operation = match kind {
+        EntityKind::Workspace => {
+            let boolean = ObjectBuilder::new().schema_type(Type::Boolean);
+            let says = "Also how many events were counted, of the workspace, its models and releases.";
+            operation.takes(parameter(ParameterIn::Query, "counts", boolean, says))
         }
-        _ => (format!("Show {}", a(kind)), schemas::name(kind).to_owned()),
+        _ => operation,
     };
     operation
         .tag("catalog")
         .summary(summary)
-        .answers(StatusCode::OK, tagged("It, as it is now.", schema::component(&schema)))
+        .answers(StatusCode::OK, tagged("It, as it is now.", schema::component(&page_name(kind))))
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND])
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Query, State, rejection::QueryRejection},
+    extract::State,
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -18,9 +18,12 @@ use serde_json::{Value, json};
 use table::Cursor;
 use web::{Problem, Whole, json_object};
 
-use super::follow::{InSight, in_sight};
+use super::{
+    follow::{InSight, in_sight},
+    live::{Asked, asked},
+};
 use crate::{
-    AnyEntity, ListOptions, OPTIONAL, Service, Sight, json,
+    AnyEntity, ListOptions, Service, Sight, json,
     new::{Change, NewConfiguration, NewModel, NewRoot, NewWorkspace},
 };
 
@@ -38,8 +41,6 @@ pub(super) struct Parameters {
     order: Option<String>,
     fields: Option<String>,
 }
-
-pub(super) type Asked = Result<Query<Parameters>, QueryRejection>;
 
 /// The answer to a request that created an entity.
 pub fn created(any: &AnyEntity) -> Response {
@@ -95,12 +96,11 @@ pub(super) async fn list(
     kind: EntityKind,
     State(service): State<Arc<Service>>,
     sight: InSight,
-    parameters: Asked,
+    parameters: Asked<Parameters>,
 ) -> Result<Response, Problem> {
     let sight = in_sight(sight);
-    let Query(asked) =
-        parameters.map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))?;
-    let fields = asked.fields.as_deref().map(|fields| names(kind, fields)).transpose()?;
+    let asked = asked(parameters)?;
+    let fields = asked.fields.as_deref().map(|fields| json::parse_fields(kind, fields)).transpose()?;
     let catalog = service.catalog();
     let (mut entities, next) = match (kind, &asked.of) {
         (EntityKind::Workspace, None) if asked.is_of_all() => {
@@ -130,17 +130,6 @@ pub(super) async fn list(
     Ok(Json(json!({ kind.plural(): entities, "next_cursor": next })).into_response())
 }
 
-fn names(kind: EntityKind, text: &str) -> Result<Vec<String>, Error> {
-    let known = json::fields(kind);
-    let names: Vec<String> = text.split(',').map(str::to_owned).collect();
-    match names.iter().find(|name| !known.contains(&name.as_str())) {
-        None => Ok(names),
-        Some(wrong) => {
-            Err(Error::invalid(format!("a {kind} has no field `{wrong}`; it has {}", known.join(", "))))
-        }
-    }
-}
-
 impl Parameters {
     fn is_of_all(&self) -> bool {
         [&self.cursor, &self.since, &self.until, &self.order].iter().all(|word| word.is_none())
@@ -167,16 +156,13 @@ impl Parameters {
             Some("newest") => true,
             Some(other) => return Err(Error::invalid(format!("`order` is oldest or newest, not `{other}`"))),
         };
-        let only = fields.map(|fields| {
-            fields.iter().filter(|field| OPTIONAL.contains(&field.as_str())).cloned().collect()
-        });
         Ok(ListOptions {
             limit: self.limit.unwrap_or(ListOptions::default().limit),
             after: self.cursor.as_deref().map(Cursor::from_text).transpose()?,
             since: self.since.as_deref().map(instant).transpose()?,
             until: self.until.as_deref().map(instant).transpose()?,
             newest_first,
-            only,
+            only: fields.map(ListOptions::read_for),
         })
     }
 }
@@ -213,30 +199,63 @@ impl Service {
     }
 }
 
+/// What a page of a workspace has besides.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PageWords {
+    counts: Option<bool>,
+}
+
 pub(super) async fn show(
     kind: EntityKind,
     State(service): State<Arc<Service>>,
     sight: InSight,
+    words: Asked<PageWords>,
     named: String,
 ) -> Result<Response, Problem> {
+    let with_counts = asked(words)?.counts.unwrap_or(false);
     let at = service.catalog().resolve(kind, &named).await?;
-    let (version, value) = match kind {
+    let (version, value) = page(&service, &at, &in_sight(sight), with_counts).await?;
+    Ok(shown(StatusCode::OK, version, value))
+}
+
+/// An entity with its free counters and all that belongs to it, by names, and its version. A page of a workspace or user is one query and a
+/// look-up of each name; `with_counts`, the counts of events of a workspace are read by another query.
+///
+/// # Errors
+/// `NotFound`, when it does not exist; those of the table.
+pub async fn page(
+    service: &Service,
+    at: &EntityId,
+    sight: &Sight,
+    with_counts: bool,
+) -> Result<(i64, Value), Error> {
+    let catalog = service.catalog();
+    Ok(match at.kind() {
         EntityKind::Workspace => {
-            let page = service.catalog().page_with_counts(at.id()).await?;
-            (page.workspace.entity.version, json::workspace_page(&page))
+            let page = match with_counts {
+                true => catalog.page_with_counts(at.id()).await?,
+                false => catalog.page(at.id()).await?,
+            };
+            let names = catalog.names(page.grants.iter().map(|one| one.principal.clone())).await?;
+            let path = (page.workspace.id().clone(), page.workspace.path.clone());
+            let names = names.into_iter().chain([path]).collect();
+            (page.workspace.entity.version, json::workspace_page(&page, &names))
         }
         EntityKind::User => {
-            let mut page = service.catalog().user_page(at.id()).await?;
-            let follows = std::mem::take(&mut page.follows);
-            page.follows = service.catalog().in_sight(follows, &in_sight(sight)).await?.into_iter().collect();
-            (page.user.version, json::user_page(&page))
+            let mut page = catalog.user_page(at.id(), service.clock().now()).await?;
+            page.follows = catalog.in_sight(page.follows, sight).await?;
+            page.answered = catalog.answered_in_sight(page.answered, sight).await?;
+            let names = catalog.names(page.entities()).await?;
+            (page.user.version, json::user_page(&page, &names))
         }
         _ => {
-            let any = service.catalog().show(&at).await?;
-            (any.entity().version, json::any(&any))
+            let any = catalog.show(at).await?;
+            let mut value = json::any(&any);
+            value["counters"] = json!(catalog.counters(at).await?);
+            (any.entity().version, value)
         }
-    };
-    Ok(shown(StatusCode::OK, version, value))
+    })
 }
 
 pub(super) async fn change(

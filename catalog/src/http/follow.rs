@@ -27,7 +27,7 @@ use super::{
     api::{ALWAYS, JSON, OF_BODY},
     live::{Asked, ENTRIES, asked, body, entry, happening_schema, limit},
 };
-use crate::{Catalog, FeedEntry, MAX_ENTRIES, MAX_MARKS, Service, Sight};
+use crate::{Catalog, FeedEntry, Follow, MAX_ENTRIES, MAX_MARKS, Service, Sight, json};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,6 +41,18 @@ struct NewFollow {
 #[serde(deny_unknown_fields)]
 struct Seen {
     entries: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FollowsWords {
+    order: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SeenWords {
+    entry: String,
 }
 
 #[derive(Deserialize)]
@@ -78,9 +90,17 @@ pub(super) fn in_sight(sight: InSight) -> Sight {
     sight.map_or(Sight::Everything, |Extension(sight)| Sight::clone(&sight))
 }
 
-/// What is followed.
-fn followed_schema() -> RefOr<Schema> {
-    schema::object([("workspace", schema::id().into())]).property("model", schema::id()).into()
+/// Something that a user follows.
+pub(super) fn follow_schema() -> RefOr<Schema> {
+    let name = || schema::nullable(schema::string());
+    schema::object([
+        ("workspace", schema::id().into()),
+        ("path", name().into()),
+        ("since", schema::time().into()),
+    ])
+    .property("model", schema::id())
+    .property("model_name", name())
+    .into()
 }
 
 fn boolean() -> RefOr<Schema> {
@@ -106,18 +126,25 @@ pub(super) fn set_operation() -> Operation {
 }
 
 pub(super) fn operation() -> Operation {
-    let body = schema::object([("follows", schema::array(followed_schema()).into())]);
+    let body = schema::object([("follows", schema::array(schema::component("Follow")).into())]);
+    let order = schema::one_of(["newest", "oldest"]);
+    let says = "Which come first; the newest when it is not given.";
     Operation::get("/v1/users/{user}/follows", "follows")
         .tag("people")
         .takes(user())
-        .summary("List what a user follows")
+        .takes(parameter(ParameterIn::Query, "order", order, says))
+        .summary("List what a user follows, in the order in which it was followed")
         .answers(StatusCode::OK, answer("That.", JSON, body))
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND])
 }
 
 pub(super) fn feed_operation() -> Operation {
-    let entry = happening_schema().property("seen", boolean()).required("seen");
+    let entry = happening_schema()
+        .property("path", schema::nullable(schema::string()).description(Some("The workspace, by its path.")))
+        .required("path")
+        .property("seen", boolean())
+        .required("seen");
     let body = schema::object([("entries", schema::array(entry).into())]);
     Operation::get("/v1/users/{user}/feed", "feed")
         .tag("people")
@@ -138,7 +165,11 @@ fn per_publisher() -> ParameterBuilder {
 }
 
 pub(super) fn followers_operation(named: Named) -> Operation {
-    let user = schema::object([("user", schema::id().into()), ("since", schema::time().into())]);
+    let user = schema::object([
+        ("user", schema::id().into()),
+        ("name", schema::nullable(schema::string()).into()),
+        ("since", schema::time().into()),
+    ]);
     let users = schema::array(user);
     let body = schema::object([("followers", schema::count().into()), ("users", users.into())]).property(
         "next",
@@ -176,9 +207,29 @@ pub(super) fn seen_operation() -> Operation {
         .fails(&OF_BODY)
 }
 
+pub(super) fn has_seen_operation() -> Operation {
+    let body = schema::object([("entry", entry().into()), ("seen", boolean())]);
+    let name = "2NBs0sLBnJxEcoDLgVnQdJkhEgV:2026-06-02T00:00:00.000000Z/alert/drift/";
+    Operation::get("/v1/users/{user}/seen", "has_seen")
+        .tag("people")
+        .takes(user())
+        .takes(
+            parameter(ParameterIn::Query, "entry", entry(), "The entry, as the feed names it.")
+                .required(Required::True)
+                .example(Some(json!(name))),
+        )
+        .summary("Tell whether a user has seen an entry of the feed")
+        .answers(StatusCode::OK, answer("It is one look-up of a key.", JSON, body))
+        .fails(&ALWAYS)
+        .fails(&[StatusCode::NOT_FOUND])
+}
+
 pub(super) fn digest_operation() -> Operation {
-    let user =
-        schema::object([("user", schema::id().into()), ("follows", schema::array(followed_schema()).into())]);
+    let user = schema::object([
+        ("user", schema::id().into()),
+        ("name", schema::nullable(schema::string()).into()),
+        ("follows", schema::array(schema::component("Follow")).into()),
+    ]);
     let body = schema::object([("users", schema::array(user).into())]).property(
         "next",
         schema::string().description(Some("The cursor of the next page, if there is one.")),
@@ -206,17 +257,6 @@ pub(super) async fn user_of(catalog: &Catalog, path: InPath) -> Result<Id, Probl
     Ok(catalog.resolve(EntityKind::User, &user).await?.id().clone())
 }
 
-fn followed_body(followed: &Followed) -> Value {
-    let workspace = |id: &Id| EntityId::Workspace(id.clone()).to_string();
-    match followed {
-        Followed::Workspace(id) => json!({ "workspace": workspace(id) }),
-        Followed::Model(id, model) => {
-            let model = EntityId::Model(id.clone(), model.clone()).to_string();
-            json!({ "workspace": workspace(id), "model": model })
-        }
-    }
-}
-
 async fn followed(catalog: &Catalog, workspace: &str, model: Option<&str>) -> Result<Followed, Error> {
     let workspace = catalog.workspace(workspace).await?.id().clone();
     Ok(match model {
@@ -242,7 +282,7 @@ async fn unfollowed(
     }
     let follows = catalog.follows(user).await?;
     match found {
-        Ok(found) if follows.contains(&found) => Ok((found, false)),
+        Ok(found) if follows.iter().any(|one| one.followed == found) => Ok((found, false)),
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Err(Catalog::missing(EntityKind::Workspace, &new.workspace)),
     }
@@ -277,12 +317,35 @@ pub(super) async fn show(
     State(service): State<Arc<Service>>,
     sight: InSight,
     user: InPath,
+    words: Asked<FollowsWords>,
 ) -> Result<Response, Problem> {
-    let user = user_of(service.catalog(), user).await?;
-    let follows = service.catalog().follows(&user).await?;
-    let follows = service.catalog().in_sight(follows, &in_sight(sight)).await?;
-    let follows: Vec<Value> = follows.iter().map(followed_body).collect();
+    let newest_first = match asked(words)?.order.as_deref() {
+        None | Some("newest") => true,
+        Some("oldest") => false,
+        Some(other) => {
+            return Err(Error::invalid(format!("`order` is newest or oldest, not `{other}`")).into());
+        }
+    };
+    let catalog = service.catalog();
+    let user = user_of(catalog, user).await?;
+    let mut follows = catalog.in_sight(catalog.follows(&user).await?, &in_sight(sight)).await?;
+    if newest_first {
+        follows.reverse();
+    }
+    let names = catalog.names(follows.iter().flat_map(|one| one.followed.entities())).await?;
+    let follows: Vec<Value> = follows.iter().map(|one| json::follow(one, &names)).collect();
     Ok(Json(json!({ "follows": follows })).into_response())
+}
+
+pub(super) async fn has_seen(
+    State(service): State<Arc<Service>>,
+    user: InPath,
+    words: Asked<SeenWords>,
+) -> Result<Response, Problem> {
+    let SeenWords { entry } = asked(words)?;
+    let user = user_of(service.catalog(), user).await?;
+    let seen = service.catalog().has_seen(&user, &entry).await?;
+    Ok(Json(json!({ "entry": entry, "seen": seen })).into_response())
 }
 
 pub(super) async fn followers(
@@ -300,7 +363,11 @@ pub(super) async fn followers(
     let count = catalog.followers(&followed).await?;
     let after = cursor.as_deref().map(Cursor::from_text).transpose()?;
     let page = catalog.followers_page(&followed, limit, after).await?;
-    let user = |(user, since): &(Id, event::Timestamp)| json!({ "user": EntityId::User(user.clone()).to_string(), "since": since.to_string() });
+    let names = catalog.names(page.users.iter().map(|(user, _)| EntityId::User(user.clone()))).await?;
+    let user = |(user, since): &(Id, event::Timestamp)| {
+        let id = EntityId::User(user.clone()).to_string();
+        json!({ "user": id, "name": names.get(user), "since": since.to_string() })
+    };
     let users: Vec<Value> = page.users.iter().map(user).collect();
     let mut body = json!({ "followers": count, "users": users });
     if let Some(next) = page.next {
@@ -319,12 +386,15 @@ pub(super) async fn feed(
     let FeedWords { limit, per_publisher } = asked(words)?;
     let limit = limit.unwrap_or(ENTRIES);
     let user = user_of(service.catalog(), user).await?;
+    let feed = service.catalog().feed_in(&user, limit, per_publisher, &in_sight(sight)).await?;
+    let workspaces = feed.iter().map(|entry| EntityId::Workspace(entry.happening.workspace.clone()));
+    let names = service.catalog().names(workspaces).await?;
     let entry = |entry: &FeedEntry| {
         let mut row = body(&entry.happening, &asker);
+        row["path"] = json!(names.get(&entry.happening.workspace));
         row["seen"] = entry.is_seen.into();
         row
     };
-    let feed = service.catalog().feed_in(&user, limit, per_publisher, &in_sight(sight)).await?;
     let entries: Vec<Value> = feed.iter().map(entry).collect();
     Ok(Json(json!({ "entries": entries })).into_response())
 }
@@ -347,11 +417,13 @@ pub(super) async fn digest(
 ) -> Result<Response, Problem> {
     let cursor = asked(words)?.cursor.as_deref().map(Cursor::from_text).transpose()?;
     let digest = service.catalog().digest(cursor).await?;
-    let user = |(user, follows): (Id, Vec<Followed>)| {
-        let follows: Vec<Value> = follows.iter().map(followed_body).collect();
-        json!({ "user": EntityId::User(user).to_string(), "follows": follows })
+    let names = service.catalog().names(digest.entities()).await?;
+    let user = |(user, follows): &(Id, Vec<Follow>)| {
+        let follows: Vec<Value> = follows.iter().map(|one| json::follow(one, &names)).collect();
+        let id = EntityId::User(user.clone()).to_string();
+        json!({ "user": id, "name": names.get(user), "follows": follows })
     };
-    let mut page = json!({ "users": digest.users.into_iter().map(user).collect::<Vec<_>>() });
+    let mut page = json!({ "users": digest.users.iter().map(user).collect::<Vec<_>>() });
     if let Some(next) = digest.next {
         page["next"] = next.to_text().into();
     }

@@ -43,7 +43,7 @@ pub use alert_test::{judged_day_json, test_window};
 pub use arena::{pair_json, rank_arena, refresh_arena, vote_schema};
 pub(crate) use baseline::of as baselines;
 pub use baseline::{baselines_json, baselines_schema};
-pub use entity::{created, instant, parent_kind};
+pub use entity::{created, instant, page, parent_kind};
 pub use erasure::erasure_json;
 pub use judging::{costs, judging};
 pub use promotion::{approval_json, gates_and_approvals, gates_json};
@@ -152,6 +152,7 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
         .schema("Delivery", webhook::delivery_schema())
         .schema("Digest", digest::told_schema())
         .schema("Consumer", consumer::consumer_schema())
+        .schema("Follow", follow::follow_schema())
         .schema("Erasure", erasure::erasure_schema())
         .schema("Happening", live::happening_schema())
         .schema("Live", live::live_schema())
@@ -188,6 +189,7 @@ fn people(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
         .add(follow::operation(), demands::of_user(Right::Read), follow::show)
         .add(follow::feed_operation(), demands::of_user(Right::Read), follow::feed)
         .add(follow::seen_operation(), demands::of_user(Right::Admin), follow::seen)
+        .add(follow::has_seen_operation(), demands::of_user(Right::Read), follow::has_seen)
         .add(digest::operation(), demands::of_user(Right::Read).of_kinds(&Kind::ALL), digest::show)
         .add(follow::digest_operation(), Demand::server(Right::Read), follow::digest)
 }
@@ -203,7 +205,7 @@ fn one(
         .add(
             api::show(kind, operation(Operation::get, &id("show"))),
             demands::show(kind),
-            move |service, sight, InPath(named)| entity::show(kind, service, sight, named),
+            move |service, sight, words, InPath(named)| entity::show(kind, service, sight, words, named),
         )
         .add(
             api::change(kind, operation(Operation::patch, &id("update"))),

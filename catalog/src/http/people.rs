@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Number, json};
 use web::{Problem, Whole, json_object};
 
-use crate::{Catalog, Role, Service, json};
+use crate::{Catalog, Grant, Membership, Role, Service, json};
 
 /// The most that is added or taken at once: up to here every whole number is exact as JSON has it.
 pub(super) const MOST: i64 = 1 << 53;
@@ -28,18 +28,31 @@ fn segments<T>(path: Segments<T>) -> Result<T, Problem> {
     Ok(segments)
 }
 
-async fn membership(catalog: &Catalog, group: &str, user: &str) -> Result<(EntityId, EntityId), Error> {
-    let group = catalog.resolve(EntityKind::Group, group).await?;
-    Ok((group, catalog.resolve(EntityKind::User, user).await?))
+impl Service {
+    /// A group, and a user or system as people write it: `user:ann`, `system:nightly`, or only the user's name or id.
+    ///
+    /// # Errors
+    /// `NotFound`, when there is none; `Invalid`, when it is something that cannot be in a group.
+    pub async fn membership(&self, group: &str, member: &str) -> Result<(EntityId, EntityId), Error> {
+        let group = self.catalog().resolve(EntityKind::Group, group).await?;
+        let member = match member.contains(':') {
+            true => self.principal(member).await?,
+            false => self.catalog().resolve(EntityKind::User, member).await?,
+        };
+        match member.kind() {
+            EntityKind::User | EntityKind::System => Ok((group, member)),
+            other => Err(Error::invalid(format!("a {other} cannot be in a group; a user or a system can"))),
+        }
+    }
 }
 
 pub(super) async fn add_member(
     State(service): State<Arc<Service>>,
     path: Segments<(String, String)>,
 ) -> Result<Response, Problem> {
-    let (group, user) = segments(path)?;
-    let (group, user) = membership(service.catalog(), &group, &user).await?;
-    service.catalog().add_member(&group, &user, service.clock().now()).await?;
+    let (group, member) = segments(path)?;
+    let (group, member) = service.membership(&group, &member).await?;
+    service.catalog().add_member(&group, &member, service.clock().now()).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -47,9 +60,9 @@ pub(super) async fn remove_member(
     State(service): State<Arc<Service>>,
     path: Segments<(String, String)>,
 ) -> Result<Response, Problem> {
-    let (group, user) = segments(path)?;
-    let (group, user) = membership(service.catalog(), &group, &user).await?;
-    service.catalog().remove_member(&group, &user, service.clock().now()).await?;
+    let (group, member) = segments(path)?;
+    let (group, member) = service.membership(&group, &member).await?;
+    service.catalog().remove_member(&group, &member, service.clock().now()).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -59,7 +72,8 @@ pub(super) async fn members(
 ) -> Result<Response, Problem> {
     let group = service.catalog().resolve(EntityKind::Group, &segments(path)?).await?;
     let members = service.catalog().memberships(&group).await?;
-    let members = members.iter().map(json::membership).collect::<Vec<_>>();
+    let names = service.catalog().names(members.iter().flat_map(Membership::entities)).await?;
+    let members = members.iter().map(|one| json::membership(one, &names)).collect::<Vec<_>>();
     Ok(Json(json!({ "members": members })).into_response())
 }
 
@@ -161,7 +175,9 @@ pub(super) async fn grants(
 ) -> Result<Response, Problem> {
     let (scope, _) = of.scope(service.catalog(), values(path)?).await?;
     let grants = service.catalog().grants(&scope).await?;
-    Ok(Json(json!({ "grants": grants.iter().map(json::grant).collect::<Vec<_>>() })).into_response())
+    let names = service.catalog().names(grants.iter().flat_map(Grant::entities)).await?;
+    let grants = grants.iter().map(|one| json::grant(one, &names)).collect::<Vec<_>>();
+    Ok(Json(json!({ "grants": grants })).into_response())
 }
 
 #[derive(Deserialize)]

@@ -21,21 +21,22 @@ fn done(says: &str) -> Response {
 }
 
 fn member(method: fn(String, &str) -> Operation, id: &str) -> Operation {
-    method("/v1/groups/{group}/members/{user}".to_owned(), id)
+    let says = "Who: `user:` or `system:` and an id or a name; without either a user.";
+    method("/v1/groups/{group}/members/{member}".to_owned(), id)
         .tag("people")
         .takes(in_path("group", schema::string().into(), "risk", "The group, by id or name."))
-        .takes(in_path("user", schema::string().into(), "ann", "The user, by id or name."))
+        .takes(in_path("member", schema::string().into(), "ann", says))
         .answers(StatusCode::NO_CONTENT, done("It is so."))
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
 }
 
 pub(super) fn add_member() -> Operation {
-    member(Operation::put, "add_member").summary("Put a user into a group")
+    member(Operation::put, "add_member").summary("Put a user or system into a group")
 }
 
 pub(super) fn remove_member() -> Operation {
-    member(Operation::delete, "remove_member").summary("Take a user out of a group")
+    member(Operation::delete, "remove_member").summary("Take a user or system out of a group")
 }
 
 pub(super) fn members() -> Operation {

@@ -234,11 +234,13 @@ pub(super) fn role() -> RefOr<Schema> {
 
 fn workspace_page() -> RefOr<Schema> {
     let counts = || -> RefOr<Schema> {
-        schema::map(None, schema::count()).description(Some("Events that were counted, by kind.")).into()
+        schema::map(None, schema::count())
+            .description(Some("Events that were counted, by kind; where `counts` asks for it."))
+            .into()
     };
     let own = |kind, counted: bool| {
         let own = with(entity(kind), [("counters", integers())]);
-        if counted { with(own, [("counts", counts())]) } else { own }
+        if counted { own.property("counts", counts()) } else { own }
     };
     with(
         own(EntityKind::Workspace, true),
@@ -260,12 +262,41 @@ fn user_page() -> RefOr<Schema> {
         ("what", schema::string().into()),
         ("about", schema::id().into()),
     ]);
+    let follows = schema::array(schema::component("Follow"))
+        .description(Some("What the user follows, the newest first."));
+    let results = || {
+        let agree = "How often a release had said the same label.";
+        [
+            ("answers", schema::count().into()),
+            ("agree", schema::count().description(Some(agree)).into()),
+            ("differ", schema::count().into()),
+        ]
+    };
+    let said = schema::map(None, schema::count())
+        .description(Some("How often each label was said, or each vote given."));
+    let answered = with(
+        schema::object([
+            ("day", schema::day().into()),
+            ("workspace", schema::id().into()),
+            ("path", schema::nullable(schema::string()).into()),
+            ("review", schema::name().into()),
+            ("said", said.into()),
+        ]),
+        results(),
+    );
+    let answered = schema::array(answered).description(Some(
+        "What the user answered in reviews in the week, by day and review, the last day first.",
+    ));
+    let week = schema::object([("from", schema::day().into()), ("to", schema::day().into())]);
+    let week = with(week, results()).description(Some("What the answers of the week come to."));
     with(
         entity(EntityKind::User),
         [
             ("groups", schema::array(schema::component("Membership")).into()),
             ("grants", schema::array(schema::component("Grant")).into()),
-            ("follows", schema::array(schema::string()).into()),
+            ("follows", follows.into()),
+            ("answered", answered.into()),
+            ("week", week.into()),
             ("counters", integers()),
             (
                 "activity",
@@ -283,23 +314,43 @@ pub(super) fn all() -> Vec<(String, RefOr<Schema>)> {
         schemas.push((name(kind).to_owned(), entity(kind).into()));
         schemas.push((listed_name(kind), listed(kind).into()));
     }
-    schemas.push((page_name(EntityKind::Workspace), workspace_page()));
-    schemas.push((page_name(EntityKind::User), user_page()));
+    for kind in EntityKind::ALL {
+        let page = match kind {
+            EntityKind::Workspace => workspace_page(),
+            EntityKind::User => user_page(),
+            _ => with(entity(kind), [("counters", integers())]).into(),
+        };
+        schemas.push((page_name(kind), page));
+    }
     let id = || -> RefOr<Schema> { schema::id().into() };
     let since = || -> RefOr<Schema> { schema::time().into() };
+    let text = || -> RefOr<Schema> { schema::nullable(schema::string()).into() };
     schemas.push((
         "Membership".to_owned(),
-        schema::object([("group", id()), ("user", id()), ("since", since())]).into(),
+        schema::object([("group", id()), ("group_name", text()), ("since", since())])
+            .property("user", id())
+            .property("user_name", text())
+            .property("system", id())
+            .property("system_name", text())
+            .description(Some("A user or a system in a group."))
+            .into(),
     ));
     schemas.push((
         "Grant".to_owned(),
-        schema::object([("principal", id()), ("role", role()), ("since", since())])
-            .property("workspace", id())
-            .property("category", id())
-            .description(Some(
-                "It holds on a workspace, on a category with its workspaces, or else on the server.",
-            ))
-            .into(),
+        schema::object([
+            ("principal", id()),
+            ("principal_name", text()),
+            ("role", role()),
+            ("since", since()),
+        ])
+        .property("workspace", id())
+        .property("path", text())
+        .property("category", id())
+        .property("category_name", text())
+        .description(Some(
+            "It holds on a workspace, on a category with its workspaces, or else on the server.",
+        ))
+        .into(),
     ));
     let value: RefOr<Schema> = ObjectBuilder::new().schema_type(Type::Integer).into();
     schemas.push((

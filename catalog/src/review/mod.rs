@@ -5,6 +5,7 @@
 //! ([`settle`]); from then on it is decided, and is appended to the log as an ordinary outcome, exactly once. All of it expires,
 //! and what has expired counts as gone whenever the engine deletes it.
 
+mod answered;
 mod arena;
 mod item;
 mod serve;
@@ -20,6 +21,7 @@ use table::{Condition, Item, Query, item::Value, query_all, unless_overtaken};
 
 use super::Catalog;
 
+pub use answered::{ANSWERED_DAYS, AnsweredReview};
 pub use arena::{
     ARENA_METRIC, ArenaPair, ArenaSpec, MAX_ARENA_JUDGES, MAX_ARENA_PAIRS, MAX_ARENA_RELEASES,
     MAX_ARENA_TAGS, MAX_PAIR_ITEMS, shared_tags,

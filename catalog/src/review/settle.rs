@@ -179,8 +179,8 @@ impl Catalog {
             verdict: answer.verdict.clone(),
             said: item.said.clone(),
         };
-        let given = given.to_item(&answer.reviewer, item.expires_at);
-        self.table.put(given, Condition::None).await?;
+        let noted = given.to_item(&answer.reviewer, item.expires_at);
+        self.note_given(noted, &given, (&item.review, &answer.reviewer)).await?;
         if !answer.is_appended {
             let unchanged = Condition::unchanged(item.ver);
             let answer = Some(ReviewAnswer { is_appended: true, ..answer.clone() });

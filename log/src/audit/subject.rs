@@ -16,7 +16,7 @@ pub(super) enum Subject {
     /// A run of a workspace.
     Run(Id, Id),
     /// A user in a group.
-    Member(Id, Id),
+    Member(Id, EntityId),
     /// A role.
     Grant(Scope, EntityId),
     /// A token.
@@ -80,8 +80,8 @@ impl Subject {
         if let Some(workspace) = key::parse_active(key) {
             return Some(Self::Projections(workspace));
         }
-        if let Some((group, user)) = key::parse_member(key) {
-            return Some(Self::Member(group, user));
+        if let Some((group, member)) = key::parse_member(key) {
+            return Some(Self::Member(group, member));
         }
         if let Some((workspace, name)) = key::parse_letter(key) {
             return Some(Self::Letter(workspace, name.to_owned()));
@@ -206,9 +206,7 @@ impl Subject {
             Self::Experiment(_, id) => id.clone(),
             Self::Erasure(_, id) => id.to_string(),
             Self::Run(_, run) => run.to_string(),
-            Self::Member(group, user) => {
-                format!("{} {}", EntityId::Group(group.clone()), EntityId::User(user.clone()))
-            }
+            Self::Member(group, member) => format!("{} {member}", EntityId::Group(group.clone())),
             Self::Grant(scope, principal) => match scope.entity() {
                 Some(place) => format!("{place} {principal}"),
                 None => format!("server {principal}"),

@@ -115,8 +115,8 @@ async fn a_transaction_may_have_records_in_several_trails_and_of_two_sides_one()
     let writes = [
         key::grant(&scope, &user),
         key::granted(&user, &scope),
-        key::member(&house.workspace, user.id()),
-        key::membership(user.id(), &house.workspace),
+        key::member(&house.workspace, &user),
+        key::membership(&user, &house.workspace),
         workspace.key(),
         token,
         key::settings(&house.workspace),

@@ -1,12 +1,10 @@
-//! The keys of counters: how many events there are, month by month.
-//!
-//! They stand in a partition of their own. Up to 0.1 they stood beside the workspace, whose page grew with
-//! them; counters that are still there are read as well until the projector has moved them.
+//! The keys of counters: how many events there are, month by month. They stand in a partition of their own, so that the page of the
+//! workspace does not grow with them.
 
 use event::Id;
 use table::{Key, KeyRange};
 
-use super::{END, workspace_page};
+use super::END;
 
 /// What a counter counts for: the whole workspace, or one release of it by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,36 +31,15 @@ pub fn counter(workspace: &Id, counted: &Counted, month: &str) -> Key {
     Key::new(counter_partition(workspace), counter_sort(counted, month))
 }
 
-/// Where a counter stood up to 0.1.
-pub fn old_counter(workspace: &Id, counted: &Counted, month: &str) -> Key {
-    Key::new(workspace_page(workspace), counter_sort(counted, month))
-}
-
-/// A range of counters where they stand, and where they stood up to 0.1.
-pub type CounterRanges = [KeyRange; 2];
-
-fn in_both(workspace: &Id, from: &str, to: &str) -> CounterRanges {
-    [counter_partition(workspace), workspace_page(workspace)].map(|pk| KeyRange {
-        pk,
-        from: from.to_owned(),
-        to: to.to_owned(),
-    })
-}
-
 /// All counters of a workspace.
-pub fn counters(workspace: &Id) -> CounterRanges {
-    in_both(workspace, "count#", &format!("count#{END}"))
-}
-
-/// The counters of what is counted, of all months.
-pub fn counters_of(workspace: &Id, counted: &Counted) -> CounterRanges {
-    counters_between(workspace, counted, "", "")
+pub fn counters(workspace: &Id) -> KeyRange {
+    KeyRange::prefix(counter_partition(workspace), "count#")
 }
 
 /// The counters of what is counted from a month to another, both included; an empty month is no bound.
-pub fn counters_between(workspace: &Id, counted: &Counted, from: &str, to: &str) -> CounterRanges {
+pub fn counters_between(workspace: &Id, counted: &Counted, from: &str, to: &str) -> KeyRange {
     let to = format!("{}{END}", counter_sort(counted, to));
-    in_both(workspace, &counter_sort(counted, from), &to)
+    KeyRange { pk: counter_partition(workspace), from: counter_sort(counted, from), to }
 }
 
 /// What a counter item counts for, and the month.
@@ -81,27 +58,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_counters_are_read_where_they_stood() {
+    fn counters_stand_in_their_ranges() {
         let w = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
-        let v1 = Counted::Release("v1".into());
-        assert_eq!(old_counter(&w, &v1, "2013-06").to_string(), format!("w#{w} / count#r#v1/2013-06"));
-        assert_eq!(old_counter(&w, &Counted::Workspace, "2013-06").sk, "count#w/2013-06");
-        for counted in [Counted::Workspace, v1] {
-            let places = [counter(&w, &counted, "2013-06"), old_counter(&w, &counted, "2013-06")];
-            let ranges = [
-                counters(&w),
-                counters_of(&w, &counted),
-                counters_between(&w, &counted, "2013-06", "2013-06"),
-            ];
-            for (place, key) in places.iter().enumerate() {
-                assert_eq!(parse_counter(key), Some((counted.clone(), "2013-06".to_owned())));
-                for range in &ranges {
-                    let KeyRange { pk, from, to } = &range[place];
-                    assert!(*pk == key.pk && *from <= key.sk && key.sk <= *to, "{key}");
-                }
+        for counted in [Counted::Workspace, Counted::Release("v1".into())] {
+            let key = counter(&w, &counted, "2013-06");
+            assert_eq!(parse_counter(&key), Some((counted.clone(), "2013-06".to_owned())));
+            let all = counters_between(&w, &counted, "", "");
+            for range in [counters(&w), all, counters_between(&w, &counted, "2013-06", "2013-06")] {
+                let KeyRange { pk, from, to } = &range;
+                assert!(*pk == key.pk && *from <= key.sk && key.sk <= *to, "{key}");
             }
         }
-        let may = &counters_between(&w, &Counted::Workspace, "2013-04", "2013-05")[0];
+        let may = counters_between(&w, &Counted::Workspace, "2013-04", "2013-05");
         assert!(may.to < counter(&w, &Counted::Workspace, "2013-06").sk);
     }
 }

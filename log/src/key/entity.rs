@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use event::{Error, Id, Result};
+use event::{Day, Error, Id, Result};
 use table::{Key, KeyRange};
 
 use super::END;
@@ -331,29 +331,31 @@ pub fn pointer(id: &Id) -> Key {
     Key::new(format!("@id#{id}"), "@id")
 }
 
-/// A user in a group, as the group has it.
-pub fn member(group: &Id, user: &Id) -> Key {
-    Key::new(format!("g#{group}"), format!("u#{user}"))
+/// A user or system in a group, as the group has it.
+pub fn member(group: &Id, member: &EntityId) -> Key {
+    Key::new(format!("g#{group}"), member.token())
 }
 
-/// The same, as the user has it.
-pub fn membership(user: &Id, group: &Id) -> Key {
-    Key::new(format!("u#{user}"), format!("g#{group}"))
+/// The same, as the member has it.
+pub fn membership(member: &EntityId, group: &Id) -> Key {
+    Key::new(member.token(), format!("g#{group}"))
 }
 
-/// The group and the user of a key of [`member`]. `None`, when it is another key.
-pub fn parse_member(key: &Key) -> Option<(Id, Id)> {
+/// The group and the member of a key of [`member`]. `None`, when it is another key.
+pub fn parse_member(key: &Key) -> Option<(Id, EntityId)> {
     match (parse_token(&key.pk)?, parse_token(&key.sk)?) {
-        ((EntityKind::Group, group), (EntityKind::User, user)) => Some((group, user)),
+        ((EntityKind::Group, group), (EntityKind::User, user)) => Some((group, EntityId::User(user))),
+        ((EntityKind::Group, group), (EntityKind::System, system)) => Some((group, EntityId::System(system))),
         _ => None,
     }
 }
 
-/// The members of a group, or the groups of a user, in the partition of `of`.
+/// The members of a group, or the groups of a user or system, in the partition of `of`.
 pub fn memberships(of: &EntityId) -> Option<KeyRange> {
     match of {
-        EntityId::Group(_) => Some(KeyRange::prefix(of.token(), "u#")),
-        EntityId::User(_) => Some(KeyRange::prefix(of.token(), "g#")),
+        // Systems, then users, and nothing between them.
+        EntityId::Group(_) => Some(KeyRange { to: format!("u#{END}"), ..KeyRange::prefix(of.token(), "s#") }),
+        EntityId::User(_) | EntityId::System(_) => Some(KeyRange::prefix(of.token(), "g#")),
         _ => None,
     }
 }
@@ -377,6 +379,18 @@ pub fn parse_free_counter(sk: &str) -> Option<((EntityKind, Id), &str)> {
 /// Something that happened to a user, in the user's partition, by its time.
 pub fn activity(user: &Id, id: &Id) -> Key {
     Key::new(format!("u#{user}"), format!("act#{id}"))
+}
+
+/// What a user answered in a review of a workspace on a day, in the user's partition.
+pub fn answered(user: &Id, day: Day, workspace: &Id, review: &str) -> Key {
+    Key::new(format!("u#{user}"), format!("answered#{day}/w#{workspace}/{review}"))
+}
+
+/// The day, the workspace and the review of a key of [`answered`]. `None`, when it is another key.
+pub fn parse_answered(key: &Key) -> Option<(Day, Id, &str)> {
+    let mut parts = key.sk.strip_prefix("answered#")?.splitn(3, '/');
+    let (day, workspace) = (parts.next()?.parse().ok()?, parts.next()?.strip_prefix("w#")?);
+    Some((day, Id::parse(workspace).ok()?, parts.next()?))
 }
 
 /// The entity that a guard leads to, by the guard's key and the id in it.

@@ -96,12 +96,28 @@ pub enum Followed {
 }
 
 impl Followed {
+    /// The workspace, or that of the model.
+    pub fn workspace(&self) -> &Id {
+        let (Self::Workspace(workspace) | Self::Model(workspace, _)) = self;
+        workspace
+    }
+
+    /// The model, if it is one.
+    pub fn model(&self) -> Option<EntityId> {
+        match self {
+            Self::Workspace(_) => None,
+            Self::Model(workspace, model) => Some(EntityId::Model(workspace.clone(), model.clone())),
+        }
+    }
+
+    /// The workspace, and the model if it is one.
+    pub fn entities(&self) -> impl Iterator<Item = EntityId> {
+        [EntityId::Workspace(self.workspace().clone())].into_iter().chain(self.model())
+    }
+
     /// The key of its entity.
     pub fn entity(&self) -> Key {
-        match self {
-            Self::Workspace(workspace) => EntityId::Workspace(workspace.clone()).key(),
-            Self::Model(workspace, model) => EntityId::Model(workspace.clone(), model.clone()).key(),
-        }
+        self.model().unwrap_or_else(|| EntityId::Workspace(self.workspace().clone())).key()
     }
 
     fn token(&self) -> String {

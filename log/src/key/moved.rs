@@ -4,9 +4,9 @@ use event::Id;
 use table::Key;
 
 use super::{
-    EntityId, EntityKind, Followed, Scope, WORKERS, full_sweep, guard, parse_follow, parse_grant,
-    parse_own_partitions, parse_token, parse_workspace_part, projector::lease_partition, quota_used_by_all,
-    write_probe,
+    EntityId, EntityKind, Followed, Scope, WORKERS, full_sweep, guard, parse_answered, parse_follow,
+    parse_grant, parse_own_partitions, parse_token, parse_workspace_part, projector::lease_partition,
+    quota_used_by_all, write_probe,
 };
 
 /// What says that the table was restored from an export, or is being restored.
@@ -24,7 +24,7 @@ pub fn restored_workspace(workspace: &Id) -> Key {
 pub enum OfMoved {
     /// It is the workspace's own.
     Own,
-    /// It is what users, groups or systems have of the workspace: roles, what they follow and have seen.
+    /// It is what users, groups or systems have of the workspace: roles, what they follow, have seen and have answered.
     With(EntityId),
     /// It is the workspace's own, if it names it: the pointer of an id.
     Pointer,
@@ -91,7 +91,8 @@ fn is_with(workspace: &Id, key: &Key) -> bool {
         Followed::Workspace(of) | Followed::Model(of, _) => of == *workspace,
     });
     let is_seen = key.pk.ends_with("/seen") && key.sk.ends_with(&format!("/w#{workspace}"));
-    is_granted || is_followed || is_seen
+    let is_answered = parse_answered(key).is_some_and(|(_, of, _)| of == *workspace);
+    is_granted || is_followed || is_seen || is_answered
 }
 
 fn is_used_quota(workspace: &Id, key: &Key) -> bool {
@@ -140,6 +141,7 @@ mod tests {
         let with = [
             granted(&person, &scope),
             follow(&user, &Followed::Workspace(workspace.clone())),
+            answered(&user, day, &workspace, "june"),
             follow(&user, &Followed::Model(workspace.clone(), other.clone())),
             seen(&user, &workspace, &happened.sk),
         ];
@@ -162,7 +164,7 @@ mod tests {
         let elsewhere = [
             category.key(),
             guard(None, EntityKind::Category, "flights"),
-            membership(&user, &other),
+            membership(&person, &other),
             token_of(&person, &other),
             activity(&user, &other),
             audit_record(&Trail::Server, 1),

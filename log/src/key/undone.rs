@@ -10,8 +10,6 @@ use super::projector::dead_letter_partition;
 pub enum OfWorkspace {
     /// Its logs are compared with what is folded.
     Sweep,
-    /// Counters of older versions are moved.
-    Counters,
     /// What has expired is deleted.
     Expiry,
     /// What is live is ranked.
@@ -38,9 +36,8 @@ pub enum OfWorkspace {
 
 impl OfWorkspace {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 12] = [
         Self::Sweep,
-        Self::Counters,
         Self::Expiry,
         Self::Leaderboard,
         Self::Stages,
@@ -58,7 +55,6 @@ impl OfWorkspace {
     pub fn name(self) -> &'static str {
         match self {
             Self::Sweep => "sweep",
-            Self::Counters => "counters",
             Self::Expiry => "expiry",
             Self::Leaderboard => "leaderboard",
             Self::Stages => "stages",

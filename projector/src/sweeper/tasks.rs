@@ -9,7 +9,6 @@ use log::key::OfWorkspace;
 use crate::{
     challenges,
     compact::Done,
-    counters::move_old,
     expire::expire,
     key_filters,
     lock::lock,
@@ -24,16 +23,6 @@ const LATEST_DAYS: i64 = 3;
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 impl Shared {
-    /// Moves the counters of older versions out of the workspace's page.
-    pub(super) async fn move_counters(&self, workspace: &Id) -> Result<()> {
-        let moving = move_old(&*self.table, workspace);
-        let counters = self.noted(workspace, OfWorkspace::Counters, moving).await?.unwrap_or(0);
-        if counters > 0 {
-            tracing::info!(%workspace, counters, "moved counters out of the workspace's page");
-        }
-        Ok(())
-    }
-
     /// Keeps evaluations and rollups as they stood at ages that days have reached.
     pub(super) async fn keep_stages(&self, workspace: &Id, older: &BTreeSet<Day>) -> Result<()> {
         let making = stages::make(&*self.table, workspace, older, self.now());

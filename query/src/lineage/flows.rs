@@ -156,6 +156,11 @@ impl Flows {
         })
     }
 
+    /// All flows of the window.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Flow> {
+        self.known.values()
+    }
+
     /// The flows that a request asks for, by day, kind, source and release.
     pub(super) fn wanted<'a>(&'a self, request: &'a LineageRequest) -> impl Iterator<Item = &'a Flow> {
         self.known.values().filter(|flow| request.wants(flow, self))

@@ -3,12 +3,13 @@
 //!
 //! The jobs are those that sources name, and two of Almanac: what appends without naming a job, and what evaluates a day. The datasets
 //! are those that sources name, and of a workspace what it holds of each release: `credit/prod/predictions/v1` and
-//! `credit/prod/evaluations/v1`, and `credit/prod/releases/v1` for the release itself, which predictions are made with.
+//! `credit/prod/evaluations/v1`, and `credit/prod/releases/v1` for the release itself, which predictions are made with. A release
+//! that was trained on a snapshot is made of `credit/prod/snapshots/june`, and that of the events that it holds.
 //! Ids of runs are derived from what the run is, so the same lineage says the same twice, and a catalog of data keeps one of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use catalog::WorkspacePage;
+use catalog::{Release, WorkspacePage};
 use event::{Day, Kind, Timestamp};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -58,6 +59,7 @@ pub(super) fn events(
     for flow in flows.wanted(request) {
         house.append(&mut runs, flow);
         house.evaluate(&mut runs, flow, flows);
+        house.keep(&mut runs, flow, flows);
     }
     let mut events: Vec<(Timestamp, Value)> = runs.values().flat_map(Run::events).collect();
     events.sort_by_key(|(at, _)| *at);
@@ -115,14 +117,50 @@ impl House<'_> {
         match (flow.kind, flow.release_name()) {
             (Kind::Predictions, Some(release)) => _ = run.inputs.insert(self.own("releases", Some(release))),
             (Kind::Releases, Some(release)) => {
-                let made = self.page.releases.iter().find(|made| made.entity.name == release);
-                let artefact = made.and_then(|made| made.details.artefact_uri.as_deref());
+                let details = self.made(release).map(|made| &*made.details);
+                let artefact = details.and_then(|details| details.artefact_uri.as_deref());
                 run.inputs.extend(artefact.map(|artefact| self.dataset(artefact, None)));
+                let snapshot = details.and_then(|details| details.tuned_on.as_ref());
+                run.inputs.extend(snapshot.map(|on| self.own("snapshots", Some(&on.name))));
             }
             _ => {}
         }
         let written = run.outputs.entry(self.own(flow.kind.name(), flow.release_name())).or_default();
         *written = (written.0 + flow.rows, written.1 + flow.rows_at_most);
+    }
+
+    fn made(&self, release: &str) -> Option<&Release> {
+        self.page.releases.iter().find(|made| made.entity.name == release)
+    }
+
+    /// The run that made the snapshot on which the release of a flow was trained, of those of its events that are in the window.
+    fn keep(&self, runs: &mut BTreeMap<String, Run>, flow: &Flow, flows: &Flows) {
+        let release = flow.release_name().and_then(|name| self.made(name));
+        let Some(on) = release.and_then(|release| release.details.tuned_on.as_ref()) else { return };
+        let Some(snapshot) = self.page.snapshots.iter().find(|one| one.entity.id == on.id) else { return };
+        let (content, job) = (&snapshot.content, self.own("snapshot", None));
+        let id = derived(&["snapshot", &job.0, &job.1, snapshot.entity.id.as_str()]);
+        let of_release = content.words.get("release").map(String::as_str);
+        let kinds: &[Kind] = match Kind::from_name(&content.what) {
+            Some(kind) => &[kind],
+            None => &[Kind::Predictions, Kind::Outcomes],
+        };
+        let is_kept = |flow: &&Flow| {
+            let is_of =
+                of_release.is_none() || flow.release_name().is_none() || flow.release_name() == of_release;
+            kinds.contains(&flow.kind) && content.window.contains(flow.day) && is_of
+        };
+        let kept = flows.all().filter(is_kept).map(|flow| self.own(flow.kind.name(), flow.release_name()));
+        let at = snapshot.entity.created_at;
+        runs.entry(id.clone()).or_insert_with(|| Run {
+            job,
+            id,
+            is_of_others: false,
+            span: (at, at),
+            day: None,
+            inputs: kept.collect(),
+            outputs: [(self.own("snapshots", Some(&on.name)), (content.rows, content.rows))].into(),
+        });
     }
 
     /// The run that evaluated the day of a flow, if what it appended is in the evaluation.

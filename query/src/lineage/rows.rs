@@ -24,6 +24,7 @@ struct Row<'a> {
     flow: &'a Flow,
     judges: Option<String>,
     made: Option<&'a Release>,
+    trained_on: Option<String>,
     live: Option<String>,
 }
 
@@ -36,7 +37,7 @@ enum Getter {
 }
 
 /// The columns, in their order.
-const COLUMNS: [(&str, Getter); 16] = [
+const COLUMNS: [(&str, Getter); 18] = [
     ("day", Getter::Day(|row| row.flow.day.number())),
     ("kind", Getter::Text(|row| Some(row.flow.kind.name()))),
     (SOURCE_WORDS[0], Getter::Text(|row| row.flow.source()[0])),
@@ -50,6 +51,8 @@ const COLUMNS: [(&str, Getter); 16] = [
     ("evaluated", Getter::Count(|row| row.flow.is_judged().then_some(row.flow.evaluated))),
     ("model", Getter::Text(|row| Some(row.made?.model.as_str()))),
     ("configuration", Getter::Text(|row| row.made?.configuration.as_deref())),
+    ("snapshot", Getter::Text(|row| Some(row.made?.details.tuned_on.as_ref()?.name.as_str()))),
+    ("trained_on", Getter::Text(|row| row.trained_on.as_deref())),
     ("live", Getter::Text(|row| row.live.as_deref())),
     ("first_at", Getter::Time(|row| row.flow.appended.0.micros())),
     ("last_at", Getter::Time(|row| row.flow.appended.1.micros())),
@@ -89,10 +92,12 @@ pub(super) fn frame_of(flows: &Flows, request: &LineageRequest, page: &Workspace
     };
     let row = |flow| {
         let release = Flow::release_name(flow);
+        let made = release.and_then(|name| made.get(name).copied());
         Row {
             flow,
             judges: list(flows.judges(flow)),
-            made: release.and_then(|name| made.get(name).copied()),
+            made,
+            trained_on: made.and_then(|made| made.details.snapshot).map(|days| days.to_string()),
             live: release.and_then(live_in),
         }
     };

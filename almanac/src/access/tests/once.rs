@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use ::access::{Access, Lifetime, Limits, NewToken, Token, Tokens, Use, http::guard};
+use ::access::{Access, Lifetime, Limits, NewToken, Token, Tokens, Use, check_role, http::guard};
 use axum::{
     Router,
     body::{Body, to_bytes},
@@ -139,6 +139,8 @@ on_both_engines!(
     a_use_that_was_broken_off_may_be_begun_again,
     what_was_appended_is_answered_though_the_use_cannot_be_ended,
     a_use_that_stored_nothing_is_given_back,
+    a_spent_token_answers_its_append_again,
+    a_token_for_one_append_needs_a_role,
     a_token_for_one_append_is_for_nothing_else,
     a_token_for_one_append_changes_no_run_and_settles_nothing_again,
 );
@@ -173,6 +175,8 @@ async fn a_use_that_was_broken_off_may_be_begun_again(scene: Scene) {
         Engine::Sqlite => {
             assert_eq!(scene.append(&token, "a").await.0, StatusCode::CREATED);
             assert_eq!(scene.append(&token, "b").await.0, StatusCode::FORBIDDEN, "it was used");
+            let (status, again) = scene.append(&token, "a").await;
+            assert!(status.is_success() && again["appended"] == 0, "the same again is known: {again}");
         }
         // The clock of the emulator is not moved, so an append would be refused for that.
         Engine::DynamodbLocal => {
@@ -200,7 +204,7 @@ async fn what_was_appended_is_answered_though_the_use_cannot_be_ended(scene: Sce
         let (status, again) = scene.append(&token, "a").await;
         assert!(status.is_success(), "{again}");
         assert_eq!((&again["batch"], &again["appended"]), (&first["batch"], &Value::from(0)), "{again}");
-        assert_eq!(scene.append(&token, "a").await.0, StatusCode::FORBIDDEN, "now it is spent");
+        assert_eq!(scene.append(&token, "b").await.0, StatusCode::FORBIDDEN, "now it is spent");
     }
 }
 
@@ -210,6 +214,52 @@ async fn a_use_that_stored_nothing_is_given_back(scene: Scene) {
     let (status, said) = scene.send(&token, "POST", path, "{\"name\":").await;
     assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{said}");
     assert_eq!(scene.append(&token, "a").await.0, StatusCode::CREATED);
+}
+
+async fn a_spent_token_answers_its_append_again(scene: Scene) {
+    let token = scene.token().await;
+    let (status, first) = scene.append(&token, "a").await;
+    assert_eq!(status, StatusCode::CREATED, "{first}");
+    for _ in 0..2 {
+        let (status, again) = scene.append(&token, "a").await;
+        assert_eq!(status, StatusCode::OK, "the answer may have been lost: {again}");
+        assert_eq!((&again["batch"], &again["appended"]), (&first["batch"], &Value::from(0)), "{again}");
+    }
+    for other in ["b", ""] {
+        let (status, said) = scene.append(&token, other).await;
+        assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
+        assert_eq!(said["detail"], "the token is good for one use, and was used for other events");
+    }
+}
+
+async fn a_token_for_one_append_needs_a_role(scene: Scene) {
+    let now = scene.clock.now();
+    scene.catalog.create(NewEntity::new("nightly", New::System), now).await.unwrap();
+    let nightly = scene.catalog.resolve(key::EntityKind::System, "nightly").await.unwrap();
+    let asked = scene.asked_for();
+    let refused = check_role(&scene.catalog, &nightly, &asked).await.unwrap_err();
+    let says = "system:nightly may not append to credit/prod; give it a role there first, such as writer";
+    assert_eq!((refused.kind(), refused.to_string().as_str()), (ErrorKind::Conflict, says));
+    scene.catalog.grant(&scene.workspace, &nightly, Role::Reader, now).await.unwrap();
+    assert!(check_role(&scene.catalog, &nightly, &asked).await.is_err(), "a reader appends nothing");
+    let group = scene.catalog.create(NewEntity::new("loaders", New::Group), now).await.unwrap().at();
+    scene.catalog.add_member(&group, &nightly, now).await.unwrap();
+    scene.catalog.grant(&scene.workspace, &group, Role::Writer, now).await.unwrap();
+    check_role(&scene.catalog, &nightly, &asked).await.unwrap();
+    let (token, _) = scene.tokens.create(&nightly, asked, now).await.unwrap();
+    assert_eq!(scene.append(&token, "a").await.0, StatusCode::CREATED, "by the role of its group");
+    // Over HTTP it is refused alike.
+    let asked = NewToken { is_once: false, limits: Limits::default(), ..scene.asked_for() };
+    let (admin, _) = scene.tokens.create(&scene.ann, asked, now).await.unwrap();
+    scene.catalog.create(NewEntity::new("idle", New::System), now).await.unwrap();
+    let body = json!({ "name": "x", "once": true, "workspaces": ["credit/prod"], "rights": ["append"], "kinds": ["metrics"] });
+    let request = Request::builder().method("POST").uri("/v1/tokens/system:idle");
+    let request = request
+        .header("Authorization", format!("Bearer {}", admin.text()))
+        .header("Content-Type", "application/json")
+        .body(Body::from(body.to_string()));
+    let answer = scene.router.clone().oneshot(request.unwrap()).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::CONFLICT);
 }
 
 async fn a_token_for_one_append_is_for_nothing_else(scene: Scene) {
