@@ -290,6 +290,7 @@ impl Tokens {
             })
         });
         let mut records = records.collect::<Result<Vec<_>>>()?;
+        records.sort_by_key(|session| session.opened_at);
         records.retain(|session| now < session.until && now < session.used_at.plus_seconds(IDLE_SECONDS));
         Ok(records)
     }

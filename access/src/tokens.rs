@@ -166,7 +166,7 @@ impl Tokens {
         Ok(self.table.get(&key::access()).await?.is_some())
     }
 
-    /// Makes a token for a user or system. From the first one on, services that start ask their callers for tokens.
+    /// Makes a token for a user or system. From the first one on, services ask their callers for tokens.
     /// Of several that are made for a principal at once, each is made after the other.
     ///
     /// # Errors

@@ -117,8 +117,14 @@ pub(crate) async fn command(config: &Config, args: &VerifyArgs) -> anyhow::Resul
 fn tell(path: &str, report: &projector::Report) {
     let remarks = [
         (report.behind > 0, format!("{} are not projected yet; run `almanac up` to catch up", report.behind)),
-        (report.skipped > 0, format!("{} segments were skipped by an operator; see `almanac dlq`", report.skipped)),
-        (report.expired > 0, format!("{} days have expired, their projections are not compared", report.expired)),
+        (
+            report.skipped > 0,
+            format!("{} segments were skipped by an operator; see `almanac dlq`", report.skipped),
+        ),
+        (
+            report.expired > 0,
+            format!("{} days have expired, their projections are not compared", report.expired),
+        ),
         (
             report.older > 0,
             format!(
@@ -128,7 +134,10 @@ fn tell(path: &str, report: &projector::Report) {
         ),
         (
             report.erased > 0,
-            format!("the keys of {} events were erased; their tags, features and texts went with them", report.erased),
+            format!(
+                "the keys of {} events were erased; their tags, features and texts went with them",
+                report.erased
+            ),
         ),
     ];
     for (_, remark) in remarks.iter().filter(|(applies, _)| *applies) {

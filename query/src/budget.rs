@@ -273,6 +273,8 @@ pub(crate) fn in_words(bytes: u64) -> String {
 mod tests {
     use std::time::Duration;
 
+    use log::audit::{Author, by};
+
     use super::*;
 
     fn budget(running: usize, waiting: usize) -> Budget {
@@ -314,6 +316,26 @@ mod tests {
         }
         drop(turn);
         assert!(budget.enter(None).await.is_ok(), "a turn is free although an answer is still held");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_leaves_memory_to_others() {
+        let budget = budget(16, 0);
+        let as_ = |who: &str| {
+            let author = Author { request: Some("r".into()), ..Author::named(who) };
+            by(Arc::new(author), budget.enter(None))
+        };
+        let (_, first) = as_("user:ann").await.unwrap();
+        assert_eq!(first.memory(), 75);
+        assert_eq!(first.grow(76).await, Err(Full::TooLarge { bytes: 76 }));
+        first.grow(75).await.unwrap();
+        let (_, second) = as_("user:ann").await.unwrap();
+        assert_eq!(second.grow(1).await, Err(Full::Busy));
+        let (_, other) = as_("user:bob").await.unwrap();
+        other.grow(18).await.unwrap();
+        assert_eq!(other.grow(1).await, Err(Full::Busy), "it leaves something as well");
+        drop(first);
+        other.grow(50).await.unwrap();
     }
 
     #[tokio::test]

@@ -1,5 +1,7 @@
 //! Tokens as a user meets them: the first one, services that ask for one, and where no token ever shows.
 
+use std::{os::unix::fs::PermissionsExt, thread::sleep, time::Duration};
+
 use crate::support::{Answer, Place, Running, Service, almanac, run, run_ok};
 
 fn get(service: &Service, path: &str, token: Option<&str>) -> Answer {
@@ -152,4 +154,158 @@ fn every_answer_is_hardened_and_every_refusal_has_the_id_of_its_request() {
             assert_eq!(answer.json()["request_id"], "abc-1", "{path}");
         }
     }
+}
+
+#[test]
+fn a_service_that_is_open_closes_with_the_first_token() {
+    let place = Place::sqlite();
+    let service = Running::start(&place, &[], &[]);
+    assert_eq!(get(&service, "/v1/workspaces", None).status, 200);
+    let token = run_ok(&place, &["init"]).trim().to_owned();
+    while get(&service, "/v1/workspaces", None).status != 401 {
+        sleep(Duration::from_millis(50));
+    }
+    assert_eq!(get(&service, "/v1/workspaces", Some(&token)).status, 200);
+    assert_eq!(get(&service, "/healthz", None).status, 200);
+    let log = service.stop();
+    assert!(log.iter().any(|line| line.contains("callers need one from now on")), "{log:?}");
+}
+
+#[test]
+fn what_is_written_is_for_its_user_alone() {
+    let place = Place::sqlite();
+    run_ok(&place, &["workspace", "create", "credit/prod"]);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("made").join("out");
+    run_ok(&place, &["export", "--to", out.to_str().unwrap()]);
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&out), mode(out.parent().unwrap())), (0o700, 0o700));
+    let made = run_ok(&place, &["config", "show", "--format", "json"]);
+    let made: serde_json::Value = serde_json::from_str(&made).unwrap();
+    let store = made.as_array().unwrap().iter().find(|row| row["setting"] == "store").unwrap();
+    let file =
+        std::path::Path::new(store["value"].as_str().unwrap().strip_prefix("sqlite:").unwrap()).to_owned();
+    assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700), "{}", file.display());
+}
+
+#[test]
+fn tokens_expire_unless_it_is_said_otherwise() {
+    let place = Place::sqlite();
+    run_ok(&place, &["init"]);
+    let days = |args: &[&str]| {
+        run_ok(&place, &[&["token", "create", "user:admin", "--name"], args].concat());
+        let listed = run_ok(&place, &["token", "list", "user:admin", "--format", "json"]);
+        let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+        let of = |name: &str, row: &serde_json::Value| {
+            row[name].as_str().map(|at| at.parse::<event::Timestamp>().unwrap())
+        };
+        let row = listed.as_array().unwrap().iter().find(|row| row["name"] == args[0]).unwrap().clone();
+        let made = of("created_at", &row).unwrap().micros();
+        of("expires_at", &row).map(|at| (at.micros() - made) / 86_400_000_000)
+    };
+    let usual = [days(&["usual"]), days(&["month", "--days", "30"]), days(&["ever", "--days", "never"])];
+    assert_eq!(usual, [Some(90), Some(30), None]);
+    let wrong = run(&place, &["token", "create", "user:admin", "--name", "x", "--days", "soon"]);
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
+fn an_audit_log_that_is_gone_is_missed() {
+    let place = Place::sqlite();
+    run_ok(&place, &["workspace", "create", "credit/prod"]);
+    let folder = tempfile::tempdir().unwrap();
+    let known = folder.path().join("known.txt");
+    std::fs::write(&known, run_ok(&place, &["verify"])).unwrap();
+    let verify = ["verify", "--known", known.to_str().unwrap()];
+    run_ok(&place, &["model", "create", "m", "-w", "credit/prod"]);
+    run_ok(&place, &verify);
+    // Another table of the same name, as one that was made anew.
+    let other = Place::sqlite();
+    run_ok(&other, &["workspace", "create", "credit/prod"]);
+    let missed = run(&other, &verify);
+    let said = String::from_utf8_lossy(&missed.stdout).into_owned();
+    assert!(!missed.status.success() && said.contains("FAULT audit record"), "{said}");
+    std::fs::write(&known, "nothing").unwrap();
+    let wrong = run(&place, &verify);
+    assert!(!wrong.status.success() && String::from_utf8_lossy(&wrong.stderr).contains("known: "));
+}
+
+/// A service with the workspace credit/prod, and tokens of an administrator, and of ann and bob in a role there.
+fn house(role: &str) -> (Place, Running, [String; 3]) {
+    let place = Place::sqlite();
+    let admin = run_ok(&place, &["init"]).trim().to_owned();
+    run_ok(&place, &["workspace", "create", "credit/prod"]);
+    run_ok(&place, &["model", "create", "m", "-w", "credit/prod"]);
+    run_ok(&place, &["release", "create", "v1", "-w", "credit/prod", "--model", "m"]);
+    let token = |user: &str| {
+        let principal = format!("user:{user}");
+        run_ok(&place, &["user", "create", user]);
+        run_ok(&place, &["access", "grant", &principal, role, "-w", "credit/prod"]);
+        run_ok(&place, &["token", "create", &principal, "--name", "own"]).trim().to_owned()
+    };
+    let (ann, bob) = (token("ann"), token("bob"));
+    let service = Running::start(&place, &[], &[]);
+    (place, service, [admin, ann, bob])
+}
+
+fn call(service: &Service, token: &str, method: &str, path: &str, body: &str) -> Answer {
+    let bearer = format!("Bearer {token}");
+    let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
+    let path = format!("/v1/workspaces/credit/prod/{path}");
+    service.send(method, &path, &headers, (method != "delete").then_some(body.as_bytes()))
+}
+
+#[test]
+fn no_maintainer_does_without_the_second_person() {
+    let (_place, service, [admin, ann, _]) = house("maintainer");
+    let gates = |token: &str, body: &str| call(&service, token, "put", "promotion-gates", body).status;
+    assert_eq!(gates(&ann, r#"{"model":"m","second_person":true,"min_n":1}"#), 200);
+    // Neither weaker gates, nor none, nor an override.
+    for body in [r#"{"model":"m"}"#, r#"{"model":"m","min_n":1}"#] {
+        assert_eq!(gates(&ann, body), 409);
+    }
+    assert_eq!(gates(&ann, r#"{"model":"m","second_person":true,"min_n":1,"days":7}"#), 200, "the same ones");
+    let promote = |token: &str| {
+        let body = r#"{"release":"v1","environment":"production","override":"urgent"}"#;
+        call(&service, token, "post", "promotions", body)
+    };
+    let refused = promote(&ann);
+    assert_eq!(refused.status, 409, "{}", refused.text());
+    assert!(refused.text().contains("only an administrator overrides"), "{}", refused.text());
+    assert_eq!(promote(&admin).status, 200);
+    assert_eq!(gates(&admin, r#"{"model":"m"}"#), 200);
+}
+
+#[test]
+fn a_consumer_is_moved_by_its_maker_alone() {
+    let (_place, service, [admin, ann, bob]) = house("reader");
+    let begin = |token: &str, name: &str, from: &str| {
+        let body = format!(r#"{{"consumer":"{name}","kind":"predictions","from":"{from}"}}"#);
+        call(&service, token, "put", "consumers", &body)
+    };
+    let made = begin(&ann, "billing", "2026-06-01");
+    assert_eq!((made.status, made.json()["created_by"].as_str()), (200, Some("user:ann")));
+    let moved = begin(&bob, "billing", "2026-06-05");
+    assert_eq!(moved.status, 409);
+    assert!(moved.text().contains("belongs to user:ann"), "{}", moved.text());
+    assert_eq!(begin(&ann, "billing", "2026-06-02").status, 200);
+    let along = get(&service, "/v1/workspaces/credit/prod/events/predictions?consumer=billing", Some(&bob));
+    assert_eq!(along.status, 200, "others read along");
+    // Nobody fills the workspace with them.
+    for n in 0..100 {
+        assert_eq!(begin(&bob, &format!("c{n}"), "2026-06-01").status, 200);
+    }
+    assert_eq!(begin(&bob, "one-more", "2026-06-01").status, 409);
+    assert_eq!(begin(&ann, "second", "2026-06-01").status, 200);
+    assert_eq!(call(&service, &bob, "delete", "consumers?consumer=billing", "").status, 403);
+    assert_eq!(call(&service, &admin, "delete", "consumers?consumer=billing", "").status, 204);
+    assert_eq!(begin(&bob, "second", "2026-06-01").status, 409);
+    let audit = "/v1/workspaces/credit/prod/audit?from=2026-01-01&action=consumer";
+    let rows: Vec<serde_json::Value> = {
+        let said = get(&service, audit, Some(&admin)).text().to_owned();
+        said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    assert_eq!(rows.len(), 103, "each that was made, and the one that was deleted");
+    assert_eq!(rows[102]["action"], "consumer.delete");
+    assert_eq!((&rows[0]["principal"], &rows[0]["object"]), (&"user:ann".into(), &"billing".into()));
 }

@@ -1,8 +1,10 @@
 //! Backpressure over HTTP: slow bodies, too many requests, and a stop in the middle of one.
 
 use std::{
+    collections::BTreeSet,
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
@@ -209,4 +211,62 @@ fn what_was_begun_is_ended_before_the_stop() {
 fn stored(place: &Place) -> usize {
     let window = ["--from", "2026-06-01", "--to", "2026-06-01", "--format", "ndjson"];
     ndjson(&run_ok(place, &[&["query", "predictions", "-w", "a/one"], &window[..]].concat())).len()
+}
+
+/// Statements of one reader, each of which takes as much memory as it may, or more; and another reader meanwhile.
+#[test]
+fn one_readers_statements_leave_room_for_others() {
+    let place = place();
+    let admin = run_ok(&place, &["init"]).trim().to_owned();
+    let [greedy, other] = ["greedy", "other"].map(|user| {
+        let principal = format!("user:{user}");
+        run_ok(&place, &["user", "create", user]);
+        run_ok(&place, &["access", "grant", &principal, "reader", "-w", "a/one"]);
+        run_ok(&place, &["token", "create", &principal, "--name", "own"]).trim().to_owned()
+    });
+    let service = Running::start(&place, &[], &[]);
+    let send = |token: &str, path: &str, kind: &str, body: &str| {
+        let bearer = format!("Bearer {token}");
+        let headers = [("Authorization", bearer.as_str()), ("Content-Type", kind)];
+        service.send("post", &format!("/v1/workspaces/a/one/{path}"), &headers, Some(body.as_bytes()))
+    };
+    let row = |n: usize| json!({ "key": format!("k{n:04}"), "predicted_at": "2026-06-01T04:30:00Z", "release": "v1", "score": 0.5 });
+    let rows: Value = (0..5_780).map(row).collect();
+    let appended = send(&admin, "predictions", "application/json", &rows.to_string());
+    assert_eq!(appended.status, 201, "{}", appended.text());
+    let ask = |token: &str, statement: &str| {
+        send(token, "sql", "application/json", &json!({ "sql": statement }).to_string())
+    };
+    // Every row meets every row: the first needs nearly all memory there is, the second what one caller may have.
+    let joined = |below: &str| {
+        format!(
+            "select count(*) as n from predictions p join predictions q on p.release = q.release \
+             where p.day = '2026-06-01' and q.day = '2026-06-01' and p.key < '{below}' and q.key < '{below}'"
+        )
+    };
+    let (all, most) = (joined("l"), joined("k4700"));
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for n in 0..40 {
+            let (statement, is_over, ask, greedy) =
+                (if n % 2 == 0 { &all } else { &most }, &is_over, &ask, &greedy);
+            scope.spawn(move || {
+                let mut statuses = BTreeSet::new();
+                while !is_over.load(Ordering::Relaxed) {
+                    statuses.insert(ask(greedy, statement).status);
+                }
+                assert!(statuses.is_subset(&[200, 413, 503].into()), "{statuses:?}");
+            });
+        }
+        let answers: Vec<_> = (0..20)
+            .map(|_| {
+                let answer = ask(&other, "select count(*) as n from predictions where day = '2026-06-01'");
+                (answer.status, answer.text().to_owned())
+            })
+            .collect();
+        is_over.store(true, Ordering::Relaxed);
+        assert!(answers.iter().all(|(status, said)| *status == 200 && said.contains("5780")), "{answers:?}");
+    });
+    assert_eq!(ask(&greedy, &all).status, 413, "more than one caller may have");
+    assert_eq!(ask(&greedy, &most).status, 200);
 }

@@ -59,12 +59,13 @@ pub struct Demand {
     kinds: Vec<Kind>,
     is_append: bool,
     waits: bool,
+    is_renewed: bool,
 }
 
 impl Demand {
     /// Nothing: the operation is for everybody, and callers are not asked who they are.
     pub fn nothing() -> Self {
-        Self { needs: Vec::new(), kinds: Vec::new(), is_append: false, waits: false }
+        Self { needs: Vec::new(), kinds: Vec::new(), is_append: false, waits: false, is_renewed: false }
     }
 
     /// A right on something.
@@ -124,6 +125,12 @@ impl Demand {
         Self { waits: true, ..self }
     }
 
+    /// The same for an operation that pages ask for again and again by themselves, though nobody looks at them.
+    #[must_use]
+    pub fn renewed(self) -> Self {
+        Self { is_renewed: true, ..self }
+    }
+
     /// The rights that are needed, and on what.
     pub fn needs(&self) -> &[Need] {
         &self.needs
@@ -142,6 +149,11 @@ impl Demand {
     /// Whether the operation may wait for what it answers.
     pub fn waits(&self) -> bool {
         self.waits
+    }
+
+    /// Whether a request says that somebody uses what it comes in: not when it waits, or is renewed by itself.
+    pub fn is_use(&self) -> bool {
+        !self.waits && !self.is_renewed
     }
 
     /// Whether callers are not even asked who they are.

@@ -198,7 +198,7 @@ impl Guard {
         let asker = request.extensions().get::<Asker>();
         let (address, is_encrypted) =
             asker.map_or((None, false), |asker| (asker.address, asker.is_encrypted));
-        let found = self.caller(request.headers(), address, is_encrypted, !demand.waits()).await;
+        let found = self.caller(request.headers(), address, is_encrypted, demand.is_use()).await;
         let found = found.map_err(|error| refuse(error.into()))?;
         let caller = found.map_err(|refusal| Box::new(unknown(&refusal, is_encrypted)))?;
         let refuse = |problem: Problem| {

@@ -154,7 +154,7 @@ fn create_operation() -> Operation {
     ]);
     principal("/v1/tokens/{principal}", Operation::post, "create_token")
         .summary("Make a token for a user or system")
-        .description("Its text is answered once, and stored nowhere. Once there is a token, services that start ask their callers for one. A token that is made with one that is limited is limited as that is: what is not named is taken from there, and what is named must be within it.")
+        .description("Its text is answered once, and stored nowhere. Once there is a token, services ask their callers for one. A token that is made with one that is limited is limited as that is: what is not named is taken from there, and what is named must be within it.")
         .body("What it is for, and what it is limited to.", [(JSON, content(new, Some(example)))])
         .answers(StatusCode::CREATED, answer("The token.", JSON, made))
         .fails(&[StatusCode::CONFLICT])

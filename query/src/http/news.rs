@@ -51,9 +51,8 @@ const GATHER: Duration = Duration::from_millis(300);
 
 /// The routes.
 pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
-    Named::BOTH
-        .into_iter()
-        .fold(routes, |routes, named| routes.add(operation(named), Demand::workspace(Right::Read), tell))
+    let demand = || Demand::workspace(Right::Read).renewed();
+    Named::BOTH.into_iter().fold(routes, |routes, named| routes.add(operation(named), demand(), tell))
 }
 
 fn operation(named: Named) -> Operation {

@@ -377,3 +377,34 @@ fn sorted(frame: DataFrame) -> DataFrame {
     }
     frame.sort(names, SortMultipleOptions::default()).unwrap_or(frame)
 }
+
+#[cfg(test)]
+mod tests {
+    use polars::prelude::{IntoLazy, col, lit};
+
+    use super::*;
+    use crate::{
+        Bounds,
+        budget::Budget,
+        frame::{floats, frame},
+    };
+
+    #[tokio::test]
+    async fn polars_ends_with_a_step_when_nobody_waits() {
+        let (_turn, hold) = Budget::new(Bounds::NONE).enter(None).await.unwrap();
+        let rows = frame(3, vec![floats("a", [Some(2.0), Some(1.0), Some(2.0)].into_iter())]).unwrap();
+        let plan = || {
+            let steps = rows.clone().lazy().filter(col("a").gt(lit(0.0))).group_by([col("a")]);
+            steps.agg([col("a").count().alias("n")]).sort(["a"], SortMultipleOptions::default())
+        };
+        let collect = || {
+            plan()._collect_post_opt(|root, plans, _, _| {
+                look_between_steps(plans, root, &hold);
+                Ok(())
+            })
+        };
+        assert!(collect().unwrap().equals(&plan().collect().unwrap()));
+        drop(hold.wanted());
+        assert!(collect().is_err());
+    }
+}

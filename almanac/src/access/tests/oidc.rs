@@ -316,8 +316,10 @@ async fn a_session_lasts_as_long_as_what_the_issuer_signed(house: House) {
     house.catalog.revoke(&house.workspace, &claimed).await.unwrap();
     house.clock.forward(5);
     assert_eq!(sees(&service).await, StatusCode::NOT_FOUND, "the group has no role any more");
-    house.clock.forward(3_600 + 54);
-    assert_eq!(sees(&service).await, StatusCode::NOT_FOUND);
+    for seconds in [1_800, 1_800 + 54] {
+        house.clock.forward(seconds);
+        assert_eq!(sees(&service).await, StatusCode::NOT_FOUND);
+    }
     house.clock.forward(1);
     assert_eq!(sees(&service).await, StatusCode::UNAUTHORIZED, "what the issuer signed has expired");
     house.stop.send_replace(true);

@@ -313,7 +313,7 @@ async fn a_session_that_is_not_used_ends(house: House) {
     let token = house.token(&house.ann, "laptop", None, Limits::default()).await;
     let (used, waits, idle) =
         (house.sign_in(&token).await, house.sign_in(&token).await, house.sign_in(&token).await);
-    let news = ("GET", "/v1/workspaces/credit/prod/news?wait=0");
+    let news = ("GET", "/v1/workspaces/credit/prod/news?seconds=1");
     for _ in 0..2 {
         house.clock.forward(IDLE_SECONDS / 2);
         assert_eq!(house.who(&used).await, Ok("user:ann".into()));
@@ -326,7 +326,11 @@ async fn a_session_that_is_not_used_ends(house: House) {
 async fn sessions_are_listed_and_ended_by_who_has_them(house: House) {
     let token = house.token(&house.ann, "laptop", None, Limits::default()).await;
     let bob = house.token(&house.bob, "laptop", None, Limits::default()).await;
-    let cookies = [house.sign_in(&token).await, house.sign_in(&token).await, house.sign_in(&token).await];
+    let mut cookies = Vec::new();
+    for _ in 0..3 {
+        cookies.push(house.sign_in(&token).await);
+        house.clock.forward(1);
+    }
     let other = house.sign_in(&bob).await;
     let own = ("Cookie", &*cookies[0]);
     let listed = async || {

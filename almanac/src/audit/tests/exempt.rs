@@ -15,13 +15,15 @@ pub(super) const EXEMPT: [(&str, &str, &str); 4] = [
 ];
 
 /// What is tried by another test, since it ends what the steps are about, needs a session, an item of a review or an outcome that was decided, or may be done once at a time.
-pub(super) const ELSEWHERE: [(&str, &str); 10] = [
+pub(super) const ELSEWHERE: [(&str, &str); 12] = [
     ("POST", "/v1/workspaces/{workspace}/erasures"),
     ("POST", "/v1/workspaces/{category}/{name}/outcomes/resettle"),
     ("POST", "/v1/workspaces/{workspace}/outcomes/resettle"),
     ("POST", "/v1/workspaces/{category}/{name}/reviews/answers"),
     ("POST", "/v1/workspaces/{workspace}/reviews/answers"),
     ("DELETE", "/v1/session"),
+    ("DELETE", "/v1/sessions/{principal}"),
+    ("DELETE", "/v1/sessions/{principal}/{session}"),
     ("DELETE", "/v1/users/{user}"),
     ("DELETE", "/v1/releases/{release}"),
     ("DELETE", "/v1/workspaces/{category}/{name}"),

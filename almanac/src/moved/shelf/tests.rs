@@ -130,3 +130,16 @@ async fn a_file_is_read_as_it_was_written_and_a_changed_one_is_refused() {
     store.put(&key.as_str().into(), bytes.into()).await.unwrap();
     assert!(objects.check(&written[1]).await.unwrap_err().to_string().contains("it is longer"));
 }
+
+#[test]
+fn a_line_longer_than_any_item_is_refused() {
+    let read = |bytes: usize| {
+        let text = [vec![b'a'; bytes], b"\nb\n".to_vec()].concat();
+        lines(io::Cursor::new(text), "items".into()).collect::<Vec<_>>()
+    };
+    let short: Vec<String> = read(3).into_iter().map(Result::unwrap).collect();
+    assert_eq!(short, ["aaa", "b"]);
+    let long = read(MAX_LINE_BYTES as usize + 1);
+    assert_eq!(long.len(), 1, "nothing is read behind it");
+    assert!(long[0].as_ref().unwrap_err().to_string().contains("no item is so large"));
+}
