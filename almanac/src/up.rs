@@ -7,7 +7,7 @@ use anyhow::Context;
 use axum::{
     Router,
     extract::{Request, State},
-    middleware::{Next, from_fn_with_state},
+    middleware::{Next, from_fn, from_fn_with_state},
     response::Response,
 };
 use clap::Args;

@@ -215,7 +215,24 @@ mod tests {
 
     #[test]
     fn every_score_is_indexed_in_its_order() {
-        let sizes = [0.0, 5e-324, 1e-310, 1e-200, 1e-131, 9e-101, 1e-100, 2e-100, 0.5, 1.0, 1e99, 1e100, 1e101, 1e126, 1e300, f64::MAX];
+        let sizes = [
+            0.0,
+            5e-324,
+            1e-310,
+            1e-200,
+            1e-131,
+            9e-101,
+            1e-100,
+            2e-100,
+            0.5,
+            1.0,
+            1e99,
+            1e100,
+            1e101,
+            1e126,
+            1e300,
+            f64::MAX,
+        ];
         let less = sizes.iter().rev().map(|size| -size);
         let all: Vec<f64> = less.chain(sizes.iter().skip(1).copied()).map(indexed).collect();
         assert!(all.is_sorted_by(|one, other| one < other), "{all:?}");

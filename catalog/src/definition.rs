@@ -25,9 +25,7 @@ use log::{
     projection::Applied,
     segment_item::Segment,
 };
-use table::{
-    Condition, Item, Policy, Query, Table, Write, item::Value, query_all, unless_overtaken,
-};
+use table::{Condition, Item, Policy, Query, Table, Write, item::Value, query_all, unless_overtaken};
 
 use super::{Action, AnyEntity, Catalog, change::update, first::First};
 
@@ -93,8 +91,10 @@ impl Defined {
         let text = |name: &str, row| columns.column(name).and_then(|column| column.text(row));
         let number = |name: &str, row| columns.column(name).and_then(|column| column.float(row));
         let is_like = |row, other| {
-            let is_same = |name| text(name, row) == text(name, other) && number(name, row) == number(name, other);
-            text("action", other) == Some(Action::Define.name()) && Definition::FIELDS.into_iter().all(is_same)
+            let is_same =
+                |name| text(name, row) == text(name, other) && number(name, row) == number(name, other);
+            text("action", other) == Some(Action::Define.name())
+                && Definition::FIELDS.into_iter().all(is_same)
         };
         let mut found: Vec<Self> = Vec::new();
         for row in 0..columns.rows {
@@ -333,7 +333,8 @@ impl Definitions {
 
     /// The tasks that any release was ever judged by.
     pub fn tasks(&self) -> Vec<Task> {
-        let first = self.first.iter().map(|(release, first)| (release.as_str(), first.definition.task.clone()));
+        let first =
+            self.first.iter().map(|(release, first)| (release.as_str(), first.definition.task.clone()));
         let mut now: BTreeMap<&str, Task> = first.collect();
         let mut tasks: Vec<Task> = now.values().cloned().collect();
         let changes = self.changes(|one| one.change.names_task());

@@ -299,7 +299,9 @@ impl NewRelease {
         }
         let metrics = self.metrics.iter().flatten().map(|(name, number)| {
             let value = Number::parse(&number.to_string());
-            value.map(|value| (name.clone(), value)).map_err(|error| Error::invalid(format!("the metric `{name}`: {error}")))
+            value
+                .map(|value| (name.clone(), value))
+                .map_err(|error| Error::invalid(format!("the metric `{name}`: {error}")))
         });
         Ok(ReleaseDetails {
             commit: self.commit.clone(),

@@ -141,7 +141,8 @@ impl DefinitionChange {
     ) -> Result<Self> {
         let label = |label: &str| Task::parse(BINARY, Some(label)).map(|task| task.plain());
         let label = text("positive_label").map(label).transpose()?;
-        let costs = |text: &str| Costs::parse(text).map_err(|error| Error::invalid(format!("costs: {error}")));
+        let costs =
+            |text: &str| Costs::parse(text).map_err(|error| Error::invalid(format!("costs: {error}")));
         let change = Self {
             task: text("task").map(|name| Task::parse(name, None)).transpose()?.map(|task| task.name()),
             positive_label: label.as_ref().and_then(Task::positive_label).map(str::to_owned),
@@ -483,7 +484,8 @@ mod tests {
     fn a_change_reads_again_what_it_says() {
         let figures = [("a", Some("avg(score)")), ("b", None)];
         let figures = figures.map(|(name, text)| (name.to_owned(), text.map(str::to_owned)));
-        let some = NewDefinition { threshold: Some(0.0), figures: Some(figures.into()), ..Default::default() };
+        let some =
+            NewDefinition { threshold: Some(0.0), figures: Some(figures.into()), ..Default::default() };
         let none = NewDefinition {
             costs: Some(NOTHING.into()),
             splits: Some(Vec::new()),

@@ -68,7 +68,8 @@ impl Ingest {
     ) -> Result<Vec<RowIssue>, Error> {
         let page = self.catalog().page(workspace).await?;
         let known = self.catalog().definitions(workspace).await?;
-        let models = page.releases.iter().map(|release| (release.entity.name.as_str(), release.model.as_str()));
+        let models =
+            page.releases.iter().map(|release| (release.entity.name.as_str(), release.model.as_str()));
         let models: BTreeMap<&str, &str> = models.collect();
         let mut problems = Vec::new();
         let mut registered: BTreeMap<String, ReleaseSpec> = BTreeMap::new();
@@ -79,7 +80,9 @@ impl Ingest {
             let model = models.get(name.as_str()).copied().or_else(model_by_batch);
             let problem = defining::problem(batch, row, spec.action);
             let is_define = spec.action == Some(Action::Define);
-            problems.extend(problem.or_else(|| defining::misfit(batch, row, &name, &known).filter(|_| is_define)));
+            problems.extend(
+                problem.or_else(|| defining::misfit(batch, row, &name, &known).filter(|_| is_define)),
+            );
             if spec.action != Some(Action::Register) {
                 match model {
                     None => problems.push((row, "release", unknown_release(&name))),

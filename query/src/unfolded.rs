@@ -18,11 +18,7 @@ const MOST_LOGS: usize = 64;
 
 /// What is said of an answer from projections that has no rows: the first of its days with events that these do not cover
 /// yet; `None`, when they cover all that was looked at.
-pub(crate) async fn unfolded(
-    table: &dyn Table,
-    workspace: &Id,
-    request: &Request,
-) -> Result<Option<String>> {
+pub(crate) async fn unfolded(table: &dyn Table, workspace: &Id, request: &Request) -> Result<Option<String>> {
     let window = request.window;
     let kinds: &[Kind] = match request.what {
         What::Drift => &[Kind::Predictions],

@@ -253,16 +253,11 @@ async fn a_model_is_defined_by_one_batch(world: World) {
         scene.register(&format!("many{n}"), "m").await.unwrap();
     }
     let ingest = scene.ingest(at("2026-06-25T00:00:00Z"));
-    let new = NewDefinition {
-        threshold: Some(0.4),
-        from: "2026-06-20".parse().ok(),
-        ..NewDefinition::default()
-    };
+    let new =
+        NewDefinition { threshold: Some(0.4), from: "2026-06-20".parse().ok(), ..NewDefinition::default() };
     let defined = ingest.define_model(&scene.workspace, "m", &new).await.unwrap();
     assert_eq!(defined.len(), RELEASES + 2);
-    let count = async |range| {
-        table::query_all(&*scene.table, table::Query::table(range)).await.unwrap()
-    };
+    let count = async |range| table::query_all(&*scene.table, table::Query::table(range)).await.unwrap();
     let day = "2026-06-25".parse().unwrap();
     let segments = count(log::key::segments_of_kind(scene.id(), day, Kind::Releases)).await;
     assert_eq!(segments.len(), 1, "its events stand in one segment");
@@ -270,7 +265,8 @@ async fn a_model_is_defined_by_one_batch(world: World) {
     let numbered = items.iter().filter(|item| log::key::parse_definition(&item.key).is_some());
     assert_eq!(numbered.count(), 1, "and are recorded as one change");
     // One release that refuses it refuses it for all.
-    let numbers = NewDefinition { task: Some("regression".into()), from: new.from, ..NewDefinition::default() };
+    let numbers =
+        NewDefinition { task: Some("regression".into()), from: new.from, ..NewDefinition::default() };
     ingest.define_release(&scene.workspace, "many7", &numbers).await.unwrap();
     let costs = NewDefinition { costs: Some("fp=1".into()), from: new.from, ..NewDefinition::default() };
     let error = ingest.define_model(&scene.workspace, "m", &costs).await.unwrap_err().to_string();

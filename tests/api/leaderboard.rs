@@ -87,11 +87,20 @@ async fn values_of_any_size_are_ranked(world: World) {
     let scene = Scene::new(world).await;
     let catalog = scene.world.catalog.clone();
     catalog.ensure_model(scene.id(), "numbers", &Task::Regression, at(NOW)).await.unwrap();
-    let errors = [("least", 5e-324), ("tiny", 1e-140), ("small", 1e-120), ("one", 1.0), ("great", 1e125), ("greater", 1e130), ("greatest", 1e300)];
+    let errors = [
+        ("least", 5e-324),
+        ("tiny", 1e-140),
+        ("small", 1e-120),
+        ("one", 1.0),
+        ("great", 1e125),
+        ("greater", 1e130),
+        ("greatest", 1e300),
+    ];
     let ingest = scene.ingest(at("2026-06-05T00:00:00Z"));
     for (name, error) in errors {
         scene.register(name, "numbers").await.unwrap();
-        let event = json!([{ "key": "k", "predicted_at": "2026-06-01T01:00:00Z", "release": name, "value": error }]);
+        let event =
+            json!([{ "key": "k", "predicted_at": "2026-06-01T01:00:00Z", "release": name, "value": error }]);
         scene.append(Kind::Predictions, event, "2026-06-04T12:00:00Z").await.unwrap();
         ingest.promote(&scene.workspace, name, &format!("as-{name}"), None).await.unwrap();
     }

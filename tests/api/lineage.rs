@@ -189,7 +189,7 @@ async fn a_release_is_followed_to_the_snapshot_of_its_training(scene: Scene) {
     ingest.create_release(&scene.workspace, trained.spec().unwrap()).await.unwrap();
     scene.predict("2026-06-02", "v5", 0.5).await;
     let query = scene.query(at(NOW));
-    let mut answer = query.lineage(scene.id(), &request(None, Some("v5"))).await.unwrap();
+    let answer = query.lineage(scene.id(), &request(None, Some("v5"))).await.unwrap();
     let columns = ["kind", "release", "snapshot", "trained_on"];
     let text = csv(answer.only(&columns).unwrap());
     let expected = ["predictions", "releases"].map(|kind| format!("{kind},v5,june,2026-06-01..2026-06-01"));

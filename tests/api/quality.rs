@@ -143,13 +143,16 @@ async fn a_day_without_any_feature_lacks_each(world: World) {
     let columns = Some("day,column,null_rate,null_rate_reference");
     let drift = async |days: [&str; 2], reference, exact, release| {
         let [from, to] = days;
-        let words = Words { from, to, columns, reference: Some(reference), exact, release, ..Words::default() };
+        let words =
+            Words { from, to, columns, reference: Some(reference), exact, release, ..Words::default() };
         let request = Request::parse(What::Drift, &words).unwrap();
         csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap())
     };
     let (first, second, third) = (&*day(1), &*day(2), &*day(3));
     for release in [None, Some("v1"), Some("v2")] {
-        for (days, reference) in [([first, third], second), ([second, third], first), ([first, second], third)] {
+        for (days, reference) in
+            [([first, third], second), ([second, third], first), ([first, second], third)]
+        {
             let rolled_up = drift(days, reference, false, release).await;
             let tags_too = drift(days, reference, true, release).await;
             let without_tags = |rows: &str| -> Vec<String> {

@@ -187,7 +187,8 @@ fn head(ask: &Ask, cut: &Cut) -> anyhow::Result<Head> {
     let mut narrowed = Vec::new();
     narrowed.extend(ask.model.as_ref().map(|model| ("Model", model.clone())));
     narrowed.extend(ask.release.as_ref().map(|release| ("Release", release.clone())));
-    let half = "; there are no predictions before these days, so it is the first half of those that have some";
+    let half =
+        "; there are no predictions before these days, so it is the first half of those that have some";
     let half = if ask.is_first_half { half } else { "" };
     let mut facts = vec![
         ("Workspace", ask.path().to_owned()),

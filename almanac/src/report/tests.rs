@@ -186,7 +186,11 @@ async fn what_crossed_and_the_worst_segments_are_rows_of_the_page() {
     let words = ["report", "-w", "credit/prod", "--from", "2026-06-01", "--to", "2026-06-02"];
     let args = <Parsed as clap::Parser>::try_parse_from(words).unwrap().args;
     let ask = Ask::of(scene.query(at(NOW)), &scene.workspace, &args).await.unwrap();
-    assert_eq!((ask.reference(), ask.is_first_half), ("2026-06-01..2026-06-01", true), "nothing is before it");
+    assert_eq!(
+        (ask.reference(), ask.is_first_half),
+        ("2026-06-01..2026-06-01", true),
+        "nothing is before it"
+    );
     let later = ["report", "-w", "credit/prod", "--from", "2026-06-02", "--to", "2026-06-02"];
     let later = <Parsed as clap::Parser>::try_parse_from(later).unwrap().args;
     let later = Ask::of(scene.query(at(NOW)), &scene.workspace, &later).await.unwrap();

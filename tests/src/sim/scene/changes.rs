@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use catalog::{Action, Catalog, Defined, Patch, ReleaseChange, ReleaseSpec, record, record_definitions};
 use event::{
-    Column, Columns, Day, Definition, DefinitionChange, Id, Kind, NOTHING, NewDefinition, Result, Said, Task, Values,
+    Column, Columns, Day, Definition, DefinitionChange, Id, Kind, NOTHING, NewDefinition, Result, Said, Task,
+    Values,
 };
 use log::{
     batch::{BatchId, BatchPart},
@@ -230,7 +231,13 @@ fn changed(positive: u64, threshold: u64, from: Option<Day>) -> DefinitionChange
     let new = NewDefinition {
         positive_label: has(3).then(|| positive.to_string()),
         threshold: (!has(3) || has(8)).then_some(threshold as f64 / 10.0),
-        costs: if has(1) { Some("tp=1.5,fp=0.7".to_owned()) } else if has(2) { nothing() } else { None },
+        costs: if has(1) {
+            Some("tp=1.5,fp=0.7".to_owned())
+        } else if has(2) {
+            nothing()
+        } else {
+            None
+        },
         splits: has(2).then(|| vec!["tag.place".to_owned(), "feature.f1:3:9".to_owned()]),
         figures: has(5).then(|| figures.into()),
         ..NewDefinition::default()
