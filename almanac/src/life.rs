@@ -122,7 +122,7 @@ pub(crate) enum LifeCommand {
         /// Of a window: the figure to rank by, instead of the primary metric.
         #[arg(long, requires = "from")]
         figure: Option<String>,
-        /// Of a window: which way that figure is better, max or min; it follows from the figure, and of a custom one it is max.
+        /// Of a window: which way that figure is better, max or min; it follows from the figure, and of a custom one or a logged metric it is max.
         #[arg(long, requires = "figure")]
         direction: Option<String>,
         /// Of a window: with fewer judged predictions a release stands behind, instead of what is set.
@@ -306,10 +306,11 @@ async fn leaderboard(
     if let Some((primary, places)) = ranked {
         let metric = primary.metric.name();
         let rows = (1..).zip(places).map(|(place, of)| {
+            let (labelled, record) = of.judged.unzip();
             json!({
                 "place": of.is_ranked.then_some(place), "release": of.release, metric: of.value, "n": of.n,
-                "labelled": of.labelled,
-                "wins": of.record.wins, "losses": of.record.losses, "ties": of.record.ties,
+                "labelled": labelled, "wins": record.map(|of| of.wins),
+                "losses": record.map(|of| of.losses), "ties": record.map(|of| of.ties),
             })
         });
         show(

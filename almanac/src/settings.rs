@@ -2,7 +2,7 @@
 
 use catalog::{Alert, Catalog, PrimaryMetric, Quota, Settings, http::quota_json};
 use clap::Subcommand;
-use event::{Clock, Timestamp};
+use event::{Clock, Error, Timestamp};
 use serde_json::json;
 
 use crate::{
@@ -19,10 +19,10 @@ pub(crate) enum SettingsCommand {
     Settings {
         #[command(flatten)]
         workspace: InWorkspace,
-        /// The figure that releases are ranked by, such as auc, brier, rmse or custom.NAME; `none` for no leaderboard.
+        /// The figure that releases are ranked by, such as auc, brier, rmse, custom.NAME or metric.NAME; `none` for no leaderboard.
         #[arg(long, value_name = "METRIC")]
         primary_metric: Option<String>,
-        /// Which way the metric is better, max or min; follows from it when it is not given (of a custom figure, max).
+        /// Which way the metric is better, max or min; follows from it when it is not given (of a custom figure or a logged metric, max).
         #[arg(long, requires = "primary_metric")]
         direction: Option<String>,
         /// Whether to take predictions of releases that are not registered, and register these.
@@ -34,9 +34,13 @@ pub(crate) enum SettingsCommand {
         /// Over how many days releases are ranked, 1 to 31 (7 when it is not set).
         #[arg(long, value_name = "DAYS")]
         board_days: Option<u32>,
-        /// How many judged predictions a release must have to be ranked (30 when it is not set).
+        /// How many judged predictions a release must have to be ranked (30 when it is not set; of a logged metric, 1 observation).
         #[arg(long, value_name = "N")]
         board_min_n: Option<u32>,
+        /// For how many days a day must be over to be among those that releases are ranked over, for outcomes that come late; `none` for
+        /// the latest days, as when it is not set.
+        #[arg(long, value_name = "DAYS")]
+        board_delay: Option<String>,
         /// How to print it.
         #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
         format: ShowFormat,
@@ -102,10 +106,12 @@ pub(crate) async fn command(config: &Config, command: SettingsCommand) -> anyhow
             model_of_unknown,
             board_days,
             board_min_n,
+            board_delay,
             format,
         } => {
             let workspace = catalog.workspace(&workspace).await?;
             let named = |name: &Option<String>| name.clone().filter(|name| name != "none");
+            let delay = named(&board_delay).as_deref().map(delay_of).transpose()?;
             let primary = PrimaryMetric::parse(named(&primary_metric).as_deref(), direction.as_deref())?;
             let change = |settings: &mut Settings| {
                 if primary_metric.is_some() {
@@ -119,11 +125,22 @@ pub(crate) async fn command(config: &Config, command: SettingsCommand) -> anyhow
                 }
                 settings.board_days = board_days.or(settings.board_days);
                 settings.board_min_n = board_min_n.or(settings.board_min_n);
+                if board_delay.is_some() {
+                    settings.board_delay = delay;
+                }
             };
-            show(&catalog.change_settings(workspace.id(), change).await?, format);
+            let settings = catalog.change_settings(workspace.id(), change).await?;
+            catalog.rank_by_settings(workspace.id(), Clock::system().now()).await;
+            show(&settings, format);
         }
     }
     Ok(())
+}
+
+fn delay_of(text: &str) -> Result<u32, Error> {
+    text.parse().map_err(|_| {
+        Error::invalid(format!("--board-delay: `{text}` is neither a number of days nor `none`"))
+    })
 }
 
 fn show(settings: &Settings, format: ShowFormat) {
@@ -137,18 +154,28 @@ fn show(settings: &Settings, format: ShowFormat) {
                 "primary_metric": metric, "direction": direction,
                 "accept_unknown_releases": settings.accept_unknown_releases,
                 "model_of_unknown": settings.model_of_unknown,
-                "board_days": settings.days(), "board_min_n": settings.min_n(),
+                "board_days": settings.days(), "board_min_n": settings.min_n(), "board_delay": settings.board_delay,
             })
         ),
         ShowFormat::Table => {
             let mut table = aligned(
-                &["primary metric", "direction", "days", "least n", "unknown releases", "model of unknown"],
-                &[2, 3],
+                &[
+                    "primary metric",
+                    "direction",
+                    "days",
+                    "least n",
+                    "delay",
+                    "unknown releases",
+                    "model of unknown",
+                ],
+                &[2, 3, 4],
             );
             let unknown = if settings.accept_unknown_releases { "registered" } else { "refused" };
             let model = settings.model_of_unknown.as_deref().unwrap_or("-");
             let (days, least) = (settings.days().to_string(), settings.min_n().to_string());
-            table.add_row([metric.unwrap_or("-"), direction.unwrap_or("-"), &days, &least, unknown, model]);
+            let delay = settings.board_delay.map_or_else(|| "-".to_owned(), |days| days.to_string());
+            let (metric, direction) = (metric.unwrap_or("-"), direction.unwrap_or("-"));
+            table.add_row([metric, direction, &days, &least, &delay, unknown, model]);
             print(&table);
         }
     }

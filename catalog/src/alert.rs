@@ -251,9 +251,9 @@ fn scope(body: &AlertRuleBody, watched: &Watched) -> Result<Scope> {
         }
     };
     match (watched, &scope) {
-        (Watched::Figure(_), Scope::Workspace) => Err(Error::invalid(
-            "a figure is of a release: name a `release`, or a `model` and an `environment`",
-        )),
+        (Watched::Figure(FigureOf { figure, .. }), Scope::Workspace) if figure.logged().is_none() => Err(
+            Error::invalid("a figure is of a release: name a `release`, or a `model` and an `environment`"),
+        ),
         (Watched::Column(ColumnOf { column, .. }), Scope::Release(_) | Scope::Live { .. })
         | (Watched::Drift(DriftOf { column, .. }), Scope::Release(_) | Scope::Live { .. })
             if column.starts_with(event::fields::TAG_PREFIX) =>

@@ -1,15 +1,22 @@
-//! The leaderboard: the live releases of a workspace, by its primary metric. A release is on it by the
-//! attributes `board` and `score`, which place it in a sparse index; the projector keeps them.
+//! The leaderboard: the live releases of a workspace, each with its primary metric over the last days on which any of them was
+//! judged by it. A release is on it by the attributes `board` and `score`, which place it in a sparse index, and `place`. The
+//! projector refreshes it after each evaluation, and who changes the settings does at once.
 
-use event::{Day, Error, Id, Result};
-use log::key;
+use std::collections::BTreeMap;
+
+use event::{Day, Error, Id, Result, Timestamp};
+use fold::Windowed;
+use log::{active, key};
 use table::{
     Condition, Index, Item, Key, Query, Update, Write,
     item::{Number, Value},
     query_all, unless_overtaken,
 };
 
-use super::{Catalog, PrimaryMetric};
+use super::{Catalog, PrimaryMetric, Recent, Settings, last_whole_day};
+
+/// How many days before the latest one that is projected are looked at for a value of the primary metric.
+const DAYS_LOOKED_AT: usize = 31;
 
 /// The most releases of a leaderboard.
 pub const MAX_BOARD: usize = 1_000;
@@ -57,62 +64,75 @@ const UNRANKED: &str = "-9E+120";
 const GREAT: f64 = 1e100;
 
 /// What is read of a release.
-const READ: [&str; 12] = [
-    "name",
-    "model",
-    "GSI1PK",
-    "board",
-    "score",
-    "board_metric",
-    "board_value",
-    "board_day",
-    "board_days",
-    "board_n",
-    "board_low",
-    "board_in",
-];
+const READ: [&str; 6] = ["name", "model", "GSI1PK", "board", "score", "place"];
 
-/// What of it places it on the board.
+/// What of it places it on the board. The audit log leaves it out: nobody decides it.
 const PLACE: &[&str] = READ.split_at(3).1;
+
+impl Ranked {
+    /// As the attribute `place`. The value is a text, since numbers of items have a smaller range.
+    fn to_value(&self) -> Value {
+        let environments = self.environments.iter().map(|name| Value::from(name.as_str()));
+        let fields = [
+            ("metric", Value::from(self.metric.as_str())),
+            ("value", Value::from(self.value.to_string())),
+            ("day", Value::from(self.day.to_string())),
+            ("days", Value::from(self.days as i64)),
+            ("n", Value::from(self.n as i64)),
+            ("is_ranked", Value::Bool(self.is_ranked)),
+            ("environments", Value::L(environments.collect())),
+        ];
+        Value::M(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
+    fn from_item(item: &Item) -> Result<Self> {
+        let fields = item.map("place")?;
+        let wrong = |name: &str| item.corrupt(format_args!("`{name}` of its place"));
+        let text = |name: &str| match fields.get(name) {
+            Some(Value::S(text)) => Ok(text.as_str()),
+            _ => Err(wrong(name)),
+        };
+        let count = |name: &str| match fields.get(name) {
+            Some(Value::N(number)) => {
+                number.as_i64().and_then(|count| u64::try_from(count).ok()).ok_or_else(|| wrong(name))
+            }
+            _ => Err(wrong(name)),
+        };
+        let (Some(Value::Bool(is_ranked)), Some(Value::L(names))) =
+            (fields.get("is_ranked"), fields.get("environments"))
+        else {
+            return Err(wrong("is_ranked"));
+        };
+        let name = |value: &Value| match value {
+            Value::S(text) => Ok(text.clone()),
+            _ => Err(wrong("environments")),
+        };
+        Ok(Self {
+            metric: text("metric")?.to_owned(),
+            value: text("value")?.parse().map_err(|_| wrong("value"))?,
+            day: text("day")?.parse()?,
+            days: count("days")?,
+            n: count("n")?,
+            is_ranked: *is_ranked,
+            environments: names.iter().map(name).collect::<Result<_>>()?,
+        })
+    }
+}
 
 impl RankedRelease {
     fn from_item(item: &Item) -> Result<Self> {
-        let number = |name: &str| match item.attributes.get(name) {
+        let is_placed = item.attributes.contains_key("board");
+        let score = || match item.attributes.get("score") {
             Some(Value::N(number)) => Ok(number.as_f64()),
-            _ => Err(item.corrupt(format_args!("`{name}` is no number"))),
-        };
-        let value = || {
-            let value = item.text("board_value")?.parse();
-            value.map_err(|_| item.corrupt("`board_value` is no number"))
-        };
-        // An older Almanac noted neither days nor how many were judged.
-        let count = |name: &str, missing: u64| match item.attributes.contains_key(name) {
-            true => u64::try_from(item.int(name)?).map_err(|_| item.corrupt(name)),
-            false => Ok(missing),
-        };
-        let is_ranked = item.attributes.contains_key("board");
-        let ranked = || {
-            let text = |value: &Value| match value {
-                Value::S(text) => Ok(text.clone()),
-                _ => Err(item.corrupt("an environment is no text")),
-            };
-            Ok::<_, Error>(Ranked {
-                metric: item.text("board_metric")?.to_owned(),
-                value: value()?,
-                day: item.text("board_day")?.parse()?,
-                days: count("board_days", 1)?,
-                n: count("board_n", 0)?,
-                is_ranked: !item.attributes.contains_key("board_low"),
-                environments: item.list("board_in")?.iter().map(text).collect::<Result<_>>()?,
-            })
+            _ => Err(item.corrupt("`score` is no number")),
         };
         Ok(Self {
             release: item.text("name")?.to_owned(),
             model: item.text("model")?.to_owned(),
             model_id: key::parse_release_index(item.text("GSI1PK")?)
                 .ok_or_else(|| item.corrupt("`GSI1PK` names no model"))?,
-            ranked: is_ranked.then(ranked).transpose()?,
-            score: is_ranked.then(|| number("score")).transpose()?,
+            ranked: is_placed.then(|| Ranked::from_item(item)).transpose()?,
+            score: is_placed.then(score).transpose()?,
             key: item.key.clone(),
         })
     }
@@ -165,12 +185,99 @@ impl Catalog {
         query_all(&*self.table, query).await?.iter().map(RankedRelease::from_item).collect()
     }
 
+    /// Brings the leaderboard of a workspace up to date with its settings, what is live and what is projected. When nothing is live and
+    /// nothing ranked, it reads what is set and what is live; else the releases, and days from the latest one backwards until the
+    /// window is full.
+    ///
+    /// Of several who do so at one time the last write holds; the next evaluation, release event, change of the settings or sweep puts
+    /// right what it did not know.
+    ///
+    /// # Errors
+    /// Those of the table, and `Corrupt`.
+    pub async fn refresh_leaderboard(&self, workspace: &Id, now: Timestamp) -> Result<()> {
+        let settings = self.settings(workspace).await?;
+        let Some(primary) = &settings.primary_metric else {
+            for release in self.leaderboard(workspace, MAX_BOARD).await? {
+                self.rank(workspace, &release, None).await?;
+            }
+            return Ok(());
+        };
+        let mut live = BTreeMap::<String, Vec<String>>::new();
+        for (environment, state) in self.live_now(workspace).await? {
+            for release in state.into_values() {
+                live.entry(release.release).or_default().push(environment.clone());
+            }
+        }
+        let names: Vec<String> = live.keys().cloned().collect();
+        let values = self.last_values(workspace, (&settings, primary), &names, now).await?;
+        for release in self.ranks(workspace).await? {
+            let found = values.get(&release.release).zip(live.get(&release.release));
+            let ranked = found.and_then(|((day, window), environments)| {
+                Some(Ranked {
+                    metric: primary.metric.name().to_owned(),
+                    value: window.value()?,
+                    day: (*day)?,
+                    days: window.days(),
+                    n: window.n(),
+                    is_ranked: window.n() >= settings.min_n_of(&primary.metric),
+                    environments: environments.clone(),
+                })
+            });
+            self.rank(workspace, &release, ranked.as_ref().map(|ranked| (ranked, primary))).await?;
+        }
+        Ok(())
+    }
+
+    /// The primary metric of each of the `wanted` releases over the days of the window, and the last day on which it is
+    /// defined. The window ends with the latest day on which it is defined for any of them, of the days that are judged by now.
+    async fn last_values(
+        &self,
+        workspace: &Id,
+        (settings, primary): (&Settings, &PrimaryMetric),
+        wanted: &[String],
+        now: Timestamp,
+    ) -> Result<BTreeMap<String, (Option<Day>, Windowed)>> {
+        let mut values = BTreeMap::<String, (Option<Day>, Windowed)>::new();
+        if wanted.is_empty() {
+            return Ok(values);
+        }
+        let version = active::load(&*self.table, workspace).await?.version;
+        let recent = Recent::of(&*self.table, version, workspace).await?;
+        let Some(mut recent) = recent.map(|recent| match settings.board_delay {
+            Some(delay) => recent.until(last_whole_day(now, delay)),
+            None => recent,
+        }) else {
+            return Ok(values);
+        };
+        let figure = &primary.metric;
+        let (mut left, mut looked_at) = (settings.days(), 0);
+        while left > 0 && looked_at < DAYS_LOOKED_AT {
+            let day = recent.step_back();
+            if let Some(numbers) = recent.numbers(day, figure).await? {
+                let is_defined = |name: &String| numbers.window(name, figure).value().is_some();
+                // The window begins with the first day on which the figure is defined for any of them.
+                if !values.is_empty() || wanted.iter().any(is_defined) {
+                    let there = numbers.releases();
+                    for name in wanted.iter().filter(|name| there.contains(&name.as_str())) {
+                        let (last, window) = values
+                            .entry(name.clone())
+                            .or_insert_with(|| (None, Windowed::new(figure.clone())));
+                        numbers.add_to(name, window);
+                        *last = last.or(is_defined(name).then_some(day));
+                    }
+                }
+            }
+            if values.is_empty() { looked_at += 1 } else { left -= 1 }
+        }
+        Ok(values)
+    }
+
     /// Puts a release where it stands now, or takes it off the board. Nothing else of it is touched;
     /// where it stands there already, nothing is written.
     ///
     /// # Errors
     /// Those of the table.
-    pub async fn rank(
+    async fn rank(
         &self,
         workspace: &Id,
         release: &RankedRelease,
@@ -184,23 +291,10 @@ impl Catalog {
         let update = Update::new(release.key.clone(), Condition::Exists);
         let update = match ranked {
             None => PLACE.iter().fold(update, |update, name| update.remove(name)),
-            Some((ranked, _)) => {
-                let environments = ranked.environments.iter().map(|name| Value::from(name.as_str()));
-                let update = match (ranked.is_ranked, score) {
-                    (true, Some(score)) => update.remove("board_low").set("score", Value::N(score)),
-                    (_, score) => {
-                        update.set("board_low", 1).set("score", score.map_or(Value::Null, Value::N))
-                    }
-                };
-                update
-                    .set("board_days", ranked.days as i64)
-                    .set("board_n", ranked.n as i64)
-                    .set("board", key::workspace_page(workspace))
-                    .set("board_metric", ranked.metric.as_str())
-                    .set("board_value", ranked.value.to_string())
-                    .set("board_day", ranked.day.to_string())
-                    .set("board_in", environments.collect::<Vec<_>>())
-            }
+            Some((ranked, _)) => update
+                .set("board", key::workspace_page(workspace))
+                .set("score", score.map_or(Value::Null, Value::N))
+                .set("place", ranked.to_value()),
         };
         // Unless the release was deleted.
         unless_overtaken(self.table.transact(vec![Write::Update(update)]).await).map(drop)

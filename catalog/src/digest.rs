@@ -8,11 +8,11 @@ mod told;
 use std::collections::{BTreeMap, BTreeSet};
 
 use event::{Day, Error, Id, Kind, Result, Timestamp, Window};
-use fold::{Evaluation, Windowed};
+use fold::Windowed;
 use futures::future::try_join_all;
 use log::{
     active::of_active,
-    evaluated::{self, At},
+    evaluated::At,
     key::{self, Counted, EntityId, Followed},
 };
 
@@ -22,7 +22,7 @@ pub use lately::DecidedComparison;
 pub use told::{FollowersOf, MAX_DIGEST_PAGES, MAX_FOLLOWERS, digest_json};
 
 use super::{
-    AnyEntity, Catalog, CrossedRule, Follow, PrimaryMetric, RankedRelease, Sight,
+    AnyEntity, Catalog, CrossedRule, DayNumbers, Follow, PrimaryMetric, RankedRelease, Sight,
     counts::{Kinds, counts_of},
 };
 
@@ -312,12 +312,14 @@ impl Catalog {
             let mut found: BTreeMap<String, Weeks<Windowed>> =
                 names.iter().map(|name| ((*name).to_owned(), weeks())).collect();
             for some in days.chunks(READS_AT_ONCE) {
-                let evaluations =
-                    some.iter().map(|day| self.evaluation(At { workspace, version, day: *day }));
-                for (day, evaluation) in some.iter().zip(try_join_all(evaluations).await?) {
-                    for (name, of) in evaluation.iter().flat_map(|evaluation| &evaluation.releases) {
-                        let window = found.get_mut(name).and_then(|weeks| weeks.of(windows, *day));
-                        window.into_iter().for_each(|window| window.add(of));
+                let numbers = some.iter().map(|day| {
+                    DayNumbers::load(&*self.table, At { workspace, version, day: *day }, &primary.metric)
+                });
+                for (day, numbers) in some.iter().zip(try_join_all(numbers).await?) {
+                    let Some(numbers) = numbers else { continue };
+                    for (name, weeks) in &mut found {
+                        let window = weeks.of(windows, *day);
+                        window.into_iter().for_each(|window| numbers.add_to(name, window));
                     }
                 }
             }
@@ -331,12 +333,6 @@ impl Catalog {
             }
         }
         Ok(())
-    }
-
-    async fn evaluation(&self, at: At<'_>) -> Result<Option<Evaluation>> {
-        let Some((_, states)) = evaluated::load_plain(&*self.table, at).await? else { return Ok(None) };
-        let evaluation = Evaluation::from_states(&states);
-        evaluation.map(Some).map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))
     }
 
     /// How many predictions releases made on the days of a digest that ends with a day, in the order of the releases.

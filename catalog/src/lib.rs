@@ -61,6 +61,7 @@ mod place;
 mod profile;
 mod promotion;
 mod quota;
+mod recent;
 mod record;
 mod reference;
 mod release;
@@ -135,6 +136,7 @@ pub use promotion::{
     PromotionGates, PromotionGatesBody, SECOND_PERSON, ToMeasure,
 };
 pub use quota::{LIMIT_COUNT, LIMITS, Limit, MAX_QUOTA, Measure, Quota, Span, TokenQuota};
+pub use recent::{DayNumbers, Recent, last_whole_day};
 pub use record::record;
 pub use release::{
     Baselines, DetailedSpec, MAX_BASELINES, MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_URI_BYTES,

@@ -11,7 +11,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use super::PrimaryMetric;
+use super::{MAX_DELAY_DAYS, PrimaryMetric, last_whole_day};
 use event::{Error, Result, Timestamp, Window, id::check_name};
 use fold::AnyFigure;
 use log::audit::Author;
@@ -48,6 +48,9 @@ pub struct PromotionGatesBody {
     /// How many whole days (UTC) before today are judged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub days: Option<u32>,
+    /// For how many days a day must be over to be judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<u32>,
     /// The environments in which the gates hold; all, when none is named.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub environments: Vec<String>,
@@ -76,6 +79,8 @@ pub struct PromotionGatesBody {
 pub struct PromotionGates {
     /// How many whole days (UTC) before today are judged, 1 to [`MAX_GATE_DAYS`].
     pub days: u32,
+    /// For how many days a day must be over to be judged, up to [`MAX_DELAY_DAYS`].
+    pub delay_days: u32,
     /// The environments in which they hold; all, when it is empty.
     pub environments: BTreeSet<String>,
     /// How many predictions of the release must be judged at least.
@@ -262,7 +267,7 @@ fn immature(gates: &PromotionGates, of: &Evidence<'_>) -> Option<String> {
         )),
         None => Some(format!(
             "how many of its predictions of {from} to {to} will be judged in the end cannot be told yet, and at \
-             least {least} of them are to be"
+             least {least} of them are to be; a greater `delay` has earlier days judged"
         )),
     }
 }
@@ -298,6 +303,10 @@ impl PromotionGates {
         if !(1..=MAX_GATE_DAYS).contains(&days) {
             return Err(Error::invalid(format!("days: gates judge 1 to {MAX_GATE_DAYS} days, not {days}")));
         }
+        let delay_days = body.delay.unwrap_or_default();
+        if delay_days > MAX_DELAY_DAYS {
+            return Err(Error::invalid(format!("delay: it is 0 to {MAX_DELAY_DAYS} days, not {delay_days}")));
+        }
         if body.environments.len() > MAX_GATE_ENVIRONMENTS {
             let message = format!("environments: gates name at most {MAX_GATE_ENVIRONMENTS}");
             return Err(Error::invalid(message));
@@ -321,6 +330,7 @@ impl PromotionGates {
         }
         let gates = Self {
             days,
+            delay_days,
             environments: body.environments.iter().cloned().collect(),
             min_n: body.min_n,
             champion,
@@ -341,6 +351,7 @@ impl PromotionGates {
         let champion = self.champion.as_ref();
         PromotionGatesBody {
             days: Some(self.days),
+            delay: Some(self.delay_days).filter(|days| *days > 0),
             environments: self.environments.iter().cloned().collect(),
             min_n: self.min_n,
             figure: champion.map(|of| of.metric.metric.name().to_owned()),
@@ -361,11 +372,10 @@ impl PromotionGates {
         self.min_n.is_some() || self.champion.is_some() || self.completeness.is_some()
     }
 
-    /// The whole days before now that are judged.
+    /// The whole days before now that are judged, the last of which has been over for the delay.
     pub fn window(&self, now: Timestamp) -> Result<Window> {
-        const DAY_SECONDS: i64 = 86_400;
-        let before = |days: u32| now.plus_seconds(-DAY_SECONDS * i64::from(days)).day();
-        Window::new(before(self.days), before(1))
+        let before = |days: u32| last_whole_day(now, self.delay_days + days);
+        Window::new(before(self.days - 1), before(0))
     }
 
     /// The gates that a release does not pass, in the order of [`GATE_KINDS`].

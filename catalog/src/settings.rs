@@ -1,12 +1,12 @@
 //! What people set for a workspace: the metric that its releases are ranked by, and whether predictions
 //! of unregistered releases are taken.
 
-use event::{Error, Id, Result};
+use event::{Error, Id, Result, Timestamp};
 use fold::{AnyFigure, figure::Direction};
 use log::key;
 use table::{Change, Item, Policy, update};
 
-use super::{Catalog, feed::model_id};
+use super::{Catalog, MAX_DELAY_DAYS, feed::model_id};
 
 /// Version of the item.
 const ITEM_VERSION: i64 = 1;
@@ -59,8 +59,11 @@ pub struct Settings {
     pub model_of_unknown: Option<String>,
     /// Over how many days releases are ranked, 1 to [`MAX_BOARD_DAYS`]; [`BOARD_DAYS`] when `None`.
     pub board_days: Option<u32>,
-    /// How many judged predictions a release must have to be ranked; [`BOARD_MIN_N`] when `None`.
+    /// How many judged predictions a release must have to be ranked; [`BOARD_MIN_N`] when `None`, and of a logged metric 1.
     pub board_min_n: Option<u32>,
+    /// For how many days a day must be over to be among those that releases are ranked over, up to [`MAX_DELAY_DAYS`]; also days that
+    /// go on are when `None`.
+    pub board_delay: Option<u32>,
     ver: i64,
 }
 
@@ -79,9 +82,16 @@ impl Settings {
         self.board_days.unwrap_or(BOARD_DAYS).clamp(1, MAX_BOARD_DAYS)
     }
 
-    /// How many judged predictions a release must have to be ranked.
+    /// How many judged predictions a release must have to be ranked by the primary metric.
     pub fn min_n(&self) -> u64 {
-        self.board_min_n.unwrap_or(BOARD_MIN_N).into()
+        let primary = self.primary_metric.as_ref();
+        primary.map_or(self.board_min_n.unwrap_or(BOARD_MIN_N).into(), |of| self.min_n_of(&of.metric))
+    }
+
+    /// The same by a figure. An observation of a logged metric may stand for a whole day, so one is enough.
+    pub fn min_n_of(&self, figure: &AnyFigure) -> u64 {
+        let usual = if figure.logged().is_some() { 1 } else { BOARD_MIN_N };
+        self.board_min_n.unwrap_or(usual).into()
     }
 
     fn to_item(&self, workspace: &Id) -> Item {
@@ -93,7 +103,11 @@ impl Settings {
             Some(model) => item.with("model_of_unknown", model.as_str()),
             None => item,
         };
-        let counts = [("board_days", self.board_days), ("board_min_n", self.board_min_n)];
+        let counts = [
+            ("board_days", self.board_days),
+            ("board_min_n", self.board_min_n),
+            ("board_delay", self.board_delay),
+        ];
         let item = counts.into_iter().fold(item, |item, (name, count)| match count {
             Some(count) => item.with(name, i64::from(count)),
             None => item,
@@ -123,6 +137,7 @@ impl Settings {
             model_of_unknown: item.optional_text("model_of_unknown").map(str::to_owned),
             board_days: count("board_days")?,
             board_min_n: count("board_min_n")?,
+            board_delay: count("board_delay")?,
             ver: item.int("ver")?,
         })
     }
@@ -136,6 +151,12 @@ impl Catalog {
     pub async fn settings(&self, workspace: &Id) -> Result<Settings> {
         let item = self.table.get(&key::settings(workspace)).await?;
         item.as_ref().map(Settings::from_item).transpose().map(Option::unwrap_or_default)
+    }
+
+    /// Ranks releases by what was just set. The settings hold already, so this cannot fail: the projector reads in the change feed that they
+    /// changed, ranks as well, and notes what it cannot do.
+    pub async fn rank_by_settings(&self, workspace: &Id, now: Timestamp) {
+        drop(self.refresh_leaderboard(workspace, now).await);
     }
 
     /// Changes what is set for a workspace.
@@ -157,6 +178,11 @@ impl Catalog {
             }
             if wanted.board_days.is_some_and(|days| !(1..=MAX_BOARD_DAYS).contains(&days)) {
                 return Err(Error::invalid(format!("releases are ranked over 1 to {MAX_BOARD_DAYS} days")));
+            }
+            if wanted.board_delay.is_some_and(|days| days > MAX_DELAY_DAYS) {
+                return Err(Error::invalid(format!(
+                    "releases are ranked 0 to {MAX_DELAY_DAYS} days after a day"
+                )));
             }
             wanted.ver = known.ver + 1;
             Ok(Change::Put(wanted.to_item(workspace), wanted))

@@ -16,7 +16,7 @@ mod window;
 
 use std::fmt;
 
-pub use any::AnyFigure;
+pub use any::{AnyFigure, LoggedFigure, LoggedStatistic, METRIC_PREFIX};
 use event::{Error, Result};
 pub use evidence::Evidence;
 pub use gaps::{GAPS, Gap};

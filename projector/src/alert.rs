@@ -277,6 +277,10 @@ impl Judge<'_> {
     async fn projected(&self, day: Day, ripe: Ripe) -> Result<Option<Applied>> {
         let version = active::load(self.table, self.workspace).await?.version;
         let (kinds, applied): (&[Kind], _) = match &self.rule.watched {
+            Watched::Figure(of) if of.figure.logged().is_some() => {
+                let key = log::key::rollup(self.workspace, version, day);
+                (&[Kind::Metrics], self.applied_of(&key).await?)
+            }
             Watched::Figure(_) => {
                 let at = At { workspace: self.workspace, version, day };
                 let applied = evaluated::head(self.table, at).await?.applied;

@@ -154,6 +154,11 @@ impl Shared {
             // A definition holds from a day on: a sweep finds the days that do not know it. No checkpoint moves
             // past the event before those are evaluated.
             self.ask_for_sweep_under(dirty.mark, Extent::Workspace(day.workspace.clone()));
+        } else if dirty.logs.iter().any(|log| log.kind == Kind::Metrics) {
+            let settings = self.catalog.settings(&day.workspace).await?;
+            if settings.primary_metric.is_some_and(|primary| primary.metric.logged().is_some()) {
+                self.rank(&day.workspace).await?;
+            }
         }
         let Projection { rollup, applied, grown, segments, taken, has_features, retries, .. } = projection;
         let kinds = [Kind::Predictions, Kind::Outcomes];

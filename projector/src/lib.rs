@@ -6,7 +6,7 @@
 //! segments after it are folded in and both are written under one condition ([`project`], [`counters`]).
 //! Evaluations join the day's predictions with its outcomes ([`evaluate`]); where its features lie is kept apart ([`features`]). [`sweep`] finds what no
 //! change announced, [`dlq`] keeps what cannot be read until [`retry`] succeeds, [`rebuild`] folds everything again beside what is
-//! served, [`board`] keeps the leaderboard, [`alert`] judges alert rules, [`digest`] tells what happened in the last days, [`deliver`] posts what crossed and digests to webhooks, [`challenges`] tells when the comparison of a live release with another one is decided, [`stages`] keeps evaluations as they stood at some ages,
+//! served, [`alert`] judges alert rules, [`digest`] tells what happened in the last days, [`deliver`] posts what crossed and digests to webhooks, [`challenges`] tells when the comparison of a live release with another one is decided, [`stages`] keeps evaluations as they stood at some ages,
 //! [`pending`] finds which predictions outcomes judge that name none, [`expire`] deletes events whose time is over, [`erase`] takes keys out of events, [`older`] finds what is in an older form, [`status`] says
 //! how far behind everything is, with the [`warnings`] of the last days, and [`mod@verify`] folds everything
 //! again and compares.
@@ -39,7 +39,6 @@
 //! reordering changes can delay a rollup; it cannot make it wrong.
 
 pub mod alert;
-pub mod board;
 mod carry;
 mod caught;
 pub mod challenges;
@@ -73,7 +72,6 @@ mod plan;
 pub mod project;
 mod reader;
 pub mod rebuild;
-mod recent;
 pub mod retry;
 mod rotation;
 mod schedule;

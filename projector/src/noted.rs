@@ -8,7 +8,7 @@ use log::{
 };
 
 use crate::{
-    WorkspaceDay, board, caught,
+    WorkspaceDay, caught,
     dlq::{self, DeadLetter, LetterState, Refused, Stopped},
     lock::lock,
     retry::{self, Retried},
@@ -184,9 +184,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Corrects the leaderboard after changes that it did not get, such as another primary metric.
+    /// Brings the leaderboard up to date.
     pub(crate) async fn rank(&self, workspace: &Id) -> Result<()> {
-        let ranking = board::refresh(&*self.table, &self.catalog, workspace);
+        let ranking = self.catalog.refresh_leaderboard(workspace, self.now());
         self.noted(workspace, OfWorkspace::Leaderboard, ranking).await.map(|_| ())
     }
 }

@@ -148,6 +148,9 @@ impl Shared {
                 self.sweep.notify_one();
             } else if let Some(workspace) = key::parse_active(key) {
                 self.ask_for_sweep(Extent::Workspace(workspace));
+            } else if let Some(workspace) = key::parse_settings(key) {
+                // Who ranked meanwhile by what was set before is corrected.
+                self.ask_for_sweep(Extent::Workspace(workspace));
             } else {
                 continue;
             }

@@ -13,7 +13,7 @@ use log::{
 use table::Table;
 
 use crate::{
-    WorkspaceDay, alert, board, caught, challenges, digest,
+    WorkspaceDay, alert, caught, challenges, digest,
     dlq::{self, DeadLetter, Refused, Stopped},
     evaluate::{self, Effort},
     expire::expire,
@@ -117,7 +117,7 @@ pub async fn task(table: &dyn Table, catalog: &Catalog, letter: &Undone, now: Ti
             OfWorkspace::Sweep => sweep_version(table, letter.version, workspace).await.map(|_| ()),
             OfWorkspace::Expiry => expire(table, catalog, workspace, now).await.map(|_| ()),
             OfWorkspace::Stages => stages::make(table, workspace, &BTreeSet::new(), now).await.map(|_| ()),
-            OfWorkspace::Leaderboard => board::refresh(table, catalog, workspace).await,
+            OfWorkspace::Leaderboard => catalog.refresh_leaderboard(workspace, now).await,
             OfWorkspace::KeyFilters => {
                 key_filters::make(table, workspace, (None, &BTreeSet::new()), now).await.map(|_| ())
             }

@@ -6,14 +6,13 @@ use std::{
     fmt,
 };
 
+use catalog::Recent;
 use event::{Day, Id, Result};
 use fold::{
     Evaluation,
     evaluation::{Binary, MAX_DOUBTED_LABELS, Measures},
 };
 use table::Table;
-
-use crate::recent::Recent;
 
 /// How many days are looked at, up to the latest one that is projected.
 pub const WARNING_DAYS: usize = 7;

@@ -3,22 +3,24 @@
 
 mod promotion;
 
-use catalog::{MAX_BOARD, PrimaryMetric, RankedRelease};
-use event::{Day, Error, Id, Period, Result};
+use std::collections::BTreeMap;
+
+use catalog::{DayNumbers, MAX_BOARD, PrimaryMetric, RankedRelease};
+use event::{Day, Error, Id, Period, Result, Window};
 use fold::{
-    Evaluation,
+    AnyFigure, Windowed,
     evaluation::{Record, ReleaseEvaluation},
 };
-use futures::FutureExt;
-use log::{
-    active,
-    evaluated::{self, At},
-};
+use futures::{FutureExt, future::try_join_all};
+use log::{active, evaluated::At};
 
 use crate::{
     LiveIn, Point, Query, Request, What, breakdown::Breakdown, evaluations, request::instant,
     window::days_between,
 };
+
+/// How many days are read side by side.
+const DAYS_AT_ONCE: usize = 8;
 
 /// By what the releases of a window are ranked.
 #[derive(Clone, Debug, Default)]
@@ -46,14 +48,12 @@ pub struct Place {
     pub release: String,
     /// The value of the metric.
     pub value: f64,
-    /// How many of its predictions were judged.
-    pub labelled: u64,
-    /// How many of them the value is made of.
+    /// How many of them, or observations of a logged metric, the value is made of.
     pub n: u64,
     /// Whether these are enough to be ranked; else it stands behind those that are.
     pub is_ranked: bool,
-    /// How it did against the other releases of the day.
-    pub record: Record,
+    /// How many of its predictions were judged, and how it did against the other releases of the day; `None` of a logged metric.
+    pub judged: Option<(u64, Record)>,
 }
 
 impl Query {
@@ -69,7 +69,7 @@ impl Query {
     }
 
     /// The releases of a window, the best first, and the figure by which they are ranked. It is computed from the events
-    /// of all days together. Those of which too few predictions were judged stand behind.
+    /// of all days together, or of a logged metric from the rollups. Those of which too few predictions were judged stand behind.
     ///
     /// # Errors
     /// `Invalid`, when a word is wrong or `limit` is not 1 to [`MAX_BOARD`]; `Conflict`, when no figure is named and no primary
@@ -84,11 +84,26 @@ impl Query {
             return Err(Error::invalid(format!("the limit is 1 to {MAX_BOARD}")));
         }
         let settings = self.catalog.settings(workspace).await?;
-        let (min_n, primary) = (words.min_n.unwrap_or(settings.min_n()), settings.primary_metric);
         let named = PrimaryMetric::parse(words.figure, words.direction)?;
         let unset = || Error::conflict("the workspace has no primary metric to rank by; name a figure");
-        let primary = named.or(primary).ok_or_else(unset)?;
+        let primary = named.or(settings.primary_metric.clone()).ok_or_else(unset)?;
+        let min_n = words.min_n.unwrap_or(settings.min_n_of(&primary.metric));
         let window = days_between(words.from, words.to)?;
+        if primary.metric.logged().is_some() {
+            let name = primary.metric.name();
+            for (word, is_given) in
+                [("environment", words.environment.is_some()), ("as-of", words.as_of.is_some())]
+            {
+                if is_given {
+                    let message = format!(
+                        "{word}: `{name}` is a logged metric, which is ranked as its rollups are now"
+                    );
+                    return Err(Error::invalid(message));
+                }
+            }
+            let found = self.logged_window(workspace, &primary.metric, window).await?;
+            return Ok((primary.clone(), logged_places(&found, &primary, min_n, limit)));
+        }
         let mut request = Request::of(What::Evaluations, window, Vec::new());
         request.as_of = words.as_of.map(instant).transpose()?;
         request.period = Period::All;
@@ -138,14 +153,61 @@ impl Query {
         let primary = settings.primary_metric.ok_or_else(unset)?;
         let version = active::load(&*self.table, workspace).await?.version;
         let at = At { workspace, version, day };
-        let Some((_, states)) = evaluated::load_plain(&*self.table, at).await? else {
-            return Ok((primary, Vec::new()));
+        let places = match DayNumbers::load(&*self.table, at, &primary.metric).await? {
+            None => Vec::new(),
+            Some(DayNumbers::Judged(evaluation)) => {
+                ranked(evaluation.releases.iter(), &primary, min_n, limit)
+            }
+            Some(logged @ DayNumbers::Logged(_)) => {
+                let of = |name: &str| (name.to_owned(), logged.window(name, &primary.metric));
+                let found = logged.releases().into_iter().map(of).collect();
+                logged_places(&found, &primary, min_n, limit)
+            }
         };
-        let evaluation = Evaluation::from_states(&states);
-        let evaluation = evaluation.map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))?;
-        let places = ranked(evaluation.releases.iter(), &primary, min_n, limit);
         Ok((primary, places))
     }
+
+    /// A logged metric of the releases of a window by name, of the observations of all its days together as their rollups are now.
+    pub(crate) async fn logged_window(
+        &self,
+        workspace: &Id,
+        figure: &AnyFigure,
+        window: Window,
+    ) -> Result<BTreeMap<String, Windowed>> {
+        let (_turn, _hold) = self.budget.enter().await?;
+        let days: Vec<Day> = window.days().collect();
+        let days = &days;
+        let read = |version| async move {
+            let mut found = BTreeMap::<String, Windowed>::new();
+            for some in days.chunks(DAYS_AT_ONCE) {
+                let load = some
+                    .iter()
+                    .map(|day| DayNumbers::load(&*self.table, At { workspace, version, day: *day }, figure));
+                for numbers in try_join_all(load).await?.into_iter().flatten() {
+                    for name in numbers.releases() {
+                        let new = || Windowed::new(figure.clone());
+                        numbers.add_to(name, found.entry(name.to_owned()).or_insert_with(new));
+                    }
+                }
+            }
+            Ok(found)
+        };
+        Ok(active::of_active(&*self.table, workspace, read).await?.1)
+    }
+}
+
+/// Releases in their places by a logged metric.
+fn logged_places(
+    found: &BTreeMap<String, Windowed>,
+    by: &PrimaryMetric,
+    min_n: u64,
+    limit: usize,
+) -> Vec<Place> {
+    let place = |(release, of): (&String, &Windowed)| {
+        let (value, n) = (of.value()?, of.n());
+        Some(Place { release: release.clone(), value, n, is_ranked: n >= min_n, judged: None })
+    };
+    in_order(found.iter().filter_map(place).collect(), by, limit)
 }
 
 /// Releases in their places, the best first, and behind them those of which too few predictions were judged.
@@ -158,10 +220,13 @@ fn ranked<'a>(
     let place = |(release, of): (&String, &ReleaseEvaluation)| {
         let value = by.metric.of(of)?;
         let n = by.metric.n(of);
-        let (labelled, record, is_ranked) = (of.judged(), of.record, n >= min_n);
-        Some(Place { release: release.clone(), value, labelled, n, is_ranked, record })
+        let judged = Some((of.judged(), of.record));
+        Some(Place { release: release.clone(), value, n, is_ranked: n >= min_n, judged })
     };
-    let mut places: Vec<Place> = releases.filter_map(place).collect();
+    in_order(releases.filter_map(place).collect(), by, limit)
+}
+
+fn in_order(mut places: Vec<Place>, by: &PrimaryMetric, limit: usize) -> Vec<Place> {
     // Those of one value stay in the order of their names.
     places.sort_by(|a, b| {
         let by_score = || by.score(b.value).total_cmp(&by.score(a.value));

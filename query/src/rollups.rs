@@ -333,6 +333,7 @@ fn rows_of_metric(name: &str, metric: &Metric) -> Vec<Figures> {
     let row = |names: u64, series: &Series| {
         let mut figures = Figures::default().text("metric", name).count("names", names);
         figures.numbers("value", &series.numbers);
+        figures.number("value_sum".into(), series.numbers.sum());
         figures.number("value_last".into(), Some(series.last));
         figures.count("metrics", series.numbers.n)
     };

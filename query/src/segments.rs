@@ -107,17 +107,22 @@ pub(crate) fn slicing_of(what: What, words: &Words<'_>) -> Result<Option<Slicing
 /// By what slices are ranked, and how many predictions those have at least that are.
 async fn ranking(catalog: &Catalog, workspace: &Id, request: &Request) -> Result<(PrimaryMetric, u64)> {
     let settings = catalog.settings(workspace).await?;
-    let min_n = settings.min_n();
     let asked = request.slicing.as_ref().and_then(|slicing| slicing.by.clone());
     // Which way a custom figure is better is known of the primary metric alone.
-    let by = match (asked, settings.primary_metric) {
+    let by = match (asked, settings.primary_metric.clone()) {
         (Some(asked), Some(primary)) if asked.metric == primary.metric => Some(primary),
         (asked, primary) => asked.or(primary),
     };
     let unset = || Error::conflict("the workspace has no primary metric to rank by; name a figure");
     let by = by.ok_or_else(unset)?;
+    let (name, min_n) = (by.metric.name(), settings.min_n_of(&by.metric));
+    if by.metric.logged().is_some() {
+        let message = format!(
+            "figure: `{name}` is a logged metric, and segments are of predictions; name a figure of these"
+        );
+        return Err(Error::invalid(message));
+    }
     if by.metric.is_sum() {
-        let name = by.metric.name();
         return Err(Error::invalid(format!("figure: `{name}` is a sum, which no segment shares with all")));
     }
     Ok((by, min_n))

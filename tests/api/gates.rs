@@ -28,6 +28,7 @@ on_both_engines!(
     a_second_person_is_neither_who_created_nor_who_asks,
     figures_are_those_that_queries_answer,
     a_batch_has_at_most_so_many_promotions_that_gates_judge,
+    late_labels_pass_gates_after_a_delay,
 );
 
 const NOW: &str = "2026-06-10T00:00:00Z";
@@ -316,4 +317,45 @@ async fn a_batch_has_at_most_so_many_promotions_that_gates_judge(scene: Scene) {
     assert_eq!(problems.len(), 20);
     let many = problems.values().filter(|problem| problem.message.contains("more than 16")).count();
     assert_eq!((many, told(&scene).await.len()), (4, 16));
+}
+
+/// Labels come 7, 18 and 30 days after the predictions of every third day.
+async fn late_labels_pass_gates_after_a_delay(scene: Scene) {
+    let (now, keys) = ("2026-06-10T00:00:00Z", 60);
+    let before = |days: i64| at(now).plus_seconds(-86_400 * days);
+    for back in (3..=90).rev().step_by(3) {
+        let day = before(back).day();
+        let prediction = |n: usize| json!({ "key": format!("k{n}"), "predicted_at": format!("{day}T01:00:00Z"), "release": "v2", "score": 0.9 });
+        let predicted = (0..keys).map(prediction).collect();
+        scene.append(Kind::Predictions, predicted, &format!("{day}T02:00:00Z")).await.unwrap();
+        for (late, some) in [(7, 0..20), (18, 20..40), (30, 40..keys)] {
+            if late > back {
+                continue;
+            }
+            let observed = before(back - late).to_string();
+            let outcome = |n: usize| json!({ "key": format!("k{n}"), "predicted_on": day.to_string(), "observed_at": observed, "label": "1" });
+            scene.append(Kind::Outcomes, some.map(outcome).collect(), &observed).await.unwrap();
+        }
+    }
+    scene.project().await;
+    let gates = PromotionGatesBody {
+        days: Some(14),
+        min_n: Some(240),
+        completeness: Some(0.9),
+        ..PromotionGatesBody::default()
+    };
+    let ingest = crate::reading::ingest(&scene, now);
+    declare(&scene, gates.clone()).await;
+    let refused = ingest.promote(&scene.workspace, "v2", "production", None).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("min_n: 60 of its predictions of 2026-05-27 to 2026-06-09 are judged"),
+        "{refused}"
+    );
+    assert!(refused.contains("completeness: "), "{refused}");
+    declare(&scene, PromotionGatesBody { delay: Some(30), ..gates }).await;
+    let promoted = ingest.promote(&scene.workspace, "v2", "production", None).await;
+    assert_eq!(promoted.unwrap().unwrap().release, "v2");
+    let wrong = PromotionGatesBody { delay: Some(91), min_n: Some(1), ..PromotionGatesBody::default() };
+    let wrong = PromotionGates::read(&wrong).unwrap_err().to_string();
+    assert_eq!(wrong, "delay: it is 0 to 90 days, not 91");
 }

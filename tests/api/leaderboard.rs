@@ -20,6 +20,7 @@ on_both_engines!(
     the_leaderboard_is_one_query_of_the_sparse_index,
     values_of_any_size_are_ranked,
     one_right_answer_does_not_rank_above_days_of_a_hundred,
+    late_labels_are_ranked_after_a_delay,
 );
 
 /// 1 June is judged, 2 June is not yet; `v2` is better by the Brier score, which is better when less.
@@ -48,8 +49,11 @@ async fn the_leaderboard_of_a_day_reads_one_evaluation(world: World) {
     let (ranked, reads) = scene.world.reads(asked).await;
     assert_eq!(cost(reads), (2, 1), "what is set, which projections are read, the evaluation with its parts");
     let (_, places) = ranked.unwrap();
-    let names: Vec<_> = places.iter().map(|place| (place.release.as_str(), place.labelled)).collect();
-    assert_eq!(names, [("v2", 1), ("v1", 1)], "live or not");
+    let names: Vec<_> = places
+        .iter()
+        .map(|place| (place.release.as_str(), place.judged.map(|(labelled, _)| labelled)))
+        .collect();
+    assert_eq!(names, [("v2", Some(1)), ("v1", Some(1))], "live or not");
     assert!((places[0].value - 0.01).abs() < 1e-12);
     let (_, none) = query.leaderboard_of(scene.id(), "2026-06-02".parse().unwrap(), 10).await.unwrap();
     assert_eq!(none, [], "nothing is judged yet");
@@ -77,7 +81,7 @@ async fn a_release_is_read_with_its_record(world: World) {
     assert_eq!(["wins", "losses", "ties"].map(sum), [2, 0, 0]);
     let asked = query.leaderboard_of(scene.id(), "2026-06-01".parse().unwrap(), 10);
     let records: Vec<_> =
-        asked.await.unwrap().1.into_iter().map(|place| (place.release, place.record)).collect();
+        asked.await.unwrap().1.into_iter().map(|place| (place.release, place.judged.unwrap().1)).collect();
     let (won, lost) = (Record { wins: 1, ..Record::default() }, Record { losses: 1, ..Record::default() });
     assert_eq!(records, [("v2".to_owned(), won), ("v1".to_owned(), lost)]);
 }
@@ -239,6 +243,46 @@ async fn one_right_answer_does_not_rank_above_days_of_a_hundred(world: World) {
     scene.project().await;
     assert_eq!(board().await, [("lucky".to_owned(), true, 1, 1, 1.0), v1(9)]);
     assert!(set(32, 1).await.unwrap_err().to_string().contains("1 to 31 days"));
+}
+
+async fn late_labels_are_ranked_after_a_delay(world: World) {
+    let scene = Scene::new(world).await;
+    let catalog = &scene.world.catalog;
+    // Of the last days only what came early is known, and that is wrong.
+    for (day, count, label) in [("2026-06-02", 4, "1"), ("2026-06-03", 4, "1"), ("2026-06-08", 1, "other")] {
+        for release in ["v1", "v2"] {
+            let events = (0..4).map(|n| {
+                json!({ "key": format!("k{n}"), "predicted_at": format!("{day}T01:00:00Z"), "release": release, "score": 0.9 })
+            });
+            scene.append(Kind::Predictions, events.collect(), "2026-06-09T00:00:00Z").await.unwrap();
+        }
+        let events = (0..count).map(|n| {
+            json!({ "key": format!("k{n}"), "predicted_on": day, "observed_at": "2026-06-09T00:00:00Z", "label": label })
+        });
+        scene.append(Kind::Outcomes, events.collect(), "2026-06-09T12:00:00Z").await.unwrap();
+    }
+    let now = at("2026-06-09T13:00:00Z");
+    scene.ingest(now).promote(&scene.workspace, "v1", "production", None).await.unwrap();
+    scene.project().await;
+    let primary = PrimaryMetric::parse(Some("accuracy"), None).unwrap();
+    let ranked = async |delay: Option<u32>, now: &str| {
+        let change = catalog.change_settings(scene.id(), |settings| {
+            settings.primary_metric.clone_from(&primary);
+            (settings.board_min_n, settings.board_delay) = (Some(1), delay);
+        });
+        change.await.unwrap();
+        catalog.rank_by_settings(scene.id(), at(now)).await;
+        let board = catalog.leaderboard(scene.id(), 10).await.unwrap();
+        board
+            .into_iter()
+            .map(|one| one.ranked.unwrap())
+            .map(|one| (one.day.to_string(), one.n, one.value))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ranked(None, NOW).await, [("2026-06-08".to_owned(), 9, 8.0 / 9.0)]);
+    assert_eq!(ranked(Some(6), NOW).await, [("2026-06-03".to_owned(), 8, 1.0)], "over for six days");
+    assert_eq!(ranked(Some(6), "2026-06-09T23:59:59Z").await, [("2026-06-02".to_owned(), 4, 1.0)]);
+    assert_eq!(ranked(Some(90), NOW).await, []);
 }
 
 async fn a_window_is_ranked_by_any_figure_of_all_its_events(world: World) {

@@ -15,7 +15,7 @@ use log::{
     scan,
 };
 use projector::{
-    WorkspaceDay, board,
+    WorkspaceDay,
     evaluate::evaluate,
     expire::{Deleted, expire},
     features::sketch,
@@ -133,7 +133,7 @@ impl Scene {
             let (stored, _) = project::read(&*self.table, version, &day).await.unwrap();
             evaluate(&*self.table, version, &day, &stored.applied).await.unwrap();
         }
-        board::refresh(&*self.table, &self.world.catalog, self.id()).await.unwrap();
+        self.world.catalog.refresh_leaderboard(self.id(), at(NOW)).await.unwrap();
     }
 
     /// Keeps the evaluations of days at the ages that they have reached at `now`, as a sweep does.

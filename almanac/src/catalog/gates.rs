@@ -22,10 +22,10 @@ pub(crate) struct GatesArgs {
     /// At least so many predictions of the release are judged.
     #[arg(long, value_name = "N")]
     min_n: Option<u64>,
-    /// This figure is as good as that of the live release, such as auc, rmse or custom.NAME.
+    /// This figure is as good as that of the live release, such as auc, rmse, custom.NAME or metric.NAME.
     #[arg(long)]
     figure: Option<String>,
-    /// Which way the figure is better, max or min; it follows from the figure, and of a custom one it is max.
+    /// Which way the figure is better, max or min; it follows from the figure, and of a custom one or a logged metric it is max.
     #[arg(long, requires = "figure")]
     direction: Option<String>,
     /// By how much the figure may be worse; 0 when it is not given.
@@ -40,6 +40,9 @@ pub(crate) struct GatesArgs {
     /// How many whole days (UTC) before today are judged, 1 to 31 (7 when it is not given).
     #[arg(long)]
     days: Option<u32>,
+    /// For how many days a day must be over to be judged, for outcomes that come late (0 when it is not given).
+    #[arg(long, value_name = "DAYS")]
+    delay: Option<u32>,
     /// Only in this environment; may be repeated. The gates hold in all when none is given.
     #[arg(long = "environment", value_name = "ENVIRONMENT")]
     environments: Vec<String>,
@@ -58,6 +61,7 @@ pub(super) async fn command(config: &Config, args: GatesArgs) -> anyhow::Result<
     let at = catalog.resolve(EntityKind::Model, &path).await?;
     let body = PromotionGatesBody {
         days: args.days,
+        delay: args.delay,
         environments: args.environments,
         min_n: args.min_n,
         figure: args.figure,

@@ -32,7 +32,9 @@ pub(super) struct Told {
 
 pub(super) async fn section(ask: &Ask) -> anyhow::Result<(Section, Told)> {
     let mut section = Section::new("figures", "How good the predictions were");
-    let primary = ask.settings.primary_metric.as_ref().map(|primary| primary.metric.name().to_owned());
+    // A logged metric has a section of its own.
+    let primary = ask.settings.primary_metric.as_ref().map(|primary| &primary.metric);
+    let primary = primary.filter(|metric| metric.logged().is_none()).map(|metric| metric.name().to_owned());
     let mut figures: Vec<&str> = SHOWN.to_vec();
     figures.extend(primary.as_deref().filter(|primary| !SHOWN.contains(primary)));
     let columns = ["day", "release", "predictions", "labelled"].iter().chain(&figures);

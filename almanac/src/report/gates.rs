@@ -29,7 +29,7 @@ pub(super) async fn section(ask: &Ask) -> anyhow::Result<Section> {
             "No model has promotion gates, so any release may be made live. The command almanac model gates sets them.",
         );
     } else {
-        let columns = ["model", "environments", "days", "gates"];
+        let columns = ["model", "environments", "days", "delay", "gates"];
         let mut grid = Grid::new("Promotion gates", &columns);
         grid.rows.extend(gated.iter().map(|(model, gates)| declared(model, gates)));
         section.table(grid);
@@ -61,6 +61,7 @@ fn declared(model: &Model, gates: &PromotionGates) -> Vec<Cell> {
         Cell::text(&model.entity.name),
         Cell::text(environments),
         Cell::count(gates.days.into()),
+        Cell::count(gates.delay_days.into()),
         Cell::text(says.join("; ")),
     ]
 }

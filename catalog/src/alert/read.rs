@@ -8,7 +8,7 @@ use event::{
     time::DAY_MICROS,
 };
 use fold::{
-    Evaluation,
+    AnyFigure, Evaluation,
     alert::{JudgedDay, Reading, Standing, replay},
     drift::{NULL_RATE, Profile, Statistic},
     evaluation::{ReleaseEvaluation, Value},
@@ -26,7 +26,7 @@ use log::{
 use table::{Item, query_all};
 
 use super::{AlertRule, ColumnOf, CountOf, DriftOf, FigureOf, Lags, MAX_REFERENCE_DAYS, Scope, Watched};
-use crate::{Catalog, counts::read_counts, profile_queries, profiles};
+use crate::{Catalog, DayNumbers, counts::read_counts, profile_queries, profiles};
 
 /// The most days that a rule is tried on at once.
 pub const MAX_TEST_DAYS: usize = 1_000;
@@ -145,10 +145,14 @@ impl Catalog {
         let mut readings = Vec::with_capacity(days.len());
         for some in days.chunks(DAYS_AT_ONCE) {
             let of = some.iter().map(async |day| {
-                let Some(release) = self.release_on(workspace, rule, *day).await? else {
-                    return Ok(Reading::default());
-                };
-                self.figure_on(At { workspace, version, day: *day }, &release, figure).await
+                let release = self.release_on(workspace, rule, *day).await?;
+                let at = At { workspace, version, day: *day };
+                match (figure.figure.logged(), release) {
+                    (Some(_), None) if rule.scope != Scope::Workspace => Ok(Reading::default()),
+                    (Some(_), release) => self.logged_on(at, release.as_deref(), &figure.figure).await,
+                    (None, Some(release)) => self.figure_on(at, &release, figure).await,
+                    (None, None) => Ok(Reading::default()),
+                }
             });
             readings.extend(try_join_all(of).await?);
         }
@@ -170,6 +174,16 @@ impl Catalog {
         Ok(judged.map_or_else(Reading::default, |judged| Reading {
             value: of.figure.of(judged).filter(|_| judged.maturity().unwrap_or(0.0) >= of.min_maturity),
             n: Some(of.figure.n(judged)),
+        }))
+    }
+
+    /// A logged metric on a day, of a release or of all that was logged.
+    async fn logged_on(&self, at: At<'_>, release: Option<&str>, figure: &AnyFigure) -> Result<Reading> {
+        let numbers = DayNumbers::load(&*self.table, at, figure).await?;
+        let series = numbers.as_ref().and_then(|numbers| numbers.logged(release));
+        Ok(series.zip(figure.logged()).map_or_else(Reading::default, |(series, of)| Reading {
+            value: of.of(series),
+            n: Some(series.numbers.n),
         }))
     }
 

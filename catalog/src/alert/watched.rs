@@ -31,7 +31,7 @@ pub enum Watched {
     Drift(DriftOf),
 }
 
-/// A figure of the evaluations of a release.
+/// A figure of the evaluations of a release, or a logged metric of a release or of the whole workspace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FigureOf {
     /// Which.
@@ -143,8 +143,15 @@ impl Watched {
 
 fn figure(name: &str, body: &AlertRuleBody) -> Result<FigureOf> {
     let figure = AnyFigure::named(name).ok_or_else(|| {
-        Error::invalid(format!("`{name}` is no figure of evaluations, such as auc or custom.NAME"))
+        Error::invalid(format!(
+            "`{name}` is no figure of evaluations, such as auc or custom.NAME, and no logged metric, metric.NAME"
+        ))
     })?;
+    if figure.logged().is_some() && (body.tag.is_some() || body.min_maturity.is_some()) {
+        return Err(Error::invalid(
+            "`tag` and `min_maturity` belong to figures of evaluations, not to a logged metric",
+        ));
+    }
     let min_maturity = body.min_maturity.unwrap_or(0.0);
     if !(0.0..=1.0).contains(&min_maturity) {
         return Err(Error::invalid("`min_maturity` is a share from 0 to 1"));

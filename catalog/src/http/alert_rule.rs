@@ -36,7 +36,13 @@ fn count(bounds: std::ops::RangeInclusive<usize>, says: &str) -> ObjectBuilder {
 fn watched() -> Vec<Field> {
     let time = schema::string().pattern(Some("^([01][0-9]|2[0-3]):[0-5][0-9]$|^24:00$"));
     vec![
-        ("figure", text(schema::string(), "It watches this figure of the evaluations of a release.")),
+        (
+            "figure",
+            text(
+                schema::string(),
+                "It watches this figure of the evaluations of a release; or a logged metric, of a release or of the whole workspace: metric.NAME is the mean of its observations, metric.NAME:STATISTIC their mean, sum, min, max or last.",
+            ),
+        ),
         ("count", kind("It watches how many events of this kind there are of a day.")),
         ("missing", kind("It fires when there is no event of this kind of a day.")),
         (
@@ -120,7 +126,7 @@ fn judged() -> Vec<Field> {
             "min_n",
             count(
                 0..=i64::MAX as usize,
-                "With `figure`, of how many predictions it must be made, with `column` and `drift`, how many the day must have; 1 unless it is given.",
+                "With `figure`, of how many predictions or observations it must be made, with `column` and `drift`, how many the day must have; 1 unless it is given.",
             ),
         ),
         (

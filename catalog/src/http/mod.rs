@@ -53,6 +53,7 @@ pub use review::{
     answered_json, asked_json, create_review, delete_review, given_json, list_reviews, results_json,
     review_json, review_schemas, reviewed_answers, reviewed_json,
 };
+pub use schemas::ranking_figures;
 pub use webhook::delivery_json;
 
 /// The most bytes in a body. Attributes may take as many bytes in the table as

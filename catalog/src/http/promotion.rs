@@ -8,8 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use event::custom::CUSTOM_FIGURES;
-use fold::figure::{Direction, Figure};
+use fold::figure::Direction;
 use log::key::EntityId;
 use serde_json::{Map, Value, json};
 use web::{
@@ -18,10 +17,13 @@ use web::{
     schema,
 };
 
-use super::api::{ALWAYS, JSON, OF_BODY};
+use super::{
+    api::{ALWAYS, JSON, OF_BODY},
+    schemas::ranking_figures,
+};
 use crate::{
-    Approval, GATE_DAYS, GATE_KINDS, MAX_APPROVAL_NOTE_BYTES, MAX_GATE_DAYS, MAX_GATE_ENVIRONMENTS, Model,
-    PromotionGates, PromotionGatesBody, Release, Service,
+    Approval, GATE_DAYS, GATE_KINDS, MAX_APPROVAL_NOTE_BYTES, MAX_DELAY_DAYS, MAX_GATE_DAYS,
+    MAX_GATE_ENVIRONMENTS, Model, PromotionGates, PromotionGatesBody, Release, Service,
 };
 
 /// The field that names the model.
@@ -47,7 +49,7 @@ pub(super) fn set_operation(named: Named) -> Operation {
             new.property(name, schema)
         });
     let example = json!({
-        "model": "risk", "environments": ["regulated"], "days": 14, "min_n": 500, "figure": "accuracy", "margin": 0.01,
+        "model": "risk", "environments": ["regulated"], "days": 14, "delay": 30, "min_n": 500, "figure": "accuracy", "margin": 0.01,
         "completeness": 0.9, "second_person": true,
     });
     let kinds = GATE_KINDS.map(|kind| format!("`{}`: {}", kind.name, kind.says)).join("; ");
@@ -63,23 +65,23 @@ pub(super) fn set_operation(named: Named) -> Operation {
         .fails(&OF_BODY)
 }
 
-fn fields() -> [(&'static str, RefOr<Schema>); 8] {
+fn fields() -> [(&'static str, RefOr<Schema>); 9] {
     let number = || ObjectBuilder::new().schema_type(Type::Number).minimum(Some(0));
-    let figures = schema::any_of([
-        schema::one_of(Figure::ranking_ones().map(|figure| figure.name)).into(),
-        schema::string().pattern(Some(CUSTOM_FIGURES.pattern())).into(),
-    ]);
     let environments = schema::array(schema::name())
         .max_items(Some(MAX_GATE_ENVIRONMENTS))
         .description(Some("The environments in which the gates hold; all, when none is named."));
     let days = schema::integer(1..=MAX_GATE_DAYS as usize).description(Some(format!(
         "How many whole days (UTC) before today are judged; {GATE_DAYS} when it is not given."
     )));
+    let delay = schema::integer(0..=MAX_DELAY_DAYS as usize).description(Some(
+        "For how many days a day must be over to be judged, for outcomes that come late; 0 when it is not given.",
+    ));
     [
         ("environments", environments.into()),
         ("days", days.into()),
+        ("delay", delay.into()),
         ("min_n", schema::count().description(Some("At least so many predictions of the release are judged.")).into()),
-        ("figure", figures),
+        ("figure", ranking_figures()),
         ("direction", schema::one_of(Direction::ALL.map(Direction::name)).description(Some("Which way the figure is better, where that does not follow from it.")).into()),
         ("margin", number().maximum(Some(1e15)).description(Some("By how much the figure may be worse than that of the live release.")).into()),
         ("completeness", number().maximum(Some(1)).description(Some("The share of the predictions that will be judged in the end that is judged.")).into()),

@@ -1,6 +1,7 @@
 //! The schemas of entities, as they are answered and as they are asked for.
 
-use event::{Task, fields::MAX_WORDS_BYTES, id::MAX_NAME_BYTES};
+use event::{Task, custom::CUSTOM_FIGURES, fields::MAX_WORDS_BYTES, id::MAX_NAME_BYTES};
+use fold::figure::{Figure, LoggedStatistic, METRIC_PREFIX};
 use log::key::EntityKind;
 use web::{
     openapi::{
@@ -16,6 +17,26 @@ use crate::{
     SNAPSHOTS_OF, json,
     secret::{SECRET_NAME_PATTERN, SECRET_VERSION_PATTERN},
 };
+
+/// The figures by which releases are ranked.
+pub fn ranking_figures() -> RefOr<Schema> {
+    schema::any_of([
+        schema::one_of(Figure::ranking_ones().map(|figure| figure.name)).into(),
+        schema::string().pattern(Some(CUSTOM_FIGURES.pattern())).into(),
+        logged_figures(),
+    ])
+}
+
+/// The statistics of logged metrics.
+fn logged_figures() -> RefOr<Schema> {
+    let statistics = LoggedStatistic::ALL.map(LoggedStatistic::name).join(", ");
+    schema::string()
+        .pattern(Some(format!("^{}.", METRIC_PREFIX.replace('.', "\\."))))
+        .description(Some(format!(
+            "A logged metric: `metric.NAME` is the mean of its observations, `metric.NAME:STATISTIC` their {statistics}."
+        )))
+        .into()
+}
 
 /// The component of an entity of a type.
 pub(super) fn name(kind: EntityKind) -> &'static str {

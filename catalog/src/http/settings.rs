@@ -8,8 +8,8 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use event::{Timestamp, custom::CUSTOM_FIGURES};
-use fold::figure::{Direction, Figure};
+use event::Timestamp;
+use fold::figure::Direction;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
@@ -18,8 +18,11 @@ use web::{
     schema,
 };
 
-use super::api::{ALWAYS, JSON, OF_BODY};
-use crate::{Alert, MAX_ALERT_BYTES, MAX_BOARD_DAYS, PrimaryMetric, Service, Settings};
+use super::{
+    api::{ALWAYS, JSON, OF_BODY},
+    schemas::ranking_figures,
+};
+use crate::{Alert, MAX_ALERT_BYTES, MAX_BOARD_DAYS, MAX_DELAY_DAYS, PrimaryMetric, Service, Settings};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,6 +34,7 @@ struct NewSettings {
     model_of_unknown: Option<String>,
     board_days: Option<u32>,
     board_min_n: Option<u32>,
+    board_delay: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -92,7 +96,7 @@ pub(super) fn alert_operation(named: Named) -> Operation {
         .fails(&OF_BODY)
 }
 
-fn fields() -> [(&'static str, RefOr<Schema>); 6] {
+fn fields() -> [(&'static str, RefOr<Schema>); 7] {
     // Null as well, besides the names there are.
     let one_of = |names: Vec<&str>| {
         let values = names.into_iter().map(Value::from).chain([Value::Null]);
@@ -101,10 +105,7 @@ fn fields() -> [(&'static str, RefOr<Schema>); 6] {
     [
         (
             "primary_metric",
-            schema::any_of([
-                one_of(Figure::ranking_ones().map(|figure| figure.name).collect()),
-                schema::string().pattern(Some(CUSTOM_FIGURES.pattern())).into(),
-            ]),
+            schema::any_of([ObjectBuilder::new().schema_type(Type::Null).into(), ranking_figures()]),
         ),
         ("direction", one_of(Direction::ALL.map(Direction::name).to_vec())),
         ("accept_unknown_releases", ObjectBuilder::new().schema_type(Type::Boolean).into()),
@@ -121,7 +122,16 @@ fn fields() -> [(&'static str, RefOr<Schema>); 6] {
             schema::integer(0..=u32::MAX as usize)
                 .schema_type(schema::types(&[Type::Integer], true))
                 .description(Some(
-                    "How many judged predictions a release must have to be ranked; 30 when it is not set.",
+                    "How many judged predictions a release must have to be ranked; 30 when it is not set. Of a logged metric, how many observations; 1 when it is not set.",
+                ))
+                .into(),
+        ),
+        (
+            "board_delay",
+            schema::integer(0..=MAX_DELAY_DAYS as usize)
+                .schema_type(schema::types(&[Type::Integer], true))
+                .description(Some(
+                    "For how many days a day must be over to be among those that releases are ranked over, for outcomes that come late; also days that go on are when it is not set.",
                 ))
                 .into(),
         ),
@@ -140,6 +150,7 @@ fn body(settings: &Settings) -> Value {
         "model_of_unknown": settings.model_of_unknown,
         "board_days": settings.board_days,
         "board_min_n": settings.board_min_n,
+        "board_delay": settings.board_delay,
     })
 }
 
@@ -166,8 +177,10 @@ pub(super) async fn set(
         settings.accept_unknown_releases = new.accept_unknown_releases;
         settings.model_of_unknown.clone_from(&new.model_of_unknown);
         (settings.board_days, settings.board_min_n) = (new.board_days, new.board_min_n);
+        settings.board_delay = new.board_delay;
     };
     let settings = service.catalog().change_settings(workspace.id(), change).await?;
+    service.catalog().rank_by_settings(workspace.id(), service.clock().now()).await;
     Ok(Json(body(&settings)).into_response())
 }
 

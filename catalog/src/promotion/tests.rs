@@ -91,6 +91,7 @@ fn gates_that_cannot_be_are_refused_with_the_name_of_the_field() {
     let lines = [
         wrong(|body| body.days = Some(0)),
         wrong(|body| body.days = Some(32)),
+        wrong(|body| body.delay = Some(91)),
         wrong(|body| body.environments = vec!["a b".into()]),
         wrong(|body| body.environments = vec!["a".into(); 17]),
         wrong(|body| body.figure = Some("beauty".into())),

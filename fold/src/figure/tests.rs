@@ -15,6 +15,27 @@ fn every_figure_has_a_name_of_its_own_and_a_rank_is_a_number() {
 }
 
 #[test]
+fn logged_metrics_are_named_with_a_statistic() {
+    let named = |name: &str| {
+        let figure = AnyFigure::named(name)?;
+        let logged = figure.logged()?;
+        assert_eq!(figure.name(), name);
+        Some((logged.metric().to_owned(), logged.statistic().name()))
+    };
+    let of = |metric: &str, statistic| Some((metric.to_owned(), statistic));
+    assert_eq!(named("metric.revenue"), of("revenue", "mean"));
+    assert_eq!(named("metric.revenue:sum"), of("revenue", "sum"));
+    // Names of metrics are free.
+    assert_eq!(named("metric.val/loss: best"), of("val/loss: best", "mean"));
+    assert_eq!(named("metric.a:sum:last"), of("a:sum", "last"));
+    for none in ["metric.", "metric.:sum", "metrics.a", &format!("metric.{}", "x".repeat(10_000))] {
+        assert_eq!(named(none), None, "{none}");
+    }
+    let (figure, better) = AnyFigure::to_rank_by("metric.clicks:sum", None).unwrap();
+    assert_eq!((figure.name(), better), ("metric.clicks:sum", Direction::Max));
+}
+
+#[test]
 fn releases_are_ranked_by_figures_with_a_direction_only() {
     let (figure, better) = AnyFigure::to_rank_by("brier", None).unwrap();
     assert_eq!((figure.name(), better), ("brier", Direction::Min));

@@ -4,6 +4,7 @@ use super::{AnyFigure, Merge};
 use crate::{
     evaluation::{Measures, ReleaseEvaluation},
     metrics::{CalibrationBin, Classes, Confusion},
+    rollup::{Merge as _, Series},
 };
 
 /// One figure of a release over some days, merged as its [`Merge`] says.
@@ -23,6 +24,8 @@ pub struct Windowed {
     unclassed: u64,
     bins: Vec<CalibrationBin>,
     classes: Classes,
+    /// All observations of a logged metric.
+    logged: Option<Series>,
 }
 
 impl Windowed {
@@ -39,6 +42,7 @@ impl Windowed {
             unclassed: 0,
             bins: Vec::new(),
             classes: Classes::default(),
+            logged: None,
         }
     }
 
@@ -79,18 +83,28 @@ impl Windowed {
         }
     }
 
+    /// Adds what was observed of a logged metric on a day. The figure is made of all observations, and is no mean of days.
+    pub fn add_logged(&mut self, day: &Series) {
+        self.days += 1;
+        self.n += day.numbers.n;
+        self.logged.merge(&Some(day.clone()));
+    }
+
     /// On how many days the figure is defined.
     pub fn days(&self) -> u64 {
         self.days
     }
 
-    /// How many predictions of these days it is made of.
+    /// How many predictions, or observations, of these days it is made of.
     pub fn n(&self) -> u64 {
         self.n
     }
 
     /// The figure; `None`, when it is defined on none of the days, or releases are not ranked by it.
     pub fn value(&self) -> Option<f64> {
+        if let AnyFigure::Logged(figure) = &self.figure {
+            return figure.of(self.logged.as_ref()?);
+        }
         let merge = self.figure.merge()?;
         if self.days == 0 || self.days == 1 && self.matrices < 2 {
             return self.only;

@@ -74,6 +74,11 @@ impl NumberRollup {
         self.moments.as_ref().map(|moments| moments.mean(self.n))
     }
 
+    /// The sum, rounded once; infinite where it is too large for a double.
+    pub fn sum(&self) -> Option<f64> {
+        self.moments.as_ref().map(|moments| moments.mean(1))
+    }
+
     /// The population variance, that is the mean squared distance from the mean (divided by the count,
     /// not by one less). The sums are exact, so nothing cancels. It may be too large for a double.
     pub fn variance(&self) -> Option<f64> {

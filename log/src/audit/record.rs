@@ -20,14 +20,16 @@ const MAX_ATTRIBUTE_BYTES: usize = 2 * 1024;
 
 /// Attributes that say nothing of what people decide: the form of the item, its place in indexes, when it is used, and what
 /// is counted.
-const UNTOLD: [&str; 21] = [
+const UNTOLD: [&str; 22] = [
     "v",
     "ver",
     "updated_at",
     "GSI1PK",
     "GSI1SK",
+    // Of a release on the leaderboard: a projection places it.
     "board",
     "score",
+    "place",
     "used_at",
     "begun_at",
     "spent_at",
@@ -299,7 +301,8 @@ mod tests {
         assert_eq!(difference(none, none), None);
         let made = difference(None, Some(&item)).unwrap();
         assert_eq!(made, (None, Some(r#"{"name":"churn"}"#.into())));
-        let counted = item.clone().with("ver", 2).with("count_of_models", 3).with("score", 1);
+        let counted =
+            item.clone().with("ver", 2).with("count_of_models", 3).with("score", 1).with("place", "x");
         assert_eq!(difference(Some(&item), Some(&counted)), None, "nothing that people decide");
         let renamed = item.clone().with("name", "risk").with("owner", "ann");
         let (before, after) = difference(Some(&item), Some(&renamed)).unwrap();

@@ -5,11 +5,17 @@ use std::fmt;
 use event::{Id, Timestamp, time::DAY_MICROS};
 use table::{Key, KeyRange};
 
-use super::{END, EntityId, workspace_page};
+use super::{END, EntityId, parse_workspace_page, workspace_page};
 
 /// What people set for a workspace: its primary metric, and whether unknown releases are taken.
 pub fn settings(workspace: &Id) -> Key {
     Key::new(workspace_page(workspace), "set#workspace")
+}
+
+/// The workspace of a key of [`settings`]. `None`, when it is another key.
+pub fn parse_settings(key: &Key) -> Option<Id> {
+    let workspace = parse_workspace_page(&key.pk)?;
+    (settings(&workspace) == *key).then_some(workspace)
 }
 
 /// What is live in an environment now.

@@ -1,5 +1,7 @@
 //! What promotion gates ask of the events: the figures of a release and of the live one, and how much of the truth has come.
 
+use std::collections::BTreeMap;
+
 use catalog::{Measured, ToMeasure};
 use event::{Error, Id, Period, Result, Window};
 use fold::AnyFigure;
@@ -19,8 +21,15 @@ impl Query {
         request.breakdown = Breakdown { by_release: true, ..Breakdown::default() };
         let found = self.evaluated_window(workspace, &request).await?;
         let named = |name: &str| found.iter().find(|(release, _)| release == name).map(|(_, of)| of);
-        let value = |name: &str, figure: &AnyFigure| figure.of(named(name)?);
         let (release, figure) = (of.release.as_str(), of.figure.as_ref());
+        let logged = match figure.filter(|figure| figure.logged().is_some()) {
+            Some(figure) => self.logged_window(workspace, figure, of.window).await?,
+            None => BTreeMap::new(),
+        };
+        let value = |name: &str, figure: &AnyFigure| match figure.logged() {
+            Some(_) => logged.get(name)?.value(),
+            None => figure.of(named(name)?),
+        };
         let completeness = match of.is_of_completeness {
             true => self.completeness(workspace, of.window, release).await?,
             false => None,

@@ -8,7 +8,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use catalog::{MAX_BOARD, PrimaryMetric, RankedRelease};
+use catalog::{MAX_BOARD, PrimaryMetric, RankedRelease, http::ranking_figures};
 use event::{Day, Error, custom::CUSTOM_FIGURES};
 use fold::{AnyFigure, Figure, figure::Direction};
 use serde::Deserialize;
@@ -68,12 +68,7 @@ impl Words {
     }
 }
 
-/// The figures by which releases can be ranked.
-pub(super) fn figures() -> RefOr<Schema> {
-    figures_that(|_| true)
-}
-
-/// Those of them for which this holds.
+/// The figures of predictions by which releases can be ranked, and for which this holds.
 pub(super) fn figures_that(holds: impl Fn(&AnyFigure) -> bool) -> RefOr<Schema> {
     let figures = Figure::ranking_ones().filter(|figure| holds(&AnyFigure::from(*figure)));
     let names = schema::one_of(figures.map(|figure| figure.name)).into();
@@ -90,9 +85,16 @@ pub(super) fn operation(named: Named) -> Operation {
                 .description(Some("Null, when too few predictions were judged to rank it."))
                 .into(),
         ),
-        ("n", schema::count().description(Some("How many judged predictions the value is made of.")).into()),
+        (
+            "n",
+            schema::count()
+                .description(Some(
+                    "How many judged predictions, or observations of a logged metric, the value is made of.",
+                ))
+                .into(),
+        ),
         ("release", schema::name().into()),
-        ("metric", figures()),
+        ("metric", ranking_figures()),
         ("value", number().into()),
         ("day", schema::day().description(Some("The last of the days that the value is of.")).into()),
     ])
@@ -115,12 +117,12 @@ pub(super) fn operation(named: Named) -> Operation {
         .operation(Operation::get, "/leaderboard", "leaderboard")
         .tag("releases")
         .summary("Rank the releases by the primary metric of the workspace, the best first")
-        .description("Without a day, those that are live, each by the days that are set (7) up to the latest on which any of them was judged, of which AUC is the weighted mean; with a day, all that were judged on it, for which the primary metric must be set; with a window, all that were judged on its days, by any figure of all of them together, computed from the events.")
+        .description("Without a day, those that are live, each by the days that are set (7) up to the latest on which any of them was judged, of which AUC is the weighted mean; with a day, all that were judged on it, for which the primary metric must be set; with a window, all that were judged on its days, by any figure of all of them together, computed from the events. A logged metric is of all observations of the days, as their rollups are.")
         .takes(parameter(ParameterIn::Query, "day", schema::day(), "Of this day."))
         .takes(parameter(ParameterIn::Query, "from", schema::day(), "Of a window: its first day."))
         .takes(parameter(ParameterIn::Query, "to", schema::day(), "Of a window: its last day."))
-        .takes(parameter(ParameterIn::Query, "figure", figures(), "Of a window: the figure to rank by, instead of the primary metric."))
-        .takes(parameter(ParameterIn::Query, "direction", schema::one_of(Direction::ALL.map(Direction::name)), "Of a window: which way the figure is better that is named; it follows from the figure, and of a custom one it is `max`."))
+        .takes(parameter(ParameterIn::Query, "figure", ranking_figures(), "Of a window: the figure to rank by, instead of the primary metric."))
+        .takes(parameter(ParameterIn::Query, "direction", schema::one_of(Direction::ALL.map(Direction::name)), "Of a window: which way the figure is better that is named; it follows from the figure, and of a custom one or a logged metric it is `max`."))
         .takes(parameter(ParameterIn::Query, "min-n", schema::count(), "Of a window: with fewer judged predictions a release stands behind, instead of what is set."))
         .takes(parameter(ParameterIn::Query, "environment", schema::name(), "Of a window: judge only what was live in this environment when it predicted."))
         .takes(parameter(ParameterIn::Query, "as-of", schema::any_of([schema::time().into(), schema::day().into()]), "Of a window: only what had been appended by this instant, or by the beginning of this day; of one that is not closed yet, by the last closed one."))
@@ -171,9 +173,14 @@ pub(super) async fn leaderboard(
 fn json_of(place: usize, of: &Place, by: &PrimaryMetric, (from, day): (Option<&str>, &str)) -> Value {
     let mut json = json!({
         "place": of.is_ranked.then_some(place), "release": of.release, "n": of.n, "metric": by.metric.name(),
-        "value": of.value, "day": day, "labelled": of.labelled, "wins": of.record.wins,
-        "losses": of.record.losses, "ties": of.record.ties,
+        "value": of.value, "day": day,
     });
+    if let Some((labelled, record)) = of.judged {
+        json["labelled"] = labelled.into();
+        json["wins"] = record.wins.into();
+        json["losses"] = record.losses.into();
+        json["ties"] = record.ties.into();
+    }
     if let Some(from) = from {
         json["from"] = from.into();
     }

@@ -79,6 +79,7 @@ pub(super) static OF_METRICS: LazyLock<Vec<Column>> = LazyLock::new(|| {
         Count("names"),
         Count("metrics"),
         Numbers("value"),
+        Number("value_sum"),
         Number("value_last"),
         Ranks("value"),
     ])
@@ -181,7 +182,7 @@ mod tests {
         assert_eq!(
             names(&OF_METRICS),
             "metric release names metrics value_mean value_std value_min value_p50 value_p90 value_p99 \
-         value_max value_last value_p50_from value_p50_to value_p90_from value_p90_to value_p99_from \
+         value_max value_sum value_last value_p50_from value_p50_to value_p90_from value_p90_to value_p99_from \
          value_p99_to"
         );
         assert_eq!(
@@ -190,7 +191,7 @@ mod tests {
          value_max value_null_rate value_p50_from value_p50_to value_p90_from value_p90_to value_p99_from \
          value_p99_to"
         );
-        assert_eq!(columns().count(), OF_RELEASES.len() + 3, "metric, value_last and feature");
+        assert_eq!(columns().count(), OF_RELEASES.len() + 4, "metric, value_sum, value_last and feature");
         assert!(is_rank("score_p50_from") && is_rank("latency_p99_to"));
         assert!(!is_rank("score_p50") && !is_rank("tag.score_p50_from"));
     }

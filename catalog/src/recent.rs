@@ -1,0 +1,145 @@
+//! The last days of a workspace, from the latest one backwards, and the numbers of each that figures are read from.
+
+use event::{Day, Error, Id, Result, Timestamp};
+use fold::{
+    AnyFigure, Evaluation, Windowed,
+    rollup::{Metric, Part, Series},
+};
+use log::{
+    evaluated::{self, At},
+    key,
+    projection::Projected,
+};
+use table::{Query, Table};
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// The last day that has been over for `delay_days` days: by then the labels of its predictions have come, as far as people say.
+pub fn last_whole_day(now: Timestamp, delay_days: u32) -> Day {
+    now.plus_seconds(-DAY_SECONDS * (i64::from(delay_days) + 1)).day()
+}
+
+/// Reads one day after the other.
+#[derive(Debug)]
+pub struct Recent<'a> {
+    table: &'a dyn Table,
+    workspace: &'a Id,
+    version: u32,
+    day: Day,
+}
+
+/// What figures of a day are read from.
+#[derive(Clone, Debug)]
+pub enum DayNumbers {
+    /// How good its predictions were.
+    Judged(Evaluation),
+    /// A logged metric.
+    Logged(Box<Metric>),
+}
+
+impl<'a> Recent<'a> {
+    /// Begins at the latest day that is projected in a version; `None`, when none is.
+    ///
+    /// # Errors
+    /// Those of the table.
+    pub async fn of(table: &'a dyn Table, version: u32, workspace: &'a Id) -> Result<Option<Self>> {
+        let latest = Query::table(key::all_projections(workspace, version)).backward().limit(1).only(&["v"]);
+        let Some(latest) = table.query(&latest).await?.items.pop() else { return Ok(None) };
+        let (day, _) = key::parse_projection(&latest.key)?;
+        Ok(Some(Self { table, workspace, version, day }))
+    }
+
+    /// Begins at this day where the latest one is a later one.
+    #[must_use]
+    pub fn until(self, day: Day) -> Self {
+        Self { day: self.day.min(day), ..self }
+    }
+
+    /// Moves to the day before, and returns the one that it stood at.
+    pub fn step_back(&mut self) -> Day {
+        let day = self.day;
+        self.day = day.start().plus_seconds(-1).day();
+        day
+    }
+
+    /// The evaluation of a day without the rows of splits; `None`, when there is none.
+    ///
+    /// # Errors
+    /// Those of the table; `Corrupt`, when it cannot be read.
+    pub async fn evaluation(&self, day: Day) -> Result<Option<Evaluation>> {
+        evaluation(self.table, self.at(day)).await
+    }
+
+    /// What a figure of a day is read from; `None`, when there is nothing.
+    ///
+    /// # Errors
+    /// Those of the table; `Corrupt`, when it cannot be read.
+    pub(crate) async fn numbers(&self, day: Day, figure: &AnyFigure) -> Result<Option<DayNumbers>> {
+        DayNumbers::load(self.table, self.at(day), figure).await
+    }
+
+    fn at(&self, day: Day) -> At<'_> {
+        At { workspace: self.workspace, version: self.version, day }
+    }
+}
+
+async fn evaluation(table: &dyn Table, at: At<'_>) -> Result<Option<Evaluation>> {
+    let Some((_, states)) = evaluated::load_plain(table, at).await? else { return Ok(None) };
+    let evaluation = Evaluation::from_states(&states);
+    evaluation.map(Some).map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))
+}
+
+impl DayNumbers {
+    /// Reads what a figure of a day is read from; `None`, when there is nothing.
+    ///
+    /// # Errors
+    /// Those of the table; `Corrupt`, when it cannot be read.
+    pub async fn load(table: &dyn Table, at: At<'_>, figure: &AnyFigure) -> Result<Option<Self>> {
+        let Some(logged) = figure.logged() else {
+            return Ok(evaluation(table, at).await?.map(Self::Judged));
+        };
+        let breakdown = key::Breakdown::of(key::By::Metric, logged.metric());
+        let item = table.get(&key::breakdown(at.workspace, at.version, at.day, breakdown)).await?;
+        let Some(item) = item else { return Ok(None) };
+        let part = Part::from_state(key::By::Metric, &Projected::from_item(&item)?.state);
+        let Part::Metric(part) = part.map_err(|error| item.corrupt(error))? else { return Ok(None) };
+        Ok(part.metrics.get(logged.metric()).map(|metric| Self::Logged(Box::new(metric.clone()))))
+    }
+
+    /// The releases that have numbers of their own, by name.
+    pub fn releases(&self) -> Vec<&str> {
+        match self {
+            Self::Judged(evaluation) => evaluation.releases.keys().map(String::as_str).collect(),
+            // Under the empty name stands what is of no release.
+            Self::Logged(metric) => {
+                metric.releases.names().keys().map(String::as_str).filter(|name| !name.is_empty()).collect()
+            }
+        }
+    }
+
+    /// Adds the day of a release to a window of a figure.
+    pub fn add_to(&self, release: &str, window: &mut Windowed) {
+        match self {
+            Self::Judged(evaluation) => {
+                evaluation.releases.get(release).into_iter().for_each(|of| window.add(of));
+            }
+            Self::Logged(_) => self.logged(Some(release)).into_iter().for_each(|of| window.add_logged(of)),
+        }
+    }
+
+    /// A figure of a release on the day.
+    pub fn window(&self, release: &str, figure: &AnyFigure) -> Windowed {
+        let mut window = Windowed::new(figure.clone());
+        self.add_to(release, &mut window);
+        window
+    }
+
+    /// What was observed of a logged metric, of a release or of all together.
+    pub(crate) fn logged(&self, release: Option<&str>) -> Option<&Series> {
+        let Self::Logged(metric) = self else { return None };
+        match release {
+            Some(release) => metric.releases.get(release)?.as_ref(),
+            None => metric.total.as_ref(),
+        }
+    }
+}
