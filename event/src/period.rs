@@ -58,6 +58,12 @@ impl Period {
         parts
     }
 
+    /// The first day of the period of a day; of the whole window, the day itself.
+    pub fn first_day(self, day: Day) -> Day {
+        let is_same = |other: &Day| self != Self::All && self.number(*other) == self.number(day);
+        std::iter::successors(Some(day), |day| day.before().filter(is_same)).last().unwrap_or(day)
+    }
+
     /// A number that the days of one period share, and no others.
     fn number(self, day: Day) -> i32 {
         let months = || day.date().year() * 12 + day.date().month0() as i32;
@@ -107,6 +113,17 @@ mod tests {
         assert_eq!(parts("all", "2023-12-31", "2026-03-01"), ["2023-12-31..2026-03-01"]);
         let error = Period::parse("year").unwrap_err().to_string();
         assert_eq!(error, "`year` is none of hour, day, week, month, quarter, all");
+    }
+
+    #[test]
+    fn a_period_has_a_first_day() {
+        let first =
+            |name: &str, day: &str| Period::parse(name).unwrap().first_day(day.parse().unwrap()).to_string();
+        assert_eq!(first("day", "2026-06-03"), "2026-06-03");
+        assert_eq!(first("week", "2026-06-03"), "2026-06-01");
+        assert_eq!(first("month", "2024-02-29"), "2024-02-01");
+        assert_eq!(first("quarter", "2026-06-30"), "2026-04-01");
+        assert_eq!(first("all", "2026-06-30"), "2026-06-30");
     }
 
     #[test]

@@ -41,6 +41,7 @@ mod breakdown;
 mod budget;
 mod by;
 mod challengers;
+mod change;
 mod classes;
 mod column_type;
 mod columns;
@@ -117,6 +118,7 @@ use tokio::time::Instant;
 use self::{
     answer::Found,
     budget::{Budget, Hold},
+    change::Change,
     events::Wanted,
     explain::Step,
     follow::Watches,
@@ -197,6 +199,7 @@ impl Query {
         let wanted = hold.wanted();
         let began = Instant::now();
         let Found { frame, reading, warnings } = self.read(workspace, request, &hold).await?;
+        let frame = change::changed(frame, request)?;
         let held = answer::Held { hold, wanted, turn: Some(turn) };
         let warnings = warnings.into_iter().chain(rollups::of_nothing(request, &frame));
         let is_unknown = frame.height() == 0 && reading.is_none() && request.is_of_now();
@@ -205,6 +208,7 @@ impl Query {
             false => None,
         };
         let warnings = warnings.chain(unfolded);
+        let warnings = warnings.chain(request.change.as_ref().and_then(Change::warning));
         let source = if reading.is_some() { Source::Events } else { Source::Stored };
         let answer = self.answer(request.what.name(), began, frame, (reading, request.as_of), held).await?;
         let warnings = warnings.chain(answer.warnings).collect();

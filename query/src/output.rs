@@ -10,6 +10,7 @@ use fold::Figure;
 use polars::prelude::{AnyValue, Column, DataFrame, DataType, IntoColumn, StringChunkedBuilder, TimeUnit};
 
 use crate::{
+    change::SUFFIX,
     drift,
     encode::Encoder,
     estimates,
@@ -187,7 +188,18 @@ pub fn text_table(frame: &DataFrame) -> Result<String> {
 /// Leaves out what a table shows only when it is asked for: between which ranks quantiles stand, and of evaluations all but
 /// the main figures.
 pub fn shorten(frame: &mut DataFrame, what: What) {
-    let is_short = |name: &str| match what {
+    let names: Vec<_> = frame.columns().iter().map(|column| column.name().clone()).collect();
+    // A change stays with its number.
+    let is_short = |name: &str| is_main(name.strip_suffix(SUFFIX).unwrap_or(name), what);
+    for name in names.iter().filter(|name| !is_short(name)) {
+        // It is there, and nothing depends on it.
+        _ = frame.drop_in_place(name);
+    }
+}
+
+/// Whether a table shows a column that nobody asked for by name.
+fn is_main(name: &str, what: What) -> bool {
+    match what {
         What::Evaluations | What::Maturity => match intervals::named(name) {
             Some(column) => column.is_main(),
             None if CustomInterval::named(name).is_some_and(|column| !column.is_main()) => false,
@@ -199,11 +211,6 @@ pub fn shorten(frame: &mut DataFrame, what: What) {
         What::Drift => drift::is_main(name),
         What::HeadToHead | What::Challengers => head_to_head::is_main(name),
         _ => !rollups::is_rank(name),
-    };
-    let names: Vec<_> = frame.columns().iter().map(|column| column.name().clone()).collect();
-    for name in names.iter().filter(|name| !is_short(name)) {
-        // It is there, and nothing depends on it.
-        _ = frame.drop_in_place(name);
     }
 }
 

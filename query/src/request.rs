@@ -12,6 +12,7 @@ use crate::{
     arrived,
     breakdown::{Bins, Breakdown},
     challengers::{self, Challenge},
+    change::Change,
     cuts::{cut_of, kinds_read},
     drift, estimates, head_to_head, intervals,
     live_in::live_of,
@@ -79,6 +80,8 @@ pub struct Request {
     pub slicing: Option<Slicing>,
     /// Whose champion is challenged.
     pub challenge: Option<Challenge>,
+    /// What the numbers of each row are compared with.
+    pub change: Option<Change>,
 }
 
 /// The same as it was written.
@@ -149,6 +152,8 @@ pub struct Words<'a> {
     pub pairs: bool,
     /// A model.
     pub model: Option<&'a str>,
+    /// What numbers are compared with: `day`, `week` or `period`.
+    pub change: Option<&'a str>,
 }
 
 impl Request {
@@ -172,15 +177,15 @@ impl Request {
         let span = Span::parse(what, from, to)?;
         let reference = words.reference.map(|word| drift::reference_of(what, word)).transpose()?;
         let is_exact = drift::exact_of(what, words)?;
-        let read = days_read((what, is_exact), (span.days, zone, reference))?;
+        let period = words.group_by.map_or(Ok(Period::Day), |word| period_of(what, word))?;
+        let change = words.change.map(|word| Change::parse(what, word, (period, span.days))).transpose()?;
+        let window = change.as_ref().map_or(Ok(span.days), |change| change.widened(span.days))?;
+        let read = days_read((what, is_exact), (window, zone, reference))?;
         let by = By::parse(what, words.by)?;
         let cut = words.cut.map(|text| cut_of((what, &by), read, text)).transpose();
         let cut = cut.map_err(|error| Error::invalid(format!("cut: {error}")))?;
         if cut.is_some() && as_of.is_some() {
             return Err(Error::invalid("as-of: the cut says already as of when it is"));
-        }
-        if matches!(by, By::Tag(_)) && words.release.is_some() {
-            return Err(Error::invalid("release: tags are not broken down by release"));
         }
         let live = live_of(what, words)?;
         let breakdown = match what.is_judged() {
@@ -190,14 +195,11 @@ impl Request {
         // What is live is one series of each model, whichever release it is.
         let is_series = live.as_ref().is_some_and(|live| live.is_live) && words.release.is_none();
         let breakdown = if is_series { breakdown.by_model_unless_said() } else { breakdown };
-        if breakdown.by_model && words.release.is_some() {
-            return Err(Error::invalid("release: the rows are of models"));
-        }
-        let period = words.group_by.map_or(Ok(Period::Day), |word| period_of(what, word))?;
+        check_release(words.release, &by, &breakdown)?;
         estimates::check(what, words, period)?;
         let request = Self {
             what,
-            window: span.days,
+            window,
             by,
             breakdown,
             zone,
@@ -222,9 +224,10 @@ impl Request {
             is_exact,
             is_after_prediction: arrived::after_prediction_of(what, words)?,
             mature: None,
+            change,
         };
         let mature = words.mature.map(|word| maturity::mature_of(what, &request, word)).transpose()?;
-        Ok(Self { mature, ..request })
+        Self { mature, ..request }.with_series()
     }
 }
 
@@ -259,6 +262,7 @@ impl Request {
             against: None,
             slicing: None,
             challenge: None,
+            change: None,
         }
     }
 
@@ -311,6 +315,17 @@ impl Request {
     /// Whether it asks for what is known now, and not as of another time.
     pub(crate) fn is_of_now(&self) -> bool {
         self.as_of.is_none() && self.cut.is_none()
+    }
+}
+
+/// Checks that rows belong to releases where one is named.
+fn check_release(release: Option<&str>, by: &By, breakdown: &Breakdown) -> Result<()> {
+    match release {
+        Some(_) if matches!(by, By::Tag(_)) => {
+            Err(Error::invalid("release: tags are not broken down by release"))
+        }
+        Some(_) if breakdown.by_model => Err(Error::invalid("release: the rows are of models")),
+        _ => Ok(()),
     }
 }
 

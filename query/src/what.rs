@@ -185,6 +185,12 @@ impl What {
             "time-zone" => {
                 matches!(self, What::Evaluations | What::Classes | What::Confusion | What::HeadToHead)
             }
+            "change" => {
+                matches!(
+                    self,
+                    What::Rollups | What::Evaluations | What::Classes | What::Confusion | What::Drift
+                )
+            }
             "zero-division" => matches!(self, What::Evaluations | What::Classes | What::Maturity),
             _ => self.is_judged(),
         }

@@ -60,7 +60,7 @@ WEBHOOKS = [
     {"name": "chat", "url_from": "slack_url", "format": "slack"},
 ]
 # Parameters of which a value that fits the schema is hardly ever one that there is.
-UNKNOWN = ("If-Match", "cursor", "after", "cut", "snapshot", "tag", "bins", "mature")
+UNKNOWN = ("If-Match", "cursor", "after", "cut", "snapshot", "tag", "bins", "mature", "change")
 # Where entities are created.
 CREATED = ("/v1/models", "/v1/releases")
 # What is asked of a snapshot beside its name; JSON Schema cannot say what goes together.
@@ -68,7 +68,7 @@ OF_SNAPSHOT = ("what", "columns", "attributes", "workspace", "name")
 # Gates of which each stands alone.
 OF_GATES = {"model": "risk", "min_n": 500, "completeness": 0.9, "second_person": True}
 # Columns that rollups have only by metric or by feature.
-NOT_BY_RELEASE = ("metric", "value_last", "feature")
+NOT_BY_RELEASE = ("metric", "value_sum", "value_last", "feature")
 # What is queried by a window.
 QUERIES = (
     "predictions", "outcomes", "metrics", "releases", "joined", "rollups", "evaluations", "classes", "confusion",

@@ -21,6 +21,7 @@ mod import;
 mod lake;
 mod lake_s3;
 mod lanes;
+mod leaderboard;
 mod mlflow;
 mod moving;
 mod moving_one;

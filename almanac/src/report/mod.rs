@@ -11,6 +11,7 @@ mod expected;
 mod figures;
 mod gates;
 mod live;
+mod logged;
 mod matured;
 mod page;
 mod rows;
@@ -55,7 +56,7 @@ pub(crate) struct ReportArgs {
     /// Of how many days a point of a chart is: day, week, month or quarter; by default what gives the charts up to about sixty points.
     #[arg(long, value_name = "PERIOD")]
     group_by: Option<String>,
-    /// Only these sections, with commas between: live, figures, compared, gates, expected, drift, segments, maturity, alerts.
+    /// Only these sections, with commas between: live, figures, compared, metrics, gates, expected, drift, segments, maturity, alerts.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     sections: Vec<String>,
     /// Print to standard error what the page was read from.
@@ -109,8 +110,9 @@ pub(crate) async fn command(config: &Config, args: &ReportArgs) -> anyhow::Resul
 }
 
 /// The names of all sections, in their order.
-const SECTIONS: [&str; 9] =
-    ["live", "figures", "compared", "gates", "expected", "drift", "segments", "maturity", "alerts"];
+const SECTIONS: [&str; 10] = [
+    "live", "figures", "compared", "metrics", "gates", "expected", "drift", "segments", "maturity", "alerts",
+];
 
 /// Which sections are wanted, by their places.
 #[derive(Clone, Copy)]
@@ -161,6 +163,9 @@ async fn sections(ask: &Ask, wanted: Wanted) -> anyhow::Result<Vec<Section>> {
         if wanted.has("segments") {
             sections.push(segments::section(ask, &told).await?);
         }
+    }
+    if wanted.has("metrics") {
+        sections.push(logged::section(ask).await?);
     }
     if wanted.has("gates") {
         sections.push(gates::section(ask).await?);

@@ -94,7 +94,7 @@ fn sections_are_chosen_by_their_names() {
         ["drift", "alerts"]
     );
     let wrong = Wanted::of(&names(&["drift", "all"])).map(|_| ()).unwrap_err().to_string();
-    assert!(wrong.contains("sections: `all` is none of live, figures, compared, gates"), "{wrong}");
+    assert!(wrong.contains("sections: `all` is none of live, figures, compared, metrics, gates"), "{wrong}");
 }
 
 #[derive(Debug, clap::Parser)]

@@ -451,8 +451,8 @@ def test_a_model_has_figures_of_its_own(workspace: al.Workspace) -> None:
 
 
 def test_promotion_gates_refuse_and_are_overridden(workspace: al.Workspace) -> None:
-    set_ = workspace.set_promotion_gates("risk", min_n=5, environments=["production"])
-    assert (set_["min_n"], set_["days"], set_["environments"]) == (5, 7, ["production"])
+    set_ = workspace.set_promotion_gates("risk", min_n=5, delay=30, environments=["production"])
+    assert (set_["min_n"], set_["days"], set_["delay"], set_["environments"]) == (5, 7, 30, ["production"])
     with pytest.raises(al.RefusedError, match="min_n: 0 of its predictions"):
         workspace.promote("v1", environment="production")
     (approval,) = workspace.approve("v1", environment="production", note="Read.")
@@ -493,6 +493,11 @@ def test_every_option_of_a_query_reaches_the_service(workspace: al.Workspace) ->
     assert 0 < shares["recall_low"] < 0.5 < shares["recall_high"] < 1
     (worth,) = of_week(costs={"tp": 10, "fp": 2}, columns=["value"])
     assert worth == {"value": 8.0}
+    # Nothing was predicted in the week before.
+    (changed,) = of_week(columns=["tp"], change="period")
+    assert changed == {"tp": 1, "tp_change": None}
+    with pytest.raises(al.RefusedError, match="change: `year` is none of day, week, period"):
+        of_week(change="year")
     assert of_week(as_of="2020-01-01") == [] == of_week(as_of=datetime(2020, 1, 1, tzinfo=timezone.utc))
 
 

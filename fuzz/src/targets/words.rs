@@ -57,6 +57,7 @@ const SLOTS: [fn(&str) -> Words<'_>; 16] = [
     |text| Words { cut: Some(text), ..july() },
     |text| Words { threshold: Some(text), zero_division: Some(text), ..july() },
     |text| Words { costs: Some(text), group_by: Some("week"), ..july() },
+    |text| Words { change: Some(text), ..july() },
     |text| Words { reference: Some(text), against: Some(text), ..july() },
 ];
 

@@ -27,6 +27,7 @@ use super::{
 };
 use crate::{
     breakdown,
+    change::{CHANGE, CHANGES, SUFFIX},
     column_type::ColumnType,
     narrow::{self, KEY, MAX_LIMIT, OLDEST, ORDERS},
     output::Format,
@@ -157,6 +158,7 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
         let by = schema::any_of(std::iter::once(names).chain(columns));
         parameters.push(parameter("by", by, None, says));
     }
+    parameters.extend(what.takes(CHANGE).then(change));
     let formats = Format::ALL.map(Format::name).into_iter();
     let formats: Vec<&str> = formats.chain(what.has_history().then_some(said::CUT_FORMAT)).collect();
     let format = schema::one_of(formats).default(Some(json!(Format::Ndjson.name())));
@@ -167,6 +169,11 @@ pub(super) fn parameters(what: What) -> Vec<ParameterBuilder> {
     parameters.push(parameter("format", format.into(), None, says));
     parameters.push(parameter(EXPLAIN, explained::flag().into(), None, explained::SAYS));
     parameters
+}
+
+fn change() -> ParameterBuilder {
+    let says = "Add to each number of a row its difference to the same number of the same series a day, a week or a period before, as the column `NAME_change`: null, where there is none. A period is the day, week, month or quarter of `group-by`, of which the first is answered as a whole.";
+    parameter(CHANGE, schema::one_of(CHANGES).into(), Some("period"), says)
 }
 
 /// Whether it may be read page by page.
@@ -363,14 +370,18 @@ pub(super) fn row_of(columns: impl IntoIterator<Item = (&'static str, ColumnType
 fn row(what: What) -> RefOr<Schema> {
     let row = object_of(what.columns());
     let families = what.families();
-    if families.is_empty() {
-        return row.into();
-    }
-    let called: Vec<String> = families
+    let mut called: Vec<String> = families
         .iter()
         .map(|family| format!("{} as `{}`", family.name, family.columns_are_called()))
         .collect();
     let mut types: Vec<Type> = families.iter().map(|family| json_type(family.kind)).collect();
+    if what.takes(CHANGE) {
+        called.push(format!("changes as `NAME{SUFFIX}`"));
+        types.push(Type::Number);
+    }
+    if called.is_empty() {
+        return row.into();
+    }
     types.dedup();
     let member = ObjectBuilder::new().schema_type(schema::types(&types, true));
     let row = row

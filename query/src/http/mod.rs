@@ -57,8 +57,9 @@ pub fn routes(query: Arc<Query>) -> Routes {
         }
     }
     for named in Named::BOTH {
-        // A place is by a figure of an evaluation.
-        let demand = Demand::workspace(Right::Read).of_kinds(What::Evaluations.kinds());
+        // A place is by a figure of an evaluation, or by a logged metric.
+        let kinds = [Kind::Predictions, Kind::Outcomes, Kind::Metrics];
+        let demand = Demand::workspace(Right::Read).of_kinds(&kinds);
         routes = routes.add(board::operation(named), demand, board::leaderboard);
         // Which events a statement reads is known only when it is read.
         let demand = Demand::workspace(Right::Read).of_kinds(&Kind::ALL);
@@ -117,6 +118,7 @@ struct Parameters {
     figure: Option<String>,
     pairs: Option<bool>,
     model: Option<String>,
+    change: Option<String>,
     format: Option<String>,
     explain: Option<bool>,
 }
@@ -166,6 +168,7 @@ impl Parameters {
             figure: self.figure.as_deref(),
             pairs: self.pairs.unwrap_or_default(),
             model: self.model.as_deref(),
+            change: self.change.as_deref(),
         })
     }
 }

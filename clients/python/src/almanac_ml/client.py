@@ -646,6 +646,7 @@ class Workspace:
         figure: Optional[str] = None,
         pairs: bool = False,
         model: Optional[str] = None,
+        change: Optional[str] = None,
         explain: bool = False,
         frames: Optional[str] = None,
         timeout: Optional[float] = None,
@@ -662,6 +663,8 @@ class Workspace:
 
         ``as_of`` asks for what was known at that instant, and ``cut`` for the same answer again: see :meth:`cut`.
         ``snapshot`` alone reads the rows of a snapshot: see :meth:`create_snapshot`.
+        ``change`` adds to each number of rollups, evaluations, classes, confusion and drift its difference to the
+        ``"day"``, ``"week"`` or ``"period"`` (of ``group_by``) before, as the column ``NAME_change``.
         ``explain`` answers a dict in place of the frame: what was read for it, what was skipped and why, and the time
         of each step. ``frames`` chooses the library of the frame, and ``timeout`` and ``retry_for`` are those of
         :class:`Client`.
@@ -692,6 +695,7 @@ class Workspace:
             "figure": figure,
             "pairs": pairs or None,
             "model": model,
+            "change": change,
             "explain": explain or None,
             "zero-division": zero_division,
             **(_place or {}),
@@ -1007,6 +1011,7 @@ class Workspace:
         *,
         environments: Optional[Sequence[str]] = None,
         days: Optional[int] = None,
+        delay: Optional[int] = None,
         min_n: Optional[int] = None,
         figure: Optional[str] = None,
         direction: Optional[str] = None,
@@ -1022,6 +1027,7 @@ class Workspace:
             "model": model,
             "environments": None if environments is None else _names(environments),
             "days": days,
+            "delay": delay,
             "min_n": min_n,
             "figure": figure,
             "direction": direction,

@@ -1,0 +1,230 @@
+//! The change of daily numbers: beside each number of a row stands its difference to the same number of the same series a day, a week
+//! or a period before.
+//!
+//! The request reads from that day on, so a cut of its answer covers all that was read; rows from before the window are left out in the
+//! end.
+
+use std::collections::HashMap;
+
+use event::{
+    Day, Error, Period, Result, Timestamp, Window,
+    fields::{FieldType, TAG_PREFIX},
+    time::DAY_MICROS,
+};
+use polars::prelude::{
+    AnyValue, BooleanChunked, Column as Series, DataFrame, Float64Chunked, Int64Chunked, IntoColumn,
+    NewChunkedArray, PolarsResult,
+};
+
+use crate::{
+    breakdown::{Bins, MODEL, RELEASE},
+    by::By,
+    classes,
+    column_type::ColumnType,
+    events::DAY,
+    frame::{failed, frame},
+    intervals,
+    request::{Request, What},
+    rollups,
+};
+
+/// The parameter.
+pub(crate) const CHANGE: &str = "change";
+
+/// How the column of a change ends.
+pub(crate) const SUFFIX: &str = "_change";
+
+/// The names of what numbers can be compared with: those of a day, of a week, or of a period before.
+pub(crate) const CHANGES: [&str; 3] = ["day", "week", "period"];
+
+/// What each row of an answer is compared with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    back: Back,
+    /// The first day that was asked for.
+    asked_from: Day,
+    /// The first day whose row is answered.
+    from: Day,
+    /// The first day that is read.
+    read_from: Day,
+    /// The columns that were asked for.
+    columns: Option<Vec<String>>,
+}
+
+/// How far before a row the one stands that it is compared with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Back {
+    Days(i32),
+    Periods(Period),
+}
+
+impl Back {
+    /// The first day of the row before the row of a day.
+    fn before(self, day: Day) -> Option<Day> {
+        match self {
+            Self::Days(days) => (0..days).try_fold(day, |day, _| day.before()),
+            Self::Periods(period) => Some(period.first_day(day.before()?)),
+        }
+    }
+}
+
+impl Change {
+    /// Reads what the rows of a window are compared with.
+    ///
+    /// # Errors
+    /// `Invalid`, where there is no such row before, or the window would begin before all days.
+    pub(crate) fn parse(what: What, word: &str, (period, window): (Period, Window)) -> Result<Self> {
+        let wrong = |why: String| Error::invalid(format!("{CHANGE}: {why}"));
+        if !what.takes(CHANGE) {
+            return Err(wrong(format!("`{}` does not take it", what.name())));
+        }
+        let back = match (word, period) {
+            ("day" | "period", Period::Day) => Back::Days(1),
+            ("week", Period::Day) | ("week" | "period", Period::Week) => Back::Days(7),
+            ("period", Period::Month | Period::Quarter) => Back::Periods(period),
+            (word, Period::Hour | Period::All) if CHANGES.contains(&word) => {
+                return Err(wrong("it is of days, weeks, months and quarters".to_owned()));
+            }
+            (word, _) if CHANGES.contains(&word) => {
+                return Err(wrong(format!(
+                    "rows of more than a {word} have none of a {word} before; ask for `period`"
+                )));
+            }
+            _ => return Err(wrong(format!("`{word}` is none of {}", CHANGES.join(", ")))),
+        };
+        // A part of a period has nothing to be compared with.
+        let from = period.first_day(window.from());
+        let read_from =
+            back.before(from).ok_or_else(|| wrong("there is no day before the window".to_owned()))?;
+        Ok(Self { back, asked_from: window.from(), from, read_from, columns: None })
+    }
+
+    /// The days that are read for those of a window.
+    pub(crate) fn widened(&self, window: Window) -> Result<Window> {
+        Window::new(self.read_from, window.to())?.bounded()
+    }
+
+    /// Says that the first period of a window is answered as a whole, where the window begins within it.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let from = self.from;
+        (from < self.asked_from).then(|| format!("the rows are of whole periods, and begin with {from}"))
+    }
+}
+
+impl Request {
+    /// The same, with the columns by which the rows of a series are found, if there are changes.
+    pub(crate) fn with_series(mut self) -> Result<Self> {
+        if self.change.is_none() {
+            return Ok(self);
+        }
+        if self.mature.is_some() {
+            return Err(Error::invalid(format!("{CHANGE}: not with `mature`, which leaves days out")));
+        }
+        let has_features = self.breakdown.columns.iter().any(|column| !column.starts_with(TAG_PREFIX));
+        if has_features && !matches!(self.breakdown.bins, Some(Bins::Edges(_))) {
+            return Err(Error::invalid(format!(
+                "{CHANGE}: bins at quantiles are others in each window; name in `bins` where they begin"
+            )));
+        }
+        let keys = self.series_columns();
+        if let (Some(change), Some(columns)) = (&mut self.change, &mut self.columns) {
+            change.columns = Some(columns.clone());
+            columns
+                .extend(keys.into_iter().filter(|key| !change.columns.iter().flatten().any(|of| of == key)));
+        }
+        Ok(self)
+    }
+
+    /// The columns that say which row of which series a row is.
+    fn series_columns(&self) -> Vec<String> {
+        let own = |name: &str| name.to_owned();
+        let more = match self.what {
+            What::Rollups => match &self.by {
+                By::Release => vec![own(RELEASE)],
+                By::Metric => vec![own("metric"), own(RELEASE)],
+                By::Tag(tag) => vec![tag.clone()],
+                By::Feature(_) => vec![own("feature"), own(RELEASE)],
+            },
+            What::Drift => vec![own("column"), own(RELEASE)],
+            what => {
+                let model = self.breakdown.by_model.then(|| own(MODEL));
+                let classes = classes::columns(what)
+                    .iter()
+                    .filter(|(_, kind)| *kind == ColumnType::Field(FieldType::Text));
+                let classes = classes.map(|(name, _)| own(name));
+                let breakdown = self.breakdown.columns.iter().cloned();
+                std::iter::once(own(RELEASE)).chain(model).chain(breakdown).chain(classes).collect()
+            }
+        };
+        std::iter::once(own(DAY)).chain(more).collect()
+    }
+}
+
+/// Adds to the rows of a window how their numbers changed, and leaves out those from before it.
+///
+/// # Errors
+/// `Corrupt`, when the frame cannot be built.
+pub(crate) fn changed(rows: DataFrame, request: &Request) -> Result<DataFrame> {
+    let Some(change) = &request.change else { return Ok(rows) };
+    let keys = request.series_columns();
+    let keyed: Vec<&Series> = keys.iter().filter_map(|key| rows.column(key).ok()).collect();
+    let day_of = |row: usize| match rows.column(DAY).and_then(|days| days.get(row)).map_err(failed)? {
+        AnyValue::Date(day) => Timestamp::from_micros(i64::from(day) * DAY_MICROS)
+            .map(Timestamp::day)
+            .ok_or_else(|| Error::corrupt("a day is none")),
+        _ => Err(Error::corrupt("a row has no day")),
+    };
+    let name_of = |row: usize| {
+        let texts = keyed.iter().skip(1).map(|key| key.get(row).map(text_of));
+        texts.collect::<PolarsResult<Vec<Option<String>>>>().map_err(failed)
+    };
+    let height = rows.height();
+    let days = (0..height).map(day_of).collect::<Result<Vec<Day>>>()?;
+    let names = (0..height).map(name_of).collect::<Result<Vec<_>>>()?;
+    let by_name: HashMap<(Day, &[Option<String>]), usize> =
+        days.iter().zip(&names).enumerate().map(|(row, (day, name))| ((*day, &name[..]), row)).collect();
+    let shown: Vec<usize> = (0..height).filter(|row| days[*row] >= change.from).collect();
+    let before: Vec<Option<usize>> = shown
+        .iter()
+        .map(|row| by_name.get(&(change.back.before(days[*row])?, &names[*row][..])).copied())
+        .collect();
+    let mask: BooleanChunked = days.iter().map(|day| Some(*day >= change.from)).collect();
+    let kept = rows.filter(&mask).map_err(failed)?;
+    let mut columns = Vec::new();
+    let asked = change.columns.as_ref();
+    for column in kept.columns() {
+        let name = column.name().as_str();
+        if asked.is_some_and(|asked| !asked.iter().any(|of| of == name)) {
+            continue;
+        }
+        columns.push(column.clone());
+        let is_number =
+            !keys.iter().any(|key| key == name) && !intervals::is_one(name) && !rollups::is_rank(name);
+        let whole = rows.column(name).map_err(failed)?;
+        columns.extend(is_number.then(|| difference(whole, &shown, &before)).flatten());
+    }
+    frame(shown.len(), columns)
+}
+
+/// How a column changed; `None`, when it has no numbers.
+fn difference(column: &Series, shown: &[usize], before: &[Option<usize>]) -> Option<Series> {
+    let name = format!("{}{SUFFIX}", column.name());
+    let pairs = || shown.iter().zip(before);
+    if let Ok(numbers) = column.f64() {
+        let of =
+            |(row, before): (&usize, &Option<usize>)| Some(numbers.get(*row)? - numbers.get((*before)?)?);
+        return Some(Float64Chunked::from_iter_options(name.into(), pairs().map(of)).into_column());
+    }
+    let counts = column.i64().ok()?;
+    let of = |(row, before): (&usize, &Option<usize>)| Some(counts.get(*row)? - counts.get((*before)?)?);
+    Some(Int64Chunked::from_iter_options(name.into(), pairs().map(of)).into_column())
+}
+
+/// A value of a column by which series are told apart.
+fn text_of(value: AnyValue<'_>) -> Option<String> {
+    match value {
+        AnyValue::Null => None,
+        AnyValue::String(text) => Some(text.to_owned()),
+        other => Some(other.to_string()),
+    }
+}

@@ -1,0 +1,284 @@
+//! The leaderboard and logged metrics as people meet them: over HTTP and from the command line, with the services running.
+
+use crate::support::{Place, Service, ndjson, on_both_engines, register, run, run_ok};
+use serde_json::{Value, json};
+
+on_both_engines!(
+    a_rank_is_no_change_in_the_audit_log,
+    the_leaderboard_follows_the_settings_at_once,
+    a_logged_metric_is_optimised_day_over_day,
+);
+
+const PATH: &str = "/v1/workspaces/credit/prod";
+const DAYS: [&str; 3] = ["2026-06-01", "2026-06-02", "2026-06-03"];
+const RELEASES: [&str; 3] = ["v1", "v2", "v3"];
+
+fn ok(service: &Service, method: &str, path: &str, body: &Value) -> Value {
+    let headers = [("Content-Type", "application/json")];
+    let answer = service.send(method, &format!("{PATH}{path}"), &headers, Some(body.to_string().as_bytes()));
+    assert!((200..300).contains(&answer.status), "{path}: {}", answer.text());
+    if answer.body.is_empty() { Value::Null } else { answer.json() }
+}
+
+/// Three releases, each live in an environment of its own, that predicted on the days, `v1` best.
+fn live(service: &Service) {
+    register(service);
+    for (place, release) in RELEASES.into_iter().enumerate() {
+        if place > 0 {
+            let event = json!([{ "release": release, "model": "risk", "action": "register", "released_at": "2026-05-31T00:00:00Z" }]);
+            ok(service, "POST", "/releases", &event);
+        }
+        ok(
+            service,
+            "POST",
+            "/promotions",
+            &json!({ "release": release, "environment": format!("e{place}") }),
+        );
+        for day in DAYS {
+            let score = 0.9 - 0.1 * place as f64;
+            let event = |key: usize| json!({ "key": format!("k{key}"), "predicted_at": format!("{day}T01:00:00Z"), "release": release, "score": score });
+            ok(service, "POST", "/predictions", &(0..4).map(event).collect());
+        }
+    }
+}
+
+fn judge(service: &Service, day: &str, keys: std::ops::Range<usize>) {
+    let event = |key: usize| json!({ "key": format!("k{key}"), "predicted_on": day, "observed_at": format!("{day}T09:00:00Z"), "label": "default" });
+    ok(service, "POST", "/outcomes", &keys.map(event).collect());
+}
+
+fn places(service: &Service, query: &str) -> Vec<Value> {
+    let answer = service.get(&format!("{PATH}/leaderboard{query}"));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()["places"].as_array().unwrap().clone()
+}
+
+/// The release, value and number of each place.
+fn told(places: &[Value]) -> Vec<(String, f64, u64)> {
+    let one = |place: &Value| {
+        let release = place["release"].as_str().unwrap().to_owned();
+        (release, place["value"].as_f64().unwrap(), place["n"].as_u64().unwrap())
+    };
+    places.iter().map(one).collect()
+}
+
+/// Waits until the leaderboard is as it should be.
+fn places_until(service: &Service, wanted: impl Fn(&[Value]) -> bool) {
+    service.get_until(&format!("{PATH}/leaderboard"), |answer| {
+        wanted(answer.json()["places"].as_array().map(Vec::as_slice).unwrap_or_default())
+    });
+}
+
+fn a_rank_is_no_change_in_the_audit_log(place: &Place) {
+    let service = Service::start(place);
+    live(&service);
+    ok(
+        &service,
+        "PUT",
+        "/settings",
+        &json!({ "primary_metric": "brier", "board_min_n": 1, "board_days": 2 }),
+    );
+    for key in 0..4 {
+        judge(&service, DAYS[0], key..key + 1);
+        places_until(&service, |places| {
+            places.len() == RELEASES.len() && places.iter().all(|place| place["n"] == key + 1)
+        });
+    }
+    ok(&service, "PUT", "/settings", &json!({ "primary_metric": "log_loss", "board_min_n": 1 }));
+    let trail = ndjson(&run_ok(place, &["audit", "-w", "credit/prod", "--format", "ndjson"]));
+    let actions: Vec<&str> = trail.iter().map(|record| record["action"].as_str().unwrap()).collect();
+    assert!(!actions.contains(&"release.change"), "{actions:?}");
+    assert!(trail.iter().all(|record| record["principal"] != "almanac"), "{trail:?}");
+    // What people decide is there, with the settings that have names like what a release has on the leaderboard.
+    let changed = trail.iter().filter(|record| record["action"] == "settings.change").collect::<Vec<_>>();
+    assert_eq!(changed.len(), 2, "{actions:?}");
+    assert!(changed.iter().any(|record| record.to_string().contains("board_days")), "{changed:?}");
+    assert!(
+        run_ok(place, &["audit", "verify"]).contains("no fault")
+            || run(place, &["audit", "verify"]).status.success()
+    );
+}
+
+fn the_leaderboard_follows_the_settings_at_once(place: &Place) {
+    let service = Service::start(place);
+    live(&service);
+    judge(&service, DAYS[0], 0..4);
+    let evaluations = format!("{PATH}/evaluations?from={0}&to={0}", DAYS[0]);
+    service.get_until(&evaluations, |answer| {
+        let rows = ndjson(answer.text());
+        rows.len() == RELEASES.len() && rows.iter().all(|row| row["labelled"] == 4)
+    });
+    assert_eq!(places(&service, ""), [Value::Null; 0], "there is no primary metric yet");
+    let set = |body: Value| ok(&service, "PUT", "/settings", &body);
+    set(json!({ "primary_metric": "brier", "board_min_n": 1 }));
+    let names: Vec<String> = told(&places(&service, "")).into_iter().map(|(name, ..)| name).collect();
+    assert_eq!(names, RELEASES);
+    // From the command line, another metric and the other way round.
+    let settings = ["workspace", "settings", "credit/prod", "--format", "json"];
+    run_ok(place, &[&settings[..], &["--primary-metric", "brier", "--direction", "max"]].concat());
+    let names: Vec<String> = told(&places(&service, "")).into_iter().map(|(name, ..)| name).collect();
+    assert_eq!(names, ["v3", "v2", "v1"]);
+    run_ok(place, &[&settings[..], &["--primary-metric", "accuracy", "--board-min-n", "5"]].concat());
+    let ranked = places(&service, "");
+    assert!(
+        ranked.iter().all(|place| place["metric"] == "accuracy" && place["place"].is_null()),
+        "{ranked:?}"
+    );
+    // Days that have been over for a while, which none of these is that long.
+    run_ok(place, &[&settings[..], &["--board-min-n", "1", "--board-delay", "90"]].concat());
+    assert_eq!(set(json!({ "primary_metric": "accuracy" }))["board_delay"], Value::Null);
+    assert_eq!(places(&service, "").len(), 3);
+    set(json!({}));
+    assert_eq!(places(&service, ""), [Value::Null; 0]);
+    let said = run(place, &[&settings[..], &["--board-delay", "soon"]].concat());
+    assert!(String::from_utf8_lossy(&said.stderr).contains("--board-delay: `soon` is neither"), "{said:?}");
+    let answer = service.send(
+        "PUT",
+        &format!("{PATH}/settings"),
+        &[("Content-Type", "application/json")],
+        Some(br#"{"board_delay":91}"#),
+    );
+    assert_eq!(answer.status, 400, "{}", answer.text());
+}
+
+/// What each release earned: on the days `v1` 10, 20, 40 in two parts each, and `v2` 30 on the first.
+fn earn(service: &Service) {
+    let event = |day: &str, release: &str, value: f64| json!({ "name": "revenue", "measured_at": format!("{day}T12:00:00Z"), "value": value, "release": release });
+    let mut events = vec![event(DAYS[0], "v2", 30.0)];
+    for (day, value) in DAYS.into_iter().zip([5.0, 10.0, 20.0]) {
+        events.extend([event(day, "v1", value), event(day, "v1", value)]);
+    }
+    ok(service, "POST", "/metrics", &events.into());
+}
+
+fn a_logged_metric_is_optimised_day_over_day(place: &Place) {
+    let service = Service::start(place);
+    live(&service);
+    earn(&service);
+    let rollups =
+        format!("{PATH}/rollups?from={}&to={}&by=metric&columns=metric,release,value_sum", DAYS[0], DAYS[2]);
+    service.get_until(&rollups, |answer| ndjson(answer.text()).len() == 6);
+    ok(&service, "PUT", "/settings", &json!({ "primary_metric": "metric.revenue:sum" }));
+    let one = |release: &str, value: f64, n: u64| (release.to_owned(), value, n);
+    assert_eq!(told(&places(&service, "")), [one("v1", 70.0, 6), one("v2", 30.0, 1)]);
+    assert_eq!(places(&service, "")[1]["place"], 2, "one observation is enough");
+    let first = format!("?day={}", DAYS[0]);
+    assert_eq!(told(&places(&service, &first)), [one("v2", 30.0, 1), one("v1", 10.0, 2)]);
+    let window = format!("?from={}&to={}&figure=metric.revenue", DAYS[0], DAYS[2]);
+    assert_eq!(told(&places(&service, &window)), [one("v2", 30.0, 1), one("v1", 70.0 / 6.0, 6)]);
+    let answer = service.get(&format!("{PATH}/leaderboard{window}&as-of=2026-06-02"));
+    assert_eq!(
+        (answer.status, answer.text().contains("as-of: `metric.revenue` is a logged metric")),
+        (400, true)
+    );
+    // What is logged now is ranked now.
+    let more =
+        json!([{ "name": "revenue", "measured_at": "2026-06-03T13:00:00Z", "value": 50.0, "release": "v2" }]);
+    ok(&service, "POST", "/metrics", &more);
+    places_until(&service, |places| told(places)[0] == one("v2", 80.0, 2));
+    let board = run_ok(place, &["release", "leaderboard", "-w", "credit/prod", "--format", "json"]);
+    assert!(board.contains("metric.revenue:sum") && board.contains("80"), "{board}");
+    let segments = service.get(&format!("{PATH}/segments?from={0}&to={0}", DAYS[0]));
+    assert!(
+        segments.text().contains("`metric.revenue:sum` is a logged metric, and segments are of predictions"),
+        "{}",
+        segments.text()
+    );
+    watched(&service);
+    changed(place, &service);
+    let report = run_ok(
+        place,
+        &["report", "-w", "credit/prod", "--from", DAYS[0], "--to", DAYS[2], "--sections", "figures,metrics"],
+    );
+    for part in ["Logged metrics", "revenue: sum by day", "revenue by day", ">30.0000<"] {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+}
+
+/// Alert rules on the metric, of a release and of the whole workspace.
+fn watched(service: &Service) {
+    let tried = |rule: Value| {
+        let asked = json!({ "rule": rule, "from": DAYS[0], "to": DAYS[2] });
+        let days = ok(service, "POST", "/alert-rules/test", &asked)["days"].as_array().unwrap().clone();
+        days.iter().map(|day| (day["value"].clone(), day["state"].clone())).collect::<Vec<_>>()
+    };
+    let low = json!({ "name": "low", "figure": "metric.revenue:sum", "release": "v1", "below": 15.0 });
+    assert_eq!(
+        tried(low),
+        [(json!(10.0), json!("firing")), (json!(20.0), json!("resolved")), (json!(40.0), json!("ok"))]
+    );
+    let all = json!({ "name": "all", "figure": "metric.revenue:sum", "above": 50.0 });
+    assert_eq!(
+        tried(all),
+        [(json!(40.0), json!("ok")), (json!(20.0), json!("ok")), (json!(90.0), json!("firing"))]
+    );
+    let none = json!({ "name": "none", "figure": "metric.clicks", "release": "v1", "above": 1.0 });
+    assert!(tried(none).iter().all(|(value, state)| value.is_null() && state == "no_data"));
+    let wrong = json!({ "rule": { "name": "x", "figure": "metric.revenue", "tag": "a=b", "above": 1.0 } });
+    let answer =
+        service.post(&format!("{PATH}/alert-rules/test"), "application/json", None, &wrong.to_string());
+    assert_eq!((answer.status, answer.text().contains("belong to figures of evaluations")), (400, true));
+    ok(
+        service,
+        "POST",
+        "/alert-rules",
+        &json!({ "rules": [{ "name": "low", "figure": "metric.revenue:sum", "release": "v1", "below": 15.0 }] }),
+    );
+}
+
+/// How the metric, and figures of evaluations, changed.
+fn changed(place: &Place, service: &Service) {
+    let asked = |what: &str, query: &str| {
+        let answer = service.get(&format!("{PATH}/{what}?from={}&to={}&{query}", DAYS[1], DAYS[2]));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        ndjson(answer.text())
+    };
+    let of_v1 = asked("rollups", "by=metric&release=v1&columns=day,value_sum&change=day");
+    let row = |day: &str, value: f64, change: f64| json!({ "day": day, "value_sum": value, "value_sum_change": change });
+    assert_eq!(of_v1, [row(DAYS[1], 20.0, 10.0), row(DAYS[2], 40.0, 20.0)]);
+    let query =
+        ["query", "rollups", "-w", "credit/prod", "--by", "metric", "--from", DAYS[1], "--to", DAYS[2]];
+    let rest = ["--release", "v1", "--columns", "day,value_sum", "--change", "day", "--format", "ndjson"];
+    assert_eq!(ndjson(&run_ok(place, &[&query[..], &rest].concat())), of_v1);
+    // A week before there was nothing.
+    assert!(asked("rollups", "by=metric&change=week").iter().all(|row| row["value_sum_change"].is_null()));
+    judge(service, DAYS[0], 0..1);
+    judge(service, DAYS[1], 0..4);
+    let evaluations = format!("{PATH}/evaluations?from={0}&to={0}&release=v1&columns=labelled", DAYS[1]);
+    service.get_until(&evaluations, |answer| ndjson(answer.text()) == [json!({ "labelled": 4 })]);
+    let rows = asked("evaluations", "release=v1&columns=day,labelled&change=period");
+    assert_eq!(rows[0], json!({ "day": DAYS[1], "labelled": 4, "labelled_change": 3 }));
+    // The rows are those of the window without it, and a cut gives the same.
+    let plain = asked("evaluations", "");
+    let mut with = asked("evaluations", "change=day");
+    for row in &mut with {
+        row.as_object_mut().unwrap().retain(|name, _| !name.ends_with("_change"));
+    }
+    assert_eq!(with, plain);
+    let cut =
+        service.get(&format!("{PATH}/evaluations?from={}&to={}&change=day&format=cut", DAYS[1], DAYS[2]));
+    let again = asked(
+        "evaluations",
+        &format!("release=v1&columns=day,labelled&change=day&cut={}", cut.text().trim()),
+    );
+    assert_eq!(again, rows);
+    for (what, query, why) in [
+        ("evaluations", "change=year", "change: `year` is none of day, week, period"),
+        (
+            "evaluations",
+            "change=day&group-by=week",
+            "change: rows of more than a day have none of a day before",
+        ),
+        ("evaluations", "change=day&group-by=all", "change: it is of days, weeks, months and quarters"),
+        ("maturity", "change=day", "change: `maturity` does not take it"),
+        ("predictions", "change=day", "change: `predictions` does not take it"),
+        ("evaluations", "change=day&mature=0.5", "change: not with `mature`"),
+        ("evaluations", "change=day&by=feature.x", "bins at quantiles are others in each window"),
+    ] {
+        let answer = service.get(&format!("{PATH}/{what}?from={0}&to={0}&{query}", DAYS[1]));
+        assert_eq!((answer.status, answer.text().contains(why)), (400, true), "{query}: {}", answer.text());
+    }
+    let week = service.get(&format!("{PATH}/evaluations?from=2026-06-03&to=2026-06-09&group-by=week&change=period&release=v1&columns=day,labelled"));
+    assert_eq!(ndjson(week.text())[0]["day"], "2026-06-01", "{}", week.text());
+    assert!(week.text().contains("\"labelled\":5"), "the whole week: {}", week.text());
+}
