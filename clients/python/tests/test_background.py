@@ -213,6 +213,21 @@ def test_a_full_queue_drops_and_counts_and_does_not_wait(workspace: al.Workspace
     assert stats.dropped == 5_000 and stats.stored == 0, "nothing was stored, and all of it is counted"
 
 
+def test_why_rows_are_dropped_is_told(
+    workspace: al.Workspace, door: Door, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    door.is_shut = True
+    logger = through(door, workspace).logger(retry_for=0.0)
+    fill(logger, 3)
+    logger.close(20)
+    assert not logger.prediction("v1", "late", predicted_at=AT)
+    assert "3 rows could not be sent before the logger was closed" in caplog.text
+    with through(door, workspace).logger(retry_for=0.0, spool=tmp_path, spool_bytes=10) as full:
+        fill(full, 2)
+    assert "2 rows did not fit into memory or the spool" in caplog.text
+    assert (logger.stats.dropped, full.stats.dropped) == (4, 2)
+
+
 def test_a_call_waits_for_nothing_while_a_request_hangs(
     workspace: al.Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,4 +24,7 @@ def test_an_erasure_is_begun_and_listed(workspace: al.Workspace) -> None:
 
 
 def test_one_key_is_erased_and_not_its_letters(workspace: al.Workspace) -> None:
-    assert workspace.erase("17", reason="asked for by letter 10")["keys"] == 1
+    begun = workspace.erase("17", reason="asked for by letter 10")
+    for same in (b"17", 17, [17.0]):
+        assert workspace.erase(same, reason="asked for by letter 10")["id"] == begun["id"]
+    assert begun["keys"] == 1

@@ -633,6 +633,17 @@ def test_values_of_tags_may_have_commas(workspace: al.Workspace) -> None:
     assert found == [{"key": "2"}]
 
 
+def test_rows_are_found_by_what_they_were_logged_with(workspace: al.Workspace) -> None:
+    row = {"key": 1.0, "score": 0.5, "predicted_at": AT, "tag.is_new": True, "tag.code": b"n"}
+    workspace.release("v1").log_predictions(row)
+    workspace.log_outcomes({"key": 1, "label": b"default"}, predicted_on=DAY, observed_at=AT)
+    for key in (1, 1.0, b"1", "1"):
+        tags = {"is_new": True, "code": b"n"}
+        assert len(workspace.predictions(DAY, key=key, tags=tags, frames="rows")) == 1
+        assert [one["label"] for one in workspace.outcome_history(key, DAY, DAY)] == ["default"]
+    assert workspace.predictions(DAY, key=2, frames="rows") == []
+
+
 def test_what_is_there_is_no_other(workspace: al.Workspace) -> None:
     workspace.create_model("risk", task="binary")
     workspace.create_model("other", task="regression")

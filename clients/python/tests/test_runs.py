@@ -104,6 +104,18 @@ def test_parameters_may_be_arrays(workspace: al.Workspace) -> None:
     assert told["tags"] == {"at": "[1 2]"}
 
 
+def test_metrics_may_be_arrays_of_one_element(workspace: al.Workspace) -> None:
+    numpy = pytest.importorskip("numpy")
+    with workspace.run() as run:
+        for step, value in enumerate([numpy.array([0.5]), numpy.float32(0.5), numpy.array([[numpy.nan]])]):
+            run.log_metric("loss", value, step=numpy.array([step]))
+        run.log_metric("loss", numpy.array([0.5, 1.0]))
+        assert not run.flush()
+    points = [(point["step"], str(point["value"])) for point in run.history("loss")]
+    assert points == [(0, "0.5"), (1, "0.5"), (2, "nan")]
+    assert run.log.stats.refused == 1
+
+
 def test_runs_come_in_the_order_and_number_that_are_asked_for(workspace: al.Workspace) -> None:
     for name in ("first", "second", "third"):
         workspace.run("depths", name=name).end()

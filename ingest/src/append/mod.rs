@@ -320,7 +320,9 @@ impl Appender {
             for (stored, again, log, entry) in futures::future::try_join_all(appends).await? {
                 appended += stored.appended;
                 elsewhere.extend(again);
-                if let Some(segments) = stored.segments.filter(|_| log.kind == Kind::Metrics) {
+                // Where rows stand that an earlier call stored is not known.
+                let is_placed = log.kind == Kind::Metrics && stored.appended == entry.columns.rows;
+                if let Some(segments) = stored.segments.filter(|_| is_placed) {
                     runs.entry(log.workspace.clone())
                         .or_default()
                         .add(&entry.columns, Some((&log, segments)));

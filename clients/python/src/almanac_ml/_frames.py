@@ -690,7 +690,7 @@ def plain(value: Any, kind: str) -> Any:
 
 def measured(value: Any) -> Union[float, str]:
     """A number; by its name where JSON has none for it."""
-    number = float(value)
+    number = float(_single(value))
     if number != number:
         return "NaN"
     return number if math.isfinite(number) else "Infinity" if number > 0 else "-Infinity"

@@ -248,9 +248,10 @@ class Workspace:
         """Stores predictions, and returns when they are durable.
 
         ``data`` is a pandas, polars or Arrow frame, anything that exports an Arrow stream, a dataset of pyarrow, a
-        mapping of columns, of which one value stands for all rows, or a list of rows. ``key``, ``score``, ``label``, ``value``, its interval from ``lower`` to
-        ``upper`` and ``latency_ms`` name columns; those not given are taken from a column of the same name,
-        if there is one. ``release`` is a column or one release for all rows. ``predicted_at`` is a column or
+        mapping of columns, or a list of rows. In a mapping one value beside columns is that of all rows, and without
+        columns it is one row. ``key``, ``score``, ``label``, ``value``, its interval from ``lower`` to ``upper`` and
+        ``latency_ms`` name columns; those not given are taken from a column of the same name, if there is one.
+        ``release`` is a column or one release for all rows. ``predicted_at`` is a column or
         one instant for all rows; without it, the column ``predicted_at``, or now if there is none. Times
         without a zone are taken as UTC. ``tags`` are columns, or a mapping of tags to columns; so are
         ``scores``, the probabilities of classes, and ``features``, the numbers that it was predicted from.
@@ -335,7 +336,7 @@ class Workspace:
         prediction, ``decided`` and to be appended, ``appended``, ``expired`` and ``refused``; ``outcomes`` lists
         the first ``limit`` of them, or of those in a ``state``, with ``why`` each is in its state.
         """
-        params = {"key": key, "state": state, "from": since and _day(since), "to": until and _day(until)}
+        params = {"key": _frames.text(key), "state": state, "from": since and _day(since), "to": until and _day(until)}
         asked = {name: str(value) for name, value in params.items() if value is not None}
         counts: Dict[str, int] = {}
         outcomes: List[Dict[str, Any]] = []
@@ -364,7 +365,7 @@ class Workspace:
         What each was decided to judge is withdrawn, and it judges what is found now (``again``). One that waits already
         is left alone (``waiting``); ``expired`` says that no prediction was found in time.
         """
-        body = {"key": key, "observed_at": observed_at and _instant(observed_at)}
+        body = {"key": _frames.text(key), "observed_at": observed_at and _instant(observed_at)}
         body.update({"from": since and _day(since), "to": until and _day(until)})
         outcomes: List[Dict[str, Any]] = self._post(self._url("outcomes/resettle"), body).json()["outcomes"]
         return outcomes
@@ -376,7 +377,7 @@ class Workspace:
 
         A key that has more than 10,000 about the days is refused: ask for fewer days.
         """
-        params = {"key": key, "from": since and _day(since), "to": until and _day(until)}
+        params = {"key": _frames.text(key), "from": since and _day(since), "to": until and _day(until)}
         asked = {name: str(value) for name, value in params.items() if value is not None}
         answer = self.client.transport.request("GET", self._url("outcomes/history"), params=asked).json()
         for text in answer["warnings"]:
@@ -1179,7 +1180,8 @@ class Workspace:
         under surrogates by chance; their tags, features and texts go. With ``values`` scores, labels and values go
         too, and figures are made again without them. The reason stays: it must not have a key in it.
         """
-        body = {"keys": _names(keys), "reason": reason, "values": values or None}
+        many = keys if isinstance(keys, Iterable) and not isinstance(keys, (str, bytes)) else [keys]
+        body = {"keys": [_frames.text(key) for key in many], "reason": reason, "values": values or None}
         begun: Dict[str, Any] = self._post(self._url("erasures"), body).json()
         return begun
 
@@ -1455,7 +1457,7 @@ def _chosen(
         "columns": None if columns is None else _names(columns),
         "where": " and ".join(conditions) or where,
         "tag": ",".join(f"{name}={value}" for name, value in plain.items()) or None,
-        "key": key,
+        "key": _frames.text(key),
         "sample": None if sample is None else float(sample),
         "limit": limit,
         "order": order,
@@ -1465,9 +1467,10 @@ def _chosen(
 def _of_tags(tags: Mapping[str, str]) -> Tuple[Dict[str, str], List[str]]:
     """Tags that the service takes as words, and conditions of those whose values have commas, which part words."""
     plain, conditions = {}, []
-    for name, value in tags.items():
-        if "," in str(value):
-            quoted = str(value).replace("'", "''")
+    for name, given in tags.items():
+        value = _frames.text(given) or ""
+        if "," in value:
+            quoted = value.replace("'", "''")
             conditions.append(f"\"tag.{name}\" = '{quoted}'")
         else:
             plain[name] = value
