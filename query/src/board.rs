@@ -174,7 +174,7 @@ impl Query {
         figure: &AnyFigure,
         window: Window,
     ) -> Result<BTreeMap<String, Windowed>> {
-        let (_turn, _hold) = self.budget.enter().await?;
+        let (_turn, _hold) = self.budget.enter(Some(workspace)).await?;
         let days: Vec<Day> = window.days().collect();
         let days = &days;
         let read = |version| async move {

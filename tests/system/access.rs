@@ -197,7 +197,7 @@ fn tokens_expire_unless_it_is_said_otherwise() {
         let listed = run_ok(&place, &["token", "list", "user:admin", "--format", "json"]);
         let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
         let of = |name: &str, row: &serde_json::Value| {
-            row[name].as_str().map(|at| at.parse::<event::Timestamp>().unwrap())
+            row[name].as_str().map(|at| event::Timestamp::parse(at).unwrap())
         };
         let row = listed.as_array().unwrap().iter().find(|row| row["name"] == args[0]).unwrap().clone();
         let made = of("created_at", &row).unwrap().micros();

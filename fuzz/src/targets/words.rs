@@ -41,7 +41,7 @@ pub(super) const TARGET: Target = Target {
 };
 
 /// Which word of a query the text is.
-const SLOTS: [fn(&str) -> Words<'_>; 16] = [
+const SLOTS: [fn(&str) -> Words<'_>; 17] = [
     |text| Words { from: text, to: text, ..Words::default() },
     |text| Words { columns: Some(text), ..july() },
     |text| Words { release: Some(text), ..july() },
