@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use clap::Args;
-use event::{Clock, Error};
+use event::{Clock, Error, plain::listed};
 use query::{Format, Last, Made, Request, What, Words};
 
 use crate::{answer::Shown, config::Config, open};
@@ -228,6 +228,15 @@ pub(crate) fn say_window(request: &Request) {
 /// Says from when to when an answer is, where nobody named that.
 pub(crate) fn say_days(from: impl Display, to: impl Display) {
     eprintln!("window: {from} to {to}");
+}
+
+/// The names that an option gives, which may be given several times.
+///
+/// # Errors
+/// `Invalid`, when one of its lists is none.
+pub(crate) fn names(option: &str, lists: &[String]) -> event::Result<Vec<String>> {
+    let lists = lists.iter().map(|list| listed(list)).collect::<Result<Vec<_>, _>>();
+    lists.map(|lists| lists.concat()).map_err(|message| Error::invalid(format!("{option}: {message}")))
 }
 
 /// Several words as one, with commas between.

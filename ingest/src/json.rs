@@ -353,7 +353,15 @@ mod tests {
     #[test]
     fn what_is_no_batch_is_refused_whole() {
         assert_eq!(read_ndjson(Kind::Metrics, b"\n \n", now()).unwrap().rows(), 0);
-        assert_eq!(read_json_array(Kind::Metrics, b"{}", now()).unwrap().rows(), 0);
+        assert_eq!(read_json_array(Kind::Metrics, b"[]", now()).unwrap().rows(), 0);
+        let none = br#"{"name":[],"measured_at":[],"value":[]}"#;
+        assert_eq!(read_json_array(Kind::Metrics, none, now()).unwrap().rows(), 0);
+        assert!(
+            read_json_array(Kind::Metrics, b"{}", now())
+                .unwrap_err()
+                .to_string()
+                .contains("`name` is missing")
+        );
         assert!(read_json_array(Kind::Metrics, b"", now()).is_err());
         assert!(read_json_array(Kind::Metrics, b"[1]", now()).is_err());
         assert!(read_json_array(Kind::Metrics, b"[[[[[", now()).is_err());

@@ -210,7 +210,7 @@ fn a_body_without_rows_is_zero_rows(place: &Place) {
         ("application/x-ndjson", ""),
         ("application/x-ndjson", "\n"),
         ("application/json", "[]"),
-        ("application/json", r#"{"key":[],"score":[]}"#),
+        ("application/json", r#"{"key":[],"predicted_at":[],"release":[],"score":[]}"#),
         ("text/csv", ""),
         ("text/csv", "key,predicted_at,release,score\n"),
     ];

@@ -15,7 +15,7 @@ use crate::{
     config::Config,
     named::One,
     open,
-    query::{NarrowedArgs, WindowArgs, list},
+    query::{NarrowedArgs, WindowArgs, list, names},
     shown::{Shown, show_one},
 };
 
@@ -49,8 +49,8 @@ pub(crate) struct SnapshotArgs {
     what: String,
     #[command(flatten)]
     window: WindowArgs,
-    /// Only these columns, with commas between; all of them without it.
-    #[arg(long, value_delimiter = ',')]
+    /// Only these columns, with commas between; all of them without it. One whose name has a comma stands in double quotes.
+    #[arg(long)]
     columns: Vec<String>,
     #[command(flatten)]
     narrowed: NarrowedArgs,
@@ -102,6 +102,7 @@ fn asked(args: SnapshotArgs) -> Result<NewSnapshot> {
         let wrong = |word: &str| Error::invalid(format!("{name}: `{word}` is not a number"));
         word.map(|word| word.parse::<Number>().map_err(|_| wrong(&word))).transpose()
     };
+    let columns = names("--columns", &columns)?;
     Ok(NewSnapshot {
         workspace: window.workspace,
         name,

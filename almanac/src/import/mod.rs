@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use anyhow::Context;
 use catalog::Workspace;
 use clap::Args;
-use event::{Clock, Error, Kind, Timestamp, fields::TAG_PREFIX, plain::listed};
+use event::{Clock, Error, Kind, Timestamp, fields::TAG_PREFIX};
 use ingest::{
     Batch, Ingest, Refused, SubmitError,
     file::{Chunk, FileReader, FileSpec, Mapping},
@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use self::rejects::Rejects;
-use crate::{config::Config, open, progress::Progress, promotion};
+use crate::{config::Config, open, progress::Progress, promotion, query::names};
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
@@ -210,23 +210,18 @@ fn spec(args: &ImportArgs) -> anyhow::Result<FileSpec> {
     let pairs = |option, form, of: &[String]| {
         of.iter().map(|given| pair(option, form, given)).collect::<Result<Vec<_>, _>>()
     };
-    let all = |option: &str, given: &[String]| {
-        let lists = given.iter().map(|list| listed(list));
-        let lists = lists.collect::<Result<Vec<_>, _>>();
-        lists.map(|lists| lists.concat()).map_err(|message| Error::invalid(format!("{option}: {message}")))
-    };
     let zone = |name: &String| {
         name.parse().map_err(|_| {
             Error::invalid(format!("--time-zone {name} is none of the tz database, such as America/New_York"))
         })
     };
     let mapping = Mapping {
-        renames: pairs("--map", "field=column", &all("--map", &args.map)?)?,
+        renames: pairs("--map", "field=column", &names("--map", &args.map)?)?,
         set: pairs("--set", "field=value", &args.set)?,
-        select: all("--select", &args.select)?,
+        select: names("--select", &args.select)?,
         ignore_extra: args.ignore_extra,
-        tags: all("--tag", &args.tags)?,
-        features: all("--feature", &args.features)?,
+        tags: names("--tag", &args.tags)?,
+        features: names("--feature", &args.features)?,
         null: args.null.clone(),
         time_zone: args.time_zone.as_ref().map(zone).transpose()?,
         time_format: args.time_format.clone(),

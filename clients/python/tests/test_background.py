@@ -205,12 +205,16 @@ def test_bad_rows_are_kept_and_the_good_ones_stored(workspace: al.Workspace, tmp
 
 def test_a_full_queue_drops_and_counts_and_does_not_wait(workspace: al.Workspace, door: Door) -> None:
     door.is_shut = True
-    logger = through(door, workspace).logger(max_queued=100, retry_for=0.05, flush_seconds=60)
+    errors: "list[Exception]" = []
+    logger = through(door, workspace).logger(
+        max_queued=100, retry_for=0.05, flush_seconds=60, on_error=errors.append
+    )
     taken = [logger.prediction("v1", f"k{row}", predicted_at=AT) for row in range(5_000)]
     assert taken[0] is True and not all(taken)
     stats = logger.close(20)
     assert stats.logged + taken.count(False) == 5_000
     assert stats.dropped == 5_000 and stats.stored == 0, "nothing was stored, and all of it is counted"
+    assert any("while 100 were waiting (max_queued)" in str(error) for error in errors), errors
 
 
 def test_why_rows_are_dropped_is_told(

@@ -260,11 +260,7 @@ fn bad_rows_of_every_format_are_imported_once_corrected() {
         };
         assert_eq!(messages(was), messages(is), "{name}");
         assert_eq!(is.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 2], "{name}: its own lines");
-        fs::write(
-            path("rejects.ndjson"),
-            rejected.replace("7.5,", "0.75,").replace("7.5\"", "0.75\"").replace("7.5}", "0.75}"),
-        )
-        .unwrap();
+        fs::write(path("rejects.ndjson"), rejected.replace("7.5", "0.75")).unwrap();
         let mended = read_file(&path("rejects.ndjson"), &spec(mapping.clone()), now()).unwrap().remove(0);
         assert_eq!(mended.columns, expected.columns, "{name}: {rejected}");
     }

@@ -65,6 +65,7 @@ pub(crate) fn read(names: &Names, text: &str, builder: &mut BatchBuilder) -> Res
     if reader.at < text.len() {
         return Err(reader.broken("something comes after its end"));
     }
+    reader.check_required(names)?;
     match names.lacking().into_values().next() {
         Some(lacking) => Err(Refused::Whole(lacking)),
         None => Ok(()),
@@ -80,6 +81,22 @@ struct Columnar<'a, 'd> {
 }
 
 impl Columnar<'_, '_> {
+    /// An object without rows has the columns that every event has, as any other. (Files have what options say.)
+    fn check_required(&self, names: &Names) -> Result<(), Refused> {
+        if self.builder.rows() > 0 || self.builder.reading().import {
+            return Ok(());
+        }
+        let required = names.kind.sent_fields().iter().enumerate().filter(|(_, field)| field.is_required);
+        let is_there = |at: usize| self.columns.iter().any(|(_, place, _)| *place == Place::Field(at));
+        match required.into_iter().find(|(at, _)| !is_there(*at)) {
+            Some((_, field)) => Err(Refused::Whole(format!(
+                "the column `{}` is missing; an array without objects is []",
+                field.name
+            ))),
+            None => Ok(()),
+        }
+    }
+
     fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }

@@ -91,7 +91,7 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
             schema::string().description(Some("The key of the batch, or the digest of its events.")).into(),
         ),
         ("kind", schema::one_of(Kind::ALL.map(Kind::name)).into()),
-        ("rows", rows()),
+        ("rows", schema::integer(0..=MAX_BATCH_ROWS).into()),
         (
             "appended",
             schema::integer(0..=MAX_BATCH_ROWS)

@@ -26,7 +26,7 @@ pub(super) fn event_name(kind: Kind) -> String {
 pub(super) fn contents(kind: Kind) -> [(&'static str, Content); Format::ALL.len()] {
     let events = || {
         let events = schema::array(schema::component(&event_name(kind)));
-        events.min_items(Some(1)).max_items(Some(MAX_BATCH_ROWS))
+        events.max_items(Some(MAX_BATCH_ROWS))
     };
     Format::ALL.map(|format| {
         let media = format.media_type();
@@ -125,8 +125,7 @@ fn one_of(
 
 /// Events as an object of arrays of equal length.
 fn columns(kind: Kind) -> RefOr<Schema> {
-    let column =
-        |schema: RefOr<Schema>| schema::array(schema).min_items(Some(1)).max_items(Some(MAX_BATCH_ROWS));
+    let column = |schema: RefOr<Schema>| schema::array(schema).max_items(Some(MAX_BATCH_ROWS));
     let fields = kind.sent_fields().iter();
     let mut columns = fields.fold(schema::closed(), |columns, field| {
         let columns = columns.property(field.name, column(value(field, !field.is_required).into()));
