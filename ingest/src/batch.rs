@@ -66,12 +66,15 @@ pub enum Refused {
     Whole(String),
     /// The request is larger than a limit.
     TooLarge(String),
+    /// There is no memory left for what the request becomes: others hold it now.
+    NoRoom,
 }
 
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Refused::Whole(message) | Refused::TooLarge(message) => f.write_str(message),
+            Refused::NoRoom => f.write_str("too much is under way; nothing was stored, try again"),
             Refused::Rows { errors, error_count } => {
                 write!(f, "{error_count} bad {}", if *error_count == 1 { "row" } else { "rows" })?;
                 match errors.first() {

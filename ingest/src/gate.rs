@@ -5,9 +5,13 @@
 //! of the body is there, and given back when the client is waited for: a slow client costs the bytes that it
 //! has sent, and no slot. A small request needs no slot; there is a bound on how many are under way. What is
 //! over a bound is turned away at once, before its body is read.
+//!
+//! Memory is counted by what a body becomes, not by how long it is: its reader claims what its rows take before it
+//! decodes them ([`Memory`]), and a request that is refused more is turned away.
 
 use std::{
     collections::{HashMap, VecDeque},
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -20,6 +24,8 @@ use tokio::{
     sync::oneshot,
     time::{Instant, timeout},
 };
+
+use crate::batch::Refused;
 
 mod bounds;
 
@@ -56,7 +62,7 @@ pub struct Load {
     pub reading: usize,
     /// Those of them that wait for a slot.
     pub waiting: usize,
-    /// Bytes of bodies in memory.
+    /// Bytes of bodies, and of what they become, in memory.
     pub bytes: usize,
 }
 
@@ -104,10 +110,40 @@ pub struct Pass {
     gate: Arc<Gate>,
     workspace: Id,
     size: Size,
-    bytes: usize,
+    memory: Memory,
     slot: Option<Slot>,
     /// Whether it has had a slot and gave it back.
     is_slow: bool,
+}
+
+/// The memory that a request counts for. Its pass has it and what reads its body: it counts until both are dropped.
+#[derive(Clone, Debug)]
+pub struct Memory(Arc<Account>);
+
+#[derive(Debug)]
+struct Account {
+    gate: Arc<Gate>,
+    held: Mutex<Held>,
+}
+
+/// What a request holds, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    /// Of its body, as it comes.
+    body: usize,
+    /// Beside the body while that is read.
+    reading: usize,
+    /// In the place of the body once it is read.
+    read: usize,
+    /// Whether the body is gone already, since it was unpacked as it came.
+    is_unpacked: bool,
+}
+
+impl Held {
+    fn all(self) -> usize {
+        let body = if self.is_unpacked { 0 } else { self.body };
+        (body + self.reading).max(self.read)
+    }
 }
 
 /// One of the slots, taken by a workspace.
@@ -149,7 +185,8 @@ impl Gate {
         }
         *counts.entry(workspace.clone()).or_default() += 1;
         let (gate, workspace) = (Arc::clone(self), workspace.clone());
-        Ok(Pass { gate, workspace, size, bytes: 0, slot: None, is_slow: false })
+        let memory = Memory(Arc::new(Account { gate: Arc::clone(self), held: Mutex::default() }));
+        Ok(Pass { gate, workspace, size, memory, slot: None, is_slow: false })
     }
 
     fn refuse(&self, reason: Busy) -> Busy {
@@ -253,13 +290,29 @@ impl Pass {
 
     /// How many bytes of the body have come.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.memory.held().body
+    }
+
+    /// The memory that the request counts for.
+    pub fn memory(&self) -> Memory {
+        self.memory.clone()
+    }
+
+    /// Makes a small request a large one, since its body becomes more than it looked: from here on it needs a slot.
+    ///
+    /// # Errors
+    /// When too many large ones are under way.
+    pub fn enlarge(&mut self) -> Result<(), Busy> {
+        let mut large = self.gate.enter(&self.workspace, Size::Large)?;
+        mem::swap(&mut large.memory, &mut self.memory);
+        *self = large;
+        Ok(())
     }
 
     /// Whether `bytes` more of the body may be held now; if not, a slot must be had first.
     pub fn has_room(&self, bytes: usize) -> bool {
         let Bounds { ahead, slow_bytes, slow_bytes_of_workspace, .. } = self.gate.bounds;
-        if self.has_slot() || self.size == Size::Small || self.bytes < ahead {
+        if self.has_slot() || self.size == Size::Small || self.bytes() < ahead {
             return true;
         }
         let state = self.gate.state();
@@ -273,15 +326,10 @@ impl Pass {
     /// # Errors
     /// When all requests together hold too much; one alone never does.
     pub fn hold(&mut self, bytes: usize) -> Result<(), Busy> {
-        let mut state = self.gate.state();
-        let others = state.bytes - self.bytes;
-        if others > 0 && state.bytes + bytes > self.gate.bounds.bytes {
-            return Err(Busy::Service);
-        }
-        state.bytes += bytes;
-        self.bytes += bytes;
+        let Held { body, .. } = self.memory.held();
+        self.memory.grow(self.gate.bounds.bytes, |held| held.body = body + bytes)?;
         if self.is_slow {
-            *state.slow_bytes.entry(self.workspace.clone()).or_default() += bytes;
+            *self.gate.state().slow_bytes.entry(self.workspace.clone()).or_default() += bytes;
         }
         Ok(())
     }
@@ -314,7 +362,7 @@ impl Pass {
         let mut state = self.gate.state();
         take(&mut state.reading, &self.workspace, 1);
         if self.is_slow {
-            take(&mut state.slow_bytes, &self.workspace, self.bytes);
+            take(&mut state.slow_bytes, &self.workspace, self.bytes());
             self.is_slow = false;
         }
         Ok(())
@@ -327,7 +375,7 @@ impl Pass {
         {
             let mut state = self.gate.state();
             *state.reading.entry(self.workspace.clone()).or_default() += 1;
-            *state.slow_bytes.entry(self.workspace.clone()).or_default() += self.bytes;
+            *state.slow_bytes.entry(self.workspace.clone()).or_default() += self.bytes();
         }
         drop(slot);
     }
@@ -336,9 +384,8 @@ impl Pass {
 impl Drop for Pass {
     fn drop(&mut self) {
         let mut state = self.gate.state();
-        state.bytes -= self.bytes;
         if self.is_slow {
-            take(&mut state.slow_bytes, &self.workspace, self.bytes);
+            take(&mut state.slow_bytes, &self.workspace, self.bytes());
         }
         match (self.size, &self.slot) {
             (Size::Small, _) => take(&mut state.small, &self.workspace, 1),
@@ -346,6 +393,63 @@ impl Drop for Pass {
             // The slot frees itself.
             (Size::Large, Some(_)) => {}
         }
+    }
+}
+
+impl Memory {
+    fn held(&self) -> Held {
+        *self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Claims what the body becomes: so many bytes beside it while it is `reading`, and so many in its place once it is `read`.
+    /// Less than was claimed before changes nothing.
+    ///
+    /// # Errors
+    /// When all requests together hold too much, and when one would be too much alone.
+    pub(crate) fn claim(&self, reading: usize, read: usize) -> Result<(), Refused> {
+        let Bounds { bytes, claimed, .. } = self.0.gate.bounds;
+        let mut alone = 0;
+        let claimed = self.grow(claimed, |held| {
+            held.reading = held.reading.max(reading);
+            held.read = held.read.max(read);
+            alone = held.all();
+        });
+        match claimed {
+            _ if alone > bytes => Err(Refused::TooLarge(format!(
+                "the body takes more than {} MiB of memory while it is decoded; send several, or write it in batches of fewer rows",
+                bytes >> 20
+            ))),
+            claimed => claimed.map_err(|_| Refused::NoRoom),
+        }
+    }
+
+    /// Notes that the body is gone, and that only what it was unpacked to is held.
+    pub(crate) fn unpacked(&self) {
+        // Less is never refused.
+        _ = self.grow(usize::MAX, |held| held.is_unpacked = true);
+    }
+
+    /// Changes what is held, so that all requests hold `most` bytes at most, if others hold some.
+    fn grow(&self, most: usize, change: impl FnOnce(&mut Held)) -> Result<(), Busy> {
+        let Account { gate, held } = &*self.0;
+        let mut state = gate.state();
+        let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+        let (before, mut after) = (held.all(), *held);
+        change(&mut after);
+        let (others, after_all) = (state.bytes - before, after.all());
+        if others > 0 && after_all > before && others + after_all > most {
+            return Err(gate.refuse(Busy::Service));
+        }
+        state.bytes = others + after_all;
+        *held = after;
+        Ok(())
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner).all();
+        self.gate.state().bytes -= held;
     }
 }
 

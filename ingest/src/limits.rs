@@ -14,6 +14,9 @@ pub const MAX_BATCH_ROWS: usize = 100_000;
 pub const MAX_BATCH_DAYS: usize = 400;
 /// The most numbers of families in a batch, rows times columns: a column takes memory also where a row lacks it.
 pub const MAX_BATCH_CELLS: usize = 1 << 23;
+/// The most bytes of memory that the rows of a batch take once they are decoded, however few they are in the body. Twice as many, for the copies that
+/// go to different logs, are less than [what all bodies may become](crate::gate::Bounds::claimed).
+pub const MAX_BATCH_BYTES: usize = 80 * 1024 * 1024;
 /// The most fields, or members of a family, that are read of a row before it is refused.
 pub const MAX_FIELDS: usize = 1_024;
 /// The most bytes in an idempotency key.

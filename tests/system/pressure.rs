@@ -1,13 +1,19 @@
-//! Backpressure over HTTP: slow bodies, too many requests, and a stop in the middle of one.
+//! Backpressure over HTTP: slow bodies, too many requests, small bodies that become large, and a stop in the middle of one.
+//!
+//! What a writer who tries everything takes of memory is counted for some seconds; `ALMANAC_PRESSURE_SECONDS=60` makes that a minute.
 
 use std::{
     collections::BTreeSet,
+    fs,
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread,
+    time::{Duration, Instant},
 };
 
+use ingest::gate::Bounds;
+use polars::prelude::{Column, DataFrame};
 use serde_json::{Value, json};
 
 use crate::support::{Place, Running, Service, ndjson, run_ok};
@@ -269,4 +275,150 @@ fn one_readers_statements_leave_room_for_others() {
     });
     assert_eq!(ask(&greedy, &all).status, 413, "more than one caller may have");
     assert_eq!(ask(&greedy, &most).status, 200);
+}
+
+/// Rows and features of a body that takes the most memory that a batch may.
+const ROWS: usize = 100_000;
+const FEATURES: usize = 80;
+
+/// How many writers there are at one time.
+const WRITERS: usize = 12;
+
+/// What a process takes besides what bodies become: what the allocator keeps, copies of one column, segments that are packed.
+const BESIDES_MIB: usize = 64;
+
+/// A table with columns of one value each, which is packed into some KiB.
+fn packed(format: query::Format, release: &str, columns: &[(String, Value)]) -> Vec<u8> {
+    let fields = [("key", "a"), ("predicted_at", "2026-06-01T04:30:00Z"), ("release", release)];
+    let fields = fields.map(|(name, value)| (name.to_owned(), json!(value))).into_iter();
+    let all = fields.chain([("score".to_owned(), json!(0.5))]).chain(columns.iter().cloned());
+    let column = |(name, value): (String, Value)| match value.as_f64() {
+        Some(number) => Column::new(name.into(), vec![number; ROWS]),
+        None => Column::new(name.into(), vec![value.as_str().unwrap(); ROWS]),
+    };
+    let mut body = Vec::new();
+    format.write(&mut DataFrame::new(ROWS, all.map(column).collect()).unwrap(), &mut body).unwrap();
+    body
+}
+
+fn features(count: usize) -> Vec<(String, Value)> {
+    (0..count).map(|number| (format!("feature.f{number}"), json!(0.25))).collect()
+}
+
+/// A body, by its content type and encoding.
+struct Sent {
+    content_type: &'static str,
+    encoding: &'static str,
+    body: Vec<u8>,
+}
+
+impl Sent {
+    fn new(content_type: &'static str, body: Vec<u8>) -> Self {
+        Self { content_type, encoding: "identity", body }
+    }
+
+    fn zstd(content_type: &'static str, body: &[u8]) -> Self {
+        Self { content_type, encoding: "zstd", body: zstd::encode_all(body, 1).unwrap() }
+    }
+}
+
+/// Small bodies that become large, each in its own way.
+fn small_and_large() -> Vec<Sent> {
+    let (parquet, arrow) = ("application/vnd.apache.parquet", "application/vnd.apache.arrow.stream");
+    let tags: Vec<_> = (0..60).map(|tag| (format!("tag.t{tag}"), json!("x".repeat(128)))).collect();
+    // A row of many columns, behind many that have none: a late value fills its column up to it.
+    let members: String = (0..250).map(|number| format!("\"f{number}\":1,")).collect();
+    let wide = format!("{{\"features\":{{{}}}}}\n", members.trim_end_matches(','));
+    let line = format!("{ROW}\n");
+    let late = format!("{}{wide}", "{}\n".repeat(20_000));
+    let header: String = (0..80).map(|number| format!(",feature.f{number}")).collect();
+    let csv = format!("a,2026-06-01T04:30:00Z,v1,0.5{}\n", ",1".repeat(80)).repeat(80_000);
+    let column = |value: &str, rows: usize| format!("[{}]", vec![value; rows].join(","));
+    let (rows, name) = (3_000, |number| format!("feature.f{number}"));
+    let columns: String = (0..250).map(|at| format!(",\"{}\":{}", name(at), column("1", rows))).collect();
+    let columns = format!("{{\"key\":{}{columns}}}", column("\"a\"", rows));
+    vec![
+        Sent::new(parquet, packed(query::Format::Parquet, "v1", &features(FEATURES))),
+        Sent::new(parquet, packed(query::Format::Parquet, "no release", &features(FEATURES))),
+        Sent::new(parquet, packed(query::Format::Parquet, "v1", &features(1_000))),
+        Sent::new(parquet, packed(query::Format::Parquet, "v1", &tags)),
+        Sent::new(arrow, packed(query::Format::IpcStreamLz4, "no release", &features(FEATURES))),
+        Sent::zstd(arrow, &packed(query::Format::IpcStream, "v1", &features(FEATURES))),
+        Sent::zstd("application/x-ndjson", line.repeat(ROWS).as_bytes()),
+        Sent::new("application/x-ndjson", late.into_bytes()),
+        Sent::zstd("application/x-ndjson", format!("{}{wide}", "{}\n".repeat(ROWS - 1)).as_bytes()),
+        Sent::zstd("text/csv", format!("key,predicted_at,release,score{header}\n{csv}").as_bytes()),
+        Sent::zstd("application/json", columns.as_bytes()),
+        Sent::zstd("application/json", " ".repeat(60 << 20).as_bytes()),
+    ]
+}
+
+/// The most memory that a process had resident since it was last asked to forget it.
+fn peak_mib(process: u32) -> usize {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches("kB").trim().parse::<usize>().unwrap() / 1_024
+}
+
+#[test]
+fn small_bodies_that_become_large_take_bounded_memory() {
+    let (place, bodies) = (place(), small_and_large());
+    let service = Running::start(&place, &["--role", "ingest"], &[]);
+    let send = |sent: &Sent| {
+        let headers = [("Content-Type", sent.content_type), ("Content-Encoding", sent.encoding)];
+        service.send("POST", "/v1/workspaces/a/one/predictions", &headers, Some(&sent.body))
+    };
+    let small = || service.post("/v1/workspaces/a/one/predictions", "application/x-ndjson", None, ROW).status;
+    assert_eq!(small(), 201);
+    let before = peak_mib(service.process.id());
+    let seconds = std::env::var("ALMANAC_PRESSURE_SECONDS").ok().map(|text| text.parse().unwrap());
+    let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let (is_over, next, probes) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+    let slowest = thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|_| {
+                scope.spawn(|| {
+                    loop {
+                        let turn = next.fetch_add(1, Ordering::Relaxed);
+                        if until.map_or(turn >= 2 * bodies.len(), |until| Instant::now() >= until) {
+                            return;
+                        }
+                        let sent = &bodies[turn % bodies.len()];
+                        let answer = send(sent);
+                        assert!(
+                            matches!(answer.status, 201 | 413 | 422 | 503),
+                            "{} for body {}: {}",
+                            answer.status,
+                            turn % bodies.len(),
+                            answer.text()
+                        );
+                    }
+                })
+            })
+            .collect();
+        let probe = scope.spawn(|| {
+            let mut slowest = Duration::ZERO;
+            while !is_over.load(Ordering::Relaxed) {
+                let began = Instant::now();
+                assert_eq!(service.get("/healthz").status, 200);
+                probes.fetch_add(1, Ordering::Relaxed);
+                slowest = slowest.max(began.elapsed());
+            }
+            slowest
+        });
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        is_over.store(true, Ordering::Relaxed);
+        probe.join().unwrap()
+    });
+    let (taken, sent) = (peak_mib(service.process.id()) - before, next.load(Ordering::Relaxed) - WRITERS);
+    let probes = probes.into_inner();
+    println!("{sent} bodies took {taken} MiB; the slowest of {probes} answers of /healthz took {slowest:?}");
+    let most = Bounds::default().bytes >> 20;
+    assert!(taken <= most + BESIDES_MIB, "{taken} MiB were taken, where uploads have {most}");
+    // Nothing of them is worked on by the threads that answer: they go on while bodies are read.
+    assert!(probes > sent, "{probes} answers of /healthz while {sent} bodies came");
+    assert!(seconds.is_none() || slowest < Duration::from_millis(500), "/healthz took {slowest:?}");
+    // What is good is taken when it comes alone, and nothing is held any more.
+    assert_eq!(send(&bodies[0]).status, 201);
+    assert_eq!(small(), 201);
 }

@@ -67,7 +67,7 @@ impl BatchBuilder {
     /// # Errors
     /// When there are too many different tags.
     pub(crate) fn sort(mut self) -> Result<Sorted, Refused> {
-        self.fill_set().map_err(Refused::Whole)?;
+        self.fill_set()?;
         let mut days = self.check();
         self.check_member_names()?;
         let is_mixed = self.notes.any_in_draft();

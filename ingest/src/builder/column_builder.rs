@@ -61,6 +61,17 @@ impl ColumnBuilder {
         }
     }
 
+    /// About how many bytes it takes once it has `rows` rows.
+    pub(crate) fn bytes(&self, rows: usize) -> usize {
+        let values = match &self.values {
+            Growing::Time(_) | Growing::Float(_) => 8 * rows,
+            Growing::Text(values) => 4 * rows + values.text().len(),
+            Growing::Coded(_) => rows,
+        };
+        // A byte a row says which are null.
+        values + rows + size_of::<u32>() * self.wrong.len()
+    }
+
     /// How many of its rows are null.
     pub(crate) fn nulls(&self) -> usize {
         self.nulls
@@ -282,6 +293,11 @@ impl ColumnBuilder {
     /// Whether it holds days.
     pub(crate) fn is_days(&self) -> bool {
         self.rule == Rule::Day
+    }
+
+    /// Whether it holds durations, in milliseconds.
+    pub(crate) fn is_duration(&self) -> bool {
+        self.rule == Rule::Duration
     }
 
     /// Whether it holds text.

@@ -16,7 +16,11 @@ use super::{
     row_errors::Budget,
     rules,
 };
-use crate::limits::{MAX_BATCH_CELLS, MAX_LISTED_ERRORS};
+use crate::{
+    batch::Refused,
+    builder::names::ColumnTarget,
+    limits::{MAX_BATCH_CELLS, MAX_LISTED_ERRORS},
+};
 
 /// Up to so many columns a name is looked for in all of them; beyond, by its hash.
 const MAX_SEARCHED: usize = 16;
@@ -116,6 +120,10 @@ impl Members {
         }
     }
 
+    pub(super) fn fillings(&self) -> impl Iterator<Item = &ColumnBuilder> {
+        self.columns.iter().map(|column| &column.filling)
+    }
+
     pub(super) fn pad(&mut self, rows: usize) {
         self.columns.iter_mut().for_each(|column| column.filling.pad(rows));
     }
@@ -205,7 +213,14 @@ impl BatchBuilder {
     fn push_member(&mut self, at: usize, position: usize, members: &[Member<'_>]) -> Result<(), String> {
         let Member { family, name, value } = &members[position];
         let value = self.reading.present(value);
+        let columns = self.members.columns.len();
         let column = self.members.column(position, (*family, name), *value == Scalar::Null)?;
+        if self.members.columns.len() > columns
+            && let Err(refused) = self.claim(at + 1)
+        {
+            self.refused = Some(refused);
+            return Ok(());
+        }
         if let Some(column) = column
             && self.members.columns[column].filling.len() <= at
         {
@@ -232,11 +247,10 @@ impl BatchBuilder {
         }
     }
 
-    /// Whether the rows of a request would have too many numbers, with so many more columns of them; as a sentence.
-    pub(crate) fn too_many_cells(&self, more: usize) -> Option<String> {
-        let (rows, columns) = (self.rows(), self.members.numbers + more);
-        let is_over = !self.reading.import && self.members.numbers > 0 && rows * columns > MAX_BATCH_CELLS;
-        is_over.then(|| {
+    /// Whether `rows` rows of a request have too many numbers; as a sentence.
+    pub(crate) fn too_many_cells(&self, rows: usize) -> Option<String> {
+        let columns = self.members.numbers;
+        (!self.reading.import && rows * columns > MAX_BATCH_CELLS).then(|| {
             format!(
                 "{rows} rows of {columns} scores and features are more than the {MAX_BATCH_CELLS} numbers of a \
                  batch; send several"
@@ -244,19 +258,47 @@ impl BatchBuilder {
         })
     }
 
-    /// The column of a member, for a format that comes by column: the same name gives the same one.
+    /// The column of a member, for a format that comes by column and calls it `called`: the same name gives the same one.
     ///
     /// # Errors
-    /// When the name is none, or there are too many; as the rest of a sentence.
-    pub(crate) fn member(&mut self, family: usize, name: &str) -> Result<usize, String> {
+    /// When the name is none, or there are too many.
+    pub(crate) fn member(&mut self, called: &str, (family, name): (usize, &str)) -> Result<usize, Refused> {
         self.members.came_whole = true;
-        let of = &self.kind.families()[family];
-        if let Some(message) = self.too_many_cells(1) {
-            return Err(message);
+        let (of, known) = (&self.kind.families()[family], self.members.columns.len());
+        let too_many =
+            || format!("is one of more than the {} different {} of a batch", of.max_batch, of.name);
+        let column = self.members.column(usize::MAX, (family, name), false);
+        let column = column.and_then(|column| column.ok_or_else(too_many));
+        let column = column.map_err(|message| Refused::Whole(format!("the column `{called}`: {message}")))?;
+        if self.members.columns.len() > known {
+            self.check_cells(self.rows())?;
+            self.claim(self.rows())?;
         }
-        self.members.column(usize::MAX, (family, name), false)?.ok_or_else(|| {
-            format!("is one of more than the {} different {} of a batch", of.max_batch, of.name)
-        })
+        Ok(column)
+    }
+
+    fn check_cells(&self, rows: usize) -> Result<(), Refused> {
+        self.too_many_cells(rows).map_or(Ok(()), |message| Err(Refused::TooLarge(message)))
+    }
+
+    /// Makes the columns of the members among `places`, and room for `rows` rows of all, before any value of them is decoded.
+    ///
+    /// # Errors
+    /// When a batch cannot have them, or no memory is left for them.
+    pub(crate) fn expect(
+        &mut self,
+        places: &[(String, Vec<ColumnTarget>)],
+        rows: usize,
+    ) -> Result<(), Refused> {
+        for (called, targets) in places {
+            for target in targets {
+                if let ColumnTarget::Member(family, name) = target {
+                    self.member(called, (*family, name))?;
+                }
+            }
+        }
+        self.check_cells(rows)?;
+        self.make_room(rows)
     }
 
     /// The filling of a member's column, for a format that comes by column.

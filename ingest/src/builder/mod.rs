@@ -28,11 +28,41 @@ use self::{
     row_errors::{Budget, RowErrors},
     times::TimeReader,
 };
-use crate::limits::{MAX_FUTURE_SECONDS, MAX_LISTED_ERRORS};
+use crate::{
+    batch::Refused,
+    gate::Memory,
+    limits::{MAX_BATCH_BYTES, MAX_FUTURE_SECONDS, MAX_LISTED_ERRORS},
+};
+
+/// For so many bytes of rows more than there are room is made at a time.
+const ROOM_BYTES: usize = 64 * 1024;
+
+/// How much memory the rows of a batch may take, besides what is the most of any batch.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Room {
+    #[default]
+    Any,
+    /// So many bytes.
+    Bytes(usize),
+    /// What a request may claim of that of all.
+    Claimed(Memory),
+}
+
+impl Room {
+    /// Claims so many bytes while rows are read, and so many once they are.
+    fn claim(&self, reading: usize, read: usize) -> Result<(), Refused> {
+        match self {
+            Room::Claimed(memory) => memory.claim(reading, read),
+            Room::Bytes(most) if reading.max(read) > *most => Err(Refused::NoRoom),
+            Room::Any | Room::Bytes(_) => Ok(()),
+        }
+    }
+}
 
 /// How a batch builder reads its values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reading {
+    pub(crate) room: Room,
     pub(crate) times: TimeReader,
     /// Text may hold numbers, and empty text is null: a format whose cells are text, or may be.
     pub(crate) loose_text: bool,
@@ -87,6 +117,12 @@ pub(crate) struct BatchBuilder {
     notes: RowErrors,
     row_budget: Budget,
     field_budgets: Vec<Budget>,
+    /// For how many rows there is room, with the columns that there are.
+    roomy_rows: usize,
+    /// How many bytes are held beside its rows while they are read.
+    beside: usize,
+    /// Why there is no room for a column that a row brings.
+    refused: Option<Refused>,
 }
 
 impl BatchBuilder {
@@ -115,7 +151,70 @@ impl BatchBuilder {
             row_budget: notes.budget(),
             field_budgets: vec![notes.budget(); kind.sent_fields().len()],
             notes,
+            roomy_rows: 0,
+            beside: 0,
+            refused: None,
         }
+    }
+
+    /// About how many bytes it takes once it has `rows` rows: each column is filled up to the last of them.
+    fn bytes(&self, rows: usize) -> usize {
+        let columns = self.fields.iter().chain([&self.predicted_on]).chain(self.members.fillings());
+        let columns: usize = columns.map(|column| column.bytes(rows)).sum();
+        columns + rows * (size_of::<u64>() + size_of::<Day>())
+    }
+
+    /// Makes sure that there is memory for `rows` rows in all, before any of them is there.
+    ///
+    /// # Errors
+    /// When that is more than a batch may take, or than is left.
+    #[inline]
+    pub(crate) fn make_room(&mut self, rows: usize) -> Result<(), Refused> {
+        if rows <= self.roomy_rows { Ok(()) } else { self.claim(rows) }
+    }
+
+    /// The same, also where there was room for so many rows: columns came, or texts.
+    pub(crate) fn claim(&mut self, rows: usize) -> Result<(), Refused> {
+        if self.reading.import {
+            self.roomy_rows = usize::MAX;
+            return Ok(());
+        }
+        let bytes = self.bytes(rows);
+        if bytes > MAX_BATCH_BYTES {
+            let message = format!(
+                "its rows take more than the {} MiB of memory that a batch may take; send several",
+                MAX_BATCH_BYTES >> 20
+            );
+            return Err(Refused::TooLarge(message));
+        }
+        // Some more, so that few rows need a claim.
+        let roomy = rows + ROOM_BYTES / (bytes / rows.max(1)).max(1);
+        let bytes = self.bytes(roomy);
+        self.reading.room.claim(bytes + self.beside, 2 * bytes)?;
+        self.roomy_rows = roomy;
+        Ok(())
+    }
+
+    /// Makes sure that there is memory for so many bytes beside the rows, as long as these are read.
+    pub(crate) fn hold_beside(&mut self, bytes: usize) -> Result<(), Refused> {
+        if bytes <= self.beside {
+            return Ok(());
+        }
+        self.beside = bytes;
+        self.claim(self.rows())
+    }
+
+    /// Notes that the body it is read from is held no longer, but what that was unpacked to.
+    pub(crate) fn unpacked(&self) {
+        if let Room::Claimed(memory) = &self.reading.room {
+            memory.unpacked();
+        }
+    }
+
+    /// Why a row could not be taken whole, if there was no room for what it brings.
+    #[inline]
+    pub(crate) fn check_room(&mut self) -> Result<(), Refused> {
+        self.refused.take().map_or(Ok(()), Err)
     }
 
     /// How many rows it has; those that could not be read at all are not among them.
@@ -153,8 +252,8 @@ impl BatchBuilder {
     }
 
     /// Notes a row that could not be read at all.
-    pub(crate) fn refuse_row(&mut self, number: u64, message: impl Into<String>) {
-        self.notes.note_unread(&mut self.row_budget, number, FieldError::of_row(message));
+    pub(crate) fn refuse_row(&mut self, number: u64, error: FieldError) {
+        self.notes.note_unread(&mut self.row_budget, number, error);
     }
 
     /// Begins `rows` rows that will be filled by columns, numbered on from `first`.

@@ -7,17 +7,18 @@ use super::{
     names::{ColumnTarget, IS_SET},
     row::Scalar,
 };
+use crate::batch::Refused;
 
 impl BatchBuilder {
     /// Gives every row what all of them have.
-    pub(super) fn fill_set(&mut self) -> Result<(), String> {
+    pub(super) fn fill_set(&mut self) -> Result<(), Refused> {
         for (target, text) in std::mem::take(&mut self.reading.set) {
             let column = match &target {
-                ColumnTarget::Member(family, name) => match self.member(*family, name)? {
+                ColumnTarget::Member(family, name) => match self.member(name, (*family, name))? {
                     column if self.member_column(column).len() == 0 => column,
                     _ => {
                         let noun = self.kind.families()[*family].noun;
-                        return Err(format!("the {noun} `{name}` {IS_SET}"));
+                        return Err(Refused::Whole(format!("the {noun} `{name}` {IS_SET}")));
                     }
                 },
                 _ => 0,

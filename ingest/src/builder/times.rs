@@ -13,6 +13,8 @@ pub(super) const TIMES: RangeInclusive<i64> = -62_135_596_800_000_000..=253_402_
 /// `YYYY-MM-DDTHH:MM:SS`
 const PLAIN_BYTES: usize = 19;
 const DATE_BYTES: usize = 10;
+/// `YYYY-MM-DDTHH:MM`
+const MINUTES_BYTES: usize = 16;
 
 /// How a number or a text of another form tells a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,11 +176,15 @@ impl TimeReader {
     }
 
     fn unusual(&self, text: &str) -> Result<i64, String> {
-        match (Timestamp::parse(text), self.zone) {
+        let parsed = Timestamp::parse(text);
+        let parsed = parsed
+            .or_else(|error| respelled(text).and_then(|usual| Timestamp::parse(&usual).ok()).ok_or(error));
+        match (parsed, self.zone) {
             (Ok(time), _) => Ok(time.micros()),
             (Err(error), None) => Err(error.to_string()),
             (Err(error), Some(zone)) => {
-                let forms = ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f"];
+                let forms =
+                    ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"];
                 let local = forms.iter().find_map(|form| NaiveDateTime::parse_from_str(text, form).ok());
                 match local.or_else(|| midnight(text, "%Y-%m-%d")) {
                     Some(local) => in_zone(local, zone),
@@ -187,6 +193,30 @@ impl TimeReader {
             }
         }
     }
+}
+
+/// A time with an offset as RFC 3339 spells it: `+0000` and `+00` as polars and DuckDB write them, ` UTC` as BigQuery does, and without seconds as
+/// Java does. `None` where it has no offset.
+fn respelled(text: &str) -> Option<String> {
+    let text = text.trim();
+    let in_utc = ["UTC", "GMT", "Z"].iter().find_map(|name| text.strip_suffix(name));
+    let (local, offset) = match in_utc {
+        Some(local) => (local, "Z".to_owned()),
+        None => {
+            let (local, offset) =
+                text.split_at_checked(text.rfind(['+', '-']).filter(|at| *at > DATE_BYTES)?)?;
+            let digits: String = offset[1..].chars().filter(|letter| *letter != ':').collect();
+            let (hours, minutes) = match digits.len() {
+                2 => (digits.as_str(), "00"),
+                4 => digits.split_at_checked(2)?,
+                _ => return None,
+            };
+            (local, format!("{}{hours}:{minutes}", &offset[..1]))
+        }
+    };
+    let local = local.trim_end();
+    let seconds = if local.len() == MINUTES_BYTES { ":00" } else { "" };
+    Some(format!("{local}{seconds}{offset}"))
 }
 
 #[inline]
@@ -269,6 +299,45 @@ mod tests {
         ) {
             both(&text);
         }
+    }
+
+    #[test]
+    fn offsets_are_read_as_others_spell_them() {
+        let usual = |text| Ok(Timestamp::parse(text).unwrap().micros());
+        let mut reader = TimeReader::default();
+        for (text, expected) in [
+            ("2026-11-08T01:00:00.250000+0000", "2026-11-08T01:00:00.25Z"),
+            ("2026-11-08 01:00:00+00", "2026-11-08T01:00:00Z"),
+            ("2026-11-08 01:00:00.5-03", "2026-11-08T04:00:00.5Z"),
+            ("2026-11-08T01:00:00+0530", "2026-11-07T19:30:00Z"),
+            ("2026-11-08 01:00:00 +05:30", "2026-11-07T19:30:00Z"),
+            ("2026-11-08T01:00Z", "2026-11-08T01:00:00Z"),
+            ("2026-11-08T01:00+01:00", "2026-11-08T00:00:00Z"),
+            ("2026-11-08 01:00:00 UTC", "2026-11-08T01:00:00Z"),
+            ("2026-11-08 01:00:00.123456 UTC", "2026-11-08T01:00:00.123456Z"),
+            ("2026-11-08 01:00:00Z ", "2026-11-08T01:00:00Z"),
+        ] {
+            assert_eq!(reader.text(text), usual(expected), "{text}");
+        }
+        for wrong in [
+            "2026-11-08T01:00:00",
+            "2026-11-08T01:00",
+            "2026-11-08",
+            "2026-11-08+00",
+            "2026-11-08T01Z",
+            "2026-11-08T01:00:00+000",
+            "2026-11-08T01:00:00+2500",
+            "2026-11-08T01:00:00é00",
+            "UTC",
+            "+00",
+            "2026-11-08T01:00:00 CET",
+        ] {
+            let error = reader.text(wrong).unwrap_err();
+            assert!(error.starts_with(&format!("`{wrong}` is not a time")), "{wrong}: {error}");
+        }
+        let mut tokyo = TimeReader::new(Some(chrono_tz::Asia::Tokyo), None).unwrap();
+        assert_eq!(tokyo.text("2026-11-08T10:00"), usual("2026-11-08T01:00:00Z"));
+        assert_eq!(tokyo.text("2026-11-08T01:00+00"), usual("2026-11-08T01:00:00Z"));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::{
         coded::Batches,
         fill_frame, frame,
         ipc::of_file,
-        parquet,
+        parquet::{self, NotedTypes},
         places::{Places, places},
     },
     limits::FILE_BATCH_ROWS,
@@ -31,6 +31,7 @@ pub(super) fn unreadable(error: impl std::fmt::Display) -> Refused {
 pub(super) struct ParquetFile {
     file: File,
     names: Names,
+    types: NotedTypes,
     size: u64,
     rows: usize,
     next: usize,
@@ -40,11 +41,11 @@ impl ParquetFile {
     pub(super) fn open(file: File, names: Names) -> Result<Self, Refused> {
         let size = file.metadata().map_err(unreadable)?.len();
         let copy = file.try_clone().map_err(unreadable)?;
-        let rows = caught("a Parquet file", || {
-            let mut reader = parquet::open(copy, |name| !names.is_ignored(name))?;
-            reader.num_rows().map_err(unreadable)
+        let (rows, types) = caught("a Parquet file", || {
+            let (mut reader, types) = parquet::open(copy, |name| !names.is_ignored(name))?;
+            Ok((reader.num_rows().map_err(unreadable)?, types))
         })?;
-        Ok(Self { file, names, size, rows, next: 0 })
+        Ok(Self { file, names, types, size, rows, next: 0 })
     }
 
     /// Reads the next slice; returns whether there is another one.
@@ -52,11 +53,11 @@ impl ParquetFile {
         let slice = (self.next, FILE_BATCH_ROWS);
         let file = self.file.try_clone().map_err(unreadable)?;
         let read = || {
-            let reader = parquet::open(file, |name| !self.names.is_ignored(name))?;
+            let (reader, _) = parquet::open(file, |name| !self.names.is_ignored(name))?;
             reader.with_slice(Some(slice)).finish().map_err(unreadable)
         };
         let part = caught("a Parquet file", read)?;
-        fill_frame(&self.names, &part, self.next as u64 + 1, out)?;
+        fill_frame(&self.names, &self.types, &part, self.next as u64 + 1, out)?;
         out.added(part.height())?;
         self.next += part.height();
         Ok(part.height() > 0 && self.next < self.rows)

@@ -75,6 +75,7 @@ impl FileSpec {
         let set = set.map(|(field, value)| Ok((names.target(field).map_err(Refused::Whole)?, value.clone())));
         let set = set.collect::<Result<_, Refused>>()?;
         let null = self.mapping.null.clone();
-        Ok(Reading { times: times.map_err(Refused::Whole)?, loose_text, import: true, set, null })
+        let times = times.map_err(Refused::Whole)?;
+        Ok(Reading { times, loose_text, import: true, set, null, ..Reading::default() })
     }
 }

@@ -14,7 +14,10 @@ use polars_io::{SerReader, mmap::MmapBytesReader};
 use self::columns::{ArrowFile, ParquetFile};
 use crate::{
     batch::{Batch, Refused},
-    format::{Collector, Decoder, Encoding, Format, Parser, fill_frame, parquet},
+    format::{
+        Collector, Decoder, Encoding, Format, Parser, fill_frame,
+        parquet::{self, NotedTypes},
+    },
     limits::MAX_LISTED_ERRORS,
 };
 
@@ -119,7 +122,7 @@ fn named(file: &str, refused: Refused) -> Refused {
     match refused {
         Refused::Whole(message) => Refused::Whole(format!("{file}: {message}")),
         Refused::TooLarge(message) => Refused::TooLarge(format!("{file}: {message}")),
-        rows @ Refused::Rows { .. } => rows,
+        other @ (Refused::Rows { .. } | Refused::NoRoom) => other,
     }
 }
 
@@ -191,7 +194,7 @@ pub fn read_file(path: &Path, spec: &FileSpec, now: Timestamp) -> Result<Vec<Bat
 /// # Errors
 /// When it is none.
 pub fn read_parquet(file: impl MmapBytesReader) -> Result<DataFrame, Refused> {
-    let reader = parquet::open(file, |_| true)?;
+    let (reader, _) = parquet::open(file, |_| true)?;
     reader.finish().map_err(|error| Refused::Whole(error.to_string()))
 }
 
@@ -205,7 +208,7 @@ pub fn batches_of(frame: &DataFrame, spec: &FileSpec, now: Timestamp) -> Result<
     let mut row = 0;
     while row < frame.height() {
         let part = frame.slice(row as i64, FILE_BATCH_ROWS);
-        fill_frame(&names, &part, row as u64 + 1, &mut out)?;
+        fill_frame(&names, &NotedTypes::default(), &part, row as u64 + 1, &mut out)?;
         out.added(part.height())?;
         row += part.height();
     }

@@ -581,6 +581,86 @@ fn dictionaries_of_parquet_are_read_as_the_text_that_they_stand_for() {
     }
 }
 
+/// The bytes of a Parquet file as those of a request without a time zone.
+fn posted(bytes: &[u8]) -> Result<Batch, Refused> {
+    let mut reader =
+        crate::format::BodyReader::new(Kind::Predictions, Format::Parquet, Encoding::Identity, now());
+    reader.push(bytes)?;
+    reader.finish()
+}
+
+/// Parquet has no durations: they are whole numbers there, and a note of the writer says of what.
+#[test]
+fn durations_of_parquet_are_milliseconds_or_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.parquet");
+    // Written by pandas: 12.5 ms as timedelta64[ns], and none.
+    let pandas = include_bytes!("data/timedelta.parquet");
+    fs::write(&path, pandas).unwrap();
+    let [batch] = &read_file(&path, &spec(Mapping::default()), now()).unwrap()[..] else { panic!() };
+    let latency = |batch: &Batch, row| batch.columns.column("latency_ms").unwrap().float(row);
+    assert_eq!([0, 1].map(|row| latency(batch, row)), [Some(12.5), None]);
+    assert_eq!(posted(pandas).unwrap().digest(), batch.digest());
+    for (unit, ticks) in
+        [(TimeUnit::Milliseconds, 12), (TimeUnit::Microseconds, 12_500), (TimeUnit::Nanoseconds, 12_500_000)]
+    {
+        let mut frame = frame(&rows(1), true);
+        let took = Series::new("latency_ms".into(), [ticks]).cast(&DataType::Duration(unit)).unwrap();
+        frame.with_column(took.into_column()).unwrap();
+        let mut bytes = Vec::new();
+        ParquetWriter::new(&mut bytes).finish(&mut frame).unwrap();
+        fs::write(&path, &bytes).unwrap();
+        let [batch] = &read_file(&path, &spec(mapping()), now()).unwrap()[..] else { panic!() };
+        assert_eq!(latency(batch, 0), Some(if ticks == 12 { 12.0 } else { 12.5 }), "{unit:?}");
+        // A file with another duration is not the same file.
+        let known = chunks(&path, &spec(mapping()))[0].origin.digest.clone();
+        let other = Series::new("latency_ms".into(), [ticks + 1]).cast(&DataType::Duration(unit)).unwrap();
+        let mut other = frame.clone().with_column(other.into_column()).unwrap().clone();
+        ParquetWriter::new(fs::File::create(&path).unwrap()).finish(&mut other).unwrap();
+        assert_ne!(chunks(&path, &spec(mapping()))[0].origin.digest, known, "{unit:?}");
+        fs::write(&path, &bytes).unwrap();
+        let mut stream = Vec::new();
+        IpcStreamWriter::new(&mut stream).finish(&mut frame).unwrap();
+        let arrow = dir.path().join("a.arrow");
+        fs::write(&arrow, &stream).unwrap();
+        assert_eq!(latency(&read_file(&arrow, &spec(mapping()), now()).unwrap()[0], 0), latency(batch, 0));
+        // Nothing says which unit a feature or another number has.
+        let elsewhere = Mapping {
+            renames: vec![
+                ("key".into(), "id".into()),
+                ("predicted_at".into(), "at".into()),
+                ("feature.wait".into(), "latency_ms".into()),
+            ],
+            tags: vec!["carrier".into()],
+            ..Mapping::default()
+        };
+        for path in [&path, &arrow] {
+            let refused = read_file(path, &spec(elsewhere.clone()), now()).unwrap_err().to_string();
+            assert!(refused.contains("the column `latency_ms`: its values are durations"), "{refused}");
+        }
+    }
+}
+
+/// INT96 tells all times; in nanoseconds of 64 bits there are only those of the years 1677 to 2262.
+#[test]
+fn times_that_nanoseconds_cannot_tell_are_bad_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.parquet");
+    // Written by pyarrow with INT96: the years 1, 2013 and 1600; and scores of single precision.
+    fs::write(&path, include_bytes!("data/int96.parquet")).unwrap();
+    let utc = Mapping { time_zone: Some(chrono_tz::UTC), ..Mapping::default() };
+    let chunk = &chunks(&path, &spec(utc))[0];
+    let batch = chunk.batch.as_ref().unwrap();
+    assert_eq!(batch.days, ["2013-06-01".parse().unwrap()]);
+    assert_eq!(batch.columns.column("score").unwrap().float(0), Some(0.7), "and not a little less");
+    assert_eq!(chunk.bad.iter().map(|bad| bad.number).collect::<Vec<_>>(), [1, 3]);
+    for bad in &chunk.bad {
+        let [problem] = &bad.problems[..] else { panic!("{:?}", bad.problems) };
+        assert_eq!(problem.field.as_deref(), Some("predicted_at"));
+        assert!(problem.message.contains("outside of the years 1677 to 2262"), "{}", problem.message);
+    }
+}
+
 #[test]
 fn broken_parquet_is_refused_whatever_is_broken() {
     let dir = tempfile::tempdir().unwrap();

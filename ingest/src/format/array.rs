@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{collect::Collector, fast_path::Lean, ndjson::not_an_object, object, token::skip_white};
+use super::{collect::Collector, fast_path::Lean, ndjson, ndjson::not_an_object, object, token::skip_white};
 use crate::{
     batch::Refused,
     builder::{names::Names, row::Row},
@@ -126,10 +126,13 @@ impl Array {
         match object::read(&self.names, json) {
             Ok(mut row) => out.row(self.number, &mut row, json)?,
             Err(error) => {
-                if let Err(error) = serde_json::from_slice::<&RawValue>(json) {
+                let is_json = serde_json::from_slice::<&RawValue>(json);
+                if let Err(error) = is_json
+                    && ndjson::special(&self.names, json).is_none()
+                {
                     return Err(self.broken(&error.to_string()));
                 }
-                out.unreadable(self.number, not_an_object(&error), json)?;
+                out.unreadable(self.number, not_an_object(&self.names, &error, json), json)?;
             }
         }
         self.taken();

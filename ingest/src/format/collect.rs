@@ -14,7 +14,11 @@ use super::{
 };
 use crate::{
     batch::{Batch, Refused},
-    builder::{BatchBuilder, Reading, names::ColumnTarget, row::Row},
+    builder::{
+        BatchBuilder, Reading,
+        names::ColumnTarget,
+        row::{FieldError, Row},
+    },
     limits::{FILE_BATCH_ROWS, FILE_CHUNK_BYTES, MAX_BATCH_ROWS},
 };
 
@@ -66,17 +70,19 @@ impl Collector {
     #[inline]
     pub(crate) fn row(&mut self, number: u64, row: &mut Row<'_>, raw: &[u8]) -> Result<(), Refused> {
         self.begin()?;
+        self.builder.make_room(self.builder.rows() + 1)?;
         self.builder.push(number, row);
-        if let Some(message) = self.builder.too_many_cells(0) {
+        if let Some(message) = self.builder.too_many_cells(self.builder.rows()) {
             return Err(Refused::TooLarge(message));
         }
+        self.builder.check_room()?;
         self.end(number, raw)
     }
 
     /// Takes a row that could not be read.
-    pub(crate) fn unreadable(&mut self, number: u64, message: String, raw: &[u8]) -> Result<(), Refused> {
+    pub(crate) fn unreadable(&mut self, number: u64, error: FieldError, raw: &[u8]) -> Result<(), Refused> {
         self.begin()?;
-        self.builder.refuse_row(number, message);
+        self.builder.refuse_row(number, error);
         self.end(number, raw)
     }
 

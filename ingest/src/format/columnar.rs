@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{
     collect::too_many_rows,
-    token::{closing_quote, scalar, skip_white},
+    token::{closing_quote, scalar, skip_white, special},
 };
 use crate::{
     batch::Refused,
@@ -15,6 +15,12 @@ use crate::{
     },
     limits::{MAX_BATCH_ROWS, MAX_FIELDS},
 };
+
+/// What stands in the place of a number that JSON does not have.
+const NOT_FINITE: &str = "NaN or infinite, which is no JSON (send null)";
+
+/// For so many rows of a column room is made at a time.
+const ROOM_ROWS: usize = 1_024;
 
 /// Where the values of a column go.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -214,8 +220,7 @@ impl Columnar<'_, '_> {
     }
 
     fn member(&mut self, name: &str, (family, member): (usize, &str)) -> Result<(), Refused> {
-        let column = self.builder.member(family, member);
-        let column = column.map_err(|message| Refused::Whole(format!("the column `{name}`: {message}")))?;
+        let column = self.builder.member(name, (family, member))?;
         self.column(name, Place::Member(column))
     }
 
@@ -237,6 +242,9 @@ impl Columnar<'_, '_> {
             loop {
                 if rows >= MAX_BATCH_ROWS {
                     return Err(too_many_rows());
+                }
+                if rows.is_multiple_of(ROOM_ROWS) {
+                    self.builder.claim(self.builder.rows().max(rows + ROOM_ROWS))?;
                 }
                 if self.columns.is_empty() {
                     self.builder.add_rows(rows as u64 + 1, 1);
@@ -283,7 +291,13 @@ impl Columnar<'_, '_> {
                 self.at = end;
                 value
             }
-            None => self.unusual()?,
+            None => match special(&self.text.as_bytes()[self.at..]) {
+                Some(token) => {
+                    self.at += token.len();
+                    Scalar::Other(NOT_FINITE)
+                }
+                None => self.unusual()?,
+            },
         };
         match (place, &value) {
             (_, Scalar::Null) => {}

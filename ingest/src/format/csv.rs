@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use csv_core::{ReadRecordResult, Reader};
+use memchr::memchr;
 
 use super::{
     collect::Collector,
@@ -86,7 +87,7 @@ impl Csv {
                 let message = format!("row {} has more than {MAX_FIELDS} cells", self.number);
                 return Err(Refused::Whole(message));
             }
-            ReadRecordResult::Record if bytes.is_empty() && ends_in_quotes(trimmed(&self.held)) => {
+            ReadRecordResult::Record if bytes.is_empty() && Quotes::of(trimmed(&self.held)).is_open => {
                 self.unclosed(out)?;
                 (self.cells_len, self.ends_len) = (0, 0);
                 self.held.clear();
@@ -108,7 +109,7 @@ impl Csv {
         }
         self.number += 1;
         let message = "opens a quote that is never closed, so that what follows it is no row of its own";
-        out.unreadable(self.number - 1, message.into(), trimmed(&self.held))
+        out.unreadable(self.number - 1, FieldError::of_row(message), trimmed(&self.held))
     }
 
     fn record(&mut self, out: &mut Collector) -> Result<(), Refused> {
@@ -117,7 +118,8 @@ impl Csv {
                 return Err(Refused::Whole("the header is not UTF-8".into()));
             }
             self.number += 1;
-            return out.unreadable(self.number - 1, "is not UTF-8".into(), trimmed(&self.held));
+            let error = FieldError::of_row("is not UTF-8");
+            return out.unreadable(self.number - 1, error, trimmed(&self.held));
         };
         let mut start = 0;
         let cells = self.ends[..self.ends_len].iter().map(|end| {
@@ -125,7 +127,12 @@ impl Csv {
             start = *end;
             cell
         });
+        let has_text_after =
+            memchr(b'"', &self.held).is_some() && Quotes::of(trimmed(&self.held)).has_text_after;
         let Some(columns) = &self.columns else {
+            if has_text_after {
+                return Err(Refused::Whole(format!("the header {TEXT_AFTER}")));
+            }
             let cells: Vec<&str> = cells.collect();
             let columns = places(&self.names, cells.into_iter())?;
             out.header(&columns);
@@ -136,6 +143,9 @@ impl Csv {
         if self.ends_len != columns.len() {
             let message = format!("has {} cells, but the header has {}", self.ends_len, columns.len());
             row.errors.push(FieldError::of_row(message));
+        }
+        if has_text_after {
+            row.errors.push(FieldError::of_row(TEXT_AFTER));
         }
         for ((_, targets), cell) in columns.iter().zip(cells) {
             if cell.is_empty() {
@@ -161,20 +171,37 @@ impl Csv {
     }
 }
 
-/// Whether the last cell of a record begins with a quote that is not closed.
-fn ends_in_quotes(record: &[u8]) -> bool {
-    let (mut is_begin, mut is_quoted) = (true, false);
-    for byte in record {
-        let was_quoted = is_quoted;
-        match byte {
-            b'"' if is_quoted => is_quoted = false,
-            b'"' if is_begin => is_quoted = true,
-            _ => {}
+/// What is wrong with a record such as `"a"b,c`: nobody knows what its first cell should be.
+const TEXT_AFTER: &str = "has text after a closing quote; within a cell in quotes, write a quote twice";
+
+/// What there is to say of the quotes of a record.
+#[derive(Default)]
+struct Quotes {
+    /// Its last cell begins with a quote that is not closed.
+    is_open: bool,
+    /// Text follows a closing quote.
+    has_text_after: bool,
+}
+
+impl Quotes {
+    fn of(record: &[u8]) -> Self {
+        let mut quotes = Self::default();
+        let (mut is_begin, mut is_closed) = (true, false);
+        for byte in record {
+            match byte {
+                b'"' if quotes.is_open => (quotes.is_open, is_closed) = (false, true),
+                // Two quotes in quotes, which stand for one, close them and open them again.
+                b'"' if is_begin || is_closed => (quotes.is_open, is_closed) = (true, false),
+                b',' if !quotes.is_open => (is_begin, is_closed) = (true, false),
+                _ => {
+                    quotes.has_text_after |= is_closed;
+                    (is_begin, is_closed) = (false, false);
+                }
+            }
+            is_begin &= *byte == b',';
         }
-        // Two quotes in quotes, which stand for one, close them and open them again.
-        is_begin = !is_quoted && (*byte == b',' || was_quoted);
+        quotes
     }
-    is_quoted
 }
 
 /// A record without the end of its line, or of the line before (which the reader leaves to the next).

@@ -10,6 +10,8 @@ use crate::{batch::Refused, limits::MAX_BODY_BYTES};
 
 /// How many plain bytes are handed on at once.
 const STEP_BYTES: usize = 64 * 1024;
+/// The window that a decoder of gzip keeps.
+const GZIP_WINDOW: usize = 32 * 1024;
 /// The window that a decoder of zstd keeps: 8 MiB, as RFC 9659 has it for HTTP.
 const BODY_WINDOW_LOG: u32 = 23;
 /// What `zstd --ultra` may want of a file: 128 MiB.
@@ -52,6 +54,15 @@ impl Decoder {
     /// Whether the bytes are plain as they come.
     pub(crate) fn is_identity(&self) -> bool {
         matches!(self.kind, Inner::Identity)
+    }
+
+    /// How many of the last plain bytes it keeps at most; `None` where the bytes are plain as they come.
+    pub(crate) fn window(&self) -> Option<usize> {
+        match self.kind {
+            Inner::Identity => None,
+            Inner::Gzip { .. } => Some(GZIP_WINDOW),
+            Inner::Zstd { .. } => Some(1 << BODY_WINDOW_LOG),
+        }
     }
 
     /// Decodes the next bytes.

@@ -1,7 +1,11 @@
 //! From the arrays of Arrow into the columns of a builder: whole columns where the type already fits,
 //! value by value where it has to be read.
 
-use std::{borrow::Cow, fmt::Display};
+use std::{
+    borrow::Cow,
+    fmt::Display,
+    ops::{Range, RangeInclusive},
+};
 
 use event::{Timestamp, time::DAY_MICROS};
 use polars_arrow::{
@@ -24,10 +28,16 @@ use crate::{
     },
 };
 
-use super::scalars::scalars;
+use super::{scalars::scalars, token::TENS};
 
 /// What is wrong with a dictionary of anything else.
 const NO_DICTIONARY: &str = "a dictionary should hold texts or numbers";
+/// How many texts are taken between two looks at how much memory they take.
+const TEXT_ROWS: usize = 1_024;
+
+/// What is wrong with a time that is none in nanoseconds.
+const NOT_IN_NANOS: &str = "is outside of the years 1677 to 2262, beyond which there are no times in nanoseconds; write times in microseconds";
+
 const BEYOND: &str = "a key is beyond its dictionary";
 
 /// Puts an array into the rows of the builder from `from` on, which were added before, once for each place of its column.
@@ -45,9 +55,7 @@ pub(crate) fn fill(
             ColumnTarget::Field(field) => To::Field(*field),
             ColumnTarget::PredictedOn => To::PredictedOn,
             ColumnTarget::EventId => To::EventId,
-            ColumnTarget::Member(family, member) => {
-                To::Member(builder.member(*family, member).map_err(|message| wrong(name, message))?)
-            }
+            ColumnTarget::Member(family, member) => To::Member(builder.member(name, (*family, member))?),
         };
         Filler { builder: &mut *builder, name, place, from }.any(array)?;
     }
@@ -83,9 +91,10 @@ impl Filler<'_> {
         match array.dtype() {
             ArrowDataType::Null => Ok(()),
             ArrowDataType::Float64 => self.floats(self.cast(array)?, |number: f64| number),
-            ArrowDataType::Float32 => self.floats(self.cast(array)?, |number: f32| f64::from(number)),
+            ArrowDataType::Float32 => self.floats(self.cast(array)?, shortest),
             ArrowDataType::Float16 => {
-                self.floats(self.cast::<Float16Array>(array)?, |number| number.0.to_f64())
+                let array = self.cast::<Float16Array>(array)?;
+                self.floats(array, |number| half(number.0.to_f64()))
             }
             ArrowDataType::Decimal(_, scale) => {
                 self.floats(self.cast(array)?, |number: i128| decimal(number, *scale))
@@ -99,6 +108,7 @@ impl Filler<'_> {
             ArrowDataType::UInt16 => self.ints::<u16>(array, |number| Some(i64::from(number))),
             ArrowDataType::UInt8 => self.ints::<u8>(array, |number| Some(i64::from(number))),
             ArrowDataType::Timestamp(unit, zone) => self.times(array, *unit, zone.is_some()),
+            ArrowDataType::Duration(unit) => self.durations(array, *unit),
             ArrowDataType::Date32 => self.dates(array, |day: i32| i64::from(day) * DAY_MICROS),
             ArrowDataType::Date64 => self.dates(array, |millis: i64| millis.saturating_mul(1_000)),
             ArrowDataType::Boolean => {
@@ -179,18 +189,36 @@ impl Filler<'_> {
         let given = |row: usize| validity.is_none_or(|validity| validity.get_bit(row)).then(|| text(row));
         match self.place {
             To::Field(field) if self.builder.field(field).is_text() => {
-                self.builder.extend_field(field, self.from, (0..rows).map(given));
-                return Ok(());
+                return self.some_at_a_time(rows, |filler, from, some| {
+                    filler.builder.extend_field(field, from, some.map(&given));
+                });
             }
             To::Member(column) if self.builder.member_column(column).is_text() => {
-                self.builder.extend_member(column, self.from, (0..rows).map(given));
-                return Ok(());
+                return self.some_at_a_time(rows, |filler, from, some| {
+                    filler.builder.extend_member(column, from, some.map(&given));
+                });
             }
             _ => {}
         }
         for row in 0..rows {
             if validity.is_none_or(|validity| validity.get_bit(row)) {
                 self.set(row, &Scalar::Text(Cow::Borrowed(text(row))));
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills rows with texts, and claims what these take as they come: how long they are is not known before.
+    fn some_at_a_time(
+        &mut self,
+        rows: usize,
+        fill: impl Fn(&mut Self, usize, Range<usize>),
+    ) -> Result<(), Refused> {
+        for start in (0..rows).step_by(TEXT_ROWS) {
+            let end = rows.min(start + TEXT_ROWS);
+            fill(self, self.from + start, start..end);
+            if end < rows {
+                self.builder.claim(self.builder.rows())?;
             }
         }
         Ok(())
@@ -205,6 +233,9 @@ impl Filler<'_> {
         let values = values.ok_or_else(|| wrong(self.name, NO_DICTIONARY))?;
         let mut codes = vec![None; values.len()];
         for (row, key) in array.keys_iter().enumerate() {
+            if row.is_multiple_of(TEXT_ROWS) && row > 0 {
+                self.builder.claim(self.builder.rows())?;
+            }
             let Some(key) = key else { continue };
             let value = values.get(key).ok_or_else(|| wrong(self.name, BEYOND))?;
             let at = self.from + row;
@@ -226,6 +257,9 @@ impl Filler<'_> {
     /// Of a dictionary with more values than rows those that rows have are looked at: many short batches may share it.
     fn of_long_dictionary<K: DictionaryKey>(&mut self, array: &DictionaryArray<K>) -> Result<(), Refused> {
         for (row, key) in array.keys_iter().enumerate() {
+            if row.is_multiple_of(TEXT_ROWS) && row > 0 {
+                self.builder.claim(self.builder.rows())?;
+            }
             let Some(key) = key else { continue };
             if key >= array.values().len() {
                 return Err(wrong(self.name, BEYOND));
@@ -289,15 +323,36 @@ impl Filler<'_> {
                 "its times have no time zone; store them with UTC, or import a file that has them with `--time-zone UTC`",
             ));
         }
-        let times = array.values_iter().map(|time| micros(*time, unit));
+        // INT96 of Parquet tells more than nanoseconds of 64 bits do, and its decoder makes this of what they do not.
+        let is_lost = |time: &i64| unit == TimeUnit::Nanosecond && *time == i64::MAX;
+        let is_any_lost = array.iter().flatten().any(is_lost);
+        let times =
+            array.values_iter().map(|time| if is_lost(time) { i64::MAX } else { micros(*time, unit) });
         let from = self.from;
         match self.whole(|values| matches!(values, Growing::Time(_))) {
-            Some(column) if has_zone => {
+            Some(column) if has_zone && !is_any_lost => {
                 column.extend_times(from, times, mask(array.validity()));
                 Ok(())
             }
             _ => self.each_time(array.validity(), times, has_zone),
         }
+    }
+
+    /// Durations, as milliseconds where the name of the field says so; elsewhere nothing says which unit a number would have.
+    fn durations(&mut self, array: &dyn Array, unit: TimeUnit) -> Result<(), Refused> {
+        if !self.column().is_some_and(|column| column.is_duration()) {
+            return Err(wrong(
+                self.name,
+                "its values are durations; make numbers of them in the unit that they should have, such as seconds",
+            ));
+        }
+        let in_one = match unit {
+            TimeUnit::Second => 1e-3,
+            TimeUnit::Millisecond => 1.0,
+            TimeUnit::Microsecond => 1e3,
+            TimeUnit::Nanosecond => 1e6,
+        };
+        self.floats(self.cast(array)?, |ticks: i64| ticks as f64 / in_one)
     }
 
     /// Dates. As a time one is the midnight with which it begins: in the time zone that is given, as in texts, else in UTC.
@@ -338,7 +393,11 @@ impl Filler<'_> {
                 continue;
             }
             let at = self.from + row;
-            match (self.time(time, has_zone), self.place) {
+            let time = match time {
+                i64::MAX => Err(NOT_IN_NANOS.to_owned()),
+                time => self.time(time, has_zone),
+            };
+            match (time, self.place) {
                 (Ok(time), To::PredictedOn) => self.builder.set_predicted_at_day(at, time),
                 (Ok(time), To::Field(field))
                     if matches!(self.builder.field(field).values, Growing::Time(_)) =>
@@ -372,6 +431,42 @@ pub(super) fn micros(time: i64, unit: TimeUnit) -> i64 {
     }
 }
 
+/// The number that a single stands for: its shortest decimal. A score of 0.7 is 0.7 then and no less, as when it is written in text.
+pub(super) fn shortest(number: f32) -> f64 {
+    let double = f64::from(number);
+    match double.abs() {
+        size if (1e-12..1e28).contains(&size) => decimal_near(double, 6..=9, |other| other as f32 == number),
+        size if size > 0.0 && size.is_finite() => number.to_string().parse().unwrap_or(double),
+        _ => double,
+    }
+}
+
+/// The same of a number of half the precision.
+fn half(number: f64) -> f64 {
+    let size = number.abs();
+    if size == 0.0 || !size.is_finite() {
+        return number;
+    }
+    let power = f64::from_bits(size.to_bits() >> 52 << 52);
+    let step = (power / 1024.0).max(1.0 / 16_777_216.0);
+    decimal_near(number, 1..=5, |other| (other - number).abs() < step / 2.0)
+}
+
+/// The decimal of the fewest digits that `is_it`. A type that holds all decimals of so many digits needs no look at those of fewer.
+fn decimal_near(number: f64, digits: RangeInclusive<i32>, is_it: impl Fn(f64) -> bool) -> f64 {
+    let before_point = number.abs().log10().floor() as i32 + 1;
+    let decimal = |digits: i32| {
+        let places = digits - before_point;
+        // Powers of ten up to the 22nd are doubles, and so is what is whole here: one operation rounds once, and rightly.
+        let power = TENS[places.unsigned_abs() as usize];
+        match places >= 0 {
+            true => (number * power).round() / power,
+            false => (number / power).round() * power,
+        }
+    };
+    digits.map(decimal).find(|decimal| is_it(*decimal)).unwrap_or(number)
+}
+
 /// The nearest double of a decimal number.
 pub(super) fn decimal(number: i128, scale: usize) -> f64 {
     format!("{number}e-{scale}").parse().unwrap_or(f64::NAN)
@@ -386,4 +481,42 @@ fn valid<'a>(
         Some(validity) if !validity.get_bit(row) => Scalar::Null,
         _ => value,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn singles_are_their_shortest_decimals(bits in any::<u32>(), digits in 0u32..10_000_000, places in 0i32..12) {
+            let single = f32::from_bits(bits);
+            if single.is_finite() {
+                let written: f64 = single.to_string().parse().unwrap();
+                prop_assert_eq!(shortest(single).to_bits(), written.to_bits(), "{}", single);
+            }
+            let short = f64::from(digits % 1_000_000) / 10f64.powi(places);
+            prop_assert_eq!(shortest(short as f32), short);
+        }
+    }
+
+    #[test]
+    fn halves_are_their_shortest_decimals() {
+        // 0.7, 0.1, 65504, the least one, and a third in half precision.
+        for (half_of, expected) in [
+            (0.7001953125, 0.7),
+            (0.0999755859375, 0.1),
+            (-65504.0, -65500.0),
+            (5.960_464_477_539_063e-8, 6e-8),
+            (0.333251953125, 0.3333),
+            (0.0, 0.0),
+        ] {
+            assert_eq!(half(half_of), expected, "{half_of}");
+        }
+        assert!(half(f64::NAN).is_nan() && half(f64::INFINITY).is_infinite());
+        assert!(shortest(f32::NAN).is_nan() && shortest(f32::NEG_INFINITY).is_infinite());
+        assert_eq!(shortest(-0.0).to_bits(), (-0.0f64).to_bits());
+    }
 }

@@ -1,9 +1,13 @@
 //! The stream format of Arrow. Before anything is decoded, its messages are walked: what they claim
 //! must lie within the body and within the limits.
 
-use std::{collections::BTreeSet, io::Cursor};
+use std::{collections::BTreeSet, io::Cursor, ops::Range};
 
-use polars_arrow::io::ipc::read::{StreamReader, StreamState, read_stream_metadata};
+use polars_arrow::{
+    datatypes::{ArrowDataType, ArrowSchema, Field},
+    io::ipc::read::{StreamMetadata, StreamReader, StreamState, read_stream_metadata},
+    record_batch::RecordBatch,
+};
 use polars_arrow_format::ipc::{
     MessageHeaderRef, MessageRef, RecordBatchRef, SchemaRef, planus, planus::ReadAsRoot,
 };
@@ -21,6 +25,14 @@ pub(super) const CONTINUATION: u32 = u32::MAX;
 pub(crate) const FILE: &[u8] = b"ARROW1";
 /// The most batches of dictionaries in a body; the decoder handles those in a row by recursion.
 const MAX_DICTIONARIES: usize = 256;
+/// Columns of a large batch that have so many bytes are decoded together.
+const PART_BYTES: u64 = 8 * 1024 * 1024;
+/// In how many parts the columns of a batch are decoded at most.
+const MAX_PARTS: usize = 32;
+/// The buffers of a column: which of its values are null, where they end, and they.
+const COLUMN_BUFFERS: u64 = 3;
+/// How often a batch with dictionaries is in memory while it is decoded.
+const CODED_COPIES: u64 = 3;
 
 /// What is said of a body that is none.
 const NO_STREAM: &str = "this is not an Arrow stream that can be read";
@@ -41,7 +53,7 @@ pub(crate) fn of_file(refused: Refused) -> Refused {
             "a batch of the file has more than {rows} rows, or more than {} MiB when it is decoded; write the file in smaller batches",
             bytes >> 20
         )),
-        of_rows @ Refused::Rows { .. } => of_rows,
+        other @ (Refused::Rows { .. } | Refused::NoRoom) => other,
     }
 }
 
@@ -56,36 +68,71 @@ pub(crate) fn read(names: &Names, body: &[u8], out: &mut Collector) -> Result<()
                 .into(),
         ));
     }
-    check(body, &Most::OF_BODY)?;
+    let sums = check(body, &Most::OF_BODY)?;
     caught("an Arrow stream", || {
-        let mut bytes = Cursor::new(body);
-        let metadata = read_stream_metadata(&mut bytes).map_err(broken)?;
+        let metadata = read_stream_metadata(&mut Cursor::new(body)).map_err(broken)?;
         let places = places(names, metadata.schema.iter_names().map(|name| name.as_str()))?;
         let has_dictionaries = metadata.ipc_schema.fields.iter().any(|field| field.dictionary_id.is_some());
-        let batches: Box<dyn Iterator<Item = _>> = match has_dictionaries {
-            true => Box::new(Batches::begin(body)?),
-            false => {
-                let states = StreamReader::new(bytes, metadata, None).map_while(|state| match state {
-                    Ok(StreamState::Some(batch)) => Some(Ok(batch)),
-                    Ok(StreamState::Waiting) => None,
-                    Err(error) => Some(Err(broken(error))),
-                });
-                Box::new(states)
-            }
+        let (step, beside) = match has_dictionaries {
+            true => (places.len(), CODED_COPIES * sums.largest + sums.dictionary_bytes),
+            false => step(&metadata.schema, &sums),
         };
-        for batch in batches {
-            let batch = batch?;
-            let from = out.builder.rows();
-            if from + batch.len() > MAX_BATCH_ROWS {
-                return Err(too_many_rows());
-            }
-            out.builder.add_rows(from as u64 + 1, batch.len());
-            for (place, array) in places.iter().zip(batch.arrays()) {
-                frame::fill(&mut out.builder, place, from, array.as_ref())?;
+        out.builder.expect(&places, sums.rows as usize)?;
+        out.builder.hold_beside(beside as usize)?;
+        let mut rows = 0;
+        for start in (0..places.len()).step_by(step.max(1)) {
+            let columns = start..places.len().min(start + step);
+            let batches: Box<dyn Iterator<Item = _>> = match has_dictionaries {
+                true => Box::new(Batches::begin(body)?),
+                false => Box::new(batches(body, metadata.clone(), columns.clone())?),
+            };
+            let mut from = 0;
+            for batch in batches {
+                let batch = batch?;
+                if from + batch.len() > MAX_BATCH_ROWS {
+                    return Err(too_many_rows());
+                }
+                if from == rows {
+                    out.builder.add_rows(rows as u64 + 1, batch.len());
+                    rows += batch.len();
+                }
+                for (place, array) in places[columns.clone()].iter().zip(batch.arrays()) {
+                    frame::fill(&mut out.builder, place, from, array.as_ref())?;
+                }
+                from += batch.len();
+                out.builder.claim(from)?;
             }
         }
         Ok(())
     })
+}
+
+/// Some columns of the batches of a stream without dictionaries.
+fn batches(
+    body: &[u8],
+    metadata: StreamMetadata,
+    columns: Range<usize>,
+) -> Result<impl Iterator<Item = Result<RecordBatch, Refused>>, Refused> {
+    let mut bytes = Cursor::new(body);
+    read_stream_metadata(&mut bytes).map_err(broken)?;
+    let states = StreamReader::new(bytes, metadata, Some(columns.collect()));
+    Ok(states.map_while(|state| match state {
+        Ok(StreamState::Some(batch)) => Some(Ok(batch)),
+        Ok(StreamState::Waiting) => None,
+        Err(error) => Some(Err(broken(error))),
+    }))
+}
+
+/// How many columns of a batch are decoded together, so that they take [`PART_BYTES`] as a rule, and how many bytes they take at most.
+fn step(schema: &ArrowSchema, sums: &Sums) -> (usize, u64) {
+    let is_view = |field: &Field| matches!(field.dtype, ArrowDataType::Utf8View | ArrowDataType::BinaryView);
+    // A view may have any number of buffers.
+    if sums.largest <= PART_BYTES || schema.iter_values().any(is_view) {
+        return (schema.len(), sums.largest);
+    }
+    let of_column = COLUMN_BUFFERS * sums.largest_buffer.max(1);
+    let step = (PART_BYTES / of_column).max((schema.len() / MAX_PARTS) as u64 + 1);
+    (step as usize, sums.largest.min(step * of_column))
 }
 
 /// How much a stream may hold.
@@ -103,15 +150,19 @@ impl Most {
 
 /// What the messages so far add up to.
 #[derive(Default)]
-struct Sums {
+pub(super) struct Sums {
     rows: u64,
     batches: u64,
     bytes: u64,
+    /// How many bytes the largest batch, all dictionaries and the largest buffer have once they are inflated.
+    largest: u64,
+    dictionary_bytes: u64,
+    largest_buffer: u64,
     dictionaries: usize,
 }
 
 /// Walks the messages without decoding what they hold.
-pub(super) fn check(body: &[u8], most: &Most) -> Result<(), Refused> {
+pub(super) fn check(body: &[u8], most: &Most) -> Result<Sums, Refused> {
     let mut at = 0;
     let mut sums = Sums::default();
     let mut is_first = true;
@@ -122,7 +173,7 @@ pub(super) fn check(body: &[u8], most: &Most) -> Result<(), Refused> {
             at += 4;
         }
         if length == 0 {
-            return Ok(());
+            return Ok(sums);
         }
         let end = at.saturating_add(length as usize);
         let message = body.get(at..end).ok_or_else(|| broken("a message is longer than the body"))?;
@@ -138,12 +189,16 @@ pub(super) fn check(body: &[u8], most: &Most) -> Result<(), Refused> {
                 // A batch has a row as a rule, and costs something also without.
                 sums.rows = sums.rows.saturating_add(rows);
                 sums.batches += 1;
+                let before = sums.bytes;
                 check_batch(batch, rest, (&mut sums, most))?;
+                sums.largest = sums.largest.max(sums.bytes - before);
             }
             Some(MessageHeaderRef::DictionaryBatch(dictionary)) => {
                 sums.dictionaries += 1;
                 let data = dictionary.data().map_err(broken)?;
+                let before = sums.bytes;
                 check_batch(data.ok_or_else(|| broken("an empty dictionary"))?, rest, (&mut sums, most))?;
+                sums.dictionary_bytes += sums.bytes - before;
             }
             _ => return Err(broken("a message of an unknown kind")),
         }
@@ -153,7 +208,7 @@ pub(super) fn check(body: &[u8], most: &Most) -> Result<(), Refused> {
         is_first = false;
         at = end + rest.len();
     }
-    if is_first { Err(broken("it ends too early")) } else { Ok(()) }
+    if is_first { Err(broken("it ends too early")) } else { Ok(sums) }
 }
 
 fn word(body: &[u8], at: usize) -> Option<u32> {
@@ -215,6 +270,7 @@ fn check_batch(
             None => return Err(broken("a compressed buffer without its length")),
         };
         sums.bytes = sums.bytes.saturating_add(inflated);
+        sums.largest_buffer = sums.largest_buffer.max(inflated);
         if sums.bytes > most.bytes as u64 {
             return Err(super::too_large());
         }

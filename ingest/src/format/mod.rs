@@ -28,7 +28,8 @@ use event::{Kind, Timestamp};
 
 use crate::{
     batch::{Batch, Refused},
-    builder::{Reading, names::Names},
+    builder::{Reading, Room, names::Names},
+    gate::Memory,
     limits::MAX_BODY_BYTES,
 };
 
@@ -158,16 +159,33 @@ pub struct BodyReader {
     decoder: Decoder,
     parser: Parser,
     out: Collector,
+    /// How many plain bytes there were so far.
+    plain: usize,
 }
 
 impl BodyReader {
     /// A reader of events of `kind` that arrive at `now`.
     pub fn new(kind: Kind, format: Format, encoding: Encoding, now: Timestamp) -> Self {
-        let reading = Reading { loose_text: format.is_loose(), ..Reading::default() };
+        Self::within(Room::Any, (kind, format, encoding), now)
+    }
+
+    /// The same, for a body that is read at once: it is refused with [`Refused::NoRoom`] when its rows take more than `bytes` of memory.
+    pub(crate) fn within_bytes(bytes: usize, form: (Kind, Format, Encoding), now: Timestamp) -> Self {
+        Self::within(Room::Bytes(bytes), form, now)
+    }
+
+    /// The same, which claims what the body becomes before that is there.
+    pub(crate) fn claiming(memory: Memory, form: (Kind, Format, Encoding), now: Timestamp) -> Self {
+        Self::within(Room::Claimed(memory), form, now)
+    }
+
+    fn within(room: Room, (kind, format, encoding): (Kind, Format, Encoding), now: Timestamp) -> Self {
+        let reading = Reading { loose_text: format.is_loose(), room, ..Reading::default() };
         Self {
             decoder: Decoder::new(encoding, false),
             parser: Parser::new(format, Names::new(kind)),
             out: Collector::new(kind, now, reading),
+            plain: 0,
         }
     }
 
@@ -200,8 +218,14 @@ impl BodyReader {
     /// As soon as it is clear that the body cannot be taken, except for bad rows: [`BodyReader::finish`]
     /// reports them all. After an error the reader is of no more use.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Refused> {
-        let Self { decoder, parser, out } = self;
-        decoder.push(bytes, &mut |plain| parser.push(plain, out))
+        let Self { decoder, parser, out, plain } = self;
+        let window = decoder.window();
+        decoder.push(bytes, &mut |some| {
+            let Some(window) = window else { return parser.push(some, out) };
+            *plain += some.len();
+            out.builder.hold_beside(parser.held() + window.min(*plain))?;
+            parser.push(some, out)
+        })
     }
 
     /// Ends the body: the batch.
@@ -209,7 +233,10 @@ impl BodyReader {
     /// # Errors
     /// What is wrong with the rows or with the whole.
     pub fn finish(self) -> Result<Batch, Refused> {
-        let Self { decoder, mut parser, mut out } = self;
+        let Self { decoder, mut parser, mut out, .. } = self;
+        if !decoder.is_identity() {
+            out.builder.unpacked();
+        }
         decoder.finish(&mut |plain| parser.push(plain, &mut out))?;
         parser.finish(&mut out)?;
         out.finish()
@@ -246,6 +273,14 @@ impl Parser {
         }
     }
 
+    /// How many bytes of the body it holds, of a format that is read whole.
+    fn held(&self) -> usize {
+        match self {
+            Parser::Whole(_, _, held) => held.len(),
+            _ => 0,
+        }
+    }
+
     pub(crate) fn push(&mut self, bytes: &[u8], out: &mut Collector) -> Result<(), Refused> {
         match self {
             Parser::Lines(lines) => lines.push(bytes, out),
@@ -278,7 +313,7 @@ impl Parser {
             Parser::Csv(csv) => csv.finish(out),
             Parser::Json(..) => Err(Refused::Whole("it is empty; an array without objects is []".into())),
             Parser::Whole(Whole::Arrow, names, body) => ipc::read(&names, &body, out),
-            Parser::Whole(Whole::Parquet, names, body) => parquet::read(&names, body, out),
+            Parser::Whole(Whole::Parquet, names, body) => parquet::read(&names, &body, out),
             Parser::Whole(Whole::Columnar, names, body) => match String::from_utf8(body) {
                 Ok(text) => {
                     columnar::read(&names, &text, &mut out.builder)?;

@@ -8,11 +8,14 @@ use super::{
     fast_path::Lean,
     object,
     source::Corrected,
-    token::{MARK, skip_white},
+    token::{self, MARK, skip_white},
 };
 use crate::{
     batch::Refused,
-    builder::{names::Names, row::Row},
+    builder::{
+        names::Names,
+        row::{FieldError, Row},
+    },
     limits::MAX_LINE_BYTES,
 };
 
@@ -117,7 +120,7 @@ impl Lines {
         {
             let Some(event) = event.map(RawValue::get) else {
                 let as_text = as_text.unwrap_or_default();
-                return out.unreadable(self.number, NO_EVENT.into(), as_text.as_bytes());
+                return out.unreadable(self.number, FieldError::of_row(NO_EVENT), as_text.as_bytes());
             };
             (line, text) = (event.as_bytes(), Some(event));
         }
@@ -135,7 +138,7 @@ impl Lines {
         }
         match object::read(&self.names, line) {
             Ok(mut row) => out.row(self.number, &mut row, line),
-            Err(error) => out.unreadable(self.number, not_an_object(&error), line),
+            Err(error) => out.unreadable(self.number, not_an_object(&self.names, &error, line), line),
         }
     }
 }
@@ -155,6 +158,37 @@ impl Lines {
 }
 
 /// That a row is not what it should be.
-pub(crate) fn not_an_object(error: &serde_json::Error) -> String {
-    format!("is not a JSON object of the expected form: {error}")
+pub(crate) fn not_an_object(names: &Names, error: &serde_json::Error, json: &[u8]) -> FieldError {
+    match special(names, json) {
+        Some(error) => error,
+        None => FieldError::of_row(format!("is not a JSON object of the expected form: {error}")),
+    }
+}
+
+/// That a field of a row is `NaN` or infinite, without quotes, as many libraries write what JSON has no number for.
+pub(super) fn special(names: &Names, json: &[u8]) -> Option<FieldError> {
+    let (mut at, mut name, mut family) = (0, "", None);
+    while let Some(byte) = json.get(at) {
+        match byte {
+            b'"' => {
+                let start = at + 1;
+                at = start;
+                while *json.get(at)? != b'"' {
+                    at += if json[at] == b'\\' { 2 } else { 1 };
+                }
+                // A value in quotes is passed over the same way, and followed by a name before the next value.
+                name = std::str::from_utf8(&json[start..at]).ok()?;
+            }
+            b'{' => family = names.kind.families().iter().find(|family| family.name == name),
+            b'}' => family = None,
+            _ => {
+                if let Some(token) = token::special(&json[at..]) {
+                    let field = family.map_or_else(|| name.to_owned(), |family| family.column(name));
+                    return Some(FieldError::new(&field, format!("is {token}, {}", token::NO_JSON)));
+                }
+            }
+        }
+        at += 1;
+    }
+    None
 }

@@ -1,22 +1,31 @@
 //! Parquet. Before anything is decoded, its footer and the headers of its pages are walked: what they
 //! claim must lie within the body and within the limits.
 
-use std::io::Cursor;
+use std::{collections::HashMap, io::Cursor, ops::Range};
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use polars::prelude::{CompatLevel, DataFrame};
-use polars_arrow::datatypes::ArrowDataType;
+use polars_arrow::{
+    array::{Array, PrimitiveArray},
+    datatypes::{ArrowDataType, IntervalUnit, TimeUnit},
+    types::NativeType,
+};
+use polars_arrow_format::ipc::{
+    self, DateUnit, MessageHeaderRef, MessageRef, TypeRef, planus, planus::ReadAsRoot,
+};
 use polars_io::{SerReader, mmap::MmapBytesReader, parquet::read::ParquetReader};
 
 use super::{
     caught,
     collect::{Collector, too_many_rows},
     frame,
+    ipc::CONTINUATION,
     places::places,
     thrift::{LIST, STRUCT, Thrift},
 };
 use crate::{
     batch::Refused,
-    builder::names::Names,
+    builder::names::{ColumnTarget, Names},
     limits::{MAX_BATCH_ROWS, MAX_BODY_BYTES, MAX_FIELDS},
 };
 
@@ -27,31 +36,64 @@ const MAX_FOOTER_BYTES: usize = 1024 * 1024;
 const MAX_FIXED_BYTES: i64 = 256;
 /// Where a writer keeps the types that its columns had in memory.
 const ARROW_SCHEMA: &str = "ARROW:schema";
+/// Columns of so many decoded bytes are decoded together.
+const PART_BYTES: usize = 8 * 1024 * 1024;
+/// The most bytes of a decoded value, besides the text that stands in its page.
+const DECODED_VALUE_BYTES: usize = 16;
 
 fn broken(what: impl std::fmt::Display) -> Refused {
     Refused::Whole(format!("the body is not a Parquet file that can be read: {what}"))
 }
 
-/// Reads a whole body into the builder.
+/// Reads a whole body into the builder, some columns after the others: beside the rows no more is decoded at a time.
 ///
 /// # Errors
-/// When it is no Parquet, exceeds a limit, or has a column that is not known.
-pub(crate) fn read(names: &Names, body: Vec<u8>, out: &mut Collector) -> Result<(), Refused> {
-    check(&body)?;
-    let frame = caught("a Parquet file", || {
-        let wanted = |_: &str| true;
-        open(Cursor::new(body), wanted).and_then(|reader| reader.finish().map_err(broken))
-    })?;
-    if frame.height() > MAX_BATCH_ROWS {
-        return Err(too_many_rows());
-    }
-    let from = out.builder.rows();
-    fill(names, &frame, from as u64 + 1, out)
+/// When it is no Parquet, exceeds a limit, or has a column that is not known; when there is no memory for its rows.
+pub(crate) fn read(names: &Names, body: &[u8], out: &mut Collector) -> Result<(), Refused> {
+    let Claims { rows, inflated } = check(body)?;
+    caught("a Parquet file", || {
+        let (mut reader, types) = open(Cursor::new(body), |_| true)?;
+        let schema = reader.schema().map_err(broken)?;
+        let metadata = reader.get_metadata().map_err(broken)?.clone();
+        let places = places(names, schema.iter_names().map(|name| name.as_str()))?;
+        let parts = parts(rows, &inflated, schema.len());
+        out.builder.expect(&places, rows)?;
+        out.builder.hold_beside(parts.iter().map(|(_, bytes)| *bytes).max().unwrap_or_default())?;
+        out.builder.add_rows(1, rows);
+        for (columns, _) in parts {
+            let mut part = ParquetReader::new(Cursor::new(body));
+            part.set_metadata(metadata.clone());
+            let frame = part.with_projection(Some(columns.clone().collect())).finish().map_err(broken)?;
+            if frame.height() != rows {
+                return Err(broken("its groups have other rows than it says"));
+            }
+            fill_columns(&places[columns], &types, &frame, (0, 1), out)?;
+            out.builder.claim(rows)?;
+        }
+        Ok(())
+    })
 }
 
-/// A reader of the columns that are wanted. It goes by the types that the file itself has: what its
-/// writer noted of the types in memory only says that a text was a dictionary there (pandas' and
-/// polars' `Categorical`, `Enum`), and the decoder panics on that.
+/// The columns that are decoded together, and about how many bytes they take then: as many as take [`PART_BYTES`], or one.
+fn parts(rows: usize, inflated: &[u64], columns: usize) -> Vec<(Range<usize>, usize)> {
+    let mut parts: Vec<(Range<usize>, usize)> = Vec::new();
+    for column in 0..columns {
+        let inflated = inflated.get(column).map_or(0, |bytes| *bytes as usize);
+        let bytes = inflated.saturating_add(rows * DECODED_VALUE_BYTES);
+        match parts.last_mut() {
+            Some((part, sum)) if *sum + bytes <= PART_BYTES => {
+                part.end += 1;
+                *sum += bytes;
+            }
+            _ => parts.push((column..column + 1, bytes)),
+        }
+    }
+    parts
+}
+
+/// A reader of the columns that are wanted, and the types that only a note of their writer tells. It goes by the types that the file itself
+/// has otherwise: the note also says that a text was a dictionary in memory (pandas' and polars' `Categorical`, `Enum`), and the decoder
+/// panics on that.
 ///
 /// # Errors
 /// When it is no Parquet file, or a wanted column is of a type that no field takes: the decoder panics
@@ -59,10 +101,13 @@ pub(crate) fn read(names: &Names, body: Vec<u8>, out: &mut Collector) -> Result<
 pub(crate) fn open<R: MmapBytesReader>(
     source: R,
     wanted: impl Fn(&str) -> bool,
-) -> Result<ParquetReader<R>, Refused> {
+) -> Result<(ParquetReader<R>, NotedTypes), Refused> {
     let mut reader = ParquetReader::new(source);
     let mut metadata = reader.get_metadata().map_err(broken)?.as_ref().clone();
+    let mut noted = NotedTypes::default();
     if let Some(notes) = &mut metadata.key_value_metadata {
+        let schema = notes.iter().find(|note| note.key == ARROW_SCHEMA).and_then(|note| note.value.as_ref());
+        noted = schema.map_or(Ok(NotedTypes::default()), |schema| NotedTypes::read(schema))?;
         notes.retain(|note| note.key != ARROW_SCHEMA);
     }
     reader.set_metadata(metadata.into());
@@ -70,14 +115,83 @@ pub(crate) fn open<R: MmapBytesReader>(
     let columns = schema.iter_values().enumerate().filter(|(_, column)| wanted(&column.name));
     let columns: Vec<_> = columns.collect();
     for (_, column) in &columns {
-        if !is_readable(&column.dtype) {
-            let message =
-                format!("the column `{}`: values of type {:?} are not known here", column.name, column.dtype);
+        let kind = noted.of(&column.name, &column.dtype).unwrap_or(&column.dtype);
+        if !is_readable(kind) {
+            let message = format!("the column `{}`: values of type {kind:?} are not known here", column.name);
             return Err(Refused::Whole(message));
         }
     }
     let places = (columns.len() < schema.len()).then(|| columns.iter().map(|(at, _)| *at).collect());
-    Ok(reader.with_projection(places))
+    Ok((reader.with_projection(places), noted))
+}
+
+/// The types of times and durations that columns had in memory, by name. Parquet has none for some of them (durations, and times in seconds):
+/// there they are whole numbers, and only a note of their writer says of what.
+#[derive(Default)]
+pub(crate) struct NotedTypes(HashMap<String, ArrowDataType>);
+
+impl NotedTypes {
+    /// Reads the note: a schema as a message of Arrow, in base 64.
+    fn read(note: &str) -> Result<Self, Refused> {
+        let wrong = || broken("the note of its writer about its types is damaged");
+        let bytes = BASE64_STANDARD.decode(note).map_err(|_| wrong())?;
+        // Since version 0.15 of Arrow its length stands before the message.
+        let message = match bytes.split_first_chunk::<8>() {
+            Some((length, message)) if length[..4] == CONTINUATION.to_le_bytes() => message,
+            _ => &bytes,
+        };
+        noted_types(message).ok().flatten().map(Self).ok_or_else(wrong)
+    }
+
+    /// The type that the values of a column are of, where it is not `kind`, that of the file.
+    fn of(&self, column: &str, kind: &ArrowDataType) -> Option<&ArrowDataType> {
+        let is_open = matches!(kind, ArrowDataType::Int64 | ArrowDataType::Int32);
+        self.0.get(column).filter(|_| is_open)
+    }
+
+    /// The values of a column as values of the type that they are of.
+    fn apply(&self, column: &str, array: Box<dyn Array>) -> Box<dyn Array> {
+        fn of<T: NativeType>(array: &dyn Array, kind: &ArrowDataType) -> Option<Box<dyn Array>> {
+            let array: &PrimitiveArray<T> = array.as_any().downcast_ref()?;
+            let (values, validity) = (array.values().clone(), array.validity().cloned());
+            Some(PrimitiveArray::try_new(kind.clone(), values, validity).ok()?.boxed())
+        }
+        let Some(kind) = self.of(column, array.dtype()) else { return array };
+        of::<i64>(array.as_ref(), kind).or_else(|| of::<i32>(array.as_ref(), kind)).unwrap_or(array)
+    }
+}
+
+fn noted_types(message: &[u8]) -> planus::Result<Option<HashMap<String, ArrowDataType>>> {
+    let Some(MessageHeaderRef::Schema(schema)) = MessageRef::read_as_root(message)?.header()? else {
+        return Ok(None);
+    };
+    let mut types = HashMap::new();
+    for field in schema.fields()?.into_iter().flatten() {
+        let field = field?;
+        let kind = match field.type_()? {
+            Some(TypeRef::Duration(kind)) => ArrowDataType::Duration(unit(kind.unit()?)),
+            Some(TypeRef::Timestamp(kind)) => {
+                ArrowDataType::Timestamp(unit(kind.unit()?), kind.timezone()?.map(Into::into))
+            }
+            Some(TypeRef::Date(kind)) if kind.unit()? == DateUnit::Millisecond => ArrowDataType::Date64,
+            Some(TypeRef::Date(_)) => ArrowDataType::Date32,
+            Some(TypeRef::Time(kind)) if kind.bit_width()? == 32 => ArrowDataType::Time32(unit(kind.unit()?)),
+            Some(TypeRef::Time(kind)) => ArrowDataType::Time64(unit(kind.unit()?)),
+            Some(TypeRef::Interval(_)) => ArrowDataType::Interval(IntervalUnit::YearMonth),
+            _ => continue,
+        };
+        types.insert(field.name()?.unwrap_or_default().to_owned(), kind);
+    }
+    Ok(Some(types))
+}
+
+fn unit(unit: ipc::TimeUnit) -> TimeUnit {
+    match unit {
+        ipc::TimeUnit::Second => TimeUnit::Second,
+        ipc::TimeUnit::Millisecond => TimeUnit::Millisecond,
+        ipc::TimeUnit::Microsecond => TimeUnit::Microsecond,
+        ipc::TimeUnit::Nanosecond => TimeUnit::Nanosecond,
+    }
 }
 
 /// Whether a field may take values of this type.
@@ -85,7 +199,8 @@ fn is_readable(kind: &ArrowDataType) -> bool {
     use ArrowDataType::*;
     let numbers =
         matches!(kind, Float64 | Float32 | Int64 | Int32 | Int16 | Int8 | UInt64 | UInt32 | UInt16 | UInt8);
-    numbers || matches!(kind, Null | Boolean | Timestamp(..) | Date32 | Utf8 | LargeUtf8 | Utf8View)
+    let times = matches!(kind, Timestamp(..) | Duration(_) | Date32 | Date64);
+    numbers || times || matches!(kind, Null | Boolean | Utf8 | LargeUtf8 | Utf8View)
 }
 
 /// Puts the rows of a dataframe into the builder, numbered on from `number`.
@@ -94,6 +209,7 @@ fn is_readable(kind: &ArrowDataType) -> bool {
 /// When it has a column that is not known, or of a type that is not.
 pub(crate) fn fill(
     names: &Names,
+    types: &NotedTypes,
     frame: &DataFrame,
     number: u64,
     out: &mut Collector,
@@ -101,11 +217,22 @@ pub(crate) fn fill(
     let places = places(names, frame.columns().iter().map(|column| column.name().as_str()))?;
     let from = out.builder.rows();
     out.builder.add_rows(number, frame.height());
+    fill_columns(&places, types, frame, (from, number), out)
+}
+
+/// Puts the columns of a dataframe into rows that were added before, at `from` and numbered on from `number`.
+fn fill_columns(
+    places: &[(String, Vec<ColumnTarget>)],
+    types: &NotedTypes,
+    frame: &DataFrame,
+    (from, number): (usize, u64),
+    out: &mut Collector,
+) -> Result<(), Refused> {
     for (place, column) in places.iter().zip(frame.columns()) {
         let series = column.as_materialized_series();
         let mut row = from;
         for chunk in 0..series.n_chunks() {
-            let array = series.to_arrow(chunk, CompatLevel::newest());
+            let array = types.apply(&place.0, series.to_arrow(chunk, CompatLevel::newest()));
             frame::fill(&mut out.builder, place, row, array.as_ref())?;
             out.column(number + (row - from) as u64, place, array.as_ref());
             row += array.len();
@@ -114,9 +241,18 @@ pub(crate) fn fill(
     Ok(())
 }
 
+/// What a whole file claims.
+struct Claims {
+    rows: usize,
+    /// How many bytes the pages of each column have once they are inflated.
+    inflated: Vec<u64>,
+}
+
 /// What a column chunk says about itself.
 #[derive(Default)]
 struct Claim {
+    /// Which column of its group it is.
+    column: usize,
     compressed: i64,
     first_page: i64,
     dictionary: Option<i64>,
@@ -134,7 +270,7 @@ struct Footer {
 }
 
 /// Walks the footer and the pages without decoding what they hold.
-fn check(body: &[u8]) -> Result<(), Refused> {
+fn check(body: &[u8]) -> Result<Claims, Refused> {
     let end = body.len().checked_sub(8).filter(|end| *end >= 4 && body[end + 4..] == *MAGIC);
     let end = end.ok_or_else(|| broken("it does not end as one"))?;
     let length = body[end..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize);
@@ -150,12 +286,16 @@ fn check(body: &[u8]) -> Result<(), Refused> {
     if footer.rows > MAX_BATCH_ROWS as i64 {
         return Err(too_many_rows());
     }
-    let mut inflated = 0;
+    let (mut all, mut inflated) = (0, vec![0; footer.elements]);
     for claim in &footer.claims {
         let chunk = chunk(&body[..start], claim).ok_or_else(|| broken("a column lies outside of it"))?;
-        check_pages(chunk, &mut inflated)?;
+        let before = all;
+        check_pages(chunk, &mut all)?;
+        if let Some(column) = inflated.get_mut(claim.column) {
+            *column += all - before;
+        }
     }
-    Ok(())
+    Ok(Claims { rows: footer.rows as usize, inflated })
 }
 
 fn chunk<'a>(body: &'a [u8], claim: &Claim) -> Option<&'a [u8]> {
@@ -202,15 +342,18 @@ fn read_footer(bytes: &[u8]) -> Option<Footer> {
         (3, _) => thrift.int().map(|rows| footer.rows = footer.rows.max(rows)),
         (4, LIST) => thrift.list(|group, _| {
             group.fields(|group, id, kind| match (id, kind) {
-                (1, LIST) => group.list(|column, _| {
-                    let mut claim = Claim::default();
-                    column.fields(|column, id, kind| match (id, kind) {
-                        (3, STRUCT) => read_claim(column, &mut claim),
-                        _ => column.skip(kind),
-                    })?;
-                    footer.claims.push(claim);
-                    Some(())
-                }),
+                (1, LIST) => {
+                    let before = footer.claims.len();
+                    group.list(|column, _| {
+                        let mut claim = Claim { column: footer.claims.len() - before, ..Claim::default() };
+                        column.fields(|column, id, kind| match (id, kind) {
+                            (3, STRUCT) => read_claim(column, &mut claim),
+                            _ => column.skip(kind),
+                        })?;
+                        footer.claims.push(claim);
+                        Some(())
+                    })
+                }
                 (3, _) => {
                     group_rows = group_rows.checked_add(group.int().filter(|rows| *rows >= 0)?)?;
                     Some(())

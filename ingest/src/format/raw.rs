@@ -10,7 +10,10 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use polars_arrow::{
-    array::{Array, BooleanArray, DictionaryArray, DictionaryKey, PrimitiveArray, Utf8Array, Utf8ViewArray},
+    array::{
+        Array, BooleanArray, DictionaryArray, DictionaryKey, Float16Array, PrimitiveArray, Utf8Array,
+        Utf8ViewArray,
+    },
     datatypes::{ArrowDataType, IntegerType},
     types::NativeType,
 };
@@ -124,9 +127,15 @@ fn absorb(hasher: &mut Sha256, array: &dyn Array) {
     match array.dtype() {
         ArrowDataType::Float64 => numbers::<f64, 8>(hasher, array, f64::to_le_bytes),
         ArrowDataType::Float32 => numbers::<f32, 4>(hasher, array, f32::to_le_bytes),
-        ArrowDataType::Int64 | ArrowDataType::Timestamp(..) => {
-            numbers::<i64, 8>(hasher, array, i64::to_le_bytes)
+        ArrowDataType::Float16 => {
+            let Some(halves) = array.as_any().downcast_ref::<Float16Array>() else { return };
+            values(hasher, halves.iter().map(|half| half.map(|half| half.to_le_bytes())));
         }
+        ArrowDataType::Decimal(..) => numbers::<i128, 16>(hasher, array, i128::to_le_bytes),
+        ArrowDataType::Int64
+        | ArrowDataType::Timestamp(..)
+        | ArrowDataType::Duration(_)
+        | ArrowDataType::Date64 => numbers::<i64, 8>(hasher, array, i64::to_le_bytes),
         ArrowDataType::Int32 | ArrowDataType::Date32 => numbers::<i32, 4>(hasher, array, i32::to_le_bytes),
         ArrowDataType::Int16 => numbers::<i16, 2>(hasher, array, i16::to_le_bytes),
         ArrowDataType::Int8 => numbers::<i8, 1>(hasher, array, i8::to_le_bytes),

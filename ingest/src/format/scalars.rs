@@ -8,6 +8,7 @@ use polars_arrow::{
     types::NativeType,
 };
 
+use super::frame::shortest;
 use crate::builder::row::Scalar;
 
 /// The values of an array of texts or numbers; `None`, when it holds others.
@@ -24,11 +25,8 @@ pub(crate) fn scalars(array: &dyn Array) -> Option<Vec<Scalar<'_>>> {
             .map(|number| number.map_or(Scalar::Null, |number| Scalar::Int((*number).into())))
             .collect()
     }
-    fn floats<'a, T: NativeType + Into<f64>>(array: &'a PrimitiveArray<T>) -> Vec<Scalar<'a>> {
-        array
-            .iter()
-            .map(|number| number.map_or(Scalar::Null, |number| Scalar::Float((*number).into())))
-            .collect()
+    fn floats<'a, T: NativeType>(array: &'a PrimitiveArray<T>, of: fn(T) -> f64) -> Vec<Scalar<'a>> {
+        array.iter().map(|number| number.map_or(Scalar::Null, |number| Scalar::Float(of(*number)))).collect()
     }
     fn text<'a>(text: Option<&'a str>) -> Scalar<'a> {
         text.map_or(Scalar::Null, |text| Scalar::Text(Cow::Borrowed(text)))
@@ -45,8 +43,8 @@ pub(crate) fn scalars(array: &dyn Array) -> Option<Vec<Scalar<'_>>> {
         ArrowDataType::UInt8 => of(array, ints::<u8>),
         ArrowDataType::UInt16 => of(array, ints::<u16>),
         ArrowDataType::UInt32 => of(array, ints::<u32>),
-        ArrowDataType::Float32 => of(array, floats::<f32>),
-        ArrowDataType::Float64 => of(array, floats::<f64>),
+        ArrowDataType::Float32 => of(array, |array| floats::<f32>(array, shortest)),
+        ArrowDataType::Float64 => of(array, |array| floats::<f64>(array, |number| number)),
         ArrowDataType::Boolean => of(array, |truths: &BooleanArray| {
             truths.iter().map(|truth| truth.map_or(Scalar::Null, Scalar::Bool)).collect()
         }),

@@ -157,7 +157,7 @@ proptest! {
                 }
                 match object::read(&names, line.as_bytes()) {
                     Ok(mut row) => out.row(number, &mut row, &[]).unwrap(),
-                    Err(error) => out.unreadable(number, ndjson::not_an_object(&error), &[]).unwrap(),
+                    Err(error) => out.unreadable(number, ndjson::not_an_object(&names, &error, line.as_bytes()), &[]).unwrap(),
                 }
             }
             prop_assert_eq!(by_hand, out.finish());

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use crate::builder::row::Scalar;
 
 /// Powers of ten that a double holds exactly.
-const TENS: [f64; 23] = [
+pub(super) const TENS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
     1e19, 1e20, 1e21, 1e22,
 ];
@@ -17,6 +17,14 @@ const MAX_DIGITS: usize = 18;
 
 /// What texts of Windows may begin with: the byte-order mark, in UTF-8.
 pub(crate) const MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// What is wrong with a number that JSON does not have.
+pub(super) const NO_JSON: &str = "which is no JSON; send null (a metric of a run may be \"NaN\" in quotes)";
+
+/// What many libraries write where JSON has no number, if the bytes begin with it.
+pub(super) fn special(bytes: &[u8]) -> Option<&'static str> {
+    ["NaN", "Infinity", "-Infinity"].into_iter().find(|token| bytes.starts_with(token.as_bytes()))
+}
 
 /// The first byte at `at` or after it that is no white space.
 #[inline]

@@ -19,8 +19,11 @@ pub struct Bounds {
     pub small: usize,
     /// How many of them may be of one workspace.
     pub small_of_workspace: usize,
-    /// How many bytes of bodies may be in memory, of all requests together.
+    /// How many bytes of bodies, and of what they become, may be in memory, of all requests together.
     pub bytes: usize,
+    /// Up to how many bytes in all what bodies become is given memory; the rest is for bodies themselves, so that small ones still
+    /// come in while large ones are decoded.
+    pub claimed: usize,
     /// How many bytes a request may hold before it has had a slot.
     pub ahead: usize,
     /// How many bytes all that gave a slot back may hold; one that needs more asks for a slot again.
@@ -40,6 +43,7 @@ impl Default for Bounds {
             small: 4096,
             small_of_workspace: 3072,
             bytes: 192 * 1024 * 1024,
+            claimed: 160 * 1024 * 1024,
             ahead: 64 * 1024,
             slow_bytes: 96 * 1024 * 1024,
             slow_bytes_of_workspace: 64 * 1024 * 1024,

@@ -3,6 +3,8 @@
 //! A large body asks for a slot when its first part is there, and is parsed as it comes while it has one. When
 //! the client keeps it waiting, it gives the slot back and goes on without parsing: what comes is held, until
 //! the body is whole or there is no more room for it, and then it asks for a slot again.
+//!
+//! A small body is read at once on the thread that serves, unless it becomes much: then it is a large one.
 
 use std::{mem, time::Duration};
 
@@ -29,6 +31,9 @@ use crate::{
 
 /// Bodies of up to so many bytes are small: read whole and parsed at once.
 const SMALL_BODY_BYTES: u64 = 64 * 1024;
+
+/// Up to so many bytes of memory the rows of a small body may take. One of a few KiB can have 100,000 rows of many columns.
+const SMALL_ROWS_BYTES: usize = 1024 * 1024;
 
 /// How much of a large body is parsed at a time.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -95,17 +100,27 @@ impl Form {
         pass: &mut Pass,
     ) -> Result<Batch, Problem> {
         let expected = self.length.map_or(0, |length| length as usize);
-        let reader = BodyReader::new(kind, self.format, self.encoding, now).expecting(expected);
+        let form = (kind, self.format, self.encoding);
+        let large = |pass: &Pass| BodyReader::claiming(pass.memory(), form, now).expecting(expected);
         let mut frames = Frames { body, until: Instant::now() + within, within };
         if self.size() == Size::Small {
-            let mut reader = reader;
+            let mut small = Vec::with_capacity(expected);
             while let Some(bytes) = frames.next().await? {
                 pass.hold(bytes.len()).map_err(busy)?;
-                reader.push(&bytes)?;
+                small.extend_from_slice(&bytes);
             }
-            return Ok(reader.finish()?);
+            let mut reader = BodyReader::within_bytes(SMALL_ROWS_BYTES, form, now).expecting(expected);
+            return match reader.push(&small).and_then(|()| reader.finish()) {
+                Err(Refused::NoRoom) => {
+                    pass.enlarge().map_err(busy)?;
+                    pass.line_up().await.map_err(busy)?;
+                    let held = Held { parts: vec![small], ..Held::new(large(pass)) };
+                    held.finish().await
+                }
+                read => Ok(read?),
+            };
         }
-        let mut held = Held::new(reader);
+        let mut held = Held::new(large(pass));
         let mut coming = Coming { frames, pass, patience: PATIENCE };
         loop {
             match coming.next().await? {

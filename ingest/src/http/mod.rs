@@ -115,6 +115,7 @@ impl From<Refused> for Problem {
         match refused {
             Refused::TooLarge(detail) => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail),
             Refused::Whole(detail) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail),
+            Refused::NoRoom => busy(Busy::Service),
             Refused::Rows { errors, error_count } => {
                 let are = if error_count == 1 { "is" } else { "are" };
                 let detail = format!("nothing was stored: {error_count} of the rows {are} wrong");

@@ -26,13 +26,103 @@ fn a_quote_that_is_never_closed_is_a_bad_row_and_swallows_no_others() {
         }
         assert!(told(&format!("{header}a,2013-06-01T04:30:00Z,v1,0.5,{note}"), 9).is_err(), "cut off");
     }
-    for note in ["\"\"", "\"a \"\"b\"\"\"", "5\" screen", "\"a,\nb\"", "\"\"\"\"", "a\"\"", "\"a\" b"] {
+    for note in ["\"\"", "\"a \"\"b\"\"\"", "5\" screen", "\"a,\nb\"", "\"\"\"\"", "a\"\""] {
         let body = header.to_owned() + &row("a", note) + &row("b", note);
         for body in [&body[..], body.trim_end()] {
             assert_eq!(told(body, 60), Ok(2), "{note}");
         }
     }
     assert!(told("key,\"release", 0).unwrap_err().to_string().contains("the header opens a quote"));
+}
+
+#[test]
+fn text_after_a_closing_quote_is_a_bad_row() {
+    let body = |cell: &str| format!("key,predicted_at,release,label\na,2013-06-01T04:30:00Z,v1,{cell}\n");
+    for good in ["\"late\"", "\"a \"\"b\"\"\"", "a\"b", "\"a,b\"", "\"\"\"late\"\"\""] {
+        assert!(read(Format::Csv, body(good).as_bytes()).is_ok(), "{good}");
+    }
+    for wrong in ["\"late\"r", "\"late\" ", "\"a\"b\"c\""] {
+        let refused = read(Format::Csv, body(wrong).as_bytes()).unwrap_err().to_string();
+        assert!(refused.contains("row 1: has text after a closing quote"), "{wrong}: {refused}");
+    }
+    let header = body("x").replace("label", "\"label\"s");
+    let refused = read(Format::Csv, header.as_bytes()).unwrap_err().to_string();
+    assert!(refused.starts_with("the header has text after a closing quote"), "{refused}");
+}
+
+#[test]
+fn numbers_that_json_lacks_are_told_by_their_field() {
+    let row = |rest: &str| {
+        format!(
+            "{{\"key\":\"a \\\" b\",\"predicted_at\":\"2013-06-01T04:30:00Z\",\"release\":\"v1\",{rest}}}"
+        )
+    };
+    let told = |format, body: &str| match read(format, body.as_bytes()).unwrap_err() {
+        Refused::Rows { errors, error_count: 1 } => {
+            format!("{} {}: {}", errors[0].row, errors[0].field.as_deref().unwrap_or("-"), errors[0].message)
+        }
+        other => panic!("{other}"),
+    };
+    let good = row("\"score\":0.5");
+    for (rest, field, token) in [
+        ("\"score\":NaN", "score", "NaN"),
+        ("\"label\":\"NaN\",\"score\": -Infinity", "score", "-Infinity"),
+        ("\"score\":0.5,\"features\":{\"age\":1,\"income\":Infinity}", "feature.income", "Infinity"),
+        ("\"score\":0.5,\"feature.age\":NaN", "feature.age", "NaN"),
+    ] {
+        let expected = format!("2 {field}: is {token}, which is no JSON");
+        let lines = told(Format::Ndjson, &format!("{good}\n{}\n", row(rest)));
+        assert!(lines.starts_with(&expected), "{lines}");
+        let array = told(Format::Json, &format!("[{good}, {}, {good}]", row(rest)));
+        assert!(array.starts_with(&expected), "{array}");
+    }
+    let columns = "{\"key\":[\"a\",\"b\"],\"predicted_at\":[\"2013-06-01T04:30:00Z\",\"2013-06-01T04:30:00Z\"],\
+                   \"release\":[\"v1\",\"v1\"],\"score\":[0.5,NaN]}";
+    let columns = told(Format::Json, columns);
+    assert!(
+        columns.starts_with("2 score: should be a number, but is NaN or infinite, which is no JSON"),
+        "{columns}"
+    );
+}
+
+/// How much a body of some KiB becomes is known before its values are taken.
+#[test]
+fn small_bodies_that_become_too_large_are_refused() {
+    let rows = MAX_BATCH_ROWS;
+    let numbers = Series::new("x".into(), vec![0.25; rows]);
+    // More than a dictionary of a column has, each as long as a tag may be.
+    let texts = (0..rows).map(|row| format!("{:0128}", row % 300)).collect::<Vec<_>>();
+    let texts = Series::new("x".into(), texts);
+    for (column, name, count) in [(numbers, "feature.f", 90), (texts, "tag.t", 8)] {
+        let columns =
+            (0..count).map(|at| column.clone().with_name(format!("{name}{at}").into()).into_column());
+        let mut frame = DataFrame::new(rows, columns.collect()).unwrap();
+        for (format, body) in [
+            (Format::Parquet, parquet(&mut frame, ParquetCompression::Zstd(None))),
+            (Format::Arrow, arrow(&mut frame, Some(IpcCompression::ZSTD(Default::default())))),
+        ] {
+            assert!(body.len() < 4 << 20, "{}", body.len());
+            let refused = read(format, &body).unwrap_err();
+            assert!(matches!(&refused, Refused::TooLarge(_)), "{format:?}: {refused}");
+        }
+    }
+}
+
+/// A row with many columns fills each up to it, however short the rows before it are.
+#[test]
+fn late_columns_of_many_rows_are_counted() {
+    let members: Vec<String> = (0..250).map(|at| format!("\"f{at}\":1")).collect();
+    let wide = format!("{{\"features\":{{{}}}}}", members.join(","));
+    let body = format!("{}{wide}", "{}\n".repeat(MAX_BATCH_ROWS - 1));
+    let refused = read(Format::Ndjson, body.as_bytes()).unwrap_err();
+    assert!(matches!(&refused, Refused::TooLarge(_)), "{refused}");
+    let form = (Kind::Predictions, Format::Ndjson, Encoding::Identity);
+    let small = |bytes: usize| {
+        let mut reader = BodyReader::within_bytes(bytes, form, now());
+        reader.push(format!("{ROW}}}\n").repeat(100).as_bytes()).and_then(|()| reader.finish())
+    };
+    assert_eq!(small(1_000).unwrap_err(), Refused::NoRoom);
+    assert_eq!(small(1 << 20).unwrap().rows(), 100);
 }
 
 #[test]
