@@ -1,6 +1,9 @@
 //! Statements, and conditions on events, over HTTP and on the command line.
 
+use std::fs;
+
 use crate::support::{Place, Service, ndjson, on_both_engines, register, run, run_ok};
+use polars::prelude::{Column, DataFrame};
 use serde_json::{Value, json};
 
 on_both_engines!(
@@ -8,6 +11,8 @@ on_both_engines!(
     some_of_the_events_are_asked_for_over_http_and_on_the_command_line,
     what_was_read_is_explained_over_http_and_on_the_command_line,
     a_join_of_too_many_rows_is_refused_on_the_command_line_too,
+    numbers_that_json_lacks_go_out_as_they_came,
+    a_score_of_single_precision_reaches_its_threshold,
 );
 
 const PATH: &str = "/v1/workspaces/credit/prod/sql";
@@ -215,4 +220,74 @@ fn a_join_of_too_many_rows_is_refused_on_the_command_line_too(place: &Place) {
     let written =
         run_ok(place, &[&["query", "predictions", "--format", "csv"], &days[..], &["8MiB"]].concat());
     assert_eq!(written.lines().count(), 40_001);
+}
+
+/// NaN and infinities have names in every answer that is JSON, and what was exported can be imported.
+fn numbers_that_json_lacks_go_out_as_they_came(place: &Place) {
+    let service = Service::start(place);
+    register(&service);
+    let made = service.post("/v1/workspaces/credit/prod/runs", "application/json", None, "{}");
+    let id = made.json()["id"].as_str().unwrap().to_owned();
+    let values = [json!("NaN"), json!("Infinity"), json!("-Infinity"), json!(0.5)];
+    let row = |(step, value): (usize, &Value)| {
+        let at = format!("2026-06-01T02:00:0{step}Z");
+        format!("{}\n", json!({ "name": "loss", "measured_at": at, "value": value, "run": id, "step": step }))
+    };
+    let body: String = values.iter().enumerate().map(row).collect();
+    let sent = service.post("/v1/workspaces/credit/prod/metrics", "application/x-ndjson", None, &body);
+    assert_eq!(sent.status, 201, "{}", sent.text());
+    let of = |text: &str| {
+        let mut rows = ndjson(text);
+        rows.sort_by_key(|row| row["step"].as_f64().unwrap() as i64);
+        rows.iter().map(|row| row["value"].clone()).collect::<Vec<_>>()
+    };
+    let window = "from=2026-06-01&to=2026-06-01&columns=name,measured_at,value,run,step&format=ndjson";
+    let answer = service.get(&format!("/v1/workspaces/credit/prod/metrics?{window}"));
+    assert_eq!(of(answer.text()), values, "{}", answer.text());
+    let columns = ["--columns", "name,measured_at,value,run,step", "--format", "ndjson"];
+    let days = ["--from", "2026-06-01", "--to", "2026-06-01"];
+    let asked = [&["query", "metrics", "-w", "credit/prod"], &days[..], &columns[..]].concat();
+    let exported = run_ok(place, &asked);
+    assert_eq!(of(&exported), values);
+    // A column of another type beside it is no reason for nulls.
+    let statement = "select step, value, -value as less, cast(step as real) as single from metrics where day = '2026-06-01'";
+    let answer = service.post(PATH, "application/json", None, &json!({ "sql": statement }).to_string());
+    assert_eq!(of(answer.text()), values, "{}", answer.text());
+    assert!(answer.text().contains("\"less\":\"-Infinity\""), "{}", answer.text());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("loss.ndjson");
+    fs::write(&file, &exported).unwrap();
+    run_ok(place, &["import", file.to_str().unwrap(), "-w", "credit/prod", "-k", "metrics"]);
+    let again = of(&run_ok(place, &asked));
+    assert_eq!(again.len(), 2 * values.len());
+    assert!(values.iter().all(|value| again.iter().filter(|one| *one == value).count() == 2), "{again:?}");
+}
+
+/// 0.7 in single precision is a little less than 0.7; what is meant is 0.7.
+fn a_score_of_single_precision_reaches_its_threshold(place: &Place) {
+    let service = Service::start(place);
+    register(&service);
+    for (name, format) in [("parquet", query::Format::Parquet), ("stream", query::Format::IpcStream)] {
+        let key = format!("of {name}");
+        let columns = vec![
+            Column::new("key".into(), [key.as_str()]),
+            Column::new("predicted_at".into(), ["2026-06-01T04:30:00Z"]),
+            Column::new("release".into(), ["v1"]),
+            Column::new("score".into(), [0.7f32]),
+            Column::new("feature.ratio".into(), [0.1f32]),
+        ];
+        let mut body = Vec::new();
+        format.write(&mut DataFrame::new(1, columns).unwrap(), &mut body).unwrap();
+        let media = match name {
+            "parquet" => "application/vnd.apache.parquet",
+            _ => "application/vnd.apache.arrow.stream",
+        };
+        let path = "/v1/workspaces/credit/prod/predictions";
+        let sent = service.send("POST", path, &[("Content-Type", media)], Some(&body));
+        assert_eq!(sent.status, 201, "{}", sent.text());
+    }
+    let statement = "select key, score, feature.ratio from predictions where day = '2026-06-01' and score >= 0.7 order by key";
+    let answer = service.post(PATH, "application/json", None, &json!({ "sql": statement }).to_string());
+    let row = |key: &str| json!({ "key": key, "score": 0.7, "feature.ratio": 0.1 });
+    assert_eq!(json!(ndjson(answer.text())), json!([row("of parquet"), row("of stream")]));
 }

@@ -653,9 +653,9 @@ fn times_that_nanoseconds_cannot_tell_are_bad_rows() {
     let batch = chunk.batch.as_ref().unwrap();
     assert_eq!(batch.days, ["2013-06-01".parse().unwrap()]);
     assert_eq!(batch.columns.column("score").unwrap().float(0), Some(0.7), "and not a little less");
-    assert_eq!(chunk.bad.iter().map(|bad| bad.number).collect::<Vec<_>>(), [1, 3]);
-    for bad in &chunk.bad {
-        let [problem] = &bad.problems[..] else { panic!("{:?}", bad.problems) };
+    assert_eq!(chunk.bad.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 3]);
+    for (_, problems) in &chunk.bad {
+        let [problem] = &problems[..] else { panic!("{problems:?}") };
         assert_eq!(problem.field.as_deref(), Some("predicted_at"));
         assert!(problem.message.contains("outside of the years 1677 to 2262"), "{}", problem.message);
     }

@@ -2,7 +2,19 @@
 
 use std::borrow::Cow;
 
+use event::Result;
+use polars::prelude::{Column, DataFrame};
 use polars_arrow::array::View;
+use polars_io::{
+    SerWriter,
+    csv::write::CsvWriter,
+    json::{JsonFormat, JsonWriter},
+};
+
+use crate::{
+    frame::{failed, refused},
+    output::with_text_times,
+};
 
 /// How values are written in a format.
 pub(super) trait Syntax {
@@ -19,6 +31,25 @@ pub(super) trait Syntax {
     /// Writes a text of which a view holds all `len` bytes, and zeros behind them; `false`, when it is to be written as any other.
     fn short(&self, value: &Short, len: usize, to: &mut Vec<u8>) -> bool;
     fn not_finite(&self, value: f64, to: &mut Vec<u8>);
+    /// The values of a column as polars writes them.
+    ///
+    /// # Errors
+    /// When it cannot.
+    fn by_polars(&self, column: &Column) -> Result<Vec<Vec<u8>>>;
+}
+
+/// The column alone, as text where it holds times.
+fn alone(column: &Column) -> Result<DataFrame> {
+    let alone = DataFrame::new(column.len(), vec![column.clone()]).map_err(failed)?;
+    with_text_times(&alone)
+}
+
+/// Each line of a text, without its first `before` bytes and its last `after`.
+fn cells(text: &[u8], before: usize, after: usize) -> Vec<Vec<u8>> {
+    let lines = text.split(|byte| *byte == b'\n');
+    lines
+        .map(|line| line.get(before..line.len().saturating_sub(after)).unwrap_or_default().to_vec())
+        .collect()
 }
 
 /// A text as a cell of CSV: control characters but tabs and ends of lines, which steer a terminal, are escaped, as in tables. For spreadsheets, a
@@ -104,6 +135,13 @@ impl Syntax for Csv {
             _ => b"NaN",
         });
     }
+
+    fn by_polars(&self, column: &Column) -> Result<Vec<Vec<u8>>> {
+        let mut text = Vec::new();
+        // A statement may make columns that are no cells, such as lists.
+        CsvWriter::new(&mut text).include_header(false).finish(&mut alone(column)?).map_err(refused)?;
+        Ok(cells(&text, 0, 0))
+    }
 }
 
 pub(super) struct Ndjson;
@@ -147,8 +185,20 @@ impl Syntax for Ndjson {
         is_plain
     }
 
-    fn not_finite(&self, _: f64, to: &mut Vec<u8>) {
-        to.extend_from_slice(Self::NULL);
+    /// As events have it: what JSON has no number for goes by a name.
+    fn not_finite(&self, value: f64, to: &mut Vec<u8>) {
+        to.extend_from_slice(match value {
+            f64::INFINITY => b"\"Infinity\"",
+            f64::NEG_INFINITY => b"\"-Infinity\"",
+            _ => b"\"NaN\"",
+        });
+    }
+
+    fn by_polars(&self, column: &Column) -> Result<Vec<Vec<u8>>> {
+        let mut text = Vec::new();
+        let mut writer = JsonWriter::new(&mut text).with_json_format(JsonFormat::JsonLines);
+        writer.finish(&mut alone(column)?).map_err(failed)?;
+        Ok(cells(&text, self.before(true, column.name()).len(), 1))
     }
 }
 
