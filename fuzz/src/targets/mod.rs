@@ -3,6 +3,7 @@
 mod bodies;
 mod figures;
 mod headers;
+mod metadata;
 mod mlflow;
 mod paths;
 mod segments;
@@ -12,10 +13,11 @@ mod words;
 use crate::Target;
 
 /// All targets, the quickest first.
-pub static TARGETS: [Target; 8] = [
+pub static TARGETS: [Target; 9] = [
     words::TARGET,
     figures::TARGET,
     bodies::TARGET,
+    metadata::TARGET,
     segments::TARGET,
     headers::TARGET,
     paths::TARGET,
