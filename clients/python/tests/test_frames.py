@@ -1214,3 +1214,21 @@ def test_an_answer_that_is_broken_off_is_an_error_and_no_shorter_frame(
     door.script = ["chunk", "pass"]
     patient = al.connect(door.url, retry_for=20).workspace(workspace.path)
     assert len(patient.predictions(DAY, frames=library)) == 3
+
+
+def test_numbers_of_single_precision_are_their_decimals() -> None:
+    numpy = pytest.importorskip("numpy")
+    for kind, number in ((numpy.float32, 0.7), (numpy.float32, 1e-30), (numpy.float32, 16777216.0), (numpy.float16, 0.1)):
+        assert _frames.plain(kind(number), _frames.NUMBER) == number
+        assert _frames.plain(numpy.array([number], dtype=kind), _frames.NUMBER) == number
+    assert _frames.measured(numpy.float32("inf")) == "Infinity" and _frames.measured(numpy.float32(0.7)) == 0.7
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"score": numpy.array([0.7, 0.25], dtype="float32")})
+    assert [_frames.plain(value, _frames.NUMBER) for value in _frames._values(frame, "score")] == [0.7, 0.25]
+
+
+def test_rows_have_numbers_that_json_lacks() -> None:
+    lines = b'{"value":"NaN","label":"NaN","score":0.5}\n{"value":"-Infinity","label":"x","score":"Infinity"}\n'
+    first, second = _frames.frame("rows", lines)
+    assert first["value"] != first["value"] and first["label"] == "NaN"
+    assert second == {"value": -float("inf"), "label": "x", "score": float("inf")}

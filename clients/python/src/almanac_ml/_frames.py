@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+import struct
 import sys
 from contextlib import contextmanager
 from datetime import date, datetime, time, timedelta, timezone
@@ -592,10 +593,9 @@ def _moment(value: Any) -> str:
 
 def _values(data: Any, name: str) -> List[Any]:
     values = _column_of(data, name)
-    if is_from(data, "pandas"):
-        # A list of floats does not say how many bits these had.
-        return list(values.to_numpy()) if str(values.dtype) in ("float16", "float32") else values.tolist()
-    return list(values)
+    if not is_from(data, "pandas"):
+        return list(values)
+    return list(values.to_numpy() if str(values.dtype) in PACKED_AS else values.tolist())
 
 
 def _column_of(data: Any, name: str) -> Any:
@@ -665,13 +665,14 @@ def _shown(value: object) -> str:
 
 def plain(value: Any, kind: str) -> Any:
     """A value as it is sent: ``None``, a text, a number, or a time in UTC. An array of one element is that element."""
+    dtype = getattr(value, "dtype", None)
     if type(value) not in SINGLE:
         value = _single(value)
     if _is_missing(value):
         return None
     if kind == NUMBER:
         try:
-            number = float(value)
+            number = _number(value, dtype)
         except (TypeError, ValueError, OverflowError):
             raise BadValueError(f"{value!r} is no number that can be stored") from None
         return number if math.isfinite(number) else _refuse_infinite(number)
@@ -688,9 +689,25 @@ def plain(value: Any, kind: str) -> Any:
     return text(value)
 
 
+#: How :mod:`struct` packs numbers of less than double precision, and how many digits it takes to tell them apart.
+PACKED_AS = {"float32": ("f", range(6, 10)), "float16": ("e", range(3, 6))}
+
+
+def _number(value: Any, dtype: Any) -> float:
+    """A number as a float; one of less precision as its shortest decimal, as the service reads it: 0.7 stays 0.7."""
+    number = float(value)
+    precision = str(dtype).rpartition(".")[2]
+    if precision in PACKED_AS and math.isfinite(number):
+        code, digits = PACKED_AS[precision]
+        for written in (float(f"{number:.{count}g}") for count in digits):
+            if struct.unpack(code, struct.pack(code, written))[0] == number:
+                return written
+    return number
+
+
 def measured(value: Any) -> Union[float, str]:
     """A number; by its name where JSON has none for it."""
-    number = float(_single(value))
+    number = _number(value, getattr(value, "dtype", None))
     if number != number:
         return "NaN"
     return number if math.isfinite(number) else "Infinity" if number > 0 else "-Infinity"
@@ -835,8 +852,19 @@ def _with_plain_text(table: Any) -> Any:
     return table.cast(pa.schema(fields, table.schema.metadata))
 
 
+#: What rows have in the place of numbers that JSON does not have.
+NO_NUMBERS_OF_JSON = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
 def _rows(data: bytes) -> List[Dict[str, Any]]:
-    return [json.loads(line) for line in data.splitlines() if line.strip()]
+    rows = [json.loads(line) for line in data.splitlines() if line.strip()]
+    # A column of texts has no numbers; that of values of metrics may have none either.
+    numbers = {"value"}.union(name for row in rows for name, value in row.items() if type(value) in (int, float))
+    for row in rows:
+        for name in numbers.intersection(row):
+            if isinstance(row[name], str):
+                row[name] = NO_NUMBERS_OF_JSON.get(row[name], row[name])
+    return rows
 
 
 def lacks_columns(library: str, made: Any) -> bool:
