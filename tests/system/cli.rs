@@ -47,7 +47,7 @@ fn bad_input_gets_one_line_and_exit_code_2() {
     import("almanac.db", &mut said);
     for (file, content) in [
         ("no.parquet", "not parquet"),
-        ("empty.ndjson", "\n"),
+        ("empty.json", "\n"),
         (
             "bad.ndjson",
             "{\"key\":\"a\"}\n{\"key\":\"b\",\"predicted_at\":\"2013-06-01\",\"release\":\"v1\",\"score\":2}\n",

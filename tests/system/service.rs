@@ -155,7 +155,7 @@ fn bad_requests_say_what_is_wrong() {
     said += &post("predictions", NDJSON, None, rows);
     said += &post("predictions", NDJSON, None, "{\"key\":1");
     said += &post("predictions", "text/plain", None, PREDICTIONS);
-    said += &post("predictions", JSON, None, "[]");
+    said += &post("predictions", JSON, None, "");
     said += &post("predictions", NDJSON, Some(&long_key), PREDICTIONS);
     said += &post(
         "releases",

@@ -42,7 +42,7 @@ const PART_BYTES: usize = 8 * 1024 * 1024;
 const DECODED_VALUE_BYTES: usize = 16;
 
 fn broken(what: impl std::fmt::Display) -> Refused {
-    Refused::Whole(format!("the body is not a Parquet file that can be read: {what}"))
+    Refused::Whole(format!("this is not a Parquet file that can be read: {what}"))
 }
 
 /// Reads a whole body into the builder, some columns after the others: beside the rows no more is decoded at a time.
