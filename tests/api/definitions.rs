@@ -236,9 +236,10 @@ async fn a_definition_changes_only_what_it_names(world: World) {
         json!([{ "release": "v2", "released_at": "2026-06-25T00:00:00Z", "model": "m", "action": "define",
             "threshold": of, "effective_from": from }])
     };
-    let error = scene.append(Kind::Releases, event(0.6, "2026-06-29"), NOW).await.unwrap_err();
+    let error =
+        scene.append(Kind::Releases, event(0.6, "2026-06-29"), "2026-06-25T01:00:00Z").await.unwrap_err();
     assert!(format!("{error:?}").contains("belongs to a binary task"), "{error:?}");
-    scene.append(Kind::Releases, event(0.6, "2026-06-27"), NOW).await.unwrap();
+    scene.append(Kind::Releases, event(0.6, "2026-06-27"), "2026-06-25T01:00:00Z").await.unwrap();
     assert_eq!(of("v2", "2026-06-27").await.0, 0.6);
     assert_eq!(of("v2", "2026-06-27").await.1, 1, "the split stays");
     let definitions = scene.world.catalog.definitions(scene.id()).await.unwrap();
