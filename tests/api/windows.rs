@@ -13,6 +13,7 @@ on_both_engines!(
     World::on:
     days_of_a_place_have_its_hours,
     a_promotion_in_the_middle_of_a_day_is_judged_right,
+    an_answer_without_rows_says_what_is_not_folded,
 );
 
 const LATER: &str = "2026-06-04T12:00:00Z";
@@ -121,4 +122,31 @@ async fn a_promotion_in_the_middle_of_a_day_is_judged_right(world: World) {
     assert_eq!(refused, "there is no environment `staging`; there are production");
     let refused = Request::parse(What::Evaluations, &Words { environment: None, shadow: true, ..live });
     assert!(refused.unwrap_err().to_string().contains("name the environment"));
+}
+
+/// Right behind a write, before any projector has seen it.
+async fn an_answer_without_rows_says_what_is_not_folded(world: World) {
+    let scene = Scene::new(world).await;
+    predict(&scene, "2026-06-02", "v1").await;
+    let warned = async |what: What, day: &str| {
+        let reference = (what == What::Drift).then_some("2026-06-01");
+        let words = Words { from: day, to: day, reference, ..Words::default() };
+        let request = Request::parse(what, &words).unwrap();
+        scene.query(at(NOW)).run(scene.id(), &request).await.unwrap().warnings
+    };
+    for (what, is) in [
+        (What::Rollups, "folded"),
+        (What::Drift, "folded"),
+        (What::Evaluations, "evaluated"),
+        (What::Classes, "evaluated"),
+    ] {
+        let found = warned(what, "2026-06-02").await;
+        let says = format!(" of 2026-06-02 were appended and are not {is} yet: ask again");
+        assert!(found.len() == 1 && found[0].contains(&says), "{what:?}: {found:?}");
+        assert_eq!(warned(what, "2026-06-01").await, [""; 0], "nothing was appended");
+    }
+    scene.project().await;
+    for what in [What::Rollups, What::Drift, What::Evaluations, What::Classes] {
+        assert_eq!(warned(what, "2026-06-02").await, [""; 0], "{what:?}");
+    }
 }
