@@ -15,7 +15,7 @@ use table::{
 
 use super::{Catalog, PrimaryMetric, Recent, Settings, last_whole_day};
 
-/// How many days before the latest one that is projected are looked at for a value of the primary metric.
+/// Days before the latest projected one that are looked at for a value of the primary metric.
 const DAYS_LOOKED_AT: usize = 31;
 
 /// The most releases of a leaderboard.
@@ -66,7 +66,7 @@ const GREAT: f64 = 1e100;
 /// What is read of a release.
 const READ: [&str; 6] = ["name", "model", "GSI1PK", "board", "score", "place"];
 
-/// What of it places it on the board. The audit log leaves it out: nobody decides it.
+/// The attributes that place it on the board. The audit log leaves them out: nobody decides them.
 const PLACE: &[&str] = READ.split_at(3).1;
 
 impl Ranked {
@@ -189,7 +189,7 @@ impl Catalog {
     /// nothing ranked, it reads what is set and what is live; else the releases, and days from the latest one backwards until the
     /// window is full.
     ///
-    /// Of several who do so at one time the last write holds; the next evaluation, release event, change of the settings or sweep puts
+    /// When several do so at one time the last write holds; the next evaluation, release event, change of the settings or sweep puts
     /// right what it did not know.
     ///
     /// # Errors

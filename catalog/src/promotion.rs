@@ -48,7 +48,7 @@ pub struct PromotionGatesBody {
     /// How many whole days (UTC) before today are judged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub days: Option<u32>,
-    /// For how many days a day must be over to be judged.
+    /// Days for which a day must be over to be judged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<u32>,
     /// The environments in which the gates hold; all, when none is named.
@@ -79,7 +79,7 @@ pub struct PromotionGatesBody {
 pub struct PromotionGates {
     /// How many whole days (UTC) before today are judged, 1 to [`MAX_GATE_DAYS`].
     pub days: u32,
-    /// For how many days a day must be over to be judged, up to [`MAX_DELAY_DAYS`].
+    /// Days for which a day must be over to be judged, up to [`MAX_DELAY_DAYS`].
     pub delay_days: u32,
     /// The environments in which they hold; all, when it is empty.
     pub environments: BTreeSet<String>,

@@ -28,10 +28,10 @@ pub struct Recent<'a> {
     day: Day,
 }
 
-/// What figures of a day are read from.
+/// The numbers of a day that figures are read from.
 #[derive(Clone, Debug)]
 pub enum DayNumbers {
-    /// How good its predictions were.
+    /// The evaluation of its predictions.
     Judged(Evaluation),
     /// A logged metric.
     Logged(Box<Metric>),
@@ -70,7 +70,7 @@ impl<'a> Recent<'a> {
         evaluation(self.table, self.at(day)).await
     }
 
-    /// What a figure of a day is read from; `None`, when there is nothing.
+    /// Loads the numbers that a figure of a day is read from; `None`, when there is nothing.
     ///
     /// # Errors
     /// Those of the table; `Corrupt`, when it cannot be read.
@@ -134,7 +134,7 @@ impl DayNumbers {
         window
     }
 
-    /// What was observed of a logged metric, of a release or of all together.
+    /// The observations of a logged metric, of a release or of all together.
     pub(crate) fn logged(&self, release: Option<&str>) -> Option<&Series> {
         let Self::Logged(metric) = self else { return None };
         match release {

@@ -59,10 +59,10 @@ pub struct Settings {
     pub model_of_unknown: Option<String>,
     /// Over how many days releases are ranked, 1 to [`MAX_BOARD_DAYS`]; [`BOARD_DAYS`] when `None`.
     pub board_days: Option<u32>,
-    /// How many judged predictions a release must have to be ranked; [`BOARD_MIN_N`] when `None`, and of a logged metric 1.
+    /// Judged predictions that a release must have to be ranked; [`BOARD_MIN_N`] when `None`, and of a logged metric 1.
     pub board_min_n: Option<u32>,
-    /// For how many days a day must be over to be among those that releases are ranked over, up to [`MAX_DELAY_DAYS`]; also days that
-    /// go on are when `None`.
+    /// Days for which a day must be over to be among those that releases are ranked over, up to [`MAX_DELAY_DAYS`]; with `None` also
+    /// days that go on are.
     pub board_delay: Option<u32>,
     ver: i64,
 }

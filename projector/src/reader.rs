@@ -149,7 +149,7 @@ impl Shared {
             } else if let Some(workspace) = key::parse_active(key) {
                 self.ask_for_sweep(Extent::Workspace(workspace));
             } else if let Some(workspace) = key::parse_settings(key) {
-                // Who ranked meanwhile by what was set before is corrected.
+                // Corrects a projector that ranked meanwhile by the settings before.
                 self.ask_for_sweep(Extent::Workspace(workspace));
             } else {
                 continue;

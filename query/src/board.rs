@@ -19,7 +19,7 @@ use crate::{
     window::days_between,
 };
 
-/// How many days are read side by side.
+/// Days that are read side by side.
 const DAYS_AT_ONCE: usize = 8;
 
 /// By what the releases of a window are ranked.
@@ -48,11 +48,11 @@ pub struct Place {
     pub release: String,
     /// The value of the metric.
     pub value: f64,
-    /// How many of them, or observations of a logged metric, the value is made of.
+    /// The number of predictions, or observations of a logged metric, that the value is made of.
     pub n: u64,
     /// Whether these are enough to be ranked; else it stands behind those that are.
     pub is_ranked: bool,
-    /// How many of its predictions were judged, and how it did against the other releases of the day; `None` of a logged metric.
+    /// The number of its predictions that were judged, and its record against the other releases of the day; `None` of a logged metric.
     pub judged: Option<(u64, Record)>,
 }
 

@@ -31,13 +31,13 @@ use crate::{
 /// The parameter.
 pub(crate) const CHANGE: &str = "change";
 
-/// How the column of a change ends.
+/// The end of the name of a column of changes.
 pub(crate) const SUFFIX: &str = "_change";
 
 /// The names of what numbers can be compared with: those of a day, of a week, or of a period before.
 pub(crate) const CHANGES: [&str; 3] = ["day", "week", "period"];
 
-/// What each row of an answer is compared with.
+/// The row that each row of an answer is compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     back: Back,
@@ -51,7 +51,7 @@ pub struct Change {
     columns: Option<Vec<String>>,
 }
 
-/// How far before a row the one stands that it is compared with.
+/// The distance to the row before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Back {
     Days(i32),
@@ -206,7 +206,7 @@ pub(crate) fn changed(rows: DataFrame, request: &Request) -> Result<DataFrame> {
     frame(shown.len(), columns)
 }
 
-/// How a column changed; `None`, when it has no numbers.
+/// The changes of a column; `None`, when it has no numbers.
 fn difference(column: &Series, shown: &[usize], before: &[Option<usize>]) -> Option<Series> {
     let name = format!("{}{SUFFIX}", column.name());
     let pairs = || shown.iter().zip(before);

@@ -197,7 +197,7 @@ pub fn shorten(frame: &mut DataFrame, what: What) {
     }
 }
 
-/// Whether a table shows a column that nobody asked for by name.
+/// Tells if a table shows a column that nobody asked for by name.
 fn is_main(name: &str, what: What) -> bool {
     match what {
         What::Evaluations | What::Maturity => match intervals::named(name) {

@@ -80,7 +80,7 @@ pub struct Request {
     pub slicing: Option<Slicing>,
     /// Whose champion is challenged.
     pub challenge: Option<Challenge>,
-    /// What the numbers of each row are compared with.
+    /// The rows that the numbers of each row are compared with.
     pub change: Option<Change>,
 }
 
@@ -152,7 +152,7 @@ pub struct Words<'a> {
     pub pairs: bool,
     /// A model.
     pub model: Option<&'a str>,
-    /// What numbers are compared with: `day`, `week` or `period`.
+    /// The row that numbers are compared with: of a `day`, `week` or `period` before.
     pub change: Option<&'a str>,
 }
 

@@ -248,7 +248,7 @@ async fn one_right_answer_does_not_rank_above_days_of_a_hundred(world: World) {
 async fn late_labels_are_ranked_after_a_delay(world: World) {
     let scene = Scene::new(world).await;
     let catalog = &scene.world.catalog;
-    // Of the last days only what came early is known, and that is wrong.
+    // The only label of the last day came early, and says that the prediction was wrong.
     for (day, count, label) in [("2026-06-02", 4, "1"), ("2026-06-03", 4, "1"), ("2026-06-08", 1, "other")] {
         for release in ["v1", "v2"] {
             let events = (0..4).map(|n| {

@@ -8,7 +8,7 @@ use crate::support::{Place, Service, ndjson, on_both_engines, register, run, run
 use serde_json::{Value, json};
 
 on_both_engines!(
-    a_rank_is_no_change_in_the_audit_log,
+    ranks_are_no_changes_in_the_log,
     the_leaderboard_follows_the_settings_at_once,
     a_logged_metric_is_optimised_day_over_day,
 );
@@ -79,7 +79,7 @@ fn places_until(service: &Service, wanted: impl Fn(&[Value]) -> bool) {
     });
 }
 
-fn a_rank_is_no_change_in_the_audit_log(place: &Place) {
+fn ranks_are_no_changes_in_the_log(place: &Place) {
     let service = Service::start(place);
     live(&service);
     ok(
@@ -99,7 +99,7 @@ fn a_rank_is_no_change_in_the_audit_log(place: &Place) {
     let actions: Vec<&str> = trail.iter().map(|record| record["action"].as_str().unwrap()).collect();
     assert!(!actions.contains(&"release.change"), "{actions:?}");
     assert!(trail.iter().all(|record| record["principal"] != "almanac"), "{trail:?}");
-    // What people decide is there, with the settings that have names like what a release has on the leaderboard.
+    // Changes of the settings are there.
     let changed = trail.iter().filter(|record| record["action"] == "settings.change").collect::<Vec<_>>();
     assert_eq!(changed.len(), 2, "{actions:?}");
     assert!(changed.iter().any(|record| record.to_string().contains("board_days")), "{changed:?}");
@@ -119,7 +119,7 @@ fn the_leaderboard_follows_the_settings_at_once(place: &Place) {
     set(json!({ "primary_metric": "brier", "board_min_n": 1 }));
     let names: Vec<String> = told(&places(&service, "")).into_iter().map(|(name, ..)| name).collect();
     assert_eq!(names, RELEASES);
-    // From the command line, another metric and the other way round.
+    // The command line sets the other direction.
     let settings = ["workspace", "settings", "credit/prod", "--format", "json"];
     run_ok(place, &[&settings[..], &["--primary-metric", "brier", "--direction", "max"]].concat());
     let names: Vec<String> = told(&places(&service, "")).into_iter().map(|(name, ..)| name).collect();
@@ -147,7 +147,7 @@ fn the_leaderboard_follows_the_settings_at_once(place: &Place) {
     assert_eq!(answer.status, 400, "{}", answer.text());
 }
 
-/// What each release earned: on the days `v1` 10, 20, 40 in two parts each, and `v2` 30 on the first.
+/// Logs revenue: on the days 10, 20, 40 of `v1` in two parts each, and 30 of `v2` on the first.
 fn earn(service: &Service) {
     let event = |day: &str, release: &str, value: f64| json!({ "name": "revenue", "measured_at": format!("{day}T12:00:00Z"), "value": value, "release": release });
     let mut events = vec![event(&DAYS[0], "v2", 30.0)];
@@ -177,7 +177,7 @@ fn a_logged_metric_is_optimised_day_over_day(place: &Place) {
         (answer.status, answer.text().contains("as-of: `metric.revenue` is a logged metric")),
         (400, true)
     );
-    // What is logged now is ranked now.
+    // A new observation moves the leaderboard.
     let more = json!([{ "name": "revenue", "measured_at": format!("{}T13:00:00Z", DAYS[2]), "value": 50.0, "release": "v2" }]);
     ok(&service, "POST", "/metrics", &more);
     places_until(&service, |places| told(places)[0] == one("v2", 80.0, 2));
@@ -241,7 +241,7 @@ fn watched(service: &Service) {
     );
 }
 
-/// How the metric, and figures of evaluations, changed.
+/// Asserts the changes of the metric and of figures of evaluations.
 fn changed(place: &Place, service: &Service) {
     let asked = |what: &str, query: &str| {
         let answer = service.get(&format!("{PATH}/{what}?from={}&to={}&{query}", DAYS[1], DAYS[2]));

@@ -13,7 +13,7 @@ use super::{
     rows::Rows,
 };
 
-/// How many metrics the page shows; the primary metric is the first of them.
+/// Metrics on the page at most; the primary metric is the first of them.
 const MOST_METRICS: usize = 6;
 
 const COLUMNS: &str = "day,metric,release,metrics,value_mean,value_sum,value_min,value_max,value_last";
@@ -26,7 +26,7 @@ pub(super) async fn section(ask: &Ask) -> anyhow::Result<Section> {
     let is_narrow = ask.model.is_some() || ask.release.is_some();
     let is_told = |row: &usize| match rows.text("release", *row) {
         Some(release) => ask.has(release),
-        // Of all releases together, and of none.
+        // This row is of all releases together, and of none.
         None => !is_narrow,
     };
     let told: Vec<usize> = rows.numbers().filter(is_told).collect();

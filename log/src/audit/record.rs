@@ -26,7 +26,7 @@ const UNTOLD: [&str; 22] = [
     "updated_at",
     "GSI1PK",
     "GSI1SK",
-    // Of a release on the leaderboard: a projection places it.
+    // A projection places a release on the leaderboard.
     "board",
     "score",
     "place",
