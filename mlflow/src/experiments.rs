@@ -8,7 +8,7 @@ use crate::{
     answer::{Answer, Failure},
     asked::{Asked, millis, needed, text},
     door::Door,
-    filter::{Attributes, Filter, Subject},
+    filter::{Attributes, Filter, Order, Subject},
 };
 
 /// The most experiments of a page.
@@ -174,14 +174,16 @@ impl Door {
     pub(crate) async fn search_experiments(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let limit = asked.limit(1_000, MAX_EXPERIMENTS)?;
         let filter = Filter::parse(asked.text_if("filter")?.unwrap_or_default(), &ATTRIBUTES)?;
+        let orders = Order::parse_all(&asked.texts("order_by")?, &ATTRIBUTES)?;
         let is_wanted = view(asked, "view_type")?;
         let mut all = self.ingest.catalog().experiments(workspace.id()).await?;
         if !all.iter().any(|one| one.id() == key::DEFAULT_EXPERIMENT.1) {
             all.insert(0, self.find_experiment(workspace, key::DEFAULT_EXPERIMENT.1).await?);
         }
         all.retain(|one| is_wanted(one.archived_at.is_some()) && filter.matches(one));
-        // The newest first, as MLflow does.
+        // The newest first, as MLflow does, where nothing else is asked for.
         all.reverse();
+        all.sort_by(|a, b| Order::compare_by(&orders, a, b));
         let (page, next) = page(&all, asked.text_if("page_token")?, limit)?;
         let shown: Vec<Value> = page.iter().map(|one| self.shown_experiment(one)).collect();
         Ok(json!({ "experiments": shown, "next_page_token": next }))

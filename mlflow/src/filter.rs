@@ -378,6 +378,12 @@ impl Order {
         }
     }
 
+    /// The order of two by several orders.
+    pub(crate) fn compare_by(all: &[Self], a: &impl Subject, b: &impl Subject) -> Ordering {
+        let by_each = all.iter().map(|order| order.compare(&order.key(a), &order.key(b)));
+        by_each.reduce(Ordering::then).unwrap_or(Ordering::Equal)
+    }
+
     /// What something is sorted by.
     pub(crate) fn key(&self, subject: &impl Subject) -> Key {
         let (of, name) = (self.field.of, self.field.name.as_str());

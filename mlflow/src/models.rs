@@ -1,7 +1,7 @@
 //! Registered models are models; their aliases are environments in which a version is live.
 
 use axum::http::StatusCode;
-use catalog::{Model, New, NewEntity, Release, Workspace, WorkspacePage, attributes};
+use catalog::{Entity, Model, New, NewEntity, Release, Workspace, WorkspacePage, attributes};
 use event::{Definition, Task};
 use log::key::EntityId;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::{
     asked::{Asked, millis},
     door::Door,
     experiments::{page, texts},
-    filter::{Attributes, Filter, Subject},
+    filter::{Attributes, Filter, Order, Subject},
     notes::{Note, noted, notes, tag, tags},
     registry::{NO_STAGE, number_of, shown_version},
 };
@@ -21,7 +21,11 @@ const TASK: &str = "almanac.task";
 const POSITIVE_LABEL: &str = "almanac.positive_label";
 
 /// The attributes of registered models.
-const ATTRIBUTES: Attributes = Attributes { numbers: &[], texts: &["name"], datasets: &[] };
+const ATTRIBUTES: Attributes = Attributes {
+    numbers: &["creation_timestamp", "last_updated_timestamp"],
+    texts: &["name"],
+    datasets: &[],
+};
 
 /// The most registered models of a page.
 const MAX_MODELS: usize = 1_000;
@@ -81,6 +85,15 @@ fn missing(name: &str) -> Failure {
     Failure::missing(format!("Registered Model with name={name} not found"))
 }
 
+/// When a model or a version was created or changed.
+pub(crate) fn time_of(entity: &Entity, name: &str) -> Option<f64> {
+    match name {
+        "creation_timestamp" => Some(millis(entity.created_at) as f64),
+        "last_updated_timestamp" => Some(millis(entity.updated_at) as f64),
+        _ => None,
+    }
+}
+
 impl Subject for Model {
     fn text(&self, of: &str, name: &str) -> Option<String> {
         match (of, name) {
@@ -90,8 +103,8 @@ impl Subject for Model {
         }
     }
 
-    fn number(&self, _: &str, _: &str) -> Option<f64> {
-        None
+    fn number(&self, of: &str, name: &str) -> Option<f64> {
+        (of == "attributes").then(|| time_of(&self.entity, name))?
     }
 }
 
@@ -177,9 +190,12 @@ impl Door {
     pub(crate) async fn search_models(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let limit = asked.limit(100, MAX_MODELS)?;
         let filter = Filter::parse(asked.text_if("filter")?.unwrap_or_default(), &ATTRIBUTES)?;
+        let orders = Order::parse_all(&asked.texts("order_by")?, &ATTRIBUTES)?;
         let known = self.ingest.catalog().page(workspace.id()).await?;
         let mut found: Vec<&Model> = known.models.iter().filter(|model| filter.matches(*model)).collect();
-        found.sort_by_key(|model| &model.entity.name);
+        found.sort_by(|a, b| {
+            Order::compare_by(&orders, *a, *b).then_with(|| a.entity.name.cmp(&b.entity.name))
+        });
         let (some, next) = page(&found, asked.text_if("page_token")?, limit)?;
         let shown: Vec<Value> = some.iter().map(|model| shown(&known, model)).collect();
         Ok(json!({ "registered_models": shown, "next_page_token": next }))

@@ -10,15 +10,18 @@ use crate::{
     asked::{Asked, millis},
     door::Door,
     experiments::page,
-    filter::{Attributes, Filter, Subject},
+    filter::{Attributes, Filter, Order, Subject},
     logged::run_in,
-    models::{aliases_of, versions},
+    models::{aliases_of, time_of, versions},
     notes::{GIVEN, NOTES, Note, TRIES, noted, notes, tag, tags},
 };
 
 /// The attributes of versions.
-const ATTRIBUTES: Attributes =
-    Attributes { numbers: &["version_number"], texts: &["name", "run_id", "source_path"], datasets: &[] };
+const ATTRIBUTES: Attributes = Attributes {
+    numbers: &["version_number", "creation_timestamp", "last_updated_timestamp"],
+    texts: &["name", "run_id", "source_path"],
+    datasets: &[],
+};
 
 /// The most versions of a page.
 const MAX_VERSIONS: usize = 200_000;
@@ -78,8 +81,11 @@ impl Subject for Release {
     }
 
     fn number(&self, of: &str, name: &str) -> Option<f64> {
-        (of == "attributes" && name == "version_number")
-            .then(|| number_of(self).map(|number| number as f64))?
+        match (of, name) {
+            ("attributes", "version_number") => number_of(self).map(|number| number as f64),
+            ("attributes", name) => time_of(&self.entity, name),
+            _ => None,
+        }
     }
 }
 
@@ -195,6 +201,7 @@ impl Door {
     pub(crate) async fn search_versions(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let limit = asked.limit(MAX_VERSIONS, MAX_VERSIONS)?;
         let filter = Filter::parse(asked.text_if("filter")?.unwrap_or_default(), &ATTRIBUTES)?;
+        let orders = Order::parse_all(&asked.texts("order_by")?, &ATTRIBUTES)?;
         let known = self.ingest.catalog().page(workspace.id()).await?;
         let mut found: Vec<_> = known
             .releases
@@ -202,8 +209,8 @@ impl Door {
             .filter_map(|release| Some((&release.model, number_of(release)?, release)))
             .filter(|(_, _, release)| filter.matches(*release))
             .collect();
-        // By name, and of a name the latest first.
-        found.sort_by(|a, b| (a.0, b.1).cmp(&(b.0, a.1)));
+        // By name, and of a name the latest first, where nothing else is asked for.
+        found.sort_by(|a, b| Order::compare_by(&orders, a.2, b.2).then_with(|| (a.0, b.1).cmp(&(b.0, a.1))));
         let (some, next) = page(&found, asked.text_if("page_token")?, limit)?;
         let shown: Vec<Value> = some.iter().map(|(_, _, release)| shown_version(&known, release)).collect();
         Ok(json!({ "model_versions": shown, "next_page_token": next }))

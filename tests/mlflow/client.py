@@ -127,6 +127,9 @@ def searches():
         refused(change, "INVALID_PARAMETER_VALUE", "archived")
     assert len(search()) == 11 and names(search(run_view_type=ViewType.DELETED_ONLY)) == ["run 0"]
     assert [found.name for found in client.search_experiments(filter_string="tags.kind = 'test'")] == ["searched"]
+    named = [found.name for found in client.search_experiments(order_by=["name DESC"])]
+    assert named == sorted(named, reverse=True), named
+    refused(lambda: client.search_experiments(order_by=["colour"]), "INVALID_PARAMETER_VALUE", "colour")
     client.delete_experiment(experiment)
     assert experiment not in [found.experiment_id for found in client.search_experiments()]
     refused(lambda: client.create_run(experiment), "INVALID_STATE")
@@ -151,6 +154,8 @@ def models(run_id):
     found = client.get_model_version("risk", "1")
     assert (found.source, found.tags, found.aliases) == ("s3://models/risk/1", {"by": "ann"}, [])
     assert [version.version for version in client.search_model_versions("name = 'risk'")] == ["2", "1"]
+    by_number = client.search_model_versions("name = 'risk'", order_by=["version_number ASC"])
+    assert [version.version for version in by_number] == ["1", "2"]
     assert [model.name for model in client.search_registered_models()] == ["risk"]
     client.delete_registered_model_alias("risk", "champion")
     refused(lambda: client.get_model_version_by_alias("risk", "champion"), "RESOURCE_DOES_NOT_EXIST")
