@@ -33,6 +33,7 @@ use crate::{
     dlq::{self, DlqCommand},
     doctor::{self, DoctorArgs},
     erase::{self, EraseArgs},
+    examples::with_examples,
     exit::{self, Exit},
     follow::{self, FollowCommand},
     import::{self, ImportArgs},
@@ -66,7 +67,7 @@ its whole path (credit/prod/churn, credit/prod/churn@v1), by its id, or by its n
 /// The record of what ML models predicted, what then happened, and how good the predictions were.
 #[derive(Debug, Parser)]
 #[command(name = "almanac", version, max_term_width = 100, after_help = after_help())]
-struct Cli {
+pub(crate) struct Cli {
     #[command(flatten)]
     flags: Flags,
     #[command(subcommand)]
@@ -224,7 +225,7 @@ enum Command {
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     // Not `Cli::parse`, which does not tell flags from the environment.
-    let matches = taking_numbers(Cli::command()).get_matches();
+    let matches = with_examples(taking_numbers(Cli::command())).get_matches();
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(error) => error.format(&mut Cli::command()).exit(),

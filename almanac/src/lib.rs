@@ -25,6 +25,7 @@ mod dlq;
 mod doctor;
 mod embed;
 mod erase;
+mod examples;
 mod exit;
 mod fetch;
 mod follow;

@@ -1,12 +1,15 @@
 //! The OpenAPI document, put together from what the routes say of themselves, and served beside them.
 
+use std::collections::BTreeMap;
+
 use axum::{
     body::Bytes,
     http::{StatusCode, header},
 };
+use serde_json::Value;
 use web::{
     Demand, Operation, Routes, answer,
-    openapi::{Components, Info, License, ObjectBuilder, OpenApi, OpenApiBuilder, Tag, Type},
+    openapi::{Components, Info, License, ObjectBuilder, OpenApi, OpenApiBuilder, Paths, RefOr, Tag, Type},
     problem_responses, problem_schemas, schema,
 };
 
@@ -16,6 +19,9 @@ use crate::paths::{LIVE, METRICS, READY};
 pub(crate) const PATH: &str = "/openapi.json";
 
 const JSON: &str = "application/json";
+
+/// What operations answered to their examples, by their ids and by media type; a test calls them all and writes it again.
+const ANSWERS: &str = include_str!("openapi_answers.json");
 
 /// The groups of operations, and what is in them.
 const TAGS: [(&str, &str); 6] = [
@@ -96,6 +102,27 @@ pub(crate) fn with_document(routes: Routes, all: Routes) -> Routes {
     routes.add(operation, Demand::nothing(), async move || ([(header::CONTENT_TYPE, JSON)], text.clone()))
 }
 
+/// The paths, each answer with its example.
+fn with_answers(mut paths: Paths) -> Paths {
+    let answers: BTreeMap<String, BTreeMap<String, Value>> =
+        serde_json::from_str(ANSWERS).unwrap_or_default();
+    for item in paths.paths.values_mut() {
+        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
+        for operation in operations.into_iter().flatten() {
+            let id = operation.operation_id.as_deref().unwrap_or_default();
+            let Some(answer) = answers.get(id.trim_end_matches("_by_id")) else { continue };
+            let good = operation.responses.responses.iter_mut().filter(|(status, _)| status.starts_with('2'));
+            for (_, response) in good {
+                let RefOr::T(response) = response else { continue };
+                for (media, content) in &mut response.content {
+                    content.example = answer.get(media).cloned();
+                }
+            }
+        }
+    }
+    paths
+}
+
 fn document(routes: &Routes) -> OpenApi {
     let mut info = Info::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
     info.description = Some(env!("CARGO_PKG_DESCRIPTION").to_owned());
@@ -111,7 +138,7 @@ fn document(routes: &Routes) -> OpenApi {
     });
     OpenApiBuilder::new()
         .info(info)
-        .paths(routes.paths().clone())
+        .paths(with_answers(routes.paths().clone()))
         .components(Some(components))
         .tags(Some(tags))
         .build()

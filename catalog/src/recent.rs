@@ -6,7 +6,7 @@ use fold::{
     rollup::{Metric, Part, Series},
 };
 use log::{
-    evaluated::{self, At},
+    evaluated::{self, At, Found},
     key,
     projection::Projected,
 };
@@ -84,7 +84,15 @@ impl<'a> Recent<'a> {
 }
 
 async fn evaluation(table: &dyn Table, at: At<'_>) -> Result<Option<Evaluation>> {
-    let Some((_, states)) = evaluated::load_plain(table, at).await? else { return Ok(None) };
+    // One item, unless it is large and stands in parts.
+    let states = match evaluated::assemble(&table.get(&at.key()).await?)? {
+        Found::Nothing => return Ok(None),
+        Found::Whole(_, states) => states,
+        Found::Torn(_) => match evaluated::load_plain(table, at).await? {
+            Some((_, states)) => states,
+            None => return Ok(None),
+        },
+    };
     let evaluation = Evaluation::from_states(&states);
     evaluation.map(Some).map_err(|error| Error::corrupt(format!("item {}: {error}", at.key())))
 }

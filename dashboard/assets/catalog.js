@@ -49,7 +49,7 @@ const EVERY = 60_000;
 export async function page({ workspace, signal, moves }) {
   moves(['catalog'], EVERY);
   const path = ofWorkspace(workspace);
-  const [all, entries, audit] = await Promise.all([json(path, {}, { signal }), history(workspace, signal), trail(workspace, signal)]);
+  const [all, entries, audit] = await Promise.all([json(path, { counts: true }, { signal }), history(workspace, signal), trail(workspace, signal)]);
   const file = workspace.replace('/', '-');
   return [
     h('dl', { class: 'stats' },

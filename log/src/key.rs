@@ -331,9 +331,9 @@ mod tests {
             format!("{}\n{}", sweep_cursor(), full_sweep()),
             format!("{}\n{}\n{}", write_probe(), restored(), layout()),
             format!("{}\n{}", own_partitions(&w), lane_partition(&w, 3)),
-            EntityId::User(w.clone()).key().to_string(),
-            EntityId::Group(w.clone()).key().to_string(),
-            EntityId::System(w.clone()).key().to_string(),
+            [EntityId::User, EntityId::Group, EntityId::System]
+                .map(|of| of(w.clone()).key().to_string())
+                .join("\n"),
             pointer(&w).to_string(),
             member(&w, &EntityId::User(other.clone())).to_string(),
             membership(&EntityId::System(other.clone()), &w).to_string(),

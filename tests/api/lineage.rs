@@ -192,7 +192,7 @@ async fn a_release_is_followed_to_the_snapshot_of_its_training(scene: Scene) {
     let answer = query.lineage(scene.id(), &request(None, Some("v5"))).await.unwrap();
     let columns = ["kind", "release", "snapshot", "trained_on"];
     let text = csv(answer.only(&columns).unwrap());
-    let expected = ["predictions", "releases"].map(|kind| format!("{kind},v5,june,2026-06-01..2026-06-01"));
+    let expected = ["predictions", "releases"].map(|kind| format!("{kind},v5,june,2026-06-01"));
     assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), expected);
     // From the events of the snapshot to the release, and on to its predictions.
     let events = events(&scene, None, Some("v5")).await;

@@ -18,14 +18,15 @@ use std::{
     fs,
     net::{TcpListener, TcpStream},
     os::unix::fs::{PermissionsExt, symlink},
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread::sleep,
     time::Duration,
 };
 
-use event::Clock;
-use regex::Regex;
+use event::{Clock, Day};
+use regex::{Captures, Regex};
 use serde_json::Value;
 use tempfile::TempDir;
 use tests::local::fresh_table;
@@ -43,7 +44,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const CARGO: &str = "#!/bin/sh\n[ \"$1 $2\" = 'run --' ] || exit 64\nshift 2\nexec almanac \"$@\"\n";
 
 /// The pages, and how many blocks of each do not run.
-const PAGES: [(&str, usize); 11] = [
+const PAGES: [(&str, usize); 12] = [
     ("README.md", 1),
     ("CONTRIBUTING.md", 4),
     ("docs/posting.md", 0),
@@ -52,6 +53,7 @@ const PAGES: [(&str, usize); 11] = [
     ("docs/reviewing.md", 0),
     ("docs/lake.md", 1),
     ("docs/catalog.md", 0),
+    ("docs/commands.md", 0),
     ("docs/operating.md", 12),
     ("docs/operations.md", 1),
     ("docs/security.md", 0),
@@ -256,6 +258,55 @@ pages_run!(
     operations_run: "docs/operations.md",
 );
 
+/// An output without what differs from run to run: ids, secrets, times of now, how long something took, and how wide columns are.
+fn without_chance(text: &str, today: Day) -> String {
+    let long = Regex::new(r"[0-9A-Za-z]{27,}").unwrap();
+    let text = long.replace_all(text, |found: &Captures<'_>| match found[0].len() {
+        27 => "2NBs0sLBnJxEcoDLgVnQdJkhEgV".to_owned(),
+        _ => "0f343b0931126a20f133d67c2b018a3b".to_owned(),
+    });
+    let instant = Regex::new(&format!(r"{today}T[0-9:.]+Z")).unwrap();
+    let text = instant.replace_all(&text, "2026-12-01T09:00:00Z");
+    let text = text.replace(&today.to_string(), "2026-12-01");
+    let blanks = Regex::new(r"\b {2,}| {2,}\b").unwrap();
+    lines(&text).iter().map(|line| blanks.replace_all(line, "  ").into_owned() + "\n").collect()
+}
+
+/// Runs the examples of commands, and compares what they print; with `INSTA_UPDATE=always` they are written.
+#[test]
+fn every_command_prints_what_its_example_shows() {
+    const COMMANDS: &str = "docs/commands.md";
+    let (mut run, clock) = (Run::new(), Clock::system());
+    let page = fs::read_to_string(root().join(COMMANDS)).unwrap();
+    let (mut written, mut wrong, mut rest) = (String::new(), Vec::new(), page.as_str());
+    let is_shell =
+        Regex::new("(?s)^(.*?)```(sh|sh background)\n(.*?)\n```\n(?:```text\n(.*?\n)```\n)?").unwrap();
+    while let Some(found) = is_shell.captures(rest) {
+        rest = &rest[found[0].len()..];
+        let block =
+            |text: &str| Block { place: format!("{COMMANDS}: {text}"), info: "sh".into(), text: text.into() };
+        let (typed, shown) = (&found[3], found.get(4).map_or("", |shown| shown.as_str()));
+        written += &format!("{}```{}\n{typed}\n```\n", &found[1], &found[2]);
+        if &found[2] == "sh background" {
+            run.start(&block(typed));
+            continue;
+        }
+        let printed = catch_unwind(AssertUnwindSafe(|| run.shell(&block(typed), typed)));
+        let printed =
+            printed.map_or("fails".to_owned(), |printed| without_chance(&printed, clock.now().day()));
+        if printed != shown {
+            wrong.push(format!("{typed}\nprints\n{printed}"));
+        }
+        if !printed.is_empty() {
+            written += &format!("```text\n{printed}```\n");
+        }
+    }
+    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+        fs::write(root().join(COMMANDS), written + rest).unwrap();
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn operating_runs_on_dynamodb_local() {
     let config = fresh_table(Clock::system());
@@ -295,13 +346,14 @@ fn the_readme_is_short_and_names_one_command_that_tests() {
 }
 
 /// The pages of this repository that link to one another.
-const LINKED: [&str; 20] = [
+const LINKED: [&str; 21] = [
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "docs/benchmarks.md",
     "docs/catalog.md",
+    "docs/commands.md",
     "docs/dashboard.md",
     "docs/figures.md",
     "docs/following.md",

@@ -161,7 +161,7 @@ fn a_release_that_no_event_used_is_deleted_and_made_again() {
                 page["releases"].as_array().and_then(|all| all.iter().find(|one| one["name"] == "v2"));
             of_v2.is_some_and(|release| release["counts"]["releases"] == count)
         };
-        service.get_until("/v1/workspaces/credit/prod", is_counted);
+        service.get_until("/v1/workspaces/credit/prod?counts=true", is_counted);
     };
     post("risk");
     counted(1);

@@ -60,7 +60,7 @@ fn post_project_query_restart_query_again(place: &Place) {
     };
     let service = Service::start(place);
     assert_eq!(service.get(&evaluations("2026-06-01")).body, before, "the same after a restart");
-    let page = service.get("/v1/workspaces/credit/prod").json();
+    let page = service.get("/v1/workspaces/credit/prod?counts=true").json();
     assert_eq!(page["counts"]["predictions"], 3);
     assert_eq!(page["counts"]["outcomes"], 2);
     assert_eq!(page["releases"][0]["counts"]["predictions"], 3);

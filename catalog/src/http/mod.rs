@@ -153,14 +153,13 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
         .schema("Delivery", webhook::delivery_schema())
         .schema("Digest", digest::told_schema())
         .schema("Consumer", consumer::consumer_schema())
-        .schema("Follow", follow::follow_schema())
         .schema("Erasure", erasure::erasure_schema())
         .schema("Happening", live::happening_schema())
         .schema("Live", live::live_schema())
         .with_state(service)
 }
 
-/// Who may do what, who is in which group, counters, and what people follow.
+/// Roles, members of groups, counters, and what people follow.
 fn people(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
     for of in Of::ALL {
         routes = routes
@@ -193,6 +192,7 @@ fn people(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
         .add(follow::has_seen_operation(), demands::of_user(Right::Read), follow::has_seen)
         .add(digest::operation(), demands::of_user(Right::Read).of_kinds(&Kind::ALL), digest::show)
         .add(follow::digest_operation(), Demand::server(Right::Read), follow::digest)
+        .schema("Follow", follow::follow_schema())
 }
 
 /// Showing, changing and deleting one entity, at the path that `operation` gives.

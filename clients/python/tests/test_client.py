@@ -259,3 +259,20 @@ def test_a_notebook_shows_one_line_and_changes_it(monkeypatch: pytest.MonkeyPatc
     progress.show(200)
     progress.close()
     assert [line.split(" rows")[0].split(" ", 2)[2] for line in shown] == ["100 of 200", "200 of 200"]
+
+
+def test_entities_are_listed_with_single_attributes(service: al.LocalClient, workspace: al.Workspace) -> None:
+    for name in ("v2", "v3"):
+        workspace.create_release(name, model="risk")
+    models = service.list("models", workspace.path, fields=["attributes.owner", "version"])
+    assert [sorted(model) for model in models] == [["attributes", "id", "name", "version"]]
+    assert models[0]["attributes"] == {}
+    names = [release["name"] for release in service.list("releases", workspace.path, order="newest", limit=2)]
+    assert names == ["v3", "v2"]
+    of_model = service.list("releases", f"{workspace.path}/risk", fields=["model"])
+    assert [release["name"] for release in of_model] == ["v1", "v2", "v3"]
+    assert workspace.path in [found["path"] for found in service.list("workspaces")]
+    assert service.list("workspaces", limit=1) and service.list("users") == []
+    for kind, options in (("model", {}), ("models", {"fields": "version"}), ("models", {"fields": ["owner"]})):
+        with pytest.raises(al.AlmanacError):
+            service.list(kind, workspace.path, **options)

@@ -54,7 +54,7 @@ locals {
   day_keys = ["${local.workspace}/day", "${local.workspace}/day/??"]
   log_keys = concat(local.day_keys, ["${local.workspace}/batch", "${local.workspace}/batch/??"])
 
-  # Counters (up to 0.1 they stood beside the workspace, and are moved), rollups and evaluations, which version of them is
+  # Counters, rollups and evaluations, which version of them is
   # served, evaluations and rollups as they stood at ages of their days, filters of keys, what pending outcomes were decided to judge, dead letters, where alert rules stand and when they crossed; leases, heartbeats,
   # the time that the table has counted and how far it was swept.
   projection_keys = [
@@ -257,7 +257,7 @@ data "aws_iam_policy_document" "projector" {
     }
   }
 
-  # Outcomes that were decided: of which it was found what they judge, or that reviewers gave as answers.
+  # Outcomes that were decided: of which it was found what they judge, or that reviewers gave as answers, which are counted beside the user.
   statement {
     sid       = "AppendOutcomes"
     actions   = ["dynamodb:PutItem"]
@@ -266,7 +266,7 @@ data "aws_iam_policy_document" "projector" {
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = concat(local.judged_keys, local.day_keys)
+      values   = concat(local.judged_keys, local.day_keys, ["u#*"])
     }
   }
 

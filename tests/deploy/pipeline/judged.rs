@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use catalog::{
-    AnsweredBy, ArenaSpec, ReviewAnswer, ReviewPolicy, ReviewSpec, Served, Verdict, Vote, Workspace,
+    AnsweredBy, ArenaSpec, New, NewEntity, ReviewAnswer, ReviewPolicy, ReviewSpec, Served, Verdict, Vote,
+    Workspace,
 };
 use event::{Clock, Window};
 use ingest::Ingest;
@@ -25,6 +26,8 @@ pub(super) async fn review(ingest: &Ingest, table: &Arc<dyn Table>, workspace: &
         with_outcomes: true,
         arena: None,
     };
+    // A user's answers are counted beside the user.
+    ingest.catalog().create(NewEntity::new("eve", New::User), now()).await.unwrap();
     let query = query::Query::new(Arc::clone(table), clock.clone());
     let (review, _) = query.create_review(workspace, "june", spec.clone()).await.unwrap();
     let next = async |reviewer: &str| {

@@ -90,6 +90,20 @@ class Followed:
     """How many segments came meanwhile, as far as is known."""
 
 
+#: What :meth:`Client.list` lists.
+KINDS_OF_ENTITIES = (
+    "categories",
+    "workspaces",
+    "models",
+    "configurations",
+    "snapshots",
+    "releases",
+    "users",
+    "groups",
+    "systems",
+)
+
+
 class Client:
     """A service at an address. It may be shared by threads."""
 
@@ -166,6 +180,43 @@ class Client:
         if path.count("/") != 1 or not all(path.split("/")):
             raise AlmanacError(f"a workspace is named category/name, not {path!r}")
         return Workspace(self, path)
+
+    def list(
+        self,
+        kind: str,
+        of: Optional[str] = None,
+        *,
+        fields: Optional[Sequence[str]] = None,
+        since: Optional[Instant] = None,
+        until: Optional[Instant] = None,
+        order: Optional[str] = None,
+        limit: Optional[int] = None,
+    ) -> List[Dict[str, Any]]:
+        """The entities of a kind (``"categories"``, ``"workspaces"``, ``"models"``, ``"configurations"``,
+        ``"snapshots"``, ``"releases"``, ``"users"``, ``"groups"`` or ``"systems"``), by the time of their creation.
+
+        ``of`` is what they belong to: a category, a workspace, or for releases a workspace or a model. ``fields`` leaves
+        out all others, and may name single attributes (``"attributes.owner"``). ``since`` and ``until`` bound the time of
+        their creation. The oldest come first, or with ``order="newest"`` the newest; ``limit`` is the most of them, all
+        without it.
+        """
+        if kind not in KINDS_OF_ENTITIES:
+            raise AlmanacError(f"kind is one of {', '.join(KINDS_OF_ENTITIES)}, not {kind!r}")
+        if isinstance(fields, str):
+            raise AlmanacError(f"fields is a list of names, not {fields!r}")
+        found: List[Dict[str, Any]] = []
+        bounds = {name: None if at is None else _instant(at) for name, at in (("since", since), ("until", until))}
+        params = _params({"of": of, "order": order, "fields": fields, **bounds})
+        pages = bool(of) or kind != "workspaces"
+        while limit is None or len(found) < limit:
+            if pages:
+                params["limit"] = str(1_000 if limit is None else min(limit - len(found), 1_000))
+            page = self.transport.request("GET", f"/v1/{kind}", params=params).json()
+            found += page[kind]
+            if page["next_cursor"] is None:
+                break
+            params["cursor"] = page["next_cursor"]
+        return found if limit is None else found[:limit]
 
 
 def _client_again(url: str, options: Mapping[str, Any], source: str) -> Client:
@@ -862,7 +913,9 @@ class Workspace:
     def describe(self, *, timeout: Optional[float] = None, retry_for: Optional[float] = None) -> Dict[str, Any]:
         """What the catalog says of the workspace: its models, its releases, what is live, how many events."""
         path = f"/v1/workspaces/{quote(self.path)}"
-        told: Dict[str, Any] = self.client.transport.request("GET", path, timeout=timeout, retry_for=retry_for).json()
+        told: Dict[str, Any] = self.client.transport.request(
+            "GET", path, params={"counts": "true"}, timeout=timeout, retry_for=retry_for
+        ).json()
         return told
 
     def create(self) -> "Workspace":

@@ -1,0 +1,87 @@
+//! Examples of commands in their help: each is declared once, in docs/commands.md, which a test runs and compares.
+
+use clap::Command;
+
+/// The page with an example of each command: a heading with the command, what is typed, and what it prints.
+const PAGE: &str = include_str!("../../docs/commands.md");
+
+/// The heading of the example of a command.
+const HEADING: &str = "### almanac ";
+
+/// The commands, each with its example in its help.
+pub(crate) fn with_examples(command: Command) -> Command {
+    examples().fold(command, |command, (words, example)| add(command, &words, &example))
+}
+
+/// The words of each command that has an example, and the example as help shows it.
+fn examples() -> impl Iterator<Item = (Vec<&'static str>, String)> {
+    PAGE.split(HEADING).skip(1).map(|section| {
+        let (words, rest) = section.split_once('\n').unwrap_or((section, ""));
+        let mut blocks = rest.split("```");
+        let mut block = || {
+            let text = blocks.nth(1).unwrap_or_default();
+            text.split_once('\n').map_or("", |(_, text)| text).trim_end()
+        };
+        let typed = block().lines().map(|line| format!("  {line}\n"));
+        let mut example = format!("Example:\n{}", typed.collect::<String>());
+        block().lines().for_each(|line| example.push_str(&format!("\n  {line}")));
+        (words.split_whitespace().collect(), example.trim_end().to_owned())
+    })
+}
+
+fn add(command: Command, words: &[&str], example: &str) -> Command {
+    let Some((first, rest)) = words.split_first() else {
+        let known = command.get_after_help().map(|known| format!("{known}\n\n"));
+        return command.after_help(known.unwrap_or_default() + example);
+    };
+    match command.find_subcommand(first).is_some() {
+        true => command.mut_subcommand(first, |command| add(command, rest, example)),
+        false => command,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn every_example_stands_in_the_help_of_its_command() {
+        let mut all = with_examples(Cli::command());
+        all.build();
+        let mut count = 0;
+        for (words, example) in examples() {
+            let command = words.iter().try_fold(&all, |command, word| command.find_subcommand(word));
+            let command = command.unwrap_or_else(|| panic!("there is no command `{}`", words.join(" ")));
+            let help = command.clone().render_help().to_string();
+            assert!(help.contains(&example), "{}: {help}", words.join(" "));
+            assert!(example.contains(&format!("almanac {}", words[0])), "{example}");
+            count += 1;
+        }
+        let distinct: std::collections::BTreeSet<Vec<&str>> = examples().map(|(words, _)| words).collect();
+        assert_eq!(distinct.len(), count, "one example a command");
+    }
+
+    /// Says which commands have none yet, so that their number falls.
+    #[test]
+    fn few_commands_are_without_an_example() {
+        fn leaves(command: &Command, path: &[String], found: &mut Vec<Vec<String>>) {
+            for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+                let path = [path, &[sub.get_name().to_owned()]].concat();
+                if !sub.has_subcommands() {
+                    found.push(path.clone());
+                }
+                leaves(sub, &path, found);
+            }
+        }
+        let mut all = Vec::new();
+        leaves(&Cli::command(), &[], &mut all);
+        let known: std::collections::BTreeSet<String> =
+            examples().map(|(words, _)| words.join(" ")).collect();
+        let without: Vec<String> =
+            all.iter().map(|path| path.join(" ")).filter(|path| !known.contains(path)).collect();
+        assert_eq!((all.len(), without.len()), (0, 0), "without an example: {without:#?}");
+    }
+}
