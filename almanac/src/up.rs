@@ -189,9 +189,8 @@ pub async fn run_as(
             }
         }
     });
-    let Times { keep_alive, drain, .. } = options.times;
-    let (write_within, tls, proxies) = (options.write_within, options.tls, options.proxies);
-    let connections = options.connections;
+    let Options { times, write_within, tls, proxies, connections, .. } = options;
+    let Times { keep_alive, drain, .. } = times;
     let listening = Listening { write_within, keep_alive, drain, tls, proxies, connections };
     let mut server = tokio::spawn(serve(listener, router, listening, until(stopped)));
     tokio::pin!(shutdown);

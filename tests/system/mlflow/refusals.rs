@@ -24,19 +24,16 @@ fn shown(service: &Running, run: &Value) -> Value {
         .clone()
 }
 
-fn wrong_json_types_are_refused_and_store_nothing(place: &Place) {
-    let service = opened(place);
-    let run = new_run(&service, "first");
-    post(&service, "mlflow/registered-models/create", &json!({ "name": "risk" }));
-    let model = post(&service, "mlflow/logged-models", &json!({ "source_run_id": run }));
-    let model = model["model"]["info"]["model_id"].as_str().unwrap().to_owned();
-    let before = (shown(&service, &run), everything(&service));
-    let metric = |more: Value| {
-        let mut metric = json!({ "key": "loss", "value": 0.5, "timestamp": 1_780_000_000_000_i64 });
-        metric.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        metric
-    };
-    let of_run = [
+/// A metric, or one that says something else.
+fn metric(more: Value) -> Value {
+    let mut metric = json!({ "key": "loss", "value": 0.5, "timestamp": 1_780_000_000_000_i64 });
+    metric.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    metric
+}
+
+/// Changes of a run, each with a value of a wrong type.
+fn wrong_changes() -> Vec<(&'static str, Value)> {
+    vec![
         ("log-parameter", json!({ "key": "depth", "value": 5 })),
         ("log-parameter", json!({ "key": 5, "value": "6" })),
         ("log-batch", json!({ "metrics": "foo" })),
@@ -66,12 +63,12 @@ fn wrong_json_types_are_refused_and_store_nothing(place: &Place) {
             json!({ "datasets": [{ "dataset": { "name": "loans", "digest": "d" }, "tags": "a" }] }),
         ),
         ("outputs", json!({ "models": [{ "model_id": 5 }] })),
-    ];
-    for (path, mut body) in of_run {
-        body["run_id"] = run.clone();
-        refused(&service, &format!("mlflow/runs/{path}"), &body, "INVALID_PARAMETER_VALUE");
-    }
-    let others = [
+    ]
+}
+
+/// Further requests of wrong types.
+fn wrong_requests(run: &Value, model: &str) -> Vec<(String, Value)> {
+    let all = [
         ("mlflow/runs/create", json!({ "experiment_id": 0 })),
         ("mlflow/runs/create", json!({ "tags": { "a": "b" } })),
         ("mlflow/runs/create", json!({ "run_name": ["first"] })),
@@ -93,7 +90,21 @@ fn wrong_json_types_are_refused_and_store_nothing(place: &Place) {
         ("mlflow/logged-models", json!({ "source_run_id": run, "params": "a" })),
         (&format!("mlflow/logged-models/{model}/params"), json!({ "params": [{ "key": "a", "value": 5 }] })),
     ];
-    for (path, body) in &others {
+    all.map(|(path, body)| (path.to_owned(), body)).into()
+}
+
+fn wrong_json_types_are_refused_and_store_nothing(place: &Place) {
+    let service = opened(place);
+    let run = new_run(&service, "first");
+    post(&service, "mlflow/registered-models/create", &json!({ "name": "risk" }));
+    let model = post(&service, "mlflow/logged-models", &json!({ "source_run_id": run }));
+    let model = model["model"]["info"]["model_id"].as_str().unwrap().to_owned();
+    let before = (shown(&service, &run), everything(&service));
+    for (path, mut body) in wrong_changes() {
+        body["run_id"] = run.clone();
+        refused(&service, &format!("mlflow/runs/{path}"), &body, "INVALID_PARAMETER_VALUE");
+    }
+    for (path, body) in &wrong_requests(&run, &model) {
         let answer = ask(&service, ("POST", path), None, body);
         let code = answer.json()["error_code"].clone();
         assert_eq!(
