@@ -3,7 +3,7 @@
 use axum::{
     body::Body,
     extract::Request,
-    http::{HeaderName, HeaderValue, StatusCode, header},
+    http::{HeaderName, HeaderValue, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -39,8 +39,7 @@ pub(crate) fn hardened(mut response: Response, request_id: &str) -> Response {
 /// Refuses a request that names two hosts: a proxy may go by the one and this service by the other.
 pub(crate) async fn one_host(request: Request, next: Next) -> Response {
     if request.headers().get_all(header::HOST).iter().nth(1).is_some() {
-        let detail = "the request has more than one header Host; send one";
-        return Problem::new(StatusCode::BAD_REQUEST, detail).into_response();
+        return web::two_hosts().into_response();
     }
     next.run(request).await
 }

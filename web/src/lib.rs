@@ -221,6 +221,11 @@ pub fn misdirected(why: impl Into<String>) -> Problem {
     Problem::new(StatusCode::MISDIRECTED_REQUEST, why)
 }
 
+/// The answer to a request that names more than one host.
+pub fn two_hosts() -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "the request has more than one header Host; send one")
+}
+
 /// The answer to a request at which the service itself failed.
 pub fn mistake() -> Problem {
     let detail = "the service made a mistake; its log says more, by the id of this request";
