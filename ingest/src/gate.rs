@@ -126,16 +126,16 @@ struct Account {
     held: Mutex<Held>,
 }
 
-/// What a request holds, in bytes.
+/// The bytes that a request holds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
-    /// Of its body, as it comes.
+    /// Its body, as it comes.
     body: usize,
-    /// Beside the body while that is read.
+    /// Memory beside the body while that is read.
     reading: usize,
-    /// In the place of the body once it is read.
+    /// Memory in the place of the body once it is read.
     read: usize,
-    /// Whether the body is gone already, since it was unpacked as it came.
+    /// Set once the body is gone, since it was unpacked as it came.
     is_unpacked: bool,
 }
 

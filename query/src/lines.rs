@@ -140,7 +140,7 @@ enum Values<'a> {
     Flag(&'a BooleanArray),
     Time(&'a PrimitiveArray<i64>),
     Day(&'a PrimitiveArray<i32>),
-    /// Of a type that is not known here, as text.
+    /// Texts of a type that is not known here.
     Other(Vec<Vec<u8>>),
 }
 

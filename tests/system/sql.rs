@@ -11,7 +11,7 @@ on_both_engines!(
     some_of_the_events_are_asked_for_over_http_and_on_the_command_line,
     what_was_read_is_explained_over_http_and_on_the_command_line,
     a_join_of_too_many_rows_is_refused_on_the_command_line_too,
-    numbers_that_json_lacks_go_out_as_they_came,
+    numbers_that_json_lacks_come_back,
     a_score_of_single_precision_reaches_its_threshold,
 );
 
@@ -223,10 +223,10 @@ fn a_join_of_too_many_rows_is_refused_on_the_command_line_too(place: &Place) {
 }
 
 /// NaN and infinities have names in every answer that is JSON, and what was exported can be imported.
-fn numbers_that_json_lacks_go_out_as_they_came(place: &Place) {
+fn numbers_that_json_lacks_come_back(place: &Place) {
     let service = Service::start(place);
     register(&service);
-    let made = service.post("/v1/workspaces/credit/prod/runs", "application/json", None, "{}");
+    let made = service.post("/v1/runs", "application/json", None, r#"{"workspace":"credit/prod"}"#);
     let id = made.json()["id"].as_str().unwrap().to_owned();
     let values = [json!("NaN"), json!("Infinity"), json!("-Infinity"), json!(0.5)];
     let row = |(step, value): (usize, &Value)| {

@@ -1,4 +1,4 @@
-//! What Parquet and Arrow say of the columns in a body, each behind good columns: the footer of a Parquet file, the note of its writer about
+//! Metadata of the columns in a body, each with good columns behind it: the footer of a Parquet file, the note of its writer about
 //! types (a schema of Arrow in base 64), and the messages of an Arrow stream. The first byte of an input says which.
 
 use std::sync::LazyLock;
@@ -27,7 +27,7 @@ pub(super) const TARGET: Target = Target {
     take,
 };
 
-/// How a note begins, behind its length.
+/// The beginning of a note, behind its length.
 const NOTED: &[u8] = b"ARROW:schema";
 
 /// The bytes behind the footer of a Parquet file: its length, and `PAR1`.
@@ -52,13 +52,13 @@ static BODIES: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
     })
 });
 
-/// Where the footer of a Parquet file begins and ends.
+/// The begin and the end of the footer of a Parquet file.
 fn footer(file: &[u8]) -> (usize, usize) {
     let end = file.len() - TAIL;
     (end - u32::from_le_bytes(*file[end..].first_chunk().unwrap()) as usize, end)
 }
 
-/// Where the note of types stands, in base 64.
+/// The begin and the end of the note of types, in base 64.
 fn note(file: &[u8]) -> (usize, usize) {
     let is_text = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
     let name = file.windows(NOTED.len()).position(|window| window == NOTED).unwrap() + NOTED.len();

@@ -295,7 +295,7 @@ impl ColumnBuilder {
         self.rule == Rule::Day
     }
 
-    /// Whether it holds durations, in milliseconds.
+    /// Tells a column of durations, in milliseconds.
     pub(crate) fn is_duration(&self) -> bool {
         self.rule == Rule::Duration
     }

@@ -247,7 +247,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Whether `rows` rows of a request have too many numbers; as a sentence.
+    /// Says that `rows` rows of a request have too many numbers, if they have.
     pub(crate) fn too_many_cells(&self, rows: usize) -> Option<String> {
         let columns = self.members.numbers;
         (!self.reading.import && rows * columns > MAX_BATCH_CELLS).then(|| {

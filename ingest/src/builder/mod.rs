@@ -34,17 +34,17 @@ use crate::{
     limits::{MAX_BATCH_BYTES, MAX_FUTURE_SECONDS, MAX_LISTED_ERRORS},
 };
 
-/// For so many bytes of rows more than there are room is made at a time.
+/// The bytes of rows for which room is made ahead, so that few rows need a claim.
 const ROOM_BYTES: usize = 64 * 1024;
 
-/// How much memory the rows of a batch may take, besides what is the most of any batch.
+/// The memory that the rows of a batch may take, besides the most of any batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Room {
     #[default]
     Any,
     /// So many bytes.
     Bytes(usize),
-    /// What a request may claim of that of all.
+    /// The memory that a request claims of that of all.
     Claimed(Memory),
 }
 
@@ -117,11 +117,11 @@ pub(crate) struct BatchBuilder {
     notes: RowErrors,
     row_budget: Budget,
     field_budgets: Vec<Budget>,
-    /// For how many rows there is room, with the columns that there are.
+    /// The number of rows for which there is room, with the columns that there are.
     roomy_rows: usize,
-    /// How many bytes are held beside its rows while they are read.
+    /// The bytes that are held beside its rows while they are read.
     beside: usize,
-    /// Why there is no room for a column that a row brings.
+    /// The refusal of a column that a row brings, if there was no room for it.
     refused: Option<Refused>,
 }
 
@@ -187,7 +187,6 @@ impl BatchBuilder {
             );
             return Err(Refused::TooLarge(message));
         }
-        // Some more, so that few rows need a claim.
         let roomy = rows + ROOM_BYTES / (bytes / rows.max(1)).max(1);
         let bytes = self.bytes(roomy);
         self.reading.room.claim(bytes + self.beside, 2 * bytes)?;
@@ -211,7 +210,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Why a row could not be taken whole, if there was no room for what it brings.
+    /// Fails when there was no room for a column that the last row brings.
     #[inline]
     pub(crate) fn check_room(&mut self) -> Result<(), Refused> {
         self.refused.take().map_or(Ok(()), Err)

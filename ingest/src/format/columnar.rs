@@ -16,10 +16,10 @@ use crate::{
     limits::{MAX_BATCH_ROWS, MAX_FIELDS},
 };
 
-/// What stands in the place of a number that JSON does not have.
+/// The name of a value that is no number of JSON.
 const NOT_FINITE: &str = "NaN or infinite, which is no JSON (send null)";
 
-/// For so many rows of a column room is made at a time.
+/// The rows of a column for which room is made at a time.
 const ROOM_ROWS: usize = 1_024;
 
 /// Where the values of a column go.

@@ -171,10 +171,10 @@ impl Csv {
     }
 }
 
-/// What is wrong with a record such as `"a"b,c`: nobody knows what its first cell should be.
+/// The fault of a record such as `"a"b,c`: nobody knows what its first cell should be.
 const TEXT_AFTER: &str = "has text after a closing quote; within a cell in quotes, write a quote twice";
 
-/// What there is to say of the quotes of a record.
+/// The quotes of a record.
 #[derive(Default)]
 struct Quotes {
     /// Its last cell begins with a quote that is not closed.

@@ -56,7 +56,7 @@ impl Decoder {
         matches!(self.kind, Inner::Identity)
     }
 
-    /// How many of the last plain bytes it keeps at most; `None` where the bytes are plain as they come.
+    /// The most plain bytes that it keeps; `None` where the bytes are plain as they come.
     pub(crate) fn window(&self) -> Option<usize> {
         match self.kind {
             Inner::Identity => None,

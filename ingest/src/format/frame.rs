@@ -32,10 +32,10 @@ use super::{scalars::scalars, token::TENS};
 
 /// What is wrong with a dictionary of anything else.
 const NO_DICTIONARY: &str = "a dictionary should hold texts or numbers";
-/// How many texts are taken between two looks at how much memory they take.
+/// The texts that are taken between two claims of memory for them.
 const TEXT_ROWS: usize = 1_024;
 
-/// What is wrong with a time that is none in nanoseconds.
+/// The fault of a time that nanoseconds of 64 bits cannot tell.
 const NOT_IN_NANOS: &str = "is outside of the years 1677 to 2262, beyond which there are no times in nanoseconds; write times in microseconds";
 
 const BEYOND: &str = "a key is beyond its dictionary";

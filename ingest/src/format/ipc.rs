@@ -27,11 +27,11 @@ pub(crate) const FILE: &[u8] = b"ARROW1";
 const MAX_DICTIONARIES: usize = 256;
 /// Columns of a large batch that have so many bytes are decoded together.
 const PART_BYTES: u64 = 8 * 1024 * 1024;
-/// In how many parts the columns of a batch are decoded at most.
+/// The most parts in which the columns of a batch are decoded.
 const MAX_PARTS: usize = 32;
 /// The buffers of a column: which of its values are null, where they end, and they.
 const COLUMN_BUFFERS: u64 = 3;
-/// How often a batch with dictionaries is in memory while it is decoded.
+/// The copies of a batch with dictionaries that are in memory while it is decoded.
 const CODED_COPIES: u64 = 3;
 
 /// What is said of a body that is none.
@@ -123,7 +123,7 @@ fn batches(
     }))
 }
 
-/// How many columns of a batch are decoded together, so that they take [`PART_BYTES`] as a rule, and how many bytes they take at most.
+/// The number of columns of a batch that are decoded together, which take [`PART_BYTES`] as a rule, and the most bytes that they take.
 fn step(schema: &ArrowSchema, sums: &Sums) -> (usize, u64) {
     let is_view = |field: &Field| matches!(field.dtype, ArrowDataType::Utf8View | ArrowDataType::BinaryView);
     // A view may have any number of buffers.
@@ -154,7 +154,7 @@ pub(super) struct Sums {
     rows: u64,
     batches: u64,
     bytes: u64,
-    /// How many bytes the largest batch, all dictionaries and the largest buffer have once they are inflated.
+    /// The bytes of the largest batch, of all dictionaries and of the largest buffer once they are inflated.
     largest: u64,
     dictionary_bytes: u64,
     largest_buffer: u64,

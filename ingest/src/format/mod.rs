@@ -159,7 +159,7 @@ pub struct BodyReader {
     decoder: Decoder,
     parser: Parser,
     out: Collector,
-    /// How many plain bytes there were so far.
+    /// The number of plain bytes so far.
     plain: usize,
 }
 
@@ -273,7 +273,7 @@ impl Parser {
         }
     }
 
-    /// How many bytes of the body it holds, of a format that is read whole.
+    /// The bytes of the body that it holds, of a format that is read whole.
     fn held(&self) -> usize {
         match self {
             Parser::Whole(_, _, held) => held.len(),

@@ -165,7 +165,7 @@ pub(crate) fn not_an_object(names: &Names, error: &serde_json::Error, json: &[u8
     }
 }
 
-/// That a field of a row is `NaN` or infinite, without quotes, as many libraries write what JSON has no number for.
+/// The error of a field that is `NaN` or infinite, without quotes, as many libraries write it in JSON.
 pub(super) fn special(names: &Names, json: &[u8]) -> Option<FieldError> {
     let (mut at, mut name, mut family) = (0, "", None);
     while let Some(byte) = json.get(at) {

@@ -45,7 +45,7 @@ fn broken(what: impl std::fmt::Display) -> Refused {
     Refused::Whole(format!("this is not a Parquet file that can be read: {what}"))
 }
 
-/// Reads a whole body into the builder, some columns after the others: beside the rows no more is decoded at a time.
+/// Reads a whole body into the builder, some columns at a time, so that little is decoded beside the rows.
 ///
 /// # Errors
 /// When it is no Parquet, exceeds a limit, or has a column that is not known; when there is no memory for its rows.
@@ -241,10 +241,10 @@ fn fill_columns(
     Ok(())
 }
 
-/// What a whole file claims.
+/// The claims of a whole file.
 struct Claims {
     rows: usize,
-    /// How many bytes the pages of each column have once they are inflated.
+    /// The bytes of the pages of each column once they are inflated.
     inflated: Vec<u64>,
 }
 

@@ -18,10 +18,10 @@ const MAX_DIGITS: usize = 18;
 /// What texts of Windows may begin with: the byte-order mark, in UTF-8.
 pub(crate) const MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// What is wrong with a number that JSON does not have.
+/// The fault of a number that JSON does not have.
 pub(super) const NO_JSON: &str = "which is no JSON; send null (a metric of a run may be \"NaN\" in quotes)";
 
-/// What many libraries write where JSON has no number, if the bytes begin with it.
+/// The name that many libraries write where JSON has no number, if the bytes begin with one.
 pub(super) fn special(bytes: &[u8]) -> Option<&'static str> {
     ["NaN", "Infinity", "-Infinity"].into_iter().find(|token| bytes.starts_with(token.as_bytes()))
 }

@@ -19,9 +19,9 @@ pub struct Bounds {
     pub small: usize,
     /// How many of them may be of one workspace.
     pub small_of_workspace: usize,
-    /// How many bytes of bodies, and of what they become, may be in memory, of all requests together.
+    /// The most bytes of bodies, and of what they become, in memory, of all requests together.
     pub bytes: usize,
-    /// Up to how many bytes in all what bodies become is given memory; the rest is for bodies themselves, so that small ones still
+    /// The most bytes in all at which what bodies become is given memory; the rest is for bodies themselves, so that small ones still
     /// come in while large ones are decoded.
     pub claimed: usize,
     /// How many bytes a request may hold before it has had a slot.

@@ -32,7 +32,7 @@ use crate::{
 /// Bodies of up to so many bytes are small: read whole and parsed at once.
 const SMALL_BODY_BYTES: u64 = 64 * 1024;
 
-/// Up to so many bytes of memory the rows of a small body may take. One of a few KiB can have 100,000 rows of many columns.
+/// The most memory that the rows of a small body may take. One of a few KiB can have 100,000 rows of many columns.
 const SMALL_ROWS_BYTES: usize = 1024 * 1024;
 
 /// How much of a large body is parsed at a time.

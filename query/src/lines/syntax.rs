@@ -185,7 +185,7 @@ impl Syntax for Ndjson {
         is_plain
     }
 
-    /// As events have it: what JSON has no number for goes by a name.
+    /// Names what JSON has no number for, as events have it.
     fn not_finite(&self, value: f64, to: &mut Vec<u8>) {
         to.extend_from_slice(match value {
             f64::INFINITY => b"\"Infinity\"",

@@ -36,7 +36,7 @@ fn a_quote_that_is_never_closed_is_a_bad_row_and_swallows_no_others() {
 }
 
 #[test]
-fn text_after_a_closing_quote_is_a_bad_row() {
+fn text_after_a_closing_quote_is_refused() {
     let body = |cell: &str| format!("key,predicted_at,release,label\na,2013-06-01T04:30:00Z,v1,{cell}\n");
     for good in ["\"late\"", "\"a \"\"b\"\"\"", "a\"b", "\"a,b\"", "\"\"\"late\"\"\""] {
         assert!(read(Format::Csv, body(good).as_bytes()).is_ok(), "{good}");
@@ -51,7 +51,7 @@ fn text_after_a_closing_quote_is_a_bad_row() {
 }
 
 #[test]
-fn numbers_that_json_lacks_are_told_by_their_field() {
+fn numbers_that_json_lacks_name_their_field() {
     let row = |rest: &str| {
         format!(
             "{{\"key\":\"a \\\" b\",\"predicted_at\":\"2013-06-01T04:30:00Z\",\"release\":\"v1\",{rest}}}"
@@ -85,7 +85,7 @@ fn numbers_that_json_lacks_are_told_by_their_field() {
     );
 }
 
-/// How much a body of some KiB becomes is known before its values are taken.
+/// A body of some KiB is refused before its values are taken.
 #[test]
 fn small_bodies_that_become_too_large_are_refused() {
     let rows = MAX_BATCH_ROWS;
