@@ -602,4 +602,35 @@ mod tests {
         drop(two);
         assert!(gate.state().small.is_empty() && gate.state().bytes == 0);
     }
+
+    #[test]
+    fn claims_count_beside_bodies_and_leave_room() {
+        let gate = Gate::new(Bounds { claimed: 80, ..bounds() });
+        let [a, b, _] = workspaces();
+        let mut one = gate.enter(&a, Size::Small).unwrap();
+        one.hold(10).unwrap();
+        // It holds the more of what it takes while it is read and once it is.
+        one.memory().claim(20, 25).unwrap();
+        assert_eq!(gate.load().bytes, 30);
+        one.memory().claim(5, 60).unwrap();
+        assert_eq!(gate.load().bytes, 60);
+        let mut two = gate.enter(&b, Size::Small).unwrap();
+        assert_eq!(two.memory().claim(21, 0), Err(Refused::NoRoom));
+        two.memory().claim(20, 0).unwrap();
+        // A body has the room that claims leave.
+        two.hold(20).unwrap();
+        assert_eq!(two.hold(1).unwrap_err(), Busy::Service);
+        // A body that is unpacked is not held any more, but was sent.
+        two.memory().unpacked();
+        assert_eq!((gate.load().bytes, two.bytes()), (80, 20));
+        assert!(matches!(one.memory().claim(101, 0), Err(Refused::TooLarge(_))), "nor when it is alone");
+        two.enlarge().unwrap();
+        assert_eq!(gate.load(), Load { small: 1, reading: 1, bytes: 80, ..Load::default() });
+        // It counts until its reader is gone as well.
+        let reader = two.memory();
+        drop((one, two));
+        assert_eq!(gate.load(), Load { bytes: 20, ..Load::default() });
+        drop(reader);
+        assert_eq!(gate.load(), Load::default());
+    }
 }
