@@ -132,6 +132,7 @@ fn the_leaderboard_follows_the_settings_at_once(place: &Place) {
     );
     // Days that have been over for a while, which none of these is that long.
     run_ok(place, &[&settings[..], &["--board-min-n", "1", "--board-delay", "90"]].concat());
+    assert_eq!(places(&service, ""), [Value::Null; 0]);
     assert_eq!(set(json!({ "primary_metric": "accuracy" }))["board_delay"], Value::Null);
     assert_eq!(places(&service, "").len(), 3);
     set(json!({}));
@@ -235,7 +236,7 @@ fn watched(service: &Service) {
     assert_eq!((answer.status, answer.text().contains("belong to figures of evaluations")), (400, true));
     ok(
         service,
-        "POST",
+        "PUT",
         "/alert-rules",
         &json!({ "rules": [{ "name": "low", "figure": "metric.revenue:sum", "release": "v1", "below": 15.0 }] }),
     );
@@ -259,8 +260,10 @@ fn changed(place: &Place, service: &Service) {
     assert!(asked("rollups", "by=metric&change=week").iter().all(|row| row["value_sum_change"].is_null()));
     judge(service, &DAYS[0], 0..1);
     judge(service, &DAYS[1], 0..4);
-    let evaluations = format!("{PATH}/evaluations?from={0}&to={0}&release=v1&columns=labelled", DAYS[1]);
-    service.get_until(&evaluations, |answer| ndjson(answer.text()) == [json!({ "labelled": 4 })]);
+    for (day, labelled) in [(&DAYS[0], 1), (&DAYS[1], 4)] {
+        let path = format!("{PATH}/evaluations?from={day}&to={day}&release=v1&columns=labelled");
+        service.get_until(&path, |answer| ndjson(answer.text()) == [json!({ "labelled": labelled })]);
+    }
     let rows = asked("evaluations", "release=v1&columns=day,labelled&change=period");
     assert_eq!(rows[0], json!({ "day": &DAYS[1], "labelled": 4, "labelled_change": 3 }));
     // The rows are those of the window without it, and a cut gives the same.
