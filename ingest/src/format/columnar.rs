@@ -92,9 +92,9 @@ impl Columnar<'_, '_> {
         if self.builder.rows() > 0 || self.builder.reading().import {
             return Ok(());
         }
-        let required = names.kind.sent_fields().iter().enumerate().filter(|(_, field)| field.is_required);
+        let mut required = names.kind.sent_fields().iter().enumerate().filter(|(_, field)| field.is_required);
         let is_there = |at: usize| self.columns.iter().any(|(_, place, _)| *place == Place::Field(at));
-        match required.into_iter().find(|(at, _)| !is_there(*at)) {
+        match required.find(|(at, _)| !is_there(*at)) {
             Some((_, field)) => Err(Refused::Whole(format!(
                 "the column `{}` is missing; an array without objects is []",
                 field.name
