@@ -337,7 +337,6 @@ mod tests {
             pointer(&w).to_string(),
             member(&w, &EntityId::User(other.clone())).to_string(),
             membership(&EntityId::System(other.clone()), &w).to_string(),
-            answered(&other, day, &w, "june").to_string(),
             grant(&Scope::Workspace(w.clone()), &EntityId::System(other.clone())).to_string(),
             granted(&EntityId::System(other.clone()), &Scope::Workspace(w.clone())).to_string(),
             grant(&Scope::Category(w.clone()), &EntityId::User(other.clone())).to_string(),
@@ -351,7 +350,7 @@ mod tests {
             audit_record(&Trail::Workspace(w.clone()), 7).to_string(),
             audit_record(&Trail::Server, 7).to_string(),
             free_counter(&EntityId::Model(w.clone(), other.clone()), "views").to_string(),
-            activity(&w, &other).to_string(),
+            format!("{}\n{}", activity(&w, &other), answered(&other, day, &w, "june")),
             format!("{:?}", entity_index(EntityKind::User, None, &w)),
             format!("{:?}", entity_index(EntityKind::Workspace, Some(&category), &other)),
         ];

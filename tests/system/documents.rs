@@ -293,7 +293,7 @@ fn every_command_prints_what_its_example_shows() {
         }
         let printed = catch_unwind(AssertUnwindSafe(|| run.shell(&block(typed), typed)));
         let printed =
-            printed.map_or("fails".to_owned(), |printed| without_chance(&printed, clock.now().day()));
+            printed.map_or("fails\n".to_owned(), |printed| without_chance(&printed, clock.now().day()));
         if printed != shown {
             wrong.push(format!("{typed}\nprints\n{printed}"));
         }
