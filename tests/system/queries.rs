@@ -188,7 +188,7 @@ fn one_query_too_large_is_refused_while_small_ones_go_on() {
         for refused in large.join().unwrap() {
             assert_eq!(refused.status, 413, "{}", refused.text());
             let detail = refused.json()["detail"].as_str().unwrap().to_owned();
-            for said in ["more than the 4.0 MiB", "it holds ", "fewer days", "--query-memory"] {
+            for said in ["more than the 3.0 MiB", "it holds ", "fewer days", "--query-memory"] {
                 assert!(detail.contains(said), "{detail}");
             }
         }
