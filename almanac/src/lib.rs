@@ -46,8 +46,6 @@ mod outcome;
 mod own_names;
 mod paths;
 mod patient;
-#[cfg(test)]
-mod patterns;
 pub mod pending;
 mod plot;
 mod probe;

@@ -141,7 +141,7 @@ async fn what_a_user_follows_is_listed_as_it_was_followed(world: World) {
     for (second, target) in (0..).zip(&targets) {
         catalog.follow(&ann, target, now(second)).await.unwrap();
     }
-    // A repeat changes no time; what is followed anew is the last.
+    // A repeat changes no time; what is followed again is the last.
     assert!(!catalog.follow(&ann, &targets[0], now(50)).await.unwrap());
     catalog.unfollow(&ann, &targets[1]).await.unwrap();
     catalog.follow(&ann, &targets[1], now(60)).await.unwrap();

@@ -29,6 +29,7 @@ mod limits;
 mod news;
 mod oidc;
 mod once;
+mod patterns;
 mod quota;
 mod session;
 
@@ -74,8 +75,8 @@ impl Target {
             "model" | "configuration" | "snapshot" => format!("{category}%2F{workspace}%2Frisk"),
             "entity" => format!("{category}%2F{workspace}%2Frisk"),
             "release" => format!("{category}%2F{workspace}%2Frisk@v1"),
-            "user" if self == Target::Own => caller.to_owned(),
-            "user" | "group" | "system" => person.to_owned(),
+            "user" | "member" if self == Target::Own => caller.to_owned(),
+            "user" | "member" | "group" | "system" => person.to_owned(),
             // Nobody takes its own role away.
             "principal" if self == Target::Own && !path.contains("/grants") => format!("user:{caller}"),
             "principal" => format!("user:{person}"),

@@ -96,8 +96,8 @@ impl AnsweredReview {
 }
 
 impl Catalog {
-    /// Notes an answer with the others of its reviewer; if that is a user, it is counted in the same transaction. A repeat
-    /// counts nothing.
+    /// Notes an answer beside those that its reviewer gave before; if that is a user, it is counted in the same transaction. A
+    /// repeat counts nothing.
     pub(super) async fn note_given(
         &self,
         item: Item,
