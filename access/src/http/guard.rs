@@ -55,8 +55,15 @@ async fn own_pages(
     next: Next,
 ) -> Response {
     let demand = matched.as_ref().and_then(|matched| demand_of(&demands, matched.as_str(), request.method()));
-    let is_open = request.method().is_safe() && demand.is_some_and(Demand::is_nothing);
-    if is_open || !session::is_foreign(request.headers()) {
+    match request.method().is_safe() && demand.is_some_and(Demand::is_nothing) {
+        true => next.run(request).await,
+        false => of_own_page(request, next).await,
+    }
+}
+
+/// Answers a request of nobody's, unless a page of another origin sent it.
+async fn of_own_page(request: Request, next: Next) -> Response {
+    if !session::is_foreign(request.headers()) {
         return next.run(request).await;
     }
     let detail = "this service asks nobody for a token, so it answers no page of another origin; ask it from its own pages, \
@@ -83,11 +90,12 @@ async fn guarded(
         )
         .into_response();
     }
-    if demand.is_nothing() {
+    if demand.is_nothing() && request.method().is_safe() {
         return next.run(request).await;
     }
     match guard.access.is_open().await {
-        Ok(true) => return next.run(request).await,
+        Ok(true) => return of_own_page(request, next).await,
+        Ok(false) if demand.is_nothing() => return next.run(request).await,
         Ok(false) => {}
         Err(error) => return Problem::from(error).into_response(),
     }
