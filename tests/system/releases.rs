@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// A value without what each workspace and each second has for itself.
 fn timeless(mut value: Value) -> Value {
-    const OWN: [&str; 13] = [
+    const OWN: [&str; 14] = [
         "id",
         "workspace",
         "model_id",
@@ -18,6 +18,7 @@ fn timeless(mut value: Value) -> Value {
         "released_at",
         "appended_at",
         "lane",
+        "path",
         "seq",
     ];
     match &mut value {
