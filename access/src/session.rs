@@ -80,7 +80,7 @@ pub(crate) struct Opened {
     pub(crate) used_at: Timestamp,
 }
 
-/// What is told of a session.
+/// A session as lists show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionRecord {
     /// Its id, by which it is ended.

@@ -389,7 +389,7 @@ mod tests {
             held.push(asked(connect(&format!("127.0.0.{host}")).await).await.1);
         }
         let mut late = connect("127.0.0.8").await;
-        // The others may be idle for half a minute.
+        // Other connections may be idle for half a minute.
         assert_eq!(answer(&mut late).await, "");
         let (text, _) = asked(held.remove(0)).await;
         assert!(text.ends_with("hello"), "{text}");

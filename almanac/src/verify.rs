@@ -25,7 +25,7 @@ pub(crate) struct VerifyArgs {
     /// Only this workspace; all when it is not given.
     #[arg(long, short)]
     pub(crate) workspace: Option<String>,
-    /// A file with what an earlier verify printed: that no audit log was cut off, deleted or written anew since.
+    /// A file with what an earlier verify printed: that no audit log was cut off, deleted or rewritten since.
     #[arg(long, value_name = "FILE")]
     pub(crate) known: Option<PathBuf>,
 }

@@ -18,7 +18,7 @@ pub(crate) fn noted(batch: &Batch) -> Noted {
 
 impl Ingest {
     /// Records the latest values of metrics of runs that had been stored before, of which the appender does not know where they
-    /// stand: whoever appended them may have died before it recorded them.
+    /// stand: the process that appended them may have died before it recorded them.
     pub(crate) async fn record_runs(&self, workspace: &Id, noted: Noted) {
         if noted.is_empty() {
             return;

@@ -21,6 +21,7 @@ on_both_engines!(
     World::on:
     statistics_of_columns_are_watched,
     a_day_without_any_feature_lacks_each,
+    each_of_many_releases_lacks_features,
     usual_days_suggest_rules_that_pass_them,
     references_have_names,
 );
@@ -164,7 +165,19 @@ async fn a_day_without_any_feature_lacks_each(world: World) {
     }
     let new = drift([second, second], first, false, None).await;
     assert!(new.contains(&format!("{second},feature.age,0.5,1.0")), "{new}");
-    // Of a release that a day's head does not keep apart, too.
+}
+
+/// A day with so many releases that its head does not keep each apart.
+async fn each_of_many_releases_lacks_features(world: World) {
+    let scene = Scene::new(world).await;
+    let now = "2026-06-05T00:00:00Z";
+    let nulls = |release: String| AlertRuleBody {
+        column: Some("feature.age".into()),
+        statistic: Some("null_rate".into()),
+        above: Some(0.6),
+        release: Some(release),
+        ..rule("nulls")
+    };
     const MANY: usize = 60;
     let name = |n: usize| format!("r{n:03}");
     let many = |n: usize| {
@@ -179,8 +192,7 @@ async fn a_day_without_any_feature_lacks_each(world: World) {
     scene.project().await;
     let mut unknown = Vec::new();
     for n in 0..MANY {
-        let body = AlertRuleBody { release: Some(name(n)), ..nulls("feature.age") };
-        let found = tried(&scene, body, (4, 4), now).await[0].1;
+        let found = tried(&scene, nulls(name(n)), (4, 4), now).await[0].1;
         if found != Some(if n == 0 { 0.0 } else { 1.0 }) {
             unknown.push((n, found));
         }

@@ -219,7 +219,7 @@ fn an_audit_log_that_is_gone_is_missed() {
     let verify = ["verify", "--known", known.to_str().unwrap()];
     run_ok(&place, &["model", "create", "m", "-w", "credit/prod"]);
     run_ok(&place, &verify);
-    // Another table of the same name, as one that was made anew.
+    // Another table of the same name, as one that was made again.
     let other = Place::sqlite();
     run_ok(&other, &["workspace", "create", "credit/prod"]);
     let missed = run(&other, &verify);

@@ -149,6 +149,19 @@ fn row<'a>(page: &'a str, begins: &[&str]) -> Vec<&'a str> {
     found.unwrap_or_else(|| panic!("no row begins with {begins:?}: {page}"))
 }
 
+/// Gates of the model, and an approval of the release by the person who created it.
+async fn gate(scene: &Scene) {
+    let catalog = &scene.world.catalog;
+    let model = catalog.model_named(scene.id(), "m").await.unwrap();
+    let gates = PromotionGatesBody { min_n: Some(1_000), second_person: true, ..Default::default() };
+    let gates = PromotionGates::read(&gates).unwrap();
+    let model = EntityId::Model(scene.id().clone(), model);
+    catalog.set_promotion_gates(&model, gates.as_ref(), true, at(NOW)).await.unwrap();
+    let release =
+        catalog.resolve(EntityKind::Release, &format!("{}/v1", scene.workspace.path)).await.unwrap();
+    catalog.approve(&release, ("production", Some("Read.")), false, at(NOW)).await.unwrap();
+}
+
 #[tokio::test]
 async fn what_crossed_and_the_worst_segments_are_rows_of_the_page() {
     let scene = Scene::on(Engine::Sqlite).await;
@@ -171,14 +184,7 @@ async fn what_crossed_and_the_worst_segments_are_rows_of_the_page() {
         predict(&scene, day).await;
     }
     scene.project().await;
-    let model = catalog.model_named(scene.id(), "m").await.unwrap();
-    let gates = PromotionGatesBody { min_n: Some(1_000), second_person: true, ..Default::default() };
-    let gates = PromotionGates::read(&gates).unwrap();
-    let model = EntityId::Model(scene.id().clone(), model);
-    catalog.set_promotion_gates(&model, gates.as_ref(), true, at(NOW)).await.unwrap();
-    let release =
-        catalog.resolve(EntityKind::Release, &format!("{}/v1", scene.workspace.path)).await.unwrap();
-    catalog.approve(&release, ("production", Some("Read.")), false, at(NOW)).await.unwrap();
+    gate(&scene).await;
     let judged =
         projector::alert::judge(&*scene.table, catalog, scene.id(), at("2026-06-03T00:01:00Z")).await;
     assert_eq!(judged.unwrap().crossings, 1);

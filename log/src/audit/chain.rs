@@ -86,7 +86,7 @@ pub struct Checked {
 pub type KnownRecord = (u64, Digest);
 
 /// Reads a whole trail and checks that each record is as it was written, and names the one before it. What was cut off
-/// at its end, or written anew as a whole, is seen only by a record that is known from an earlier check.
+/// at its end, or rewritten as a whole, is seen only by a record that is known from an earlier check.
 ///
 /// # Errors
 /// Those of the table.

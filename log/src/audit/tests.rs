@@ -184,7 +184,7 @@ async fn a_check_says_where_a_trail_is_broken() {
     house.plain.put(third.clone().with("v", 9), Condition::None).await.unwrap();
     assert_eq!(broken().await.unwrap().0, 3);
     house.plain.put(third, Condition::None).await.unwrap();
-    // What is missing at the end, or all of it, and what is written anew as a whole: who kept what was there sees it.
+    // What is missing at the end, or all of it, and what is rewritten as a whole: who kept what was there sees it.
     let head = chain::head(&*house.plain, &Trail::Server).await.unwrap();
     let since = async |known| chain::verify(&*house.plain, &Trail::Server, Some(known)).await.unwrap().broken;
     assert_eq!(since((head.seq, head.digest)).await, None);

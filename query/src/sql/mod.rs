@@ -389,7 +389,7 @@ mod tests {
         frame::{floats, frame},
     };
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread")]
     async fn polars_ends_with_a_step_when_nobody_waits() {
         let (_turn, hold) = Budget::new(Bounds::NONE).enter(None).await.unwrap();
         let rows = frame(3, vec![floats("a", [Some(2.0), Some(1.0), Some(2.0)].into_iter())]).unwrap();

@@ -201,7 +201,7 @@ async fn people_and_programs_of_an_issuer_are_users_and_systems(house: House) {
     };
     assert!(refused("bob@example.com").await.contains("no user `bob`"));
     assert!(refused("ann@example.org").await.contains("`email`"));
-    // What names people names no system, whoever may choose such a name.
+    // A claim that names people names no system, even if somebody chose such a name.
     assert!(refused("nightly").await.contains("no user `nightly`"));
     let expired = signer.sign(&house.claims("ann@example.com"));
     assert_eq!(get_of(&service, "/v1/whoami", &expired).await.0, StatusCode::OK);
