@@ -208,7 +208,7 @@ fn containers_get_settings_that_exist() {
         .filter(|name| !name.is_empty())
         .collect();
     assert!(
-        settings.len() == 8 && inputs.contains(&format!("[\"{}\"]", settings.join("\", \""))),
+        settings.len() == 10 && inputs.contains(&format!("[\"{}\"]", settings.join("\", \""))),
         "{settings:?}"
     );
     assert!(settings.iter().all(|name| oidc.contains(&format!("\"ALMANAC_OIDC_{}\"", name.to_uppercase()))));

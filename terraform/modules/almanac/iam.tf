@@ -147,15 +147,16 @@ data "aws_iam_policy_document" "ingest" {
     }
   }
 
+  # A consumer is made and deleted together with its record in the trail.
   statement {
-    sid       = "ForgetConsumers"
-    actions   = ["dynamodb:DeleteItem"]
+    sid       = "TendConsumers"
+    actions   = ["dynamodb:PutItem", "dynamodb:DeleteItem"]
     resources = [aws_dynamodb_table.this.arn]
 
     condition {
       test     = "ForAllValues:StringLike"
       variable = "dynamodb:LeadingKeys"
-      values   = local.consumer_keys
+      values   = concat(local.consumer_keys, ["${local.workspace}/audit"])
     }
   }
 
