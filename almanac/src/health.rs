@@ -246,7 +246,8 @@ mod tests {
         });
         let table = SqliteTable::open(&path, clock).unwrap();
         let (_stop, stopping) = watch::channel(false);
-        let readiness = readiness(table, stopping);
+        let clock = Clock::from_fn(Timestamp::default);
+        let readiness = Readiness { clock, ..readiness(table, stopping) };
         let why = readiness.why_not().await.unwrap();
         assert!(why.starts_with("the store does not take writes: "), "{why}");
         let reads_only = Readiness { writes: false, written: Asked::default(), ..readiness };

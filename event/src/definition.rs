@@ -229,7 +229,7 @@ impl DefinitionChange {
     #[must_use]
     pub fn task_on(&self, known: &Task) -> Task {
         let name = self.task.unwrap_or(known.name());
-        let own = |label| (name == BINARY).then(|| Task::Binary { positive_label: label });
+        let own = |label| (name == BINARY).then_some(Task::Binary { positive_label: label });
         match self.positive_label.clone().and_then(own) {
             Some(task) => task,
             None if name == known.name() => known.clone(),

@@ -9,12 +9,13 @@ use std::{
     net::TcpStream,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use ingest::gate::Bounds;
 use polars::prelude::{Column, DataFrame};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::support::{Place, Running, Service, ndjson, run_ok};
 

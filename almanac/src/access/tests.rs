@@ -81,7 +81,7 @@ impl Target {
             "principal" if self == Target::Own && !path.contains("/grants") => format!("user:{caller}"),
             "principal" => format!("user:{person}"),
             "type" => "model".to_owned(),
-            "counter" | "token" | "metric" => "spare".to_owned(),
+            "counter" | "token" | "session" | "metric" => "spare".to_owned(),
             "run" => "2NBs0tD5Ihm2PVFzM3kZvMYdQX9".to_owned(),
             // Of the dashboard, which is the same for everybody.
             "file" => "main.js".to_owned(),

@@ -362,7 +362,7 @@ fn read(
     for (file, path) in files.iter().enumerate() {
         let mut last = 0;
         let mut reader = FileReader::open(path, spec, now)?;
-        while let Some(chunk) = reader.next() {
+        for chunk in reader.by_ref() {
             let chunk = chunk?;
             last = chunk.bytes;
             if send.blocking_send(Part { file, bytes: before + last, chunk }).is_err() {

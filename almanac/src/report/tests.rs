@@ -222,7 +222,7 @@ async fn what_crossed_and_the_worst_segments_are_rows_of_the_page() {
     );
     // Of days that are eight days old it is not known how much truth will come.
     assert!(!text.contains("Share of the truth that had come"), "{text}");
-    assert_eq!(row(&text, &["m"])[1..4], ["all", "7", "1000 judged predictions; a second person"]);
+    assert_eq!(row(&text, &["m"])[1..5], ["all", "7", "0", "1000 judged predictions; a second person"]);
     let failed = row(&text, &["v1", "m", "no"])[3];
     assert!(
         failed.contains("min_n: 120 of its predictions") && failed.contains("second_person: nobody"),

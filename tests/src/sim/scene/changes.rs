@@ -115,11 +115,11 @@ impl Scene {
             Said::Number(_) => None,
         });
         let fields: Vec<Field<'_>> = texts.collect();
-        let numbers = said.iter().filter_map(|(name, said)| match said {
+        let mut numbers = said.iter().filter_map(|(name, said)| match said {
             Said::Number(number) if *name == "threshold" => Some(*number),
             _ => None,
         });
-        let threshold = numbers.last();
+        let threshold = numbers.next_back();
         let segment = self.append_event(log, release, Action::Define, &fields, threshold)?;
         let release = format!("v{}", 1 + release % self.releases);
         self.world.lock().said.defined.insert((segment.log.clone(), segment.seq), (release, change));
