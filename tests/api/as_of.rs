@@ -164,7 +164,11 @@ async fn history_that_came_later_says_so(world: World) {
         assert!(said.contains("no prediction of 1 day(s)") && said.contains("2026-07-01T09:00:00"), "{said}");
         // The day was not over yet, or what came is known.
         for as_of in [Some("2026-06-01T12:00:00Z"), Some("2026-07-01T10:00:00Z"), None] {
-            assert_eq!(warnings(what, as_of).await, [""; 0], "{what:?} as of {as_of:?}");
+            let said = warnings(what, as_of).await;
+            assert!(
+                !said.iter().any(|one| one.contains("no prediction of")),
+                "{what:?} as of {as_of:?}: {said:?}"
+            );
         }
     }
 }

@@ -282,7 +282,7 @@ async fn an_erased_key_is_refused_and_a_repeat_stores_nothing(scene: Scene) {
     let undated = json!([{ "key": KEY, "observed_at": SENT, "label": "1" }]).to_string();
     let wait = async || {
         let batch = read_json_array(Kind::Outcomes, undated.as_bytes(), at(SENT)).unwrap();
-        scene.ingest(at(SENT)).submit(&scene.workspace, batch, None, Remember::Week).await.unwrap()
+        scene.ingest(at(SENT)).submit(&scene.workspace, batch, None, Remember::Forever).await.unwrap()
     };
     assert_eq!(wait().await.appended, 1);
     let late = scene.ingest(at(SENT));

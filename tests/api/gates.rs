@@ -348,7 +348,7 @@ async fn late_labels_pass_gates_after_a_delay(scene: Scene) {
     declare(&scene, gates.clone()).await;
     let refused = ingest.promote(&scene.workspace, "v2", "production", None).await.unwrap_err().to_string();
     assert!(
-        refused.contains("min_n: 60 of its predictions of 2026-05-27 to 2026-06-09 are judged"),
+        refused.contains("min_n: 40 of its predictions of 2026-05-27 to 2026-06-09 are judged"),
         "{refused}"
     );
     assert!(refused.contains("completeness: "), "{refused}");
