@@ -138,7 +138,7 @@ fn both_doors_leave_the_same_of_a_release() {
     let changed = releases_of(&place, &service, "by/hand");
     assert_eq!(changed, releases_of(&place, &service, "by/wire"));
     let events = changed.iter().filter(|value| value.get("action").is_some()).count();
-    assert_eq!(events, 9, "{changed:?}");
+    assert_eq!(events, 11, "{changed:?}");
     hand(&["release", "retire", "v1"]);
     wire("retirements", json!({ "release": "v1" }));
     assert_eq!(releases_of(&place, &service, "by/hand"), releases_of(&place, &service, "by/wire"));

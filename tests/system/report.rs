@@ -103,13 +103,6 @@ fn a_report_says_what_there_is_and_why_the_rest_is_missing(place: &Place) {
     let cut =
         |page: &str| page.split("<dt>Cut</dt><dd>").nth(1).unwrap().split("</dd>").next().unwrap().to_owned();
     assert_ne!(cut(&first), cut(&report()));
-
-    // A release counts before it is registered, in a report that is not about one model.
-    post("predictions", &predictions("v2-early"));
-    service.get_until(&day("evaluations"), |answer| answer.text().contains("v2-early"));
-    says(&report(), &["v2-early"]);
-    let of_model = run_ok(place, &[&WINDOW[..], &["--model", "risk"]].concat());
-    assert!(!of_model.contains("v2-early"), "{of_model}");
 }
 
 #[test]
@@ -121,7 +114,7 @@ fn what_cannot_be_reported_is_refused() {
             &["-o", "report.pdf"][..],
             "the name of a report ends with .html, or with .svg for its charts alone",
         ),
-        (&["--sections", "all"], "sections: `all` is none of live, figures, compared, gates"),
+        (&["--sections", "all"], "sections: `all` is none of live, figures, compared, metrics, gates"),
         (&["--group-by", "hour"], "group-by: `hour` is none of day, week, month, quarter"),
         (&["--model", "m"], "model: there is no `m`"),
         (&["--release", "v9"], "release: there is no `v9`"),

@@ -173,11 +173,12 @@ fn what_expires_during_a_rebuild_keeps_its_whole_evaluation() {
 #[test]
 fn a_short_read_is_found() {
     let planted = Some(Planted::ShortRead);
-    let run = |seed: &u64| !tests::sim::retained(*seed, planted).outcome.violations.is_empty();
-    let seed = (0..MAX_SEEDS_TO_FIND).find(run).expect("it is found");
-    let violations = tests::sim::retained(seed, planted).outcome.violations;
-    println!("a short read is found after {} seeds: {violations:?}", seed + 1);
-    assert!(violations[0].contains("it is not the fold of"), "{violations:?}");
+    let is_found = |seed: &u64| {
+        let violations = tests::sim::retained(*seed, planted).outcome.violations;
+        violations.iter().any(|violation| violation.contains("it is not the fold of"))
+    };
+    let seed = (0..MAX_SEEDS_TO_FIND).find(is_found).expect("it is found");
+    println!("a short read is found after {} seeds", seed + 1);
 }
 
 /// Projectors that die and take the lease from one another record each crossing once, and each came at least once under one id to receivers that

@@ -256,12 +256,16 @@ async fn begin_all(scene: Arc<Scene>) {
             (0..1 + scene.random.below(2)).map(|_| batches::key(scene.random.below(KEYS))).collect();
         let with_values = scene.random.hits(2);
         lock(&scene.begun).extend(keys.iter().cloned());
+        let mut last = None;
         for attempt in 0.. {
-            assert!(attempt < MAX_TRIES, "the erasure of {keys:?} never begins");
+            assert!(attempt < MAX_TRIES, "the erasure of {keys:?} never begins: {last:?}");
             let now = scene.world.clock.now();
             match catalog.begin_erasure(scene.workspace.id(), (&keys, with_values), "asked for", now).await {
                 Ok(_) => break,
-                Err(error) => assert!(error.may_pass() || error.is_conflict(), "{error}"),
+                Err(error) => {
+                    assert!(error.may_pass() || error.is_conflict(), "{error}");
+                    last = Some(error);
+                }
             }
             sleep(Duration::from_secs(1)).await;
         }
