@@ -70,7 +70,7 @@ const KEYS: u64 = 5;
 const FAULTS: u64 = 400;
 
 /// How often something is tried before the simulation gives up.
-const MAX_TRIES: usize = 500;
+const MAX_TRIES: usize = 4_000;
 
 /// What came of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
