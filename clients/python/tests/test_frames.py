@@ -1218,7 +1218,8 @@ def test_an_answer_that_is_broken_off_is_an_error_and_no_shorter_frame(
 
 def test_numbers_of_single_precision_are_their_decimals() -> None:
     numpy = pytest.importorskip("numpy")
-    for kind, number in ((numpy.float32, 0.7), (numpy.float32, 1e-30), (numpy.float32, 16777216.0), (numpy.float16, 0.1)):
+    of_single = [(numpy.float32, number) for number in (0.7, 1e-30, 16777216.0)]
+    for kind, number in [*of_single, (numpy.float16, 0.1)]:
         assert _frames.plain(kind(number), _frames.NUMBER) == number
         assert _frames.plain(numpy.array([number], dtype=kind), _frames.NUMBER) == number
     assert _frames.measured(numpy.float32("inf")) == "Infinity" and _frames.measured(numpy.float32(0.7)) == 0.7

@@ -707,7 +707,8 @@ def _number(value: Any, dtype: Any) -> float:
 
 def measured(value: Any) -> Union[float, str]:
     """A number; by its name where JSON has none for it."""
-    number = _number(value, getattr(value, "dtype", None))
+    dtype = getattr(value, "dtype", None)
+    number = _number(value if type(value) in SINGLE else _single(value), dtype)
     if number != number:
         return "NaN"
     return number if math.isfinite(number) else "Infinity" if number > 0 else "-Infinity"
