@@ -195,9 +195,9 @@ class Client:
         """The entities of a kind (``"categories"``, ``"workspaces"``, ``"models"``, ``"configurations"``,
         ``"snapshots"``, ``"releases"``, ``"users"``, ``"groups"`` or ``"systems"``), by the time of their creation.
 
-        ``of`` is what they belong to: a category, a workspace, or for releases a workspace or a model. ``fields`` leaves
-        out all others, and may name single attributes (``"attributes.owner"``). ``since`` and ``until`` bound the time of
-        their creation. The oldest come first, or with ``order="newest"`` the newest; ``limit`` is the most of them, all
+        ``of`` is what they belong to: a category, a workspace, or for releases a workspace or a model. ``fields``
+        leaves out all others, and may name single attributes (``"attributes.owner"``). ``since`` and ``until`` bound
+        the time of their creation. The oldest come first, or with ``order="newest"`` the newest; ``limit`` is the most of them, all
         without it.
         """
         if kind not in KINDS_OF_ENTITIES:
