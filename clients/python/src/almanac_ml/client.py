@@ -197,8 +197,8 @@ class Client:
 
         ``of`` is what they belong to: a category, a workspace, or for releases a workspace or a model. ``fields``
         leaves out all others, and may name single attributes (``"attributes.owner"``). ``since`` and ``until`` bound
-        the time of their creation. The oldest come first, or with ``order="newest"`` the newest; ``limit`` is the most of them, all
-        without it.
+        the time of their creation. The oldest come first, or with ``order="newest"`` the newest; ``limit`` is the
+        most of them, all without it.
         """
         if kind not in KINDS_OF_ENTITIES:
             raise AlmanacError(f"kind is one of {', '.join(KINDS_OF_ENTITIES)}, not {kind!r}")
