@@ -27,6 +27,7 @@ use log::{
     scan,
     segment_item::CLOSED_AFTER_SECONDS,
 };
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use table::Table;
 use tokio::time::Instant;
 
@@ -133,6 +134,9 @@ pub async fn resolve(
     corrupt.map_or(Ok(resolved), Err)
 }
 
+/// How many workspaces are looked at at once.
+const LOOKS_AT_ONCE: usize = 4;
+
 /// A look at the unmatched outcomes of a workspace that this worker is going to take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
@@ -142,19 +146,40 @@ pub(crate) struct Look {
     is_of_new: bool,
 }
 
+/// The looks at a workspace.
+#[derive(Debug)]
+pub(crate) struct Looks {
+    planned: Option<Look>,
+    /// No other begins before; `None` while one goes on.
+    rests_until: Option<Instant>,
+}
+
+impl Looks {
+    fn plan(&mut self, look: Look) {
+        let planned = self.planned.get_or_insert(look);
+        planned.at = planned.at.min(look.at);
+        planned.is_of_new |= look.is_of_new;
+    }
+
+    /// When the next one begins.
+    fn begins(&self) -> Option<Instant> {
+        Some(self.planned?.at.max(self.rests_until?))
+    }
+}
+
 /// Looks for the predictions of unmatched outcomes soon after they, or predictions in a workspace where some wait, were folded. What
 /// another worker folded, or this one before it ended, a sweep finds.
 pub(crate) async fn run(shared: &Shared) -> Result<()> {
+    let mut running = FuturesUnordered::new();
     loop {
-        let next = lock(&shared.unmatched).values().map(|look| look.at).min();
+        let next = lock(&shared.unmatched).values().filter_map(Looks::begins).min();
         tokio::select! {
             biased;
+            Some(()) = running.next() => {}
             () = shared.unmatched_came.notified() => {}
-            () = tokio::time::sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {
-                let now = Instant::now();
-                let due: Vec<_> = lock(&shared.unmatched).extract_if(.., |_, look| look.at <= now).collect();
-                for (workspace, look) in due {
-                    shared.take_look(workspace, look).await;
+            () = tokio::time::sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() && running.len() < LOOKS_AT_ONCE => {
+                for (workspace, look) in shared.due(LOOKS_AT_ONCE - running.len()) {
+                    running.push(shared.take_look(workspace, look));
                 }
             }
         }
@@ -162,7 +187,8 @@ pub(crate) async fn run(shared: &Shared) -> Result<()> {
 }
 
 impl Shared {
-    /// Has unmatched outcomes looked at: at once when some came, and when predictions came where some wait, once these are closed.
+    /// Has unmatched outcomes looked at: at once when some came, and when predictions came where some wait, once these are closed; but not
+    /// before the rest after the last look is over.
     pub(crate) fn look_for_unmatched(&self, workspace: &Id, has_new: bool, is_predicted: bool, now: Instant) {
         let waits = || lock(&self.stats.pending).get(workspace).is_some_and(|waiting| *waiting > 0);
         let look = match () {
@@ -170,40 +196,53 @@ impl Shared {
             () if is_predicted && waits() => Look { at: now + UNTIL_CLOSED, is_of_new: false },
             () => return,
         };
-        self.plan(workspace.clone(), look);
-    }
-
-    fn plan(&self, workspace: Id, look: Look) {
         let mut unmatched = lock(&self.unmatched);
-        let planned = unmatched.entry(workspace).or_insert(look);
-        planned.at = planned.at.min(look.at);
-        planned.is_of_new |= look.is_of_new;
+        // Workspaces whose rest is over and that are not to be looked at need no place.
+        unmatched.retain(|_, looks| looks.planned.is_some() || looks.rests_until.is_none_or(|until| now < until));
+        let looks = unmatched.entry(workspace.clone()).or_insert(Looks { planned: None, rests_until: Some(now) });
+        looks.plan(look);
         drop(unmatched);
         self.unmatched_came.notify_one();
     }
 
+    /// Takes out at most so many looks that are due.
+    fn due(&self, at_most: usize) -> Vec<(Id, Look)> {
+        let now = Instant::now();
+        let mut unmatched = lock(&self.unmatched);
+        let due = unmatched.iter_mut().filter(|(_, looks)| looks.begins().is_some_and(|at| at <= now));
+        due.take(at_most)
+            .filter_map(|(workspace, looks)| {
+                looks.rests_until = None;
+                Some((workspace.clone(), looks.planned.take()?))
+            })
+            .collect()
+    }
+
     async fn take_look(&self, workspace: Id, look: Look) {
         let began = Instant::now();
-        match self.resolve_pending(&workspace, false, &BTreeSet::new()).await {
-            Ok(()) => {}
+        let looked = self.resolve_pending(&workspace, false, &BTreeSet::new()).await;
+        let ended = Instant::now();
+        let is_left = || lock(&self.stats.pending).get(&workspace).is_some_and(|waiting| *waiting > 0);
+        let again = match looked {
+            Ok(()) => (look.is_of_new && is_left()).then_some(Look { at: ended + UNTIL_CLOSED, is_of_new: false }),
             Err(error) if error.may_pass() => {
                 waits(
                     &error,
                     &workspace,
                     "the table is not available; unmatched outcomes are looked at later",
                 );
-                return self.plan(workspace, Look { at: Instant::now() + UNTIL_CLOSED, ..look });
+                Some(Look { at: ended + UNTIL_CLOSED, ..look })
             }
             Err(error) => {
                 tracing::error!(%workspace, %error, "its unmatched outcomes cannot be looked at");
-                return;
+                None
             }
-        }
-        let is_left = lock(&self.stats.pending).get(&workspace).is_some_and(|waiting| *waiting > 0);
-        if look.is_of_new && is_left {
-            let ended = Instant::now();
-            let rest = UNTIL_CLOSED.max(LOOK_REST * (ended - began));
-            self.plan(workspace, Look { at: ended + rest, is_of_new: false });
+        };
+        if let Some(looks) = lock(&self.unmatched).get_mut(&workspace) {
+            looks.rests_until = Some(ended + LOOK_REST * (ended - began));
+            if let Some(look) = again {
+                looks.plan(look);
+            }
         }
     }
 }

@@ -170,8 +170,8 @@ pub(crate) struct Shared {
     pub(crate) recount: Mutex<BTreeSet<Id>>,
     /// How many dead letters stop something, by workspace, as last counted.
     pub(crate) stopped: Mutex<BTreeMap<Id, u64>>,
-    /// Workspaces in which unmatched outcomes are to be looked at, and when.
-    pub(crate) unmatched: Mutex<BTreeMap<Id, Look>>,
+    /// Workspaces in which unmatched outcomes are to be looked at, or were of late.
+    pub(crate) unmatched: Mutex<BTreeMap<Id, Looks>>,
     /// There is something new among them.
     pub(crate) unmatched_came: Notify,
     /// Days that were worked on since the last sweep.

@@ -132,9 +132,8 @@ async fn a_day_without_any_feature_lacks_each(world: World) {
     assert_eq!(fired, [1, 3, 4]);
     for (release, values) in [("v1", [1.0, 0.0, 1.0]), ("v2", [1.0; 3])] {
         let body = AlertRuleBody { release: Some(release.into()), ..nulls("feature.age") };
-        let found = tried(&scene, body, (1, 3), now).await;
-        let found: Vec<f64> = found.into_iter().filter_map(|(_, value, ..)| value).collect();
-        assert_eq!(found, values, "{release}");
+        let found = tried(&scene, body, (1, 3), now).await.into_iter();
+        assert_eq!(found.filter_map(|(_, value, ..)| value).collect::<Vec<_>>(), values, "{release}");
     }
     // Drift of rollups says what the events say, on either side.
     let columns = Some("day,column,null_rate,null_rate_reference");
