@@ -29,7 +29,7 @@ use crate::{
     lease::SWEEP,
     lock::lock,
     meters::Meters,
-    pending::{Append, Look},
+    pending::{Append, Looks},
     schedule::Schedule,
 };
 
