@@ -18,6 +18,7 @@ use std::{
 use async_trait::async_trait;
 use catalog::Catalog;
 use event::{Columns, Day, ErrorKind, Id, Kind, Result, Timestamp};
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use log::{
     active,
     erased::Turn,
@@ -27,7 +28,6 @@ use log::{
     scan,
     segment_item::CLOSED_AFTER_SECONDS,
 };
-use futures::stream::{FuturesUnordered, StreamExt as _};
 use table::Table;
 use tokio::time::Instant;
 
@@ -198,8 +198,10 @@ impl Shared {
         };
         let mut unmatched = lock(&self.unmatched);
         // Workspaces whose rest is over and that are not to be looked at need no place.
-        unmatched.retain(|_, looks| looks.planned.is_some() || looks.rests_until.is_none_or(|until| now < until));
-        let looks = unmatched.entry(workspace.clone()).or_insert(Looks { planned: None, rests_until: Some(now) });
+        unmatched
+            .retain(|_, looks| looks.planned.is_some() || looks.rests_until.is_none_or(|until| now < until));
+        let looks =
+            unmatched.entry(workspace.clone()).or_insert(Looks { planned: None, rests_until: Some(now) });
         looks.plan(look);
         drop(unmatched);
         self.unmatched_came.notify_one();
@@ -224,7 +226,9 @@ impl Shared {
         let ended = Instant::now();
         let is_left = || lock(&self.stats.pending).get(&workspace).is_some_and(|waiting| *waiting > 0);
         let again = match looked {
-            Ok(()) => (look.is_of_new && is_left()).then_some(Look { at: ended + UNTIL_CLOSED, is_of_new: false }),
+            Ok(()) => {
+                (look.is_of_new && is_left()).then_some(Look { at: ended + UNTIL_CLOSED, is_of_new: false })
+            }
             Err(error) if error.may_pass() => {
                 waits(
                     &error,
@@ -290,4 +294,27 @@ async fn take_up(table: &dyn Table, workspace: &Id, day: Day, applied: &Applied)
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_look_begins_before_the_rest() {
+        let began = Instant::now();
+        let second = Duration::from_secs(1);
+        let mut looks = Looks { planned: None, rests_until: Some(began) };
+        assert_eq!(looks.begins(), None, "nothing is planned");
+        looks.plan(Look { at: began + UNTIL_CLOSED, is_of_new: false });
+        looks.plan(Look { at: began, is_of_new: true });
+        assert_eq!(looks.begins(), Some(began), "the earlier of both");
+        assert!(looks.planned.take().is_some_and(|look| look.is_of_new));
+        // A look is taken; what comes meanwhile waits for its end, and for the rest after it.
+        looks.rests_until = None;
+        looks.plan(Look { at: began + second, is_of_new: true });
+        assert_eq!(looks.begins(), None);
+        looks.rests_until = Some(began + second + LOOK_REST * second);
+        assert_eq!(looks.begins(), Some(began + 21 * second));
+    }
 }
