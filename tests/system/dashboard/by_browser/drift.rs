@@ -7,7 +7,7 @@ use crate::{
 };
 
 #[test]
-fn few_days_are_compared_with_those_before_them_and_never_with_themselves() {
+fn few_days_are_compared_with_earlier_ones() {
     let _alone = alone();
     let place = Place::sqlite();
     run_ok(&place, &["demo", "--until", "2013-04-20"]);
@@ -22,8 +22,11 @@ fn few_days_are_compared_with_those_before_them_and_never_with_themselves() {
     };
     page("");
     assert_eq!(browser.text(".card-head p"), "2013-04-11 to 2013-04-20 against 2013-04-01 to 2013-04-10");
-    // Before the first day there is nothing, and what can be chosen is said.
+    // Nothing is before the first day: the first half of the window is the reference, and of a single day it is said what can be chosen.
     page("?from=2013-04-01&to=2013-04-20");
+    let half = "2013-04-01 to 2013-04-20 against 2013-04-01 to 2013-04-10, which share days";
+    assert_eq!(browser.text(".card-head p"), half);
+    page("?from=2013-04-01&to=2013-04-01");
     let says = browser.text(".empty");
     assert!(says.starts_with("None of the 60 days before 2013-04-01 has predictions. Choose"), "{says}");
     page("?from=2013-04-01&to=2013-04-20&reference-from=2013-04-01&reference-to=2013-04-20");
