@@ -18,13 +18,18 @@ use event::{Column, Columns, Day, Kind, Values};
 use log::{key::LogId, segment_item::Segment};
 use table::Condition;
 
-use tokio::time::Instant;
+use tokio::{net::TcpSocket, time::Instant};
 
 use crate::support::{Located as _, Place, Running, alone, block_on, run_ok};
 
 /// Clients that read all of the answer, and clients that stop.
 const READERS: usize = 6;
-const STALLED: usize = 4;
+const STALLED: usize = 3;
+
+/// The addresses from which they call, each a caller of its own, whose answers leave places for the other's.
+const READING: &str = "127.0.0.1:0";
+const STALLING: &str = "127.0.0.2:0";
+
 const DAYS: usize = 30;
 const SEGMENT_ROWS: usize = 5_000;
 
@@ -69,8 +74,13 @@ const EVERYTHING: &str =
     "/v1/workspaces/credit/prod/predictions?from=2026-06-01&to=2026-06-30&format=ipc-stream";
 
 /// Asks for everything, and waits for the answer to begin.
-fn begin(address: &str) -> BufReader<TcpStream> {
-    let mut stream = TcpStream::connect(address).unwrap();
+fn begin(address: &str, from: &str) -> BufReader<TcpStream> {
+    let mut stream = block_on(async {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(from.parse().unwrap()).unwrap();
+        socket.connect(address.parse().unwrap()).await.unwrap().into_std().unwrap()
+    });
+    stream.set_nonblocking(false).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     write!(
         stream,
@@ -148,10 +158,11 @@ fn readers_of_everything_take_little_memory_also_when_some_stop() {
     let service = Running::start(&place, &["--role", "ingest", "--role", "query"], &[]);
     let address = service.address();
     let alone = appended(&service, 0, |batches| batches == BATCHES);
-    let stalled: Vec<_> = (0..STALLED).map(|_| begin(&address)).collect();
+    let stalled: Vec<_> = (0..STALLED).map(|_| begin(&address, STALLING)).collect();
     let (mut beside, began) = (0.0, Instant::now());
     let read = thread::scope(|scope| {
-        let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(|| read_all(begin(&address)))).collect();
+        let readers: Vec<_> =
+            (0..READERS).map(|_| scope.spawn(|| read_all(begin(&address, READING)))).collect();
         // Events come in all the while.
         let have_ended =
             |batches| batches >= BATCHES && readers.iter().all(thread::ScopedJoinHandle::is_finished);
