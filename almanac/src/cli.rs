@@ -64,9 +64,16 @@ use crate::{
 const NAMING: &str = "A workspace is named category/name, as the first word or with -w. What is in a workspace is named by \
 its whole path (credit/prod/churn, credit/prod/churn@v1), by its id, or by its name and -w.";
 
+/// What `--version` says: the version, and what this build lacks.
+const VERSION: &str = if cfg!(feature = "dynamodb") {
+    env!("CARGO_PKG_VERSION")
+} else {
+    concat!(env!("CARGO_PKG_VERSION"), " (without DynamoDB)")
+};
+
 /// The record of what ML models predicted, what then happened, and how good the predictions were.
 #[derive(Debug, Parser)]
-#[command(name = "almanac", version, max_term_width = 100, after_help = after_help())]
+#[command(name = "almanac", version = VERSION, max_term_width = 100, after_help = after_help())]
 pub(crate) struct Cli {
     #[command(flatten)]
     flags: Flags,

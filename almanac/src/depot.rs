@@ -2,6 +2,10 @@
 
 mod address;
 mod fault;
+#[cfg(feature = "dynamodb")]
+mod keys;
+#[cfg(not(feature = "dynamodb"))]
+#[path = "depot/keys_of_environment.rs"]
 mod keys;
 mod objects;
 mod wire;

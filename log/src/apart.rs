@@ -147,7 +147,7 @@ impl Reading {
             && mark == MARK
         {
             last = Some(place.clone()).filter(|place| !place.is_empty());
-            after = (!below.is_empty()).then(|| Cursor::of_layer(below.to_vec()));
+            after = (!below.is_empty()).then(|| Cursor::of(below.to_vec()));
         }
         if let Some(last) = &last {
             match query.direction {
@@ -214,7 +214,7 @@ impl Reading {
         let next = goes_on.then(|| {
             let below = next.filter(|_| !is_moved).map(|next| next.parts().to_vec()).unwrap_or_default();
             let place = self.last.clone().unwrap_or_default();
-            Cursor::of_layer([MARK.to_owned(), place].into_iter().chain(below).collect())
+            Cursor::of([MARK.to_owned(), place].into_iter().chain(below).collect())
         });
         Page { items: std::mem::take(&mut self.shown), next, read_units }
     }

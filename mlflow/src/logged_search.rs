@@ -241,7 +241,7 @@ mod tests {
     fn after_the_last_runs_of_an_experiment_comes_the_next_experiment() {
         let first =
             Place { passed: Some((Id::new(Timestamp::default()), "m".into())), ..Place::beginning("0") };
-        let cursor = Cursor::of_layer(vec!["a".into(), "b".into()]);
+        let cursor = Cursor::of(vec!["a".into(), "b".into()]);
         let later = first.behind(Some(cursor.clone()), &["0", "1"]).unwrap();
         assert_eq!(
             (later.after, later.experiment.as_str(), later.passed),
@@ -255,7 +255,7 @@ mod tests {
     fn a_token_says_a_place() {
         let run = Id::new(Timestamp::default());
         let id = format!("m-{run}-{run}");
-        let cursor = Cursor::of_layer(vec!["w#x/exp#1/r".into(), "run#x".into()]);
+        let cursor = Cursor::of(vec!["w#x/exp#1/r".into(), "run#x".into()]);
         let place = Place { experiment: "1".into(), after: Some(cursor), passed: Some((run, id)) };
         for place in [place.clone(), Place { after: None, ..place.clone() }, Place::beginning("1")] {
             assert_eq!(Place::parse(&place.token()).unwrap(), place);

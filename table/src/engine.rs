@@ -5,10 +5,7 @@ use std::{ffi::OsStr, fmt, path::Path, sync::Arc};
 use async_trait::async_trait;
 use event::{Clock, Result};
 
-use crate::{Page, Scan, Table, dynamodb, sqlite};
-
-/// All engines. The configuration, opening a table and `almanac table` take them from here.
-pub const ENGINES: [&dyn Engine; 2] = [&sqlite::Sqlite, &dynamodb::DynamoDb];
+use crate::{Page, Scan, Table};
 
 /// What an engine is told beside which table it is.
 #[derive(Clone, Debug)]

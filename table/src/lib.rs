@@ -26,7 +26,6 @@ use crate::item::Value;
 
 pub mod check;
 mod denials;
-pub mod dynamodb;
 pub mod engine;
 mod failed;
 mod feed;
@@ -146,11 +145,11 @@ impl Query {
 
 /// Where a page ended. Only the engine or the layer that made it can read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cursor(pub(crate) Vec<String>);
+pub struct Cursor(Vec<String>);
 
 impl Cursor {
-    /// The cursor of a layer, which says in its own words where a page ended. None of them has a line break.
-    pub fn of_layer(parts: Vec<String>) -> Self {
+    /// The cursor of an engine or a layer, which says in its own words where a page ended. None of them has a line break.
+    pub fn of(parts: Vec<String>) -> Self {
         Self(parts)
     }
 
@@ -372,6 +371,6 @@ pub trait Table: Debug + Send + Sync {
 }
 
 /// The error of a write that was not begun in time.
-pub(crate) fn too_late(key: &Key) -> Error {
+pub fn too_late(key: &Key) -> Error {
     Error::new(ErrorKind::Throttled, format!("item {key} could not be written in time; try again"))
 }

@@ -4,16 +4,11 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use catalog::{AnyEntity, Catalog, New, NewEntity, Patch, Role};
+use dynamodb::DynamoTable;
 use event::{Clock, Definition, ErrorKind, Task, Timestamp};
 use log::key::{self, EntityId, EntityKind, Scope};
 use proptest::prelude::*;
-use table::{
-    Index, Query, Table,
-    dynamodb::{self, DynamoTable},
-    item::Value,
-    query_all,
-    sqlite::SqliteTable,
-};
+use table::{Index, Query, Table, item::Value, query_all, sqlite::SqliteTable};
 use tests::{crashing::Crashing, local::fresh_table, register::release_of};
 
 fn now() -> Timestamp {

@@ -185,7 +185,7 @@ fn every_key_is_somebodys_to_write() {
 /// What the engine asks of the SDK is what `Recorded` knows of: another call would go unnoticed.
 #[test]
 fn the_engine_calls_nothing_that_is_not_recorded() {
-    let folder = root().join("table/src/dynamodb");
+    let folder = root().join("dynamodb/src");
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();

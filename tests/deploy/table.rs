@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use event::Clock;
-use table::dynamodb;
 use tests::local;
 
 use crate::{

@@ -1,9 +1,9 @@
 //! Tables that are made, described, read item by item, and deleted.
 
+use dynamodb::DynamoTable;
 use event::{Clock, ErrorKind};
 use table::{
     Condition, Cursor, Index, Item, Key, Query, Scan, Table,
-    dynamodb::{self, DynamoTable},
     sqlite::{self, SqliteTable},
 };
 use tests::local::fresh_table;

@@ -3,12 +3,9 @@
 
 use std::sync::Arc;
 
+use dynamodb::DynamoTable;
 use event::Clock;
-use table::{
-    Table,
-    dynamodb::{self, DynamoTable},
-    sqlite::SqliteTable,
-};
+use table::{Table, sqlite::SqliteTable};
 
 use crate::local::fresh_table;
 

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use dynamodb::DynamoConfig;
 use event::Clock;
-use table::dynamodb::DynamoConfig;
 
 /// The variable that holds its address.
 const ADDRESS: &str = "ALMANAC_TEST_DYNAMODB";

@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// Each room, and the rooms that its code may use. A room stands below those that use it, so there is no circle.
-const ROOMS: [(&str, &[&str]); 21] = [
+const ROOMS: [(&str, &[&str]); 22] = [
     ("event", &[]),
     ("meter", &[]),
     ("segment", &["event"]),
@@ -18,6 +18,7 @@ const ROOMS: [(&str, &[&str]); 21] = [
     ("plot", &["event"]),
     ("views", &["event"]),
     ("table", &["event", "meter"]),
+    ("dynamodb", &["event", "meter", "table"]),
     ("log", &["event", "meter", "segment", "table"]),
     ("web", &["event"]),
     ("dashboard", &["web"]),
@@ -34,6 +35,7 @@ const ROOMS: [(&str, &[&str]); 21] = [
             "access",
             "catalog",
             "dashboard",
+            "dynamodb",
             "evaluate",
             "event",
             "fold",
@@ -52,7 +54,19 @@ const ROOMS: [(&str, &[&str]); 21] = [
     ),
     (
         "tests",
-        &["catalog", "evaluate", "event", "fold", "ingest", "log", "projector", "query", "segment", "table"],
+        &[
+            "catalog",
+            "dynamodb",
+            "evaluate",
+            "event",
+            "fold",
+            "ingest",
+            "log",
+            "projector",
+            "query",
+            "segment",
+            "table",
+        ],
     ),
     (
         "bench",
@@ -122,15 +136,37 @@ fn rooms_use_only_rooms_below_them() {
     }
 }
 
+/// What packages are built of, each by its name and version.
+fn built_of(select: &[&str]) -> BTreeSet<String> {
+    let tree = cargo(&[&["tree", "--edges", "normal,build", "--prefix", "none"], select].concat());
+    tree.lines().map(|line| line.split(" (").next().unwrap().to_owned()).collect()
+}
+
+/// The AWS SDK is 40 crates to compile, for which only its engine, the binary and the tests wait.
+#[test]
+fn no_room_below_the_binary_needs_aws() {
+    let sdk = |select: &[&str]| -> Vec<String> {
+        // `aws-lc` is cryptography, for TLS.
+        let is_sdk = |name: &String| name.starts_with("aws-") && !name.starts_with("aws-lc-");
+        built_of(select).into_iter().filter(is_sdk).collect()
+    };
+    let below = ROOMS.into_iter().map(|(room, _)| room).take_while(|room| *room != "almanac");
+    let below: Vec<String> =
+        below.filter(|room| *room != "dynamodb").map(|room| format!("--package=almanac-{room}")).collect();
+    assert_eq!(sdk(&below.iter().map(String::as_str).collect::<Vec<_>>()), [""; 0]);
+    assert_eq!(sdk(&["--package=almanac", "--no-default-features"]), [""; 0], "it is built without DynamoDB");
+    assert!(sdk(&["--package=almanac"]).len() > 5, "the SDK has other names");
+}
+
 /// Events, segments and folds are built and tested without a table, HTTP or an executor.
 #[test]
 fn pure_rooms_build_without_an_engine() {
     for room in ["event", "segment", "fold"] {
         let package = format!("almanac-{room}");
-        let tree = cargo(&["tree", "--package", &package, "--edges", "normal,build", "--prefix", "none"]);
-        assert!(tree.contains(&package), "{tree}");
+        let built_of = built_of(&["--package", &package]);
+        assert!(built_of.iter().any(|name| name.starts_with(&package)), "{built_of:?}");
         for engine in ["rusqlite", "libsqlite3-sys", "aws-", "tokio", "axum", "hyper"] {
-            let named: Vec<&str> = tree.lines().filter(|line| line.starts_with(engine)).collect();
+            let named: Vec<&String> = built_of.iter().filter(|name| name.starts_with(engine)).collect();
             assert!(named.is_empty(), "{room} builds {named:?}");
         }
     }

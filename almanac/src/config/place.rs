@@ -7,9 +7,19 @@ use std::{
     time::Duration,
 };
 
-use table::engine::{ENGINES, Engine};
+use table::{engine::Engine, sqlite::Sqlite};
 
 use super::Origin;
+
+/// The engines of this build. Opening a table and `almanac table` take theirs from the store that was named.
+const ENGINES: &[&dyn Engine] = &[
+    &Sqlite,
+    #[cfg(feature = "dynamodb")]
+    &dynamodb::DynamoDb,
+];
+
+/// What the names of tables begin with whose engine a build may lack.
+const OPTIONAL: &str = "dynamodb";
 
 /// The name of the SQLite file in the data folder.
 pub(super) const FILE: &str = "almanac.db";
@@ -26,7 +36,7 @@ pub(crate) struct Store {
 impl Store {
     /// In this SQLite file.
     pub(super) fn sqlite(path: PathBuf) -> Self {
-        Self { engine: &table::sqlite::Sqlite, place: path.into_os_string() }
+        Self { engine: &Sqlite, place: path.into_os_string() }
     }
 
     /// The table's name, by which a person confirms that this one is meant.
@@ -51,24 +61,37 @@ impl fmt::Display for Store {
     }
 }
 
-/// How stores are written, with `between` them.
-fn forms(between: &str) -> String {
-    ENGINES.map(|engine| format!("{}:{}", engine.scheme(), engine.place())).join(between)
+/// How stores of these engines are written.
+fn forms(engines: &[&dyn Engine]) -> String {
+    let forms = engines.iter().map(|engine| format!("{}:{}", engine.scheme(), engine.place()));
+    forms.collect::<Vec<_>>().join(" or ")
 }
 
 /// What the flag is for.
 pub(super) fn help() -> String {
-    format!("Where the table is: {} [default: sqlite:{FILE} in the data folder]", forms(" or "))
+    format!("Where the table is: {} [default: sqlite:{FILE} in the data folder]", forms(ENGINES))
 }
 
 /// Reads a store; an error says what is wrong with the text.
 pub(super) fn parse(text: &str, origin: &Origin) -> Result<Store, String> {
-    let named = text.split_once(':').and_then(|(scheme, place)| {
-        let engine = ENGINES.into_iter().find(|engine| engine.scheme() == scheme)?;
-        Some((engine, place))
-    });
-    let Some((engine, place)) = named else {
-        return Err(format!("`{text}` is neither {}", forms(" nor ")));
+    parse_of(ENGINES, text, origin)
+}
+
+/// Reads a store of one of these engines.
+pub(super) fn parse_of(
+    engines: &[&'static dyn Engine],
+    text: &str,
+    origin: &Origin,
+) -> Result<Store, String> {
+    let (scheme, place) = text.split_once(':').unwrap_or_default();
+    let Some(engine) = engines.iter().copied().find(|engine| engine.scheme() == scheme) else {
+        return Err(match scheme {
+            OPTIONAL => format!(
+                "`{text}`: this almanac is built without DynamoDB; build it with its feature `dynamodb`, as `cargo build` \
+                 does unless it is given `--no-default-features`"
+            ),
+            _ => format!("`{text}` should be {}", forms(engines)),
+        });
     };
     engine.check(place)?;
     let place = OsString::from(place);

@@ -129,6 +129,16 @@ fn the_name_of_a_table_is_short() {
     assert_eq!([name("sqlite:a/b.db"), name("dynamodb:almanac")], ["b.db", "almanac"]);
 }
 
+/// The engine of a file is in every build.
+#[test]
+fn a_build_without_dynamodb_says_so() {
+    let parse = |text| place::parse_of(&[&table::sqlite::Sqlite], text, &Origin::Default);
+    assert_eq!(parse("sqlite:/a/b.db").unwrap().to_string(), "sqlite:/a/b.db");
+    let refusal = parse("dynamodb:almanac").unwrap_err();
+    assert!(refusal.contains("is built without DynamoDB; build it with its feature `dynamodb`"), "{refusal}");
+    assert_eq!(parse("almanac").unwrap_err(), "`almanac` should be sqlite:PATH");
+}
+
 #[test]
 fn each_refusal_is_one_line_that_says_where() {
     let mut said = String::new();

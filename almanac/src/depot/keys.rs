@@ -6,9 +6,12 @@ use std::{
 };
 
 use async_trait::async_trait;
-use event::Clock;
-use object_store::{CredentialProvider, aws::AwsCredential};
-use table::dynamodb::Account;
+use dynamodb::Account;
+use event::{Clock, Result};
+use object_store::{
+    CredentialProvider,
+    aws::{AmazonS3Builder, AwsCredential},
+};
 use tokio::sync::Mutex;
 
 use super::fault::in_store;
@@ -16,9 +19,19 @@ use super::fault::in_store;
 /// How long before they expire credentials are asked for again.
 const AHEAD_SECONDS: u64 = 5 * 60;
 
+/// The same, in the region of an account and signed with its credentials.
+///
+/// # Errors
+/// `Invalid`, saying what to set, when there is no region.
+pub(super) async fn signed(builder: AmazonS3Builder, region: Option<&str>) -> Result<AmazonS3Builder> {
+    let account = Account::find(region).await?;
+    let builder = builder.with_region(account.region());
+    Ok(builder.with_credentials(Arc::new(Keys::of(account, Clock::system()))))
+}
+
 /// The credentials of an account, which are kept as long as they last.
 #[derive(Debug)]
-pub(super) struct Keys {
+struct Keys {
     account: Account,
     clock: Clock,
     held: Mutex<Option<Held>>,
@@ -32,7 +45,7 @@ struct Held {
 }
 
 impl Keys {
-    pub(super) fn of(account: Account, clock: Clock) -> Self {
+    fn of(account: Account, clock: Clock) -> Self {
         Self { account, clock, held: Mutex::default() }
     }
 }

@@ -7,16 +7,15 @@ use std::{
     time::Duration,
 };
 
-use event::{Clock, Error, ErrorKind, Result};
+use event::{Error, ErrorKind, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::{
     BackoffConfig, ClientConfigKey, Error as Fault, ObjectStore, ObjectStoreExt, PutMode, RetryConfig,
     WriteMultipart,
     aws::{AmazonS3Builder, AmazonS3ConfigKey as Key, S3ConditionalPut},
 };
-use table::dynamodb::Account;
 
-use super::{Address, fault, keys::Keys, wire::Wire};
+use super::{Address, fault, keys::signed, wire::Wire};
 
 /// The bytes of a part of a file; up to this length it is sent as one.
 const PART_BYTES: u64 = 8 << 20;
@@ -61,7 +60,7 @@ impl Objects {
     /// `Invalid`, saying what to set, when that is not enough.
     pub(crate) async fn open(address: &Address, region: Option<&str>) -> Result<Self> {
         let wrong = |error| fault::failed(address, "", error);
-        let mut builder = AmazonS3Builder::from_env();
+        let builder = AmazonS3Builder::from_env();
         let given = |key| builder.get_config_value(&key).filter(|value| !value.is_empty());
         let endpoint = given(Key::S3Endpoint).or_else(|| given(Key::Endpoint));
         let has_tls = endpoint.as_ref().is_none_or(|endpoint| !endpoint.starts_with("http://"));
@@ -75,10 +74,9 @@ impl Objects {
         }
         let region = given(Key::Region).or_else(|| region.map(str::to_owned));
         let region = region.or_else(|| endpoint.is_some().then(|| ANY_REGION.to_owned()));
-        let account = Account::find(region.as_deref()).await?;
-        builder = builder.with_bucket_name(address.bucket()).with_region(account.region());
-        let store = builder
-            .with_credentials(Arc::new(Keys::of(account, Clock::system())))
+        let store = signed(builder, region.as_deref())
+            .await?
+            .with_bucket_name(address.bucket())
             .with_http_connector(Wire { has_tls })
             .with_conditional_put(S3ConditionalPut::ETagMatch)
             .with_retry(RetryConfig {

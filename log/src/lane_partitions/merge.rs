@@ -35,7 +35,7 @@ impl Place {
         match cursor.parts() {
             [mark, at] if mark == MARK => Ok(Self { at: at.clone(), reading: None }),
             [mark, at, pk, until, below @ ..] if mark == MARK => {
-                let (pk, until, after) = (pk.clone(), until.clone(), Cursor::of_layer(below.to_vec()));
+                let (pk, until, after) = (pk.clone(), until.clone(), Cursor::of(below.to_vec()));
                 Ok(Self { at: at.clone(), reading: Some(Reading { pk, until, after }) })
             }
             _ => Err(Error::invalid(
@@ -50,7 +50,7 @@ impl Place {
             let below = reading.after.parts().iter().cloned();
             [reading.pk.clone(), reading.until.clone()].into_iter().chain(below)
         });
-        Cursor::of_layer(own.into_iter().chain(reading).collect())
+        Cursor::of(own.into_iter().chain(reading).collect())
     }
 }
 

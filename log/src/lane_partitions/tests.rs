@@ -228,7 +228,7 @@ async fn a_cursor_of_something_else_is_refused() {
     let below = open(&folder, "t");
     below.put(own().to_item(&workspace()), Condition::Absent).await.unwrap();
     let table = LanePartitions::over(below, Clock::system());
-    let of = |parts: &[&str]| Cursor::of_layer(parts.iter().map(|part| (*part).to_owned()).collect());
+    let of = |parts: &[&str]| Cursor::of(parts.iter().map(|part| (*part).to_owned()).collect());
     for after in [of(&["x"]), of(&["lanes"]), of(&["lanes", "day#2026-06-03", "w#other/day", "", "x"])] {
         let query = Query { after: Some(after), ..Query::table(key::segments(&workspace())) };
         assert_eq!(table.query(&query).await.unwrap_err().kind(), ErrorKind::Invalid);

@@ -30,7 +30,7 @@ impl IndexEntry {
             SortKey::Score(score) => format!("{:016x}", score.to_bits()),
         };
         let name = name(index).to_owned();
-        Cursor(match index {
+        Cursor::of(match index {
             Index::Table => vec![name, self.key.pk, self.key.sk],
             Index::Gsi1 | Index::Board => vec![name, self.key.pk, self.key.sk, sort],
         })
@@ -41,7 +41,7 @@ impl IndexEntry {
     /// # Errors
     /// `Invalid`, when the cursor is not one of this engine and index.
     pub(super) fn read(cursor: &Cursor, index: Index) -> Result<Self> {
-        let place = || match (index, cursor.0.as_slice()) {
+        let place = || match (index, cursor.parts()) {
             (Index::Table, [_, pk, sk]) => {
                 Some(Self { sort: SortKey::Text(sk.clone()), key: Key::new(pk, sk) })
             }
@@ -54,7 +54,7 @@ impl IndexEntry {
             }
             _ => None,
         };
-        let ours = cursor.0.first().is_some_and(|found| found == name(index));
+        let ours = cursor.parts().first().is_some_and(|found| found == name(index));
         place().filter(|_| ours).ok_or_else(|| Error::invalid("the cursor belongs to another query"))
     }
 
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(IndexEntry::read(&cursor, Index::Gsi1).unwrap(), place);
         assert!(IndexEntry::read(&cursor, Index::Table).is_err());
         assert!(IndexEntry::read(&cursor, Index::Board).is_err());
-        assert!(IndexEntry::read(&Cursor(Vec::new()), Index::Table).is_err());
+        assert!(IndexEntry::read(&Cursor::of(Vec::new()), Index::Table).is_err());
     }
 
     proptest! {

@@ -28,7 +28,7 @@ impl SqliteTable {
 pub(super) fn page(connection: &Connection, scan: &Scan, now: Timestamp) -> Attempt<Page> {
     let after = match &scan.after {
         None => Key::new(&scan.prefix, ""),
-        Some(cursor) => match cursor.0.as_slice() {
+        Some(cursor) => match cursor.parts() {
             [name, pk, sk] if name == NAME => Key::new(pk, sk),
             _ => return Err(Error::invalid("the cursor belongs to another query").into()),
         },
@@ -55,7 +55,7 @@ pub(super) fn page(connection: &Connection, scan: &Scan, now: Timestamp) -> Atte
         let is_full = page.items.len() == MAX_ITEMS || bytes > MAX_PAGE_BYTES;
         if let (true, Some(last)) = (is_full, page.items.last()) {
             let (pk, sk) = (last.key.pk.clone(), last.key.sk.clone());
-            page.next = Some(Cursor(vec![NAME.to_owned(), pk, sk]));
+            page.next = Some(Cursor::of(vec![NAME.to_owned(), pk, sk]));
             break;
         }
         page.items.push(item);

@@ -14,14 +14,11 @@ use std::{
 };
 
 use almanac::up;
+use dynamodb::{DynamoConfig, DynamoTable};
 use event::Clock;
 use log::{apart::Apart, lane_partitions::LanePartitions};
 use serde_json::Value;
-use table::{
-    Table,
-    dynamodb::{DynamoConfig, DynamoTable},
-    sqlite::SqliteTable,
-};
+use table::{Table, sqlite::SqliteTable};
 use tests::local::fresh_table;
 use tokio::{net::TcpListener, sync::oneshot};
 

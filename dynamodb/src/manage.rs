@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::{
     types::{AttributeValue, TableDescription as Described, TableStatus, TimeToLiveSpecification},
 };
 use event::{Error, Result};
+use table::{Cursor, Index, Key, Page, Scan};
 use tokio::time::{Instant, sleep};
 
 use super::{
@@ -20,7 +21,6 @@ use super::{
     retry::{self, CALL_BUDGET},
     schema,
 };
-use crate::{Cursor, Index, Key, Page, Scan};
 
 /// How long may be waited for a table to be ready, or to be gone.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
@@ -91,7 +91,7 @@ impl DynamoTable {
         }
         let only: Option<&[String]> = if scan.keys_only { Some(&[]) } else { None };
         let projection = projection(&mut terms, Index::Table, only);
-        let start = match scan.after.as_ref().map(|cursor| cursor.0.as_slice()) {
+        let start = match scan.after.as_ref().map(Cursor::parts) {
             None => None,
             Some([name, pk, sk]) if name == SCAN => Some(codec::encode_key(&Key::new(pk, sk))),
             Some(_) => return Err(Error::invalid("the cursor belongs to another query")),
@@ -122,7 +122,7 @@ impl DynamoTable {
                 last => {
                     let next = last.map(|mut last| {
                         let key = codec::decode_key(&mut last)?;
-                        Ok::<_, Error>(Cursor(vec![SCAN.to_owned(), key.pk, key.sk]))
+                        Ok::<_, Error>(Cursor::of(vec![SCAN.to_owned(), key.pk, key.sk]))
                     });
                     let items = items.into_iter().map(codec::decode_item).collect::<Result<_>>()?;
                     return Ok(Page { items, next: next.transpose()?, read_units: None });

@@ -13,9 +13,8 @@ use std::{
 };
 
 use event::{Error, Id, Result, Timestamp};
+use table::Position;
 use tokio::time::Instant;
-
-use crate::Position;
 
 /// How long an iterator is kept. DynamoDB gives them up after 15 minutes.
 const ITERATOR_LIFE: Duration = Duration::from_secs(14 * 60);

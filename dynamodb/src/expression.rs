@@ -5,12 +5,12 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use event::Timestamp;
+use table::{Condition, Index, Query, Update, item::Value};
 
 use super::{
     codec::{Attributes, encode, encode_seconds},
     schema::along,
 };
-use crate::{Condition, Index, Query, Update, item::Value};
 
 /// Names by placeholder.
 type Names = HashMap<String, String>;
@@ -160,7 +160,7 @@ pub(super) fn projection(terms: &mut Terms, index: Index, wanted: Option<&[Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::KeyRange;
+    use table::KeyRange;
 
     fn now() -> Timestamp {
         Timestamp::default().plus_seconds(17)

@@ -9,6 +9,7 @@ use std::{
 use aws_config::{BehaviorVersion, Region, retry::RetryConfig};
 use aws_sdk_dynamodb::config::Credentials;
 use event::{ErrorKind, Timestamp};
+use table::{Change, Index, Policy, update};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
@@ -16,7 +17,6 @@ use tokio::{
 
 use super::client::Address;
 use super::*;
-use crate::{Change, Policy, update};
 
 /// What the server does with a call of an operation.
 enum Reply {
@@ -229,7 +229,7 @@ async fn an_empty_page_is_passed_over() {
         ("Query", Answer(r#"{"Items":[{"PK":{"S":"p"},"SK":{"S":"s"},"n":{"N":"7"}}]}"#)),
     ])
     .await;
-    let page = here.query(&Query::index(super::super::Index::Table, "p").limit(1)).await.unwrap();
+    let page = here.query(&Query::index(Index::Table, "p").limit(1)).await.unwrap();
     assert_eq!((page.items, page.next), (vec![item()], None));
     played(&script);
 }
@@ -386,7 +386,7 @@ async fn items_of_a_table_that_is_missing_are_out_of_reach_and_not_missing() {
     let (here, script) = table(calls.map(|call| (call, Refuse("ResourceNotFoundException"))).into()).await;
     let failed = [
         here.get(&item().key).await.map(drop),
-        here.query(&Query::index(crate::Index::Table, "p")).await.map(drop),
+        here.query(&Query::index(Index::Table, "p")).await.map(drop),
         here.put(item(), Condition::Absent).await,
         here.delete(&item().key, Condition::None).await,
         here.transact(vec![Write::Put(item(), Condition::None)]).await,

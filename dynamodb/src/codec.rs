@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue};
 use event::{Error, Result, Timestamp};
-
-use crate::{
+use table::{
     Item, Key, check,
     item::{Number, Value},
 };

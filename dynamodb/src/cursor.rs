@@ -2,12 +2,12 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use event::{Error, Result};
+use table::{Cursor, Index, Item, Key, Query};
 
 use super::{
     codec::{Attributes, decode_key, encode, encode_key},
     schema::along,
 };
-use crate::{Cursor, Index, Item, Key, Query};
 
 /// The cursor of DynamoDB's `LastEvaluatedKey`.
 ///
@@ -23,7 +23,7 @@ pub(super) fn write(mut last: Attributes, index: Index) -> Result<Cursor> {
             _ => return Err(Error::corrupt("DynamoDB ended a page of an index without saying where")),
         }
     }
-    Ok(Cursor(parts))
+    Ok(Cursor::of(parts))
 }
 
 /// The cursor that stands at `item`.
@@ -43,7 +43,7 @@ pub(super) fn after(item: &Item, index: Index) -> Result<Cursor> {
 /// `Invalid`, when the cursor is not one of this engine and index.
 pub(super) fn read(cursor: &Cursor, query: &Query) -> Result<Attributes> {
     let index = query.index;
-    let found = match (index, cursor.0.as_slice()) {
+    let found = match (index, cursor.parts()) {
         (Index::Table, [found, pk, sk]) => Some((found, encode_key(&Key::new(pk, sk)))),
         (Index::Gsi1 | Index::Board, [found, pk, sk, sort]) => {
             let mut start = encode_key(&Key::new(pk, sk));
@@ -98,7 +98,7 @@ mod tests {
         for index in [Index::Table, Index::Board] {
             assert!(read(&cursor, &Query::index(index, "partition")).is_err());
         }
-        assert!(read(&Cursor(Vec::new()), &Query::index(Index::Table, "p")).is_err());
+        assert!(read(&Cursor::of(Vec::new()), &Query::index(Index::Table, "p")).is_err());
         assert!(write(last(Index::Table, "p", "s", ""), Index::Gsi1).is_err());
     }
 

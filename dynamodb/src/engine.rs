@@ -4,12 +4,12 @@ use std::{ffi::OsStr, path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use event::{Error, Result};
-
-use super::{DynamoConfig, DynamoTable, TableDescription, manage};
-use crate::{
+use table::{
     Page, Scan, Table,
     engine::{Engine, Lines, Surroundings, Tell, Whole},
 };
+
+use super::{DynamoConfig, DynamoTable, TableDescription, manage};
 
 /// How long the name of a table may be.
 const NAME_LENGTH: std::ops::RangeInclusive<usize> = 3..=255;

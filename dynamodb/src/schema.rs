@@ -9,8 +9,7 @@ use aws_sdk_dynamodb::{
         StreamViewType, TableDescription, TableStatus, TimeToLiveDescription, TimeToLiveStatus,
     },
 };
-
-use crate::Index;
+use table::Index;
 
 /// The attribute by which DynamoDB removes what has expired.
 pub(super) const TTL_ATTRIBUTE: &str = "expires_at";

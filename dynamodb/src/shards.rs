@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_dynamodbstreams::types::Shard as Described;
 use event::{Error, Result};
+use table::Shard;
 
 use super::{
     DynamoTable, describe,
@@ -14,7 +15,6 @@ use super::{
     retry::{self, CALL_BUDGET},
     schema,
 };
-use crate::Shard;
 
 /// Between the label of a stream and the id of a shard in it.
 const SEPARATOR: char = '/';

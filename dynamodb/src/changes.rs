@@ -7,6 +7,7 @@ use aws_sdk_dynamodbstreams::{
     types::{AttributeValue, Record, ShardIteratorType},
 };
 use event::{Error, Result};
+use table::{Changes, Key, Position};
 use tokio::time::{Instant, sleep};
 
 use super::{
@@ -16,7 +17,6 @@ use super::{
     retry::{self, CALL_BUDGET},
     shards::ShardPlace,
 };
-use crate::{Changes, Key, Position};
 
 /// How long is waited after the first empty answer. A shard may be asked five times a second.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);

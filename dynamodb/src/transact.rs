@@ -6,6 +6,7 @@ use aws_sdk_dynamodb::{
     types::{self, CancellationReason, ConditionCheck, Delete, Put, TransactWriteItem},
 };
 use event::{Error, Id, Result, Timestamp};
+use table::{Condition, Key, Update, Write, check};
 
 use super::{
     DynamoTable, codec,
@@ -14,7 +15,6 @@ use super::{
     retry::{self, CALL_BUDGET},
     units::TOLD,
 };
-use crate::{Condition, Key, Update, Write, check};
 
 impl DynamoTable {
     /// Makes all writes or none.

@@ -8,16 +8,25 @@
 //! - **The table** itself is checked at start (`describe`, `schema`), and made and removed
 //!   when asked to (`manage`).
 //!
-//! The AWS SDK is named here and nowhere else.
+//! The AWS SDK is named here and nowhere else, and it is long to compile: only the binary and the tests link this crate.
+//!
+//! ```
+//! use almanac_dynamodb::DynamoDb;
+//! use table::engine::Engine;
+//!
+//! assert_eq!(DynamoDb.check("almanac"), Ok(()));
+//! assert!(DynamoDb.check("my table").unwrap_err().contains("does not allow the table name"));
+//! ```
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use event::{Clock, Result, Timestamp};
+use table::{
+    Changes, Condition, Item, Key, Page, Position, Query, Shard, Table, Write, check, item::MAX_ITEM_BYTES,
+};
 
 use self::{client::Client, position::Iterators, units::Units};
-use super::{Changes, Condition, Page, Position, Query, Shard, Table, Write, check};
-use crate::{Item, Key, item::MAX_ITEM_BYTES};
 
 pub use self::{
     account::Account,

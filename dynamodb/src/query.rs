@@ -5,6 +5,7 @@ use aws_sdk_dynamodb::{
     types::ConsumedCapacity,
 };
 use event::{Error, Result};
+use table::{Cursor, Direction, Index, Item, Key, MAX_PAGE_BYTES, Page, Query};
 
 use super::{
     DynamoTable, codec, cursor,
@@ -14,7 +15,6 @@ use super::{
     schema::along,
     units::TOLD,
 };
-use crate::{Cursor, Direction, Index, Item, Key, MAX_PAGE_BYTES, Page, Query};
 
 impl DynamoTable {
     /// The item at `key` as it is stored, also when it has expired.

@@ -7,6 +7,7 @@ use aws_sdk_dynamodb::{
     types::AttributeValue,
 };
 use event::{Error, Result};
+use table::{Condition, Item, Key, check, too_late};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
@@ -16,7 +17,6 @@ use super::{
     retry::{self, CALL_BUDGET, Failed},
     units::TOLD,
 };
-use crate::{Condition, Item, Key, check, too_late};
 
 /// What an attempt needs at least to be worth making.
 const MIN_ATTEMPT: Duration = Duration::from_secs(1);
