@@ -166,7 +166,7 @@ impl Looking<'_> {
 
     /// Reads what may hold one of the keys; why it cannot be said what is there, if that is so.
     async fn read(&self, table: &dyn Table, day: Day, latest: &mut Latest<'_>) -> Result<Option<Answer>> {
-        let until = Until::AsOf(self.as_of);
+        let until = Until::AppendedBy(self.as_of);
         let walk = Walk::new(self.workspace, day, Kind::Predictions, until, Arc::clone(&self.left_out));
         let at = At { workspace: self.workspace, version: self.version, day, kind: Kind::Predictions };
         let mut walk = match self.passed(table, at, latest).await {
@@ -182,7 +182,7 @@ impl Looking<'_> {
             let unreadable = walk.notes().into_iter().find_map(|note| match note {
                 Note::Missing(log, seq) => Some(format!("{log}/{seq} is missing")),
                 Note::NoSegment(key) => Some(format!("{key} is no segment")),
-                Note::Read(..) | Note::LeftOut(..) | Note::Later(..) => None,
+                Note::Read(..) | Note::LeftOut(..) | Note::Later(..) | Note::Stated(..) => None,
             });
             let unreadable =
                 unreadable.or_else(|| page.into_iter().find_map(|segment| take(latest, segment)));

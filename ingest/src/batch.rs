@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use event::{Columns, Day, Kind, RowProblem};
+use event::{Columns, Day, Kind, RowProblem, Timestamp};
 use log::content;
 
 use crate::limits::{MAX_BATCH_DAYS, MAX_IDEMPOTENCY_KEY_BYTES};
@@ -114,6 +114,24 @@ impl Batch {
     /// Whether a row waits until it is found which prediction it judges.
     pub fn is_waiting(&self, row: usize) -> bool {
         self.waits.get(row).is_some_and(|waits| *waits)
+    }
+
+    /// Why a row cannot have been known at an instant as which it is stated, as of `now`.
+    pub fn not_known(&self, row: usize, at: Timestamp, now: Timestamp) -> Option<RowProblem> {
+        let name = self.kind.time_field();
+        let own =
+            self.columns.column(name).and_then(|column| column.time(row)).and_then(Timestamp::from_micros);
+        let message = if self.kind == Kind::Releases {
+            "it counts from when it is appended: for release events no known_at can be stated".to_owned()
+        } else if self.is_waiting(row) {
+            "known_at can be stated only of an outcome that says which prediction it judges: give predicted_at or predicted_on".to_owned()
+        } else if at > now {
+            format!("known_at is {at}, which is later than now")
+        } else {
+            let own = own.filter(|own| *own > at)?;
+            format!("is {own}, which is later than it was known: known_at is {at}")
+        };
+        Some(RowProblem { row: self.numbers[row], field: Some(name.into()), message })
     }
 
     /// Which of some rows wait; empty where none does.

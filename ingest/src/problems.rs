@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use catalog::{Action, Catalog, ReleaseSpec, Workspace};
 use event::{Day, Error, ErrorKind, Id, Kind, RowProblem, Window};
+use log::audit::current;
 
 use crate::{
     batch::{Batch, RowIssue},
@@ -56,7 +57,12 @@ impl Ingest {
                 issues
             }
         };
-        Ok(issues.into_iter().map(|issue| problem_of(batch, issue)).collect())
+        let mut problems: BTreeMap<_, _> = issues.into_iter().map(|issue| problem_of(batch, issue)).collect();
+        if let Some(at) = current().known_at() {
+            let now = self.clock().now();
+            problems.extend((0..batch.rows()).filter_map(|row| Some((row, batch.not_known(row, at, now)?))));
+        }
+        Ok(problems)
     }
 
     /// What is wrong with release events: by row, the field and the message.

@@ -137,13 +137,16 @@ fn segment_of(
     let columns = facts.columns.iter().map(|at| slice(&all.columns[*at], first, facts.rows));
     let columns = Columns { rows: facts.rows, columns: columns.collect() };
     let at = facts::time_of_last(log, &columns).wrapping_add(facts.lag);
-    let at = Timestamp::from_micros(at).ok_or("a time is none")?;
+    let time = |micros| Timestamp::from_micros(micros).ok_or("a time is none");
+    let known_at = facts.known_before.map(|before| time(at.wrapping_sub_unsigned(before))).transpose()?;
+    let at = time(at)?;
     let batches = facts.batches_of(log, &columns);
     let data = match with_events {
         true => segment::encode(&columns).map_err(|error| error.to_string())?,
         false => Vec::new(),
     };
     Ok(Segment {
+        known_at,
         lanes: facts.lanes,
         indexes: facts.indexes,
         authors: facts.authors,

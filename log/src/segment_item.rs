@@ -50,6 +50,9 @@ pub struct Segment {
     pub rows: usize,
     /// When it was appended; never before the segments before it in its log.
     pub appended_at: Timestamp,
+    /// When its events were known, where who appended it states so: no later than it was appended, and no earlier than the events of
+    /// the segments before it in its log were.
+    pub known_at: Option<Timestamp>,
     /// The least and greatest [`event::Kind::time_field`] in it, in microseconds.
     pub times: (i64, i64),
     /// The batches whose events it holds, in row order.
@@ -77,6 +80,9 @@ pub const DATA: &str = "data";
 /// The attribute of the first segment of lane 0 that says how many lanes its day and kind has; only there when there are several.
 pub const LANES: &str = "lanes";
 
+/// The attribute that says when the events were known; only there when that is stated.
+pub const KNOWN_AT: &str = "known_at";
+
 /// The attribute that says which rows of their chunks parts hold; only there when there are such parts.
 const INDEXES: &str = "indexes";
 
@@ -95,6 +101,7 @@ pub const SUMMARY: &[&str] = &[
     "n",
     LANES,
     "appended_at",
+    KNOWN_AT,
     "first_at",
     "last_at",
     "batches",
@@ -142,6 +149,7 @@ impl Segment {
             lanes,
             rows,
             appended_at,
+            known_at: None,
             times,
             batches,
             indexes,
@@ -161,6 +169,11 @@ impl Segment {
     pub fn opening(log: LogId, lanes: u8, appended_at: Timestamp) -> Result<Self> {
         let segment = Self::pack(log, 1, appended_at, Vec::new(), &Columns::default())?;
         Ok(Self { lanes: Some(lanes), ..segment })
+    }
+
+    /// When its events were known: when it was appended, unless an earlier time is stated.
+    pub fn known(&self) -> Timestamp {
+        self.known_at.unwrap_or(self.appended_at)
     }
 
     /// Where it stands among the segments of its day and kind.
@@ -188,6 +201,10 @@ impl Segment {
         let item = Item::new(key::segment(&self.log, self.seq));
         let item = match self.lanes {
             Some(lanes) => item.with(LANES, i64::from(lanes)),
+            None => item,
+        };
+        let item = match self.known_at {
+            Some(at) => item.with(KNOWN_AT, at.micros()),
             None => item,
         };
         let item = match self.indexes.is_empty() {
@@ -238,6 +255,7 @@ impl Segment {
             Timestamp::from_micros(item.int(name)?)
                 .ok_or_else(|| item.corrupt(format_args!("`{name}` is no time")))
         };
+        let known_at = item.attributes.contains_key(KNOWN_AT).then(|| time(KNOWN_AT)).transpose()?;
         let mut releases = BTreeMap::new();
         for (name, rows) in item.map("releases")? {
             releases
@@ -262,6 +280,7 @@ impl Segment {
             lanes,
             rows: item.int("n")? as usize,
             appended_at: time("appended_at")?,
+            known_at,
             times: (time("first_at")?.micros(), time("last_at")?.micros()),
             batches,
             indexes,
@@ -367,6 +386,9 @@ mod tests {
         let taking_back = Segment { withdrawn: 2, ..signed };
         assert_eq!(taking_back.item_bytes(), taking_back.to_item().size());
         assert_eq!(Segment::from_item(taking_back.to_item()).unwrap(), taking_back);
+        let stated = Segment { known_at: Some(Timestamp::default()), ..taking_back };
+        assert_eq!(stated.item_bytes(), stated.to_item().size());
+        assert_eq!(Segment::from_item(stated.to_item()).unwrap(), stated);
         let wrong = Segment { indexes: vec![vec![3]], ..of_chunk };
         let error = Segment::from_item(wrong.to_item()).unwrap_err().to_string();
         assert!(error.contains("`indexes`: 1 rows of a part of 2"), "{error}");

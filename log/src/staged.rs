@@ -18,6 +18,10 @@ use crate::{
     projection::{Applied, Projected},
 };
 
+/// In the place of an age, of a day with events of which it is stated when they were known: none of its stages counts, since what
+/// was known at an age changes when more of that kind is appended. It is greater than every age.
+const STATED: u32 = 99_999;
+
 /// The form of a stage that is the whole evaluation, and of a part.
 const WHOLE: i64 = 1;
 
@@ -131,7 +135,48 @@ fn left_out(head: &Item, value: &Value) -> Result<(String, u64)> {
     parsed().ok_or_else(|| head.corrupt("`left_out` is not segments"))
 }
 
-/// Puts together what was read of some days.
+/// Notes that of events of a day it is stated when they were known, before they are appended: from now on none of its stages counts.
+///
+/// # Errors
+/// Those of the table.
+pub async fn note_stated(table: &dyn Table, workspace: &Id, day: Day) -> Result<()> {
+    table.put(Item::new(key::stage(workspace, day, STATED)).with("v", WHOLE), Condition::None).await
+}
+
+/// Whether that was noted of a day.
+///
+/// # Errors
+/// Those of the table.
+pub async fn is_stated(table: &dyn Table, workspace: &Id, day: Day) -> Result<bool> {
+    Ok(table.get(&key::stage(workspace, day, STATED)).await?.is_some())
+}
+
+/// Has the stages of a day count that were made after the last of its events: no more of them come.
+///
+/// # Errors
+/// Those of the table.
+pub async fn settle_stated(table: &dyn Table, workspace: &Id, day: Day) -> Result<()> {
+    table.delete(&key::stage(workspace, day, STATED), Condition::None).await
+}
+
+/// Deletes the stages of a day, and its rollups at ages.
+///
+/// # Errors
+/// Those of the table.
+pub async fn delete(table: &dyn Table, workspace: &Id, day: Day) -> Result<()> {
+    for range in [key::stages_between(workspace, day, day), key::rolled_between(workspace, day, day)] {
+        let mut items = query_all(table, Query::table(range).only(&["v"])).await?;
+        items.retain(|item| !is_of_stated(item));
+        delete_all(table, &items).await?;
+    }
+    Ok(())
+}
+
+fn is_of_stated(item: &Item) -> bool {
+    key::parse_stage(&item.key).is_some_and(|(_, hours, _)| hours == STATED)
+}
+
+/// Puts together what was read of some days. Of a day of which it is stated when its events were known there is none.
 ///
 /// # Errors
 /// `Corrupt`.
@@ -147,7 +192,9 @@ pub fn assemble<'a>(items: impl IntoIterator<Item = &'a Item>) -> Result<Stages>
         }
     }
     let (mut stages, none) = (Stages::new(), BTreeMap::new());
-    for (day, hours, head) in heads {
+    let stated: BTreeSet<Day> =
+        heads.iter().filter(|(_, hours, _)| *hours == STATED).map(|(day, ..)| *day).collect();
+    for (day, hours, head) in heads.into_iter().filter(|(day, ..)| !stated.contains(day)) {
         let stage = Stage::from_items(head, parts.get(&(day, hours)).unwrap_or(&none))?;
         stages.entry(day).or_default().insert(hours, stage);
     }
@@ -174,7 +221,7 @@ pub async fn ages(table: &dyn Table, workspace: &Id, day: Day) -> Result<BTreeSe
         (_, hours, None) => Some(hours),
         _ => None,
     };
-    Ok(items.iter().filter_map(age).collect())
+    Ok(items.iter().filter(|item| !is_of_stated(item)).filter_map(age).collect())
 }
 
 /// Writes a stage, unless there is one, the events of its day are gone, or events were written again without their keys since the turn

@@ -14,6 +14,7 @@ use table::{Item, Key, KeyRange, Query, Table};
 use crate::{
     key::{self, LogId},
     scan,
+    segment_item::KNOWN_AT,
 };
 
 /// How many segments of each log, from its first on.
@@ -27,40 +28,50 @@ pub type Segments = BTreeSet<(LogId, u64)>;
 pub enum Until {
     /// To the end of each, which is before its first hole.
     Now,
-    /// As far as every segment had been appended by then.
+    /// As far as the events of every segment were known by then ([`crate::segment_item::Segment::known`]).
     AsOf(Timestamp),
+    /// As far as every segment had been appended by then, whatever is stated of its events: once that instant is closed, it is the same
+    /// for ever.
+    AppendedBy(Timestamp),
     /// Of these logs exactly so many segments, and of others none.
     Heads(Heads),
 }
 
-/// When the segments of some logs were appended; unknown of one that cannot be read.
+/// When the events of segments of some logs were known; unknown of one that cannot be read.
 #[derive(Clone, Debug, Default)]
 pub struct Arrivals(BTreeMap<LogId, Vec<(u64, Option<Timestamp>)>>);
 
 impl Arrivals {
     /// The attributes of a segment that say it.
-    pub const ATTRIBUTES: &[&str] = &["v", "appended_at"];
+    pub const ATTRIBUTES: &[&str] = &["v", "appended_at", KNOWN_AT];
 
     /// Adds a segment that a walk met after those before it in its log.
     pub fn add(&mut self, segment: Admitted) {
         let Admitted { log, seq, item } = segment;
-        self.0.entry(log).or_default().push((seq, appended_at(&item)));
+        self.0.entry(log).or_default().push((seq, known_at(&item)));
     }
 
     /// How far each log went at an instant, as [`Until::AsOf`] reads it.
     pub fn heads_at(&self, at: Timestamp) -> Heads {
         let head = |segments: &Vec<(u64, Option<Timestamp>)>| {
-            let there =
-                segments.iter().take_while(|(_, appended)| appended.is_none_or(|appended| appended <= at));
+            let there = segments.iter().take_while(|(_, known)| known.is_none_or(|known| known <= at));
             there.last().map(|(seq, _)| *seq)
         };
         self.0.iter().filter_map(|(log, segments)| Some((log.clone(), head(segments)?))).collect()
     }
 }
 
-/// When a segment was appended; it is unknown of one that cannot be read, which does not end a prefix.
-fn appended_at(item: &Item) -> Option<Timestamp> {
-    item.int("appended_at").ok().and_then(Timestamp::from_micros)
+/// When the events of a segment were known; it is unknown of one that cannot be read, which does not end a prefix.
+fn known_at(item: &Item) -> Option<Timestamp> {
+    stated_at(item).or_else(|| time(item, "appended_at"))
+}
+
+fn stated_at(item: &Item) -> Option<Timestamp> {
+    time(item, KNOWN_AT)
+}
+
+fn time(item: &Item, name: &str) -> Option<Timestamp> {
+    item.int(name).ok().and_then(Timestamp::from_micros)
 }
 
 /// Those of a day and kind.
@@ -96,8 +107,10 @@ pub enum Note {
     Missing(LogId, u64),
     /// An item under the key of a segment is none.
     NoSegment(Key),
-    /// The first segment of a log was appended later than the instant as of which it is read.
+    /// The events of the first segment of a log were known only later than the instant as of which it is read.
     Later(LogId, Timestamp),
+    /// A log is read of which a segment states when its events were known.
+    Stated(LogId),
 }
 
 /// Goes through the logs of a day and kind.
@@ -208,14 +221,22 @@ impl Walk {
             self.notes.push(Note::Missing(log, next));
             return None;
         }
-        if let (Until::AsOf(as_of), Some(appended_at)) = (&self.until, appended_at(&item))
-            && appended_at > *as_of
+        let (until, came_at) = match self.until {
+            Until::AsOf(instant) => (Some(instant), known_at(&item)),
+            Until::AppendedBy(instant) => (Some(instant), time(&item, "appended_at")),
+            Until::Now | Until::Heads(_) => (None, None),
+        };
+        if let Some((until, came_at)) = until.zip(came_at)
+            && came_at > until
         {
             at.has_ended = true;
             if next == 1 {
-                self.notes.push(Note::Later(log, appended_at));
+                self.notes.push(Note::Later(log, came_at));
             }
             return None;
+        }
+        if stated_at(&item).is_some() {
+            self.notes.push(Note::Stated(log.clone()));
         }
         // Those that are missing are left out as well: a cut must say so, to be read again.
         self.notes.extend((at.next..next).map(|missing| Note::LeftOut(log.clone(), missing)));
@@ -330,6 +351,7 @@ mod tests {
                 Note::Missing(_, seq) => missing = Some(seq),
                 Note::NoSegment(key) => panic!("{key}"),
                 Note::Later(_, first) => assert!(read.is_none(), "{first}"),
+                Note::Stated(log) => panic!("{log}"),
             }
         }
         Ok((admitted, read, left, missing))
@@ -368,6 +390,30 @@ mod tests {
         // Also when the last segments of the prefix were lost after the cut was given out.
         let expected = (vec![1, 2, 5, 6, 8, 9], Some(10), vec![3, 4, 7, 10], None);
         assert_eq!(walk(&table, heads(10), &left_out).await.unwrap(), expected);
+    }
+
+    /// Segment n states that its events were known in minute n, though all were appended in minute 20.
+    #[tokio::test]
+    async fn what_is_stated_to_be_known_is_read() {
+        let (table, _folder) = lacking(&[]).await;
+        let minute = |minute: i64| Timestamp::default().plus_seconds(minute * MINUTE);
+        for seq in 1..=10 {
+            let key = key::segment(&log(), seq);
+            let segment = Segment::from_item(table.get(&key).await.unwrap().unwrap()).unwrap();
+            let stated = Segment { known_at: Some(segment.appended_at), appended_at: minute(20), ..segment };
+            table.put(stated.to_item(), Condition::None).await.unwrap();
+        }
+        let read = async |until: Until| {
+            let mut walk = Walk::new(&log().workspace, log().day, Kind::Predictions, until, Arc::default());
+            let mut segments = 0;
+            while let Some(page) = walk.next(&table, Some(Arrivals::ATTRIBUTES)).await.unwrap() {
+                segments += page.len();
+            }
+            (segments, walk.notes().contains(&Note::Stated(log())))
+        };
+        assert_eq!(read(Until::AsOf(minute(4))).await, (4, true));
+        assert_eq!(read(Until::AppendedBy(minute(4))).await, (0, false));
+        assert_eq!(read(Until::AppendedBy(minute(20))).await, (10, true));
     }
 
     /// What is passed over is noted as if it had been read, and what stands behind it is read, in all lanes.

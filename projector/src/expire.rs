@@ -91,7 +91,7 @@ pub async fn expire(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: T
                 continue;
             }
             // Afterwards nobody can say any more how it stood at the ages that it has reached.
-            if stages::make_day(table, &day, now).await?.waiting > 0 {
+            if stages::make_last(table, &day, now).await?.waiting > 0 {
                 deleted.waiting += 1;
                 continue;
             }

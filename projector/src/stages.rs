@@ -17,7 +17,7 @@ use log::{
     expired, key,
     scan::{self, LogHead},
     segment_item::CLOSED_AFTER_SECONDS,
-    staged::StagedUntil,
+    staged::{self, StagedUntil},
     walk::{Admitted, Arrivals, Note, Until, Walk},
 };
 use table::Table;
@@ -111,16 +111,49 @@ async fn last_days(table: &dyn Table, workspace: &Id) -> Result<BTreeSet<Day>> {
     Ok(days)
 }
 
-/// Makes the stages of a day that are due at `now`: its evaluations, then its rollups.
+/// Makes the stages of a day that are due at `now`: its evaluations, then its rollups. Where it is stated of events when they were known, none is
+/// due: more of them may come, of which an age that was reached long ago knew.
 ///
 /// # Errors
 /// As [`make`].
 pub async fn make_day(table: &dyn Table, day: &WorkspaceDay, now: Timestamp) -> Result<Made> {
-    let closed = closed(table, now);
-    let mut made = evaluations::make(table, day, closed).await?;
-    made.add(rollups::make(table, day, closed).await?);
+    match staged::is_stated(table, &day.workspace, day.day).await? {
+        true => Ok(Made::default()),
+        false => make_all(table, day, (closed(table, now), Span::Recent)).await,
+    }
+}
+
+/// Makes the stages of a day whose events are about to be deleted. Where it is stated of events when they were known, all of them are made,
+/// in the place of those that did not know.
+///
+/// # Errors
+/// As [`make`].
+pub(crate) async fn make_last(table: &dyn Table, day: &WorkspaceDay, now: Timestamp) -> Result<Made> {
+    if !staged::is_stated(table, &day.workspace, day.day).await? {
+        return make_day(table, day, now).await;
+    }
+    staged::delete(table, &day.workspace, day.day).await?;
+    let made = make_all(table, day, (closed(table, now), Span::All)).await?;
+    if made.waiting == 0 {
+        staged::settle_stated(table, &day.workspace, day.day).await?;
+    }
+    Ok(made)
+}
+
+async fn make_all(table: &dyn Table, day: &WorkspaceDay, due: (Timestamp, Span)) -> Result<Made> {
+    let mut made = evaluations::make(table, day, due).await?;
+    made.add(rollups::make(table, day, due).await?);
     made.waiting = made.waiting.min(1);
     Ok(made)
+}
+
+/// Of which days stages are made that have none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Span {
+    /// Of those whose first age was reached in the last [`MAX_DAYS`] days.
+    Recent,
+    /// Of any.
+    All,
 }
 
 /// What was made in a turn, unless that is over, or the events were deleted while they were read.
@@ -156,7 +189,7 @@ pub(crate) async fn due(
     table: &dyn Table,
     day: &WorkspaceDay,
     (kinds, last): (&[Kind], impl Future<Output = Result<Option<u32>>>),
-    closed: Timestamp,
+    (closed, span): (Timestamp, Span),
 ) -> Result<Option<(Vec<LogHead>, Vec<Due>)>> {
     let due = AGES.iter().filter_map(|age| Some(Due { age: *age, at: age.of(day.day)? }));
     let mut due: Vec<Due> = due.filter(|due| due.at <= closed).collect();
@@ -171,7 +204,8 @@ pub(crate) async fn due(
     let last = last.await?;
     // What is appended by a clock of its own, as months are that are replayed, is not closed when the instant is over. And stages
     // that do not begin with the youngest age say that nothing was known before, so of such a day there are none.
-    if last.is_none() && youngest <= closed.plus_seconds(-(MAX_DAYS as i64) * DAY_SECONDS) {
+    let is_long_over = youngest <= closed.plus_seconds(-(MAX_DAYS as i64) * DAY_SECONDS);
+    if span == Span::Recent && last.is_none() && is_long_over {
         return Ok(None);
     }
     due.retain(|due| last.is_none_or(|last| due.age.hours > last));
@@ -190,7 +224,7 @@ pub(crate) async fn due(
 async fn all_came_after(table: &dyn Table, logs: &[LogHead], at: Timestamp) -> Result<bool> {
     for head in logs {
         match scan::first_of(table, &head.log).await {
-            Ok(Some(segment)) if segment.appended_at > at => {}
+            Ok(Some(segment)) if segment.known() > at => {}
             Ok(_) => return Ok(false),
             Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(false),
             Err(error) => return Err(error),
@@ -208,7 +242,7 @@ pub(crate) async fn all_came_by(table: &dyn Table, logs: &[LogHead], at: Timesta
         };
         // Where segments were placed by batches, their times may fall within a log.
         let is_before =
-            |last: &log::segment_item::Segment| last.placed == Placed::ByKey && last.appended_at <= at;
+            |last: &log::segment_item::Segment| last.placed == Placed::ByKey && last.known() <= at;
         if !last.as_ref().is_some_and(is_before) {
             return Ok(false);
         }

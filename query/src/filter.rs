@@ -149,7 +149,7 @@ impl Filter {
     /// Unpacks what is wanted of a segment. Where keys are wanted, theirs is the first column that is unpacked, and the
     /// others only if some event has one of them; else it says why they are not.
     pub(crate) fn unpack(&self, segment: &Segment, lanes: &Lanes) -> Result<(Unpacked, Option<Why>)> {
-        let (day, place, appended_at) = (segment.log.day, segment.place(), segment.appended_at);
+        let (day, place, appended_at) = (segment.log.day, segment.place(), segment.known());
         let without = |why| {
             (Unpacked { day, place, appended_at, columns: self.no_rows(segment.column_names()) }, Some(why))
         };

@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 use catalog::{Catalog, Definitions};
@@ -153,6 +153,7 @@ pub(crate) async fn matured(
     catalog: &Catalog,
     request: &Request,
 ) -> Result<DataFrame> {
+    reading.is_of_times.store(true, Ordering::Relaxed);
     if request.is_after_prediction {
         return arrived(reading, request).await;
     }

@@ -6,7 +6,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use catalog::Kept;
@@ -61,6 +64,8 @@ pub(crate) struct Reading {
     pub(crate) version: OnceCell<u32>,
     /// Whether the answer has days as they stood at an age, which no cut names.
     pub(crate) has_stages: AtomicBool,
+    /// Whether the answer tells when events were known, though it is of now.
+    pub(crate) is_of_times: AtomicBool,
     found: Mutex<Found>,
 }
 
@@ -73,6 +78,8 @@ struct Found {
     warnings: BTreeSet<String>,
     /// When the first segments were appended of logs that had none at the instant as of which they are read.
     later: BTreeMap<LogId, Timestamp>,
+    /// The days of which it is stated when events were known.
+    stated: BTreeSet<Day>,
     /// Of each day the kinds that are read.
     days: usize,
 }
@@ -95,6 +102,15 @@ impl Found {
         Some(format!(
             "as of {as_of} no prediction of {} day(s) from {from} to {to} had been appended: the first was at {first}, so nothing is known of them as of times before that",
             days.len()
+        ))
+    }
+
+    /// Says of which days it is not by when events came that it is known what was known then.
+    fn as_stated(&self) -> Option<String> {
+        let (from, to) = (self.stated.first()?, self.stated.last()?);
+        Some(format!(
+            "of {} day(s) from {from} to {to} events count from when their import states that they were known, which Almanac did not see",
+            self.stated.len()
         ))
     }
 }
@@ -204,6 +220,7 @@ impl Reading {
             is_again: false,
             version: OnceCell::new(),
             has_stages: AtomicBool::new(false),
+            is_of_times: AtomicBool::new(false),
             found,
         }
     }
@@ -309,6 +326,7 @@ impl Reading {
                     log.name()
                 )),
                 Note::Later(log, first) => _ = self.found().later.insert(log, first),
+                Note::Stated(log) => _ = self.found().stated.insert(log.day),
                 Note::NoSegment(key) => self.warn(format!("the item {key} is left out: it is no segment")),
             }
         }
@@ -373,6 +391,10 @@ impl Reading {
     pub(crate) fn cut(&self) -> (Cut, Vec<String>) {
         let mut found = std::mem::take(&mut *self.found());
         found.warnings.extend(found.appended_later(self.closed));
+        let is_of_then = !matches!(self.until, Until::Now) || self.is_of_times.load(Ordering::Relaxed);
+        if is_of_then && !self.is_again {
+            found.warnings.extend(found.as_stated());
+        }
         let cut = Cut {
             workspace: self.workspace.clone(),
             window: self.window,

@@ -13,8 +13,8 @@ use event::{Day, Error, Kind, Result, lane::Placed};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use log::{
     key::{self, LogId},
-    segment_item::{self, DATA, LANES},
-    walk::{Admitted, Segments},
+    segment_item::{self, DATA, KNOWN_AT, LANES},
+    walk::{Admitted, Arrivals, Segments},
 };
 use table::{Item, Page, Query, Table, item::Value};
 use tokio::task::JoinHandle;
@@ -33,7 +33,7 @@ const WORTH_SKIPPING: u64 = 16;
 const RUNS_AHEAD: usize = 4;
 
 /// What a survey reads of an item.
-const ATTRIBUTES: [&str; 7] = ["v", LANES, "n", "appended_at", "first_at", "last_at", "releases"];
+const ATTRIBUTES: [&str; 8] = ["v", LANES, "n", "appended_at", KNOWN_AT, "first_at", "last_at", "releases"];
 
 /// Segments of a log that are read one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,7 +174,7 @@ pub(crate) async fn resolve(reading: &Arc<Reading>, kinds: &[Kind]) -> Result<()
 async fn resolve_day(reading: &Reading, day: Day, kinds: &[Kind]) -> Result<()> {
     for kind in kinds {
         let mut walk = reading.walk(day, *kind)?;
-        while reading.page(&mut walk, Some(&["v", "appended_at"])).await?.is_some() {}
+        while reading.page(&mut walk, Some(Arrivals::ATTRIBUTES)).await?.is_some() {}
     }
     Ok(())
 }

@@ -12,10 +12,10 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use anyhow::Context;
 use catalog::Workspace;
 use clap::Args;
-use event::{Clock, Error, Kind, Timestamp, fields::TAG_PREFIX};
+use event::{Clock, Day, Error, Kind, Timestamp, fields::TAG_PREFIX};
 use ingest::{
     Batch, Ingest, Refused, SubmitError,
-    file::{Chunk, FileReader, FileSpec, Mapping},
+    file::{Chunk, FileReader, FileSpec, Mapping, Origin},
 };
 use log::audit::{Author, by, carried, current};
 use tokio::{
@@ -71,6 +71,10 @@ pub(crate) struct ImportArgs {
     /// repeated.
     #[arg(long, value_name = "WORD=VALUE")]
     pub(crate) source: Vec<String>,
+    /// When the events were known, where a history is imported that another system saw: a time such as 2026-06-11T06:00:00Z, or the
+    /// column that says it of each row. Answers as of then know them, and say that it was stated. Files come in the order of these times.
+    #[arg(long, value_name = "TIME|COLUMN")]
+    pub(crate) known_at: Option<String>,
     /// Read and check everything, and store nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -82,6 +86,9 @@ pub(crate) struct ImportArgs {
 
 /// How many parts wait to be stored.
 const PARTS_AHEAD: usize = 2;
+
+/// The most times at which events of a part were known: those of each are stored apart.
+const MAX_KNOWN_TIMES: usize = 1_000;
 
 /// How many parts are stored side by side.
 const PARTS_AT_ONCE: usize = 2;
@@ -106,6 +113,8 @@ struct Counts {
     new: usize,
     /// Bad ones.
     bad: usize,
+    /// Whether it was said that some count as known later than was stated.
+    is_told_of_known: bool,
 }
 
 /// A part of a file, ready to be checked against the catalog and stored.
@@ -121,6 +130,8 @@ struct Import {
     workspace: Workspace,
     files: Vec<PathBuf>,
     spec: FileSpec,
+    /// When all events were known, if that is stated.
+    known_at: Option<Timestamp>,
     now: Timestamp,
     total_bytes: u64,
 }
@@ -134,13 +145,14 @@ pub(crate) async fn command(config: &Config, args: &ImportArgs) -> anyhow::Resul
 }
 
 async fn import(config: &Config, args: &ImportArgs) -> anyhow::Result<()> {
-    let spec = spec(args)?;
+    let (known_at, known_by) = known_at(args)?;
+    let spec = spec(args, known_by)?;
     let (files, total_bytes) = paths::files(&args.paths)?;
     let ingest = promotion::ingest(open::existing(config).await?, Clock::system());
     let ingest = ingest.sampling_features(config.feature_sample.value);
     let workspace = ingest.catalog().workspace(&args.workspace).await?;
     let now = ingest.clock().now();
-    let import = Import { ingest: ingest.into(), workspace, files, spec, now, total_bytes };
+    let import = Import { ingest: ingest.into(), workspace, files, spec, known_at, now, total_bytes };
     let kind = import.spec.kind;
     let from = named(&import.files);
     // All of it is read and checked to its end before anything is stored.
@@ -195,8 +207,18 @@ fn refusal(counts: &Counts) -> anyhow::Error {
     .into()
 }
 
+/// When the events were known, or the column that says it.
+fn known_at(args: &ImportArgs) -> anyhow::Result<(Option<Timestamp>, Option<String>)> {
+    let Some(word) = &args.known_at else { return Ok((None, None)) };
+    let is_time = word.len() >= 10 && word.is_ascii() && word[..10].parse::<Day>().is_ok();
+    Ok(match is_time {
+        true => (Some(Timestamp::parse(word).context("--known-at")?), None),
+        false => (None, Some(word.clone())),
+    })
+}
+
 /// What the options say of the files.
-fn spec(args: &ImportArgs) -> anyhow::Result<FileSpec> {
+fn spec(args: &ImportArgs, known_at: Option<String>) -> anyhow::Result<FileSpec> {
     let kind = Kind::from_name(&args.kind).ok_or_else(|| {
         let kinds = Kind::ALL.map(Kind::name).join(", ");
         Error::invalid(format!("--kind {} is none of {kinds}", args.kind))
@@ -223,6 +245,7 @@ fn spec(args: &ImportArgs) -> anyhow::Result<FileSpec> {
         tags: names("--tag", &args.tags)?,
         features: names("--feature", &args.features)?,
         null: args.null.clone(),
+        known_at,
         time_zone: args.time_zone.as_ref().map(zone).transpose()?,
         time_format: args.time_format.clone(),
     };
@@ -267,11 +290,16 @@ impl Import {
         progress: &mut Progress,
     ) -> anyhow::Result<()> {
         while let Some(Part { file, chunk, bytes }) = parts.recv().await {
-            let Chunk { origin, batch, mut bad, source, .. } = chunk;
-            let problems = match &batch {
+            let Chunk { origin, batch, known_at, mut bad, source, .. } = chunk;
+            let mut problems = match &batch {
                 Some(batch) => self.ingest.problems(&self.workspace, batch).await?,
                 None => Default::default(),
             };
+            let known_at = |row: usize| known_at.get(row).copied().or(self.known_at);
+            if let Some(batch) = &batch {
+                let unknown = |row| Some((row, batch.not_known(row, known_at(row)?, self.now)?));
+                problems.extend((0..batch.rows()).filter_map(unknown));
+            }
             let rows = 0..batch.as_ref().map_or(0, Batch::rows);
             let good: Vec<usize> = rows.filter(|row| !problems.contains_key(row)).collect();
             bad.extend(problems.into_values().map(|problem| (problem.row, vec![problem])));
@@ -283,15 +311,15 @@ impl Import {
             if let Some(batch) = batch.as_ref().filter(|_| mode == Mode::Check) {
                 absent.note(batch);
             }
-            if let Some(batch) = batch.filter(|_| mode == Mode::Store && !good.is_empty()) {
-                if storing.len() >= PARTS_AT_ONCE {
+            let groups = groups(good, known_at)?;
+            if let Some(batch) = batch.filter(|_| mode == Mode::Store && !groups.is_empty()) {
+                // What was known earlier is stored earlier.
+                let at_once = if groups.contains_key(&None) { PARTS_AT_ONCE } else { 1 };
+                if storing.len() >= at_once {
                     counts.stored(storing.join_next().await)?;
                 }
-                let (ingest, workspace) = (self.ingest.clone(), self.workspace.clone());
-                storing.spawn(carried(async move {
-                    let new = ingest.submit_chunk(&workspace, &origin, &batch, &good).await?.appended;
-                    Ok(StoredPart { rows: good.len(), new })
-                }));
+                let storing_part = store(self.ingest.clone(), self.workspace.clone(), origin, batch, groups);
+                storing.spawn(carried(storing_part));
             }
             progress.at_rows(bytes, counts.good + counts.bad);
         }
@@ -299,10 +327,51 @@ impl Import {
     }
 }
 
+/// Stores rows of a part, those that were known earlier before others.
+async fn store(
+    ingest: Arc<Ingest>,
+    workspace: Workspace,
+    origin: Origin,
+    batch: Batch,
+    groups: BTreeMap<Option<Timestamp>, Vec<usize>>,
+) -> Result<StoredPart, SubmitError> {
+    let mut stored = StoredPart::default();
+    for (known_at, good) in groups {
+        let author = current();
+        let author = known_at.map_or(Author::clone(&author), |at| Author::clone(&author).stating(at));
+        let receipt = by(author.into(), ingest.submit_chunk(&workspace, &origin, &batch, &good)).await?;
+        stored.rows += good.len();
+        stored.new += receipt.appended;
+        stored.known_later = stored.known_later.or(receipt.known_later());
+    }
+    Ok(stored)
+}
+
+/// Rows by when they were known.
+fn groups(
+    rows: Vec<usize>,
+    known_at: impl Fn(usize) -> Option<Timestamp>,
+) -> anyhow::Result<BTreeMap<Option<Timestamp>, Vec<usize>>> {
+    let mut groups = BTreeMap::<_, Vec<usize>>::new();
+    for row in rows {
+        groups.entry(known_at(row)).or_default().push(row);
+        if groups.len() > MAX_KNOWN_TIMES {
+            return Err(Error::invalid(format!(
+                "--known-at: there are more than {MAX_KNOWN_TIMES} different times in 50,000 rows; round them up, to hours or days"
+            ))
+            .into());
+        }
+    }
+    Ok(groups)
+}
+
 /// How many rows of a part are stored, and how many of them were not there before.
+#[derive(Default)]
 struct StoredPart {
     rows: usize,
     new: usize,
+    /// What is said of those that count as known later than was stated.
+    known_later: Option<String>,
 }
 
 impl Counts {
@@ -311,9 +380,13 @@ impl Counts {
         stored: Option<Result<Result<StoredPart, SubmitError>, JoinError>>,
     ) -> anyhow::Result<()> {
         if let Some(stored) = stored {
-            let StoredPart { rows, new } = stored.context("storing was broken off")??;
+            let StoredPart { rows, new, known_later } = stored.context("storing was broken off")??;
             self.stored += rows;
             self.new += new;
+            if let Some(said) = known_later.filter(|_| !self.is_told_of_known) {
+                eprintln!("warning: {said}");
+                self.is_told_of_known = true;
+            }
         }
         Ok(())
     }

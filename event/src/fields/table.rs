@@ -23,6 +23,9 @@ pub const JUDGES: &str = "judges";
 /// The fields of outcomes without a date alone, which are gone once it is found what they judge.
 pub const UNDATED: [&str; 2] = [PREDICTED_SINCE, JUDGES];
 
+/// When an event was known, which a file may say of each. It is stored once for all events of a segment.
+pub const KNOWN_AT: Field = time("known_at", "When it was known.").required();
+
 /// Before the name of a feature, in the name of its column: `feature.distance`.
 pub const FEATURE_PREFIX: &str = "feature.";
 

@@ -69,13 +69,15 @@ const CSV: &str =
 const COLUMNS: &str = r#"{"key":["a","b"],"predicted_at":["2026-06-01T04:30:00Z",1780288200],"release":["v1","v1"],"score":[0.5,null],"label":["x","y"]}"#;
 
 /// Two predictions as columns of a frame.
-fn frame() -> DataFrame {
+pub(super) fn frame() -> DataFrame {
     let columns = vec![
         Column::new("key".into(), ["a", "b"]),
         Column::new("predicted_at".into(), ["2026-06-01T04:30:00Z", "2026-06-01T05:30:00Z"]),
         Column::new("release".into(), ["v1", "v1"]),
         Column::new("score".into(), [Some(0.5), None]),
         Column::new("label".into(), [None, Some("late")]),
+        Column::new("latency_ms".into(), [12_500i64, 7]),
+        Column::new("feature.a".into(), [0.25f32, 0.7]),
     ];
     DataFrame::new(2, columns).unwrap()
 }

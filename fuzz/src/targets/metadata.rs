@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use event::{Kind, Timestamp};
 use ingest::format::{BodyReader, Encoding, Format};
-use polars::prelude::{Column, DataFrame};
 
+use super::bodies::frame;
 use crate::Target;
 
 pub(super) const TARGET: Target = Target {
@@ -35,16 +35,7 @@ const TAIL: usize = 8;
 
 /// A Parquet file and an Arrow stream of the same rows.
 static BODIES: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
-    let columns = vec![
-        Column::new("key".into(), ["a", "b"]),
-        Column::new("predicted_at".into(), ["2026-06-01T04:30:00Z", "2026-06-01T05:30:00Z"]),
-        Column::new("release".into(), ["v1", "v1"]),
-        Column::new("score".into(), [Some(0.5), None]),
-        Column::new("label".into(), [None, Some("late")]),
-        Column::new("latency_ms".into(), [12_500i64, 7]),
-        Column::new("feature.a".into(), [0.25f32, 0.7]),
-    ];
-    let mut frame = DataFrame::new(2, columns).unwrap();
+    let mut frame = frame();
     [query::Format::Parquet, query::Format::IpcStream].map(|format| {
         let mut body = Vec::new();
         format.write(&mut frame, &mut body).unwrap();

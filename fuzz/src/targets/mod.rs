@@ -3,6 +3,7 @@
 mod bodies;
 mod figures;
 mod headers;
+mod imports;
 mod metadata;
 mod mlflow;
 mod paths;
@@ -13,11 +14,12 @@ mod words;
 use crate::Target;
 
 /// All targets, the quickest first.
-pub static TARGETS: [Target; 9] = [
+pub static TARGETS: [Target; 10] = [
     words::TARGET,
     figures::TARGET,
     bodies::TARGET,
     metadata::TARGET,
+    imports::TARGET,
     segments::TARGET,
     headers::TARGET,
     paths::TARGET,

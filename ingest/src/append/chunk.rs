@@ -19,7 +19,7 @@ use log::{
 use table::{Condition, Item, Key, Policy, unless_overtaken};
 
 use super::{
-    Appender, Receipt,
+    Appended, Appender, Receipt,
     claim::{after_from_item, after_to_item},
     identity,
     pack::Look,
@@ -106,20 +106,22 @@ impl Appender {
     ) -> Result<Receipt> {
         let (kind, digest) = (chunk.batch.kind, chunk.origin.digest.as_str());
         let good: BTreeSet<usize> = chunk.good.iter().copied().collect();
-        let mut appended = 0;
+        let mut appended = Appended::default();
         for (group, mut rows) in groups(chunk.batch) {
             let index = |row: &usize| chunk.origin.index(chunk.batch.numbers[*row]);
             let old = rows.iter().map(index).filter(|index| chunk.old.contains(index)).collect();
             rows.retain(|row| good.contains(row));
             let place = ChunkMarker { workspace, kind, digest, group };
-            appended += self.append_group(&place, lanes, chunk, rows, old).await?;
+            appended.add(self.append_group(&place, lanes, chunk, rows, old).await?);
         }
         let mut days = BTreeMap::<Day, usize>::new();
         let (waiting, dated): (Vec<usize>, Vec<usize>) =
             chunk.good.iter().partition(|row| chunk.batch.is_waiting(**row));
         dated.into_iter().for_each(|row| *days.entry(chunk.batch.days[row]).or_default() += 1);
         let (batch, rows, pending) = (format!("chunk-{digest}"), chunk.good.len(), waiting.len());
-        Ok(Receipt { batch, kind, rows, days, pending, appended, replayed: appended == 0 })
+        let Appended { rows: appended, known_later } = appended;
+        let replayed = appended == 0;
+        Ok(Receipt { batch, kind, rows, days, pending, appended, replayed, known_later })
     }
 
     async fn append_group(
@@ -129,9 +131,9 @@ impl Appender {
         chunk: &ChunkRows<'_>,
         rows: Vec<usize>,
         old: BTreeSet<u32>,
-    ) -> Result<usize> {
+    ) -> Result<Appended> {
         let index = |number: u64| chunk.origin.index(number);
-        let mut appended = 0;
+        let mut appended = Appended::default();
         let mut tries = TRIED.tries();
         loop {
             tries.next().await?;
@@ -161,8 +163,8 @@ impl Appender {
                 return Ok(appended);
             }
             let look = |log: &LogId| Look::Behind(marker.after[log]);
-            let (rows, elsewhere) = self.store_as_dealt(place.batch(), dealt, &look, Some(&index)).await?;
-            appended += rows;
+            let (some, elsewhere) = self.store_as_dealt(place.batch(), dealt, &look, Some(&index)).await?;
+            appended.add(some);
             if !elsewhere.is_empty() {
                 // The marker must name the logs that they belong in first.
                 continue;

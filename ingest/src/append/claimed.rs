@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use event::{Error, Id, Result};
 
 use super::{
-    Appender, Job, Remember,
+    Appended, Appender, Job, Remember,
     claim::{Claim, Claims},
     differ,
     identity::{content_key, of_content},
@@ -47,7 +47,7 @@ impl Appender {
     }
 
     /// Appends a batch that has a claim; how many of its rows were missing.
-    pub(super) async fn claimed(&self, mut job: Job<'_>, name: &str, parts: Parts) -> Result<usize> {
+    pub(super) async fn claimed(&self, mut job: Job<'_>, name: &str, parts: Parts) -> Result<Appended> {
         let claims = Claims { table: &*self.table, workspace: job.workspace, kind: job.kind, name };
         let known = claims.read().await?;
         if let Some(claim) = &known {
@@ -55,7 +55,9 @@ impl Appender {
         }
         let has_waiting = parts.contains_key(&None);
         let (claim, dealt) = match known {
-            Some(claim) if claim.digest == job.digest && claim.is_settled(job.remember) => return Ok(0),
+            Some(claim) if claim.digest == job.digest && claim.is_settled(job.remember) => {
+                return Ok(Appended::default());
+            }
             Some(claim) if claim.digest == job.digest && claim.is_by_batch() => {
                 let dealt = as_claimed(&claim, parts)?;
                 (claim, dealt)
@@ -84,7 +86,7 @@ impl Appender {
         mut claim: Claim,
         job: &Job<'_>,
         dealt: Vec<Dealt>,
-    ) -> Result<usize> {
+    ) -> Result<Appended> {
         let name = claims.name;
         let batch = claim.batch(name);
         if claim.digest != job.digest {
@@ -94,11 +96,11 @@ impl Appender {
             )));
         }
         if claim.is_settled(job.remember) {
-            return Ok(0);
+            return Ok(Appended::default());
         }
         let rows: usize = dealt.iter().map(|dealt| dealt.part.columns.rows).sum();
         let days = dealt.iter().map(|dealt| dealt.log.day).collect::<BTreeSet<_>>().len();
-        let mut appended = 0;
+        let mut appended = Appended::default();
         if !claim.is_done {
             appended = self.store(job, batch, dealt, &|log| Look::Behind(claim.after(log))).await?;
         }

@@ -72,6 +72,6 @@ impl Appender {
         let job = Job { workspace, kind, lanes, digest, remember, now, arrival: now.day() };
         let dealt = self.deal(workspace, job.to(), parts).await?;
         let look = |log: &LogId| Look::Behind(after.get(log).copied().unwrap_or(0));
-        self.store(&job, batch, dealt, &look).await
+        Ok(self.store(&job, batch, dealt, &look).await?.rows)
     }
 }

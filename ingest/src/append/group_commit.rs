@@ -16,6 +16,7 @@ use tokio::{
 };
 
 use super::{
+    Appended,
     look::{LogReader, LogState, Missing},
     meters::Meters,
     pack::{Entry, Packed, pack},
@@ -271,8 +272,13 @@ impl Log {
             // As if somebody else had put behind it meanwhile: the log is looked at again.
             return (HashMap::new(), Err(Error::conflict("the end of the log was not looked at lately")));
         }
-        for (packed, seq) in segments.iter_mut().zip(state.head + 1..) {
-            (packed.segment.seq, packed.segment.appended_at) = (seq, now);
+        let (mut known, mut known_later) = (state.last_known, Vec::with_capacity(segments.len()));
+        for (Packed { segment, .. }, seq) in segments.iter_mut().zip(state.head + 1..) {
+            (segment.seq, segment.appended_at) = (seq, now);
+            let stated = segment.known_at;
+            segment.known_at = stated.map(|at| at.max(known).min(now));
+            known = segment.known();
+            known_later.push(stated.map(|_| known).filter(|known| stated < Some(*known)));
         }
         // Until the answer is here, and for good when it never comes.
         state.is_doubtful = true;
@@ -285,16 +291,16 @@ impl Log {
         }
         let mut of_batches = HashMap::<BatchId, Written>::new();
         // What may have been written although nobody said so is read.
-        for Packed { segment, columns } in &segments[..written] {
+        for (Packed { segment, columns }, known_later) in segments[..written].iter().zip(known_later) {
             if let Some(columns) = columns {
                 self.handover.give(segment, columns, erased);
             }
             state.note(segment);
             self.meters.appended(segment);
             for part in &segment.batches {
-                let first = Written { rows: 0, segments: (segment.seq, segment.seq) };
+                let first = Written { appended: Appended::default(), segments: (segment.seq, segment.seq) };
                 let written = of_batches.entry(part.batch).or_insert(first);
-                written.rows += part.rows;
+                written.appended.add(Appended { rows: part.rows, known_later });
                 written.segments.1 = segment.seq;
             }
         }
@@ -311,7 +317,7 @@ impl Log {
 /// What was written of a batch.
 #[derive(Clone, Copy, Debug)]
 struct Written {
-    rows: usize,
+    appended: Appended,
     /// The first and the last segment that has some of them.
     segments: (u64, u64),
 }
@@ -319,8 +325,8 @@ struct Written {
 /// What became of an entry.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stored {
-    /// How many of its rows were written for it.
-    pub(super) appended: usize,
+    /// What of it was written for it.
+    pub(super) appended: Appended,
     /// The first and the last segment that has some of these.
     pub(super) segments: Option<(u64, u64)>,
     /// The rest belongs into other logs: see [`Entry::is_assumed`].
@@ -338,10 +344,10 @@ struct Turn<'a> {
 impl Turn<'_> {
     /// Notes what was written of so many rows that were missing.
     fn wrote(&mut self, written: Written, missing: usize) {
-        self.stored.appended += written.rows;
+        self.stored.appended.add(written.appended);
         let first = self.stored.segments.map_or(written.segments.0, |(first, _)| first);
         self.stored.segments = Some((first, written.segments.1));
-        if written.rows >= missing {
+        if written.appended.rows >= missing {
             self.end = Some(Ok(()));
         }
     }

@@ -52,8 +52,10 @@ pub(super) struct LogState {
     pub(super) recent: Option<Recent>,
     /// The last segment,
     pub(super) head: u64,
-    /// and when it was appended.
+    /// when it was appended,
     last_at: Timestamp,
+    /// and when its events were known.
+    pub(super) last_known: Timestamp,
     /// Whether there may be more segments than `head` says, by this process itself.
     pub(super) is_doubtful: bool,
     /// When nothing stood behind `head` for sure.
@@ -81,6 +83,7 @@ impl LogState {
         }
         self.head = segment.seq;
         self.last_at = self.last_at.max(segment.appended_at);
+        self.last_known = self.last_known.max(segment.known());
         let limit = repeats_after(self.last_at);
         if let Some(recent) = &mut self.recent {
             recent.note(segment, limit);
@@ -139,6 +142,7 @@ impl LogReader {
         let mut recent = Recent::new(state.head + 1, self.budget.clone());
         if let Some(last) = &last {
             state.last_at = state.last_at.max(last.appended_at);
+            state.last_known = state.last_known.max(last.known());
             recent.note_time_before(last);
         }
         state.recent = Some(recent);

@@ -35,14 +35,14 @@ mod recent;
 mod times;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use catalog::{Catalog, Lanes, Noted, record_metrics};
 use event::{Clock, Columns, Day, Error, Id, Kind, Result, Share, Timestamp};
-use log::{appending::Appending, batch::BatchId, handover::Handover, key::LogId};
+use log::{appending::Appending, audit::current, batch::BatchId, handover::Handover, key::LogId, staged};
 use table::Table;
 use tokio::time::Instant;
 
@@ -106,12 +106,41 @@ pub struct Receipt {
     pub appended: usize,
     /// Whether all of the batch had been stored before.
     pub replayed: bool,
+    /// From when on some of the events count as known that were stated to be known earlier: their log has others that were known then.
+    pub known_later: Option<Timestamp>,
+}
+
+/// What was appended of a batch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Appended {
+    /// How many rows.
+    pub(crate) rows: usize,
+    /// As [`Receipt::known_later`].
+    pub(crate) known_later: Option<Timestamp>,
+}
+
+impl Appended {
+    fn add(&mut self, more: Self) {
+        self.rows += more.rows;
+        self.known_later = self.known_later.max(more.known_later);
+    }
 }
 
 impl Receipt {
+    /// Says from when on events count as known that were stated to be known earlier.
+    pub fn known_later(&self) -> Option<String> {
+        self.known_later.map(|at| {
+            format!(
+                "some events count as known only from {at}, since events of their days are stored already that were known then; \
+                 what was known first is appended first"
+            )
+        })
+    }
+
     /// The receipt of a batch without events. Nothing is stored of it, nor is its key remembered.
     pub(crate) fn of_nothing(batch: String, kind: Kind) -> Self {
-        Self { batch, kind, rows: 0, days: BTreeMap::new(), pending: 0, appended: 0, replayed: false }
+        let days = BTreeMap::new();
+        Self { batch, kind, rows: 0, days, pending: 0, appended: 0, replayed: false, known_later: None }
     }
 }
 
@@ -224,16 +253,17 @@ impl Appender {
         let (lanes, now) = (lanes.count, self.times.now());
         let job = Job { workspace, kind, lanes, digest, remember, now, arrival: now.day() };
         let is_stored_always = idempotency_key.is_none() && remember == Remember::Never;
-        let appended = match idempotency_key {
+        let Appended { rows: appended, known_later } = match idempotency_key {
             Some(key) => self.claimed(job, key, parts).await?,
             None if pending > 0 && !is_stored_always => self.claimed(job, &name, parts).await?,
             None => self.unclaimed(job, parts).await?,
         };
-        Ok(Receipt { batch: name, kind, rows, days, pending, appended, replayed: appended == 0 })
+        let replayed = appended == 0;
+        Ok(Receipt { batch: name, kind, rows, days, pending, appended, replayed, known_later })
     }
 
     /// Appends a batch that is known by its digest alone; how many of its rows were missing.
-    async fn unclaimed(&self, job: Job<'_>, parts: Parts) -> Result<usize> {
+    async fn unclaimed(&self, job: Job<'_>, parts: Parts) -> Result<Appended> {
         let (batch, look) = match job.remember {
             Remember::Never => (identity::of_nothing(job.now), Look::Nowhere),
             Remember::Week | Remember::Forever => (identity::of_content(&job.digest), Look::Lately),
@@ -274,11 +304,11 @@ impl Appender {
         batch: BatchId,
         mut dealt: Vec<Dealt>,
         look: &(dyn Fn(&LogId) -> Look + Sync),
-    ) -> Result<usize> {
-        let mut appended = 0;
+    ) -> Result<Appended> {
+        let mut appended = Appended::default();
         while !dealt.is_empty() {
-            let (rows, elsewhere) = self.store_as_dealt(batch, dealt, look, None).await?;
-            appended += rows;
+            let (some, elsewhere) = self.store_as_dealt(batch, dealt, look, None).await?;
+            appended.add(some);
             dealt = self.deal(job.workspace, job.to(), elsewhere).await?;
         }
         Ok(appended)
@@ -293,8 +323,10 @@ impl Appender {
         dealt: Vec<Dealt>,
         look: &(dyn Fn(&LogId) -> Look + Sync),
         index: Option<&(dyn Fn(u64) -> u32 + Sync)>,
-    ) -> Result<(usize, Parts)> {
-        let (mut appended, mut elsewhere, mut runs) = (0, Parts::new(), BTreeMap::<Id, Noted>::new());
+    ) -> Result<(Appended, Parts)> {
+        note_stated(&*self.table, &dealt).await?;
+        let (mut appended, mut elsewhere) = (Appended::default(), Parts::new());
+        let mut runs = BTreeMap::<Id, Noted>::new();
         let mut dealt = dealt.into_iter();
         loop {
             let some: Vec<Dealt> = dealt.by_ref().take(MAX_LOGS_AT_ONCE).collect();
@@ -318,10 +350,10 @@ impl Appender {
                 Ok::<_, Error>((stored, again, log, entry))
             });
             for (stored, again, log, entry) in futures::future::try_join_all(appends).await? {
-                appended += stored.appended;
+                appended.add(stored.appended);
                 elsewhere.extend(again);
                 // Where rows stand that an earlier call stored is not known.
-                let is_placed = log.kind == Kind::Metrics && stored.appended == entry.columns.rows;
+                let is_placed = log.kind == Kind::Metrics && stored.appended.rows == entry.columns.rows;
                 if let Some(segments) = stored.segments.filter(|_| is_placed) {
                     runs.entry(log.workspace.clone())
                         .or_default()
@@ -371,6 +403,18 @@ impl Appender {
         };
         Arc::clone(logs.known.entry(id.clone()).or_insert_with(new))
     }
+}
+
+/// Notes the days of which events are to be appended that were known earlier, as their author states.
+async fn note_stated(table: &dyn Table, dealt: &[Dealt]) -> Result<()> {
+    if current().known_at().is_none() {
+        return Ok(());
+    }
+    let days: BTreeSet<_> = dealt.iter().map(|dealt| (&dealt.log.workspace, dealt.log.day)).collect();
+    for (workspace, day) in days {
+        staged::note_stated(table, workspace, day).await?;
+    }
+    Ok(())
 }
 
 /// Does work on `rows` events: at once when they are few, else away from the threads that serve.

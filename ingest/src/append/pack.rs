@@ -48,6 +48,8 @@ pub(super) struct Entry {
     pub(super) indexes: Option<Vec<u32>>,
     /// In whose name it is appended.
     author: Arc<Author>,
+    /// When its events were known, if that is stated.
+    known_at: Option<Timestamp>,
     /// By what its rows came to this log.
     placed: Placed,
     /// Whether it belongs into this log only if the log begins with it: see [`Dealt::is_assumed`].
@@ -62,7 +64,8 @@ impl Entry {
     pub(super) fn new(batch: BatchId, dealt: Dealt, look: Look) -> (Self, Vec<u64>) {
         let Dealt { part: Part { columns, numbers }, placed, is_assumed, .. } = dealt;
         let (author, ready, columns) = (current(), Mutex::default(), Arc::new(columns));
-        (Self { batch, columns, look, indexes: None, author, placed, is_assumed, ready }, numbers)
+        let known_at = author.known_at();
+        (Self { batch, columns, look, indexes: None, author, known_at, placed, is_assumed, ready }, numbers)
     }
 
     /// The same, of a chunk of a file, with the index of each row in it.
@@ -79,6 +82,7 @@ impl Entry {
             look: self.look,
             indexes: indexes.map(|indexes| rows.iter().map(|row| indexes[*row]).collect()),
             author: Arc::clone(&self.author),
+            known_at: self.known_at,
             placed: self.placed,
             is_assumed: self.is_assumed,
             ready: Mutex::default(),
@@ -147,7 +151,10 @@ fn pack_entries(log: &LogId, entries: &[(Arc<Entry>, usize)]) -> Result<Vec<Pack
         }
         // Of a column that one of them lacks, a segment would hold as many nulls as that one has rows.
         let fits = |group: &&mut Group<'_>| {
-            group.rows + rows <= MAX_SEGMENT_ROWS && have_equal_columns(group.entries[0], entry)
+            let first = group.entries[0];
+            group.rows + rows <= MAX_SEGMENT_ROWS
+                && first.known_at == entry.known_at
+                && have_equal_columns(first, entry)
         };
         match groups.iter_mut().rev().find(fits) {
             Some(group) => {
@@ -183,7 +190,7 @@ fn pack_group(log: &LogId, entries: &[&Entry], segments: &mut Vec<Packed>) -> Re
             let columns: Vec<&Columns> = several.iter().map(|entry| &*entry.columns).collect();
             let parts = several.iter().map(|entry| entry.part(0, entry.columns.rows));
             let columns = Arc::new(Columns::concat(&columns));
-            let packed = packed(log, parts.collect(), columns, Placed::ByKey)?;
+            let packed = packed(log, parts.collect(), columns, (Placed::ByKey, entries[0].known_at))?;
             if fits(&packed.segment) {
                 segments.push(packed);
             } else {
@@ -210,7 +217,7 @@ fn pack_alone(log: &LogId, entry: &Entry, mut first: usize) -> Result<Vec<Packed
             let rows: Vec<usize> = (first..first + rows).collect();
             Arc::new(entry.columns.take(&rows))
         };
-        let mut packed = packed(log, parts, columns, entry.placed)?;
+        let mut packed = packed(log, parts, columns, (entry.placed, entry.known_at))?;
         packed.columns.take_if(|_| !is_kept);
         if fits(&packed.segment) || rows == 1 {
             segments.push(packed);
@@ -231,7 +238,12 @@ fn likely_rows(columns: &Columns) -> usize {
     (((MAX_PACKED * MAX_SEGMENT_BYTES) as f64 / bytes) as usize).max(1)
 }
 
-fn packed(log: &LogId, directory: Vec<Listed>, columns: Arc<Columns>, placed: Placed) -> Result<Packed> {
+fn packed(
+    log: &LogId,
+    directory: Vec<Listed>,
+    columns: Arc<Columns>,
+    (placed, known_at): (Placed, Option<Timestamp>),
+) -> Result<Packed> {
     let authors: Vec<_> = directory.iter().map(|entry| Arc::clone(&entry.author)).collect();
     let (parts, mut indexes): (Vec<_>, Vec<_>) =
         directory.into_iter().map(|entry| (entry.part, entry.indexes)).unzip();
@@ -241,7 +253,7 @@ fn packed(log: &LogId, directory: Vec<Listed>, columns: Arc<Columns>, placed: Pl
     let segment = Segment::pack(log.clone(), 0, Timestamp::default(), parts, &columns)?;
     // Who folds what was handed over folds what a reader finds.
     debug_assert_eq!(segment.unpack(|_| true).ok().as_ref(), Some(&*columns), "{log}");
-    let segment = Segment { placed, indexes, authors: Authors::of(&authors), ..segment };
+    let segment = Segment { placed, known_at, indexes, authors: Authors::of(&authors), ..segment };
     Ok(Packed { segment, columns: Some(columns) })
 }
 

@@ -9,7 +9,7 @@ use event::{
     Day, Error, Result,
     lane::{Placed, deal, lanes_of_kind},
 };
-use log::{key::LogId, scan, segment_item::Segment};
+use log::{audit::current, key::LogId, scan, segment_item::Segment};
 use table::Table;
 use tokio::time::Instant;
 
@@ -110,7 +110,9 @@ impl Places {
         if looked.elapsed() >= LOOK_AGAIN {
             return Err(Error::unavailable(format!("{log} was not looked at lately; try again")));
         }
-        let segment = Segment::opening(log.clone(), lanes, now)?;
+        // It has no event, and must not hide what is stated of those behind it.
+        let known_at = current().known_at();
+        let segment = Segment { known_at, ..Segment::opening(log.clone(), lanes, now)? };
         match self.table.put_new(vec![segment.to_item()], PUT_WITHIN).await.1 {
             Ok(()) => {
                 self.meters.appended(&segment);

@@ -30,6 +30,8 @@ pub(crate) struct Sorted {
     pub(crate) good: Option<Batch>,
     /// The number of each bad row and what is wrong with it, in order.
     pub(crate) bad: Vec<(u64, Vec<RowProblem>)>,
+    /// When each good row was known, if the file says it.
+    pub(crate) known_at: Vec<Timestamp>,
     /// The number of each row whose label was another one before labels were made plain, with that.
     pub(crate) before: Vec<(u64, Option<String>)>,
 }
@@ -75,13 +77,19 @@ impl BatchBuilder {
         let notes = std::mem::replace(&mut self.notes, RowErrors::new(None));
         let bad = notes.rows();
         if good.is_empty() {
-            return Ok(Sorted { good: None, bad, before: Vec::new() });
+            return Ok(Sorted { good: None, bad, known_at: Vec::new(), before: Vec::new() });
         }
         if is_mixed {
             days = good.iter().map(|&row| days[row]).collect();
         }
         let before = self.fields.iter_mut().flat_map(|column| std::mem::take(&mut column.before));
         let before = before.map(|(row, text)| (self.numbers[row as usize], text)).collect();
+        let known_at = match self.fields.get(self.kind.sent_fields().len()) {
+            Some(column) => {
+                good.iter().filter_map(|row| Timestamp::from_micros(column.time(*row)?)).collect()
+            }
+            None => Vec::new(),
+        };
         let mut batch = Batch { event_id: None, ..self.into_batch(days) };
         if is_mixed {
             batch.columns = batch.columns.take(&good);
@@ -94,7 +102,7 @@ impl BatchBuilder {
             let is_wanted = |name: &str| kind.field(name).is_some_and(|field| field.is_required);
             batch.columns.columns.retain(|column| column.nulls() < rows || is_wanted(&column.name));
         }
-        Ok(Sorted { good: Some(batch), bad, before })
+        Ok(Sorted { good: Some(batch), bad, known_at, before })
     }
 
     /// Checks all columns; returns the day of every row, which means nothing for a bad one.
@@ -127,7 +135,7 @@ impl BatchBuilder {
     }
 
     fn check_missing(&mut self, field: usize) {
-        let spec = &self.kind.sent_fields()[field];
+        let spec = self.spec(field);
         if spec.is_required {
             let (notes, numbers) = (&mut self.notes, &self.numbers);
             let mut budget = notes.budget();
@@ -139,7 +147,7 @@ impl BatchBuilder {
     }
 
     fn check_floats(&mut self, field: usize) {
-        let spec = &self.kind.sent_fields()[field];
+        let spec = self.spec(field);
         if spec.rule.may_be_special() {
             return self.check_special(field);
         }
@@ -164,7 +172,7 @@ impl BatchBuilder {
                     true => "is more than 24 hours in the future",
                     false => "is outside of the years 1 to 9999",
                 };
-                let error = || FieldError::new(self.kind.sent_fields()[field].name, message);
+                let error = || FieldError::new(self.spec(field).name, message);
                 self.notes.note(&mut budget, (at, self.numbers[at]), 1 + field, error);
             }
         }

@@ -17,7 +17,7 @@ use std::borrow::Cow;
 
 use event::{
     Day, Kind, Timestamp,
-    fields::{FieldType, Rule},
+    fields::{Field, FieldType, KNOWN_AT, Rule},
 };
 
 use self::{
@@ -68,6 +68,8 @@ pub(crate) struct Reading {
     pub(crate) loose_text: bool,
     /// All bad rows are handed out and the good ones kept; no event has an id of its own.
     pub(crate) import: bool,
+    /// Every row says when it was known.
+    pub(crate) says_known: bool,
     /// What every row has, besides what it says itself.
     pub(crate) set: Vec<(ColumnTarget, String)>,
     /// Texts that stand for nothing.
@@ -129,6 +131,8 @@ impl BatchBuilder {
     /// An empty builder of events of `kind` that arrive at `now`.
     pub(crate) fn new(kind: Kind, now: Timestamp, reading: Reading) -> Self {
         let notes = RowErrors::new((!reading.import).then_some(MAX_LISTED_ERRORS));
+        let fields = kind.sent_fields().iter().chain(reading.says_known.then_some(&KNOWN_AT));
+        let fields: Vec<_> = fields.map(|field| ColumnBuilder::new(field.kind, field.rule)).collect();
         Self {
             kind,
             latest: now.plus_seconds(MAX_FUTURE_SECONDS).micros(),
@@ -136,11 +140,6 @@ impl BatchBuilder {
             wrong_days_budget: if reading.import { usize::MAX } else { MAX_LISTED_ERRORS },
             reading,
             numbers: Vec::new(),
-            fields: kind
-                .sent_fields()
-                .iter()
-                .map(|field| ColumnBuilder::new(field.kind, field.rule))
-                .collect(),
             members: Members::new(kind),
             predicted_on: ColumnBuilder::new(FieldType::Time, Rule::Plain),
             wrong_days: Vec::new(),
@@ -149,7 +148,8 @@ impl BatchBuilder {
             silent: Vec::new(),
             waits: Vec::new(),
             row_budget: notes.budget(),
-            field_budgets: vec![notes.budget(); kind.sent_fields().len()],
+            field_budgets: vec![notes.budget(); fields.len()],
+            fields,
             notes,
             roomy_rows: 0,
             beside: 0,
@@ -274,9 +274,14 @@ impl BatchBuilder {
     /// Notes what is wrong with a field of row `at`, which the column knows to be wrong.
     #[cold]
     pub(crate) fn note_field(&mut self, field: usize, at: usize, message: String) {
-        let name = self.kind.sent_fields()[field].name;
+        let name = self.spec(field).name;
         let error = || FieldError::new(name, message);
         self.notes.note(&mut self.field_budgets[field], (at, self.numbers[at]), 1 + field, error);
+    }
+
+    /// What a field is. Behind those of the kind comes when an event was known.
+    fn spec(&self, field: usize) -> &'static Field {
+        self.kind.sent_fields().get(field).unwrap_or(&KNOWN_AT)
     }
 
     /// The column of a field, for a format that comes by column.

@@ -22,11 +22,12 @@ const SET: &str = "--set";
 const TAG: &str = "--tag";
 const FEATURE: &str = "--feature";
 const SELECT: &str = "--select";
+const KNOWN_AT: &str = "--known-at";
 
 /// Where the value of a name goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// Into the field of this index.
+    /// Into the field of this index; behind those of the kind comes when the event was known.
     Field(usize),
     PredictedOn,
     EventId,
@@ -144,6 +145,10 @@ impl Names {
                 names.own(option, column);
                 names.ask(option, column, names.member_target(family, column));
             }
+        }
+        if let Some(column) = &mapping.known_at {
+            names.own(KNOWN_AT, column);
+            names.ask(KNOWN_AT, column, ColumnTarget::Field(kind.sent_fields().len()));
         }
         names.ignores_unknown = mapping.ignore_extra;
         names.select(&mapping.select)?;

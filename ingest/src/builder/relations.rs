@@ -73,7 +73,7 @@ impl BatchBuilder {
 
     /// Numbers that may be NaN or infinite where the event is of a run, and nowhere else.
     pub(super) fn check_special(&mut self, field: usize) {
-        let spec = &self.kind.sent_fields()[field];
+        let spec = self.spec(field);
         let Growing::Float(values) = &self.fields[field].values else { return };
         if values.iter().all(|number| number.is_finite()) {
             return;
@@ -90,7 +90,7 @@ impl BatchBuilder {
 
     /// Steps are whole numbers.
     pub(super) fn check_steps(&mut self, field: usize) {
-        let spec = &self.kind.sent_fields()[field];
+        let spec = self.spec(field);
         let Growing::Float(values) = &self.fields[field].values else { return };
         let is_wrong = |number: &f64| number.is_finite() && number.fract() != 0.0;
         let mut budget = self.notes.budget();

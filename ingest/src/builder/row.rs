@@ -91,7 +91,8 @@ impl Row<'_> {
 
     pub(crate) fn new(kind: Kind) -> Self {
         Self {
-            fields: vec![Scalar::Null; kind.sent_fields().len()],
+            // The last one says when it was known.
+            fields: vec![Scalar::Null; kind.sent_fields().len() + 1],
             predicted_on: Scalar::Null,
             event_id: Scalar::Null,
             members: Vec::new(),

@@ -18,6 +18,8 @@ pub struct Mapping {
     pub tags: Vec<String>,
     /// Columns that are features, besides those named `feature.NAME` and besides what else they hold.
     pub features: Vec<String>,
+    /// The column that says when each event was known, besides what else it holds.
+    pub known_at: Option<String>,
     /// Where times without an offset are local.
     pub time_zone: Option<Tz>,
     /// `unix`, `unix_ms` or `unix_us` for numbers since 1970, or a format of `strftime`; RFC 3339 when
@@ -50,9 +52,9 @@ impl FileSpec {
 
     /// What the options make of the bytes of a file, for telling apart what is imported twice in different
     /// ways. Only what is given stands there, so a new option changes nothing where it is not used; and
-    /// nothing of what only decides whether a row is good.
+    /// nothing of what only decides whether a row is good, or says when it was known.
     pub(crate) fn meaning(&self) -> String {
-        let Mapping { renames, tags, features, time_zone, time_format, ignore_extra: _, select, set, null } =
+        let Mapping { renames, tags, features, time_zone, time_format, select, set, null, .. } =
             &self.mapping;
         let mut lines = vec![format!("kind {}", self.kind.letter())];
         lines.extend(renames.iter().map(|(field, column)| format!("map {field:?} {column:?}")));
@@ -76,6 +78,7 @@ impl FileSpec {
         let set = set.collect::<Result<_, Refused>>()?;
         let null = self.mapping.null.clone();
         let times = times.map_err(Refused::Whole)?;
-        Ok(Reading { times, loose_text, import: true, set, null, ..Reading::default() })
+        let says_known = self.mapping.known_at.is_some();
+        Ok(Reading { times, loose_text, import: true, says_known, set, null, ..Reading::default() })
     }
 }

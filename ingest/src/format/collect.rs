@@ -16,6 +16,7 @@ use crate::{
     batch::{Batch, Refused},
     builder::{
         BatchBuilder, Reading,
+        check::Sorted,
         names::ColumnTarget,
         row::{FieldError, Row},
     },
@@ -29,6 +30,8 @@ pub struct Chunk {
     pub origin: Origin,
     /// Its good rows; `None` when there is none.
     pub batch: Option<Batch>,
+    /// When each of these was known, if the file says it.
+    pub known_at: Vec<Timestamp>,
     /// The number of each bad row, from 1 (in NDJSON its line), and the first few of its errors.
     pub bad: Vec<(u64, Vec<RowProblem>)>,
     /// All its rows as they stood in the file.
@@ -183,9 +186,9 @@ impl Collector {
             &mut self.builder,
             BatchBuilder::new(self.kind, self.now, self.reading.clone()),
         );
-        let sorted = full.sort()?;
-        let origin = Origin { before: sorted.before.into_iter().collect(), ..origin };
-        chunks.done.push_back(Chunk { origin, batch: sorted.good, bad: sorted.bad, source, bytes: 0 });
+        let Sorted { good: batch, bad, known_at, before } = full.sort()?;
+        let origin = Origin { before: before.into_iter().collect(), ..origin };
+        chunks.done.push_back(Chunk { origin, batch, known_at, bad, source, bytes: 0 });
         Ok(())
     }
 

@@ -121,7 +121,9 @@ impl SourceRows {
         array: &dyn Array,
     ) {
         let is_day = |target: &ColumnTarget| match target {
-            ColumnTarget::Field(field) => kind.sent_fields()[*field].rule == Rule::Day,
+            ColumnTarget::Field(field) => {
+                kind.sent_fields().get(*field).is_some_and(|field| field.rule == Rule::Day)
+            }
             target => *target == ColumnTarget::PredictedOn,
         };
         let (name, holds_days) = (name.to_owned(), targets.iter().all(is_day));

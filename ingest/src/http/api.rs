@@ -10,7 +10,10 @@ use web::{
     parameter, schema,
 };
 
-use super::{ALMANAC_REPEAT, ALMANAC_SOURCE, IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED, STORE, event_schema};
+use super::{
+    ALMANAC_KNOWN_AT, ALMANAC_REPEAT, ALMANAC_SOURCE, IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED, STORE,
+    event_schema,
+};
 use crate::{
     format::Encoding,
     limits::{
@@ -60,6 +63,15 @@ pub(super) fn append(kind: Kind, named: Named) -> Operation {
             )
             .example(Some(json!("system=airflow; job=nightly; run=17; dataset=loans"))),
         );
+    let operation = match kind {
+        Kind::Releases => operation,
+        _ => operation.takes(parameter(
+            ParameterIn::Header,
+            &text(&ALMANAC_KNOWN_AT),
+            schema::time(),
+            "When the events were known, where a history is imported that another system saw. As of that time and later they are known, and answers say that it was stated. No later than now, and no earlier than the events; administrators of the workspace may state it.",
+        )),
+    };
     let encodings =
         ["identity", "gzip", "zstd"].into_iter().filter(|token| Encoding::from_token(token).is_some());
     operation
@@ -114,7 +126,7 @@ pub(super) fn schemas() -> Vec<(String, RefOr<Schema>)> {
     ));
     let receipt = receipt.property("replay_of", replay_of);
     let warnings = schema::array(schema::string()).description(Some(
-        "What should be looked at, though the events are stored: that of 20 labels of outcomes or more none is a positive label of the workspace.",
+        "What should be looked at, though the events are stored: that of 20 labels of outcomes or more none is a positive label of the workspace, or that events count as known only later than was stated.",
     ));
     let receipt = receipt.property("warnings", warnings);
     let mut schemas = vec![("Receipt".to_owned(), receipt.into())];
@@ -129,7 +141,7 @@ fn header(schema: ObjectBuilder, says: &str) -> Header {
 }
 
 /// A header as people write it.
-fn text(name: &HeaderName) -> String {
+pub(super) fn text(name: &HeaderName) -> String {
     let words = name.as_str().split('-').map(|word| word[..1].to_ascii_uppercase() + &word[1..]);
     words.collect::<Vec<_>>().join("-")
 }

@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use catalog::TokenQuota;
-use event::{Error, Id, Kind, Right};
+use event::{Error, Id, Kind, Right, Timestamp};
 use log::{
     audit::{Author, by, current},
     key::EntityKind,
@@ -42,6 +42,7 @@ mod reviews;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 const ALMANAC_SOURCE: HeaderName = HeaderName::from_static("almanac-source");
+const ALMANAC_KNOWN_AT: HeaderName = HeaderName::from_static("almanac-known-at");
 const ALMANAC_REPEAT: HeaderName = HeaderName::from_static("almanac-repeat");
 
 /// The value of [`ALMANAC_REPEAT`] that has a repeat stored.
@@ -165,9 +166,9 @@ async fn store(
 ) -> Result<Response, Problem> {
     let (head, body) = request.into_parts();
     let form = body::Form::of(&head.headers)?;
-    let idempotency_key = idempotency_key(&head.headers)?;
+    let idempotency_key = once(&head.headers, &IDEMPOTENCY_KEY)?.map(str::to_owned);
     let remember = remember(&head.headers)?;
-    let author = author(&head.headers)?;
+    let author = author(&head.headers, head.extensions.get())?;
     let workspace = ingest.workspace(&workspace).await?;
     workspace.check_open()?;
     context.workspace = Some(workspace.id().clone());
@@ -213,28 +214,34 @@ async fn store(
     Ok(created(&receipt, &warnings))
 }
 
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refused> {
-    let mut keys = headers.get_all(IDEMPOTENCY_KEY).iter();
-    let Some(key) = keys.next() else { return Ok(None) };
-    if keys.next().is_some() {
-        return Err(Refused::Whole("the header Idempotency-Key is given twice".into()));
+/// In whose name a batch is appended: that of the caller, with the source that the request names, and when the events were known if an
+/// administrator states it.
+fn author(headers: &HeaderMap, asker: Option<&Asker>) -> Result<Arc<Author>, Problem> {
+    let mut author = current();
+    if let Some(source) = once(headers, &ALMANAC_SOURCE)? {
+        author = Arc::new(Author::clone(&author).from_source(source)?);
     }
-    match key.to_str() {
-        Ok(key) => Ok(Some(key.to_owned())),
-        Err(_) => Err(Refused::Whole("the header Idempotency-Key is not ASCII".into())),
+    if let Some(known_at) = once(headers, &ALMANAC_KNOWN_AT)? {
+        if !asker.is_none_or(Asker::may_administer) {
+            let detail = "when events were known is stated by administrators of the workspace: leave out Almanac-Known-At";
+            return Err(Problem::new(StatusCode::FORBIDDEN, detail));
+        }
+        let known_at = Timestamp::parse(known_at)
+            .map_err(|error| Refused::Whole(format!("the header Almanac-Known-At: {error}")))?;
+        author = Arc::new(Author::clone(&author).stating(known_at));
     }
+    Ok(author)
 }
 
-/// In whose name a batch is appended: that of the caller, with the source that the request names.
-fn author(headers: &HeaderMap) -> Result<Arc<Author>, Problem> {
-    let mut sources = headers.get_all(ALMANAC_SOURCE).iter();
-    let Some(source) = sources.next() else { return Ok(current()) };
-    if sources.next().is_some() {
-        return Err(Refused::Whole("the header Almanac-Source is given twice".into()).into());
+/// The value of a header, which may be given once.
+fn once<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Refused> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Refused::Whole(format!("the header {} is given twice", api::text(name))));
     }
-    let wrong = |_| Refused::Whole("the header Almanac-Source is not ASCII".into());
-    let author = Author::clone(&current()).from_source(source.to_str().map_err(wrong)?)?;
-    Ok(Arc::new(author))
+    let value = value.to_str();
+    value.map(Some).map_err(|_| Refused::Whole(format!("the header {} is not ASCII", api::text(name))))
 }
 
 /// How long a batch is remembered that has no key.
@@ -287,6 +294,7 @@ fn created(receipt: &Receipt, warnings: &[String]) -> Response {
     if receipt.replayed {
         body["replay_of"] = receipt.batch.as_str().into();
     }
+    let warnings: Vec<String> = warnings.iter().cloned().chain(receipt.known_later()).collect();
     if !warnings.is_empty() {
         body["warnings"] = json!(warnings);
     }

@@ -2,7 +2,7 @@
 
 use std::{future::Future, net::IpAddr, sync::Arc};
 
-use event::{Error, Result};
+use event::{Error, Result, Timestamp};
 
 /// The words by which a source is named, in the order in which they are kept.
 pub const SOURCE_WORDS: [&str; 4] = ["system", "job", "run", "dataset"];
@@ -12,6 +12,9 @@ pub type SourceValues<'a> = [Option<&'a str>; SOURCE_WORDS.len()];
 
 /// The most bytes of each.
 pub const MAX_SOURCE_VALUE_BYTES: usize = 256;
+
+/// The word that stands behind those of a source in an append whose events were known earlier than they were appended.
+const KNOWN_AT: &str = "known_at";
 
 /// Who makes a change or an append, and how it came.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,6 +65,27 @@ impl Author {
         let pairs = SOURCE_WORDS.iter().zip(values);
         let named = pairs.filter_map(|(word, value)| Some(format!("{word}={}", value?)));
         Ok(Self { source: Some(named.collect::<Vec<_>>().join("; ")), ..self })
+    }
+
+    /// The same, who states when the events that are appended were known. It is kept as the last word of the source, which no source
+    /// has by itself.
+    pub fn stating(self, known_at: Timestamp) -> Self {
+        let before = self.source.map(|source| source + "; ").unwrap_or_default();
+        Self { source: Some(format!("{before}{KNOWN_AT}={known_at}")), ..self }
+    }
+
+    /// When the events that are appended were known, if it is stated.
+    pub fn known_at(&self) -> Option<Timestamp> {
+        let (word, known_at) = self.source.as_deref()?.rsplit("; ").next()?.split_once('=')?;
+        if word == KNOWN_AT { Timestamp::parse(known_at).ok() } else { None }
+    }
+
+    /// Its source, without when its events were known.
+    pub fn into_source(self) -> Option<String> {
+        match self.known_at() {
+            None => self.source,
+            Some(_) => self.source?.rsplit_once("; ").map(|(source, _)| source.to_owned()),
+        }
     }
 
     /// The values of its source, in the order of [`SOURCE_WORDS`].
@@ -122,6 +146,20 @@ mod tests {
         for wrong in ["", "job", "job=", "team=x", "job=a;", "job=a\u{7}", &long] {
             assert!(of(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn when_events_were_known_is_stated_by_no_source() {
+        let at = Timestamp::parse("2026-06-11T04:30:00.000001Z").unwrap();
+        let stated = Author::program().from_source("run=17").unwrap().stating(at);
+        assert_eq!(stated.source.as_deref(), Some("run=17; known_at=2026-06-11T04:30:00.000001Z"));
+        assert_eq!(stated.source_values()[2], Some("17"));
+        assert_eq!([stated.known_at(), Author::program().stating(at).known_at()], [Some(at); 2]);
+        assert!(Author::program().from_source("known_at=2026-06-11T04:30:00Z").is_err());
+        assert_eq!(Author::program().stating(at).into_source(), None);
+        assert_eq!(stated.into_source().as_deref(), Some("run=17"));
+        let hidden = Author::program().from_source("run=known_at=2026-06-11T04:30:00Z").unwrap();
+        assert_eq!(hidden.known_at(), None);
     }
 
     #[tokio::test]

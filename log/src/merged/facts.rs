@@ -42,6 +42,8 @@ pub(super) struct Facts {
     pub(super) lag: i64,
     /// Which of all columns it has, in its order.
     pub(super) columns: Vec<usize>,
+    /// How long before it was appended its events were known, in microseconds, where that is stated.
+    pub(super) known_before: Option<u64>,
     pub(super) lanes: Option<u8>,
     pub(super) ver: i64,
     pub(super) erased: u64,
@@ -102,6 +104,12 @@ pub(super) fn encode(segments: &[Segment], events: &[Columns], all: &Columns) ->
         segment.indexes.iter().for_each(|rows| indexes::put(out, rows));
     }
     put_authors(out, segments)?;
+    if segments.iter().any(|segment| segment.known_at.is_some()) {
+        for segment in segments {
+            let before = segment.known_at.map(|at| segment.appended_at.micros() - at.micros());
+            put_varint(out, before.map_or(Some(0), |before| u64::try_from(before).ok()?.checked_add(1))?);
+        }
+    }
     // Names are by chance, so they are not packed.
     let packed = zstd::bulk::compress(&plain, LEVEL).ok().filter(|packed| packed.len() < plain.len());
     let mut bytes = vec![FORM];
@@ -189,6 +197,12 @@ pub(super) fn decode(bytes: &[u8], columns: usize) -> Checked<Vec<Facts>> {
         facts.indexes = (0..sets).map(|_| indexes::take(&mut from)).collect::<Checked<_>>()?;
     }
     take_authors(&mut from, &mut all)?;
+    // Where none is stated, nothing stands behind the authors.
+    if from.remaining() > 0 {
+        for facts in &mut all {
+            facts.known_before = from.varint()?.checked_sub(1);
+        }
+    }
     if from.remaining() > 0 || cursor.remaining() > 0 { Err("bytes are left over".into()) } else { Ok(all) }
 }
 

@@ -16,7 +16,7 @@ use log::{
 };
 use table::Table;
 
-use super::{Due, JUDGED, Made, all_came_by, arrivals, due, settled};
+use super::{Due, JUDGED, Made, Span, all_came_by, arrivals, due, settled};
 use crate::{
     WorkspaceDay,
     dlq::{self, Skipped, Stopped, within},
@@ -26,13 +26,13 @@ use crate::{
 /// Predictions and outcomes that are held unpacked at a time: a part of what evaluations hold, as it comes on top of them.
 const ROWS_AT_ONCE: usize = 500_000;
 
-/// Makes those of a day that are due by the instant `closed`.
+/// Makes those of a day that are due.
 ///
 /// # Errors
 /// As [`super::make`].
-pub(super) async fn make(table: &dyn Table, day: &WorkspaceDay, closed: Timestamp) -> Result<Made> {
+pub(super) async fn make(table: &dyn Table, day: &WorkspaceDay, by: (Timestamp, Span)) -> Result<Made> {
     let last = async { Ok(staged::ages(table, &day.workspace, day.day).await?.pop_last()) };
-    let Some((logs, due)) = due(table, day, (JUDGED, last), closed).await? else {
+    let Some((logs, due)) = due(table, day, (JUDGED, last), by).await? else {
         return Ok(Made::default());
     };
     let turn = Turn::load(table, &day.workspace).await?;

@@ -14,7 +14,7 @@ use log::{
 };
 use table::Table;
 
-use super::{Due, Made, all_came_by, arrivals, due, settled};
+use super::{Due, Made, Span, all_came_by, arrivals, due, settled};
 use crate::{
     WorkspaceDay,
     day::{DayFold, PartFold, stored_parts},
@@ -23,13 +23,13 @@ use crate::{
     features::{self, fold_up_to},
 };
 
-/// Makes those of a day that are due by the instant `closed`.
+/// Makes those of a day that are due.
 ///
 /// # Errors
 /// As [`super::make`].
-pub(super) async fn make(table: &dyn Table, day: &WorkspaceDay, closed: Timestamp) -> Result<Made> {
+pub(super) async fn make(table: &dyn Table, day: &WorkspaceDay, by: (Timestamp, Span)) -> Result<Made> {
     let last = rolled::last_age(table, &day.workspace, day.day);
-    let Some((logs, due)) = due(table, day, (&Kind::STORED, last), closed).await? else {
+    let Some((logs, due)) = due(table, day, (&Kind::STORED, last), by).await? else {
         return Ok(Made::default());
     };
     let turn = Turn::load(table, &day.workspace).await?;

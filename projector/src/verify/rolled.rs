@@ -11,6 +11,7 @@ use fold::{
 use log::{
     key,
     rolled::{self, RolledStage},
+    staged::is_stated,
 };
 use table::Key;
 
@@ -24,7 +25,8 @@ impl DayCheck<'_> {
     /// Those of a day that has its events.
     pub(super) async fn rolled(&mut self) -> Result<()> {
         let stages = self.load_rolled().await?;
-        if stages.is_empty() {
+        // Of a day of which it is stated when events were known they are made again before they are asked for.
+        if stages.is_empty() || is_stated(self.table, &self.day.workspace, self.day.day).await? {
             return Ok(());
         }
         let skipped = dlq::skipped(self.table, self.version, self.day, Refused::ALL).await?;

@@ -117,7 +117,7 @@ impl Flows {
     fn add(&mut self, segment: &Segment) -> Result<()> {
         let mut by_source = BTreeMap::<Option<String>, u64>::new();
         for (part, author) in segment.batches.iter().zip(authors(segment)?) {
-            *by_source.entry(author.and_then(|author| author.source)).or_default() += part.rows as u64;
+            *by_source.entry(author.and_then(Author::into_source)).or_default() += part.rows as u64;
         }
         let all = segment.rows as u64;
         let named: u64 = segment.releases.values().sum();
