@@ -49,6 +49,14 @@ impl Timestamp {
         Day((self.0.div_euclid(DAY_MICROS)) as i32)
     }
 
+    /// Reads the same, or a day such as `2013-06-01` that stands for its beginning in UTC.
+    ///
+    /// # Errors
+    /// As [`Timestamp::parse`].
+    pub fn parse_or_day(text: &str) -> Result<Self> {
+        text.parse::<Day>().map(Day::start).or_else(|_| Self::parse(text))
+    }
+
     /// This instant moved by `seconds`, kept within the years 1 to 9999.
     pub fn plus_seconds(self, seconds: i64) -> Self {
         let moved = self.0.saturating_add(seconds.saturating_mul(1_000_000));

@@ -365,8 +365,7 @@ fn ends_of<'a>(words: &'a Words<'_>, last: Option<&'a [String; 2]>) -> Result<[&
 
 /// As of when, as it is written: an instant, or a day that stands for its beginning.
 pub(crate) fn instant(text: &str) -> Result<Timestamp> {
-    let instant = text.parse::<Day>().map(Day::start).or_else(|_| Timestamp::parse(text));
-    instant.map_err(|error| Error::invalid(format!("as-of: {error}")))
+    Timestamp::parse_or_day(text).map_err(|error| Error::invalid(format!("as-of: {error}")))
 }
 
 pub(crate) fn of_evaluations(what: What, name: &str) -> Result<()> {

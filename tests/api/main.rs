@@ -40,6 +40,7 @@ mod judged_only;
 mod judging_all;
 mod key_filters;
 mod keys;
+mod known_at;
 mod leaderboard;
 mod lineage;
 mod lists;

@@ -309,3 +309,42 @@ fn a_consumer_is_moved_by_its_maker_alone() {
     assert_eq!(rows[102]["action"], "consumer.delete");
     assert_eq!((&rows[0]["principal"], &rows[0]["object"]), (&"user:ann".into(), &"billing".into()));
 }
+
+#[test]
+fn administrators_alone_state_when_events_were_known() {
+    let (place, service, [_, ann, bob]) = house("maintainer");
+    run_ok(&place, &["access", "grant", "user:bob", "admin", "-w", "credit/prod"]);
+    let state = |token: &str, kind: &str, known_at: &[&str], body: &str| {
+        let bearer = format!("Bearer {token}");
+        let mut headers = vec![("Authorization", bearer.as_str()), ("Content-Type", "application/x-ndjson")];
+        headers.extend(known_at.iter().map(|known_at| ("Almanac-Known-At", *known_at)));
+        service.send("post", &format!("/v1/workspaces/credit/prod/{kind}"), &headers, Some(body.as_bytes()))
+    };
+    let prediction = r#"{"key":"a","predicted_at":"2026-06-01T04:30:00Z","release":"v1","score":0.5}"#;
+    let refused = state(&ann, "predictions", &["2026-06-01T05:00:00Z"], prediction);
+    assert_eq!(refused.status, 403, "{}", refused.text());
+    assert!(refused.text().contains("by administrators of the workspace"), "{}", refused.text());
+    for (known_at, status, why) in [
+        (&["soon"][..], 422, "Almanac-Known-At"),
+        (&["2026-06-01T05:00:00Z", "2026-06-01T05:00:00Z"], 422, "given twice"),
+        (&["2026-06-01T04:00:00Z"], 422, "later than it was known"),
+        (&["9999-06-01T04:00:00Z"], 422, "later than now"),
+    ] {
+        let answer = state(&bob, "predictions", known_at, prediction);
+        assert!(answer.status == status && answer.text().contains(why), "{known_at:?}: {}", answer.text());
+    }
+    let stated = state(&bob, "predictions", &["2026-06-01T05:00:00Z"], prediction);
+    assert_eq!((stated.status, stated.json()["appended"].as_u64()), (201, Some(1)), "{}", stated.text());
+    let outcome =
+        r#"{"key":"a","predicted_on":"2026-06-01","observed_at":"2026-06-10T04:30:00Z","label":"1"}"#;
+    assert_eq!(state(&ann, "outcomes", &[], outcome).status, 201);
+    let corrected = outcome.replace(r#""1""#, r#""0""#);
+    let late = state(&bob, "outcomes", &["2026-06-11T00:00:00Z"], &corrected);
+    assert!(late.status == 201 && late.text().contains("count as known only from"), "{}", late.text());
+    let asked =
+        "evaluations?from=2026-06-01&to=2026-06-01&columns=predictions,labelled&as-of=2026-06-12&format=csv";
+    let answer = call(&service, &ann, "get", asked, "");
+    assert_eq!(answer.text(), "predictions,labelled\n1,0\n");
+    let said = answer.header("almanac-warning").unwrap_or_default().to_owned();
+    assert!(said.contains("when their import states that they were known"), "{said}");
+}

@@ -10,6 +10,7 @@ on_both_engines!(
     a_folder_with_files_without_rows_is_imported,
     bad_rows_are_imported_from_the_file_of_rejects,
     a_body_without_rows_is_zero_rows,
+    a_history_is_known_when_its_import_says,
 );
 
 fn workspace() -> tempfile::TempDir {
@@ -416,4 +417,75 @@ fn an_import_that_was_killed_goes_on_where_it_ended() {
     assert!(before > 0);
     assert_eq!(run_ok(data.path(), &count).lines().count() - 1, 130_000);
     assert!(import(data.path(), &file, &[]).contains("0 appended, 130000 were there before"));
+}
+
+fn a_history_is_known_when_its_import_says(place: &Place) {
+    prepared(place);
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("predictions.ndjson"), rows(0..4)).unwrap();
+    let known_at = |at: &'static str| ["--known-at", at];
+    let (code, text) = imported(place, &path("predictions.ndjson"), &known_at("2026-06-01T04:31:00Z"));
+    assert_eq!((code, text.contains("4 appended")), (Some(0), true), "{text}");
+    let outcome = |n: usize, loaded: &str| format!("k{n},2026-06-01,2026-06-09 12:00,1,{loaded}\n");
+    let header = "key,predicted_on,observed_at,label,loaded\n";
+    let [first, second] = ["2026-06-11 06:00", "2026-06-12 06:00"];
+    fs::write(
+        path("outcomes.csv"),
+        [header, &outcome(0, second), &outcome(1, first), &outcome(2, first)].concat(),
+    )
+    .unwrap();
+    let outcomes = |file: &str, more: &[&str]| {
+        let file = path(file);
+        let times = ["--time-format", "%Y-%m-%d %H:%M", "--time-zone", "UTC"];
+        let args = ["import", file.to_str().unwrap(), "-w", "credit/prod", "-k", "outcomes"];
+        let output = run(place, &[&args[..], &times, more].concat());
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    assert_eq!(outcomes("outcomes.csv", &known_at("loaded")), {
+        let said = format!(
+            "3 outcomes read from {}: 3 appended, 0 were there before\n",
+            path("outcomes.csv").display()
+        );
+        (Some(0), said)
+    });
+    let labelled = |as_of: &str| {
+        let asked =
+            ["query", "evaluations", "-w", "credit/prod", "--from", "2026-06-01", "--to", "2026-06-01"];
+        let asked = [&asked[..], &["--columns", "predictions,labelled", "--format", "csv", "--as-of", as_of]]
+            .concat();
+        let output = run(place, &asked);
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    for (as_of, expected) in
+        [("2026-06-10", "4,0"), ("2026-06-11T06:00:00Z", "4,2"), ("2026-06-12T06:00:00Z", "4,3")]
+    {
+        let (rows, said) = labelled(as_of);
+        assert_eq!(rows, format!("predictions,labelled\n{expected}\n"), "as of {as_of}");
+        assert!(said.contains("when their import states that they were known"), "{said}");
+    }
+    // A row that was stored keeps the time that was stated first.
+    assert!(
+        outcomes("outcomes.csv", &known_at("2026-06-20")).1.contains("0 appended, 3 were there")
+    );
+    // What is known earlier and comes later counts from what stands before it.
+    fs::write(path("late.csv"), [header, &outcome(3, first)].concat()).unwrap();
+    let (code, text) = outcomes("late.csv", &known_at("loaded"));
+    assert!(code == Some(0) && text.contains("count as known only from 2026-06-12T06:00:00Z"), "{text}");
+    for (loaded, why) in [
+        ("2026-06-09 11:59", "`observed_at` is 2026-06-09T12:00:00Z, which is later than it was known"),
+        ("", "`known_at` is missing"),
+        ("9999-01-01 00:00", "`known_at` is more than 24 hours in the future"),
+    ] {
+        fs::write(path("bad.csv"), [header, &outcome(3, loaded)].concat()).unwrap();
+        let (code, text) = outcomes("bad.csv", &known_at("loaded"));
+        assert!(code == Some(2) && text.contains(why), "{text}");
+    }
+    assert!(outcomes("outcomes.csv", &known_at("loded")).1.contains("--known-at names the column `loded`"));
+    assert!(outcomes("outcomes.csv", &known_at("2026-06-20T")).1.contains("--known-at"));
+    let trail = run_ok(
+        place,
+        &["audit", "-w", "credit/prod", "--from", "2026-06-01", "--to", "2026-06-01", "--format", "csv"],
+    );
+    assert!(trail.contains("known_at=2026-06-11T06:00:00Z"), "{trail}");
 }

@@ -210,9 +210,9 @@ fn refusal(counts: &Counts) -> anyhow::Error {
 /// When the events were known, or the column that says it.
 fn known_at(args: &ImportArgs) -> anyhow::Result<(Option<Timestamp>, Option<String>)> {
     let Some(word) = &args.known_at else { return Ok((None, None)) };
-    let is_time = word.len() >= 10 && word.is_ascii() && word[..10].parse::<Day>().is_ok();
+    let is_time = word.get(..10).is_some_and(|day| day.parse::<Day>().is_ok());
     Ok(match is_time {
-        true => (Some(Timestamp::parse(word).context("--known-at")?), None),
+        true => (Some(Timestamp::parse_or_day(word).context("--known-at")?), None),
         false => (None, Some(word.clone())),
     })
 }

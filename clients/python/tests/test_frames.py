@@ -1233,3 +1233,16 @@ def test_rows_have_numbers_that_json_lacks() -> None:
     first, second = _frames.frame("rows", lines)
     assert first["value"] != first["value"] and first["label"] == "NaN"
     assert second == {"value": -float("inf"), "label": "x", "score": float("inf")}
+
+
+def test_a_history_is_known_when_it_is_stated(workspace: al.Workspace) -> None:
+    row = {"key": ["a"], "score": [0.5], "predicted_at": [AT]}
+    workspace.release("v1").log_predictions(row, known_at=AT)
+    told = {"key": ["a"], "label": ["late"], "predicted_at": [AT], "observed_at": ["2026-06-09T00:00:00Z"]}
+    workspace.log_outcomes(told, known_at=date(2026, 6, 11))
+    for as_of, labelled in (("2026-06-10", 0), ("2026-06-11", 1)):
+        with pytest.warns(al.AlmanacWarning, match="when their import states that they were known"):
+            (day,) = workspace.evaluations("2026-06-01", as_of=as_of, frames="rows", columns=["labelled"])
+        assert day == {"labelled": labelled}
+    with pytest.raises(al.RefusedError, match="later than it was known"):
+        workspace.log_outcomes(told, known_at="2026-06-08T00:00:00Z", idempotency_key="early")

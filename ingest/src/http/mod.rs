@@ -226,7 +226,7 @@ fn author(headers: &HeaderMap, asker: Option<&Asker>) -> Result<Arc<Author>, Pro
             let detail = "when events were known is stated by administrators of the workspace: leave out Almanac-Known-At";
             return Err(Problem::new(StatusCode::FORBIDDEN, detail));
         }
-        let known_at = Timestamp::parse(known_at)
+        let known_at = Timestamp::parse_or_day(known_at)
             .map_err(|error| Refused::Whole(format!("the header Almanac-Known-At: {error}")))?;
         author = Arc::new(Author::clone(&author).stating(known_at));
     }

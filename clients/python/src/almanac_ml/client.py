@@ -294,6 +294,7 @@ class Workspace:
         features: Union[Sequence[str], Mapping[str, str]] = (),
         tags: Union[Sequence[str], Mapping[str, str]] = (),
         withdrawn_because: Optional[str] = None,
+        known_at: Optional[Instant] = None,
         idempotency_key: Optional[str] = None,
     ) -> Receipt:
         """Stores predictions, and returns when they are durable.
@@ -309,6 +310,8 @@ class Workspace:
         Columns that are called ``tag.x``, ``score.x`` or ``feature.x``, as answers have them, are taken as these.
         Durations of ``latency_ms`` are sent as milliseconds.
         ``withdrawn_because`` is a reason for which the predictions of these releases, keys and instants are taken back.
+        ``known_at`` is when these rows of another system were known, which administrators may state: as of then they
+        are in answers, which say that it was stated.
 
         A call counts once within 7 days under its ``idempotency_key``. Without one its content is the key, so that an
         equal call stores nothing again.
@@ -324,7 +327,7 @@ class Workspace:
             **_members(data, scores=scores, features=features, tags=tags),
             **_withdrawal(withdrawn_because),
         }
-        return self._log("predictions", data, sources, idempotency_key)
+        return self._log("predictions", data, sources, idempotency_key, known_at)
 
     def log_outcomes(
         self,
@@ -339,6 +342,7 @@ class Workspace:
         label: Optional[str] = None,
         value: Optional[str] = None,
         withdrawn_because: Optional[str] = None,
+        known_at: Optional[Instant] = None,
         idempotency_key: Optional[str] = None,
     ) -> Receipt:
         """Stores what really happened, and returns when it is durable.
@@ -350,6 +354,7 @@ class Workspace:
         With ``judges="all"``, or a column that says so, it judges all of these predictions.
         ``observed_at`` is a column or an instant; without it, the column ``observed_at``, or now.
         ``withdrawn_because`` is a reason for which the outcomes of these keys and times are taken back.
+        ``known_at`` is as in :meth:`log_predictions`.
         """
         data = _frames.settled(data)
         if predicted_at is None and predicted_on is None:
@@ -370,7 +375,7 @@ class Workspace:
             **_optional(data, label=label, value=value),
             **_withdrawal(withdrawn_because),
         }
-        return self._log("outcomes", data, sources, idempotency_key)
+        return self._log("outcomes", data, sources, idempotency_key, known_at)
 
     def pending(
         self,
@@ -448,6 +453,7 @@ class Workspace:
         predicted_at: Optional[Instant] = None,
         predicted_on: Optional[Day] = None,
         tags: Union[Sequence[str], Mapping[str, str]] = (),
+        known_at: Optional[Instant] = None,
         idempotency_key: Optional[str] = None,
     ) -> Receipt:
         """Stores measurements by name, and returns when they are durable.
@@ -455,7 +461,8 @@ class Workspace:
         ``name`` is a column or one name for all rows; without it, the column ``name``, which there must be then.
         ``measured_at`` is a column or an instant; without it, the column ``measured_at``, or now. A measurement may
         name the prediction that it belongs to: by the column ``key``, and the instant ``predicted_at`` or the UTC day
-        ``predicted_on``. Columns that are called ``tag.x`` are taken as tags.
+        ``predicted_on``. Columns that are called ``tag.x`` are taken as tags. ``known_at`` is as in
+        :meth:`log_predictions`.
         """
         data = _frames.settled(data)
         sources = {
@@ -468,10 +475,15 @@ class Workspace:
             "predicted_on": _dated(data, "predicted_on", predicted_on),
             **_members(data, tags=tags),
         }
-        return self._log("metrics", data, sources, idempotency_key)
+        return self._log("metrics", data, sources, idempotency_key, known_at)
 
     def _log(
-        self, kind: str, data: Any, sources: Mapping[str, Any], idempotency_key: Optional[str]
+        self,
+        kind: str,
+        data: Any,
+        sources: Mapping[str, Any],
+        idempotency_key: Optional[str],
+        known_at: Optional[Instant],
     ) -> Receipt:
         unsent = _frames.unsent(kind, data, sources)
         if unsent:
@@ -487,7 +499,7 @@ class Workspace:
         )
         progress = Progress(self.client.progress, kind, rows)
         try:
-            for batch, body, told in self._send_all(kind, numbered):
+            for batch, body, told in self._send_all(kind, numbered, known_at):
                 receipt.add(batch, body, told)
                 progress.show(receipt.rows)
         except AlmanacError as error:
@@ -510,7 +522,7 @@ class Workspace:
         return receipt.receipt()
 
     def _send_all(
-        self, kind: str, bodies: "Iterator[Tuple[str, Body]]"
+        self, kind: str, bodies: "Iterator[Tuple[str, Body]]", known_at: Optional[Instant]
     ) -> "Iterator[Tuple[str, Body, Dict[str, Any]]]":
         """Sends bodies in their order, as many at once as there may be connections, and makes the next ones
         meanwhile."""
@@ -519,7 +531,7 @@ class Workspace:
             return
         second = next(bodies, None)
         if second is None:
-            yield (*first, self.send(kind, first[1], first[0]))
+            yield (*first, self.send(kind, first[1], first[0], known_at=known_at))
             return
         stop = threading.Event()
         sending: Deque[Tuple[str, Body, Future[Dict[str, Any]]]] = deque()
@@ -535,7 +547,8 @@ class Workspace:
                         yield batch, body, told
                     if upcoming is not None:
                         batch, body = upcoming
-                        sending.append((batch, body, pool.submit(self.send, kind, body, batch, stop=stop)))
+                        future = pool.submit(self.send, kind, body, batch, stop=stop, known_at=known_at)
+                        sending.append((batch, body, future))
                         upcoming, second = second or next(bodies, None), None
             finally:
                 # Nobody waits for what else is on its way: it is not tried again.
@@ -549,11 +562,14 @@ class Workspace:
         retry_for: Optional[float] = None,
         timeout: Optional[float] = None,
         stop: Optional[threading.Event] = None,
+        known_at: Optional[Instant] = None,
     ) -> Dict[str, Any]:
         """Sends one request under an idempotency key, so that every repeat counts once."""
         headers = {"Content-Type": body.content_type, "Idempotency-Key": batch}
         if self.client.source:
             headers["Almanac-Source"] = self.client.source
+        if known_at is not None:
+            headers["Almanac-Known-At"] = _instant(known_at)
         answer = self.client.transport.request(
             "POST", self._url(kind), body=body.data, headers=headers, retry_for=retry_for, timeout=timeout, stop=stop
         )
