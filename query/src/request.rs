@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use event::{
-    Costs, Day, Error, Kind, Period, Result, Split, Timestamp, Window, Zone, fields::TAG_PREFIX,
+    Costs, Error, Kind, Period, Result, Split, Timestamp, Window, Zone, fields::TAG_PREFIX,
     plain::listed,
 };
 use log::cut::Cut;

@@ -56,7 +56,7 @@ impl Appender {
                 let (remember, now) = (Remember::Forever, self.times.now());
                 let job = Job { workspace, kind, lanes: 1, digest, remember, now, arrival: now.day() };
                 let dealt = as_claimed(&claim, parts)?;
-                appended += self.fulfil(&claims, claim, &job, dealt).await?;
+                appended += self.fulfil(&claims, claim, &job, dealt).await?.rows;
                 old.extend(numbers.iter().map(|number| chunk.origin.index(*number)));
                 break;
             }

@@ -165,14 +165,14 @@ impl BatchBuilder {
         if values.iter().all(is_good) {
             return;
         }
-        let mut budget = self.notes.budget();
+        let (mut budget, name) = (self.notes.budget(), self.spec(field).name);
         for (at, time) in values.iter().enumerate() {
             if !is_good(time) && self.fields[field].is_valid(at) {
                 let message = match *time > self.latest {
                     true => "is more than 24 hours in the future",
                     false => "is outside of the years 1 to 9999",
                 };
-                let error = || FieldError::new(self.spec(field).name, message);
+                let error = || FieldError::new(name, message);
                 self.notes.note(&mut budget, (at, self.numbers[at]), 1 + field, error);
             }
         }
