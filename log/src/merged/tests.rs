@@ -199,7 +199,8 @@ proptest! {
         let mut at = Timestamp::default();
         let segments: Vec<Segment> = all.into_iter().zip(first..).map(|((segment, gap), seq)| {
             at = Timestamp::from_micros(at.micros() + gap).unwrap();
-            Segment { seq, appended_at: at, ..segment }
+            let known_at = (gap % 3 == 0).then(|| Timestamp::from_micros(at.micros() - gap).unwrap());
+            Segment { seq, appended_at: at, known_at, ..segment }
         }).collect();
         let item = merge(&segments).expect("they can be merged");
         let again = split(&item).unwrap();
