@@ -44,8 +44,8 @@ pub(crate) struct QueryArgs {
     /// The model whose live release is challenged: in production, or in the environment of --environment.
     #[arg(long)]
     pub(crate) model: Option<String>,
-    /// Add to each number of rollups, evaluations, classes, confusion and drift how it changed, as the column NAME_change: its difference to the
-    /// same number of the same series a day, a week or a period before. A period is the day, week, month or quarter of --group-by.
+    /// Add to each number of rollups, evaluations, classes, confusion, drift, maturity and estimates how it changed, as the column NAME_change: its
+    /// difference to the same number of the same series a day, a week or a period before. A period is the day, week, month or quarter of --group-by.
     #[arg(long, value_name = "BEFORE")]
     pub(crate) change: Option<String>,
     /// Show what was read, and how long each step took, in the place of the rows; --format json shows it as JSON. The rows

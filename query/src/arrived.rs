@@ -15,7 +15,7 @@ use polars::prelude::DataFrame;
 use crate::{
     column_type::ColumnType,
     joined::{DAYS_AT_ONCE, in_log, pairs_bytes},
-    maturity::LATEST,
+    maturity::{AGE, LATEST},
     read::{self, Filter, Reading, RowBounds, Unpacked},
     request::{Request, What, Words},
     series::{Cell, Row, series},
@@ -26,7 +26,7 @@ const HOUR_MICROS: i64 = 3_600_000_000;
 
 const COLUMNS: [(&str, ColumnType); 5] = [
     ("release", ColumnType::Field(FieldType::Text)),
-    ("age", ColumnType::Field(FieldType::Text)),
+    (AGE, ColumnType::Field(FieldType::Text)),
     ("predictions", ColumnType::Count),
     ("arrived", ColumnType::Count),
     ("arrived_share", ColumnType::Field(FieldType::Float)),

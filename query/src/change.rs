@@ -21,9 +21,11 @@ use crate::{
     by::By,
     classes,
     column_type::ColumnType,
+    estimates,
     events::DAY,
     frame::{failed, frame},
     intervals,
+    maturity::AGE,
     request::{Request, What},
     rollups,
 };
@@ -99,6 +101,11 @@ impl Change {
         Ok(Self { back, asked_from: window.from(), from, read_from, columns: None })
     }
 
+    /// The first day whose row is answered.
+    pub(crate) fn from(&self) -> Day {
+        self.from
+    }
+
     /// The days that are read for those of a window.
     pub(crate) fn widened(&self, window: Window) -> Result<Window> {
         Window::new(self.read_from, window.to())?.bounded()
@@ -153,7 +160,13 @@ impl Request {
                     .filter(|(_, kind)| *kind == ColumnType::Field(FieldType::Text));
                 let classes = classes.map(|(name, _)| own(name));
                 let breakdown = self.breakdown.columns.iter().cloned();
-                std::iter::once(own(RELEASE)).chain(model).chain(breakdown).chain(classes).collect()
+                let age = (what == What::Maturity).then(|| own(AGE));
+                std::iter::once(own(RELEASE))
+                    .chain(model)
+                    .chain(breakdown)
+                    .chain(classes)
+                    .chain(age)
+                    .collect()
             }
         };
         std::iter::once(own(DAY)).chain(more).collect()
@@ -198,8 +211,8 @@ pub(crate) fn changed(rows: DataFrame, request: &Request) -> Result<DataFrame> {
             continue;
         }
         columns.push(column.clone());
-        let is_number =
-            !keys.iter().any(|key| key == name) && !intervals::is_one(name) && !rollups::is_rank(name);
+        let is_end = intervals::is_one(name) || estimates::is_end(name);
+        let is_number = !keys.iter().any(|key| key == name) && !is_end && !rollups::is_rank(name);
         let whole = rows.column(name).map_err(failed)?;
         columns.extend(is_number.then(|| difference(whole, &shown, &before)).flatten());
     }

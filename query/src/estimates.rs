@@ -60,10 +60,13 @@ const PLACES: [Column; 3] = [
 /// What is said of a figure: the end of the name of the column, whether a table for people shows it, and what it says.
 type Part = (&'static str, bool, fn(Option<f64>, [Option<Expected>; 2]) -> Option<f64>);
 
+/// The ends of the names of the ends of a band.
+const BAND: [&str; 2] = ["_expected_low", "_expected_high"];
+
 const PARTS: [Part; 5] = [
     ("_expected", true, |_, [of_all, _]| of_all.map(|expected| expected.value)),
-    ("_expected_low", false, |_, [of_all, _]| of_all.map(|expected| expected.band.0)),
-    ("_expected_high", false, |_, [of_all, _]| of_all.map(|expected| expected.band.1)),
+    (BAND[0], false, |_, [of_all, _]| of_all.map(|expected| expected.band.0)),
+    (BAND[1], false, |_, [of_all, _]| of_all.map(|expected| expected.band.1)),
     ("", true, |real, _| real),
     ("_gap", true, |real, [_, of_judged]| Some(real? - of_judged?.value)),
 ];
@@ -89,6 +92,11 @@ pub(crate) fn columns() -> impl Iterator<Item = (&'static str, ColumnType)> {
 pub(crate) fn is_main(name: &str) -> bool {
     let figure = FIGURES.iter().find(|(column, ..)| column == name);
     figure.is_none_or(|(_, at, part)| part.1 && MAIN.contains(&EXPECTED[*at].0))
+}
+
+/// Whether a column is an end of the band in which a figure is expected.
+pub(crate) fn is_end(name: &str) -> bool {
+    FIGURES.iter().any(|(column, _, part)| column == name && BAND.contains(&part.0))
 }
 
 /// Checks the words of a request for estimates.

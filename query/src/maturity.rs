@@ -19,6 +19,7 @@ use polars::prelude::DataFrame;
 
 use crate::{
     arrived::arrived,
+    change::Change,
     column_type::ColumnType,
     evaluation_rows::{EvaluationRow, PeriodBuckets, frame_of},
     evaluations::{DAYS_AT_ONCE, Prepared, Way, evaluate_part, prepared},
@@ -46,14 +47,15 @@ pub(crate) struct Stage {
     expected: Option<f64>,
 }
 
+/// The column of the age.
+pub(crate) const AGE: &str = "age";
+
 /// A column of a stage: its name, what it holds, and what it says of a row.
 pub(crate) type StageColumn = (&'static str, ColumnType, fn(&EvaluationRow<'_>) -> Cell);
 
 /// The columns of stages, before the figures.
 pub(crate) const COLUMNS: [StageColumn; 4] = [
-    ("age", ColumnType::Field(FieldType::Text), |row| {
-        Cell::Text(row.stage.map(|stage| stage.age.to_owned()))
-    }),
+    (AGE, ColumnType::Field(FieldType::Text), |row| Cell::Text(row.stage.map(|stage| stage.age.to_owned()))),
     ("at", ColumnType::Field(FieldType::Time), |row| {
         Cell::Time(row.stage.and_then(|stage| stage.at).map(Timestamp::micros))
     }),
@@ -101,7 +103,9 @@ pub(crate) fn with_learned(request: &Request, window: Window) -> Window {
     if !request.is_of_ages() {
         return window;
     }
-    let first = window.from().start().plus_seconds(-LEARNED_FROM_DAYS * (DAY_MICROS / 1_000_000)).day();
+    // The days before, with which rows are compared, move nothing.
+    let asked_from = request.change.as_ref().map_or(window.from(), Change::from);
+    let first = asked_from.start().plus_seconds(-LEARNED_FROM_DAYS * (DAY_MICROS / 1_000_000)).day();
     let first = request.cut.as_ref().map_or(first, |cut| first.max(cut.window.from())).min(window.from());
     Window::new(first, window.to()).unwrap_or(window)
 }

@@ -186,10 +186,8 @@ impl What {
                 matches!(self, What::Evaluations | What::Classes | What::Confusion | What::HeadToHead)
             }
             "change" => {
-                matches!(
-                    self,
-                    What::Rollups | What::Evaluations | What::Classes | What::Confusion | What::Drift
-                )
+                matches!(self, What::Rollups | What::Evaluations | What::Classes | What::Confusion)
+                    || matches!(self, What::Drift | What::Estimates | What::Maturity)
             }
             "zero-division" => matches!(self, What::Evaluations | What::Classes | What::Maturity),
             _ => self.is_judged(),

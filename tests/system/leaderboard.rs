@@ -11,6 +11,8 @@ on_both_engines!(
     ranks_are_no_changes_in_the_log,
     the_leaderboard_follows_the_settings_at_once,
     a_logged_metric_is_optimised_day_over_day,
+    gates_and_digests_go_by_a_logged_metric,
+    estimates_and_maturity_change_day_over_day,
 );
 
 const PATH: &str = "/v1/workspaces/credit/prod";
@@ -148,7 +150,7 @@ fn the_leaderboard_follows_the_settings_at_once(place: &Place) {
     assert_eq!(answer.status, 400, "{}", answer.text());
 }
 
-/// Logs revenue: on the days 10, 20, 40 of `v1` in two parts each, and 30 of `v2` on the first.
+/// Logs revenue: on the days 10, 20, 40 of `v1` in two parts each, and 30 of `v2` on the first. It is the primary metric.
 fn earn(service: &Service) {
     let event = |day: &str, release: &str, value: f64| json!({ "name": "revenue", "measured_at": format!("{day}T12:00:00Z"), "value": value, "release": release });
     let mut events = vec![event(&DAYS[0], "v2", 30.0)];
@@ -156,16 +158,23 @@ fn earn(service: &Service) {
         events.extend([event(day, "v1", value), event(day, "v1", value)]);
     }
     ok(service, "POST", "/metrics", &events.into());
+    let rollups =
+        format!("{PATH}/rollups?from={}&to={}&by=metric&columns=metric,release,value_sum", DAYS[0], DAYS[2]);
+    service.get_until(&rollups, |answer| ndjson(answer.text()).len() == 7);
+    ok(service, "PUT", "/settings", &json!({ "primary_metric": "metric.revenue:sum" }));
+}
+
+/// Revenue of `v2` on the last day.
+fn earn_more(service: &Service, value: f64) {
+    let at = format!("{}T13:00:00Z", DAYS[2]);
+    let event = json!([{ "name": "revenue", "measured_at": at, "value": value, "release": "v2" }]);
+    ok(service, "POST", "/metrics", &event);
 }
 
 fn a_logged_metric_is_optimised_day_over_day(place: &Place) {
     let service = Service::start(place);
     live(&service);
     earn(&service);
-    let rollups =
-        format!("{PATH}/rollups?from={}&to={}&by=metric&columns=metric,release,value_sum", DAYS[0], DAYS[2]);
-    service.get_until(&rollups, |answer| ndjson(answer.text()).len() == 7);
-    ok(&service, "PUT", "/settings", &json!({ "primary_metric": "metric.revenue:sum" }));
     let one = |release: &str, value: f64, n: u64| (release.to_owned(), value, n);
     assert_eq!(told(&places(&service, "")), [one("v1", 70.0, 6), one("v2", 30.0, 1)]);
     assert_eq!(places(&service, "")[1]["place"], 2, "one observation is enough");
@@ -179,8 +188,7 @@ fn a_logged_metric_is_optimised_day_over_day(place: &Place) {
         (400, true)
     );
     // A new observation moves the leaderboard.
-    let more = json!([{ "name": "revenue", "measured_at": format!("{}T13:00:00Z", DAYS[2]), "value": 50.0, "release": "v2" }]);
-    ok(&service, "POST", "/metrics", &more);
+    earn_more(&service, 50.0);
     places_until(&service, |places| told(places)[0] == one("v2", 80.0, 2));
     let board = run_ok(place, &["release", "leaderboard", "-w", "credit/prod", "--format", "json"]);
     assert!(board.contains("metric.revenue:sum") && board.contains("80"), "{board}");
@@ -288,7 +296,8 @@ fn changed(place: &Place, service: &Service) {
             "change: rows of more than a day have none of a day before",
         ),
         ("evaluations", "change=day&group-by=all", "change: it is of days, weeks, months and quarters"),
-        ("maturity", "change=day", "change: `maturity` does not take it"),
+        ("segments", "change=day", "change: `segments` does not take it"),
+        ("head-to-head", "change=day&release=v1&against=v2", "change: `head-to-head` does not take it"),
         ("predictions", "change=day", "change: `predictions` does not take it"),
         ("evaluations", "change=day&mature=0.5", "change: not with `mature`"),
         ("evaluations", "change=day&by=feature.x", "bins at quantiles are others in each window"),
@@ -302,4 +311,98 @@ fn changed(place: &Place, service: &Service) {
     let labelled = if first == DAYS[1] { 4 } else { 5 };
     let row = json!({ "day": first, "labelled": labelled, "labelled_change": null });
     assert_eq!(ndjson(week.text()), [row], "the whole week, up to the last day");
+}
+
+fn gates_and_digests_go_by_a_logged_metric(place: &Place) {
+    let service = Service::start(place);
+    live(&service);
+    earn(&service);
+    let gates = ["model", "gates", "credit/prod/risk", "--environment", "e0", "--format", "json"];
+    let figure = ["--figure", "metric.revenue:sum", "--margin", "5"];
+    let set: Value = serde_json::from_str(&run_ok(place, &[&gates[..], &figure].concat())).unwrap();
+    assert_eq!((&set["figure"], &set["direction"]), (&json!("metric.revenue:sum"), &json!("max")));
+    let ask = |release: &str| {
+        let body = json!({ "release": release, "environment": "e0" }).to_string();
+        let answer = service.post(&format!("{PATH}/promotions"), "application/json", None, &body);
+        (answer.status, answer.text().to_owned())
+    };
+    let (status, said) = ask("v2");
+    let why = "is 30, that of the live release `v1` is 70 (better is max), and at most 5 worse is taken";
+    assert_eq!((status, said.contains(why)), (409, true), "{said}");
+    let (status, said) = ask("v3");
+    assert_eq!((status, said.contains("it has no metric.revenue:sum of")), (409, true), "{said}");
+    run_ok(place, &["user", "create", "ann"]);
+    run_ok(place, &["follow", "ann", "-w", "credit/prod"]);
+    let digest = || service.get("/v1/users/ann/digest").json()["digest"][0].clone();
+    let told = digest();
+    assert_eq!((&told["metric"], &told["better"]), (&json!("metric.revenue:sum"), &json!("max")));
+    let value = |release: usize| told["live"][release]["last"].clone();
+    assert_eq!(value(0), json!({ "value": 70.0, "n": 6 }));
+    assert_eq!((value(1), value(2)), (json!({ "value": 30.0, "n": 1 }), Value::Null));
+    // As good as the live one, but for the margin.
+    earn_more(&service, 35.0);
+    let enough = json!({ "value": 65.0, "n": 2 });
+    service.get_until("/v1/users/ann/digest", |_| digest()["live"][1]["last"] == enough);
+    let shown: Value = serde_json::from_str(&run_ok(place, &["digest", "ann", "--format", "json"])).unwrap();
+    assert!(shown.to_string().contains(&enough.to_string()), "{shown}");
+    let promoted = run_ok(place, &["release", "promote", "v2", "-w", "credit/prod", "--environment", "e0"]);
+    assert!(promoted.starts_with("promoted v2 in e0"), "{promoted}");
+}
+
+fn estimates_and_maturity_change_day_over_day(place: &Place) {
+    let service = Service::start(place);
+    register(&service);
+    for (place, day) in DAYS.iter().enumerate() {
+        let event = |key: usize| json!({ "key": format!("k{key}"), "predicted_at": format!("{day}T01:00:00Z"), "release": "v1", "score": if key < 2 + place { 0.9 } else { 0.2 } });
+        ok(&service, "POST", "/predictions", &(0..4 + place).map(event).collect());
+    }
+    for (day, keys) in DAYS.iter().zip([4, 3]) {
+        let event = |key: usize| json!({ "key": format!("k{key}"), "predicted_on": day, "observed_at": format!("{day}T09:00:00Z"), "label": if key == 0 { "default" } else { "repaid" } });
+        ok(&service, "POST", "/outcomes", &(0..keys).map(event).collect());
+    }
+    let evaluations =
+        format!("{PATH}/evaluations?from={}&to={}&columns=predictions,labelled", DAYS[0], DAYS[2]);
+    let counts =
+        [(4, 4), (5, 3), (6, 0)].map(|(n, labelled)| json!({ "predictions": n, "labelled": labelled }));
+    service.get_until(&evaluations, |answer| ndjson(answer.text()) == counts);
+    let reference = format!("reference={}..{}&release=v1", DAYS[0], DAYS[1]);
+    let rows = assert_changes(&service, "estimates", &reference);
+    let (first, last) = (&rows[0], &rows[1]);
+    assert_eq!((&first["n_change"], &first["labelled_change"]), (&json!(1), &json!(-1)));
+    assert!(last["accuracy_expected_change"].is_number() && last["accuracy_change"].is_null(), "{last}");
+    assert!(last["accuracy_expected_low"].is_number() && last.get("accuracy_expected_low_change").is_none());
+    let latest = |row: &&Value| row["age"] == "latest";
+    let rows = assert_changes(&service, "maturity", "release=v1");
+    assert_eq!(rows.iter().find(latest).unwrap()["labelled_change"], -1);
+    let rows = assert_changes(&service, "maturity", "after-prediction=true");
+    assert_eq!(rows.iter().find(latest).unwrap()["predictions_change"], 1);
+    let query = ["query", "maturity", "-w", "credit/prod", "--from", &DAYS[1], "--to", &DAYS[1], "--change"];
+    let rest = ["day", "--columns", "age,labelled", "--format", "ndjson"];
+    let row = json!({ "age": "latest", "labelled": 3, "labelled_change": -1 });
+    assert_eq!(ndjson(&run_ok(place, &[&query[..], &rest].concat())).last(), Some(&row));
+}
+
+/// Asserts that each change of the later days is the difference between rows that are asked for without it, and returns the rows.
+fn assert_changes(service: &Service, what: &str, query: &str) -> Vec<Value> {
+    let rows = |from: &str, query: &str| {
+        let answer = service.get(&format!("{PATH}/{what}?from={from}&to={}&{query}", DAYS[2]));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        ndjson(answer.text())
+    };
+    let (plain, changed) = (rows(&DAYS[0], query), rows(&DAYS[1], &format!("{query}&change=day")));
+    assert_eq!(changed.len(), rows(&DAYS[1], query).len());
+    for row in &changed {
+        let of = |day: &str| plain.iter().find(|one| one["day"] == *day && one["age"] == row["age"]);
+        let at = DAYS.iter().position(|day| row["day"] == *day).unwrap();
+        let (own, before) = (of(&DAYS[at]).unwrap(), of(&DAYS[at - 1]));
+        for (name, value) in row.as_object().unwrap() {
+            let Some(name) = name.strip_suffix("_change") else {
+                assert_eq!(value, &own[name], "{what}: {name}");
+                continue;
+            };
+            let difference = before.and_then(|before| Some(own[name].as_f64()? - before[name].as_f64()?));
+            assert_eq!(value.as_f64(), difference, "{what}: {name} of {row}");
+        }
+    }
+    changed
 }
