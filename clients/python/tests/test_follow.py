@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from typing import Any
+
+import pytest
 
 import almanac_ml as al
 
@@ -36,3 +40,31 @@ def test_a_consumer_gets_every_event_and_goes_on_where_it_was(workspace: al.Work
     writer.start()
     assert next(pages).frame == [{"key": "d"}]
     writer.join()
+
+
+def test_a_user_follows_and_has_seen(service: al.LocalClient, workspace: al.Workspace) -> None:
+    def send(method: str, path: str, body: Any) -> None:
+        headers = {"Content-Type": "application/json"}
+        service.transport.request(method, f"/v1/{path}", body=json.dumps(body).encode(), headers=headers)
+
+    send("POST", "users", {"name": "ann"})
+    assert (service.follows("ann"), service.feed("ann")) == ([], [])
+    for model in (None, "risk"):
+        send("PUT", "users/ann/follows", {"workspace": workspace.path, "model": model, "following": True})
+    oldest = service.follows("ann", order="oldest")
+    assert [(one["path"], one.get("model_name")) for one in oldest] == [(workspace.path, None), (workspace.path, "risk")]
+    assert service.follows("ann") == oldest[::-1] and oldest[0]["since"] <= oldest[1]["since"]
+    with pytest.raises(al.RefusedError, match="`order` is newest or oldest"):
+        service.follows("ann", order="first")
+
+    workspace.promote("v1", environment="production")
+    entries = [one["entry"] for one in service.feed("ann")]
+    assert service.feed("ann", limit=1)[0]["entry"] == entries[0]
+    assert [service.seen("ann", entry) for entry in entries] == [False] * len(entries)
+    service.mark_seen("ann", entries[:1])
+    assert [service.seen("ann", entry) for entry in entries] == [True] + [False] * (len(entries) - 1)
+    assert service.feed("ann")[-1]["entry"] == entries[0], "what was seen comes last"
+    with pytest.raises(al.RefusedError) as nobody:
+        service.seen("bob", entries[0])
+    assert nobody.value.status == 404
+    service.transport.request("DELETE", "/v1/users/ann")

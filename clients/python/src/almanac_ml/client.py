@@ -218,6 +218,38 @@ class Client:
             params["cursor"] = page["next_cursor"]
         return found if limit is None else found[:limit]
 
+    def follows(self, user: str, *, order: Optional[str] = None) -> List[Dict[str, Any]]:
+        """The workspaces and models that a user follows, each with the time ``since`` when: the newest first, or with
+        ``order="oldest"`` in the order in which they were followed."""
+        follows: List[Dict[str, Any]] = self._of_user(user, "follows", {"order": order})["follows"]
+        return follows
+
+    def feed(self, user: str, *, limit: Optional[int] = None) -> List[Dict[str, Any]]:
+        """What is new in what a user follows: first what the user has not ``seen``, the latest first. ``entry`` is the
+        name of each."""
+        entries: List[Dict[str, Any]] = self._of_user(user, "feed", {"limit": limit})["entries"]
+        return entries
+
+    def seen(self, user: str, entry: str) -> bool:
+        """Whether a user has seen an entry of the feed."""
+        return bool(self._of_user(user, "seen", {"entry": entry})["seen"])
+
+    def mark_seen(self, user: str, entries: Sequence[str]) -> None:
+        """Marks entries of the feed as seen by a user."""
+        body = json.dumps({"entries": _names(entries)}).encode()
+        headers = {"Content-Type": "application/json"}
+        self.transport.request("POST", _path_of_user(user, "seen"), body=body, headers=headers)
+
+    def _of_user(self, user: str, what: str, asked: Mapping[str, Any]) -> Dict[str, Any]:
+        answer: Dict[str, Any] = self.transport.request(
+            "GET", _path_of_user(user, what), params=_params(asked)
+        ).json()
+        return answer
+
+
+def _path_of_user(user: str, what: str) -> str:
+    return f"/v1/users/{quote(user, safe='')}/{what}"
+
 
 def _client_again(url: str, options: Mapping[str, Any], source: str) -> Client:
     """A client that was pickled."""
@@ -731,8 +763,8 @@ class Workspace:
 
         ``as_of`` asks for what was known at that instant, and ``cut`` for the same answer again: see :meth:`cut`.
         ``snapshot`` alone reads the rows of a snapshot: see :meth:`create_snapshot`.
-        ``change`` adds to each number of rollups, evaluations, classes, confusion and drift its difference to the
-        ``"day"``, ``"week"`` or ``"period"`` (of ``group_by``) before, as the column ``NAME_change``.
+        ``change`` adds to each number of rollups, evaluations, classes, confusion, drift, maturity and estimates its
+        difference to the ``"day"``, ``"week"`` or ``"period"`` (of ``group_by``) before, as the column ``NAME_change``.
         ``explain`` answers a dict in place of the frame: what was read for it, what was skipped and why, and the time
         of each step. ``frames`` chooses the library of the frame, and ``timeout`` and ``retry_for`` are those of
         :class:`Client`.
