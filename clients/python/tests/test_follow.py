@@ -52,7 +52,8 @@ def test_a_user_follows_and_has_seen(service: al.LocalClient, workspace: al.Work
     for model in (None, "risk"):
         send("PUT", "users/ann/follows", {"workspace": workspace.path, "model": model, "following": True})
     oldest = service.follows("ann", order="oldest")
-    assert [(one["path"], one.get("model_name")) for one in oldest] == [(workspace.path, None), (workspace.path, "risk")]
+    of = [(one["path"], one.get("model_name")) for one in oldest]
+    assert of == [(workspace.path, None), (workspace.path, "risk")]
     assert service.follows("ann") == oldest[::-1] and oldest[0]["since"] <= oldest[1]["since"]
     with pytest.raises(al.RefusedError, match="`order` is newest or oldest"):
         service.follows("ann", order="first")
