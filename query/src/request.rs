@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use event::{
-    Costs, Error, Kind, Period, Result, Split, Timestamp, Window, Zone, fields::TAG_PREFIX,
-    plain::listed,
+    Costs, Error, Kind, Period, Result, Split, Timestamp, Window, Zone, fields::TAG_PREFIX, plain::listed,
 };
 use log::cut::Cut;
 
