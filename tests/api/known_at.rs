@@ -103,6 +103,7 @@ async fn an_imported_history_keeps_its_vintages(world: World) {
     // Before the events expire the stages are made of all that is stated.
     scene.world.catalog.set_retention(scene.id(), Some(10), at(NOW)).await.unwrap();
     let later = "2026-07-10T00:00:00Z";
+    scene.expire(at("2026-07-09T00:00:00Z")).await;
     assert_eq!(scene.expire(at(later)).await.days, 2);
     for (day, as_of, expected) in [
         (DAY, "2026-06-10T23:59:59Z", "8,0"),
@@ -111,6 +112,8 @@ async fn an_imported_history_keeps_its_vintages(world: World) {
         (SEEN, "2026-06-06T12:00:00Z", "8,8"),
     ] {
         assert_eq!(labelled(&scene, day, as_of, later).await.0, expected, "{day} as of {as_of}");
+        let rollups = words(day, "predictions,outcomes", Some(as_of));
+        assert_eq!(told(&scene, What::Rollups, rollups, later).await.0.split(' ').next(), Some(expected));
     }
     scene.assert_verified().await;
 }
