@@ -483,7 +483,8 @@ fn a_history_is_known_when_its_import_says(place: &Place) {
         let (code, text) = outcomes("bad.csv", &known_at("loaded"));
         assert!(code == Some(2) && text.contains(why), "{text}");
     }
-    assert!(outcomes("outcomes.csv", &known_at("loded")).1.contains("--known-at names the column `loded`"));
+    let typo = outcomes("outcomes.csv", &["--known-at", "loded", "--ignore-extra"]).1;
+    assert!(typo.contains("--known-at names the column `loded`"), "{typo}");
     assert!(outcomes("outcomes.csv", &known_at("2026-06-20T")).1.contains("--known-at"));
     let trail = run_ok(
         place,
