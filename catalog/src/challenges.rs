@@ -122,6 +122,13 @@ impl Challenge {
         }
     }
 
+    /// Whether both compare the same releases in the same environment.
+    pub fn is_of_same(&self, other: &Self) -> bool {
+        let of =
+            |one: &Self| [&one.environment, &one.model, &one.champion, &one.challenger].map(Clone::clone);
+        of(self) == of(other)
+    }
+
     /// What is to be told now; `None`, when it is not decided, or was told before.
     pub fn decision(&self, day: Day, at: Timestamp) -> Option<Decision> {
         let (measure, so_far) = self.ongoing.says();

@@ -80,10 +80,7 @@ impl Compacted {
         for _ in 0..TRIES {
             let known = Self::load(table, workspace).await?;
             let mut all = known.clone();
-            for (age, day) in &self.until {
-                let noted = all.until.entry(*age).or_insert(*day);
-                *noted = (*noted).max(*day);
-            }
+            all.until.extend(&self.until);
             all.merged += self.merged;
             all.deleted += self.deleted;
             if all == known {

@@ -2,7 +2,7 @@
 //!
 //! **Decisions are the truth.** They are numbered without holes for each segment of pending outcomes, each put under the condition
 //! that there is none of its number, by somebody who knows all before it. So the outcomes of a segment are decided once each, and what
-//! is decided never changes. The item of a segment that [waits](Waiting) is an index to that: which outcomes are left, and how many decisions
+//! is decided never changes, but that a clock that was ahead said of rows that they have waited for too long ([`take_back`]). The item of a segment that [waits](Waiting) is an index to that: which outcomes are left, and how many decisions
 //! were carried out. Without it, or with an old one, the decisions say the same.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -398,6 +398,56 @@ pub async fn decide(table: &dyn Table, turn: Turn, id: &DecisionId, decision: &D
     unless_overtaken(table.transact(writes).await).map(|written| written.is_some())
 }
 
+/// The decisions about outcomes that came on a day or later.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn decisions_since(
+    table: &dyn Table,
+    workspace: &Id,
+    day: Day,
+) -> Result<Vec<(DecisionId, Decision)>> {
+    let items = query_all(table, Query::table(key::decisions_since(workspace, day))).await?;
+    let decision = |item: &Item| {
+        let id = key::parse_decision(&item.key).ok_or_else(|| item.corrupt("its key is no decision's"))?;
+        Ok((id, Decision::from_item(item, workspace)?))
+    };
+    items.iter().map(decision).collect()
+}
+
+/// Takes back what a clock that was ahead has said in a decision: that it is as of an instant later than `now`, and of a segment that was appended
+/// at `arrived_at` that rows of it have waited for too long, which wait again then. Whether nobody else was quicker, as in [`decide`].
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn take_back(
+    table: &dyn Table,
+    turn: Turn,
+    (id, decision): (&DecisionId, &Decision),
+    (now, arrived_at): (Timestamp, Option<Timestamp>),
+) -> Result<bool> {
+    let log = &id.segment.log;
+    let mut again = Decision { as_of: decision.as_of.min(now), ..decision.clone() };
+    let mut writes = vec![is_kept(log), turn.check(&log.workspace)];
+    if let Some(arrived_at) = arrived_at {
+        let rows = std::mem::take(&mut again.expired);
+        let waiting = match of_segment(table, &id.segment).await? {
+            Some(waiting) => waiting,
+            // All of it is decided, and was carried out.
+            None => {
+                let last = decisions(table, &id.segment, 1).await?.last().map_or(0, |(last, _)| last.number);
+                Waiting { decided: last, ..Waiting::new(arrived_at, 0) }
+            }
+        };
+        let unchanged = Condition::unchanged(waiting.ver);
+        let left = waiting.left.union(&rows).copied().collect();
+        let waiting = Waiting { ver: waiting.ver + 1, left, looked: None, ..waiting };
+        writes.push(Write::Put(waiting.to_item(key::waiting(&id.segment)), unchanged));
+    }
+    writes.push(Write::Put(again.to_item(id), Condition::Exists));
+    unless_overtaken(table.transact(writes).await).map(|written| written.is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use event::{Clock, Kind};
@@ -560,6 +610,39 @@ mod tests {
         assert_eq!(taken_up(&table, &log()).await.unwrap(), 0);
         assert_eq!(decisions(&table, &segment(1), 1).await.unwrap(), []);
         assert_eq!(waiting(&table, &workspace, None, 9).await.unwrap(), (Vec::new(), None));
+    }
+
+    #[tokio::test]
+    async fn what_expired_too_early_waits_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = SqliteTable::open(&folder.path().join("table"), Clock::system()).unwrap();
+        let (now, turn, workspace) = (at("2013-06-02T00:00:00Z"), Turn::default(), log().workspace);
+        assert!(take_up(&table, &segment(1), (now, 10)).await.unwrap());
+        let id = |number| DecisionId { segment: segment(1), number };
+        let early = |judges: &[u32], expired: &[u32]| Decision {
+            as_of: at("2013-09-02T00:00:00Z"),
+            judges: judges.iter().map(|row| (*row, vec![5])).collect(),
+            expired: expired.iter().copied().collect(),
+            refused: BTreeSet::new(),
+            after: BTreeMap::new(),
+        };
+        let mut left = of_segment(&table, &segment(1)).await.unwrap().unwrap();
+        for (number, decision) in [(1, early(&[0, 1], &[2, 3])), (2, early(&[4, 5, 6, 7, 8], &[9]))] {
+            assert!(decide(&table, turn, &id(number), &decision).await.unwrap());
+            left = left.after(&decision);
+            assert!(write(&table, &segment(1), &mut left).await.unwrap());
+        }
+        assert_eq!(of_segment(&table, &segment(1)).await.unwrap(), None);
+        let known = decisions_since(&table, &workspace, log().day).await.unwrap();
+        assert_eq!(known.len(), 2);
+        assert_eq!(decisions_since(&table, &workspace, now.day()).await.unwrap(), []);
+        for (id, decision) in &known {
+            assert!(take_back(&table, turn, (id, decision), (now, Some(now))).await.unwrap());
+        }
+        let left = of_segment(&table, &segment(1)).await.unwrap().unwrap();
+        assert_eq!((left.left, left.decided, left.arrived_at), ([2, 3, 9].into(), 2, now));
+        let judged = Decision { as_of: now, ..early(&[0, 1], &[]) };
+        assert_eq!(decisions(&table, &segment(1), 1).await.unwrap()[0].1, judged);
     }
 
     #[tokio::test]

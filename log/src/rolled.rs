@@ -1,7 +1,7 @@
 //! Rollups as they stood when their day had an age, with the parts of their breakdowns.
 //!
 //! Each is decided once, as the stages of evaluations are ([`crate::staged`]): put under the condition that there is none, and written again only
-//! when keys are erased. It names its parts by the digest of what they say, so a part that did not change from one age to the next stands once: what
+//! when keys are erased, or [taken back](take_back) when it was made before its time. It names its parts by the digest of what they say, so a part that did not change from one age to the next stands once: what
 //! outcomes add to a day stands in the rollup itself. Parts are written before the rollup that names them. One that is missing before a later one is
 //! empty: nothing of the day was known then.
 
@@ -202,6 +202,29 @@ pub async fn write_again(
     }
 }
 
+/// Deletes the rollups of a day from an age on, the last one first, and the parts that no other one names: they are to be made again.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`.
+pub async fn take_back(table: &dyn Table, workspace: &Id, day: Day, from: u32) -> Result<()> {
+    let (mut named, mut early) = (BTreeSet::new(), BTreeMap::new());
+    for head in query_all(table, Query::table(key::rolled_heads(workspace, day))).await? {
+        match key::parse_rolled(&head.key) {
+            Some((_, Rolled::Head(hours))) if hours >= from => _ = early.insert(hours, head),
+            _ => named.extend(names_of(&head)?),
+        }
+    }
+    for head in early.into_values().rev() {
+        table.delete(&head.key, Condition::None).await?;
+    }
+    let mut parts = query_all(table, Query::table(key::rolled_parts(workspace, day)).only(&["v"])).await?;
+    parts.retain(|part| match key::parse_rolled(&part.key) {
+        Some((_, Rolled::Part(of, digest))) => !named.contains(&(of.to_string(), digest)),
+        _ => false,
+    });
+    delete_all(table, &parts).await
+}
+
 async fn replace(
     table: &dyn Table,
     turn: Turn,
@@ -328,6 +351,14 @@ mod tests {
             let query = Query::table(key::rolled_parts(&workspace, day));
             query_all(&table, query).await.unwrap().len()
         };
+        // What a clock that was ahead made is deleted from an age on, with the parts that no other one names.
+        assert_eq!(parts().await, 4);
+        take_back(&table, &workspace, day, 72).await.unwrap();
+        assert_eq!((last_age(&table, &workspace, day).await.unwrap(), parts().await), (Some(24), 2));
+        for hours in [72, 720] {
+            let at = (&workspace, day, hours);
+            assert!(write(&table, Turn::default(), at, &stages()[&hours], None).await.unwrap());
+        }
         assert_eq!(parts().await, 4, "what did not change stands once");
 
         let mut again = stages();

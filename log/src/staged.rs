@@ -1,7 +1,8 @@
 //! Stages as they stand in the table: the evaluation of a day as it stood when the day had an age.
 //!
 //! A stage is decided once: it is put under the condition that there is none, and never written again or deleted, whatever
-//! is folded again later; but an erasure that takes values writes it again, of the same events without these. Parts of a large one are written before it, under keys with the digest of all of them, so two
+//! is folded again later; but an erasure that takes values writes it again, of the same events without these, and one that a clock that was ahead
+//! made before its time is [taken back](take_back). Parts of a large one are written before it, under keys with the digest of all of them, so two
 //! writers cannot mix theirs. Stages of a day are written in the order of their ages; one that is missing before a later
 //! one is empty: nothing of the day was known then.
 
@@ -249,6 +250,18 @@ pub async fn write_again(table: &dyn Table, turn: Turn, at: (&Id, Day, u32), sta
     put(table, turn, at, (stage, Condition::Exists)).await
 }
 
+/// Deletes the stages of a day from an age on, the last one first, so that none is missing before a later one: they are to be made again.
+///
+/// # Errors
+/// Those of the table.
+pub async fn take_back(table: &dyn Table, workspace: &Id, day: Day, from: u32) -> Result<()> {
+    for hours in ages(table, workspace, day).await?.split_off(&from).into_iter().rev() {
+        table.delete(&key::stage(workspace, day, hours), Condition::None).await?;
+        tidy(table, workspace, day, hours).await?;
+    }
+    Ok(())
+}
+
 /// Checks that a stage names no more segments that are left out than it may.
 ///
 /// # Errors
@@ -435,6 +448,21 @@ mod tests {
         assert_eq!(ages(&table, &workspace, day).await.unwrap(), BTreeSet::from([24]));
         let parts = query_all(&table, Query::table(key::stage_parts(&workspace, day, 72))).await.unwrap();
         assert_eq!(parts, []);
+
+        // What a clock that was ahead made is deleted with its parts, from an age on.
+        let second = "2013-06-02".parse().unwrap();
+        for hours in [1, 24, 72] {
+            assert!(
+                write(&table, Turn::default(), (&workspace, second, hours), &stage(&["a", "b"]))
+                    .await
+                    .unwrap()
+            );
+        }
+        take_back(&table, &workspace, second, 24).await.unwrap();
+        assert_eq!(ages(&table, &workspace, second).await.unwrap(), BTreeSet::from([1]));
+        let left =
+            query_all(&table, Query::table(key::stages_between(&workspace, second, second))).await.unwrap();
+        assert_eq!(left.len(), 3);
 
         let many = (0..=MAX_LEFT_OUT as u64).map(|seq| ("p/00".to_owned(), seq)).collect();
         let refused = write(

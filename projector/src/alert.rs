@@ -22,7 +22,7 @@ use table::{Condition, Key, Table, Write, unless_overtaken};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use self::ended::Ended;
-use crate::{WorkspaceDay, deliver, lag, lock::lock, shared::Shared};
+use crate::{WorkspaceDay, deliver, early::latest, lag, lock::lock, shared::Shared};
 
 mod ended;
 
@@ -77,23 +77,39 @@ async fn judge_and_name(
     let mut known = BTreeMap::new();
     for (name, judged) in judged {
         let rule = alerts.rules.iter().find(|rule| rule.name() == name);
-        if rule.is_some_and(|rule| rule.created_at == judged.created_at) {
-            known.insert(name, judged);
-            continue;
-        }
-        let ended = Ended { table, workspace, alerts: &alerts, name: &name, now };
+        let is_early = match rule.filter(|rule| judged.is_of(rule)) {
+            Some(rule) if !is_early(rule, &judged, latest(table, now)) => {
+                known.insert(name, judged);
+                continue;
+            }
+            rule => rule.is_some(),
+        };
+        let why = if is_early { EARLY } else { "the rule was deleted while it fired" };
+        let ended = Ended { table, workspace, alerts: &alerts, name: &name, why, now };
         match ended.settle(judged, rule.is_some()).await {
             Ok((judged, is_told)) => {
                 outcome.crossings += u64::from(is_told);
-                known.insert(name, judged);
+                let anew = rule.filter(|_| is_early);
+                let anew = anew.map(|rule| begin_anew(table, workspace, rule, (judged, now)));
+                known.insert(
+                    name,
+                    match anew {
+                        Some(anew) => anew.await?,
+                        None => judged,
+                    },
+                );
             }
             // Other rules are judged all the same.
             Err(error) => _ = failed.insert(name, error),
         }
     }
     for rule in alerts.rules.iter().filter(|rule| !failed.contains_key(rule.name())) {
+        let judged = known.get(rule.name()).copied();
+        let since =
+            judged.filter(|judged| judged.is_of(rule)).map_or(rule.created_at, |judged| judged.created_at);
+        let rule = &AlertRule { created_at: since, ..rule.clone() };
         let judge = Judge { table, catalog, workspace, alerts: &alerts, rule, now };
-        let state = judge.days(known.get(rule.name()).copied(), &mut outcome).await?;
+        let state = judge.days(judged, &mut outcome).await?;
         firing.extend((state == State::Firing).then(|| rule.name().to_owned()));
     }
     outcome.firing = firing.len() as u64;
@@ -101,6 +117,43 @@ async fn judge_and_name(
         None => Ok((outcome, firing)),
         Some(error) => Err(error),
     }
+}
+
+/// What those are told who were told that a rule fires.
+const EARLY: &str = "it was judged before its day was over, by a clock that was ahead";
+
+/// Whether a clock that was ahead has judged a rule: a day that is not over by the latest clock, unless what is above the threshold stays there.
+fn is_early(rule: &AlertRule, judged: &Judged, latest: Timestamp) -> bool {
+    let is_breached = matches!(judged.standing.state, State::Firing | State::Pending);
+    let goes_on = rule.only_rises() && is_breached && judged.day.start() <= latest;
+    rule.due(judged.day) > latest && !goes_on
+}
+
+/// Has a rule judged from now on as if it were new, in its item; where it stands then.
+async fn begin_anew(
+    table: &dyn Table,
+    workspace: &Id,
+    rule: &AlertRule,
+    (judged, now): (Judged, Timestamp),
+) -> Result<Judged> {
+    let first = first_day(&AlertRule { created_at: now, ..rule.clone() });
+    let (ver, day) = (judged.ver + 1, first.before().unwrap_or(first));
+    let anew = Judged { ver, created_at: now, day, standing: Standing::default() };
+    let put = table.put(anew.to_item(workspace, rule.name()), Condition::unchanged(judged.ver)).await;
+    if unless_overtaken(put)?.is_some() {
+        tracing::warn!(%workspace, rule = rule.name(), day = %judged.day, "a clock that was ahead had judged this day; the rule is judged anew");
+    }
+    // Who was overtaken writes nothing either.
+    Ok(anew)
+}
+
+/// The first day that is due after a rule was created.
+fn first_day(rule: &AlertRule) -> Day {
+    let early = rule.created_at.plus_seconds(-i64::from(rule.delay_days + 2) * DAY_SECONDS).day();
+    // What is missing at a time of its day may be due before the rule came that day; the next day is due later.
+    let late = rule.created_at.plus_seconds(DAY_SECONDS).day();
+    let window = Window::new(early, late).unwrap_or(Window::of(late));
+    window.days().find(|day| rule.due(*day) > rule.created_at).unwrap_or(late)
 }
 
 impl Shared {
@@ -193,7 +246,7 @@ impl Judge<'_> {
         let mut standing = judged.map_or(Standing::default(), |judged| judged.standing);
         let mut next = match judged {
             Some(judged) => judged.day.next(),
-            None => Some(self.first()),
+            None => Some(first_day(self.rule)),
         };
         let closed = self.now.plus_seconds(-CLOSED_AFTER_SECONDS);
         for ver in (ver..).take(DAYS_AT_ONCE) {
@@ -221,16 +274,6 @@ impl Judge<'_> {
     fn at(&self, day: Day) -> Timestamp {
         let days = i64::from(day.number() - self.rule.created_at.day().number());
         Timestamp::from_micros(self.now.micros() + days).unwrap_or(self.now)
-    }
-
-    /// The first day that is due after the rule was created.
-    fn first(&self) -> Day {
-        let rule = self.rule;
-        let early = rule.created_at.plus_seconds(-i64::from(rule.delay_days + 2) * DAY_SECONDS).day();
-        // What is missing at a time of its day may be due before the rule came that day; the next day is due later.
-        let late = rule.created_at.plus_seconds(DAY_SECONDS).day();
-        let window = Window::new(early, late).unwrap_or(Window::of(late));
-        window.days().find(|day| rule.due(*day) > rule.created_at).unwrap_or(late)
     }
 
     /// Judges a day; where the rule stands then, and whether it crossed. `None`, when somebody else has judged it, or when it goes on

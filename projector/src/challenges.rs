@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::{Catalog, Challenge, Challenges, LiveState, MAX_CHALLENGES, adopt_definitions, decision_item};
-use event::{Definition, Error, ErrorKind, Id, Kind, Result, Timestamp, time::DAY_MICROS};
+use event::{Day, Definition, Error, ErrorKind, Id, Kind, Result, Timestamp, time::DAY_MICROS};
 use fold::{Evaluation, paired::Meeting};
 use log::{
     active,
@@ -24,6 +24,7 @@ use table::{Condition, Table, Write, unless_overtaken};
 use crate::{
     WorkspaceDay,
     dlq::{self, Skipped},
+    early::latest,
     evaluate::{SKIPPED, met},
     stages::closed,
 };
@@ -71,9 +72,19 @@ pub async fn judge(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Ti
         }
         return Ok(outcome);
     };
+    let of = |day| Judge { table, catalog, day: WorkspaceDay { workspace: workspace.clone(), day }, closed };
+    if is_early(&stored, latest(table, now)) {
+        let again = compared_again(&stored, &of, closed).await?;
+        let put = table.put(again.to_item(workspace)?, Condition::unchanged(stored.ver)).await;
+        if unless_overtaken(put)?.is_none() {
+            return Ok(outcome);
+        }
+        tracing::warn!(%workspace, day = %stored.day, "a clock that was ahead had compared live releases on days that were not over; they are compared again");
+        stored = again;
+    }
     for _ in 0..DAYS_AT_ONCE {
         let Some(day) = stored.day.next() else { break };
-        let judge = Judge { table, catalog, day: WorkspaceDay { workspace: workspace.clone(), day }, closed };
+        let judge = of(day);
         let Some(after) = judge.day(&stored).await? else { break };
         let Some(decided) = judge.write(&after, now).await? else { break };
         outcome.days += 1;
@@ -81,6 +92,33 @@ pub async fn judge(table: &dyn Table, catalog: &Catalog, workspace: &Id, now: Ti
         stored = after;
     }
     Ok(outcome)
+}
+
+/// Whether a clock that was ahead has compared a day that is not over for long enough by the latest clock. Before all others stands the day that was the last
+/// one when it was begun.
+fn is_early(stored: &Challenges, latest: Timestamp) -> bool {
+    let first_ended = if stored.ver == 1 { 0 } else { QUIET_SECONDS };
+    stored.day.start().plus_seconds(DAY_SECONDS + first_ended) > latest
+}
+
+/// How all stands after the last day that has been over for long enough: what was told stays so, and all else is compared again from its first day on.
+async fn compared_again<'a>(
+    stored: &Challenges,
+    of: &impl Fn(Day) -> Judge<'a>,
+    closed: Timestamp,
+) -> Result<Challenges> {
+    let over = closed.plus_seconds(-2 * DAY_SECONDS).day();
+    let first = stored.all.iter().filter(|one| !one.is_told).map(|one| one.since).min();
+    let day = first.and_then(Day::before).map_or(over, |before| before.min(over));
+    let mut again = Challenges { ver: stored.ver, day, all: Vec::new() };
+    while let Some(day) = again.day.next().filter(|day| *day <= over) {
+        let Some(after) = of(day).day(&again).await? else { break };
+        again = after;
+    }
+    let told: Vec<Challenge> = stored.all.iter().filter(|one| one.is_told).cloned().collect();
+    again.all.retain(|one| !told.iter().any(|known| known.is_of_same(one)));
+    again.all.splice(..0, told);
+    Ok(Challenges { ver: stored.ver + 1, day: again.day.min(over), ..again })
 }
 
 /// A day while it is compared.

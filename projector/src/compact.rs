@@ -131,8 +131,9 @@ impl Compactor {
         let (mut days, mut from) = (BTreeMap::new(), None);
         for age in AGES.into_iter().rev() {
             // What was looked at when it was older was that old as well.
-            from = from.max(compacted.until.get(&age).copied());
             let until = now.plus_seconds(-i64::from(age) * DAY_SECONDS).day();
+            // One that was looked at by a clock that was ahead is looked at again.
+            from = from.max(compacted.until.get(&age).map(|known| until.min(*known)));
             let reached = self.of_age(table, (workspace, turn), (from, until), &mut days, &mut done).await?;
             from = from.max(reached);
             compacted.until.extend(from.map(|from| (age, from)));

@@ -7,6 +7,7 @@ use std::{
 };
 
 use event::{Error, Result, Timestamp};
+use log::segment_item::CLOSED_AFTER_SECONDS;
 use table::{Position, Shard};
 use tokio::{
     task::{AbortHandle, JoinSet},
@@ -27,6 +28,9 @@ use crate::{
 /// How often new shards are looked for, besides when one ends.
 const DISCOVER_EVERY: Duration = Duration::from_secs(60);
 
+/// From how many seconds on it is noticed that the clock was set: as much as clocks may differ.
+const STEP_SECONDS: i64 = CLOSED_AFTER_SECONDS / 3;
+
 pub(crate) struct Coordinator {
     shared: Arc<Shared>,
     beat: i64,
@@ -41,12 +45,15 @@ pub(crate) struct Coordinator {
     /// Shards that were read to their end.
     ended: BTreeSet<String>,
     is_first: bool,
+    /// What the clock said last, and when.
+    said: (Timestamp, Instant),
 }
 
 impl Coordinator {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self {
             watch: Watch::new(shared.options.period),
+            said: (shared.options.clock.now(), Instant::now()),
             shared,
             beat: 0,
             latest: Timestamp::default(),
@@ -115,6 +122,7 @@ impl Coordinator {
     async fn tick(&mut self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         shared.options.handover.forget_old();
+        self.watch_clock();
         self.show_that_it_is_there().await?;
         if Instant::now() >= self.discover_at {
             self.discover().await?;
@@ -157,6 +165,25 @@ impl Coordinator {
             shared.ask_for_sweep(Extent::Latest);
         }
         Ok(())
+    }
+
+    /// Notices that the clock was set. What was decided by one that was ahead is found by a sweep ([`crate::early`]).
+    fn watch_clock(&mut self) {
+        let said = (self.shared.options.clock.now(), Instant::now());
+        let passed = said.1.duration_since(self.said.1).as_micros() as i64;
+        let seconds = (said.0.micros() - self.said.0.micros() - passed) / 1_000_000;
+        self.said = said;
+        if seconds < -STEP_SECONDS {
+            tracing::warn!(
+                seconds,
+                "the clock of this machine was set back; what was decided of days that are not over is taken back"
+            );
+        } else if seconds > STEP_SECONDS {
+            tracing::warn!(seconds, "the clock of this machine was set ahead, or the machine has slept");
+        } else {
+            return;
+        }
+        self.shared.ask_for_sweep(Extent::Latest);
     }
 
     async fn show_that_it_is_there(&mut self) -> Result<()> {

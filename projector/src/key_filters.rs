@@ -135,7 +135,8 @@ pub(crate) fn of_kind(applied: &Applied, kind: Kind) -> Applied {
 fn is_due(known: Option<&Head>, applied: &Applied, now: Timestamp) -> bool {
     let Some(known) = known else { return !applied.is_empty() };
     let segments = |applied: &Applied| applied.values().sum::<u64>();
-    let is_old = known.made_at.plus_seconds(AGAIN_SECONDS) <= now;
+    // One that was made by a clock that was ahead is old at once.
+    let is_old = known.made_at.plus_seconds(AGAIN_SECONDS) <= now || known.made_at > now;
     !covers(&known.applied, applied) && (is_old || segments(applied) >= 2 * segments(&known.applied))
 }
 

@@ -50,6 +50,7 @@ mod day;
 pub mod deliver;
 pub mod digest;
 pub mod dlq;
+mod early;
 pub mod erase;
 pub mod evaluate;
 mod events;

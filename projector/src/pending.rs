@@ -100,8 +100,20 @@ pub async fn resolve(
     catalog: &Catalog,
     append: &dyn Append,
     workspace: &Id,
-    (first, older): (Option<Day>, &BTreeSet<Day>),
+    days: (Option<Day>, &BTreeSet<Day>),
     now: Timestamp,
+) -> Result<Resolved> {
+    resolve_within(table, catalog, append, workspace, days, (now, true)).await
+}
+
+/// The same; nothing expires unless `expires` says so. A sweep does, which says before up to which instant it decides ([`crate::early`]).
+pub(crate) async fn resolve_within(
+    table: &dyn Table,
+    catalog: &Catalog,
+    append: &dyn Append,
+    workspace: &Id,
+    (first, older): (Option<Day>, &BTreeSet<Day>),
+    (now, expires): (Timestamp, bool),
 ) -> Result<Resolved> {
     // Who decides sees events as they were or as they are without their keys, with filters of the same keys, and no mixture.
     let turn = Turn::load(table, workspace).await?;
@@ -117,7 +129,7 @@ pub async fn resolve(
     if some.is_empty() || !takes_events(catalog, workspace).await? {
         return Ok(resolved);
     }
-    let round = Round::begin(table, catalog, append, (workspace, version), turn, now).await?;
+    let round = Round::begin(table, catalog, append, (workspace, version), turn, (now, expires)).await?;
     let mut corrupt = None;
     loop {
         match round.resolve(some, &mut resolved).await {
@@ -222,7 +234,7 @@ impl Shared {
 
     async fn take_look(&self, workspace: Id, look: Look) {
         let began = Instant::now();
-        let looked = self.resolve_pending(&workspace, false, &BTreeSet::new()).await;
+        let looked = self.resolve_pending(&workspace, (false, false), &BTreeSet::new()).await;
         let ended = Instant::now();
         let is_left = || lock(&self.stats.pending).get(&workspace).is_some_and(|waiting| *waiting > 0);
         let again = match looked {

@@ -31,6 +31,7 @@ use crate::{
     features::sketch,
     key_filters::make_day,
     project::project,
+    stages::make_again,
     sweep::{applied, sweep_version},
     untouched::carry_untouched,
 };
@@ -139,6 +140,9 @@ pub(crate) async fn rebuild_touched(
     // A worker that looked just before may have folded into the old version only.
     rebuild.catch_up(building, PASSES_AFTER).await?;
     rebuild.delete_old(active::load(table, workspace).await?).await?;
+    if touched.is_none() {
+        make_again(table, workspace, &rebuild.days, pace.clock.now()).await?;
+    }
     rebuild.report.version = building;
     rebuild.report.stopped = rebuild.stopping(building).await?;
     Ok(rebuild.report)

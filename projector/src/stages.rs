@@ -2,7 +2,7 @@
 //!
 //! A stage is a fold of the logs as of the instant at which the day had the age, so it does not matter when it is made, and by
 //! whom: also after a pause of weeks it says what was known then. It is made when the instant is closed by the worker's clock
-//! and by the engine's, so neither of them alone decides too early. Where nothing has come since, what is
+//! and by the engine's, so neither of them alone decides too early. What both did, as the one clock of a machine with a file may, is taken back ([`crate::early`]). Where nothing has come since, what is
 //! stored is it, and no event is read. Of days whose first instant is long over none is made; there events say it.
 
 mod evaluations;
@@ -14,7 +14,7 @@ use event::{Day, ErrorKind, Id, Kind, Result, Timestamp, lane::Placed};
 use fold::maturity::{AGES, Age};
 use log::{
     erased::Turn,
-    expired, key,
+    expired, key, rolled,
     scan::{self, LogHead},
     segment_item::CLOSED_AFTER_SECONDS,
     staged::{self, StagedUntil},
@@ -22,7 +22,12 @@ use log::{
 };
 use table::Table;
 
-use crate::{WorkspaceDay, dlq::Skipped, evaluate::segments_of};
+use crate::{
+    WorkspaceDay,
+    dlq::Skipped,
+    early::{latest, take_back},
+    evaluate::segments_of,
+};
 
 pub(crate) use self::{evaluations::fold_of, rollups::folded};
 
@@ -61,6 +66,23 @@ pub(crate) fn closed(table: &dyn Table, now: Timestamp) -> Timestamp {
     table.engine_time().map_or(now, |engine| engine.min(now)).plus_seconds(-CLOSED_AFTER_SECONDS)
 }
 
+/// Takes back the stages of some days that were made too early, and makes those again that are due at `now`.
+///
+/// # Errors
+/// As [`make`].
+pub(crate) async fn make_again(
+    table: &dyn Table,
+    workspace: &Id,
+    days: &BTreeSet<Day>,
+    now: Timestamp,
+) -> Result<()> {
+    let taken = take_back(table, workspace, (days.iter().copied(), latest(table, now).day()), now).await?;
+    for day in taken.into_iter().flatten() {
+        make_day(table, &WorkspaceDay { workspace: workspace.clone(), day }, now).await?;
+    }
+    Ok(())
+}
+
 /// Makes the stages of a workspace that are due at `now`: of days that have reached an age since this was last called, and of
 /// the days `older`, which may have been appended to long after.
 ///
@@ -68,9 +90,19 @@ pub(crate) fn closed(table: &dyn Table, now: Timestamp) -> Timestamp {
 /// Those of the table, and `Corrupt`. It may be called again at any time.
 pub async fn make(table: &dyn Table, workspace: &Id, older: &BTreeSet<Day>, now: Timestamp) -> Result<Made> {
     let closed = closed(table, now);
-    let until = StagedUntil::load(table, workspace).await?;
+    let mut until = StagedUntil::load(table, workspace).await?;
+    let mut again = BTreeSet::new();
+    if let Some(early) = until.filter(|until| until.at > latest(table, now)) {
+        let days = reached_between(closed.plus_seconds(-DAY_SECONDS), early.at);
+        match take_back(table, workspace, (days, early.at.day()), now).await? {
+            Some(taken) => again = taken,
+            None => return Ok(Made::WAITING),
+        }
+        StagedUntil::write(table, workspace, until, closed).await?;
+        until = StagedUntil::load(table, workspace).await?;
+    }
     let days: BTreeSet<Day> = match until {
-        Some(until) => reached_between(until.at, closed).chain(older.iter().copied()).collect(),
+        Some(until) => reached_between(until.at, closed).chain(older.iter().copied()).chain(again).collect(),
         None => last_days(table, workspace).await?,
     };
     let mut made = Made::default();
@@ -117,10 +149,23 @@ async fn last_days(table: &dyn Table, workspace: &Id) -> Result<BTreeSet<Day>> {
 /// # Errors
 /// As [`make`].
 pub async fn make_day(table: &dyn Table, day: &WorkspaceDay, now: Timestamp) -> Result<Made> {
-    match staged::is_stated(table, &day.workspace, day.day).await? {
-        true => Ok(Made::default()),
-        false => make_all(table, day, (closed(table, now), Span::Recent)).await,
+    let WorkspaceDay { workspace, day: of } = day;
+    if staged::is_stated(table, workspace, *of).await? {
+        return Ok(Made::default());
     }
+    let last = staged::ages(table, workspace, *of).await?.pop_last();
+    let last = last.max(rolled::last_age(table, workspace, *of).await?);
+    let has_come = |hours: u32| {
+        let age = AGES.into_iter().find(|age| age.hours == hours);
+        age.is_none_or(|age| age.of(*of).is_some_and(|at| at <= latest(table, now)))
+    };
+    // Who made one by a clock that was ahead may have died before it said up to when it made some.
+    if last.is_some_and(|hours| !has_come(hours))
+        && take_back(table, workspace, ([*of], *of), now).await?.is_none()
+    {
+        return Ok(Made::WAITING);
+    }
+    make_all(table, day, (closed(table, now), Span::Recent)).await
 }
 
 /// Makes the stages of a day whose events are about to be deleted. Where it is stated of events when they were known, all of them are made,

@@ -126,7 +126,7 @@ impl Shared {
             self.keep_stages(workspace, older).await?;
             self.filter_keys(workspace, is_whole, older).await?;
             self.finish_answers(workspace).await?;
-            self.resolve_pending(workspace, is_whole, older).await?;
+            self.resolve_pending(workspace, (is_whole, true), older).await?;
             self.compare_challengers(workspace).await?;
             self.expire(workspace).await?;
             self.rank(workspace).await?;

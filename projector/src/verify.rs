@@ -29,6 +29,8 @@ mod gone;
 mod rolled;
 mod staged;
 
+pub(crate) use staged::is_of_then;
+
 use crate::{
     WorkspaceDay, counters,
     day::{DayFold, PartFold, stored_parts},

@@ -223,7 +223,7 @@ async fn a_rebuild_changes_no_rollup_at_an_age_and_a_wrong_one_is_found(scene: S
     assert_eq!(
         verified().await.faults,
         [
-            "2026-06-01: its rollup at 1d is not of what had been appended by then",
+            "2026-06-01: its rollup at 1d is not of what had been appended by then; `almanac rebuild` makes it again",
             "2026-06-01: its rollup at 3d is not what its segments fold to",
         ]
     );

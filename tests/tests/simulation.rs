@@ -77,6 +77,28 @@ fn clocks_that_jump_delete_nothing_before_its_time() {
     assert!(deleted > 0 && jumps > 0, "{deleted} days were deleted, clocks jumped {jumps} times");
 }
 
+/// The only clock of a machine is hours or months ahead for minutes, while a worker starts or works: what was decided of instants that had not come
+/// is decided again, in a history of late, undated, repeated and withdrawn events.
+#[test]
+fn what_a_clock_ahead_decides_is_decided_again() {
+    let (mut episodes, mut stages, mut waiting, mut posted, mut odd) = (0, 0, 0, 0, [0; 3]);
+    let seeds = (seeds() / 250).max(4);
+    for seed in 0..seeds {
+        let ahead = tests::sim::ahead(seed);
+        assert_eq!(ahead.violations, Vec::<String>::new(), "seed {seed}");
+        episodes += ahead.episodes;
+        stages += ahead.stages as u64;
+        waiting += ahead.waiting as u64;
+        posted += ahead.posted as u64;
+        odd.iter_mut().zip(ahead.odd).for_each(|(sum, more)| *sum += more);
+    }
+    println!(
+        "{seeds} seeds: {episodes} times ahead, {stages} stages, {waiting} outcomes wait, {posted} posted; repeated, withdrawn, undated: {odd:?}"
+    );
+    assert!(episodes > seeds && stages > 10 * seeds && waiting > 0 && posted > seeds, "{episodes} {stages}");
+    assert!(odd.iter().all(|count| *count as u64 > seeds), "{odd:?}");
+}
+
 /// With clocks of writers that disagree and jump, and lanes that change: the last event of a key by the order of
 /// commits is the one that counts, and what had been appended by a closed instant does not change.
 #[test]

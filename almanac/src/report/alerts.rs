@@ -45,7 +45,7 @@ pub(super) async fn section(ask: &Ask) -> anyhow::Result<Section> {
     let judged = catalog.judged_rules(id).await?;
     let mut grid = Grid::new("Where rules stand", &["rule", "state", "judged day"]);
     for rule in &rules {
-        let of = judged.get(rule.name()).filter(|judged| judged.created_at == rule.created_at);
+        let of = judged.get(rule.name()).filter(|judged| judged.is_of(rule));
         let (state, day) = of.map_or(("not judged yet".to_owned(), String::new()), |judged| {
             (judged.standing.state.name().to_owned(), judged.day.to_string())
         });

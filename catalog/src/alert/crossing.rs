@@ -24,7 +24,8 @@ pub const MAX_CROSSINGS: usize = 1_000;
 pub struct Judged {
     /// Counts the writes.
     pub ver: i64,
-    /// When the rule was created, which tells it from one of its name that was deleted.
+    /// When the rule was created, which tells it from one of its name that was deleted; or later, when it began anew because a clock that was ahead had
+    /// judged days that were not over.
     pub created_at: Timestamp,
     /// The last day that was judged.
     pub day: Day,
@@ -56,6 +57,11 @@ pub struct CrossedRule {
 }
 
 impl Judged {
+    /// Whether it is where this rule stands, and not one of its name that was deleted.
+    pub fn is_of(&self, rule: &AlertRule) -> bool {
+        self.created_at >= rule.created_at
+    }
+
     /// Reads it from its item.
     ///
     /// # Errors

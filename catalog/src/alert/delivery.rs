@@ -191,6 +191,19 @@ impl Delivery {
         Self { ver: self.ver, ..self.claimed(now) }.after(tried, now)
     }
 
+    /// The same, due at once, if a clock that was ahead put it off for longer than one waits, or gave it up after a time that has not passed: by `latest`,
+    /// the latest of the clocks.
+    #[must_use]
+    pub fn hastened(&self, now: Timestamp, latest: Timestamp) -> Option<Self> {
+        let is_early = match self.state {
+            DeliveryState::Pending => self.due_at > latest.plus_seconds(2 * LONGEST_WAIT.as_secs() as i64),
+            DeliveryState::GivenUp => self.due_at > latest,
+            DeliveryState::Delivered => false,
+        };
+        let (made_at, state) = (self.made_at.min(now), DeliveryState::Pending);
+        is_early.then(|| Self { ver: self.ver + 1, made_at, state, due_at: now, ..self.clone() })
+    }
+
     /// How long it is from a try to the next: exponential, with jitter of a quarter up and down that its key decides, so that those
     /// that failed together do not come again together.
     fn wait(&self, tries: u32) -> Duration {

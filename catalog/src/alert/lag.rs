@@ -36,9 +36,10 @@ impl Lags {
         self.days.get(&day)?.get(&kind).copied()
     }
 
-    /// The same with what was seen on a day, of all kinds; `None`, when that is nothing new.
+    /// The same with what was seen on a day, of all kinds, and without later days, which a clock that was ahead has seen; `None`, when that is nothing new.
     pub fn with(&self, day: Day, seen: &BTreeMap<Kind, u64>) -> Option<Self> {
         let mut after = Self { ver: self.ver + 1, days: self.days.clone() };
+        after.days.retain(|known, _| *known <= day);
         let kinds = after.days.entry(day).or_default();
         for kind in Kind::ALL {
             let greatest = kinds.entry(kind).or_default();
@@ -120,6 +121,12 @@ mod tests {
         let mut lags = Lags::default().with(day(0), &seen(5)).unwrap();
         assert_eq!(lags.with(day(0), &seen(4)), None);
         assert_eq!(lags.with(day(0), &BTreeMap::new()), None);
+        let ahead = lags.with(day(200), &seen(7_000_000)).unwrap();
+        assert_eq!(
+            ahead.with(day(0), &seen(4)).unwrap().days,
+            lags.days,
+            "a clock that was ahead has seen nothing"
+        );
         for number in 0..=MAX_LAG_DAYS as i64 {
             lags = lags.with(day(number), &seen(9)).unwrap();
         }

@@ -215,7 +215,7 @@ pub fn alert_rule_json(rule: &AlertRule) -> Value {
 
 /// A rule as JSON with where it stands.
 pub fn standing_json(rule: &AlertRule, judged: &BTreeMap<String, Judged>) -> Value {
-    let judged = judged.get(rule.name()).filter(|judged| judged.created_at == rule.created_at);
+    let judged = judged.get(rule.name()).filter(|judged| judged.is_of(rule));
     let mut told = alert_rule_json(rule);
     told["state"] = judged.map_or(State::NoData, |judged| judged.standing.state).name().into();
     told["judged_day"] = judged.map(|judged| judged.day.to_string()).into();

@@ -90,6 +90,11 @@ pub fn digest(workspace: &Id, day: Day, webhook: &str, page: u32) -> Key {
     Key::new(judged_partition(workspace), sk)
 }
 
+/// What digests said that end with a day or later.
+pub fn digests_since(workspace: &Id, day: Day) -> KeyRange {
+    KeyRange { pk: judged_partition(workspace), from: format!("digest#{day}/"), to: format!("digest#{END}") }
+}
+
 /// That a page of a digest is posted to a webhook. It stands among the deliveries of what crossed: no rule has a name with an `@`.
 pub fn digest_delivery(workspace: &Id, day: Day, webhook: &str, page: u32) -> Key {
     // The first one stands where digests stood before they had pages.

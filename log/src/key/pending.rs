@@ -66,6 +66,15 @@ pub fn decisions_from(segment: &PendingSegment, first: u32) -> KeyRange {
     }
 }
 
+/// The decisions about outcomes that came on a day or later.
+pub fn decisions_since(workspace: &Id, day: Day) -> KeyRange {
+    KeyRange {
+        pk: pending_partition(workspace),
+        from: format!("decided#{day}/"),
+        to: format!("decided#{END}"),
+    }
+}
+
 /// Up to which segment a log of pending outcomes was taken up.
 pub fn taken_up(log: &LogId) -> Key {
     Key::new(pending_partition(&log.workspace), format!("taken#{}/{:02}", log.day, log.lane))
@@ -128,6 +137,9 @@ mod tests {
             assert!(within(range, &key), "{key}");
         }
         assert!(within(&all_waiting(&workspace), &waiting(&segment)));
+        assert!(within(&decisions_since(&workspace, day), &decision(&id)));
+        let later = decisions_since(&workspace, day.next().unwrap());
+        assert!(!within(&later, &decision(&id)) && !within(&later, &taken_up(&log)));
         for sk in
             ["waits#2013-06-01/3/0000000042", "waits#2013-06-01/03/42", "decided#2013-06-01/03/0000000042"]
         {

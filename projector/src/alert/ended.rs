@@ -1,4 +1,4 @@
-//! Rules that were deleted. Those who were told that one fires are told that this is over; then it is forgotten where it stood.
+//! Rules that were deleted, or whose judgement is taken back. Those who were told that one fires are told that this is over; then it is forgotten where it stood.
 
 use catalog::{Alert, Alerts, CrossedRule, Judged, alert_item, model_of_alert};
 use event::{Day, Id, Result, Timestamp};
@@ -8,13 +8,15 @@ use table::{Condition, Pages, Query, Table, Write, query_all, unless_overtaken};
 
 use crate::deliver;
 
-/// A rule that was judged, and is not there any more.
+/// A rule that was judged, and is not there any more or begins anew.
 pub(super) struct Ended<'a> {
     pub(super) table: &'a dyn Table,
     pub(super) workspace: &'a Id,
     /// What the workspace watches now.
     pub(super) alerts: &'a Alerts,
     pub(super) name: &'a str,
+    /// Why it does not fire any more.
+    pub(super) why: &'static str,
     pub(super) now: Timestamp,
 }
 
@@ -46,7 +48,7 @@ impl Ended<'_> {
         writes.extend(self.told(judged, &fired).await?);
         let written = unless_overtaken(table.transact(writes).await)?;
         if written.is_some() {
-            tracing::info!(%workspace, rule = name, "an alert rule was deleted while it fired");
+            tracing::info!(%workspace, rule = name, "an alert rule fires no more: {}", self.why);
         }
         Ok(written.map(|()| after))
     }
@@ -71,7 +73,7 @@ impl Ended<'_> {
         // Before all that is told of a rule of its name that came since.
         let at = Timestamp::from_micros(now.micros() - 1).unwrap_or(now);
         // Behind all days on which it crossed.
-        let day = judged.day.next().map_or(judged.day, |next| next.max(now.day()));
+        let day = fired.day.next().map_or(fired.day, |next| next.max(now.day()));
         let over = CrossedRule {
             rule: name.to_owned(),
             created_at: judged.created_at,
@@ -81,7 +83,7 @@ impl Ended<'_> {
             measured: None,
             value: None,
             cut: Applied::new(),
-            text: "the rule was deleted while it fired".into(),
+            text: self.why.into(),
         };
         let model = model_of_alert(table, workspace, fired.at, name).await?;
         let alert = Alert { at, name: name.to_owned(), model, text: over.text.clone() };

@@ -42,6 +42,8 @@ pub(super) struct Round<'a> {
     turn: Turn,
     as_of: Timestamp,
     now: Timestamp,
+    /// Whether what has waited for long enough expires.
+    expires: bool,
     /// From this day on it was seen what predictions there are.
     first: Day,
     /// A digest of what is covered of predictions from then on, and of what is left out.
@@ -73,13 +75,24 @@ impl<'a> Round<'a> {
         append: &'a dyn Append,
         (workspace, version): (&'a Id, u32),
         turn: Turn,
-        now: Timestamp,
+        (now, expires): (Timestamp, bool),
     ) -> Result<Self> {
         let as_of = closed(table, now);
         let first = now.plus_seconds(-SEEN_DAYS * DAY_SECONDS).day();
-        let is_quiet = false;
-        let round =
-            Self { table, catalog, append, workspace, version, turn, as_of, now, first, of: 0, is_quiet };
+        let round = Self {
+            table,
+            catalog,
+            append,
+            workspace,
+            version,
+            turn,
+            as_of,
+            now,
+            expires,
+            first,
+            of: 0,
+            is_quiet: false,
+        };
         round.seen().await
     }
 
@@ -222,7 +235,7 @@ impl<'a> Round<'a> {
 
     /// Whether what is left of a segment has waited for long enough.
     fn is_due(&self, waiting: &Waiting) -> bool {
-        waiting.arrived_at.plus_seconds(WAITS_DAYS * DAY_SECONDS) <= self.as_of
+        self.expires && waiting.arrived_at.plus_seconds(WAITS_DAYS * DAY_SECONDS) <= self.as_of
     }
 
     /// Decides what was found of rows of a segment, and what has waited for too long.

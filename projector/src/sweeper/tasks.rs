@@ -65,13 +65,14 @@ impl Shared {
     pub(crate) async fn resolve_pending(
         &self,
         workspace: &Id,
-        is_whole: bool,
+        (is_whole, expires): (bool, bool),
         older: &BTreeSet<Day>,
     ) -> Result<()> {
         let Some(append) = &self.options.append else { return Ok(()) };
         let first = (!is_whole).then(|| self.first_latest());
         let (table, days) = (&*self.table, (first, older));
-        let resolving = pending::resolve(table, &self.catalog, &**append, workspace, days, self.now());
+        let now = (self.now(), expires);
+        let resolving = pending::resolve_within(table, &self.catalog, &**append, workspace, days, now);
         if let Some(resolved) = self.noted(workspace, OfWorkspace::Pending, resolving).await? {
             let Resolved { found, expired, refused, waiting } = resolved;
             lock(&self.stats.pending).insert(workspace.clone(), waiting);

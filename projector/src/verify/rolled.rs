@@ -15,7 +15,7 @@ use log::{
 };
 use table::Key;
 
-use super::{DayCheck, staged::is_of_then};
+use super::{DayCheck, is_of_then};
 use crate::{
     dlq::{self, LeftOut, Refused, Skipped, Stopped},
     stages::{arrivals, folded},
@@ -43,7 +43,7 @@ impl DayCheck<'_> {
             let arrived = arrivals(self.table, self.day, &Kind::STORED, &left_out).await?;
             if !is_of_then(self.day.day, age, arrived, (&stage.applied, &left_out)) {
                 self.fault(format_args!(
-                    "its rollup at {} is not of what had been appended by then",
+                    "its rollup at {} is not of what had been appended by then; `almanac rebuild` makes it again",
                     age.name
                 ));
                 continue;

@@ -39,7 +39,7 @@ impl DayCheck<'_> {
             let arrived = arrivals(self.table, self.day, JUDGED, &left_out).await?;
             if !is_of_then(self.day.day, age, arrived, (&judged(&stage.applied), &left_out)) {
                 self.fault(format_args!(
-                    "its stage of {} is not of what had been appended by then",
+                    "its stage of {} is not of what had been appended by then; `almanac rebuild` makes it again",
                     age.name
                 ));
                 continue;
@@ -129,7 +129,7 @@ struct WorkspaceStages {
 }
 
 /// Whether a stage that covers `applied` is of what had been appended when the day had an age. What is left out at the ends of logs makes no difference.
-pub(super) fn is_of_then(
+pub(crate) fn is_of_then(
     day: Day,
     age: Age,
     arrived: Option<Arrivals>,

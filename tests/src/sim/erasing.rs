@@ -4,9 +4,9 @@
 //! The oracle (`naive`) knows every segment as it was appended, and applies the erasures to all of the past: the key becomes its surrogate,
 //! tags, features and texts go, and values where they are erased too. What is stored must be that, and so must every answer, as of now and as of any instant before.
 
-mod batches;
-mod judged;
-mod naive;
+pub(super) mod batches;
+pub(super) mod judged;
+pub(super) mod naive;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -7,6 +7,7 @@
 //! - [`process`] is how one process sees the world: calls take time, fail and lose their answers.
 //!   It also does, on demand, what a projector with a certain bug would do ([`Planted`]).
 //! - [`clocks`] lets the clocks of workers disagree and jump while events expire.
+//! - [`ahead`] sets the only clock ahead while a worker starts or works, and right again.
 //! - [`writers`] lets the clocks of ingest services disagree and jump while lanes change and they die.
 //! - [`resolving`] lets projectors that die decide what outcomes without a date judge.
 //! - [`erasing`] lets keys be erased beside all of that, and compares what is left with a naive oracle.
@@ -17,6 +18,7 @@
 //! - [`run`] runs a list of operations, lets everything settle, and says what went wrong. [`shrink`] makes a list that
 //!   finds something shorter, and [`REGRESSIONS`] keeps it under a name.
 
+mod ahead;
 mod clocks;
 mod erasing;
 pub mod heat;
@@ -30,6 +32,7 @@ mod shrink;
 pub mod world;
 mod writers;
 
+pub use ahead::{Ahead, ahead};
 pub use clocks::{Expired, clocks};
 pub use erasing::{Erasing, erasing};
 pub use ops::{Change, Op, ops};

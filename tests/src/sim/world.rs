@@ -9,7 +9,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -36,6 +36,8 @@ pub struct World {
     state: Mutex<State>,
     /// The virtual time.
     pub(super) clock: Clock,
+    /// By how many seconds the clock is ahead of the virtual time; behind, when less than 0.
+    pub(super) ahead: Arc<AtomicI64>,
     /// The feed has grown.
     pub(super) grown: Notify,
     /// One call in so many fails; none when 0.
@@ -81,14 +83,17 @@ impl World {
     /// An empty table with one shard.
     pub fn new() -> Arc<Self> {
         let begin = Instant::now();
+        let ahead = Arc::<AtomicI64>::default();
+        let by = Arc::clone(&ahead);
         let clock = Clock::from_fn(move || {
-            let base = Timestamp::default().plus_seconds(BEGIN_SECONDS);
+            let base = Timestamp::default().plus_seconds(BEGIN_SECONDS + by.load(Ordering::Relaxed));
             let micros = base.micros() + begin.elapsed().as_micros() as i64;
             Timestamp::from_micros(micros).unwrap_or(base)
         });
         let world = Self {
             state: Mutex::default(),
             clock,
+            ahead,
             grown: Notify::default(),
             faults: AtomicU64::default(),
             item_bytes: AtomicUsize::new(MAX_ITEM_BYTES),

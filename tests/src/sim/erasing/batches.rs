@@ -13,26 +13,26 @@ const DAYS: u64 = 4;
 
 /// A batch of events, as it is sent.
 #[derive(Clone, Debug)]
-pub(super) struct Sent {
-    pub(super) kind: Kind,
-    pub(super) body: String,
-    pub(super) idempotency_key: Option<String>,
+pub(in crate::sim) struct Sent {
+    pub(in crate::sim) kind: Kind,
+    pub(in crate::sim) body: String,
+    pub(in crate::sim) idempotency_key: Option<String>,
     /// The key of each row.
-    pub(super) keys: Vec<String>,
+    pub(in crate::sim) keys: Vec<String>,
 }
 
 /// The key of a number. Nothing else has its name.
-pub(super) fn key(number: u64) -> String {
+pub(in crate::sim) fn key(number: u64) -> String {
     format!("person-{number}")
 }
 
 /// What is only said of a key: in tags and reasons.
-pub(super) fn secret(key: &str) -> String {
+pub(in crate::sim) fn secret(key: &str) -> String {
     format!("secret-of-{key}")
 }
 
 /// One to three events of a kind. Each has a number of its own, as its score or its value; one in six takes back what came before.
-pub(super) fn draw(random: &Random, (writer, number): (u64, u64)) -> Sent {
+pub(in crate::sim) fn draw(random: &Random, (writer, number): (u64, u64)) -> Sent {
     let drawn = random.below(10);
     let kind = match drawn {
         0..4 => Kind::Predictions,

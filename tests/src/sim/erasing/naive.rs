@@ -11,25 +11,25 @@ use super::Surrogates;
 use crate::sim::world::World;
 
 /// An event: its fields by name, as text that no two values share.
-pub(super) type Cells = BTreeMap<String, String>;
+pub(in crate::sim) type Cells = BTreeMap<String, String>;
 
 /// An event, of which kind and day it is, and when it was appended.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
-    pub(super) kind: Kind,
-    pub(super) day: Day,
-    pub(super) appended_at: Timestamp,
-    pub(super) cells: Cells,
+pub(in crate::sim) struct Row {
+    pub(in crate::sim) kind: Kind,
+    pub(in crate::sim) day: Day,
+    pub(in crate::sim) appended_at: Timestamp,
+    pub(in crate::sim) cells: Cells,
 }
 
 /// A segment as it was appended, and as it is stored.
-pub(super) struct Both {
-    pub(super) appended: Segment,
-    pub(super) stored: Option<Segment>,
+pub(in crate::sim) struct Both {
+    pub(in crate::sim) appended: Segment,
+    pub(in crate::sim) stored: Option<Segment>,
 }
 
 /// All segments, in the order in which the table made them.
-pub(super) fn segments(world: &World) -> Result<Vec<Both>> {
+pub(in crate::sim) fn segments(world: &World) -> Result<Vec<Both>> {
     let mut found: Vec<(u64, Item, Option<Item>)> = {
         let state = world.lock();
         let all = state.appended.iter();
@@ -45,7 +45,7 @@ pub(super) fn segments(world: &World) -> Result<Vec<Both>> {
 }
 
 /// The events of a segment.
-pub(super) fn rows(segment: &Segment) -> Result<Vec<Row>> {
+pub(in crate::sim) fn rows(segment: &Segment) -> Result<Vec<Row>> {
     let columns = segment.unpack(|_| true)?;
     let row = |row| Row {
         kind: segment.log.kind,
@@ -68,7 +68,7 @@ fn cells(columns: &Columns, row: usize) -> Cells {
 }
 
 /// What is left of an event.
-pub(super) fn erased(mut row: Row, surrogates: &Surrogates) -> (Row, bool) {
+pub(in crate::sim) fn erased(mut row: Row, surrogates: &Surrogates) -> (Row, bool) {
     let Some((surrogate, with_values)) = row.cells.get("key").and_then(|key| surrogates.get(key)) else {
         return (row, false);
     };
@@ -88,7 +88,7 @@ pub(super) fn erased(mut row: Row, surrogates: &Surrogates) -> (Row, bool) {
 const VALUES: [&str; 3] = ["score", "label", "value"];
 
 /// Predictions or outcomes as if nothing had been erased but values: what was appended under a surrogate, since it had waited, is of its key.
-pub(super) fn under_their_keys(mut columns: Columns, surrogates: &Surrogates) -> Columns {
+pub(in crate::sim) fn under_their_keys(mut columns: Columns, surrogates: &Surrogates) -> Columns {
     let Some(keys) = columns.column("key") else { return columns };
     let of_surrogate = |text: &str| surrogates.iter().find(|(_, known)| known.0 == text);
     let key = |row| {
@@ -117,7 +117,7 @@ fn time(row: &Row, name: &str) -> i64 {
 }
 
 /// Of each prediction that counts, its key, its score, and the value of the outcome that judges it, in order.
-pub(super) fn joined(rows: &[&Row]) -> Vec<(String, String, String)> {
+pub(in crate::sim) fn joined(rows: &[&Row]) -> Vec<(String, String, String)> {
     let mut joined = Vec::new();
     for prediction in standing(rows, Kind::Predictions, &["release", "key", "predicted_at"], true) {
         let judges = |outcome: &&&Row| {
@@ -138,13 +138,13 @@ pub(super) fn joined(rows: &[&Row]) -> Vec<(String, String, String)> {
 }
 
 /// The key and the score of each prediction of a key, also of those that were taken back.
-pub(super) fn of_key(rows: &[Row], key: &str) -> Vec<(String, String, String)> {
+pub(in crate::sim) fn of_key(rows: &[Row], key: &str) -> Vec<(String, String, String)> {
     let of_key = rows.iter().filter(|row| row.kind == Kind::Predictions && cell(row, "key") == key);
     of_key.map(|row| (key.to_owned(), cell(row, "score").to_owned(), String::new())).collect()
 }
 
 /// How many of the predictions that count have erased keys, of each day and release that has some, as lines.
-pub(super) fn erased_predictions(rows: &[Row]) -> Vec<String> {
+pub(in crate::sim) fn erased_predictions(rows: &[Row]) -> Vec<String> {
     let mut counts = BTreeMap::<String, u64>::new();
     let rows: Vec<&Row> = rows.iter().collect();
     for row in standing(&rows, Kind::Predictions, &["release", "key", "predicted_at"], true) {
@@ -156,7 +156,7 @@ pub(super) fn erased_predictions(rows: &[Row]) -> Vec<String> {
 }
 
 /// How many events of each day were erased after they were appended, but for those that wait, of the days that have some, as lines.
-pub(super) fn marks(segments: &[Both]) -> Vec<String> {
+pub(in crate::sim) fn marks(segments: &[Both]) -> Vec<String> {
     let mut counts = BTreeMap::<Day, u64>::new();
     for stored in segments.iter().filter_map(|both| both.stored.as_ref()) {
         if stored.log.kind != Kind::Pending && stored.erased > 0 {

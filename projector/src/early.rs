@@ -1,0 +1,182 @@
+//! Takes back what a clock that was ahead has decided of instants that have not come, so that it is decided again when they have.
+//!
+//! What is decided once says of which instant it is: a stage is of an age of its day, an outcome has waited for a time, a digest is of a day that was
+//! over. None is decided before that instant is closed by the clock of who decides. So if it lies ahead of the worker's clock and of the engine's, it was decided by
+//! a clock that was ahead, by 30 s or more. That is seen where a worker looks how far it is: at the instant up to which stages are made
+//! ([`crate::stages`]), which each sweep moves, and at the last day that alert rules judged or comparisons took, each of which begins anew there. A worker that
+//! sees its clock set back sweeps at once; a rebuild looks at all days.
+//!
+//! What was deleted cannot be taken back. So nothing is deleted by a clock alone: that goes by the time that the table has counted ([`log::counted`]).
+
+use std::collections::BTreeSet;
+
+use catalog::{Delivered, Delivery};
+use event::{Day, Id, Kind, Result, Timestamp};
+use fold::maturity::AGES;
+use log::{active, erased::Turn, expired, key, pending, projection::Applied, rolled, scan, staged};
+use table::{Condition, Query, Table, query_all, unless_overtaken};
+
+use crate::{
+    WorkspaceDay,
+    dlq::{self, Refused, Skipped},
+    evaluate::{SKIPPED, judged},
+    stages::{JUDGED, arrivals},
+    verify::is_of_then,
+};
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// For how long deliveries are tried, and more.
+const DELIVERY_DAYS: i64 = 2;
+
+/// The later one of the clock that says `now` and the engine's. What is decided of an instant after it was decided by a clock that was ahead.
+pub(crate) fn latest(table: &dyn Table, now: Timestamp) -> Timestamp {
+    table.engine_time().map_or(now, |engine| engine.max(now))
+}
+
+/// Takes back in a workspace what was decided too early, or `None` while keys are being erased: of stages those of some days, all else of the days up to
+/// `until`. Returns the days of which there are to be stages again: those that have reached an age by now, of which the stage is not what was in the logs then.
+///
+/// # Errors
+/// Those of the table, and `Corrupt`. It may be called again at any time.
+pub(crate) async fn take_back(
+    table: &dyn Table,
+    workspace: &Id,
+    (days, until): (impl IntoIterator<Item = Day>, Day),
+    now: Timestamp,
+) -> Result<Option<BTreeSet<Day>>> {
+    let turn = Turn::load(table, workspace).await?;
+    if turn.is_open {
+        return Ok(None);
+    }
+    let version = active::load(table, workspace).await?.version;
+    let early = Early { table, workspace, latest: latest(table, now), now };
+    let mut taken = BTreeSet::new();
+    for day in days {
+        if early.stages(version, WorkspaceDay { workspace: workspace.clone(), day }).await? {
+            taken.insert(day);
+        }
+    }
+    let waiting = early.outcomes(turn).await?;
+    let posted = early.posted(until).await?;
+    if !taken.is_empty() || waiting + posted > 0 {
+        let days = taken.len();
+        tracing::warn!(
+            %workspace, days, waiting, posted,
+            "took back what a clock that was ahead had decided: evaluations and rollups of days at their ages, outcomes that had expired, and what was to be posted"
+        );
+    }
+    Ok(Some(taken))
+}
+
+struct Early<'a> {
+    table: &'a dyn Table,
+    workspace: &'a Id,
+    latest: Timestamp,
+    now: Timestamp,
+}
+
+impl Early<'_> {
+    /// Those of a day that has its events; whether there were any.
+    async fn stages(&self, version: u32, day: WorkspaceDay) -> Result<bool> {
+        let (table, workspace) = (self.table, self.workspace);
+        let evaluations = staged::between(table, workspace, day.day, day.day).await?.remove(&day.day);
+        let rollups = rolled::between(table, workspace, day.day, day.day).await?.remove(&day.day);
+        if evaluations.is_none() && rollups.is_none()
+            || expired::load(table, workspace, day.day).await?.is_some()
+        {
+            return Ok(false);
+        }
+        let evaluations = evaluations.into_iter().flatten();
+        let evaluations = evaluations.map(|(hours, stage)| (hours, judged(&stage.applied), stage.left_out));
+        let skipped = dlq::skipped(table, version, &day, SKIPPED).await?;
+        let of_evaluations = self.first(&day, (JUDGED, &skipped), evaluations).await?;
+        let rollups = rollups.into_iter().flatten();
+        let rollups = rollups.map(|(hours, stage)| (hours, stage.applied, stage.left_out));
+        let skipped = dlq::skipped(table, version, &day, Refused::ALL).await?;
+        let of_rollups = self.first(&day, (&Kind::STORED, &skipped), rollups).await?;
+        if let Some(from) = of_evaluations {
+            staged::take_back(table, workspace, day.day, from).await?;
+        }
+        if let Some(from) = of_rollups {
+            rolled::take_back(table, workspace, day.day, from).await?;
+        }
+        Ok(of_evaluations.is_some() || of_rollups.is_some())
+    }
+
+    /// The first age, in hours, that a day has not reached, or at which other segments had been appended than those of its stage.
+    async fn first(
+        &self,
+        day: &WorkspaceDay,
+        (kinds, skipped): (&[Kind], &Skipped),
+        stages: impl Iterator<Item = (u32, Applied, Skipped)>,
+    ) -> Result<Option<u32>> {
+        for (hours, applied, left_out) in stages {
+            let Some(age) = AGES.into_iter().find(|age| age.hours == hours) else { continue };
+            if age.of(day.day).is_none_or(|at| at > self.latest) {
+                return Ok(Some(hours));
+            }
+            let left_out = &left_out | skipped;
+            let arrived = arrivals(self.table, day, kinds, &left_out).await?;
+            // Where a segment is missing, nobody can say it.
+            if arrived.is_some() && !is_of_then(day.day, age, arrived, (&applied, &left_out)) {
+                return Ok(Some(hours));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Has outcomes wait again that have not waited for as long as they may; of how many decisions.
+    async fn outcomes(&self, turn: Turn) -> Result<u64> {
+        let Self { table, workspace, latest, now } = *self;
+        let waits = pending::WAITS_DAYS * DAY_SECONDS;
+        let mut again = 0;
+        for (id, decision) in
+            pending::decisions_since(table, workspace, latest.plus_seconds(-waits).day()).await?
+        {
+            let log = &id.segment.log;
+            let is_ahead = decision.as_of > latest;
+            if !is_ahead && decision.expired.is_empty()
+                || expired::load(table, workspace, log.day).await?.is_some()
+            {
+                continue;
+            }
+            let segments = scan::segments(table, log, id.segment.seq, id.segment.seq).await?;
+            let arrived_at = segments.first().map(|segment| segment.appended_at);
+            let arrived_at =
+                arrived_at.filter(|at| !decision.expired.is_empty() && at.plus_seconds(waits) > latest);
+            if is_ahead || arrived_at.is_some() {
+                let taken = pending::take_back(table, turn, (&id, &decision), (now, arrived_at)).await?;
+                again += u64::from(taken && arrived_at.is_some());
+            }
+        }
+        Ok(again)
+    }
+
+    /// Forgets digests of days that are not over, and has posted at once what was put off or given up; how much that is.
+    async fn posted(&self, until: Day) -> Result<u64> {
+        let (table, today) = (self.table, self.latest.day());
+        let mut early = 0;
+        for told in
+            query_all(table, Query::table(key::digests_since(self.workspace, today)).only(&["v"])).await?
+        {
+            table.delete(&told.key, Condition::None).await?;
+            early += 1;
+        }
+        let first = self.now.plus_seconds(-DELIVERY_DAYS * DAY_SECONDS).day();
+        let deliveries = key::deliveries(self.workspace, first, until.max(today));
+        for item in query_all(table, Query::table(deliveries)).await? {
+            let delivery = Delivery::from_item(&item)?;
+            let unchanged = Condition::unchanged(delivery.ver);
+            let written = match delivery.hastened(self.now, self.latest) {
+                _ if matches!(delivery.of, Delivered::Digest { .. }) && delivery.day >= today => {
+                    table.delete(&item.key, unchanged).await
+                }
+                Some(hastened) => table.put(hastened.to_item(self.workspace), unchanged).await,
+                None => continue,
+            };
+            early += u64::from(unless_overtaken(written)?.is_some());
+        }
+        Ok(early)
+    }
+}
