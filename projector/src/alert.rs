@@ -89,12 +89,12 @@ async fn judge_and_name(
         match ended.settle(judged, rule.is_some()).await {
             Ok((judged, is_told)) => {
                 outcome.crossings += u64::from(is_told);
-                let anew = rule.filter(|_| is_early);
-                let anew = anew.map(|rule| begin_anew(table, workspace, rule, (judged, now)));
+                let again = rule.filter(|_| is_early);
+                let again = again.map(|rule| begin_again(table, workspace, rule, (judged, now)));
                 known.insert(
                     name,
-                    match anew {
-                        Some(anew) => anew.await?,
+                    match again {
+                        Some(again) => again.await?,
                         None => judged,
                     },
                 );
@@ -130,7 +130,7 @@ fn is_early(rule: &AlertRule, judged: &Judged, latest: Timestamp) -> bool {
 }
 
 /// Has a rule judged from now on as if it were new, in its item; where it stands then.
-async fn begin_anew(
+async fn begin_again(
     table: &dyn Table,
     workspace: &Id,
     rule: &AlertRule,
@@ -138,13 +138,13 @@ async fn begin_anew(
 ) -> Result<Judged> {
     let first = first_day(&AlertRule { created_at: now, ..rule.clone() });
     let (ver, day) = (judged.ver + 1, first.before().unwrap_or(first));
-    let anew = Judged { ver, created_at: now, day, standing: Standing::default() };
-    let put = table.put(anew.to_item(workspace, rule.name()), Condition::unchanged(judged.ver)).await;
+    let again = Judged { ver, created_at: now, day, standing: Standing::default() };
+    let put = table.put(again.to_item(workspace, rule.name()), Condition::unchanged(judged.ver)).await;
     if unless_overtaken(put)?.is_some() {
-        tracing::warn!(%workspace, rule = rule.name(), day = %judged.day, "a clock that was ahead had judged this day; the rule is judged anew");
+        tracing::warn!(%workspace, rule = rule.name(), day = %judged.day, "a clock that was ahead had judged this day; the rule is judged again");
     }
     // Who was overtaken writes nothing either.
-    Ok(anew)
+    Ok(again)
 }
 
 /// The first day that is due after a rule was created.

@@ -3,7 +3,7 @@
 //! What is decided once says of which instant it is: a stage is of an age of its day, an outcome has waited for a time, a digest is of a day that was
 //! over. None is decided before that instant is closed by the clock of who decides. So if it lies ahead of the worker's clock and of the engine's, it was decided by
 //! a clock that was ahead, by 30 s or more. That is seen where a worker looks how far it is: at the instant up to which stages are made
-//! ([`crate::stages`]), which each sweep moves, and at the last day that alert rules judged or comparisons took, each of which begins anew there. A worker that
+//! ([`crate::stages`]), which each sweep moves, and at the last day that alert rules judged or comparisons took, each of which begins again there. A worker that
 //! sees its clock set back sweeps at once; a rebuild looks at all days.
 //!
 //! What was deleted cannot be taken back. So nothing is deleted by a clock alone: that goes by the time that the table has counted ([`log::counted`]).

@@ -2,7 +2,7 @@
 //!
 //! A stage is a fold of the logs as of the instant at which the day had the age, so it does not matter when it is made, and by
 //! whom: also after a pause of weeks it says what was known then. It is made when the instant is closed by the worker's clock
-//! and by the engine's, so neither of them alone decides too early. What both did, as the one clock of a machine with a file may, is taken back ([`crate::early`]). Where nothing has come since, what is
+//! and by the engine's, so neither of them alone decides too early. What both did, as the one clock of a machine with a file may, is taken back (`early`). Where nothing has come since, what is
 //! stored is it, and no event is read. Of days whose first instant is long over none is made; there events say it.
 
 mod evaluations;

@@ -430,11 +430,8 @@ fn a_history_is_known_when_its_import_says(place: &Place) {
     let outcome = |n: usize, loaded: &str| format!("k{n},2026-06-01,2026-06-09 12:00,1,{loaded}\n");
     let header = "key,predicted_on,observed_at,label,loaded\n";
     let [first, second] = ["2026-06-11 06:00", "2026-06-12 06:00"];
-    fs::write(
-        path("outcomes.csv"),
-        [header, &outcome(0, second), &outcome(1, first), &outcome(2, first)].concat(),
-    )
-    .unwrap();
+    let rows = [header, &outcome(0, second), &outcome(1, first), &outcome(2, first)].concat();
+    fs::write(path("outcomes.csv"), rows).unwrap();
     let outcomes = |file: &str, more: &[&str]| {
         let file = path(file);
         let times = ["--time-format", "%Y-%m-%d %H:%M", "--time-zone", "UTC"];
@@ -465,11 +462,8 @@ fn a_history_is_known_when_its_import_says(place: &Place) {
         assert!(said.contains("when their import states that they were known"), "{said}");
     }
     // A row that was stored keeps the time that was stated first.
-    assert!(
-        outcomes("outcomes.csv", &["--known-at", "2026-06-20", "--ignore-extra"])
-            .1
-            .contains("0 appended, 3 were there")
-    );
+    let again = outcomes("outcomes.csv", &["--known-at", "2026-06-20", "--ignore-extra"]).1;
+    assert!(again.contains("0 appended, 3 were there"), "{again}");
     // What is known earlier and comes later counts from what stands before it.
     fs::write(path("late.csv"), [header, &outcome(3, first)].concat()).unwrap();
     let (code, text) = outcomes("late.csv", &known_at("loaded"));

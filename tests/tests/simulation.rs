@@ -82,7 +82,7 @@ fn clocks_that_jump_delete_nothing_before_its_time() {
 #[test]
 fn what_a_clock_ahead_decides_is_decided_again() {
     let (mut episodes, mut stages, mut waiting, mut posted, mut odd) = (0, 0, 0, 0, [0; 3]);
-    let seeds = (seeds() / 250).max(4);
+    let seeds = (seeds() / 250).max(2);
     for seed in 0..seeds {
         let ahead = tests::sim::ahead(seed);
         assert_eq!(ahead.violations, Vec::<String>::new(), "seed {seed}");

@@ -24,7 +24,7 @@ pub const MAX_CROSSINGS: usize = 1_000;
 pub struct Judged {
     /// Counts the writes.
     pub ver: i64,
-    /// When the rule was created, which tells it from one of its name that was deleted; or later, when it began anew because a clock that was ahead had
+    /// When the rule was created, which tells it from one of its name that was deleted; or later, when it began again because a clock that was ahead had
     /// judged days that were not over.
     pub created_at: Timestamp,
     /// The last day that was judged.

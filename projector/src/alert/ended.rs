@@ -8,7 +8,7 @@ use table::{Condition, Pages, Query, Table, Write, query_all, unless_overtaken};
 
 use crate::deliver;
 
-/// A rule that was judged, and is not there any more or begins anew.
+/// A rule that was judged, and is not there any more or begins again.
 pub(super) struct Ended<'a> {
     pub(super) table: &'a dyn Table,
     pub(super) workspace: &'a Id,
