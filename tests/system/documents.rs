@@ -265,6 +265,9 @@ fn without_chance(text: &str, today: Day) -> String {
         27 => "2NBs0sLBnJxEcoDLgVnQdJkhEgV".to_owned(),
         _ => "0f343b0931126a20f133d67c2b018a3b".to_owned(),
     });
+    // How many items a worker has written of itself goes by the time.
+    let items = Regex::new(r"\b[0-9]{3} items").unwrap();
+    let text = items.replace_all(&text, "422 items");
     let instant = Regex::new(&format!(r"{today}T[0-9:.]+Z")).unwrap();
     let text = instant.replace_all(&text, "2026-12-01T09:00:00Z");
     let text = text.replace(&today.to_string(), "2026-12-01");
