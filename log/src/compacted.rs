@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_two_note_at_once_is_added_and_no_day_falls() {
+    async fn counts_of_two_are_added_and_days_replaced() {
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let folder = tempfile::tempdir().unwrap();
         let table = SqliteTable::open(&folder.path().join("t.db"), event::Clock::system()).unwrap();
@@ -143,12 +143,13 @@ mod tests {
             merged,
             deleted,
         };
-        let (one, other) = (of("2026-06-08", 2, 0), of("2026-06-07", 3, 40));
+        let (one, other) = (of("2026-06-08", 2, 0), of("2026-06-08", 3, 40));
         let (first, second) = tokio::join!(one.note(&table, &workspace), other.note(&table, &workspace));
         first.unwrap();
         second.unwrap();
         assert_eq!(Compacted::load(&table, &workspace).await.unwrap(), of("2026-06-08", 5, 40));
+        // As when a clock was ahead before.
         of("2026-06-01", 0, 0).note(&table, &workspace).await.unwrap();
-        assert_eq!(Compacted::load(&table, &workspace).await.unwrap(), of("2026-06-08", 5, 40));
+        assert_eq!(Compacted::load(&table, &workspace).await.unwrap(), of("2026-06-01", 5, 40));
     }
 }
