@@ -1,15 +1,9 @@
-//! Processes with a wrong clock.
+//! A library that makes the clocks of processes wrong.
 
 use std::{
-    fs,
-    io::Write as _,
     path::{Path, PathBuf},
     process::Command,
-    thread::sleep,
-    time::Duration,
 };
-
-use crate::support::{Located as _, Place, Running, Store, on_both_engines, register, run_ok};
 
 /// Builds the library that makes clocks wrong: for `LD_PRELOAD`, by as many microseconds as the file says that
 /// `ALMANAC_TEST_CLOCK` names.
@@ -20,71 +14,4 @@ pub(crate) fn library(folder: &Path) -> PathBuf {
     compiler.args(["-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o"]).args([&library, &source]);
     assert!(compiler.status().expect("a C compiler, which linking needs anyway").success());
     library
-}
-
-on_both_engines!(a_clock_ahead_decides_nothing_for_good);
-
-/// For longer than an outcome waits.
-const AHEAD_SECONDS: i64 = 91 * 24 * 60 * 60;
-
-/// A service whose clock is months ahead when it starts: on DynamoDB it is not ready, and decides by the clock of the table. A file has no other clock: what
-/// has expired waits again once the clock is right, whether a service sees it set back or starts later.
-fn a_clock_ahead_decides_nothing_for_good(place: &Place) {
-    let folder = tempfile::tempdir().unwrap();
-    let (library, wrong_by) = (library(folder.path()), folder.path().join("clock"));
-    fs::write(&wrong_by, 0_i64.to_ne_bytes()).unwrap();
-    let set = |seconds: i64| {
-        // In place: the process reads it through memory.
-        let mut file = fs::OpenOptions::new().write(true).open(&wrong_by).unwrap();
-        file.write_all(&(seconds * 1_000_000).to_ne_bytes()).unwrap();
-    };
-    let variables =
-        [("LD_PRELOAD", library.to_str().unwrap()), ("ALMANAC_TEST_CLOCK", wrong_by.to_str().unwrap())];
-    let service = Running::start(place, &[], &variables);
-    register(&service);
-    let observed = event::Clock::system().now();
-    let outcome = format!(r#"{{"key":"k","observed_at":"{observed}","label":"default"}}"#);
-    let posted = service.post("/v1/workspaces/credit/prod/outcomes", "application/x-ndjson", None, &outcome);
-    assert_eq!(posted.status, 201, "{}", posted.text());
-    until(place, "waiting");
-    assert!(!service.stop().iter().any(|line| line.contains("set back")));
-    let is_file = matches!(place.store(), Store::Sqlite(_));
-    for is_seen in [true, false] {
-        set(AHEAD_SECONDS);
-        let service = Running::start(place, &[], &variables);
-        if is_file {
-            until(place, "expired");
-        } else {
-            let ready = service.get_until("/readyz", |answer| answer.text().contains("s ahead"));
-            assert_eq!(ready.status, 503, "{}", ready.text());
-        }
-        if is_seen {
-            set(0);
-            service.get_until("/readyz", |answer| answer.status == 200);
-            until(place, "waiting");
-            let has_seen = service.stop().iter().any(|line| line.contains("set back"));
-            assert!(has_seen || !is_file, "nothing said that it was set back");
-        } else {
-            service.stop();
-            set(0);
-            let service = Running::start(place, &[], &variables);
-            service.get_until("/readyz", |answer| answer.status == 200);
-            until(place, "waiting");
-        }
-    }
-    run_ok(place, &["verify"]);
-}
-
-/// Waits until the one outcome is in a state.
-fn until(place: &Place, state: &str) {
-    let pending = ["outcome", "pending", "-w", "credit/prod", "--state", "any", "--format", "json"];
-    let mut said = String::new();
-    for _ in 0..300 {
-        said = run_ok(place, &pending);
-        if said.contains(&format!(r#""state": "{state}""#)) {
-            return;
-        }
-        sleep(Duration::from_millis(100));
-    }
-    panic!("it is not {state}: {said}");
 }

@@ -6,6 +6,7 @@ mod baselines;
 mod browser;
 mod cli;
 mod clock;
+mod clock_ahead;
 mod commands;
 mod config;
 mod cost;
