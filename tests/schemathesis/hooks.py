@@ -32,7 +32,7 @@ ENTITIES = {
 }
 # What nobody has made may be deleted as often as one likes.
 NOBODY = {**{name: "nobody" for name in (*PATH, *ENTITIES)}, "workspace": "credit/nothing", "principal": "user:nobody"}
-NOBODY.update(token="nothing", member="user:nobody")
+NOBODY.update(token="nothing", session="nothing", member="user:nobody")
 NOBODY.update({name: "credit/prod/nothing" for name in ("model", "configuration", "snapshot", "release")})
 SEEN = "2NBs0sLBnJxEcoDLgVnQdJkhEgV:2026-06-02T00:00:00.000000Z/alert/drift/"
 RELEASE = {"type": "string", "enum": ["v1"]}
