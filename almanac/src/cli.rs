@@ -64,7 +64,7 @@ use crate::{
 const NAMING: &str = "A workspace is named category/name, as the first word or with -w. What is in a workspace is named by \
 its whole path (credit/prod/churn, credit/prod/churn@v1), by its id, or by its name and -w.";
 
-/// What `--version` says: the version, and what this build lacks.
+/// The version and the engine that this build lacks, for `--version`.
 const VERSION: &str = if cfg!(feature = "dynamodb") {
     env!("CARGO_PKG_VERSION")
 } else {

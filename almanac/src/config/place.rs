@@ -18,7 +18,7 @@ const ENGINES: &[&dyn Engine] = &[
     &dynamodb::DynamoDb,
 ];
 
-/// What the names of tables begin with whose engine a build may lack.
+/// The scheme of the engine that a build may lack.
 const OPTIONAL: &str = "dynamodb";
 
 /// The name of the SQLite file in the data folder.
@@ -61,7 +61,7 @@ impl fmt::Display for Store {
     }
 }
 
-/// How stores of these engines are written.
+/// The forms in which stores of these engines are named.
 fn forms(engines: &[&dyn Engine]) -> String {
     let forms = engines.iter().map(|engine| format!("{}:{}", engine.scheme(), engine.place()));
     forms.collect::<Vec<_>>().join(" or ")

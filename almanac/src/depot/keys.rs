@@ -19,7 +19,7 @@ use super::fault::in_store;
 /// How long before they expire credentials are asked for again.
 const AHEAD_SECONDS: u64 = 5 * 60;
 
-/// The same, in the region of an account and signed with its credentials.
+/// Sets the region of an account, and signs with its credentials.
 ///
 /// # Errors
 /// `Invalid`, saying what to set, when there is no region.

@@ -4,7 +4,7 @@
 use event::{Error, Result};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Key};
 
-/// The same in a region. It has the credentials of the environment already.
+/// Sets the region; the builder has the credentials of the environment already.
 ///
 /// # Errors
 /// `Invalid`, saying what to set, when there are none, or there is no region.

@@ -113,7 +113,7 @@ struct Counts {
     new: usize,
     /// Bad ones.
     bad: usize,
-    /// Whether it was said that some count as known later than was stated.
+    /// A warning that some rows count as known later was printed.
     is_told_of_known: bool,
 }
 
@@ -370,7 +370,7 @@ fn groups(
 struct StoredPart {
     rows: usize,
     new: usize,
-    /// What is said of those that count as known later than was stated.
+    /// A warning that some rows count as known later than was stated.
     known_later: Option<String>,
 }
 

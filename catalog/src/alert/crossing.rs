@@ -57,7 +57,7 @@ pub struct CrossedRule {
 }
 
 impl Judged {
-    /// Whether it is where this rule stands, and not one of its name that was deleted.
+    /// Tells the standing of this rule from that of a deleted one of its name.
     pub fn is_of(&self, rule: &AlertRule) -> bool {
         self.created_at >= rule.created_at
     }

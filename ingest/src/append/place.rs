@@ -111,7 +111,7 @@ impl Places {
             return Err(Error::unavailable(format!("{log} was not looked at lately; try again")));
         }
         // It has no event, and must not hide what is stated of those behind it.
-        let known_at = current().known_at();
+        let known_at = current().known_at().map(|at| at.min(now));
         let segment = Segment { known_at, ..Segment::opening(log.clone(), lanes, now)? };
         match self.table.put_new(vec![segment.to_item()], PUT_WITHIN).await.1 {
             Ok(()) => {
