@@ -8,7 +8,7 @@
 mod evaluations;
 mod rollups;
 
-use std::{collections::BTreeSet, future::Future};
+use std::collections::BTreeSet;
 
 use event::{Day, ErrorKind, Id, Kind, Result, Timestamp, lane::Placed};
 use fold::maturity::{AGES, Age};
@@ -153,19 +153,15 @@ pub async fn make_day(table: &dyn Table, day: &WorkspaceDay, now: Timestamp) -> 
     if staged::is_stated(table, workspace, *of).await? {
         return Ok(Made::default());
     }
-    let last = staged::ages(table, workspace, *of).await?.pop_last();
-    let last = last.max(rolled::last_age(table, workspace, *of).await?);
-    let has_come = |hours: u32| {
-        let age = AGES.into_iter().find(|age| age.hours == hours);
-        age.is_none_or(|age| age.of(*of).is_some_and(|at| at <= latest(table, now)))
-    };
+    let mut last = Last::load(table, day).await?;
     // Who made one by a clock that was ahead may have died before it said up to when it made some.
-    if last.is_some_and(|hours| !has_come(hours))
-        && take_back(table, workspace, ([*of], *of), now).await?.is_none()
-    {
-        return Ok(Made::WAITING);
+    if !last.has_come(*of, latest(table, now)) {
+        if take_back(table, workspace, ([*of], *of), now).await?.is_none() {
+            return Ok(Made::WAITING);
+        }
+        last = Last::load(table, day).await?;
     }
-    make_all(table, day, (closed(table, now), Span::Recent)).await
+    make_all(table, day, last, (closed(table, now), Span::Recent)).await
 }
 
 /// Makes the stages of a day whose events are about to be deleted. Where it is stated of events when they were known, all of them are made,
@@ -178,16 +174,39 @@ pub(crate) async fn make_last(table: &dyn Table, day: &WorkspaceDay, now: Timest
         return make_day(table, day, now).await;
     }
     staged::delete(table, &day.workspace, day.day).await?;
-    let made = make_all(table, day, (closed(table, now), Span::All)).await?;
+    let made = make_all(table, day, Last::default(), (closed(table, now), Span::All)).await?;
     if made.waiting == 0 {
         staged::settle_stated(table, &day.workspace, day.day).await?;
     }
     Ok(made)
 }
 
-async fn make_all(table: &dyn Table, day: &WorkspaceDay, due: (Timestamp, Span)) -> Result<Made> {
-    let mut made = evaluations::make(table, day, due).await?;
-    made.add(rollups::make(table, day, due).await?);
+/// The last age of which a day has an evaluation, and a rollup, in hours.
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    evaluation: Option<u32>,
+    rollup: Option<u32>,
+}
+
+impl Last {
+    async fn load(table: &dyn Table, day: &WorkspaceDay) -> Result<Self> {
+        Ok(Self {
+            evaluation: staged::ages(table, &day.workspace, day.day).await?.pop_last(),
+            rollup: rolled::last_age(table, &day.workspace, day.day).await?,
+        })
+    }
+
+    /// Whether the day has reached both by an instant.
+    fn has_come(self, day: Day, by: Timestamp) -> bool {
+        let Some(hours) = self.evaluation.max(self.rollup) else { return true };
+        let age = AGES.into_iter().find(|age| age.hours == hours);
+        age.is_none_or(|age| age.of(day).is_some_and(|at| at <= by))
+    }
+}
+
+async fn make_all(table: &dyn Table, day: &WorkspaceDay, last: Last, due: (Timestamp, Span)) -> Result<Made> {
+    let mut made = evaluations::make(table, day, last.evaluation, due).await?;
+    made.add(rollups::make(table, day, last.rollup, due).await?);
     made.waiting = made.waiting.min(1);
     Ok(made)
 }
@@ -233,7 +252,7 @@ pub(crate) async fn settled(
 pub(crate) async fn due(
     table: &dyn Table,
     day: &WorkspaceDay,
-    (kinds, last): (&[Kind], impl Future<Output = Result<Option<u32>>>),
+    (kinds, last): (&[Kind], Option<u32>),
     (closed, span): (Timestamp, Span),
 ) -> Result<Option<(Vec<LogHead>, Vec<Due>)>> {
     let due = AGES.iter().filter_map(|age| Some(Due { age: *age, at: age.of(day.day)? }));
@@ -246,7 +265,6 @@ pub(crate) async fn due(
     if logs.is_empty() {
         return Ok(None);
     }
-    let last = last.await?;
     // What is appended by a clock of its own, as months are that are replayed, is not closed when the instant is over. And stages
     // that do not begin with the youngest age say that nothing was known before, so of such a day there are none.
     let is_long_over = youngest <= closed.plus_seconds(-(MAX_DAYS as i64) * DAY_SECONDS);

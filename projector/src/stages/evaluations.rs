@@ -26,12 +26,16 @@ use crate::{
 /// Predictions and outcomes that are held unpacked at a time: a part of what evaluations hold, as it comes on top of them.
 const ROWS_AT_ONCE: usize = 500_000;
 
-/// Makes those of a day that are due.
+/// Makes those of a day that are due, of ages after `last`.
 ///
 /// # Errors
 /// As [`super::make`].
-pub(super) async fn make(table: &dyn Table, day: &WorkspaceDay, by: (Timestamp, Span)) -> Result<Made> {
-    let last = async { Ok(staged::ages(table, &day.workspace, day.day).await?.pop_last()) };
+pub(super) async fn make(
+    table: &dyn Table,
+    day: &WorkspaceDay,
+    last: Option<u32>,
+    by: (Timestamp, Span),
+) -> Result<Made> {
     let Some((logs, due)) = due(table, day, (JUDGED, last), by).await? else {
         return Ok(Made::default());
     };

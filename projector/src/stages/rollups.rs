@@ -23,12 +23,16 @@ use crate::{
     features::{self, fold_up_to},
 };
 
-/// Makes those of a day that are due.
+/// Makes those of a day that are due, of ages after `last`.
 ///
 /// # Errors
 /// As [`super::make`].
-pub(super) async fn make(table: &dyn Table, day: &WorkspaceDay, by: (Timestamp, Span)) -> Result<Made> {
-    let last = rolled::last_age(table, &day.workspace, day.day);
+pub(super) async fn make(
+    table: &dyn Table,
+    day: &WorkspaceDay,
+    last: Option<u32>,
+    by: (Timestamp, Span),
+) -> Result<Made> {
     let Some((logs, due)) = due(table, day, (&Kind::STORED, last), by).await? else {
         return Ok(Made::default());
     };
