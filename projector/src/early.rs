@@ -84,6 +84,8 @@ impl Early<'_> {
         let rollups = rolled::between(table, workspace, day.day, day.day).await?.remove(&day.day);
         if evaluations.is_none() && rollups.is_none()
             || expired::load(table, workspace, day.day).await?.is_some()
+            // None of these counts, and all are made again before the events expire.
+            || staged::is_stated(table, workspace, day.day).await?
         {
             return Ok(false);
         }

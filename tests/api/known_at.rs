@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use event::Kind;
+use event::{Clock, Kind};
 use ingest::{Receipt, Remember, SubmitError, json::read_json_array};
 use log::{
     audit::{Author, by},
     key::Trail,
+    rolled,
 };
+use projector::rebuild::{Pace, rebuild};
 use query::{AuditRequest, AuditWords, Request, Source, What, Words};
 use serde_json::{Value, json};
 use tests::{
@@ -83,6 +85,13 @@ async fn an_imported_history_keeps_its_vintages(world: World) {
     }
     scene.project().await;
     assert_eq!(scene.keep_stages(at(NOW)).await.stages, 0, "no stage is decided while more may be stated");
+    // Nor is one taken back that was decided before, as if a clock had been ahead.
+    let seen = SEEN.parse().unwrap();
+    let kept = rolled::last_age(&*scene.table, scene.id(), seen).await.unwrap();
+    let pace = Pace { share: 1.0, clock: Clock::from_fn(|| at(NOW)) };
+    rebuild(&*scene.table, scene.id(), &pace, |_| {}).await.unwrap();
+    assert!(kept.is_some());
+    assert_eq!(rolled::last_age(&*scene.table, scene.id(), seen).await.unwrap(), kept);
     let (none, warnings) = labelled(&scene, DAY, "2026-06-01T01:30:00Z", NOW).await;
     assert_eq!((none.as_str(), warnings.len()), ("", 0));
     let (before, warnings) = labelled(&scene, DAY, "2026-06-10T23:59:59Z", NOW).await;
