@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 /// Batches and frames are allocations of megabytes that come and go: the system's allocator gives their pages back and faults
 /// them in again each time.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

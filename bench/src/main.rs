@@ -20,6 +20,7 @@ use bench::{
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// The one that the binary has: queries to a frame are measured in this process.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

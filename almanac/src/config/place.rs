@@ -87,8 +87,8 @@ pub(super) fn parse_of(
     let Some(engine) = engines.iter().copied().find(|engine| engine.scheme() == scheme) else {
         return Err(match scheme {
             OPTIONAL => format!(
-                "`{text}`: this almanac is built without DynamoDB; build it with its feature `dynamodb`, as `cargo build` \
-                 does unless it is given `--no-default-features`"
+                "`{text}`: this almanac is built without DynamoDB; the wheel, the archive and the image have it, and \
+                 `cargo build --features dynamodb` makes one"
             ),
             _ => format!("`{text}` should be {}", forms(engines)),
         });

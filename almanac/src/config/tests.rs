@@ -135,7 +135,7 @@ fn a_build_without_dynamodb_says_so() {
     let parse = |text| place::parse_of(&[&table::sqlite::Sqlite], text, &Origin::Default);
     assert_eq!(parse("sqlite:/a/b.db").unwrap().to_string(), "sqlite:/a/b.db");
     let refusal = parse("dynamodb:almanac").unwrap_err();
-    assert!(refusal.contains("is built without DynamoDB; build it with its feature `dynamodb`"), "{refusal}");
+    assert!(refusal.contains("is built without DynamoDB; the wheel, the archive and the image have it, and `cargo build --features dynamodb`"), "{refusal}");
     assert_eq!(parse("almanac").unwrap_err(), "`almanac` should be sqlite:PATH");
 }
 
