@@ -7,12 +7,12 @@ use std::{
 
 use anyhow::Context;
 use catalog::{
-    AlertRule, AlertRuleBody, Catalog, MAX_ALERT_RULES, Suggested, Webhook,
+    AlertRule, AlertRuleBody, Catalog, Webhook,
     http::{alert_rule_json, crossing_json, delivery_json, judged_day_json, standing_json, test_window},
 };
 use clap::{Args, Subcommand};
-use event::{Clock, Day, Error, Id, Window};
-use fold::alert::{Crossing, MIN_FENCE_DAYS};
+use event::{Clock, Day, Error, Id};
+use fold::alert::Crossing;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -83,19 +83,6 @@ pub(crate) enum AlertCommand {
     Deliveries(SpanArgs),
     /// Try a rule on days that are over: when it would have fired, by what is known now. Nothing is written.
     Test(TestArgs),
-    /// Print rules, as TOML, with what is usual on the days of a reference as their limits. Nothing is written.
-    Suggest {
-        /// The workspace, as category/name or by id.
-        #[arg(long, short)]
-        workspace: String,
-        /// The days that were as they should be: FROM..TO, snapshot:NAME, release:NAME for those that a release was trained on, or release:NAME/BASELINE.
-        /// 7 to 92, and 14 for rules on new names.
-        #[arg(long, value_name = "DAYS")]
-        reference: String,
-        /// Rules on this release; on all predictions of the workspace when it is not given.
-        #[arg(long)]
-        release: Option<String>,
-    },
 }
 
 /// The days of which something is listed.
@@ -229,33 +216,7 @@ pub(crate) async fn command(config: &Config, command: AlertCommand) -> anyhow::R
             show(&["day", "of", "rule", "webhook", "state", "tries", "why", "next_at"], &rows, args.format);
         }
         AlertCommand::Test(args) => test(&catalog, args).await?,
-        AlertCommand::Suggest { workspace, reference, release } => {
-            suggest(&catalog, &workspace, &reference, release.as_deref()).await?;
-        }
     }
-    Ok(())
-}
-
-async fn suggest(
-    catalog: &Catalog,
-    workspace: &str,
-    reference: &str,
-    release: Option<&str>,
-) -> anyhow::Result<()> {
-    let id = catalog.workspace(workspace).await?.id().clone();
-    let reference: Window = catalog.reference_days(&id, reference).await?.parse()?;
-    let Suggested { rules, left_out, days } = catalog.suggest_alert_rules(&id, reference, release).await?;
-    if rules.is_empty() {
-        return Err(Error::invalid(format!(
-            "{reference} has predictions on {days} days: at least {MIN_FENCE_DAYS} are needed to say what is usual"
-        ))
-        .into());
-    }
-    println!("# Suggested by {days} days of {workspace}, {reference}: limits that none of them passes.");
-    if left_out > 0 {
-        println!("# {left_out} rules are left out: a workspace has at most {MAX_ALERT_RULES}.");
-    }
-    print!("\n{}", toml::to_string(&RulesFile { rule: rules, webhook: Vec::new() })?);
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! What is got from an issuer of bearers, and posted to a catalog of data and to webhooks, over HTTP and TLS.
+//! Requests to an issuer of bearers and to webhooks, over HTTP and TLS.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,9 +25,6 @@ const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 
 /// The status of who is asked too often.
 pub(crate) const TOO_MANY: u16 = 429;
-
-/// How many letters of a refusal are shown.
-const MAX_SAID: usize = 300;
 
 /// A client that follows no redirects, so it asks nobody but the one that was named.
 #[derive(Debug)]
@@ -117,49 +114,6 @@ pub(crate) fn root(error: &dyn std::error::Error) -> String {
         inner = source;
     }
     inner.to_string()
-}
-
-/// What became of something that was posted.
-#[derive(Debug)]
-pub(crate) enum Posted {
-    /// It was taken.
-    Taken,
-    /// It was not, and would not be the next time; with what was said.
-    Refused(String),
-    /// It may be taken the next time.
-    Failed(String),
-}
-
-impl Web {
-    /// Posts a text of JSON.
-    pub(crate) async fn post(&self, to: &Uri, bearer: Option<&str>, json: &str) -> Posted {
-        let bearer = bearer.map(|bearer| (header::AUTHORIZATION, format!("Bearer {bearer}")));
-        let request = match posted(to, bearer, json.to_owned()) {
-            Ok(request) => request,
-            Err(why) => return Posted::Refused(why),
-        };
-        match tokio::time::timeout(WITHIN, self.answered(request)).await {
-            Ok(posted) => posted,
-            Err(_) => Posted::Failed(format!("no answer within {WITHIN:?}")),
-        }
-    }
-
-    async fn answered(&self, request: Request<Full<Bytes>>) -> Posted {
-        let answer = match self.send(request).await {
-            Ok(answer) => answer,
-            Err(why) => return Posted::Failed(why),
-        };
-        let status = answer.status();
-        if status.is_success() {
-            return Posted::Taken;
-        }
-        let said = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect().await;
-        let said = said.map(|said| said.to_bytes()).unwrap_or_default();
-        let said: String = String::from_utf8_lossy(&said).chars().take(MAX_SAID).collect();
-        let why = format!("{status} {said}");
-        let is_for_now = status.is_server_error() || status.as_u16() == TOO_MANY;
-        if is_for_now { Posted::Failed(why) } else { Posted::Refused(why) }
-    }
 }
 
 /// The request that posts a text of JSON.

@@ -5,10 +5,8 @@
 //! says when the rule crosses: when it begins to fire, and when it is resolved. Replaying the same numbers gives the
 //! same crossings ([`replay`]).
 
-mod fences;
 mod robust;
 
-pub use fences::{MIN_FENCE_DAYS, fences};
 pub use robust::{MAX_DEVIATIONS, robust_z};
 
 use event::Day;

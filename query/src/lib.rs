@@ -139,7 +139,7 @@ pub use day_rows::{Covered, DayRows, WrittenDay};
 pub use evaluation_rows::HOUR;
 pub use explain::Explanation;
 pub use follow::{DEFAULT_ROWS, Follow, FollowWords, Followed, MAX_ROWS, MAX_WAIT_SECONDS};
-pub use lineage::{LineageFormat, LineageRequest, LineageWords};
+pub use lineage::{LineageRequest, LineageWords};
 pub use narrow::Narrowed;
 pub use output::{Format, number_text, shorten};
 pub use pending::*;

@@ -1,12 +1,12 @@
-//! Where events came from and what was made of them: rows, and events of OpenLineage.
+//! Where events came from and what was made of them.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use catalog::new::{NewRelease, NewSnapshot};
-use event::{Kind, Timestamp};
+use event::Kind;
 use log::audit::{Author, by};
 use query::{LineageRequest, LineageWords};
-use serde_json::{Value, json};
+use serde_json::json;
 use tests::{
     on_both_engines,
     scene::{NOW, Scene, csv},
@@ -16,8 +16,6 @@ use tests::{
 on_both_engines!(
     Scene::on:
     a_dataset_is_followed_to_releases_and_back,
-    events_of_openlineage_lead_from_a_dataset_to_evaluations,
-    a_run_of_somebody_else_keeps_its_id,
     what_has_expired_has_no_lineage,
     a_release_is_followed_to_the_snapshot_of_its_training,
 );
@@ -78,81 +76,6 @@ async fn a_dataset_is_followed_to_releases_and_back(scene: Scene) {
     assert_eq!(rows(&scene, Some("job=late"), None).await, ["2026-06-01,predictions,late,,,v1,,1,1,prod"]);
 }
 
-async fn events(scene: &Scene, source: Option<&str>, release: Option<&str>) -> Vec<Value> {
-    let query = scene.query(at(NOW));
-    let lines = query.openlineage(scene.id(), &request(source, release), "almanac").await.unwrap();
-    let events: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    for event in &events {
-        assert!(Timestamp::parse(event["eventTime"].as_str().unwrap()).is_ok(), "{event}");
-        assert!(event["producer"].is_string() && event["schemaURL"].is_string(), "{event}");
-        assert!(event["job"]["namespace"].is_string() && event["job"]["name"].is_string(), "{event}");
-        assert_eq!(event["run"]["runId"].as_str().unwrap().len(), 36, "{event}");
-    }
-    events
-}
-
-/// The datasets of one side of an event, as `namespace name`.
-fn datasets(event: &Value, side: &str) -> BTreeSet<String> {
-    let named = |of: &Value, word: &str| of[word].as_str().unwrap().to_owned();
-    let sets = event[side].as_array().unwrap().iter();
-    sets.map(|set| format!("{} {}", named(set, "namespace"), named(set, "name"))).collect()
-}
-
-async fn events_of_openlineage_lead_from_a_dataset_to_evaluations(scene: Scene) {
-    fed(&scene).await;
-    let all = events(&scene, None, None).await;
-    // Every run starts once and completes once: three that append by name, one for the outcomes, one for the release event, and the
-    // evaluations of two days.
-    let runs_of = |kind: &str| -> BTreeSet<&str> {
-        let of_kind = all.iter().filter(|event| event["eventType"] == kind);
-        of_kind.map(|event| event["run"]["runId"].as_str().unwrap()).collect()
-    };
-    assert_eq!(runs_of("START"), runs_of("COMPLETE"));
-    assert_eq!((runs_of("START").len(), all.len()), (7, 14));
-    let mut reached = BTreeSet::from(["s3://lake loans".to_owned()]);
-    loop {
-        let from_there = all.iter().filter(|event| !datasets(event, "inputs").is_disjoint(&reached));
-        let next: BTreeSet<String> = from_there.flat_map(|event| datasets(event, "outputs")).collect();
-        if next.is_subset(&reached) {
-            break;
-        }
-        reached.extend(next);
-    }
-    let expected = [
-        "almanac credit/prod/evaluations/v1",
-        // Both releases are judged in one evaluation of the day.
-        "almanac credit/prod/evaluations/v2",
-        "almanac credit/prod/predictions/v1",
-        "s3://lake loans",
-    ];
-    assert_eq!(reached.iter().map(String::as_str).collect::<Vec<_>>(), expected);
-    let appended = all.iter().find(|event| {
-        event["eventType"] == "COMPLETE"
-            && datasets(event, "outputs").contains("almanac credit/prod/predictions/v1")
-    });
-    let appended = appended.unwrap();
-    assert_eq!(appended["job"], json!({ "namespace": "airflow", "name": "score" }));
-    assert!(datasets(appended, "inputs").contains("almanac credit/prod/releases/v1"), "{appended}");
-    assert_eq!(appended["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"], 3, "{appended}");
-    assert_eq!(events(&scene, None, None).await, all, "said again, it is the same");
-    let some = events(&scene, Some("job=shadow"), None).await;
-    assert!(some.iter().all(|event| !event.to_string().contains("predictions/v1")), "{some:#?}");
-}
-
-async fn a_run_of_somebody_else_keeps_its_id(scene: Scene) {
-    let id = "3f2504e0-4f89-11d3-9a0c-0305e82c3301";
-    let source = format!("system=airflow; job=score; run={id}");
-    from(&source, scene.predict_many("2026-06-01", "v1", 2, "2026-06-03T12:00:00Z")).await;
-    from(&source, scene.observe_many("2026-06-01", "1", 2, "2026-06-03T13:00:00Z")).await;
-    let events = events(&scene, None, None).await;
-    let said: Vec<_> = events.iter().map(|event| (&event["eventType"], &event["run"]["runId"])).collect();
-    assert_eq!(said, [(&json!("OTHER"), &json!(id))]);
-    assert_eq!(
-        datasets(&events[0], "outputs").into_iter().collect::<Vec<_>>(),
-        ["almanac credit/prod/outcomes", "almanac credit/prod/predictions/v1"]
-    );
-}
-
 async fn what_has_expired_has_no_lineage(scene: Scene) {
     fed(&scene).await;
     assert_eq!(rows(&scene, None, Some("v2")).await.len(), 2);
@@ -194,14 +117,4 @@ async fn a_release_is_followed_to_the_snapshot_of_its_training(scene: Scene) {
     let text = csv(answer.only(&columns).unwrap());
     let expected = ["predictions", "releases"].map(|kind| format!("{kind},v5,june,2026-06-01"));
     assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), expected);
-    // From the events of the snapshot to the release, and on to its predictions.
-    let events = events(&scene, None, Some("v5")).await;
-    let made_of = |output: &str| {
-        let with = |event: &&Value| datasets(event, "outputs").contains(output);
-        datasets(events.iter().find(with).unwrap(), "inputs")
-    };
-    assert!(made_of("almanac credit/prod/predictions/v5").contains("almanac credit/prod/releases/v5"));
-    assert!(made_of("almanac credit/prod/releases/v5").contains("almanac credit/prod/snapshots/june"));
-    let kept = ["v1", "v2"].map(|release| format!("almanac credit/prod/predictions/{release}"));
-    assert_eq!(made_of("almanac credit/prod/snapshots/june"), kept.into());
 }

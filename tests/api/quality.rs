@@ -1,7 +1,7 @@
-//! The quality of data: what rules on columns read of a day, and which rules the days of a reference suggest.
+//! The quality of data: what rules on columns read of a day.
 
 use catalog::{AlertRuleBody, DetailedSpec, ReleaseDetails, new::NewSnapshot};
-use event::{ErrorKind, Kind, Window};
+use event::Kind;
 use log::key::EntityKind;
 use query::{Request, What, Words};
 use serde_json::{Value, json};
@@ -22,7 +22,6 @@ on_both_engines!(
     statistics_of_columns_are_watched,
     a_day_without_any_feature_lacks_each,
     each_of_many_releases_lacks_features,
-    usual_days_suggest_rules_that_pass_them,
     references_have_names,
 );
 
@@ -198,84 +197,6 @@ async fn each_of_many_releases_lacks_features(world: World) {
         }
     }
     assert!(unknown.is_empty(), "{unknown:?}");
-}
-
-/// Two weeks of even days, and a day on which all is odd.
-async fn two_weeks(scene: &Scene) {
-    let predict = async |number: u32, rows: usize, carriers: &[&str], lacks: usize| {
-        let row = |n: usize| {
-            let mut row = json!({ "release": "v1", "key": format!("k{n}"), "score": n as f64 / 64.0,
-                                  "predicted_at": format!("{}T01:00:00Z", day(number)), "features": { "age": 20 + n },
-                                  "tags": { "carrier": carriers[n % carriers.len()], "id": format!("{number}-{n}") } });
-            if n >= lacks {
-                row["label"] = "yes".into();
-            }
-            row
-        };
-        let rows: Vec<Value> = (0..rows).map(row).collect();
-        scene.append(Kind::Predictions, rows.into(), "2026-06-18T00:00:00Z").await.unwrap();
-    };
-    for number in 1..=14 {
-        predict(number, 30 + number as usize % 3, &["UA", "AA"], 1).await;
-    }
-    // A day on which all is odd.
-    predict(15, 4, &["B6", "UA"], 4).await;
-    scene.project().await;
-}
-
-async fn usual_days_suggest_rules_that_pass_them(world: World) {
-    let scene = Scene::new(world).await;
-    two_weeks(&scene).await;
-    let catalog = &scene.world.catalog;
-    let reference: Window = "2026-06-01..2026-06-14".parse().unwrap();
-    let (found, reads) = scene.world.reads(catalog.suggest_alert_rules(scene.id(), reference, None)).await;
-    let found = found.unwrap();
-    assert_eq!((found.days, found.left_out), (14, 0));
-    assert_eq!(
-        (reads.gets, reads.queries),
-        (2, 2),
-        "which version is read, before and after, and two ranges"
-    );
-    let names: Vec<&str> = found.rules.iter().map(|rule| rule.name.as_str()).collect();
-    assert_eq!(
-        names,
-        [
-            "predictions-few",
-            "predictions-many",
-            "score-null_rate",
-            "label-null_rate",
-            "tag.carrier-null_rate",
-            "tag.id-null_rate",
-            "feature.age-null_rate",
-            "label-unseen_rate",
-            "tag.carrier-unseen_rate",
-            "score-min",
-            "score-max",
-            "feature.age-min",
-            "feature.age-max",
-        ],
-        "each value of the tag `id` is new, so it has no usual names"
-    );
-    let fired = async |body: &AlertRuleBody| -> Vec<u32> {
-        let days = tried(&scene, body.clone(), (1, 15), "2026-06-18T00:00:00Z").await;
-        days.into_iter().filter(|(_, _, state, _)| *state == "firing").map(|(number, ..)| number).collect()
-    };
-    for body in &found.rules {
-        let expected = match body.name.as_str() {
-            "predictions-few" | "label-null_rate" | "tag.carrier-unseen_rate" => vec![15],
-            _ => vec![],
-        };
-        assert_eq!(fired(body).await, expected, "{body:?}");
-    }
-    let of_release = catalog.suggest_alert_rules(scene.id(), reference, Some("v1")).await.unwrap();
-    assert!(of_release.rules.iter().all(|rule| rule.release.as_deref() == Some("v1")), "{of_release:?}");
-    assert_eq!(of_release.rules.len(), 10, "tags are not counted by release");
-    let of_none = catalog.suggest_alert_rules(scene.id(), reference, Some("v9")).await.unwrap_err();
-    assert_eq!(of_none.kind(), ErrorKind::NotFound, "{of_none}");
-    let few = catalog.suggest_alert_rules(scene.id(), "2026-06-01..2026-06-06".parse().unwrap(), None).await;
-    assert_eq!((few.as_ref().unwrap().rules.len(), few.unwrap().days), (0, 6));
-    let long = catalog.suggest_alert_rules(scene.id(), "2026-01-01..2026-06-06".parse().unwrap(), None).await;
-    assert!(long.unwrap_err().to_string().contains("at most 92 days"));
 }
 
 /// The days that a release was trained on, those of a snapshot, and what has none.

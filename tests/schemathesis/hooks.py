@@ -333,9 +333,6 @@ def before_call(context, case, **kwargs):
     if case.path.endswith("/segments"):
         # No primary metric may be set.
         query.setdefault("figure", "accuracy")
-    if case.path.endswith("/lineage") and query.get("format") != "openlineage":
-        # It belongs to that format.
-        query.pop("namespace", None)
     if isinstance(body, dict):
         if body.get("primary_metric") is None and body.get("direction") in ("max", "min"):
             # A direction is that of a metric.

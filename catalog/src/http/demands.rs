@@ -6,9 +6,6 @@ use web::{About, Demand, Place};
 
 use super::people::Of;
 
-/// The kinds of events that figures are made of.
-pub(super) const JUDGED: [Kind; 2] = [Kind::Predictions, Kind::Outcomes];
-
 /// Where an operation on one entity names it.
 fn place(kind: EntityKind) -> Place {
     if kind == EntityKind::Workspace { Place::WorkspaceOfPath } else { Place::Path(kind.name()) }

@@ -7,7 +7,7 @@ use event::{Kind, Right};
 use log::key::EntityKind;
 use web::{About, Demand, InPath, Named, Operation, Place, Routes};
 
-use self::{demands::JUDGED, people::Of};
+use self::people::Of;
 use crate::Service;
 
 mod alert;
@@ -33,7 +33,6 @@ mod review;
 mod run;
 mod schemas;
 mod settings;
-mod suggested;
 mod webhook;
 mod workspace;
 
@@ -124,7 +123,6 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
                     .add(alert::apply_operation(named), maintain(), alert::apply)
                     .add(alert::list_operation(named), read(), alert::list)
                     .add(alert::delete_operation(named), maintain(), alert::delete)
-                    .add(suggested::operation(named), read().of_kinds(&JUDGED), suggested::suggest)
                     .add(alert_test::operation(named), of_all(), alert_test::test)
                     .add(alert::crossings_operation(named), of_all(), alert::crossings)
                     .add(webhook::deliveries_operation(named), of_all(), webhook::deliveries)

@@ -97,17 +97,6 @@ fn numbers(of: &Value) -> Vec<f64> {
 }
 
 #[test]
-fn fences_are_those_of_the_reference() {
-    for case in reference("fences") {
-        let (found, known) = (fences(&numbers(&case["numbers"])).unwrap(), numbers(&case["fences"]));
-        let is_close = |(found, known): (&f64, &f64)| (found - known).abs() <= 1e-9 * known.abs().max(1.0);
-        assert!(found.iter().zip(&known).all(is_close), "{case}: {found:?}");
-    }
-    assert_eq!(fences(&[1.0; 6]), None, "six days are no week");
-    assert_eq!(fences(&[-1e308, -1e308, -1e308, 0.0, 1e308, 1e308, 1e308]), None);
-}
-
-#[test]
 fn robust_scores_are_those_of_the_reference() {
     for case in reference("robust_z") {
         let others = numbers(&case["others"]);

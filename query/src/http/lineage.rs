@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 use web::{
     Demand, InPath, Named, Operation, Problem, RequestContext, Routes,
-    openapi::{RefOr, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
+    openapi::{RefOr, Schema, path::ParameterIn},
     parameter, schema,
 };
 
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     Query,
-    lineage::{DEFAULT_NAMESPACE, LineageFormat, LineageRequest, LineageWords, NAME, columns},
+    lineage::{LineageRequest, LineageWords, NAME, columns},
     output::Format,
 };
 
@@ -38,28 +38,14 @@ pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
         let demand = Demand::workspace(Right::Read).of_kinds(&Kind::ALL);
         routes.add(operation(named), demand, answer)
     });
-    routes.schema(ROW, schema::any_of([api::row_of(columns()), run_event()]))
-}
-
-/// A line of the format `openlineage`.
-fn run_event() -> RefOr<Schema> {
-    let event = ObjectBuilder::new()
-        .schema_type(Type::Object)
-        .description(Some("In the format `openlineage`: an event of a run, as OpenLineage defines it."));
-    let names = ["eventTime", "eventType", "producer", "schemaURL"];
-    names.into_iter().fold(event, |event, name| event.property(name, schema::string()).required(name)).into()
+    routes.schema(ROW, api::row_of(columns()))
 }
 
 fn operation(named: Named) -> Operation {
     let text = || schema::string().min_length(Some(1));
-    let formats = Format::ALL.map(Format::name).into_iter().chain([LineageFormat::OPENLINEAGE]);
-    let formats = schema::one_of(formats).default(Some(json!(Format::Ndjson.name())));
-    let says_format = "The format of the answer; `openlineage` answers events of OpenLineage, one a line.";
-    let says_namespace = format!(
-        "The namespace of what belongs to Almanac, for the format `openlineage`; `{DEFAULT_NAMESPACE}` by default."
-    );
+    let formats = schema::one_of(Format::ALL.map(Format::name)).default(Some(json!(Format::Ndjson.name())));
     let says_from = api::says_first_day();
-    let parameters: [(&str, RefOr<Schema>, &str); 6] = [
+    let parameters: [(&str, RefOr<Schema>, &str); 5] = [
         (
             "source",
             text().into(),
@@ -68,8 +54,7 @@ fn operation(named: Named) -> Operation {
         ("release", schema::name().into(), "Only what this release made, and the outcomes that judge it."),
         ("from", schema::day().into(), &says_from),
         ("to", schema::day().into(), "The last UTC day; today by default."),
-        ("format", formats.into(), says_format),
-        ("namespace", schema::line().into(), &says_namespace),
+        ("format", formats.into(), "The format of the answer."),
     ];
     let operation = named
         .operation(Operation::get, "/lineage", NAME)
@@ -96,7 +81,6 @@ struct Parameters {
     from: Option<String>,
     to: Option<String>,
     format: Option<String>,
-    namespace: Option<String>,
 }
 
 async fn answer(
@@ -123,19 +107,10 @@ async fn read(
         to: asked.to.as_deref(),
     };
     let request = LineageRequest::parse(&words, query.now())?;
-    let format = asked.format.as_deref().unwrap_or(Format::Ndjson.name());
-    let format = LineageFormat::parse(format, asked.namespace.as_deref())?;
+    let format = Format::parse(asked.format.as_deref().unwrap_or(Format::Ndjson.name()))?;
     let workspace = query.catalog().workspace(workspace).await?;
     context.workspace = Some(workspace.id().clone());
-    let (kind, body) = match format {
-        LineageFormat::Rows(format) => {
-            let answer = query.lineage(workspace.id(), &request).await?;
-            (content_type(format), Body::new(HeldBody(answer.write(format).await?)))
-        }
-        LineageFormat::OpenLineage { namespace } => {
-            let lines = query.openlineage(workspace.id(), &request, &namespace).await?;
-            (content_type(Format::Ndjson), Body::from(lines))
-        }
-    };
-    Ok(([(header::CONTENT_TYPE, kind)], body).into_response())
+    let answer = query.lineage(workspace.id(), &request).await?;
+    let body = Body::new(HeldBody(answer.write(format).await?));
+    Ok(([(header::CONTENT_TYPE, content_type(format))], body).into_response())
 }

@@ -59,21 +59,13 @@ impl Flow {
 /// What tells flows apart: the day, the kind, the source and the release.
 type FlowKey = (Day, Kind, Option<String>, Option<Arc<str>>);
 
-/// The evaluation of a day that is stored.
-#[derive(Clone, Debug, Default)]
-struct Evaluated {
-    /// Which writing of it; 0, when there is none.
-    ver: i64,
-    applied: Applied,
-}
-
 /// The flows of a window.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     known: BTreeMap<FlowKey, Flow>,
     /// The releases that predicted on each day.
     predicted: BTreeMap<Day, BTreeSet<Arc<str>>>,
-    evaluated: BTreeMap<Day, Evaluated>,
+    evaluated: BTreeMap<Day, Applied>,
     bytes: u64,
 }
 
@@ -129,7 +121,7 @@ impl Flows {
             let predicted = releases.iter().filter_map(|(release, _)| release.clone());
             self.predicted.entry(day).or_default().extend(predicted);
         }
-        let covered = self.evaluated.get(&day).and_then(|of| of.applied.get(&segment.log.name()));
+        let covered = self.evaluated.get(&day).and_then(|applied| applied.get(&segment.log.name()));
         let is_covered = covered.is_some_and(|seq| *seq >= segment.seq);
         for (source, of_source) in by_source {
             for (release, of_release) in &releases {
@@ -156,11 +148,6 @@ impl Flows {
         })
     }
 
-    /// All flows of the window.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Flow> {
-        self.known.values()
-    }
-
     /// The flows that a request asks for, by day, kind, source and release.
     pub(super) fn wanted<'a>(&'a self, request: &'a LineageRequest) -> impl Iterator<Item = &'a Flow> {
         self.known.values().filter(|flow| request.wants(flow, self))
@@ -172,26 +159,20 @@ impl Flows {
         let predicted = is_open.then(|| self.predicted.get(&flow.day)).flatten();
         predicted.into_iter().flatten().map(|name| &**name)
     }
-
-    /// Which writing of the evaluation of a day is stored, if one is.
-    pub(super) fn evaluation(&self, day: Day) -> Option<i64> {
-        self.evaluated.get(&day).map(|of| of.ver).filter(|ver| *ver > 0)
-    }
 }
 
-/// What the evaluation of a day covers, without its figures.
-async fn evaluated(table: &dyn Table, workspace: &Id, version: u32, day: Day) -> Result<Evaluated> {
+/// The prefixes of logs that the stored evaluation of a day covers; none, when there is none.
+async fn evaluated(table: &dyn Table, workspace: &Id, version: u32, day: Day) -> Result<Applied> {
     let key = key::evaluation(workspace, version, day);
-    let only: Vec<&str> = COVERAGE.iter().copied().chain(["ver"]).collect();
     let range = KeyRange { pk: key.pk, from: key.sk.clone(), to: key.sk };
-    let query = TableQuery::table(range).only(&only);
+    let query = TableQuery::table(range).only(&COVERAGE);
     let mut pages = Pages::of(table, query);
     while let Some(items) = pages.next().await? {
         if let Some(item) = items.first() {
-            return Ok(Evaluated { ver: item.int("ver")?, applied: Projected::applied_of(item)? });
+            return Projected::applied_of(item);
         }
     }
-    Ok(Evaluated::default())
+    Ok(Applied::default())
 }
 
 #[cfg(test)]

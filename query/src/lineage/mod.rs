@@ -6,18 +6,16 @@
 //! a source name a release is known within bounds only, and both are answered.
 
 mod flows;
-mod openlineage;
 mod request;
 mod rows;
 
-use catalog::WorkspacePage;
 use event::{Id, Result};
 use tokio::time::Instant;
 
 use self::flows::Flows;
-pub use self::request::{LineageFormat, LineageRequest, LineageWords};
-pub(crate) use self::{openlineage::DEFAULT_NAMESPACE, rows::columns};
-use crate::{Answer, Query, answer, budget::Hold};
+pub use self::request::{LineageRequest, LineageWords};
+pub(crate) use self::rows::columns;
+use crate::{Answer, Query, answer};
 
 /// What it is called in paths and metrics.
 pub(crate) const NAME: &str = "lineage";
@@ -33,40 +31,11 @@ impl Query {
         let (turn, hold) = self.budget.enter(Some(workspace)).await?;
         let wanted = hold.wanted();
         let began = Instant::now();
-        let (flows, page) = self.flows(workspace, request, &hold).await?;
+        let page = self.catalog.page(workspace).await?;
+        let kept = self.catalog.kept(workspace, request.window, self.clock.now()).await?;
+        let flows = Flows::read(&*self.table, workspace, request, &kept, &hold).await?;
         let frame = rows::frame_of(&flows, request, &page)?;
         let held = answer::Held { hold, wanted, turn: Some(turn) };
         self.answer(NAME, began, frame, (None, None), held).await
-    }
-
-    /// The same as events of OpenLineage, one a line, with `namespace` for what belongs to Almanac.
-    ///
-    /// # Errors
-    /// As [`Query::lineage`].
-    pub async fn openlineage(
-        &self,
-        workspace: &Id,
-        request: &LineageRequest,
-        namespace: &str,
-    ) -> Result<String> {
-        let (_turn, hold) = self.budget.enter(Some(workspace)).await?;
-        let began = Instant::now();
-        let (flows, page) = self.flows(workspace, request, &hold).await?;
-        let events = openlineage::events(&flows, request, &page, namespace);
-        self.meters.answered(NAME, began.elapsed(), events.len());
-        let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
-        hold.settle(lines.len() as u64).await?;
-        Ok(lines)
-    }
-
-    async fn flows(
-        &self,
-        workspace: &Id,
-        request: &LineageRequest,
-        hold: &Hold,
-    ) -> Result<(Flows, WorkspacePage)> {
-        let page = self.catalog.page(workspace).await?;
-        let kept = self.catalog.kept(workspace, request.window, self.clock.now()).await?;
-        Ok((Flows::read(&*self.table, workspace, request, &kept, hold).await?, page))
     }
 }

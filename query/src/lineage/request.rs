@@ -3,11 +3,8 @@
 use event::{Error, Result, Timestamp, Window};
 use log::audit::{Author, SourceValues};
 
-use super::{
-    flows::{Flow, Flows},
-    openlineage::DEFAULT_NAMESPACE,
-};
-use crate::{output::Format, window::week_until};
+use super::flows::{Flow, Flows};
+use crate::window::week_until;
 
 /// The words of a request, as the command line and the parameters of a URL have them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,45 +17,6 @@ pub struct LineageWords<'a> {
     pub from: Option<&'a str>,
     /// The last day.
     pub to: Option<&'a str>,
-}
-
-/// In which form a lineage is answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LineageFormat {
-    /// Rows.
-    Rows(Format),
-    /// Events of OpenLineage.
-    OpenLineage {
-        /// The namespace of what belongs to Almanac.
-        namespace: String,
-    },
-}
-
-impl LineageFormat {
-    /// What events of OpenLineage are called as a format.
-    pub const OPENLINEAGE: &'static str = "openlineage";
-
-    /// Reads the name of a format, and the namespace of what belongs to Almanac, which only OpenLineage has.
-    ///
-    /// # Errors
-    /// `Invalid`, naming what there is.
-    pub fn parse(name: &str, namespace: Option<&str>) -> Result<Self> {
-        let is_good = |name: &str| !name.is_empty() && !name.chars().any(char::is_control);
-        match (name == Self::OPENLINEAGE, namespace) {
-            (true, Some(namespace)) if !is_good(namespace) => {
-                Err(Error::invalid("namespace is empty or has characters that cannot be written"))
-            }
-            (true, namespace) => {
-                Ok(Self::OpenLineage { namespace: namespace.unwrap_or(DEFAULT_NAMESPACE).to_owned() })
-            }
-            (false, Some(_)) => {
-                Err(Error::invalid(format!("namespace belongs to the format {}", Self::OPENLINEAGE)))
-            }
-            (false, None) => Format::parse(name).map(Self::Rows).map_err(|error| {
-                Error::invalid(format!("{error}; a lineage can be {}, too", Self::OPENLINEAGE))
-            }),
-        }
-    }
 }
 
 /// A request for a lineage.

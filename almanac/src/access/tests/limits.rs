@@ -215,10 +215,8 @@ async fn a_token_for_other_kinds_appends_no_release_events(house: House) {
 }
 
 async fn a_token_without_a_kind_reads_nothing_that_tells_of_it(house: House) {
-    let judged = [Kind::Predictions, Kind::Outcomes];
     let paths = [
         ("leaderboard", vec![Kind::Predictions, Kind::Outcomes, Kind::Metrics]),
-        ("alert-rules/suggested?reference=2026-06-01..2026-06-30", judged.to_vec()),
         ("reviews/answers", vec![Kind::Predictions, Kind::Outcomes, Kind::Metrics]),
         ("crossings", Kind::ALL.to_vec()),
         ("deliveries", Kind::ALL.to_vec()),

@@ -1,0 +1,110 @@
+//! `almanac cost`: what the items of a workspace take, and what DynamoDB asks for keeping them.
+
+use std::collections::BTreeMap;
+
+use catalog::Catalog;
+use clap::Args;
+use log::key;
+use serde_json::json;
+use table::{Key, Scan};
+
+use crate::{
+    config::Config,
+    open,
+    shown::{ShowFormat, aligned, print, print_json},
+};
+
+/// Bytes of a gigabyte, as Amazon bills it.
+const GIGABYTE: f64 = 1e9;
+/// Bytes that DynamoDB adds to each item that it bills as stored.
+const ITEM_OVERHEAD: usize = 100;
+/// The list price in us-east-1 of storage (0.25) and of point-in-time recovery (0.20), without tax, as of November 2025
+/// (aws.amazon.com/dynamodb/pricing/on-demand).
+const GIGABYTE_MONTH: f64 = 0.45;
+
+#[derive(Debug, Args)]
+#[command(after_help = "  almanac cost -w flights/nyc
+
+All items of the workspace are read (of a table on DynamoDB, all items of the table).")]
+pub(crate) struct CostArgs {
+    /// The workspace whose items are counted.
+    #[arg(long, short)]
+    workspace: String,
+    /// US dollars for a gigabyte in a month; storage and point-in-time recovery in us-east-1 unless said otherwise.
+    #[arg(long, value_name = "USD", default_value_t = GIGABYTE_MONTH, value_parser = price)]
+    gigabyte_month: f64,
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
+    format: ShowFormat,
+}
+
+fn price(text: &str) -> Result<f64, String> {
+    let usd = text.parse().ok().filter(|usd: &f64| usd.is_finite() && *usd >= 0.0);
+    usd.ok_or_else(|| format!("`{text}` is not a price in US dollars such as {GIGABYTE_MONTH}"))
+}
+
+/// Items of one sort.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    items: u64,
+    bytes: u64,
+}
+
+/// The sort of an item: the kind of events of a segment, or in which partition of the workspace it stands.
+fn sort(key: &Key) -> String {
+    if let Some((log, _)) = key::parse_segment(key) {
+        return format!("segments of {}", log.kind.name());
+    }
+    if key::parse_projection(key).is_ok() {
+        return "projections".to_owned();
+    }
+    // `w#<id>/batch/3f` and `w#<id>/rollup/v1` are of the sorts `batch` and `rollup`; `w#<id>` itself has the entities.
+    key.pk.split('/').nth(1).unwrap_or("catalog").to_owned()
+}
+
+pub(crate) async fn command(config: &Config, args: &CostArgs) -> anyhow::Result<()> {
+    let id = Catalog::new(open::existing(config).await?).workspace(&args.workspace).await?.id().clone();
+    let table = open::whole(config).await?;
+    // Ids have one length, so no other workspace begins with this one.
+    let mut scan = Scan { prefix: key::workspace_page(&id), keys_only: false, after: None };
+    let mut kept = BTreeMap::<String, Kept>::new();
+    let mut all = Kept::default();
+    loop {
+        let page = table.page(&scan).await?;
+        for item in page.items {
+            for one in [kept.entry(sort(&item.key)).or_default(), &mut all] {
+                one.items += 1;
+                one.bytes += (item.size() + ITEM_OVERHEAD) as u64;
+            }
+        }
+        match page.next {
+            Some(next) => scan.after = Some(next),
+            None => break,
+        }
+    }
+    show(&kept, all, args);
+    Ok(())
+}
+
+fn show(kept: &BTreeMap<String, Kept>, all: Kept, args: &CostArgs) {
+    let price = |one: &Kept| one.bytes as f64 / GIGABYTE * args.gigabyte_month;
+    match args.format {
+        ShowFormat::Json => {
+            let document = |name: &str, one: &Kept| json!({"what": name, "items": one.items, "bytes": one.bytes, "usd_a_month": price(one)});
+            let lines: Vec<_> = kept.iter().map(|(name, one)| document(name, one)).collect();
+            print_json(&json!({"kept": lines, "all": document("all", &all)}));
+        }
+        ShowFormat::Table => {
+            let mut lines = aligned(&["what", "items", "bytes", "a month"], &[1, 2, 3]);
+            for (name, one) in kept.iter().map(|(name, one)| (name.as_str(), one)).chain([("all", &all)]) {
+                let usd = format!("${:.2}", price(one));
+                lines.add_row([name.to_owned(), one.items.to_string(), one.bytes.to_string(), usd]);
+            }
+            print(&lines);
+            println!(
+                "\nBytes include the {ITEM_OVERHEAD} that DynamoDB adds to each item; a gigabyte is ${} a month.",
+                args.gigabyte_month
+            );
+        }
+    }
+}
