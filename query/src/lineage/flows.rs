@@ -165,7 +165,7 @@ impl Flows {
 async fn evaluated(table: &dyn Table, workspace: &Id, version: u32, day: Day) -> Result<Applied> {
     let key = key::evaluation(workspace, version, day);
     let range = KeyRange { pk: key.pk, from: key.sk.clone(), to: key.sk };
-    let query = TableQuery::table(range).only(&COVERAGE);
+    let query = TableQuery::table(range).only(COVERAGE);
     let mut pages = Pages::of(table, query);
     while let Some(items) = pages.next().await? {
         if let Some(item) = items.first() {
