@@ -33,7 +33,7 @@ pub(crate) struct CostArgs {
     /// US dollars for a gigabyte in a month; storage and point-in-time recovery in us-east-1 unless said otherwise.
     #[arg(long, value_name = "USD", default_value_t = GIGABYTE_MONTH, value_parser = price)]
     gigabyte_month: f64,
-    /// How to print it.
+    /// The form of the answer.
     #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
     format: ShowFormat,
 }

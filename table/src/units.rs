@@ -10,7 +10,7 @@ use crate::Item;
 pub const WRITE_UNIT_BYTES: usize = 1024;
 
 /// The bytes of a read unit.
-pub const READ_UNIT_BYTES: usize = 4 * 1024;
+const READ_UNIT_BYTES: usize = 4 * 1024;
 
 /// The attributes by which an item is in an index.
 const INDEXED_BY: [&str; 2] = ["GSI1PK", "board"];

@@ -1,4 +1,4 @@
-//! What a workspace takes, and what it costs to keep.
+//! Items of a workspace, counted, and the price of keeping them.
 
 use serde_json::Value;
 

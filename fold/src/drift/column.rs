@@ -45,15 +45,6 @@ impl Held<'_> {
 }
 
 impl Profile {
-    /// The columns that some prediction has, with what they hold.
-    pub fn columns(&self) -> Vec<(String, Sort)> {
-        let plain = PLAIN.iter().map(|column| (*column).to_owned());
-        let tags = self.tags.keys().map(|tag| format!("{TAG_PREFIX}{tag}"));
-        let features = self.features.keys().map(|name| format!("{FEATURE_PREFIX}{name}"));
-        let known = plain.chain(tags).chain(features).filter(|column| self.held(column).0.n() > 0);
-        known.filter_map(|column| Sort::of(&column).map(|sort| (column, sort))).collect()
-    }
-
     /// One of the [`column_statistics`], and of how many predictions it is; `None`, where it is not known.
     pub fn statistic(&self, column: &str, statistic: &str) -> Option<(f64, u64)> {
         let (held, of) = self.held(column);
