@@ -64,6 +64,9 @@ use crate::{
 const NAMING: &str = "A workspace is named category/name, as the first word or with -w. What is in a workspace is named by \
 its whole path (credit/prod/churn, credit/prod/churn@v1), by its id, or by its name and -w.";
 
+/// Stack of a thread of the runtime. Unoptimised, a sweep that reads from DynamoDB takes 2.2 MB; untouched pages take no memory.
+const THREAD_STACK_BYTES: usize = 4 * 1024 * 1024;
+
 /// The version and the engine that this build lacks, for `--version`.
 const VERSION: &str = if cfg!(feature = "dynamodb") {
     env!("CARGO_PKG_VERSION")
@@ -265,7 +268,9 @@ fn configured(command: Command, flags: &Flags, matches: &ArgMatches) -> anyhow::
         umask(Mode::RWXG | Mode::RWXO);
     }
     logs::init(config.log_format.value);
-    let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime =
+        runtime.enable_all().thread_stack_size(THREAD_STACK_BYTES).build().context("cannot start")?;
     let ended = runtime.block_on(async {
         outlive_size_limit();
         by(author::local(), run(command, &config)).await

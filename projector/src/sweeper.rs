@@ -89,7 +89,8 @@ impl Shared {
         while !todo.is_empty() {
             let tend = async |workspace: Id| {
                 let older = older.get(&workspace).unwrap_or(&none);
-                let tended = self.tend(&workspace, whole.contains(&workspace), older, mark).await;
+                // In a box, since the stream moves it: unoptimised, each move would take its size of the stack.
+                let tended = Box::pin(self.tend(&workspace, whole.contains(&workspace), older, mark)).await;
                 (workspace, tended)
             };
             let mut tended = stream::iter(take(&mut todo)).map(tend).buffer_unordered(WORKSPACES_AT_ONCE);
