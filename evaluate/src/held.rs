@@ -12,16 +12,13 @@ use log::{
     walk::{Admitted, Heads, Note},
 };
 
-use crate::{Failure, Reading, Unreadable, caught};
+use crate::{Failure, Reading, Unreadable, caught, unpacking};
 
 /// The kinds of events that are joined.
 const KINDS: [Kind; 2] = [Kind::Outcomes, Kind::Predictions];
 
 /// Rows with more bytes than this, as those with the scores of many classes, count as several.
 const BYTES_OF_ROW: usize = 128;
-
-/// A page with more bytes than this is unpacked on a thread of its own.
-const SMALL_BYTES: usize = 64 * 1024;
 
 /// A partition of a day's predictions and outcomes, with the places of their segments.
 pub(crate) struct Held {
@@ -79,25 +76,17 @@ impl Held {
         let bytes: usize =
             page.iter().filter_map(|segment| segment.item.bytes(DATA).ok()).map(<[u8]>::len).sum();
         reading.unpacks(bytes);
-        let unreadable;
-        if bytes < SMALL_BYTES {
-            unreadable = self.take_all(page);
-            // Unpacking takes a thread for a while: folds have their turn in between.
-            tokio::task::yield_now().await;
-        } else {
-            let taking = tokio::task::spawn_blocking(move || {
-                let unreadable = self.take_all(page);
-                (self, unreadable)
-            });
-            let interrupted = |error| Error::unavailable("reading was interrupted").because(error);
-            (self, unreadable) = taking.await.map_err(interrupted)?;
-        }
+        let taken = unpacking(bytes, move || {
+            let unreadable = self.take_all(page);
+            (self, unreadable)
+        });
+        let (held, unreadable) = taken.await?;
         for segment in unreadable {
             if !reading.leaves_out(&segment) {
                 return Err(Failure::Stopped(segment));
             }
         }
-        Ok(self)
+        Ok(held)
     }
 
     /// Takes what can be read, and returns the segments that cannot.

@@ -74,6 +74,9 @@ pub use caught::{caught, said};
 use held::Held;
 use surveyed::surveyed;
 
+/// A page with more bytes than this is unpacked on a thread of its own.
+const SMALL_BYTES: usize = 64 * 1024;
+
 /// Days with fewer rows are judged at once, without a thread of their own.
 const SMALL_ROWS: usize = 10_000;
 
@@ -200,4 +203,16 @@ pub async fn judge_day(reading: &dyn Reading, mut evaluator: Evaluator) -> Resul
         reading.shrink(bytes);
     }
     Ok((evaluator, rows))
+}
+
+/// Unpacks a page of so many packed bytes by `work`: at once when it is small, and on a thread of its own otherwise.
+async fn unpacking<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    if bytes < SMALL_BYTES {
+        let unpacked = work();
+        // Unpacking takes a thread for a while: folds have their turn in between.
+        tokio::task::yield_now().await;
+        return Ok(unpacked);
+    }
+    let unpacked = tokio::task::spawn_blocking(work).await;
+    unpacked.map_err(|error| Error::unavailable("reading was interrupted").because(error))
 }

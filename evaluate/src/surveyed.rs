@@ -1,13 +1,13 @@
 //! Reads the columns of a day's predictions from which splits are made, before it is judged.
 
-use event::{Error, Kind, Result};
+use event::{Kind, Result};
 use fold::evaluation::Survey;
 use log::{
     segment_item::{DATA, Segment},
     walk::Admitted,
 };
 
-use crate::{Failure, Reading, Unreadable, caught, held::corrupt};
+use crate::{Failure, Reading, Unreadable, caught, held::corrupt, unpacking};
 
 /// Adds all predictions of the day to a survey.
 pub(crate) async fn surveyed(reading: &dyn Reading, mut survey: Survey) -> Result<Survey, Failure> {
@@ -19,13 +19,12 @@ pub(crate) async fn surveyed(reading: &dyn Reading, mut survey: Survey) -> Resul
         let bytes = page.iter().filter_map(|segment| segment.item.bytes(DATA).ok()).map(<[u8]>::len).sum();
         reading.unpacks(bytes);
         let before = survey.bytes();
-        let taking = tokio::task::spawn_blocking(move || {
+        let taken = unpacking(bytes, move || {
             let unreadable = take(&mut survey, page);
             (survey, unreadable)
         });
-        let interrupted = |error| Error::unavailable("reading was interrupted").because(error);
         let unreadable;
-        (survey, unreadable) = taking.await.map_err(interrupted)?;
+        (survey, unreadable) = taken.await?;
         for segment in unreadable {
             if !reading.leaves_out(&segment) {
                 return Err(Failure::Stopped(segment));
