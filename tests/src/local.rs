@@ -8,10 +8,6 @@ use event::Clock;
 /// The variable that holds its address.
 const ADDRESS: &str = "ALMANAC_TEST_DYNAMODB";
 
-/// How many databases the tables of a process share. DynamoDB Local looks through all streams of a
-/// database for each request, and has one queue for it, so tests of one database wait for each other.
-const DATABASES: u32 = 16;
-
 /// Where it listens.
 ///
 /// # Panics
@@ -22,14 +18,14 @@ pub fn endpoint() -> String {
     })
 }
 
-/// The configuration of a table that no other test uses. It does not exist yet. Each region is a
-/// database of its own.
+/// The configuration of a table that no other test uses. It does not exist yet. Each has a region and so a database of its own: DynamoDB
+/// Local looks through all streams of a database for each request, and has one queue for it.
 pub fn fresh_table(clock: Clock) -> DynamoConfig {
     static TABLES: AtomicU32 = AtomicU32::new(0);
     let number = TABLES.fetch_add(1, Ordering::Relaxed);
     DynamoConfig {
         table: format!("test-{}-{number}", std::process::id()),
-        region: Some(format!("test-{}-{}", std::process::id(), number % DATABASES)),
+        region: Some(format!("test-{}-{number}", std::process::id())),
         endpoint: Some(endpoint()),
         clock,
     }
