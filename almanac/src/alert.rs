@@ -203,11 +203,7 @@ pub(crate) async fn command(config: &Config, command: AlertCommand) -> anyhow::R
             let workspace = catalog.workspace(&workspace).await?;
             let webhooks = catalog.alerts(workspace.id()).await?.webhooks;
             let rows: Vec<Value> = webhooks.iter().map(|webhook| json!(webhook)).collect();
-            show(
-                &["name", "url", "url_from", "format", "template", "secret", "digest", "time_zone"],
-                &rows,
-                format,
-            );
+            show(&["name", "url", "url_from", "format", "secret", "digest", "time_zone"], &rows, format);
         }
         AlertCommand::Deliveries(args) => {
             let (workspace, from, to) = args.span(&catalog).await?;

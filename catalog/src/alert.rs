@@ -7,7 +7,6 @@ mod delivery;
 mod item;
 mod lag;
 mod read;
-mod template;
 mod watched;
 mod webhook;
 mod words;
@@ -23,7 +22,6 @@ pub use delivery::{Delivered, Delivery, DeliveryState, MAX_DELIVERIES, TRIED_FOR
 pub(crate) use item::{ITEM_VERSION, renewed};
 pub use lag::{Lags, MAX_LAG_DAYS};
 pub use read::MAX_TEST_DAYS;
-pub use template::MAX_TEMPLATE_BYTES;
 pub use watched::{ColumnOf, CountOf, DriftOf, FigureOf, MAX_REFERENCE_DAYS, Watched};
 pub use webhook::{MAX_SECRET_NAME, MAX_URL_BYTES, MAX_WEBHOOKS, Webhook, WebhookFormat, check_webhook_url};
 

@@ -91,9 +91,9 @@ pub use activity::Activity;
 pub use alert::{
     AlertRule, AlertRuleBody, Alerts, ColumnOf, CountOf, CrossedRule, Delivered, Delivery, DeliveryState,
     DriftOf, FigureOf, Judged, Lags, MAX_ALERT_RULES, MAX_CROSSINGS, MAX_DELAY_DAYS, MAX_DELIVERIES,
-    MAX_FOR_DAYS, MAX_LAG_DAYS, MAX_REFERENCE_DAYS, MAX_SECRET_NAME, MAX_TEMPLATE_BYTES, MAX_TEST_DAYS,
-    MAX_URL_BYTES, MAX_WEBHOOKS, Scope as AlertScope, TRIED_FOR_SECONDS, Tried, WINDOW_DAYS, Watched,
-    Webhook, WebhookFormat, check_webhook_url, judged_rules,
+    MAX_FOR_DAYS, MAX_LAG_DAYS, MAX_REFERENCE_DAYS, MAX_SECRET_NAME, MAX_TEST_DAYS, MAX_URL_BYTES,
+    MAX_WEBHOOKS, Scope as AlertScope, TRIED_FOR_SECONDS, Tried, WINDOW_DAYS, Watched, Webhook,
+    WebhookFormat, check_webhook_url, judged_rules,
 };
 pub use attributes::{Attributes, MAX_ATTRIBUTES_BYTES};
 pub use board::{MAX_BOARD, Ranked, RankedRelease};

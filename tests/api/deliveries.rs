@@ -35,7 +35,6 @@ use tokio::{sync::oneshot, time::timeout};
 on_both_engines!(
     World::on:
     what_crosses_is_posted_once_and_recorded,
-    a_webhook_says_it_in_its_own_words,
     a_rule_that_is_deleted_while_it_fires_is_over_for_those_who_were_told,
     what_fails_is_tried_again_for_a_day,
     one_that_is_down_is_asked_once_for_all_that_is_due,
@@ -137,24 +136,6 @@ async fn what_crosses_is_posted_once_and_recorded(world: World) {
     judged(&scene, "2026-06-06T00:01:00Z").await;
     let now = at("2026-06-06T00:01:01Z");
     assert_eq!(posted(&scene, &receiver, now).await.delivered, 3, "few to both, some to chat, none to none");
-}
-
-async fn a_webhook_says_it_in_its_own_words(world: World) {
-    let scene = scene(world, &[9, 1]).await;
-    let catalog = &scene.world.catalog;
-    let template = "{rule} <!here>: {text} ({path}, {day})".to_owned();
-    let chat = Webhook { template: Some(template), ..webhook("chat", WebhookFormat::Slack) };
-    catalog.apply_alerts(scene.id(), vec![], vec![chat.clone()], at(CREATED)).await.unwrap();
-    let receiver = Receiver::that(|_| Does::Takes);
-    judged(&scene, "2026-06-03T00:01:00Z").await;
-    posted(&scene, &receiver, at("2026-06-03T00:01:01Z")).await;
-    let of_chat = receiver.got().into_iter().find(|parcel| parcel.webhook.name == "chat").unwrap();
-    let told = "few <!here>: the number of predictions on 2026-06-02 is 1, below 5 (credit/prod, 2026-06-02)";
-    assert_eq!(of_chat.body, format!(r#"{{"text":"{told}"}}"#));
-    let wrong = Webhook { template: Some("{rule} {when}".into()), ..chat };
-    let refused = catalog.apply_alerts(scene.id(), vec![], vec![wrong], at(CREATED)).await.unwrap_err();
-    let said = "webhook `chat`: `template` names {when}, which is none of {rule}, {what}, {path}, {text}, ";
-    assert!(refused.to_string().contains(said), "{refused}");
 }
 
 async fn a_rule_that_is_deleted_while_it_fires_is_over_for_those_who_were_told(world: World) {

@@ -10,7 +10,7 @@ use super::{AlertRule, Webhook};
 
 /// Version of the item, and of the text of a rule in it. Version 1 had no webhooks, and no rule that notifies some; version 2
 /// no rule on drift, on what has a tag, or on what is mature; version 3 no rule on a column; version 4 none on lag; version 5 no digest;
-/// version 6 no time zone of one; version 7 no template of a webhook, no rule on the count of a tag, on what is missing of a release, or on the drift
+/// version 6 no time zone of one; version 7 no rule on the count of a tag, on what is missing of a release, or on the drift
 /// of what is live.
 pub(crate) const ITEM_VERSION: i64 = 8;
 

@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 
 use event::{Error, Id, Result, Zone, id::check_name};
+use fold::alert::Crossing;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{CrossedRule, template, watched::minutes_of};
+use super::{CrossedRule, watched::minutes_of};
 use crate::json;
 
 /// The most webhooks of a workspace.
@@ -43,9 +44,13 @@ impl WebhookFormat {
 
     /// The body of a text for Slack.
     pub(crate) fn slack(told: &str) -> String {
-        // What Slack takes for markup, as it wants it written.
-        json!({ "text": told.chars().map(template::escaped).collect::<String>() }).to_string()
+        json!({ "text": escaped(told) }).to_string()
     }
+}
+
+/// A text as Slack wants it, so that nothing in it is markup.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// Where what crossed and digests are posted, as people write it, in TOML or JSON. [`Webhook::check`] checks it.
@@ -63,9 +68,6 @@ pub struct Webhook {
     /// How the body is written.
     #[serde(default)]
     pub format: WebhookFormat,
-    /// What it says of a crossing, in the format `slack`: a text with names of values in braces, such as `{rule} {what} in {path}: {text}`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub template: Option<String>,
     /// The secret by which deliveries are signed, by name. Without one they are not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
@@ -90,8 +92,14 @@ impl Webhook {
                     .to_string()
             }
             WebhookFormat::Slack => {
-                let told = template::told(self.template.as_deref(), (workspace, path), crossed);
-                json!({ "text": told }).to_string()
+                let sign = match crossed.crossing {
+                    Crossing::Fires => ":rotating_light:",
+                    Crossing::Resolves => ":white_check_mark:",
+                };
+                let CrossedRule { rule, crossing, text, .. } = crossed;
+                let [rule, path, text] = [rule.as_str(), path, text].map(escaped);
+                json!({ "text": format!("{sign} *{rule}* {} in {path}: {text}", crossing.name()) })
+                    .to_string()
             }
         }
     }
@@ -109,12 +117,6 @@ impl Webhook {
             }
             (None, Some(_)) => {}
             _ => return Err(wrong("say where it is by one of `url` and `url_from`".to_owned())),
-        }
-        if let Some(template) = &self.template {
-            template::check(template).map_err(|error| wrong(format!("`template` {error}")))?;
-            if self.format != WebhookFormat::Slack {
-                return Err(wrong("`template` belongs to `format = \"slack\"`".to_owned()));
-            }
         }
         if let Some(time) = self.digest.as_ref().filter(|_| self.digest_seconds().is_none()) {
             return Err(wrong(format!("`digest` is a time of the day from 00:00 to 23:59, not `{time}`")));
@@ -193,7 +195,6 @@ pub fn check_webhook_url(text: &str) -> Result<(), &'static str> {
 #[cfg(test)]
 mod tests {
     use event::{Day, Timestamp};
-    use fold::alert::Crossing;
 
     use super::*;
 
@@ -234,9 +235,6 @@ mod tests {
         );
         let told = webhook(WebhookFormat::Slack).body(&id, "credit/prod", &crossed());
         assert_eq!(told, r#"{"text":":rotating_light: *few* fires in credit/prod: a &lt; b &amp; c"}"#);
-        let template = Some("<!here> \"{rule}\": {text}".to_owned());
-        let told = Webhook { template, ..webhook(WebhookFormat::Slack) }.body(&id, "credit/prod", &crossed());
-        assert_eq!(told, r#"{"text":"<!here> \"few\": a &lt; b &amp; c"}"#);
         for format in WebhookFormat::ALL {
             assert_eq!(serde_json::to_value(format).unwrap(), json!(format.name()));
         }
@@ -292,14 +290,6 @@ mod tests {
             (Webhook { digest: text("24:00"), ..good.clone() }, "from 00:00 to 23:59, not `24:00`"),
             (Webhook { digest: text("7:00"), ..good.clone() }, "from 00:00 to 23:59"),
             (Webhook { digest: text("07:60"), ..good.clone() }, "from 00:00 to 23:59"),
-            (
-                Webhook { template: text("{rule}"), ..good.clone() },
-                "`template` belongs to `format = \"slack\"`",
-            ),
-            (
-                Webhook { template: text("{rules}"), format: WebhookFormat::Slack, ..good.clone() },
-                "webhook `oncall`: `template` names {rules}, which is none of {rule}, ",
-            ),
             (Webhook { time_zone: text("UTC"), ..good.clone() }, "that of `digest`, which is missing"),
             (
                 Webhook { digest: text("07:00"), time_zone: text("Berlin"), ..good.clone() },

@@ -19,8 +19,8 @@ use super::{
     api::{ALWAYS, JSON},
 };
 use crate::{
-    Delivered, Delivery, DeliveryState, MAX_DELIVERIES, MAX_SECRET_NAME, MAX_TEMPLATE_BYTES, MAX_URL_BYTES,
-    Service, WebhookFormat,
+    Delivered, Delivery, DeliveryState, MAX_DELIVERIES, MAX_SECRET_NAME, MAX_URL_BYTES, Service,
+    WebhookFormat,
 };
 
 pub(super) fn deliveries_operation(named: Named) -> Operation {
@@ -47,9 +47,6 @@ pub(super) fn new_webhook() -> ObjectBuilder {
     };
     let format = schema::one_of(WebhookFormat::ALL.map(WebhookFormat::name))
         .description(Some("How the body is written; json unless it is given."));
-    let template = schema::nullable(schema::string()).max_length(Some(MAX_TEMPLATE_BYTES)).description(Some(
-        "What it says of a crossing, in the format slack, with names of values in braces, such as `{rule} {what} in {path}: {text}`.",
-    ));
     let digest = schema::nullable(schema::string())
         .pattern(Some("^([01][0-9]|2[0-3]):[0-5][0-9]$"))
         .description(Some(
@@ -61,7 +58,6 @@ pub(super) fn new_webhook() -> ObjectBuilder {
         .property("url", url)
         .property("url_from", secret("Or the name of the projector's secret that says where it is."))
         .property("format", format)
-        .property("template", template)
         .property("secret", secret("The name of the projector's secret by which deliveries are signed."))
         .property("digest", digest)
         .property("time_zone", zone)

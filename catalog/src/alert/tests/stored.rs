@@ -144,7 +144,7 @@ fn the_item_of_version_7_stays_readable() {
 #[test]
 fn the_item_of_version_8_stays_readable() {
     let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
-    let chat = r#"{"name":"chat","url":"https://a.example/","format":"slack","template":"{rule}: {text}"}"#;
+    let chat = r#"{"name":"chat","url":"https://a.example/","format":"slack"}"#;
     let rule = |text: &str| {
         Value::M([("created_at".to_owned(), Value::from(1)), ("rule".to_owned(), Value::from(text))].into())
     };
@@ -160,7 +160,7 @@ fn the_item_of_version_8_stays_readable() {
         .with("rule#many", rule(many))
         .with("webhook#chat", chat);
     let read = Stored::from_item(&stored).unwrap();
-    assert_eq!(read.webhooks["chat"].template.as_deref(), Some("{rule}: {text}"));
+    assert_eq!(read.webhooks["chat"].format, crate::WebhookFormat::Slack);
     assert!(matches!(read.rules["far"].scope, super::Scope::Live { .. }));
     assert_eq!(read.rules["late"].scope, super::Scope::Release("v1".into()));
     let tag = Some(("shop".to_owned(), "a".to_owned()));
