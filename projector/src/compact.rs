@@ -1,6 +1,6 @@
 //! Compaction: merges the small segments of days that are over into items that hold many ([`log::merged`]).
 //!
-//! ARCHITECTURE.md ("Compaction") has the argument why no reader and no writer notices. Here it is done in two steps. A merged item is put in the
+//! docs/internals/retention.md has the argument why no reader and no writer notices. Here it is done in two steps. A merged item is put in the
 //! place of its last segment, under the condition that this is as it was read and that no key was erased meanwhile. The own items of the other
 //! segments are deleted later, when it has been known for [`QUIET`] that none of them is the head of its log; the last first, so
 //! that at each moment what is left begins where the merged item does.

@@ -228,10 +228,12 @@ fn libraries_begin_with_an_example() {
     assert_eq!(without, [""; 0], "`cargo test --doc` runs the examples");
 }
 
-/// The files and folders that ARCHITECTURE.md names are there.
+/// The files and folders that ARCHITECTURE.md and the pages behind it name are there.
 #[test]
 fn the_architecture_names_what_exists() {
-    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let mut pages = vec![root().join("ARCHITECTURE.md")];
+    files(&root().join("docs/internals"), &["md"], &mut pages);
+    let text: String = pages.iter().map(|page| fs::read_to_string(page).unwrap()).collect();
     let is_name = |part: &str| {
         !part.is_empty()
             && part.chars().all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter))
@@ -243,16 +245,14 @@ fn the_architecture_names_what_exists() {
         text.lines().flat_map(|line| line.split('`').skip(1).step_by(2)).filter(is_path).collect();
     assert!(paths.len() > 80, "only {} paths", paths.len());
     let missing: Vec<&str> = paths.into_iter().filter(|path| !root().join(path).exists()).collect();
-    assert_eq!(missing, [""; 0], "ARCHITECTURE.md names files that are not there: say where it is now");
+    assert_eq!(missing, [""; 0], "these pages name files that are not there: say where it is now");
 }
 
-/// The tests that ARCHITECTURE.md names for each kind of mistake are tests of this repository.
+/// The tests that the page of mistakes names for each kind are tests of this repository.
 #[test]
 fn each_kind_of_mistake_has_its_tests() {
-    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let (_, section) = text.split_once("\n## Kinds of mistakes\n").unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    let rows: Vec<&str> = section.lines().filter(|line| line.starts_with("| ")).skip(2).collect();
+    let text = fs::read_to_string(root().join("docs/internals/mistakes.md")).unwrap();
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ")).skip(2).collect();
     assert!(rows.len() >= 10, "only {} kinds", rows.len());
     let mut functions = String::new();
     every_source(&root(), &mut functions);
