@@ -35,7 +35,6 @@ fn every_verb_takes_a_workspace_in_both_ways() {
     for verb in [
         &["workspace", "show"][..],
         &["workspace", "settings"],
-        &["workspace", "grants"],
         &["workspace", "retention"],
         &["release", "live"],
         &["release", "history"],
@@ -54,8 +53,8 @@ fn every_verb_takes_a_workspace_in_both_ways() {
     assert!(ok(&["workspace", "retention", "credit/prod"]).contains("90 days"));
     ok(&["workspace", "pin", "-w", "credit/prod", "2026-06-01"]);
     ok(&["workspace", "unpin", "credit/prod", "2026-06-01"]);
-    ok(&["workspace", "grant", "-w", "credit/prod", "user:ann", "reader"]);
-    ok(&["workspace", "revoke", "credit/prod", "user:ann"]);
+    ok(&["access", "grant", "user:ann", "reader", "-w", "credit/prod"]);
+    ok(&["access", "revoke", "user:ann", "-w", "credit/prod"]);
     ok(&["workspace", "alert", "-w", "credit/prod", "drift", "It moved."]);
     ok(&["workspace", "update", "-w", "credit/prod", "--set", "team=lending"]);
     ok(&["workspace", "lanes", "-w", "credit/prod", "2"]);
@@ -67,7 +66,6 @@ fn every_verb_takes_a_workspace_in_both_ways() {
     ok(&["workspace", "rename", "credit/current", "prod"]);
     for (args, why) in [
         (&["release", "promote", "v1", "--environment", "x"][..], "in which workspace is `v1`?"),
-        (&["workspace", "grant", "credit/prod", "user:ann"], "the role is missing"),
         (&["workspace", "retention"], "the workspace is missing; name it first, or with -w"),
         (&["workspace", "pin", "credit/prod"], "name a day, or a release with --release"),
         (&["user", "show", "ann", "-w", "credit/prod"], "a user is not in a workspace"),
@@ -210,9 +208,11 @@ fn people_and_roles_are_on_the_pages_of_both_sides() {
         run_ok(&place, &[kind, "create", name]);
     }
     run_ok(&place, &["group", "add", "lenders", "ann"]);
-    run_ok(&place, &["workspace", "grant", "credit/prod", "group:lenders", "reader"]);
-    run_ok(&place, &["workspace", "grant", "credit/prod", "user:ann", "admin"]);
-    assert!(refused(&place, &["workspace", "grant", "credit/prod", "user:ann", "king"]).contains("no role"));
+    run_ok(&place, &["access", "grant", "group:lenders", "reader", "-w", "credit/prod"]);
+    run_ok(&place, &["access", "grant", "user:ann", "admin", "-w", "credit/prod"]);
+    assert!(
+        refused(&place, &["access", "grant", "user:ann", "king", "-w", "credit/prod"]).contains("no role")
+    );
     let page = json_of(&place, &["user", "show", "ann", "--format", "json"]);
     assert_eq!(page["grants"][0]["role"], "admin");
     assert_eq!(page["groups"].as_array().unwrap().len(), 1);
@@ -222,9 +222,9 @@ fn people_and_roles_are_on_the_pages_of_both_sides() {
     let members = run_ok(&place, &["group", "members", "lenders"]);
     assert!(members.contains("ann"), "{members}");
     run_ok(&place, &["group", "remove", "lenders", "ann"]);
-    run_ok(&place, &["workspace", "revoke", "credit/prod", "user:ann"]);
+    run_ok(&place, &["access", "revoke", "user:ann", "-w", "credit/prod"]);
     assert_eq!(
-        json_of(&place, &["workspace", "grants", "credit/prod", "--format", "json"])
+        json_of(&place, &["access", "list", "-w", "credit/prod", "--format", "json"])
             .as_array()
             .unwrap()
             .len(),

@@ -1,11 +1,15 @@
 //! `almanac access`: who has which role.
 
-use ::catalog::{Role, Service};
+use ::catalog::{Grant, Role, Service, json};
 use clap::{Args, Subcommand};
 use event::Clock;
 use log::key::{EntityKind, Scope};
 
-use crate::{catalog::workspace::show_grants, config::Config, open, shown::Shown};
+use crate::{
+    config::Config,
+    open,
+    shown::{ShowFormat, Shown, aligned, print, print_json},
+};
 
 /// Where a role holds: on the whole server, unless a workspace or a category is named.
 #[derive(Debug, Args)]
@@ -83,6 +87,24 @@ pub(crate) async fn roles(config: &Config, command: AccessCommand) -> anyhow::Re
         AccessCommand::List { at, shown } => {
             let grants = service.catalog().grants(&at.scope(&service).await?).await?;
             show_grants(&service, &grants, shown.format).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints grants: who has which role.
+async fn show_grants(service: &Service, grants: &[Grant], format: ShowFormat) -> anyhow::Result<()> {
+    let names = service.catalog().names(grants.iter().flat_map(Grant::entities)).await?;
+    match format {
+        ShowFormat::Json => print_json(&grants.iter().map(|one| json::grant(one, &names)).collect()),
+        ShowFormat::Table => {
+            let mut table = aligned(&["principal", "type", "role", "since"], &[]);
+            for grant in grants {
+                let who = names.get(grant.principal.id()).cloned().unwrap_or_else(|| "-".into());
+                let kind = grant.principal.kind().name().to_owned();
+                table.add_row([who, kind, grant.role.name().to_owned(), grant.since.to_string()]);
+            }
+            print(&table);
         }
     }
     Ok(())

@@ -1,10 +1,10 @@
 //! Commands on workspaces.
 
 use ::catalog::{Service, http, json, new};
-use catalog::{AnyEntity, Grant, ListOptions, Role, Sight, WorkspacePage};
+use catalog::{AnyEntity, ListOptions, Sight, WorkspacePage};
 use clap::Subcommand;
 use event::{Clock, Error, Kind};
-use log::key::{Counted, EntityKind, Scope};
+use log::key::{Counted, EntityKind};
 use serde_json::json;
 
 use super::{
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     config::Config,
-    named::{self, InWorkspace, needed},
+    named::{self, InWorkspace},
     open,
     retention::{self, KeepCommand},
     settings::{self, SettingsCommand},
@@ -58,40 +58,6 @@ pub(crate) enum WorkspaceCommand {
         #[command(flatten)]
         shown: Shown,
     },
-    /// Give a role on a workspace. It counts for services that ask for tokens.
-    Grant {
-        /// The workspace, as category/name or by id; not with -w.
-        #[arg(value_name = "WORKSPACE")]
-        first: Option<String>,
-        /// Who: user:NAME, group:NAME or system:NAME.
-        #[arg(value_name = "PRINCIPAL")]
-        second: Option<String>,
-        /// reader, writer, reviewer, maintainer or admin.
-        #[arg(value_name = "ROLE")]
-        third: Option<String>,
-        /// The workspace, instead of naming it first.
-        #[arg(long, short)]
-        workspace: Option<String>,
-    },
-    /// Remove a role.
-    Revoke {
-        /// The workspace, as category/name or by id; not with -w.
-        #[arg(value_name = "WORKSPACE")]
-        first: Option<String>,
-        /// Who: user:NAME, group:NAME or system:NAME.
-        #[arg(value_name = "PRINCIPAL")]
-        second: Option<String>,
-        /// The workspace, instead of naming it first.
-        #[arg(long, short)]
-        workspace: Option<String>,
-    },
-    /// List the roles on a workspace.
-    Grants {
-        #[command(flatten)]
-        workspace: InWorkspace,
-        #[command(flatten)]
-        shown: Shown,
-    },
     #[command(flatten)]
     Entity(EntityCommand),
 }
@@ -122,60 +88,10 @@ pub(crate) async fn command(config: &Config, command: WorkspaceCommand) -> anyho
                 ShowFormat::Table => show(&service.catalog().page_with_counts(at.id()).await?),
             }
         }
-        WorkspaceCommand::Grant { first, second, third, workspace } => {
-            let (workspace, [principal, role]) = named::after(workspace, first, [second, third])?;
-            let (principal, role) = (needed(principal, "who gets the role")?, needed(role, "the role")?);
-            let service = existing(config).await?;
-            let role = Role::parse(&role)?;
-            let at = service.catalog().resolve(EntityKind::Workspace, &workspace).await?;
-            let scope = Scope::Workspace(at.id().clone());
-            let to = service.principal(&principal).await?;
-            service.catalog().grant(&scope, &to, role, service.clock().now()).await?;
-            println!("{principal} is {} of {workspace}", role.name());
-        }
-        WorkspaceCommand::Revoke { first, second, workspace } => {
-            let (workspace, [principal]) = named::after(workspace, first, [second])?;
-            let principal = needed(principal, "who loses the role")?;
-            let service = existing(config).await?;
-            let at = service.catalog().resolve(EntityKind::Workspace, &workspace).await?;
-            let scope = Scope::Workspace(at.id().clone());
-            let of = service.principal(&principal).await?;
-            service.catalog().revoke(&scope, &of).await?;
-            println!("{principal} has no role on {workspace}");
-        }
-        WorkspaceCommand::Grants { workspace, shown } => {
-            let service = existing(config).await?;
-            let at = service.catalog().resolve(EntityKind::Workspace, &workspace).await?;
-            let scope = Scope::Workspace(at.id().clone());
-            let grants = service.catalog().grants(&scope).await?;
-            show_grants(&service, &grants, shown.format).await?;
-        }
         WorkspaceCommand::Keep(command) => retention::command(config, command).await?,
         WorkspaceCommand::Settings(command) => settings::command(config, command).await?,
         WorkspaceCommand::Entity(command) => {
             change(&existing(config).await?, EntityKind::Workspace, command).await?;
-        }
-    }
-    Ok(())
-}
-
-/// Prints who has which role.
-pub(crate) async fn show_grants(
-    service: &Service,
-    grants: &[Grant],
-    format: ShowFormat,
-) -> anyhow::Result<()> {
-    let names = service.catalog().names(grants.iter().flat_map(Grant::entities)).await?;
-    match format {
-        ShowFormat::Json => print_json(&grants.iter().map(|one| json::grant(one, &names)).collect()),
-        ShowFormat::Table => {
-            let mut table = aligned(&["principal", "type", "role", "since"], &[]);
-            for grant in grants {
-                let who = names.get(grant.principal.id()).cloned().unwrap_or_else(|| "-".into());
-                let kind = grant.principal.kind().name().to_owned();
-                table.add_row([who, kind, grant.role.name().to_owned(), grant.since.to_string()]);
-            }
-            print(&table);
         }
     }
     Ok(())

@@ -20,7 +20,7 @@ fn scene() -> (Place, String) {
     run_ok(&place, &["workspace", "create", "credit/prod"]);
     run_ok(&place, &["workspace", "create", "credit/secret"]);
     run_ok(&place, &["user", "create", "ann"]);
-    run_ok(&place, &["workspace", "grant", "credit/prod", "user:ann", "reader"]);
+    run_ok(&place, &["access", "grant", "user:ann", "reader", "-w", "credit/prod"]);
     let token = run_ok(&place, &["token", "create", "--name", "laptop", "user:ann"]).trim().to_owned();
     (place, token)
 }
