@@ -21,7 +21,7 @@ use crate::{
     in_toml,
     named::InWorkspace,
     open,
-    shown::{ShowFormat, show, show_one},
+    shown::{ShowFormat, Shown, show, show_one},
 };
 
 /// The most bytes of a file of rules.
@@ -42,9 +42,8 @@ pub(crate) enum AlertCommand {
     List {
         #[command(flatten)]
         workspace: InWorkspace,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Show a rule.
     #[command(alias = "get")]
@@ -54,9 +53,8 @@ pub(crate) enum AlertCommand {
         /// The workspace, as category/name or by id.
         #[arg(long, short)]
         workspace: String,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Delete a rule, or a webhook.
     Delete {
@@ -75,9 +73,8 @@ pub(crate) enum AlertCommand {
     Webhooks {
         #[command(flatten)]
         workspace: InWorkspace,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// List what was or is to be posted to webhooks, the latest days first.
     Deliveries(SpanArgs),
@@ -99,9 +96,8 @@ pub(crate) struct SpanArgs {
     /// The most that are listed, 1 to 1000.
     #[arg(long, default_value_t = 100)]
     limit: usize,
-    /// How to print it.
-    #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-    format: ShowFormat,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 /// On what a rule is tried.
@@ -124,9 +120,8 @@ pub(crate) struct TestArgs {
     /// Print every day, not only those on which the rule fires or is resolved.
     #[arg(long)]
     all: bool,
-    /// How to print it.
-    #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-    format: ShowFormat,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 /// A file of rules.
@@ -171,7 +166,7 @@ pub(crate) async fn command(config: &Config, command: AlertCommand) -> anyhow::R
             applied.rules.iter().for_each(|rule| println!("alert rule {} is applied", rule.name()));
             applied.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
         }
-        AlertCommand::List { workspace, format } => {
+        AlertCommand::List { workspace, shown: Shown { format } } => {
             let workspace = catalog.workspace(&workspace).await?;
             let rules = catalog.alert_rules(workspace.id()).await?;
             let judged = catalog.judged_rules(workspace.id()).await?;
@@ -179,7 +174,7 @@ pub(crate) async fn command(config: &Config, command: AlertCommand) -> anyhow::R
                 rules.iter().map(|rule| row(rule, standing_json(rule, &judged), format)).collect();
             show(&["name", "watches", "of", "fires", "for", "state", "judged_day"], &rows, format);
         }
-        AlertCommand::Show { name, workspace, format } => {
+        AlertCommand::Show { name, workspace, shown: Shown { format } } => {
             let workspace = catalog.workspace(&workspace).await?;
             show_one(&alert_rule_json(&catalog.alert_rule(workspace.id(), &name).await?), format);
         }
@@ -197,9 +192,9 @@ pub(crate) async fn command(config: &Config, command: AlertCommand) -> anyhow::R
             let (workspace, from, to) = args.span(&catalog).await?;
             let crossings = catalog.crossings(&workspace, from, to, args.limit).await?;
             let rows: Vec<Value> = crossings.iter().map(crossing_json).collect();
-            show(&["day", "rule", "what", "text", "at"], &rows, args.format);
+            show(&["day", "rule", "what", "text", "at"], &rows, args.shown.format);
         }
-        AlertCommand::Webhooks { workspace, format } => {
+        AlertCommand::Webhooks { workspace, shown: Shown { format } } => {
             let workspace = catalog.workspace(&workspace).await?;
             let webhooks = catalog.alerts(workspace.id()).await?.webhooks;
             let rows: Vec<Value> = webhooks.iter().map(|webhook| json!(webhook)).collect();
@@ -209,7 +204,11 @@ pub(crate) async fn command(config: &Config, command: AlertCommand) -> anyhow::R
             let (workspace, from, to) = args.span(&catalog).await?;
             let deliveries = catalog.deliveries(&workspace, from, to, args.limit).await?;
             let rows: Vec<Value> = deliveries.iter().map(delivery_json).collect();
-            show(&["day", "of", "rule", "webhook", "state", "tries", "why", "next_at"], &rows, args.format);
+            show(
+                &["day", "of", "rule", "webhook", "state", "tries", "why", "next_at"],
+                &rows,
+                args.shown.format,
+            );
         }
         AlertCommand::Test(args) => test(&catalog, args).await?,
     }
@@ -255,8 +254,8 @@ async fn test(catalog: &Catalog, args: TestArgs) -> anyhow::Result<()> {
     let wanted = days.iter().filter(|day| args.all || day.crossing.is_some());
     let rows: Vec<Value> = wanted.map(judged_day_json).collect();
     let fired = days.iter().filter(|day| day.crossing == Some(Crossing::Fires)).count();
-    show(&["day", "value", "n", "measured", "state", "crossing"], &rows, args.format);
-    if let ShowFormat::Table = args.format {
+    show(&["day", "value", "n", "measured", "state", "crossing"], &rows, args.shown.format);
+    if let ShowFormat::Table = args.shown.format {
         println!("it would have fired on {fired} of {} days", days.len());
     }
     Ok(())

@@ -18,7 +18,7 @@ use crate::{
     named::InWorkspace,
     open,
     review::{NextArgs, OneReview, delete, make, next, say},
-    shown::{ShowFormat, show, show_one},
+    shown::{ShowFormat, Shown, show, show_one},
 };
 
 /// What there is for arenas.
@@ -33,9 +33,8 @@ pub(crate) enum ArenaCommand {
         /// The last day that is read; that of the arena when it is not given.
         #[arg(long)]
         to: Option<Day>,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Take the next pair of an arena: of the two releases with the fewest votes. Until you vote or the time is over it is the same one.
     Next(NextArgs),
@@ -52,9 +51,8 @@ pub(crate) enum ArenaCommand {
     List {
         #[command(flatten)]
         workspace: InWorkspace,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Show an arena, or its pairs with their wins, losses and ties.
     #[command(alias = "get")]
@@ -64,9 +62,8 @@ pub(crate) enum ArenaCommand {
         /// Show its pairs, in the place of what it asks for.
         #[arg(long)]
         pairs: bool,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Rank the releases of an arena by its votes: their strength, with a 95 percent interval.
     #[command(alias = "leaderboard")]
@@ -107,9 +104,8 @@ pub(crate) struct CreateArgs {
     /// What chance begins with.
     #[arg(long, default_value_t = 0)]
     seed: u32,
-    /// How to print it.
-    #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-    format: ShowFormat,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 /// A vote.
@@ -126,9 +122,8 @@ pub(crate) struct VoteArgs {
     /// Give it back without a vote; you are not shown it again.
     #[arg(long)]
     skip: bool,
-    /// How to print it.
-    #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-    format: ShowFormat,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 /// How releases rank.
@@ -139,9 +134,8 @@ pub(crate) struct RankingArgs {
     /// As it was known at this time, an instant or a day that stands for its beginning: read from the votes in the log.
     #[arg(long, value_name = "TIME")]
     as_of: Option<String>,
-    /// How to print it.
-    #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-    format: ShowFormat,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 pub(crate) async fn command(config: &Config, command: ArenaCommand) -> anyhow::Result<()> {
@@ -149,7 +143,7 @@ pub(crate) async fn command(config: &Config, command: ArenaCommand) -> anyhow::R
     let catalog = Catalog::new(Arc::clone(&table));
     match command {
         ArenaCommand::Create(args) => create(table, *args).await?,
-        ArenaCommand::Refresh { one, to, format } => {
+        ArenaCommand::Refresh { one, to, shown: Shown { format } } => {
             let query = open::asking(config, table);
             let workspace = query.catalog().workspace(&one.workspace).await?;
             let (review, warnings) = query.refresh_arena(&workspace, &one.name, to).await?;
@@ -163,19 +157,19 @@ pub(crate) async fn command(config: &Config, command: ArenaCommand) -> anyhow::R
         ArenaCommand::Link { guest, next: args } => {
             next(table, &args, &guest_reviewer(&guest)?, true).await?;
         }
-        ArenaCommand::Vote(VoteArgs { one, item, vote, skip: _, format }) => {
+        ArenaCommand::Vote(VoteArgs { one, item, vote, skip: _, shown: Shown { format } }) => {
             let verdict = vote.map(|vote| Verdict::read(None, None, Some(&vote))).transpose()?;
             let by = AnsweredBy::Reviewer(current().principal.clone());
             say(table, (&one, item), (&by, verdict), format).await?;
         }
-        ArenaCommand::List { workspace, format } => {
+        ArenaCommand::List { workspace, shown: Shown { format } } => {
             let workspace = catalog.workspace(&workspace).await?;
             let mut arenas = catalog.reviews(workspace.id()).await?;
             arenas.retain(|review| review.spec.arena.is_some());
             let rows: Vec<Value> = arenas.iter().map(review_json).collect();
             show(&["name", "from", "to", "items", "judges", "created_at", "created_by"], &rows, format);
         }
-        ArenaCommand::Show { one, pairs, format } => {
+        ArenaCommand::Show { one, pairs, shown: Shown { format } } => {
             let (workspace, review) = one.of(&catalog).await?;
             review.arena()?;
             if pairs {
@@ -213,7 +207,7 @@ async fn create(table: Arc<dyn Table>, args: CreateArgs) -> anyhow::Result<()> {
         with_outcomes: true,
         arena: Some(ArenaSpec { releases: args.releases, judges: args.judges, tags: args.tags }),
     };
-    make(table, &args.one, spec, args.format).await
+    make(table, &args.one, spec, args.shown.format).await
 }
 
 async fn rank(query: &Query, args: &RankingArgs) -> anyhow::Result<()> {
@@ -221,12 +215,12 @@ async fn rank(query: &Query, args: &RankingArgs) -> anyhow::Result<()> {
     let ranking = query.rank_arena(workspace.id(), &args.one.name, args.as_of.as_deref()).await?;
     warn(&ranking.warnings);
     let told = ranking.to_json();
-    if let ShowFormat::Json = args.format {
-        show_one(&told, args.format);
+    if let ShowFormat::Json = args.shown.format {
+        show_one(&told, args.shown.format);
         return Ok(());
     }
     let columns = ["release", "strength", "lower", "upper", "wins", "losses", "ties"];
-    show(&columns, rows_of(&told, "releases"), args.format);
+    show(&columns, rows_of(&told, "releases"), args.shown.format);
     let has_votes = ranking.tallies.iter().any(|tally| tally.votes() > 0);
     if has_votes && !ranking.ranking.is_connected {
         eprintln!(

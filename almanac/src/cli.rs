@@ -48,7 +48,7 @@ use crate::{
     rebuild::{self, RebuildArgs},
     report::{self as page, ReportArgs},
     review::{self, ReviewCommand},
-    shown::ShowFormat,
+    shown::Shown,
     sql::{self, SqlArgs},
     status,
     table::{self, TableCommand},
@@ -156,9 +156,8 @@ enum Command {
     Dlq(DlqCommand),
     /// Show how far behind everything is, what the last days warn of, the workers and the leases.
     Status {
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Categories of workspaces: create, list, show, change, delete.
     #[command(subcommand)]
@@ -308,7 +307,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<Exit> {
         }
         Command::Upgrade(args) => upgrade::command(config, &args).await?,
         Command::Dlq(command) => dlq::command(config, command).await?,
-        Command::Status { format } => status::command(config, format).await?,
+        Command::Status { shown: Shown { format } } => status::command(config, format).await?,
         Command::Category(command) => root::command(config, EntityKind::Category, command).await?,
         Command::Workspace(command) => workspace::command(config, command).await?,
         Command::Model(command) => model::command(config, command).await?,
@@ -336,7 +335,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<Exit> {
         Command::Lake(command) => lake::command(config, command).await?,
         Command::Backup(args) => moved::backup(config, &args).await?,
         Command::Cost(args) => cost::command(config, &args).await?,
-        Command::Config(ConfigCommand::Show { format }) => config::show(config, format)?,
+        Command::Config(ConfigCommand::Show { shown: Shown { format } }) => config::show(config, format)?,
     }
     Ok(Exit::Done)
 }

@@ -12,7 +12,12 @@ use clap::Args;
 use event::Clock;
 use projector::erase::{Pace, carry_out};
 
-use crate::{config::Config, open, rebuild::Share, shown::ShowFormat};
+use crate::{
+    config::Config,
+    open,
+    rebuild::Share,
+    shown::{ShowFormat, Shown},
+};
 
 /// Takes keys out of all that is stored of a workspace, for good.
 ///
@@ -38,9 +43,8 @@ pub(crate) struct EraseArgs {
     reason: String,
     #[command(flatten)]
     share: Share,
-    /// How to print what was done.
-    #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-    format: ShowFormat,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 /// Erases keys; whether all that is stored could be read.
@@ -67,7 +71,7 @@ pub(crate) async fn command(config: &Config, args: EraseArgs) -> anyhow::Result<
         }
     };
     let done = carry_out(&table, (workspace.id(), &begun.id), &pace, &tell).await?;
-    match args.format {
+    match args.shown.format {
         ShowFormat::Json => println!("{}", http::erasure_json(&done)),
         ShowFormat::Table => show(&workspace, &done),
     }

@@ -12,7 +12,7 @@ use crate::{
     life::happening,
     named::InWorkspace,
     open,
-    shown::{ShowFormat, show, show_one},
+    shown::{ShowFormat, Shown, show, show_one},
 };
 
 /// What there is for those who follow.
@@ -29,9 +29,8 @@ pub(crate) enum FollowCommand {
         /// The oldest first.
         #[arg(long)]
         oldest_first: bool,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// List the followers of a workspace, or of one of its models, in the order in which they came.
     Followers {
@@ -46,9 +45,8 @@ pub(crate) enum FollowCommand {
         /// Continue from the cursor that the page before ended with.
         #[arg(long)]
         cursor: Option<String>,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Show what is new in what a user follows, unseen entries first.
     Feed {
@@ -63,9 +61,8 @@ pub(crate) enum FollowCommand {
         /// Mark what is shown as seen.
         #[arg(long)]
         mark_seen: bool,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Tell whether a user has seen an entry of the feed.
     Seen {
@@ -76,17 +73,15 @@ pub(crate) enum FollowCommand {
         /// Mark it as seen.
         #[arg(long)]
         mark: bool,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Show what happened in the last 7 days in what a user follows; without a user, all users with what they follow.
     Digest {
         /// The user, by name or id.
         user: Option<String>,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
 }
 
@@ -117,14 +112,14 @@ pub(crate) async fn command(config: &Config, command: FollowCommand) -> anyhow::
             let is_new = catalog.unfollow(&user, &followed).await?;
             println!("{} {} it", args.user, if is_new { "no longer follows" } else { "does not follow" });
         }
-        FollowCommand::Followers { workspace, model, limit, cursor, format } => {
+        FollowCommand::Followers { workspace, model, limit, cursor, shown: Shown { format } } => {
             let followed = followed(&catalog, &workspace, model.as_deref()).await?;
             followers(&catalog, &followed, limit.into(), cursor.as_deref(), format).await?;
         }
-        FollowCommand::Follows { user, oldest_first, format } => {
+        FollowCommand::Follows { user, oldest_first, shown: Shown { format } } => {
             follows(&catalog, &user, oldest_first, format).await?;
         }
-        FollowCommand::Feed { user, limit, per_publisher, mark_seen, format } => {
+        FollowCommand::Feed { user, limit, per_publisher, mark_seen, shown: Shown { format } } => {
             let user = catalog.resolve(EntityKind::User, &user).await?;
             let feed = catalog.feed_of_each(user.id(), limit, per_publisher).await?;
             show_feed(&catalog, &feed, format).await?;
@@ -136,7 +131,7 @@ pub(crate) async fn command(config: &Config, command: FollowCommand) -> anyhow::
                 }
             }
         }
-        FollowCommand::Seen { user, entry, mark, format } => {
+        FollowCommand::Seen { user, entry, mark, shown: Shown { format } } => {
             let user = catalog.resolve(EntityKind::User, &user).await?;
             if mark {
                 catalog.mark_seen(user.id(), std::slice::from_ref(&entry), now).await?;
@@ -144,12 +139,14 @@ pub(crate) async fn command(config: &Config, command: FollowCommand) -> anyhow::
             let seen = mark || catalog.has_seen(user.id(), &entry).await?;
             show_one(&json!({ "entry": entry, "seen": seen }), format);
         }
-        FollowCommand::Digest { user: Some(user), format } => {
+        FollowCommand::Digest { user: Some(user), shown: Shown { format } } => {
             let user = catalog.resolve(EntityKind::User, &user).await?;
             let digest = catalog.digest_of(user.id(), &Sight::Everything, now).await?;
             show_digest(&digest.iter().map(digest_json).collect::<Vec<_>>(), format);
         }
-        FollowCommand::Digest { user: None, format } => all_follows(&catalog, format).await?,
+        FollowCommand::Digest { user: None, shown: Shown { format } } => {
+            all_follows(&catalog, format).await?
+        }
     }
     Ok(())
 }

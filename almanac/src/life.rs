@@ -12,7 +12,7 @@ use crate::{
     named::{InWorkspace, release},
     open,
     promotion::{self, ApproveArgs},
-    shown::{ShowFormat, show},
+    shown::{ShowFormat, Shown, show},
 };
 
 /// What there is under `release` besides `create`.
@@ -81,9 +81,8 @@ pub(crate) enum LifeCommand {
         /// At this instant, such as 2013-06-14T10:00:00Z; now when it is not given.
         #[arg(long, value_name = "TIME")]
         at: Option<String>,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Show what happened in a workspace, to a model or in an environment, the latest first.
     History {
@@ -101,9 +100,8 @@ pub(crate) enum LifeCommand {
         /// Continue from the cursor that the page before ended with.
         #[arg(long)]
         cursor: Option<String>,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Rank releases by the primary metric of the workspace: those that are live, those of a day, or those of a window by any
     /// figure.
@@ -137,18 +135,17 @@ pub(crate) enum LifeCommand {
         /// The most to show.
         #[arg(long, default_value_t = 20)]
         limit: usize,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
 }
 
 pub(crate) async fn command(config: &Config, command: LifeCommand) -> anyhow::Result<()> {
     match command {
-        LifeCommand::Live { workspace, environment, at, format } => {
+        LifeCommand::Live { workspace, environment, at, shown: Shown { format } } => {
             live(config, &workspace, environment, at.as_deref(), format).await
         }
-        LifeCommand::History { workspace, environment, model, limit, cursor, format } => {
+        LifeCommand::History { workspace, environment, model, limit, cursor, shown: Shown { format } } => {
             let of = (environment.as_deref(), model.as_deref());
             history(config, &workspace, of, (limit, cursor.as_deref()), format).await
         }
@@ -163,7 +160,7 @@ pub(crate) async fn command(config: &Config, command: LifeCommand) -> anyhow::Re
             environment,
             as_of,
             limit,
-            format,
+            shown: Shown { format },
         } => {
             let window = from.as_deref().zip(to.as_deref()).map(|(from, to)| BoardWords {
                 from,

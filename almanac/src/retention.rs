@@ -9,7 +9,7 @@ use crate::{
     config::Config,
     named::after,
     open,
-    shown::{ShowFormat, aligned, print},
+    shown::{ShowFormat, Shown, aligned, print},
 };
 
 /// What there is under `workspace` for how long events are kept.
@@ -29,9 +29,8 @@ pub(crate) enum KeepCommand {
         /// The workspace, instead of naming it first.
         #[arg(long, short)]
         workspace: Option<String>,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Keep the events of a day, or of all days of a release, for good.
     Pin(PinArgs),
@@ -53,16 +52,15 @@ pub(crate) struct PinArgs {
     /// The release.
     #[arg(long)]
     release: Option<String>,
-    /// How to print what is set then.
-    #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-    format: ShowFormat,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 pub(crate) async fn command(config: &Config, command: KeepCommand) -> anyhow::Result<()> {
     let catalog = Catalog::new(open::existing(config).await?);
     let now = Clock::system().now();
     let (workspace, retention, format) = match command {
-        KeepCommand::Retention { first, second, workspace, format } => {
+        KeepCommand::Retention { first, second, workspace, shown: Shown { format } } => {
             let (workspace, [days]) = after(workspace, first, [second])?;
             let workspace = catalog.workspace(&workspace).await?;
             let retention = match days {
@@ -93,7 +91,7 @@ async fn pin(
     };
     let workspace = catalog.workspace(&workspace).await?;
     let retention = catalog.pin(workspace.id(), &pin, is_pinned, now).await?;
-    Ok((workspace.entity.id, retention, args.format))
+    Ok((workspace.entity.id, retention, args.shown.format))
 }
 
 fn parse(days: &str) -> Result<Option<u32>, Error> {

@@ -18,7 +18,7 @@ use crate::{
     config::Config,
     named::InWorkspace,
     open, promotion,
-    shown::{ShowFormat, show, show_one},
+    shown::{ShowFormat, Shown, show, show_one},
 };
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
@@ -43,9 +43,8 @@ pub(crate) enum ReviewCommand {
     List {
         #[command(flatten)]
         workspace: InWorkspace,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Show a review, with how many of its items are answered.
     #[command(alias = "get")]
@@ -55,9 +54,8 @@ pub(crate) enum ReviewCommand {
         /// Show its items, with their answers, in the place of what it asks for.
         #[arg(long)]
         items: bool,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Show what a reviewer answered, and how often releases had said the same.
     Mine(MineArgs),
@@ -114,9 +112,8 @@ pub(crate) struct CreateArgs {
     /// Pick predictions as well that have an outcome.
     #[arg(long)]
     with_outcomes: bool,
-    /// How to print it.
-    #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-    format: ShowFormat,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 /// Which item is taken, and for how long.
@@ -127,9 +124,8 @@ pub(crate) struct NextArgs {
     /// For how many seconds it is had.
     #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_LEASE_SECONDS)]
     lease: i64,
-    /// How to print it.
-    #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-    format: ShowFormat,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 /// What is said of an item.
@@ -149,9 +145,8 @@ pub(crate) struct AnswerArgs {
     /// Give it back without an answer; you are not shown it again.
     #[arg(long)]
     skip: bool,
-    /// How to print it.
-    #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-    format: ShowFormat,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 /// Whose answers are shown, and of which days.
@@ -171,9 +166,8 @@ pub(crate) struct MineArgs {
     /// Show by release how often it had said the same, in the place of the answers.
     #[arg(long)]
     results: bool,
-    /// How to print it.
-    #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-    format: ShowFormat,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 impl OneReview {
@@ -200,19 +194,19 @@ pub(crate) async fn command(config: &Config, command: ReviewCommand) -> anyhow::
         ReviewCommand::Answer(args) => {
             let by = AnsweredBy::Reviewer(current().principal.clone());
             let said = (!args.skip).then(|| Verdict::read(args.label, args.value, None)).transpose()?;
-            say(table, (&args.one, args.item), (&by, said), args.format).await?;
+            say(table, (&args.one, args.item), (&by, said), args.shown.format).await?;
         }
-        ReviewCommand::List { workspace, format } => {
+        ReviewCommand::List { workspace, shown: Shown { format } } => {
             let workspace = catalog.workspace(&workspace).await?;
             let rows: Vec<Value> = catalog.reviews(workspace.id()).await?.iter().map(review_json).collect();
             show(&["name", "policy", "from", "to", "items", "created_at", "created_by"], &rows, format);
         }
-        ReviewCommand::Show { one, items: false, format } => {
+        ReviewCommand::Show { one, items: false, shown: Shown { format } } => {
             let (workspace, review) = one.of(&catalog).await?;
             let items = catalog.review_items(&workspace, &review.id).await?;
             show_one(&reviewed_json(&review, &items), format);
         }
-        ReviewCommand::Show { one, items: true, format } => {
+        ReviewCommand::Show { one, items: true, shown: Shown { format } } => {
             let (workspace, review) = one.of(&catalog).await?;
             let items = catalog.review_items(&workspace, &review.id).await?;
             let rows: Vec<Value> = items
@@ -263,7 +257,7 @@ async fn create(table: Arc<dyn Table>, args: CreateArgs) -> anyhow::Result<()> {
         with_outcomes: args.with_outcomes,
         arena: None,
     };
-    make(table, &args.one, spec, args.format).await
+    make(table, &args.one, spec, args.shown.format).await
 }
 
 /// Makes a review, or an arena, which is one, and prints it.
@@ -298,13 +292,13 @@ pub(crate) async fn next(
     if shows_link {
         told["link"] = served.link.text().into();
     }
-    let table = matches!(args.format, ShowFormat::Table);
+    let table = matches!(args.shown.format, ShowFormat::Table);
     // For people the two sides of an arena are two fields.
     if let Some(sides) = told.as_object_mut().filter(|_| table).and_then(|told| told.remove("sides")) {
         told["left"] = sides[0].clone();
         told["right"] = sides[1].clone();
     }
-    show_one(&told, args.format);
+    show_one(&told, args.shown.format);
     Ok(())
 }
 
@@ -339,10 +333,10 @@ async fn mine(catalog: &Catalog, args: &MineArgs) -> anyhow::Result<()> {
     let span = (from.start(), to.start().plus_seconds(DAY_SECONDS));
     let answers = catalog.given_answers(workspace.id(), &reviewer, span).await?;
     if args.results {
-        show(&["release", "answers", "agree", "differ"], &results_json(&answers).0, args.format);
+        show(&["release", "answers", "agree", "differ"], &results_json(&answers).0, args.shown.format);
     } else {
         let rows: Vec<Value> = answers.iter().map(given_json).collect();
-        show(&["answered_at", "key", "predicted_at", "label", "value", "vote"], &rows, args.format);
+        show(&["answered_at", "key", "predicted_at", "label", "value", "vote"], &rows, args.shown.format);
     }
     Ok(())
 }

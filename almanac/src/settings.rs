@@ -9,7 +9,7 @@ use crate::{
     config::Config,
     named::{InWorkspace, after, needed},
     open,
-    shown::{ShowFormat, aligned, print, show_one},
+    shown::{ShowFormat, Shown, aligned, print, show_one},
 };
 
 /// What there is under `workspace` for its settings and alerts.
@@ -41,9 +41,8 @@ pub(crate) enum SettingsCommand {
         /// the latest days, as when it is not set.
         #[arg(long, value_name = "DAYS")]
         board_delay: Option<String>,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Show or change how much may be appended to a workspace over HTTP.
     Quota {
@@ -53,9 +52,8 @@ pub(crate) enum SettingsCommand {
         /// be repeated.
         #[arg(long = "limit", value_name = "NAME=NUMBER")]
         limits: Vec<String>,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Raise an alert for the followers of the workspace or the model.
     Alert {
@@ -92,7 +90,7 @@ pub(crate) async fn command(config: &Config, command: SettingsCommand) -> anyhow
             catalog.raise(workspace.id(), &alert).await?;
             println!("alert {} is raised, of {}", alert.name, alert.at);
         }
-        SettingsCommand::Quota { workspace, limits, format } => {
+        SettingsCommand::Quota { workspace, limits, shown: Shown { format } } => {
             let workspace = catalog.workspace(&workspace).await?;
             let change = |quota: &mut Quota| limits.iter().try_for_each(|pair| quota.set_pair(pair));
             let quota = catalog.change_quota(workspace.id(), change).await?;
@@ -107,7 +105,7 @@ pub(crate) async fn command(config: &Config, command: SettingsCommand) -> anyhow
             board_days,
             board_min_n,
             board_delay,
-            format,
+            shown: Shown { format },
         } => {
             let workspace = catalog.workspace(&workspace).await?;
             let named = |name: &Option<String>| name.clone().filter(|name| name != "none");

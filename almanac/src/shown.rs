@@ -1,4 +1,4 @@
-//! How an answer is printed: as JSON for programs, as a table for people.
+//! Printing of answers: JSON for programs, a table for people.
 
 use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, Table as TextTable, presets};
@@ -6,7 +6,7 @@ use event::plain::on_one_line;
 use query::number_text;
 use serde_json::Value;
 
-/// How an answer is printed.
+/// Format of an answer.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ShowFormat {
     /// Aligned, for people.
@@ -15,10 +15,10 @@ pub(crate) enum ShowFormat {
     Json,
 }
 
-/// How something is printed.
-#[derive(Debug, Args)]
+/// The option `--format`.
+#[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Shown {
-    /// How to print it.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
     pub(crate) format: ShowFormat,
 }

@@ -14,7 +14,7 @@ use crate::{
     named::InWorkspace,
     open,
     query::list,
-    shown::{ShowFormat, show},
+    shown::{ShowFormat, Shown, show},
 };
 
 /// The formats of which one answer can stand behind the other.
@@ -75,9 +75,8 @@ pub(crate) enum ConsumerCommand {
     List {
         #[command(flatten)]
         workspace: InWorkspace,
-        /// How to print it.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
     /// Show a consumer, with the cut up to which it has read.
     Show {
@@ -86,7 +85,7 @@ pub(crate) enum ConsumerCommand {
         /// The workspace, as category/name or by id.
         #[arg(long, short)]
         workspace: String,
-        /// How to print it.
+        /// Format of the output.
         #[arg(long, value_enum, default_value_t = ShowFormat::Json)]
         format: ShowFormat,
     },
@@ -176,7 +175,7 @@ fn kind(name: &str) -> Result<Kind, Error> {
 pub(crate) async fn consumer(config: &Config, command: ConsumerCommand) -> anyhow::Result<()> {
     let catalog = Catalog::new(open::existing(config).await?);
     match command {
-        ConsumerCommand::List { workspace, format } => {
+        ConsumerCommand::List { workspace, shown: Shown { format } } => {
             let workspace = catalog.workspace(&workspace).await?;
             let consumers = catalog.consumers(workspace.id()).await?;
             let lags = catalog.lags(&consumers).await?;

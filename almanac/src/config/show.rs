@@ -7,15 +7,14 @@ use super::{
     COMPACT, CONFIG, Config, DATA, ENDPOINT, FEATURE_SAMPLE, HANDOVER_MEMORY, LISTEN, LOG_FORMAT, Origin,
     QUERY_MEMORY, REGION, STORE,
 };
-use crate::shown::{ShowFormat, aligned, print};
+use crate::shown::{ShowFormat, Shown, aligned, print};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Print each value and where it comes from.
     Show {
-        /// How to print them.
-        #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-        format: ShowFormat,
+        #[command(flatten)]
+        shown: Shown,
     },
 }
 

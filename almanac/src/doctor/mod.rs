@@ -18,7 +18,7 @@ use crate::{
     exit::Exit,
     lines::Lines,
     open,
-    shown::{ShowFormat, print_json},
+    shown::{ShowFormat, Shown, print_json},
     telemetry::logs,
 };
 
@@ -31,9 +31,8 @@ const WITHIN: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// How to print it.
-    #[arg(long, value_enum, default_value_t = ShowFormat::Table)]
-    format: ShowFormat,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 /// Prints what is found. A configuration that is refused is a finding as well.
@@ -43,7 +42,7 @@ pub(crate) fn command(config: Result<Config>, args: &DoctorArgs) -> anyhow::Resu
     let findings = runtime.block_on(examine(config));
     logs::flush();
     let is_well = findings.iter().all(|finding| finding.level < Level::Fault);
-    match args.format {
+    match args.shown.format {
         ShowFormat::Table => print!("{}", text(&findings)),
         ShowFormat::Json => {
             let findings: Vec<_> = findings.iter().map(Finding::document).collect();

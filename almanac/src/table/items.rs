@@ -42,7 +42,7 @@ pub(crate) struct GetArgs {
     pk: String,
     /// The sort key; that of an entity is its partition key.
     sk: Option<String>,
-    /// How to print it.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t = ItemFormat::Table)]
     format: ItemFormat,
 }
@@ -69,7 +69,7 @@ pub(crate) struct QueryArgs {
     /// The greatest sort key first.
     #[arg(long)]
     backward: bool,
-    /// How to print them.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t = ItemFormat::Table)]
     format: ItemFormat,
 }
@@ -85,7 +85,7 @@ pub(crate) struct ScanArgs {
     /// The most to show.
     #[arg(long, default_value_t = 100)]
     limit: usize,
-    /// How to print them.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t = ItemFormat::Table)]
     format: ItemFormat,
 }
