@@ -1,4 +1,4 @@
-//! An answer: the rows, what they were read from, and what they lack.
+//! An answer: the rows, their cut, and warnings of missing data.
 
 use std::{
     io::{self, Write},
@@ -19,7 +19,7 @@ use crate::{
     work,
 };
 
-/// How many bytes of an answer are made, counted and sent at a time.
+/// Size in bytes of the pieces in which an answer is made, counted and sent.
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// The answer to a request.
@@ -27,30 +27,30 @@ const CHUNK_BYTES: usize = 256 * 1024;
 pub struct Answer {
     /// The rows.
     pub frame: DataFrame,
-    /// What they were read from; `None`, when that were not the logs.
+    /// The cut that the rows were read from; `None` if they were not read from logs.
     pub cut: Option<Cut>,
-    /// As of when they are, when a time was asked for: that, or the last closed instant.
+    /// The instant that the rows are as of, if a time was requested: that time or the last closed instant, whichever is earlier.
     pub as_of: Option<Timestamp>,
-    /// What the answer lacks, in sentences.
+    /// Warnings of data missing from the answer, one sentence each.
     pub warnings: Vec<String>,
-    /// What figures of evaluations were taken from; `None`, of anything else.
+    /// The source of figures of evaluations; `None` for anything else.
     pub source: Option<Source>,
-    /// Whether its columns were asked for by name: then a table shows those without any value too.
+    /// True if columns were requested by name: a table then shows those without any value too.
     pub named: bool,
     pub(crate) held: Held,
 }
 
-/// What figures were taken from.
+/// The source of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// From what is stored of each day.
+    /// Read from the stored evaluation of each day.
     Stored,
-    /// They were computed from the events.
+    /// Computed from the events.
     Events,
 }
 
 impl Source {
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stored => "stored",
@@ -59,23 +59,23 @@ impl Source {
     }
 }
 
-/// What was found for an answer.
+/// The rows found for an answer.
 pub(crate) struct Found {
     pub(crate) frame: DataFrame,
-    /// The reading of the logs that it is of; `None` of what is stored.
+    /// The reading of the logs that the rows come from; `None` for stored data.
     pub(crate) reading: Option<Arc<Reading>>,
-    /// What it lacks that the reading does not say.
+    /// Warnings that the reading does not have.
     pub(crate) warnings: Vec<String>,
 }
 
 impl Found {
-    /// What is stored, and whole.
+    /// Builds complete stored data, without warnings.
     pub(crate) fn of(frame: DataFrame) -> Self {
         Self { frame, reading: None, warnings: Vec::new() }
     }
 }
 
-/// What an answer takes of the bounds, as long as it is there.
+/// The share of the bounds that an answer holds while it exists.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) hold: Hold,
@@ -84,20 +84,19 @@ pub(crate) struct Held {
 }
 
 impl Answer {
-    /// The same with these columns alone.
+    /// Keeps only these columns.
     ///
     /// # Errors
-    /// When it lacks one.
+    /// An error if the answer lacks one of them.
     pub fn only(mut self, columns: &[&str]) -> Result<Self> {
         self.frame = self.frame.select(columns.iter().copied()).map_err(failed)?;
         Ok(self)
     }
 
-    /// Writes the rows. Nothing else of the answer is needed then; its memory is given back as the
-    /// chunks are taken.
+    /// Writes the rows and consumes the answer. Its memory is given back as the chunks are taken.
     ///
     /// # Errors
-    /// `TooLarge` and `Unavailable`, when the text takes too much of the bounds.
+    /// `TooLarge` and `Unavailable`, if the text takes too much of the bounds.
     pub(crate) async fn write(self, format: Format) -> Result<Written> {
         let Answer { mut frame, named, held, .. } = self;
         let Held { hold, wanted, turn } = held;
@@ -126,7 +125,7 @@ impl Answer {
     }
 }
 
-/// Takes the text of an answer, and counts it.
+/// Collects the text of an answer in chunks and counts its bytes.
 struct Sink {
     hold: Hold,
     chunks: Vec<Vec<u8>>,
@@ -170,7 +169,7 @@ impl Write for Sink {
     }
 }
 
-/// An answer as bytes, counted until they are given away.
+/// An answer as bytes, counted until the chunks are taken.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) chunks: std::vec::IntoIter<Vec<u8>>,

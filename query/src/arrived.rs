@@ -1,5 +1,6 @@
-//! How long after its prediction an outcome had arrived, counted of each pair from the events. The ages of `maturity` begin when the
-//! day ends, so of a prediction just after midnight the first of them is up to 25 hours; these begin with the prediction.
+//! The share of outcomes that had arrived at each age of their prediction, counted pair by pair from the events. The ages of
+//! `maturity` begin at the end of the day, so that for a prediction just after midnight the first age is up to 25 hours; the ages
+//! here begin at the prediction.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -32,13 +33,13 @@ const COLUMNS: [(&str, ColumnType); 5] = [
     ("arrived_share", ColumnType::Field(FieldType::Float)),
 ];
 
-/// At an age, and last whenever it was: how many predictions have reached it, and of how many the outcome had arrived.
+/// Counts by age, with a last entry for any age: predictions that have reached the age, and those with an outcome by then.
 type Counts = [[u64; 2]; AGES.len() + 1];
 
-/// Whether ages are counted from each prediction.
+/// Returns true if ages are counted from each prediction.
 ///
 /// # Errors
-/// `Invalid`, when it is asked of anything but maturity, or with what judges predictions.
+/// `Invalid`, if it is requested of anything but maturity, or with parameters of judging.
 pub(crate) fn after_prediction_of(what: What, words: &Words<'_>) -> Result<bool> {
     if !words.after_prediction {
         return Ok(false);
@@ -59,7 +60,7 @@ pub(crate) fn after_prediction_of(what: What, words: &Words<'_>) -> Result<bool>
     }
 }
 
-/// By day, release and age.
+/// Counts arrivals by day, release and age.
 pub(crate) async fn arrived(reading: &Arc<Reading>, request: &Request) -> Result<DataFrame> {
     reading.warn_of_expired(reading.window);
     let days = reading.window.days().map(|day| of_day(reading, day, request.release.as_deref()));
@@ -82,7 +83,7 @@ pub(crate) async fn arrived(reading: &Arc<Reading>, request: &Request) -> Result
     series(&COLUMNS, &rows, request)
 }
 
-/// The counts of a day by release.
+/// Counts the arrivals of a day by release.
 async fn of_day(
     reading: &Arc<Reading>,
     day: Day,
@@ -134,7 +135,7 @@ fn counted(
         let of_release = &mut counts[pair.release as usize];
         for (count, end) in of_release.iter_mut().zip(ends.map(Some).chain([None])) {
             count[0] += u64::from(end.is_none_or(|end| end <= now.micros()));
-            // Of what is younger than that it is not known yet.
+            // An arrival counts only at an age that the prediction has reached.
             let is_in_time = |at: i64| end.is_none_or(|end| at <= end && end <= now.micros());
             count[1] += u64::from(arrived_at.is_some_and(is_in_time));
         }

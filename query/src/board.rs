@@ -1,5 +1,5 @@
-//! The leaderboard: of what is live, of a given day, out of its evaluation, and of a window, out of its events; and the
-//! figures by which promotion gates judge.
+//! The leaderboard: of live releases, of a given day from its evaluation, and of a window from its events; and the figures that
+//! promotion gates judge by.
 
 mod promotion;
 
@@ -19,25 +19,25 @@ use crate::{
     window::days_between,
 };
 
-/// Days that are read side by side.
+/// Number of days read side by side.
 const DAYS_AT_ONCE: usize = 8;
 
-/// By what the releases of a window are ranked.
+/// The ranking of the releases of a window.
 #[derive(Clone, Debug, Default)]
 pub struct BoardWords<'a> {
     /// The first day.
     pub from: &'a str,
     /// The last day.
     pub to: &'a str,
-    /// The figure; the primary metric of the workspace, when it is `None`.
+    /// The figure; `None` for the primary metric of the workspace.
     pub figure: Option<&'a str>,
-    /// Which way it is better, `max` or `min`; as the figure says, when it is `None`.
+    /// Direction of better values, `max` or `min`; `None` for that of the figure.
     pub direction: Option<&'a str>,
-    /// How many predictions must be judged to be ranked; as many as the workspace sets, when it is `None`.
+    /// Minimum number of judged predictions for a rank; `None` for the setting of the workspace.
     pub min_n: Option<u64>,
-    /// Judge only what was live in this environment when it predicted.
+    /// Judges only predictions of releases that were live in this environment at the time.
     pub environment: Option<&'a str>,
-    /// Judge by what had been appended by then: an instant, or a day that stands for its beginning.
+    /// Judges by events appended until then: an instant, or a day that stands for its beginning.
     pub as_of: Option<&'a str>,
 }
 
@@ -48,32 +48,32 @@ pub struct Place {
     pub release: String,
     /// The value of the metric.
     pub value: f64,
-    /// The number of predictions, or observations of a logged metric, that the value is made of.
+    /// The number of predictions, or of observations of a logged metric, behind the value.
     pub n: u64,
-    /// Whether these are enough to be ranked; else it stands behind those that are.
+    /// True if `n` is enough for a rank; else the release stands behind the ranked ones.
     pub is_ranked: bool,
-    /// The number of its predictions that were judged, and its record against the other releases of the day; `None` of a logged metric.
+    /// The number of its judged predictions, and its record against the other releases of the day; `None` for a logged metric.
     pub judged: Option<(u64, Record)>,
 }
 
 impl Query {
-    /// The live releases, the best first, with the names that their models have now: one query of the
-    /// board, and a read of each model on it.
+    /// Returns the live releases, the best first, with the current names of their models: one query of the board, and a read of
+    /// each model on it.
     ///
     /// # Errors
-    /// `Invalid`, when `limit` is not 1 to [`MAX_BOARD`]; those of the table.
+    /// `Invalid`, if `limit` is not 1 to [`MAX_BOARD`]; errors of the table.
     pub async fn leaderboard(&self, workspace: &Id, limit: usize) -> Result<Vec<RankedRelease>> {
         let mut board = self.catalog.leaderboard(workspace, limit).await?;
         self.catalog.name_models(workspace, &mut board).await?;
         Ok(board)
     }
 
-    /// The releases of a window, the best first, and the figure by which they are ranked. It is computed from the events
-    /// of all days together, or of a logged metric from the rollups. Those of which too few predictions were judged stand behind.
+    /// Returns the releases of a window, the best first, and the figure by which they are ranked. It is computed from the events
+    /// of all days together, or for a logged metric from the rollups. Releases with too few judged predictions stand behind.
     ///
     /// # Errors
-    /// `Invalid`, when a word is wrong or `limit` is not 1 to [`MAX_BOARD`]; `Conflict`, when no figure is named and no primary
-    /// metric is set; as [`Query::run`].
+    /// `Invalid`, if a word is wrong or `limit` is not 1 to [`MAX_BOARD`]; `Conflict`, if no figure is named and no primary
+    /// metric is set; errors of [`Query::run`].
     pub async fn leaderboard_of_window(
         &self,
         workspace: &Id,
@@ -117,7 +117,7 @@ impl Query {
         Ok((primary, places))
     }
 
-    /// The releases of a window by name, each evaluated over the events of all its days together.
+    /// Evaluates each release of a window over the events of all its days together.
     pub(crate) async fn evaluated_window(
         &self,
         workspace: &Id,
@@ -132,12 +132,11 @@ impl Query {
         Ok(found.map(|(bucket, of)| (bucket.name, of)).collect())
     }
 
-    /// The releases of a day, the best first, and what they are ranked by. All that were judged by this
-    /// metric are there, live or not; those of which too few were judged stand behind. It reads two items and the
-    /// evaluation.
+    /// Returns the releases of a day, the best first, and the metric by which they are ranked: all releases judged by this
+    /// metric, live or not. Releases with too few judged predictions stand behind. Reads two items and the evaluation.
     ///
     /// # Errors
-    /// `Invalid`, when `limit` is not 1 to [`MAX_BOARD`]; `Conflict`, when no primary metric is set; those of the table.
+    /// `Invalid`, if `limit` is not 1 to [`MAX_BOARD`]; `Conflict`, if no primary metric is set; errors of the table.
     pub async fn leaderboard_of(
         &self,
         workspace: &Id,
@@ -167,7 +166,7 @@ impl Query {
         Ok((primary, places))
     }
 
-    /// A logged metric of the releases of a window by name, of the observations of all its days together as their rollups are now.
+    /// Reads a logged metric of each release over all days of a window together, from the current rollups.
     pub(crate) async fn logged_window(
         &self,
         workspace: &Id,
@@ -196,7 +195,7 @@ impl Query {
     }
 }
 
-/// Releases in their places by a logged metric.
+/// Ranks releases by a logged metric.
 fn logged_places(
     found: &BTreeMap<String, Windowed>,
     by: &PrimaryMetric,
@@ -210,7 +209,7 @@ fn logged_places(
     in_order(found.iter().filter_map(place).collect(), by, limit)
 }
 
-/// Releases in their places, the best first, and behind them those of which too few predictions were judged.
+/// Ranks releases, the best first, with those of too few judged predictions at the end.
 fn ranked<'a>(
     releases: impl Iterator<Item = (&'a String, &'a ReleaseEvaluation)>,
     by: &PrimaryMetric,
@@ -227,7 +226,7 @@ fn ranked<'a>(
 }
 
 fn in_order(mut places: Vec<Place>, by: &PrimaryMetric, limit: usize) -> Vec<Place> {
-    // Those of one value stay in the order of their names.
+    // Releases of equal value stay in the order of their names.
     places.sort_by(|a, b| {
         let by_score = || by.score(b.value).total_cmp(&by.score(a.value));
         b.is_ranked.cmp(&a.is_ranked).then_with(by_score)

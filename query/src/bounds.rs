@@ -1,25 +1,23 @@
-//! How much queries may take.
+//! Limits of queries.
 
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-/// How much queries may take.
+/// Limits of queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// How many bytes they may hold together: what was read, what is made of it, and answers that
-    /// their clients have not taken yet.
+    /// Maximum bytes held by all queries together: rows read, intermediate results, and answers not yet taken by their clients.
     pub memory: u64,
-    /// How many are worked on at one time.
+    /// Maximum number of queries worked on at one time.
     pub running: usize,
-    /// How many may wait for their turn.
+    /// Maximum number of queries that wait for their turn.
     pub waiting: usize,
-    /// How long one waits at most, for its turn or for memory.
+    /// Maximum time that a query waits for its turn or for memory.
     pub wait: Duration,
-    /// How many rows one may judge again for its intervals; each score of a class counts as one more.
+    /// Maximum number of rows that one query judges again for its intervals; each score of a class counts as one more.
     pub drawn: u64,
-    /// How many bytes an answer of events may take that is made as a whole before it is sent; a larger one is sent as it
-    /// is made.
+    /// Maximum bytes of an answer of events that is made as a whole before it is sent; a larger one is sent as it is made.
     pub whole: u64,
 }
 
@@ -37,7 +35,7 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// None: for a process that answers one query and ends.
+    /// No limits: for a process that answers one query and ends.
     pub const NONE: Bounds = Bounds {
         memory: u64::MAX,
         running: Semaphore::MAX_PERMITS,
@@ -48,16 +46,16 @@ impl Bounds {
     };
 }
 
-/// How much memory a stream has for itself, where there is enough: it may hold more when that is free.
+/// Memory reserved for a stream, if the limit allows; it may hold more while memory is free.
 const STREAM_BYTES: u64 = 32 * 1024 * 1024;
 
 impl Bounds {
-    /// How much of the memory a stream has for itself.
+    /// Returns the memory reserved for a stream.
     pub(crate) fn of_stream(&self) -> u64 {
         STREAM_BYTES.min(self.memory / 4)
     }
 
-    /// How many streams there may be at one time: as many as have their share in three quarters of the memory.
+    /// Returns the maximum number of streams at one time: as many as have their share in three quarters of the memory.
     pub(crate) fn streams(&self) -> usize {
         let streams = self.memory / 4 * 3 / self.of_stream().max(1);
         usize::try_from(streams).map_or(Semaphore::MAX_PERMITS, |streams| streams.min(Semaphore::MAX_PERMITS))

@@ -1,4 +1,4 @@
-//! How evaluations are broken down: by release or by model, by tags, by bins of features.
+//! Breakdown of evaluations: by release or by model, by tags, by bins of features.
 
 use event::{
     Error, Kind, Result,
@@ -8,49 +8,49 @@ use fold::evaluation::{By, MAX_BY, Value, Wanted};
 
 use crate::rollups::{NONE, OTHERS};
 
-/// Into how many bins features are cut unless it is said.
+/// Default number of bins of a feature.
 pub(crate) const BINS: usize = 10;
 
-/// The most bins.
+/// Maximum number of bins.
 pub(crate) const MAX_BINS: usize = 100;
 
-/// Where the bins of a feature begin.
+/// Edges of the bins of a feature.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Bins {
-    /// At quantiles of the window, so that about as many predictions are in each.
+    /// At quantiles of the window, so that each bin has about as many predictions.
     Quantiles(usize),
     /// At these numbers, and below the first of them.
     Edges(Vec<f64>),
 }
 
-/// How evaluations are broken down.
+/// Breakdown of evaluations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Breakdown {
-    /// Whether the releases of a model are judged together.
+    /// True if the releases of a model are judged together.
     pub by_model: bool,
-    /// Whether it was said that they are not.
+    /// True if a breakdown by release is requested explicitly.
     pub by_release: bool,
-    /// The columns of predictions by which they are told apart, in their order.
+    /// The columns of predictions by which rows are broken down, in their order.
     pub columns: Vec<String>,
-    /// The bins of features; of ten quantiles, when it is not said.
+    /// The bins of features; ten quantiles by default.
     pub bins: Option<Bins>,
 }
 
-/// What there is beside columns.
+/// Names of the breakdowns that are not columns of predictions.
 pub(crate) const RELEASE: &str = "release";
 pub(crate) const MODEL: &str = "model";
 
-/// The families of columns by which predictions are told apart.
+/// The families of columns that can break down predictions.
 pub(crate) fn families() -> impl Iterator<Item = &'static Family> {
     let prefixes = [TAG_PREFIX, FEATURE_PREFIX];
     Kind::Predictions.families().iter().filter(move |family| prefixes.contains(&family.prefix))
 }
 
 impl Breakdown {
-    /// Reads what evaluations are broken down by, with commas between, and the bins.
+    /// Parses a breakdown, as names separated by commas, and the bins.
     ///
     /// # Errors
-    /// `Invalid`, saying what is wrong.
+    /// `Invalid`, with the reason.
     pub(crate) fn parse(by: Option<&str>, bins: Option<&str>) -> Result<Self> {
         let mut this = Self::default();
         let mut names = Vec::new();
@@ -91,7 +91,7 @@ impl Breakdown {
         }
     }
 
-    /// The same, and by model unless it is said to be by release.
+    /// Breaks down by model unless a breakdown by release is requested explicitly.
     pub(crate) fn by_model_unless_said(self) -> Self {
         Self { by_model: !self.by_release, ..self }
     }
@@ -100,12 +100,12 @@ impl Breakdown {
         self.columns.iter().filter(|column| column.starts_with(FEATURE_PREFIX))
     }
 
-    /// Whether it is by release alone.
+    /// Returns true if the breakdown is by release alone.
     pub(crate) fn is_by_release(&self) -> bool {
         !self.by_model && self.columns.is_empty()
     }
 
-    /// What must be known of the window before its predictions are dealt to buckets.
+    /// Returns the values and bins that must be found in the window before its predictions are dealt to buckets.
     pub(crate) fn wanted(&self) -> Vec<Wanted> {
         let of_column = |column: &String| match (column.starts_with(FEATURE_PREFIX), &self.bins) {
             (false, _) => Some(Wanted::Texts(column.clone())),
@@ -116,7 +116,7 @@ impl Breakdown {
         self.columns.iter().filter_map(of_column).collect()
     }
 
-    /// The buckets of each column, in their order, `found` being those that the window says.
+    /// Returns the buckets of each column, in their order; `found` are those determined from the window.
     pub(crate) fn by(&self, found: &[By]) -> Vec<By> {
         let of_column = |column: &String| match found.iter().find(|by| by.column() == column) {
             Some(by) => by.clone(),
@@ -130,7 +130,7 @@ impl Breakdown {
     }
 }
 
-/// How many bins there are, or where they begin.
+/// Parses a number of bins or their edges.
 fn bins_of(text: &str) -> Result<Bins> {
     let words: Vec<&str> = text.split(',').map(str::trim).collect();
     if let [count] = words[..] {
@@ -154,7 +154,7 @@ fn bins_of(text: &str) -> Result<Bins> {
     }
 }
 
-/// What stands in the column of a bucket.
+/// Returns the text of a bucket in its column.
 pub(crate) fn text_of(by: &By, value: &Value) -> String {
     match (value, by) {
         (Value::Text(text), _) => text.clone(),

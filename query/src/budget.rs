@@ -1,11 +1,11 @@
-//! How much queries may take: of memory, all of them together, and at one time.
+//! Limits of queries: of their memory together, and of their number at one time.
 //!
-//! A query counts what it holds as it goes. When all is taken, the one that began first waits until others
-//! end, and a later one is turned away: so two that grow never wait for each other. What an answer holds
-//! is given back as its client takes it, or when the connection is dropped. No caller and no workspace gets all of it (`turns`).
+//! A query counts its memory as it grows. If all memory is taken, the oldest query waits until others end, and a later one is
+//! refused: so two growing queries never wait for each other. The memory of an answer is given back as its client takes it, or
+//! when the connection is dropped. No caller and no workspace gets all of it (`turns`).
 //!
-//! An answer that is sent as it is made, a stream, lives as long as its client takes to read it. So it has no turn, but
-//! one of a number of places with a share of the memory each, and all streams together leave some for other queries.
+//! A stream is an answer that is sent as it is made. It lives as long as its client takes to read it. So it has no turn, but one
+//! of a number of places with a share of the memory each, and all streams together leave some for other queries.
 
 mod hold;
 mod turns;
@@ -30,10 +30,10 @@ pub(crate) use self::turns::{Share, Turn};
 pub use crate::bounds::Bounds;
 use crate::explain::{Step, Tally, Timed};
 
-/// About how many bytes a row takes on its way into an answer.
+/// Approximate bytes of a row on its way into an answer.
 const LEAST_ROW_BYTES: u64 = 256;
 
-/// What is left of the bounds.
+/// The limits and their current use.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget(Arc<Shared>, Option<Arc<Tally>>);
 
@@ -51,16 +51,16 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Taken {
-    /// All bytes that are held, or kept free for streams.
+    /// Bytes held, or kept free for streams.
     bytes: u64,
-    /// By whom.
+    /// Holders by number.
     by: BTreeMap<u64, Own>,
-    /// Who is being worked on, in the order in which they began.
+    /// Numbers of the queries being worked on, in the order of their start.
     growing: BTreeSet<u64>,
     next: u64,
 }
 
-/// What one query holds, how much is kept free for it at least, and for whom it is.
+/// Memory of one query: bytes held, bytes kept free for it at least, and its share.
 #[derive(Clone, Debug)]
 struct Own {
     held: u64,
@@ -93,24 +93,24 @@ impl Taken {
     }
 }
 
-/// Why a query cannot hold more.
+/// Reason why a query cannot hold more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// It alone would take more than all queries may.
+    /// It alone would exceed the limit.
     TooLarge {
-        /// How much it would hold now.
+        /// Bytes that it would hold.
         bytes: u64,
     },
-    /// It would hold more than an answer that is made as a whole.
+    /// It would exceed the limit of an answer that is made as a whole.
     NotWhole,
-    /// Others hold too much.
+    /// Other queries hold too much.
     Busy,
 }
 
-/// The place of an answer that is sent as it is made. It ends when the answer is sent or given up.
+/// The place of a stream. It ends when the answer is sent or given up.
 pub(crate) type StreamPlace = Turn;
 
-/// What one query holds. It is given back when the last clone is dropped.
+/// The memory of one query. It is given back when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Hold(Arc<Holder>);
 
@@ -118,19 +118,19 @@ pub(crate) struct Hold(Arc<Holder>);
 struct Holder {
     budget: Budget,
     number: u64,
-    /// How many bytes the queries of its caller may hold.
+    /// Maximum bytes held by the queries of its caller.
     memory: u64,
     is_cancelled: AtomicBool,
-    /// How many rows were judged again.
+    /// Number of rows judged again.
     drawn: AtomicU64,
-    /// The most that it may hold.
+    /// Maximum bytes that it may hold.
     most: AtomicU64,
-    /// How many rows it may still read.
+    /// Number of rows that it may still read.
     rows_left: AtomicU64,
     is_stream: bool,
 }
 
-/// Cancels the work for a query when it is dropped: no client waits for the answer any more.
+/// Cancels the work for a query when it is dropped, as no client waits for the answer any more.
 #[derive(Debug)]
 pub(crate) struct Wanted(Hold);
 
@@ -150,20 +150,20 @@ impl Budget {
         Self(shared, None)
     }
 
-    /// The same, and what is read of it is counted.
+    /// Counts reads in a tally for an explanation.
     pub(crate) fn counting(&self, tally: &Arc<Tally>) -> Self {
         Self(Arc::clone(&self.0), Some(Arc::clone(tally)))
     }
 
-    /// Begins a step of what is explained, which lasts until it is dropped.
+    /// Begins a step of an explanation, which lasts until the result is dropped.
     pub(crate) fn step(&self, step: Step) -> Option<Timed> {
         Timed::begin(self.1.as_ref(), step)
     }
 
-    /// A turn to work on a query of a workspace, until the answer is made, and what it holds: nothing yet.
+    /// Waits for a turn to work on a query of a workspace, and returns it with an empty hold.
     ///
     /// # Errors
-    /// `Unavailable`, when too many are worked on and wait already.
+    /// `Unavailable`, if too many queries are running and waiting.
     pub(crate) async fn enter(&self, workspace: Option<&Id>) -> Result<(Turn, Hold)> {
         let shared = &self.0;
         let _timed = self.step(Step::Wait);
@@ -173,10 +173,10 @@ impl Budget {
         Ok((turn, self.hold(share, false)))
     }
 
-    /// A place for an answer that is sent as it is made, as soon as there is one, with its share of the memory.
+    /// Waits for a place for a stream, and returns it with its share of the memory.
     ///
     /// # Errors
-    /// `Unavailable`, when others take all places or the memory for too long.
+    /// `Unavailable`, if other streams take all places or the memory for too long.
     pub(crate) async fn enter_stream(&self, workspace: &Id) -> Result<(StreamPlace, Hold)> {
         let bounds = &self.0.bounds;
         let _timed = self.step(Step::Wait);
@@ -213,21 +213,21 @@ impl Budget {
         }))
     }
 
-    /// The error of one who is turned away for now.
+    /// Returns the error of a query that is refused for now.
     pub(crate) fn busy(&self) -> Error {
         self.0.busy.increment(1);
         Error::unavailable("too many queries are being answered; try again in a moment")
     }
 }
 
-/// The error of an answer that is too large to be made as a whole before it is sent.
+/// Returns the error of an answer that is too large to be made as a whole before it is sent.
 pub(crate) fn not_whole() -> Error {
     Error::too_large("the answer is not made as a whole")
 }
 
 #[cfg(test)]
 impl Budget {
-    /// How many bytes all queries hold.
+    /// Returns the bytes held by all queries.
     pub(crate) fn held(&self) -> u64 {
         self.0.taken().bytes
     }
@@ -260,7 +260,7 @@ impl Drop for Wanted {
     }
 }
 
-/// A number of bytes for people.
+/// Formats a number of bytes for people.
 pub(crate) fn in_words(bytes: u64) -> String {
     const MIB: f64 = 1024.0 * 1024.0;
     match bytes as f64 / MIB {
@@ -332,7 +332,7 @@ mod tests {
         let (_, second) = as_("user:ann").await.unwrap();
         assert_eq!(second.grow(1).await, Err(Full::Busy));
         let (_, other) = as_("user:bob").await.unwrap();
-        // Both are of one workspace, which leaves an eighth to others.
+        // Both belong to one workspace, which leaves an eighth to others.
         other.grow(12).await.unwrap();
         assert_eq!(other.grow(1).await, Err(Full::Busy));
         drop(first);

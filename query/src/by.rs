@@ -1,10 +1,10 @@
-//! By what rollups are broken down.
+//! The breakdown of rollups.
 
 use event::{Error, Kind, Result, fields::TAG_PREFIX};
 
 use crate::what::What;
 
-/// By what rollups are broken down.
+/// The breakdown of rollups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// By release.
@@ -12,7 +12,7 @@ pub enum By {
     Release,
     /// By metric, and within it by release.
     Metric,
-    /// By the values of a tag, which is named as its column is: `tag.carrier`.
+    /// By the values of a tag, given as its column: `tag.carrier`.
     Tag(String),
     /// By feature, and within it by release; of this feature alone, if there is a name: `distance`.
     Feature(Option<String>),
@@ -27,7 +27,7 @@ impl By {
             what if what.is_judged() => return Ok(Self::default()),
             _ => return Err(Error::invalid("by: only rollups and evaluations are broken down")),
         }
-        // No name that can be asked for has a comma.
+        // Names in the breakdown never have a comma.
         if word.contains(',') {
             return Err(Error::invalid(format!(
                 "by: rollups are broken down by one column alone, and `{word}` names several; ask once for each"

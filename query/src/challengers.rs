@@ -19,14 +19,14 @@ use crate::{
     work,
 };
 
-/// The parameter of the model, and that of where its champion is live.
+/// Parameters: the model, and the environment in which its champion is live.
 pub(crate) const MODEL: &str = "model";
 pub(crate) const ENVIRONMENT: &str = "environment";
 
-/// Where a champion is live unless it is said.
+/// Default environment of a champion.
 pub(crate) const PRODUCTION: &str = "production";
 
-/// Whose champion is challenged.
+/// The model whose champion is challenged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
     /// The model, by name.
@@ -35,7 +35,7 @@ pub struct Challenge {
     pub environment: String,
 }
 
-/// Reads whose champion is challenged; `None` of anything else.
+/// Parses the model and the environment; `None` for anything but challengers.
 pub(crate) fn challenge_of(what: What, words: &Words<'_>) -> Result<Option<Challenge>> {
     if what == What::Challengers && words.by.is_some() {
         return Err(Error::invalid("by: challengers are releases, each with one row"));
@@ -56,7 +56,7 @@ pub(crate) fn challenge_of(what: What, words: &Words<'_>) -> Result<Option<Chall
     }
 }
 
-/// The champion and, best first, each release that met it: of the whole window together.
+/// Compares the champion with each release that met it, over the whole window together, the best first.
 pub(crate) async fn challenged(
     reading: &Arc<Reading>,
     catalog: &Catalog,
@@ -102,7 +102,7 @@ pub(crate) async fn challenged(
     comparing.await.map_err(|error| Error::unavailable("comparing was interrupted").because(error))?
 }
 
-/// The releases of a model.
+/// Returns the releases of a model.
 fn releases_of(definitions: &Definitions, model: &str) -> Result<Vec<String>> {
     let models = definitions.models();
     let releases: Vec<String> =
@@ -113,7 +113,7 @@ fn releases_of(definitions: &Definitions, model: &str) -> Result<Vec<String>> {
     }
 }
 
-/// The release that was live at the end of the window, as it is known now or was known then. `None`, when none was.
+/// Returns the release that was live at the end of the window, as it is known now or was known then. `None`, if none was.
 async fn champion(
     reading: &Reading,
     catalog: &Catalog,
@@ -124,7 +124,7 @@ async fn champion(
     let until = last.next().map_or(last.start(), |next| next.start());
     let known_by = (!request.is_of_now()).then_some(reading.closed);
     let spans = match catalog.live_spans(&reading.workspace, environment, until, known_by).await {
-        // Where nothing was ever live, nothing was when the window ended.
+        // An environment in which nothing was ever live has no champion.
         Err(error) if error.kind() == ErrorKind::Invalid => {
             reading.warn(error.to_string());
             LiveSpans::new()

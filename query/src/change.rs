@@ -1,8 +1,8 @@
-//! The change of daily numbers: beside each number of a row stands its difference to the same number of the same series a day, a week
-//! or a period before.
+//! The change of daily numbers: each number of a row gets its difference to the same number of the same series a day, a week or a
+//! period before.
 //!
-//! The request reads from that day on, so a cut of its answer covers all that was read; rows from before the window are left out in the
-//! end.
+//! The request reads from that earlier day on, so a cut of its answer covers all that was read; rows from before the window are
+//! left out at the end.
 
 use std::collections::HashMap;
 
@@ -30,26 +30,26 @@ use crate::{
     rollups,
 };
 
-/// The parameter.
+/// Name of the parameter.
 pub(crate) const CHANGE: &str = "change";
 
-/// The end of the name of a column of changes.
+/// Suffix of the names of columns of changes.
 pub(crate) const SUFFIX: &str = "_change";
 
-/// The names of what numbers can be compared with: those of a day, of a week, or of a period before.
+/// The distances between compared numbers: a day, a week, or a period.
 pub(crate) const CHANGES: [&str; 3] = ["day", "week", "period"];
 
 /// The row that each row of an answer is compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     back: Back,
-    /// The first day that was asked for.
+    /// The first day requested.
     asked_from: Day,
-    /// The first day whose row is answered.
+    /// The first day with a row in the answer.
     from: Day,
-    /// The first day that is read.
+    /// The first day read.
     read_from: Day,
-    /// The columns that were asked for.
+    /// The columns requested.
     columns: Option<Vec<String>>,
 }
 
@@ -61,7 +61,7 @@ enum Back {
 }
 
 impl Back {
-    /// The first day of the row before the row of a day.
+    /// Returns the first day of the row before the row of a day.
     fn before(self, day: Day) -> Option<Day> {
         match self {
             Self::Days(days) => (0..days).try_fold(day, |day, _| day.before()),
@@ -71,10 +71,10 @@ impl Back {
 }
 
 impl Change {
-    /// Reads what the rows of a window are compared with.
+    /// Parses the distance of a comparison.
     ///
     /// # Errors
-    /// `Invalid`, where there is no such row before, or the window would begin before all days.
+    /// `Invalid`, if there is no such row before, or the window would begin before all days.
     pub(crate) fn parse(what: What, word: &str, (period, window): (Period, Window)) -> Result<Self> {
         let wrong = |why: String| Error::invalid(format!("{CHANGE}: {why}"));
         if !what.takes(CHANGE) {
@@ -94,24 +94,24 @@ impl Change {
             }
             _ => return Err(wrong(format!("`{word}` is none of {}", CHANGES.join(", ")))),
         };
-        // A part of a period has nothing to be compared with.
+        // A part of a period has no counterpart, so whole periods are compared.
         let from = period.first_day(window.from());
         let read_from =
             back.before(from).ok_or_else(|| wrong("there is no day before the window".to_owned()))?;
         Ok(Self { back, asked_from: window.from(), from, read_from, columns: None })
     }
 
-    /// The first day whose row is answered.
+    /// Returns the first day with a row in the answer.
     pub(crate) fn from(&self) -> Day {
         self.from
     }
 
-    /// The days that are read for those of a window.
+    /// Returns the days to read for those of a window.
     pub(crate) fn widened(&self, window: Window) -> Result<Window> {
         Window::new(self.read_from, window.to())?.bounded()
     }
 
-    /// Says that the first period of a window is answered as a whole, where the window begins within it.
+    /// Warns that the first period of a window is answered as a whole, if the window begins within it.
     pub(crate) fn warning(&self) -> Option<String> {
         let from = self.from;
         (from < self.asked_from).then(|| format!("the rows are of whole periods, and begin with {from}"))
@@ -119,7 +119,7 @@ impl Change {
 }
 
 impl Request {
-    /// The same, with the columns by which the rows of a series are found, if there are changes.
+    /// Adds the columns that identify the rows of a series, if there are changes.
     pub(crate) fn with_series(mut self) -> Result<Self> {
         if self.change.is_none() {
             return Ok(self);
@@ -142,7 +142,7 @@ impl Request {
         Ok(self)
     }
 
-    /// The columns that say which row of which series a row is.
+    /// Returns the columns that identify a series and the row in it.
     fn series_columns(&self) -> Vec<String> {
         let own = |name: &str| name.to_owned();
         let more = match self.what {
@@ -173,10 +173,10 @@ impl Request {
     }
 }
 
-/// Adds to the rows of a window how their numbers changed, and leaves out those from before it.
+/// Adds columns of changes to the rows of a window, and leaves out the rows from before it.
 ///
 /// # Errors
-/// `Corrupt`, when the frame cannot be built.
+/// `Corrupt`, if the frame cannot be built.
 pub(crate) fn changed(rows: DataFrame, request: &Request) -> Result<DataFrame> {
     let Some(change) = &request.change else { return Ok(rows) };
     let keys = request.series_columns();
@@ -219,7 +219,7 @@ pub(crate) fn changed(rows: DataFrame, request: &Request) -> Result<DataFrame> {
     frame(shown.len(), columns)
 }
 
-/// The changes of a column; `None`, when it has no numbers.
+/// Returns the changes of a column; `None`, if it has no numbers.
 fn difference(column: &Series, shown: &[usize], before: &[Option<usize>]) -> Option<Series> {
     let name = format!("{}{SUFFIX}", column.name());
     let pairs = || shown.iter().zip(before);
@@ -233,7 +233,7 @@ fn difference(column: &Series, shown: &[usize], before: &[Option<usize>]) -> Opt
     Some(Int64Chunked::from_iter_options(name.into(), pairs().map(of)).into_column())
 }
 
-/// A value of a column by which series are told apart.
+/// Returns the text of a value that identifies a series.
 fn text_of(value: AnyValue<'_>) -> Option<String> {
     match value {
         AnyValue::Null => None,

@@ -1,4 +1,4 @@
-//! What evaluations say of classes: the figures of each, and which was taken for which.
+//! Evaluations of classes: the figures of each class, and the confusion matrix.
 
 use event::{Result, fields::FieldType};
 use fold::{
@@ -19,10 +19,10 @@ use crate::{
 const TEXT: ColumnType = ColumnType::Field(FieldType::Text);
 const NUMBER: ColumnType = ColumnType::Field(FieldType::Float);
 
-/// About how many bytes a row takes while the answer is made.
+/// Approximate bytes of a row while the answer is made.
 const BYTES_OF_ROW: u64 = 512;
 
-/// The columns of classes, after those that say where a row stands.
+/// The columns of classes, after the columns of the row's place.
 const CLASS_COLUMNS: [(&str, ColumnType); 7] = [
     ("class", TEXT),
     ("support", ColumnType::Count),
@@ -33,11 +33,11 @@ const CLASS_COLUMNS: [(&str, ColumnType); 7] = [
     ("f1", NUMBER),
 ];
 
-/// Those of the confusion matrix.
+/// The columns of the confusion matrix, after the columns of the row's place.
 const CONFUSION_COLUMNS: [(&str, ColumnType); 3] =
     [("truth", TEXT), ("predicted", TEXT), ("count", ColumnType::Count)];
 
-/// The columns of classes or of the confusion matrix, after those that say where a row stands.
+/// Returns the columns of classes or of the confusion matrix, after the columns of the row's place.
 pub(crate) fn columns(what: What) -> &'static [(&'static str, ColumnType)] {
     match what {
         What::Classes => &CLASS_COLUMNS,
@@ -46,7 +46,7 @@ pub(crate) fn columns(what: What) -> &'static [(&'static str, ColumnType)] {
     }
 }
 
-/// The rows of classes or of the confusion matrix as a dataframe.
+/// Builds the frame of classes or of the confusion matrix.
 pub(crate) async fn frame_of(
     rows: Vec<EvaluationRow<'_>>,
     request: &Request,
@@ -70,7 +70,7 @@ pub(crate) async fn frame_of(
     series(&all, &made, request)
 }
 
-/// The cells of each row that a release has.
+/// Returns the cells of the rows of a release.
 fn cells_of(release: &ReleaseEvaluation, request: &Request) -> Vec<Vec<Cell>> {
     match request.what {
         What::Confusion => release.confusion().into_iter().map(cells_of_taken).collect(),

@@ -1,16 +1,16 @@
-//! What columns of answers hold.
+//! Types of the columns of answers.
 
 use event::fields::FieldType;
 use fold::figure::Getter;
 
-/// What a column holds. Only a day is never null.
+/// Type of a column. Only a day is never null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnType {
     /// UTC days.
     Day,
     /// Whole numbers that are not negative.
     Count,
-    /// What a field of an event may hold.
+    /// The values of a field of an event.
     Field(FieldType),
 }
 

@@ -1,4 +1,4 @@
-//! The columns that an answer may have, as the document of the API tells them.
+//! The columns that an answer may have, as listed in the document of the API.
 
 use event::{
     Kind, Result,
@@ -20,7 +20,7 @@ use crate::{
 const TEXT: ColumnType = ColumnType::Field(FieldType::Text);
 
 impl What {
-    /// Its columns in their order; those of tags stand among them where it has tags.
+    /// Returns its columns in their order; those of tags stand among them if it has tags.
     pub(crate) fn columns(self) -> Vec<(&'static str, ColumnType)> {
         let fields =
             |kind: Kind| kind.fields().iter().map(|field| (field.name, ColumnType::Field(field.kind)));
@@ -53,7 +53,7 @@ impl What {
         columns
     }
 
-    /// Its columns where nothing says by what it is broken down.
+    /// Returns its columns for a request without a breakdown.
     pub(crate) fn columns_by_release(self) -> Vec<(&'static str, ColumnType)> {
         match self {
             What::Rollups => {
@@ -64,12 +64,12 @@ impl What {
         }
     }
 
-    /// The families of columns whose names the client chose.
+    /// Returns the families of columns whose names clients choose.
     pub(crate) fn families(self) -> Vec<&'static Family> {
         match self {
             What::Events(kind) => kind.families().iter().collect(),
             What::Joined => Kind::Predictions.families().iter().collect(),
-            // What is broken down by a column has it.
+            // A breakdown by a column adds that column.
             What::Rollups => Kind::Metrics.families().iter().collect(),
             What::Evaluations | What::Maturity => breakdown::families().chain([&CUSTOM_FIGURES]).collect(),
             What::Classes | What::Confusion | What::HeadToHead | What::Estimates => {
@@ -79,10 +79,10 @@ impl What {
         }
     }
 
-    /// Checks names of columns, of which an answer may have fewer: what it is broken down by decides.
+    /// Checks names of columns. An answer may have fewer of them, depending on its breakdown.
     ///
     /// # Errors
-    /// `Invalid`, naming those there are.
+    /// `Invalid`, listing the existing columns.
     pub(crate) fn check_columns(self, wanted: Option<&[String]>) -> Result<()> {
         let (columns, families) = (self.columns(), self.families());
         let is_member = |name: &str| families.iter().any(|family| family.member(name).is_some());
@@ -90,7 +90,7 @@ impl What {
         check_known(wanted, known, || columns.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "))
     }
 
-    /// Whether its rows belong to releases.
+    /// Returns true if its rows belong to releases.
     pub(crate) fn has_releases(self) -> bool {
         self != What::Events(Kind::Outcomes)
     }

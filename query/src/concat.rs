@@ -13,11 +13,11 @@ use polars_arrow::{
 };
 use views::Texts;
 
-/// One column of a segment, and how many rows the segment has; `None` where it lacks the column.
+/// One column of a segment, and the number of rows of the segment; `None` if the segment lacks the column.
 type Piece = (usize, Option<Column>);
 
-/// Takes the column `name` out of `pieces`, and puts what they hold one under the other; null where a piece has none
-/// or one of another type.
+/// Takes the column `name` out of `pieces` and concatenates the values; null where a piece has no such column or one of another
+/// type.
 pub(crate) fn concatenated(name: &str, kind: FieldType, pieces: &mut [Columns]) -> Series {
     let taken = pieces.iter_mut().map(|piece| (piece.rows, take(name, kind, piece)));
     let pieces: Vec<Piece> = taken.collect();
@@ -38,7 +38,7 @@ pub(crate) fn concatenated(name: &str, kind: FieldType, pieces: &mut [Columns]) 
     }
 }
 
-/// A column of nulls.
+/// Builds a column of nulls.
 pub(crate) fn nulls(name: &str, kind: FieldType, rows: usize) -> Series {
     let kind = match kind {
         FieldType::Float => DataType::Float64,
@@ -48,7 +48,7 @@ pub(crate) fn nulls(name: &str, kind: FieldType, rows: usize) -> Series {
     Plain::full_null(name.into(), rows, &kind).into_column()
 }
 
-/// Instants in microseconds, none of them null.
+/// Builds a column of instants in microseconds, none of them null.
 pub(crate) fn instants(name: &str, values: Vec<i64>) -> Series {
     let values = Int64Chunked::from_vec(name.into(), values);
     values.into_datetime(TimeUnit::Microseconds, Some(TimeZone::UTC)).into_series().into_column()
@@ -65,7 +65,7 @@ fn take(name: &str, kind: FieldType, piece: &mut Columns) -> Option<Column> {
     fits.then_some(column)
 }
 
-/// Which rows are not null; `None`, when all are not.
+/// Returns the bitmap of values that are not null; `None`, if there are no nulls.
 fn validity(pieces: &[Piece]) -> Option<Bitmap> {
     let is_full = |(_, column): &Piece| column.as_ref().is_some_and(|column| column.valid.is_none());
     if pieces.iter().all(is_full) {

@@ -1,4 +1,4 @@
-//! Cuts that requests name: each must say how far all was read that is asked for.
+//! Cuts named by requests: each must cover all logs that the request reads.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use log::cut::Cut;
 
 use crate::{by::By, rollups::kinds_by, what::What};
 
-/// The kinds of events that are read for it, when it is read from the logs.
+/// Returns the kinds of events read for it, if it is read from the logs.
 pub(crate) fn kinds_read(what: What, by: &By) -> &'static [Kind] {
     match what {
         What::Rollups => kinds_by(by),
@@ -15,7 +15,7 @@ pub(crate) fn kinds_read(what: What, by: &By) -> &'static [Kind] {
     }
 }
 
-/// Reads a cut, which must hold all that is asked for.
+/// Parses a cut, which must cover the window and the kinds requested.
 pub(crate) fn cut_of((what, by): (What, &By), window: Window, text: &str) -> Result<Arc<Cut>> {
     let cut: Cut = text.parse()?;
     if !(cut.window.contains(window.from()) && cut.window.contains(window.to())) {

@@ -1,4 +1,4 @@
-//! How the one evaluation of a day reads events for a query.
+//! Reading of events for the one evaluation of a day, on behalf of a query.
 
 use async_trait::async_trait;
 use evaluate::Unreadable;
@@ -9,20 +9,20 @@ use table::Table;
 
 use crate::{meters, read::Reading};
 
-/// The most rows of a day that are held unpacked at a time.
+/// Maximum number of rows of a day that are held unpacked at a time.
 const MAX_ROWS_AT_ONCE: usize = 2_000_000;
 
-/// About how many bytes the columns take that an evaluation needs of a row.
+/// Approximate bytes per row of the columns that an evaluation needs.
 const BYTES_OF_ROW: u64 = 64;
 
-/// What part of the memory of all queries the rows of one day may take.
+/// Divisor of the memory of all queries: the maximum share of the rows of one day.
 const SHARE_OF_MEMORY: u64 = 8;
 
-/// A day of a reading. A segment that cannot be read is left out, and the answer says so.
+/// A day of a reading. A segment that cannot be read is left out, with a warning in the answer.
 pub(crate) struct DayReading<'a> {
     pub(crate) reading: &'a Reading,
     pub(crate) day: Day,
-    /// Whether the predictions have been read before, and now as far again.
+    /// True if the predictions have been read once, and are now read up to the same heads again.
     pub(crate) is_surveyed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The rows of one day, for files that are kept by the day: the events of a kind, or the evaluation of the day.
+//! The rows of one day, for files by day: the events of a kind, or the evaluation of the day.
 
 use std::{fs::File, sync::Arc};
 
@@ -21,51 +21,51 @@ use crate::{
     work,
 };
 
-/// The rows of a day, before they are written. The column of the day is not among them: all have the same.
+/// The rows of a day, before they are written. They lack the column of the day, which is the same in all.
 pub struct DayRows {
     empty: DataFrame,
     parts: Parts,
     from: ReadFrom,
-    /// What of the bounds the rows take while they are read.
+    /// The share of the bounds held while the rows are read.
     held: (Option<StreamPlace>, Option<Hold>),
 }
 
-/// What rows are read from.
+/// The source of the rows.
 enum ReadFrom {
     Logs { cut: Box<Cut>, warnings: Vec<String>, fixed: Arc<Reading> },
     Stored { digest: String },
 }
 
-/// By what one tells whether rows of a day that were written before are those of now.
+/// Identity of the rows of a day, to compare rows written before with the current ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Covered {
-    /// Of events: the segments that they were read from.
+    /// For events: the segments that they were read from.
     Cut(Box<Cut>),
-    /// Of what is stored of the day: its digest.
+    /// For stored data of the day: its digest.
     Digest(String),
 }
 
-/// What was written.
+/// The result of writing a day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenDay {
-    /// How many rows.
+    /// Number of rows.
     pub rows: u64,
-    /// What they are.
+    /// Identity of the rows.
     pub covered: Covered,
-    /// What they lack, in sentences.
+    /// Warnings of missing data, one sentence each.
     pub warnings: Vec<String>,
 }
 
 impl Query {
-    /// The last instant up to which nothing is appended any more.
+    /// Returns the last instant up to which nothing is appended any more.
     pub fn closed_instant(&self) -> Timestamp {
         self.now().plus_seconds(-CLOSED_AFTER_SECONDS)
     }
 
-    /// The events of a kind on a day as they are now, to be read in parts.
+    /// Opens the current events of a kind on a day, to be read in parts.
     ///
     /// # Errors
-    /// Those of [`Query::run`].
+    /// Errors of [`Query::run`].
     pub async fn events_of(&self, workspace: &Id, kind: Kind, day: Day) -> Result<DayRows> {
         let request =
             Request { columns: None, ..Request::of(What::Events(kind), Window::of(day), Vec::new()) };
@@ -80,10 +80,10 @@ impl Query {
         Ok(DayRows { empty, parts, from, held: (Some(place), Some(hold)) })
     }
 
-    /// The evaluation of a day as it is stored now: a row a release.
+    /// Reads the stored evaluation of a day: one row per release.
     ///
     /// # Errors
-    /// Those of [`Query::run`].
+    /// Errors of [`Query::run`].
     pub async fn evaluation_of(&self, workspace: &Id, day: Day) -> Result<DayRows> {
         let request =
             Request { columns: None, ..Request::of(What::Evaluations, Window::of(day), Vec::new()) };
@@ -99,13 +99,13 @@ impl Query {
 }
 
 impl DayRows {
-    /// The names and types of the columns.
+    /// Returns the names and types of the columns.
     pub fn columns(&self) -> Vec<(String, DataType)> {
         let columns = self.empty.columns().iter();
         columns.map(|column| (column.name().to_string(), column.dtype().clone())).collect()
     }
 
-    /// By what the rows will be known. Of a log that turns out to be unreadable only [`WrittenDay`] knows.
+    /// Returns the identity of the rows. Logs that turn out to be unreadable appear only in [`WrittenDay`].
     pub fn covered(&self) -> Covered {
         match &self.from {
             ReadFrom::Logs { cut, .. } => Covered::Cut(cut.clone()),
@@ -113,11 +113,11 @@ impl DayRows {
         }
     }
 
-    /// Writes the rows as Parquet, their columns called by `names`, in the order of [`DayRows::columns`]. The same rows give
-    /// the same bytes.
+    /// Writes the rows as Parquet, with `names` for their columns in the order of [`DayRows::columns`]. Equal rows give equal
+    /// bytes.
     ///
     /// # Errors
-    /// When they cannot be read or written.
+    /// An error if rows cannot be read or written.
     pub async fn write(self, names: Vec<String>, to: File) -> Result<WrittenDay> {
         let Self { empty, mut parts, from, held } = self;
         let names = Arc::new(names);
@@ -151,7 +151,7 @@ impl DayRows {
     }
 }
 
-/// A frame whose columns have these names.
+/// Renames the columns of a frame.
 fn called(mut frame: DataFrame, names: &[String]) -> Result<DataFrame> {
     frame.set_column_names(names).map_err(failed)?;
     Ok(frame)

@@ -1,4 +1,4 @@
-//! The digest of a frame: of its columns, their types, and their values row by row, however the rows come in parts.
+//! The digest of a frame: of its columns, their types, and their values row by row, independent of the division into parts.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::frame::failed;
 
-/// What the digest's text begins with. Another way to digest has another word.
+/// Prefix of the digest's text. Another algorithm has another prefix.
 const ALGORITHM: &str = "sha256";
 
-/// Digests rows as they come.
+/// Digests rows as they are added.
 #[derive(Clone, Debug)]
 pub(crate) struct FrameDigest {
     columns: Vec<Sha256>,
@@ -20,7 +20,7 @@ pub(crate) struct FrameDigest {
 }
 
 impl FrameDigest {
-    /// That of no rows, with the columns of a frame.
+    /// Begins the digest of no rows, with the columns of a frame.
     pub(crate) fn of_columns(empty: &DataFrame) -> Self {
         let begin = |column: &Column| {
             let mut hash = Sha256::new();
@@ -32,12 +32,12 @@ impl FrameDigest {
         Self { columns: empty.columns().iter().map(begin).collect(), names, rows: 0 }
     }
 
-    /// The names of the columns.
+    /// Returns the names of the columns.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// How many rows there were.
+    /// Returns the number of rows added.
     pub(crate) fn rows(&self) -> u64 {
         self.rows
     }
@@ -45,7 +45,7 @@ impl FrameDigest {
     /// Adds rows.
     ///
     /// # Errors
-    /// `Corrupt`, when they have other columns.
+    /// `Corrupt`, if they have other columns.
     pub(crate) fn add(&mut self, rows: &DataFrame) -> Result<()> {
         self.rows += rows.height() as u64;
         let names = rows.columns().iter().map(|column| column.name().as_str());
@@ -55,13 +55,13 @@ impl FrameDigest {
         rows.columns().iter().zip(&mut self.columns).try_for_each(|(column, hash)| values(column, hash))
     }
 
-    /// The digest as text.
+    /// Returns the digest as text.
     pub(crate) fn text(self) -> String {
         let mut all = Sha256::new();
         all.update(self.rows.to_le_bytes());
         self.columns.into_iter().for_each(|column| all.update(column.finalize()));
         all.finalize().iter().fold(format!("{ALGORITHM}:"), |mut text, byte| {
-            // A text takes all that is written.
+            // Writing to a `String` never fails.
             _ = write!(text, "{byte:02x}");
             text
         })
@@ -73,7 +73,7 @@ fn text(hash: &mut Sha256, text: &str) {
     hash.update(text.as_bytes());
 }
 
-/// One value after the other: whether it is there, and what it is.
+/// Digests one value after the other: a byte for its presence, then the value.
 fn values(column: &Column, hash: &mut Sha256) -> Result<()> {
     let column = column.as_materialized_series();
     let number = |hash: &mut Sha256, bytes: Option<[u8; 8]>| match bytes {
@@ -128,7 +128,7 @@ mod tests {
     fn a_digest_is_of_the_values_and_not_of_how_they_come() {
         let whole = rows();
         let known = digest(std::slice::from_ref(&whole));
-        // Snapshots hold it, so it stays what it is.
+        // Snapshots store this digest, so it must never change.
         assert_eq!(known, GOLDEN);
         assert_eq!(digest(&[whole.head(Some(1)), whole.slice(1, 2)]), known);
         let others = [

@@ -1,4 +1,5 @@
-//! How far each period of a window is from a reference. Made of rollups, without reading an event, unless it is to be exact.
+//! Distance of each period of a window from a reference. It is computed from rollups, without reading an event, unless an exact
+//! one is requested.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -30,19 +31,19 @@ use crate::{
 const TEXT: ColumnType = ColumnType::Field(FieldType::Text);
 const NUMBER: ColumnType = ColumnType::Field(FieldType::Float);
 
-/// How many names that the reference does not have are named.
+/// Maximum number of unseen names listed in a cell.
 const NAMED: usize = 5;
 
-/// The column that says what it is compared with, as it was asked for.
+/// The column of the reference, as requested.
 pub(crate) const REFERENCE: &str = "reference";
 
-/// What a comparison of a release lacks that is made of rollups.
+/// Warning of a comparison by release that is made from rollups.
 const NO_TAGS: &str = "tags are not counted by release; `--exact` compares them";
 
-/// What stands in the place of a column of predictions for the predictions themselves.
+/// Name in the column of columns that stands for the predictions themselves.
 const PREDICTIONS: &str = "predictions";
 
-/// What of a comparison stands before the statistics.
+/// A column beside the statistics: its name, its type, and its value.
 type Place = (&'static str, ColumnType, fn(&Drifted<'_>) -> Cell);
 
 const BEFORE: [Place; 7] = [
@@ -55,7 +56,7 @@ const BEFORE: [Place; 7] = [
     ("per_day_reference", NUMBER, |of| Cell::Float(of.per_day(0))),
 ];
 
-/// What stands after them.
+/// The columns after the statistics.
 const AFTER: [Place; 6] = [
     ("p_adjusted", NUMBER, |of| Cell::Float(of.p_adjusted)),
     ("null_rate", NUMBER, |of| Cell::Float(of.null_rate(1))),
@@ -71,7 +72,7 @@ struct Drifted<'a> {
     reference: &'a str,
     compared: Compared,
     p_adjusted: Option<f64>,
-    /// How many days have predictions: of the reference, of the period.
+    /// Number of days with predictions: in the reference, in the period.
     days: [usize; 2],
 }
 
@@ -100,23 +101,23 @@ impl Drifted<'_> {
     }
 }
 
-/// Its columns, after the day.
+/// Returns its columns, after the day.
 pub(crate) fn columns() -> impl Iterator<Item = (&'static str, ColumnType)> {
     let places = |places: &'static [Place]| places.iter().map(|(name, kind, _)| (*name, *kind));
     let statistics = STATISTICS.iter().map(|statistic| (statistic.name, NUMBER));
     places(&BEFORE).chain(statistics).chain(places(&AFTER))
 }
 
-/// The columns that a table for people leaves out.
+/// The columns left out of a table for people.
 const DETAILS: [&str; 7] =
     ["per_day_reference", "wasserstein", "wasserstein_error", "ks_error", "chi2", "p_value", REFERENCE];
 
-/// Whether a table for people has a column.
+/// Returns true if a table for people has a column.
 pub(crate) fn is_main(column: &str) -> bool {
     !DETAILS.contains(&column)
 }
 
-/// Days as `FROM..TO`, or one day.
+/// Parses days as `FROM..TO`, or one day.
 pub(crate) fn reference_of(what: What, word: &str) -> Result<Window> {
     if !what.takes("reference") {
         return Err(Error::invalid("reference: only drift and estimates have one"));
@@ -125,13 +126,13 @@ pub(crate) fn reference_of(what: What, word: &str) -> Result<Window> {
 }
 
 impl Query {
-    /// Reference days as a request takes them, in a workspace by id or path: see [`catalog::Catalog::reference_days`].
+    /// Resolves the reference of a request to days, in a workspace by id or path: see [`catalog::Catalog::reference_days`].
     ///
     /// # Errors
-    /// `NotFound`, when there is no such workspace, release or snapshot; `Invalid`, when it has no days; those of the table.
+    /// `NotFound`, if there is no such workspace, release or snapshot; `Invalid`, if it has no days; errors of the table.
     pub async fn reference_days(&self, workspace: &str, word: Option<&str>) -> Result<Option<String>> {
         match word {
-            // Days are checked with the request, before anything is read.
+            // Days are checked when the request is parsed, before anything is read.
             Some(word) if word.contains(':') => {
                 let workspace = self.catalog().workspace(workspace).await?;
                 self.catalog().reference_days(workspace.id(), word).await.map(Some)
@@ -141,8 +142,8 @@ impl Query {
     }
 }
 
-/// How far the columns of each period are from those of the reference: in each period the farthest first. Without predictions in the
-/// reference nothing is far or near: there are counts alone.
+/// Computes the distance of the columns of each period from the reference, in each period the farthest first. Without predictions
+/// in the reference there are counts alone.
 pub(crate) async fn drift(
     table: &Arc<dyn Table>,
     workspace: &Id,
@@ -178,7 +179,7 @@ pub(crate) async fn drift(
     Ok(Found { warnings, ..Found::of(frame) })
 }
 
-/// The same from the events, of which every number and name counts.
+/// Computes drift from the events, with every number and name counted.
 pub(crate) async fn exact(reading: &Arc<Reading>, request: &Request) -> Result<DataFrame> {
     let asked = reference_days(request)?;
     if request.cut.as_ref().is_some_and(|cut| !cut.kinds.contains(&Kind::Predictions)) {
@@ -205,7 +206,7 @@ pub(crate) async fn exact(reading: &Arc<Reading>, request: &Request) -> Result<D
     series(&columns().collect::<Vec<_>>(), &rows, request)
 }
 
-/// The predictions of some days, on how many days there are some, and how many bytes are held of them.
+/// Reads the predictions of some days; returns them with the number of days that have some and the bytes held.
 async fn exact_of_days(
     reading: &Arc<Reading>,
     window: Window,
@@ -233,7 +234,7 @@ async fn exact_of_days(
     Ok((all, count, held))
 }
 
-/// The columns that are compared, of which there is at least one; all, where none is named.
+/// Parses the columns to compare, at least one.
 pub(crate) fn compared_columns(what: What, word: &str) -> Result<Vec<String>> {
     if !what.takes("column") {
         return Err(Error::invalid("column: only drift has it"));
@@ -247,30 +248,30 @@ pub(crate) fn compared_columns(what: What, word: &str) -> Result<Vec<String>> {
     }
 }
 
-/// Whether a column that is asked for is of this sort.
+/// Returns true if the request compares a column for which `is` holds.
 fn asks_for(request: &Request, is: impl Fn(&str) -> bool) -> bool {
     request.compared.as_ref().is_none_or(|columns| columns.iter().any(|name| is(name)))
 }
 
-/// Whether the rollups of features are read.
+/// Returns true if the rollups of features are read.
 fn has_features(request: &Request) -> bool {
     asks_for(request, |column| column.starts_with(FEATURE_PREFIX))
 }
 
-/// Whether an item has what is counted by tag.
+/// Returns true if an item is a breakdown by tag.
 fn has_tags(item: &Item) -> bool {
     let found = key::parse_projection(&item.key).map(|(_, found)| found);
     matches!(found, Ok(Projection::Breakdown(breakdown)) if breakdown.by == key::By::Tag)
 }
 
-/// The days that a request names as its reference.
+/// Returns the reference days of a request.
 fn reference_days(request: &Request) -> Result<Window> {
     let missing =
         || Error::invalid("reference: name the days to compare with, such as 2013-04-01..2013-05-31");
     request.reference.ok_or_else(missing)
 }
 
-/// Whether drift is asked for from the events: by its word, or as of another time than now, which rollups do not know.
+/// Returns true if drift is computed from the events: on request, or as of another time than now, which rollups do not have.
 pub(crate) fn exact_of(what: What, words: &Words<'_>) -> Result<bool> {
     match words.exact && !what.takes("exact") {
         true => Err(Error::invalid("exact: only drift has it")),
@@ -278,7 +279,8 @@ pub(crate) fn exact_of(what: What, words: &Words<'_>) -> Result<bool> {
     }
 }
 
-/// The rows of a period with so many predictions, on so many days, in the reference and in itself: none, where it has none.
+/// Builds the rows of a period from its numbers of predictions and of days, in the reference and in the period; none, if the
+/// period has no predictions.
 fn rows_of(
     (period, n, days): (Window, [u64; 2], [usize; 2]),
     mut compared: Vec<Compared>,
@@ -301,12 +303,12 @@ fn rows_of(
     compared.into_iter().zip(adjusted(&p_values)).map(row).collect()
 }
 
-/// How many of these days have predictions.
+/// Returns the number of days that have predictions.
 fn with_predictions<'a>(days: impl Iterator<Item = &'a Profile>) -> usize {
     days.filter(|day| day.predictions() > 0).count()
 }
 
-/// What has no distance stands last.
+/// Orders by distance, the farthest first; a column without a distance stands last.
 fn farther(one: &Compared, other: &Compared) -> Ordering {
     let [one, other] = [one, other].map(|compared| compared.drift.js_distance.unwrap_or(-1.0));
     other.total_cmp(&one)
@@ -319,7 +321,7 @@ fn cells(drifted: &Drifted<'_>) -> Vec<Cell> {
     places(&BEFORE).chain(statistics).chain(places(&AFTER)).collect()
 }
 
-/// The rollups of a window with all their parts: one range, and another one where features are compared.
+/// Reads the rollups of a window with all their parts: one range, and another one if features are compared.
 async fn items(
     table: &Arc<dyn Table>,
     (workspace, version): (&Id, u32),

@@ -1,4 +1,4 @@
-//! Rows become the bytes of a format as they come. The bytes depend on the rows, and not on how frames cut them:
+//! Encoding of rows into the bytes of a format as they come. The bytes depend on the rows, and not on their division into frames:
 //! text is written row by row, and formats of columns in groups of a fixed number of rows.
 
 use std::io::Write;
@@ -23,29 +23,29 @@ use crate::{
     text_table::Excerpt,
 };
 
-/// How many rows a row group of Parquet and a record batch of Arrow have, when they have few columns. Each stream holds
-/// several of them: some that fill, one as bytes, one on its way. Groups of Parquet compress better when they are larger.
+/// Number of rows of a row group of Parquet and of a record batch of Arrow, for few columns. Each stream holds several of them:
+/// some that fill, one as bytes, one on its way. Larger groups of Parquet compress better.
 const GROUP_ROWS: usize = 65_536;
 const BATCH_ROWS: usize = 16_384;
 
-/// How many columns are few. A group of more columns has fewer rows, so that its bytes stay about the same.
+/// Maximum number of columns that count as few. A group of more columns has fewer rows, so that its bytes stay about equal.
 const FEW_COLUMNS: usize = 32;
 const MIN_GROUP_ROWS: usize = 4_096;
 
-/// The level of Arrow at which a stream is read by programs that know no views of strings.
+/// The level of Arrow for streams that programs without support for views of strings can read.
 const FOR_ALL: CompatLevel = CompatLevel::oldest();
 
-/// Writes rows of the same columns in a format.
+/// Writes rows of equal columns in a format.
 pub(crate) enum Encoder<W: Write> {
-    /// A table for people shows some rows of all, so it is written at the end.
+    /// A table for people shows some of the rows, so it is written at the end.
     Table(Box<Excerpt>, W),
-    /// A format of lines, each a row.
+    /// A format of lines, one per row.
     Lines(Lines, W),
     /// A format of columns.
     Groups(Groups, Box<Grouped<W>>),
 }
 
-/// A format in which rows stand in groups.
+/// A format with rows in groups.
 pub(crate) enum Grouped<W: Write> {
     Parquet(Box<parquet::BatchedWriter<W>>),
     Ipc(ipc::BatchedWriter<W>),
@@ -54,10 +54,10 @@ pub(crate) enum Grouped<W: Write> {
 }
 
 impl<W: Write + Send> Encoder<W> {
-    /// Writes how an answer in `format` begins, whose rows have the columns of `empty`.
+    /// Writes the beginning of an answer in `format`, whose rows have the columns of `empty`.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// An error if it cannot be written.
     pub(crate) fn begin(format: Format, empty: &DataFrame, mut to: W) -> Result<Self> {
         let schema: &Schema = empty.schema();
         let grouped = match format {
@@ -77,7 +77,7 @@ impl<W: Write + Send> Encoder<W> {
                 Grouped::Parquet(Box::new(ParquetWriter::new(to).batched(schema).map_err(failed)?))
             }
             Format::Ipc => {
-                // What polars is not given it does not make up: without the fields the file's schema has no columns.
+                // The fields must be given: polars does not derive them, and the file's schema would have no columns.
                 let fields = default_ipc_fields(schema.to_arrow(CompatLevel::newest()).iter_values());
                 Grouped::Ipc(IpcWriter::new(to).batched(schema, fields).map_err(failed)?)
             }
@@ -95,7 +95,7 @@ impl<W: Write + Send> Encoder<W> {
         Ok(Self::Groups(Groups::of(rows, empty.width()), Box::new(grouped)))
     }
 
-    /// The same for columns that were asked for by name, if they were: a table shows those without any value too.
+    /// Keeps columns without any value in a table, if columns were requested by name.
     #[must_use]
     pub(crate) fn of_named(mut self, named: bool) -> Self {
         if let Self::Table(excerpt, _) = &mut self {
@@ -107,7 +107,7 @@ impl<W: Write + Send> Encoder<W> {
     /// Writes more rows.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// An error if they cannot be written.
     pub(crate) fn rows(&mut self, rows: DataFrame) -> Result<()> {
         match self {
             Self::Table(excerpt, _) => excerpt.push(&rows),
@@ -118,25 +118,25 @@ impl<W: Write + Send> Encoder<W> {
         }
     }
 
-    /// Whether the groups of the format are messages by themselves ([`packed::message`]), so that they can be made side by side.
+    /// Returns true if the groups of the format are independent messages ([`packed::message`]) that can be made side by side.
     pub(crate) fn makes_messages(&self) -> bool {
         matches!(self, Self::Groups(_, grouped) if matches!(**grouped, Grouped::Packed(_)))
     }
 
-    /// Takes more rows of such a format, and returns the groups that are full.
+    /// Takes more rows of a format of messages, and returns the full groups.
     pub(crate) fn messages(&mut self, rows: DataFrame) -> Vec<Vec<DataFrame>> {
         if let Self::Groups(groups, _) = self { groups.push(rows) } else { Vec::new() }
     }
 
-    /// Whether it keeps rows until there are enough of them.
+    /// Returns true if it keeps rows until they fill a group.
     pub(crate) fn keeps_rows(&self) -> bool {
         matches!(self, Self::Groups(..))
     }
 
-    /// Writes how the answer ends.
+    /// Writes the end of the answer.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// An error if it cannot be written.
     pub(crate) fn end(self) -> Result<()> {
         match self {
             Self::Table(excerpt, mut to) => writeln!(to, "{}", excerpt.text()).map_err(cannot),
@@ -174,7 +174,7 @@ impl<W: Write> Grouped<W> {
     }
 }
 
-/// Rows on their way into groups of the same number of rows.
+/// Collects rows into groups of a fixed number of rows.
 pub(crate) struct Groups {
     rows: usize,
     waiting: Vec<DataFrame>,
@@ -187,7 +187,7 @@ impl Groups {
         Self { rows, waiting: Vec::new(), held: 0 }
     }
 
-    /// Takes more rows, and returns the groups that are full.
+    /// Takes more rows, and returns the full groups.
     fn push(&mut self, mut rows: DataFrame) -> Vec<Vec<DataFrame>> {
         let mut full = Vec::new();
         while self.held + rows.height() >= self.rows {
@@ -204,13 +204,13 @@ impl Groups {
         full
     }
 
-    /// The last group, if any rows are left for one.
+    /// Returns the last group, if any rows are left for one.
     fn end(self) -> Option<Vec<DataFrame>> {
         (!self.waiting.is_empty()).then_some(self.waiting)
     }
 }
 
-/// Frames one under the other, each column in one piece that holds nothing but its own rows.
+/// Concatenates frames, each column in one piece that holds nothing but its own rows.
 fn in_one_piece(frames: Vec<DataFrame>) -> Result<DataFrame> {
     let mut frames = frames.into_iter();
     let mut all = frames.next().unwrap_or_default();
@@ -225,7 +225,7 @@ fn in_one_piece(frames: Vec<DataFrame>) -> Result<DataFrame> {
     DataFrame::new(rows, columns.collect::<Result<_>>()?).map_err(failed)
 }
 
-/// Strings are views of texts that other rows may share; here the texts are those of these rows, in their order.
+/// Copies strings, which are views of texts that other rows may share, so that the texts are those of these rows in their order.
 fn with_its_own_text(column: &Column) -> Result<Column> {
     let strings = column.str().map_err(failed)?;
     let pieces = strings.downcast_iter().map(|piece| piece.clone().gc());

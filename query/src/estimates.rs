@@ -1,5 +1,5 @@
-//! What the figures of each period are expected to be, before there is truth, from scores that are calibrated on reference days;
-//! and how far the real ones are from that.
+//! Expected figures of each period before there is truth, from scores calibrated on reference days, and their distance from the
+//! real ones.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,23 +32,23 @@ use crate::{
 const NUMBER: ColumnType = ColumnType::Field(FieldType::Float);
 const TEXT: ColumnType = ColumnType::Field(FieldType::Text);
 
-/// Of how many rows it is said why they are not there.
+/// Maximum number of warnings about missing rows.
 const MAX_WARNINGS: usize = 10;
 
 /// A row before its cells are made.
 struct Estimated<'a> {
     release: &'a str,
-    /// By the columns that it is broken down by.
+    /// Values of the columns of the breakdown.
     values: &'a [String],
     n: usize,
     judged: usize,
-    /// What came true of those with truth, in the order of [`EXPECTED`].
+    /// Realised figures of the predictions with truth, in the order of [`EXPECTED`].
     real: [Option<f64>; EXPECTED.len()],
-    /// What is expected of all its predictions, and of those with truth, in the order of [`EXPECTED`].
+    /// Expected figures of all its predictions, and of those with truth, in the order of [`EXPECTED`].
     expected: Vec<[Option<Expected>; 2]>,
 }
 
-/// A column: its name, what it holds, and what it says of a row.
+/// A column: its name, its type, and its value for a row.
 type Column = (&'static str, ColumnType, fn(&Estimated<'_>) -> Cell);
 
 const PLACES: [Column; 3] = [
@@ -57,10 +57,10 @@ const PLACES: [Column; 3] = [
     ("labelled", ColumnType::Count, |row| Cell::Int(Some(row.judged as u64))),
 ];
 
-/// What is said of a figure: the end of the name of the column, whether a table for people shows it, and what it says.
+/// A column of a figure: the suffix of its name, whether a table for people shows it, and its value.
 type Part = (&'static str, bool, fn(Option<f64>, [Option<Expected>; 2]) -> Option<f64>);
 
-/// The ends of the names of the ends of a band.
+/// Suffixes of the names of the ends of a band.
 const BAND: [&str; 2] = ["_expected_low", "_expected_high"];
 
 const PARTS: [Part; 5] = [
@@ -71,10 +71,10 @@ const PARTS: [Part; 5] = [
     ("_gap", true, |real, [_, of_judged]| Some(real? - of_judged?.value)),
 ];
 
-/// The figures of which a table for people shows something.
+/// The figures shown in a table for people.
 const MAIN: [&str; 3] = ["accuracy", "auc", "f1"];
 
-/// The columns of figures: their names, the place of the figure and the part of it.
+/// The columns of figures: their names, the index of the figure and its part.
 static FIGURES: LazyLock<Vec<(String, usize, &'static Part)>> = LazyLock::new(|| {
     let of = |(at, (name, _)): (usize, &'static (&str, [f64; 2]))| {
         PARTS.iter().map(move |part| (format!("{name}{}", part.0), at, part))
@@ -82,24 +82,24 @@ static FIGURES: LazyLock<Vec<(String, usize, &'static Part)>> = LazyLock::new(||
     EXPECTED.iter().enumerate().flat_map(of).collect()
 });
 
-/// The columns after the day.
+/// Returns the columns after the day.
 pub(crate) fn columns() -> impl Iterator<Item = (&'static str, ColumnType)> {
     let places = PLACES.iter().map(|(name, kind, _)| (*name, *kind));
     places.chain(FIGURES.iter().map(|(name, ..)| (name.as_str(), NUMBER)))
 }
 
-/// Whether a table for people shows a column.
+/// Returns true if a table for people shows a column.
 pub(crate) fn is_main(name: &str) -> bool {
     let figure = FIGURES.iter().find(|(column, ..)| column == name);
     figure.is_none_or(|(_, at, part)| part.1 && MAIN.contains(&EXPECTED[*at].0))
 }
 
-/// Whether a column is an end of the band in which a figure is expected.
+/// Returns true if a column is an end of the band in which a figure is expected.
 pub(crate) fn is_end(name: &str) -> bool {
     FIGURES.iter().any(|(column, _, part)| column == name && BAND.contains(&part.0))
 }
 
-/// Checks the words of a request for estimates.
+/// Checks the parameters of a request for estimates.
 pub(crate) fn check(what: What, words: &Words<'_>, period: Period) -> Result<()> {
     if what != What::Estimates {
         return Ok(());
@@ -122,13 +122,13 @@ pub(crate) fn check(what: What, words: &Words<'_>, period: Period) -> Result<()>
     }
 }
 
-/// The days of a request together with those of its reference, and the days between.
+/// Returns the days from the first to the last one of the window and the reference.
 pub(crate) fn with_reference(window: Window, reference: Option<Window>) -> Result<Window> {
     let Some(reference) = reference else { return Ok(window) };
     Window::new(window.from().min(reference.from()), window.to().max(reference.to()))
 }
 
-/// What is expected of each period and release, beside what came true.
+/// Computes the expected figures of each period and release, beside the realised ones.
 pub(crate) async fn estimates(
     reading: &Arc<Reading>,
     catalog: &Catalog,
@@ -149,13 +149,13 @@ pub(crate) async fn estimates(
     estimating.await.map_err(|error| Error::unavailable("estimating was interrupted").because(error))?
 }
 
-/// How many bytes it takes at most to make the figures of a bucket.
+/// Returns the maximum bytes that computing the figures of a bucket takes.
 fn bytes_of_expected(buckets: &Buckets) -> usize {
     let binary = buckets.cases.binary.values().map(|cases| cases.len() * BYTES_OF_EXPECTED);
     binary.chain(buckets.cases.classes.values().map(ClassCases::bytes_of_expected)).max().unwrap_or(0)
 }
 
-/// What scores mean, by what they are of.
+/// Calibrations of scores, by release and values.
 #[derive(Default)]
 struct Meaning<'a> {
     binary: BTreeMap<Place<'a>, Calibration>,
@@ -163,7 +163,7 @@ struct Meaning<'a> {
 }
 
 impl<'a> Meaning<'a> {
-    /// As the predictions of the reference say that have the same values.
+    /// Calibrates on the predictions of the reference with equal values.
     fn of(reference: &'a [PeriodBuckets]) -> Self {
         let mut meaning = Self::default();
         for period in reference {
@@ -188,7 +188,7 @@ enum Predicted<'a> {
 }
 
 impl Predicted<'_> {
-    /// Of each bucket.
+    /// Returns the predictions of each bucket.
     fn each(buckets: &Buckets) -> BTreeMap<&Bucket, Predicted<'_>> {
         let binary = buckets.cases.binary.iter().map(|(of, cases)| (of, Predicted::Binary(cases)));
         binary
@@ -196,7 +196,7 @@ impl Predicted<'_> {
             .collect()
     }
 
-    /// How many there are, and of how many the truth is known.
+    /// Returns the number of predictions, and of those with truth.
     fn counts(self) -> (usize, usize) {
         match self {
             Self::Binary(cases) => {
@@ -206,7 +206,8 @@ impl Predicted<'_> {
         }
     }
 
-    /// What the figures of those with truth are. Others of the bucket, such as have a label and no score, are not among them.
+    /// Returns the figures of the predictions with truth. Others of the bucket, such as those with a label and no score, are not
+    /// among them.
     fn realised(self) -> [Option<f64>; EXPECTED.len()] {
         match self {
             Self::Binary(cases) => realised(cases),
@@ -214,7 +215,8 @@ impl Predicted<'_> {
         }
     }
 
-    /// What is expected of all of them, and of those with truth; `None`, when it is not known what their scores mean.
+    /// Returns the expected figures of all predictions and of those with truth; `None`, if there is no calibration of their
+    /// scores.
     fn expected(self, meaning: &Meaning<'_>, of: Place<'_>) -> Option<Vec<[Option<Expected>; 2]>> {
         let (all, judged) = match self {
             Self::Binary(cases) => {
@@ -275,7 +277,7 @@ fn rows_of(
     series(&all, &rows, request)
 }
 
-/// Of what a bucket is, in any period.
+/// Release and values of a bucket, independent of the period.
 type Place<'a> = (&'a str, &'a [Value]);
 
 fn place(bucket: &Bucket) -> Place<'_> {

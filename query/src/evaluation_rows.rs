@@ -29,26 +29,26 @@ pub const HOUR: &str = "hour";
 
 const SELECTION_RATE: &str = "selection_rate";
 
-/// What a column shows.
+/// The content of a column.
 pub(crate) enum Shown {
     Hour,
     Model,
     /// The value of a column of predictions, by its place among them.
     Value(usize),
     Figure(&'static Figure),
-    /// What maturity says of the stage.
+    /// A column of the stage, for maturity.
     Stage(&'static StageColumn),
     /// A figure that models define.
     Custom(AnyFigure),
     Interval(&'static IntervalColumn),
-    /// How sure such a figure is.
+    /// An interval of a custom figure.
     CustomInterval(CustomInterval),
-    /// The share that was predicted positive.
+    /// The share predicted positive.
     SelectionRate,
     Gap(&'static Gap),
 }
 
-/// The columns that answers may have, after the day, but those whose names clients choose.
+/// Returns the columns that answers may have, after the day, without those whose names clients choose.
 pub(crate) fn evaluation_columns() -> Vec<(&'static str, ColumnType)> {
     let more = [(HOUR, ColumnType::Field(FieldType::Time)), (MODEL, ColumnType::Field(FieldType::Text))];
     let figures = FIGURES.iter().map(|figure| (figure.name, figure.getter.into()));
@@ -57,7 +57,7 @@ pub(crate) fn evaluation_columns() -> Vec<(&'static str, ColumnType)> {
     more.into_iter().chain(figures).chain(intervals).chain(gaps).collect()
 }
 
-/// Those of maturity, likewise.
+/// Returns the columns of maturity, after the day, without those whose names clients choose.
 pub(crate) fn maturity_columns() -> impl Iterator<Item = (&'static str, ColumnType)> {
     let figures = FIGURES.iter().map(|figure| (figure.name, figure.getter.into()));
     let stages = maturity::COLUMNS.iter().map(|(name, kind, _)| (*name, *kind));
@@ -66,12 +66,12 @@ pub(crate) fn maturity_columns() -> impl Iterator<Item = (&'static str, ColumnTy
     std::iter::once(model).chain(stages).chain(figures).chain(gaps)
 }
 
-/// The columns of how fair predictions are, which an answer has that is broken down by columns.
+/// Returns the columns of fairness, which an answer has if it is broken down by columns.
 pub(crate) fn fairness_columns() -> impl Iterator<Item = &'static str> {
     std::iter::once(SELECTION_RATE).chain(GAPS.iter().map(|gap| gap.name))
 }
 
-/// The columns that say where a row stands, after the day.
+/// Returns the columns that identify a row, after the day.
 pub(crate) fn place_columns(request: &Request) -> impl Iterator<Item = (&str, ColumnType, Shown)> {
     let text = ColumnType::Field(FieldType::Text);
     let time = ColumnType::Field(FieldType::Time);
@@ -84,7 +84,7 @@ pub(crate) fn place_columns(request: &Request) -> impl Iterator<Item = (&str, Co
     hour.into_iter().chain(model).chain(release).chain(values)
 }
 
-/// The columns of the custom figures of an answer, and of their intervals: those that its rows have, and those that are asked for.
+/// Returns the columns of the custom figures of an answer, and of their intervals: those that its rows have, and those requested.
 fn custom_columns(rows: &[EvaluationRow<'_>], request: &Request) -> Vec<String> {
     let found = rows.iter().filter_map(|row| row.figures.release).flat_map(|of| of.custom.keys());
     let asked = request.columns.iter().flatten().filter(|name| CUSTOM_FIGURES.member(name).is_some());
@@ -98,7 +98,7 @@ fn custom_columns(rows: &[EvaluationRow<'_>], request: &Request) -> Vec<String> 
     columns
 }
 
-/// The columns of an answer, after the day.
+/// Returns the columns of an answer, after the day.
 fn shown<'a>(request: &'a Request, custom: &'a [String]) -> Vec<(&'a str, ColumnType, Shown)> {
     let figures = FIGURES.iter().skip(1);
     let figures = figures.map(|figure| (figure.name, figure.getter.into(), Shown::Figure(figure)));
@@ -127,32 +127,32 @@ fn shown<'a>(request: &'a Request, custom: &'a [String]) -> Vec<(&'a str, Column
         .collect()
 }
 
-/// A row, and where it stands.
+/// A row and its place.
 pub(crate) struct EvaluationRow<'a> {
     pub(crate) day: Day,
-    /// When its hour begins, in microseconds.
+    /// Begin of its hour, in microseconds.
     pub(crate) hour: Option<i64>,
     pub(crate) model: Option<&'a str>,
     pub(crate) values: Vec<String>,
     pub(crate) figures: figure::Row<'a>,
-    /// At which age of its day it stands, where it says how far that has come.
+    /// The age of its day, for maturity.
     pub(crate) stage: Option<Stage>,
-    /// The results of all values of its period and release, those apart that are no value of their own.
+    /// The results of all values of its period and release, without those that are no value of their own (others, null).
     pub(crate) groups: Arc<Vec<&'a ReleaseEvaluation>>,
 }
 
 /// A period with the results of its buckets.
 pub(crate) struct PeriodBuckets {
     pub(crate) day: Day,
-    /// Where its hours begin, if it is cut into hours.
+    /// Begins of its hours, if it is cut into hours.
     pub(crate) hours: Vec<i64>,
     pub(crate) buckets: Buckets,
-    /// Whether all outcomes of its days are of it, and so those that fit no prediction.
+    /// True if it has all outcomes of its days, and so those that fit no prediction.
     pub(crate) is_of_days: bool,
 }
 
 impl<'a> EvaluationRow<'a> {
-    /// That of a release, or of no release, on a day.
+    /// Builds the row of a release, or of no release, on a day.
     pub(crate) fn new(day: Day, figures: figure::Row<'a>) -> Self {
         Self {
             day,
@@ -167,8 +167,8 @@ impl<'a> EvaluationRow<'a> {
 }
 
 impl PeriodBuckets {
-    /// Its rows: one for each bucket. One without predictions has a row if there are outcomes, which have no release to stand
-    /// with.
+    /// Returns its rows: one for each bucket. A period without predictions has a row if there are outcomes, which have no release
+    /// to stand with.
     pub(crate) fn rows<'a>(&'a self, request: &Request, by: &[By]) -> Vec<EvaluationRow<'a>> {
         let unmatched = self.is_of_days.then_some(self.buckets.unmatched);
         let groups = self.groups();
@@ -198,7 +198,7 @@ impl PeriodBuckets {
     }
 }
 
-/// Of each period and name, the results of the values.
+/// The results of the values of each period and name.
 type Groups<'a> = BTreeMap<(usize, &'a str), Arc<Vec<&'a ReleaseEvaluation>>>;
 
 impl PeriodBuckets {
@@ -214,7 +214,7 @@ impl PeriodBuckets {
     }
 }
 
-/// What a column shows of a row.
+/// Returns the content of a column for a row.
 pub(crate) fn cell(shown: &Shown, row: &EvaluationRow<'_>, request: &Request) -> Cell {
     let figures = &row.figures;
     match shown {
@@ -241,7 +241,7 @@ pub(crate) fn cell(shown: &Shown, row: &EvaluationRow<'_>, request: &Request) ->
     }
 }
 
-/// The rows as a dataframe.
+/// Builds the frame of the rows.
 pub(crate) async fn frame_of(
     rows: Vec<EvaluationRow<'_>>,
     request: &Request,

@@ -1,4 +1,4 @@
-//! Evaluations: as they are stored, a row for each day and release, and computed from the events.
+//! Evaluations: stored ones, a row for each day and release, and ones computed from the events.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -31,13 +31,13 @@ use crate::{
     work,
 };
 
-/// How many days are evaluated at once.
+/// Number of days evaluated at once.
 pub(crate) const DAYS_AT_ONCE: usize = 2;
 
-/// The figures of fewer rows are computed without a thread of their own.
+/// Maximum number of rows whose figures are computed without a thread of their own.
 const SMALL_ROWS: u64 = 10_000;
 
-/// How good the predictions were, as it is stored.
+/// Reads the stored evaluations of a window.
 pub(crate) async fn stored_evaluations(
     table: &Arc<dyn Table>,
     workspace: &Id,
@@ -50,7 +50,7 @@ pub(crate) async fn stored_evaluations(
     frame_of(rows.collect(), request, hold).await
 }
 
-/// The same by a split; `None`, when it is not stored of each release that predicted.
+/// Reads the stored evaluations by a split; `None`, if it is not stored for each release that predicted.
 pub(crate) async fn stored_split(
     table: &Arc<dyn Table>,
     workspace: &Id,
@@ -78,8 +78,7 @@ pub(crate) async fn stored_split(
     frame_of(rows.collect(), request, hold).await.map(Some)
 }
 
-/// How good the predictions were, computed from the events: by what was known at another time than now, or otherwise than
-/// it is stored.
+/// Computes evaluations from the events: as of another time than now, or in another way than they are stored.
 pub(crate) async fn computed_evaluations(
     reading: &Arc<Reading>,
     catalog: &Catalog,
@@ -93,7 +92,7 @@ pub(crate) async fn computed_evaluations(
     frame_of(rows.collect(), request, &reading.hold).await
 }
 
-/// The periods of a window with the results of their buckets, and how predictions were dealt to these.
+/// Evaluates the periods of a window; returns them with the results of their buckets, and the columns of the breakdown.
 pub(crate) async fn computed_periods(
     reading: &Arc<Reading>,
     catalog: &Catalog,
@@ -103,28 +102,28 @@ pub(crate) async fn computed_periods(
     Ok((periods(reading, &prepared, request).await?, prepared.grouping.by))
 }
 
-/// What is read before any day of an answer is evaluated.
+/// Data that is read before any day of an answer is evaluated.
 pub(crate) struct Prepared {
     /// All definitions.
     pub(crate) all: Definitions,
-    /// Those of then: a figure is judged by what had been said of its day by then.
+    /// The definitions known at the time of the request: a figure is judged by the definition of its day as of then.
     pub(crate) known: Definitions,
     pub(crate) grouping: Grouping,
-    /// The two releases that are compared.
+    /// The two releases of a comparison.
     pair: Option<[String; 2]>,
-    /// Whether all predictions have been read.
+    /// True if all predictions have been read.
     pub(crate) is_surveyed: bool,
-    /// Which predictions are judged; all, when `None`.
+    /// The condition on the predictions that are judged; `None` for all.
     kept: Option<Arc<Kept>>,
 }
 
 impl Prepared {
-    /// Warns of what the condition names and no prediction that was read had.
+    /// Warns of columns of the condition that no prediction read had.
     pub(crate) fn warn_of_unseen(&self, reading: &Reading) {
         self.kept.iter().flat_map(|kept| kept.unseen()).for_each(|column| warn_of_unseen(reading, column));
     }
 
-    /// How days are evaluated by what is known last.
+    /// Returns the way of evaluating days, by what is known last.
     pub(crate) fn way(&self) -> Way<'_> {
         let Self { known, grouping, pair, is_surveyed, .. } = self;
         Way {
@@ -138,8 +137,7 @@ impl Prepared {
     }
 }
 
-/// Reads what says how predictions are judged, and where they are dealt to buckets by their values, these. The answer says which
-/// days it lacks.
+/// Reads the definitions, and the values by which predictions are dealt to buckets. Warns of days that the answer lacks.
 pub(crate) async fn prepared(
     reading: &Arc<Reading>,
     catalog: &Catalog,
@@ -151,7 +149,7 @@ pub(crate) async fn prepared(
     prepared_of_kept(reading, catalog, request).await
 }
 
-/// The same, where days that have expired are told otherwise.
+/// Prepares as [`prepared`], for callers that handle expired days themselves.
 pub(crate) async fn prepared_of_kept(
     reading: &Arc<Reading>,
     catalog: &Catalog,
@@ -181,7 +179,7 @@ fn warn_of_unseen(reading: &Reading, column: &str) {
     reading.warn(format!("no prediction of these days has `{column}`"));
 }
 
-/// The periods of a window with the results of their buckets.
+/// Evaluates the periods of a window, and returns them with the results of their buckets.
 pub(crate) async fn periods(
     reading: &Reading,
     prepared: &Prepared,
@@ -191,7 +189,7 @@ pub(crate) async fn periods(
     let parts = request.period.parts(request.window).into_iter().map(async |part| {
         let borders = borders(part, request);
         let buckets = evaluate_part(reading, part, &borders, &way, request).await?;
-        // What fits no prediction is known of whole UTC days, and of all their predictions.
+        // Unmatched outcomes are known for whole UTC days and for all predictions only.
         let is_of_days = borders.is_empty() && request.judges_all();
         let hours = if request.period == Period::Hour { borders } else { Vec::new() };
         Ok::<_, Error>(PeriodBuckets { day: part.from(), hours, buckets, is_of_days })
@@ -201,7 +199,7 @@ pub(crate) async fn periods(
     Ok(periods)
 }
 
-/// Which predictions are judged, by what was live when they were made: as it is known now, or was known then.
+/// Returns the condition on what was live when a prediction was made: as it is known now, or was known then.
 async fn judged(reading: &Reading, catalog: &Catalog, request: &Request) -> Result<Option<Judged>> {
     let Some(LiveIn { environment, is_live }) = &request.live else { return Ok(None) };
     let last = reading.window.to();
@@ -214,7 +212,7 @@ async fn judged(reading: &Reading, catalog: &Catalog, request: &Request) -> Resu
     Ok(Some(Judged { live: live.collect(), is_live: *is_live }))
 }
 
-/// Where the hours of a day begin, or the period itself where it is not made of UTC days, and where it ends.
+/// Returns the borders of the hours of a day, or of a period that is not made of UTC days; empty for other periods.
 fn borders(part: Window, request: &Request) -> Vec<i64> {
     match (request.period, request.zone) {
         (Period::Hour, zone) => zone.unwrap_or(Zone::UTC).hours(part.from()),
@@ -226,17 +224,17 @@ fn borders(part: Window, request: &Request) -> Vec<i64> {
     }
 }
 
-/// How all days of an answer are evaluated.
+/// The way in which all days of an answer are evaluated.
 pub(crate) struct Way<'a> {
     pub(crate) definitions: &'a Definitions,
     pub(crate) grouping: &'a Grouping,
-    /// How predictions are dealt as well: see [`Evaluator::dealt_by`].
+    /// Further groupings of the predictions: see [`Evaluator::dealt_by`].
     pub(crate) more: &'a [Arc<Grouping>],
-    /// The releases that are compared: see [`Evaluator::between`].
+    /// The pairs of releases that are compared: see [`Evaluator::between`].
     pub(crate) pairs: &'a [[String; 2]],
-    /// The figure of which parts are tested: see [`Evaluator::tested_by`].
+    /// The figure whose parts are tested: see [`Evaluator::tested_by`].
     pub(crate) tested: Option<Tested>,
-    /// Whether all predictions have been read before, and now as far again.
+    /// True if all predictions have been read once, and are now read up to the same heads again.
     pub(crate) is_surveyed: bool,
 }
 
@@ -276,7 +274,7 @@ pub(crate) async fn evaluate_part(
         })?;
         rows += joined;
         let after = evaluator.bytes() as u64;
-        // Beyond so many predictions those that were kept for intervals are let go.
+        // Beyond a number of predictions the evaluator drops those kept for intervals, and takes fewer bytes.
         match after.checked_sub(bytes) {
             Some(more) => reading.grow(more).await?,
             None => reading.hold.shrink(bytes - after),
@@ -284,7 +282,7 @@ pub(crate) async fn evaluate_part(
         bytes = after;
         reading.end_of_day(What::Evaluations.kinds().len());
     }
-    // All scores are sorted in the end, and keys are drawn from for intervals.
+    // Finishing sorts all scores, and draws from the keys for intervals.
     let finished = if rows < SMALL_ROWS && !request.has_intervals {
         evaluator.finish_buckets()
     } else {
@@ -297,7 +295,7 @@ pub(crate) async fn evaluate_part(
     Ok(finished)
 }
 
-/// The stored evaluations of a window, with or without the rows of splits: one query, one for these rows, and one more for
+/// Reads the stored evaluations of a window, with or without the rows of splits: one query, one for these rows, and one more for
 /// each day that was evaluated while its parts were read.
 pub(crate) async fn stored(
     table: &Arc<dyn Table>,
@@ -347,7 +345,7 @@ pub(crate) async fn stored(
                         true => evaluated::load(&**table, at).await?,
                         false => evaluated::load_plain(&**table, at).await?,
                     };
-                    // Without it, a rebuild has deleted this version.
+                    // A missing item means that a rebuild has deleted this version.
                     let Some((_, found)) = again else { continue 'read };
                     states.push((day, found));
                 }

@@ -18,11 +18,11 @@ use crate::{
     request::{Request, What},
 };
 
-/// Columns that every event has besides its own: the day it belongs to, and when it was appended.
+/// Columns of every event besides its own: its day, and the time at which it was appended.
 pub(crate) const DAY: &str = "day";
 pub(crate) const APPENDED_AT: &str = "appended_at";
 
-/// Segments or days of fewer rows are put together in one piece.
+/// Minimum number of rows of a piece; smaller segments and days are put together.
 const MIN_CHUNK_ROWS: usize = 4_096;
 
 /// Checks the names of columns of a kind.
@@ -31,7 +31,7 @@ pub(crate) fn check_columns(kind: Kind, extra: &[&str], wanted: Option<&[String]
     check_known(wanted, known, || kind.columns_are_called(extra))
 }
 
-/// Checks that all names of columns are known; if not, says what there is.
+/// Checks that all names of columns are known; an error lists the existing ones.
 pub(crate) fn check_known(
     wanted: Option<&[String]>,
     known: impl Fn(&str) -> bool,
@@ -43,33 +43,33 @@ pub(crate) fn check_known(
     }
 }
 
-/// Which events of a kind are wanted, or which rows of it with their outcomes, and what of them.
+/// The events of a kind that are requested, or the joined rows, with their columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) kind: Kind,
-    /// Whether they are predictions, and each comes with the outcome that judges it.
+    /// True for predictions that each come with the outcome that judges them.
     pub(crate) is_joined: bool,
-    /// These columns; all when `None`.
+    /// These columns; all if `None`.
     pub(crate) columns: Option<Vec<String>>,
     /// Only events of this release.
     pub(crate) release: Option<String>,
-    /// Only rows for which it holds, and the columns that it needs.
+    /// Only rows for which it holds, with the columns that it needs.
     pub(crate) predicate: Option<(Expr, Vec<String>)>,
-    /// What is known of those rows.
+    /// Bounds of those rows.
     pub(crate) bounds: RowBounds,
-    /// How many, of which keys, and in which order.
+    /// Their number, keys and order.
     pub(crate) narrowed: Narrowed,
 }
 
 impl Wanted {
-    /// What a request asks for, without its condition.
+    /// Takes over a request, without its condition.
     pub(crate) fn of(kind: Kind, request: &Request) -> Self {
         let (columns, release) = (request.columns.clone(), request.release.clone());
         let (is_joined, narrowed) = (request.what == What::Joined, request.narrowed.clone());
         Self { kind, is_joined, columns, release, predicate: None, bounds: RowBounds::default(), narrowed }
     }
 
-    /// The columns that are needed to choose rows and to order them.
+    /// Returns the columns needed to choose rows and to order them.
     fn working(&self) -> Vec<String> {
         let of_predicate = self.predicate.iter().flat_map(|(_, columns)| columns.iter().cloned());
         let of_sample = self.narrowed.sample.map(|_| KEY.to_owned());
@@ -77,7 +77,7 @@ impl Wanted {
         of_predicate.chain(of_sample).chain(of_order).collect()
     }
 
-    /// `names`, and what is needed besides.
+    /// Returns `names` and the working columns.
     pub(crate) fn with_working(&self, mut names: Vec<String>) -> Vec<String> {
         for name in self.working() {
             if !names.contains(&name) {
@@ -87,29 +87,29 @@ impl Wanted {
         names
     }
 
-    /// Which columns of which segments are read.
+    /// Returns the filter of segments and their columns.
     pub(crate) fn filter(&self) -> Filter {
         let columns = self.columns.clone().map(|columns| self.with_working(columns));
         let Self { kind, release, bounds, .. } = self.clone();
         Filter { kind, columns, release, bounds }
     }
 
-    /// Whether only the rows themselves say which of them are wanted.
+    /// Returns true if rows are chosen by their own values.
     pub(crate) fn chooses_rows(&self) -> bool {
         self.predicate.is_some() || self.narrowed.sample.is_some()
     }
 
-    /// Whether all rows that are read are wanted, in the order of the log.
+    /// Returns true if all rows read are requested, in the order of the log.
     pub(crate) fn takes_all(&self) -> bool {
         self.predicate.is_none() && self.narrowed == Narrowed::default()
     }
 
-    /// The same, read whatever the keys of events are.
+    /// Lifts the bounds on keys.
     pub(crate) fn of_all_keys(&self) -> Self {
         Self { bounds: RowBounds { keys: None, ..self.bounds.clone() }, ..self.clone() }
     }
 
-    /// The rows that are wanted of some of a day.
+    /// Returns the requested rows among some of a day.
     pub(crate) fn chosen(&self, mut rows: DataFrame) -> Result<DataFrame> {
         if let Some((predicate, _)) = &self.predicate {
             rows = filtered(rows, predicate.clone())?;
@@ -123,7 +123,7 @@ impl Wanted {
         self.in_order(rows)
     }
 
-    /// Rows of a day in the order that is wanted, and no more than are.
+    /// Puts rows of a day in the requested order, up to the requested number.
     pub(crate) fn in_order(&self, mut rows: DataFrame) -> Result<DataFrame> {
         if self.narrowed.newest {
             let order = SortMultipleOptions::default()
@@ -139,7 +139,7 @@ impl Wanted {
     }
 }
 
-/// Checks what is wanted.
+/// Checks the columns and the release of a request.
 pub(crate) fn check(wanted: &Wanted) -> Result<()> {
     check_columns(wanted.kind, &[DAY, APPENDED_AT], wanted.columns.as_deref())?;
     if wanted.kind == Kind::Outcomes && wanted.release.is_some() {
@@ -150,15 +150,15 @@ pub(crate) fn check(wanted: &Wanted) -> Result<()> {
     Ok(())
 }
 
-/// The events of a window.
+/// Reads the events of a window.
 pub(crate) async fn events(reading: &Arc<Reading>, wanted: &Wanted) -> Result<DataFrame> {
     check(wanted)?;
     let kind = wanted.kind;
     collected(wanted, blocks(reading, wanted), |members| all_names(kind, members)).await
 }
 
-/// What is wanted of days, one under the other: of as many as have enough rows. Its columns are those that are named; else `all_names`
-/// says which, from the members that occur.
+/// Concatenates the requested rows of days, of as many as have enough rows. Its columns are the named ones; else `all_names`
+/// lists them, from the members that occur.
 pub(crate) async fn collected(
     wanted: &Wanted,
     days: impl Stream<Item = Result<Vec<Block>>>,
@@ -179,14 +179,14 @@ pub(crate) async fn collected(
         Some(names) => names.clone(),
         None => all_names(&members),
     };
-    // A member may occur in what was not read.
+    // A member may occur in rows that were not read.
     let is_whole = !blocks.is_empty() && rows < limit;
     check_members(kind, &wanted.with_working(names.clone()), &members, is_whole)?;
     let all = one_under_the_other(kind, &names, blocks)?;
     Ok(if rows > limit { all.head(Some(limit)) } else { all })
 }
 
-/// The columns `names` of blocks as one frame.
+/// Concatenates the columns `names` of blocks.
 fn one_under_the_other(kind: Kind, names: &[String], blocks: Vec<Block>) -> Result<DataFrame> {
     let rows = blocks.iter().map(|block| block.rows).sum();
     let mut series: Vec<Vec<Series>> = names.iter().map(|_| Vec::with_capacity(blocks.len())).collect();
@@ -200,7 +200,7 @@ fn one_under_the_other(kind: Kind, names: &[String], blocks: Vec<Block>) -> Resu
     frame(rows, columns.collect::<Result<_>>()?)
 }
 
-/// The events of a window, day by day.
+/// Reads the events of a window, day by day.
 fn blocks(reading: &Arc<Reading>, wanted: &Wanted) -> impl Stream<Item = Result<Vec<Block>>> + use<> {
     let filter = wanted.filter();
     let wanted = Arc::new(wanted.clone());
@@ -208,26 +208,26 @@ fn blocks(reading: &Arc<Reading>, wanted: &Wanted) -> impl Stream<Item = Result<
     read::window(reading, &filter, newest, move |segments| Block::of_day(&wanted, segments))
 }
 
-/// The rows that are wanted of some segments, with the columns that are named and those that are needed to choose them.
+/// Returns the requested rows of some segments, with the named columns and the working columns.
 pub(crate) fn rows_of(wanted: &Wanted, segments: Vec<Unpacked>) -> Result<DataFrame> {
     let (block, _) = Block::of(wanted, segments)?;
     let names = wanted.with_working(wanted.columns.clone().unwrap_or_default());
     one_under_the_other(wanted.kind, &names, vec![block])
 }
 
-/// A frame without rows.
+/// Builds a frame without rows.
 pub(crate) fn no_rows(kind: Kind, names: &[String]) -> Result<DataFrame> {
     one_under_the_other(kind, names, Vec::new())
 }
 
-/// The names of all columns, with those of the members of families that occur.
+/// Returns the names of all columns, with those of the members of families that occur.
 pub(crate) fn all_names(kind: Kind, members: &BTreeSet<String>) -> Vec<String> {
     let fields = kind.fields().iter().map(|field| field.name.to_owned());
     let names = std::iter::once(DAY.to_owned()).chain(fields).chain(members.iter().cloned());
     names.chain([APPENDED_AT.to_owned()]).collect()
 }
 
-/// What a column of events holds, or of joined rows.
+/// Returns the type of a column of events or of joined rows.
 pub(crate) fn type_of(kind: Kind, name: &str) -> FieldType {
     let of_outcome = || OUTCOME_COLUMNS.iter().find(|(column, ..)| *column == name).map(|(.., kind)| *kind);
     kind.column_type(name).or_else(of_outcome).unwrap_or(FieldType::Text)
@@ -241,7 +241,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// What is wanted of a day: its segments as they are, where they are large, which saves a copy; else all together.
+    /// Builds the requested rows of a day: large segments stay as they are, which saves a copy; else all are put together.
     fn of_day(wanted: &Wanted, segments: Vec<Unpacked>) -> Result<Made<Vec<Self>>> {
         let rows: usize = segments.iter().map(|segment| segment.columns.rows).sum();
         if !wanted.takes_all() || rows < segments.len() * MIN_CHUNK_ROWS {
@@ -251,7 +251,7 @@ impl Block {
         Ok((blocks.collect::<Result<_>>()?, None))
     }
 
-    /// What is wanted of segments of a day.
+    /// Builds the requested rows of segments of a day.
     fn of(wanted: &Wanted, segments: Vec<Unpacked>) -> Result<Made<Self>> {
         let kind = wanted.kind;
         let members = members_of(kind, segments.iter().map(|segment| &segment.columns));
@@ -274,7 +274,7 @@ impl Block {
         Ok((Self::new(kept, members), Some(bytes)))
     }
 
-    /// Rows, and the members of families that occur on their day.
+    /// Builds a block of rows, with the members of families that occur on their day.
     pub(crate) fn new(rows: DataFrame, members: BTreeSet<String>) -> Self {
         let height = rows.height();
         let columns = rows.into_columns().into_iter().map(|column| (column.name().to_string(), column));
@@ -282,7 +282,7 @@ impl Block {
     }
 }
 
-/// What all rows of a segment have in common.
+/// The values shared by all rows of a segment.
 struct Meta {
     rows: usize,
     day: i32,
@@ -302,7 +302,7 @@ fn repeated<T: Copy>(meta: &[Meta], rows: usize, value: impl Fn(&Meta) -> T) -> 
     values
 }
 
-/// One under the other; in one piece, when the days are so small that pieces would cost more than a copy.
+/// Concatenates pieces; in one piece if the days are so small that pieces would cost more than a copy.
 fn appended(kind: Kind, name: &str, series: Vec<Series>) -> Result<Series> {
     let pieces = series.len();
     let mut series = series.into_iter();
@@ -319,13 +319,13 @@ fn appended(kind: Kind, name: &str, series: Vec<Series>) -> Result<Series> {
     Ok(if all.len() < pieces * MIN_CHUNK_ROWS { all.rechunk() } else { all })
 }
 
-/// The names of the columns of all members of families that occur.
+/// Returns the names of the columns of all members of families that occur.
 pub(crate) fn members_of<'a>(kind: Kind, pieces: impl Iterator<Item = &'a Columns>) -> BTreeSet<String> {
     let names = pieces.flat_map(|piece| &piece.columns).map(|column| &column.name);
     names.filter(|name| kind.family(name).is_some()).cloned().collect()
 }
 
-/// A member of a family that no event has is a mistake, unless there is no event.
+/// Refuses a member of a family that no event has, unless there is no event.
 pub(crate) fn check_members(
     kind: Kind,
     names: &[String],

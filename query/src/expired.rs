@@ -1,4 +1,4 @@
-//! Days whose events have expired, of which an answer of events lacks what it would have.
+//! Expired days, whose events an answer lacks.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,14 @@ use crate::{
     request::{Request, What},
 };
 
-/// Whether what is asked for is made of events that may expire. What releases did never does.
+/// Returns true if the answer is made of events that may expire. Release events never do.
 pub(crate) fn may_expire(what: What) -> bool {
     matches!(what, What::Joined) || matches!(what, What::Events(kind) if kind != Kind::Releases)
 }
 
 impl Query {
-    /// Of how many of some days the events have expired, in words, and the last of them; `None` of none. A day that was never folded
-    /// had none.
+    /// Describes the expired ones among some days by their number and the last of them; `None` if there are none. A day that was
+    /// never folded had no events.
     pub(crate) async fn expired(
         &self,
         workspace: &Id,
@@ -37,7 +37,7 @@ impl Query {
         Ok(in_words(lacking.into_iter()))
     }
 
-    /// Warns of the days of a reading of events that the answer lacks since they have expired.
+    /// Warns of the expired days of a reading of events that the answer lacks.
     pub(crate) async fn warn_of_expired_events(&self, reading: &Reading, request: &Request) -> Result<()> {
         if may_expire(request.what)
             && let Some(expired) =
@@ -49,19 +49,19 @@ impl Query {
     }
 }
 
-/// How many days they are, and the last of them; `None` of none.
+/// Describes expired days by their number and the last of them; `None` if there are none.
 fn in_words(expired: impl Iterator<Item = Day>) -> Option<String> {
     let (count, last) = expired.map(|day| (1, day)).reduce(|(count, _), (one, day)| (count + one, day))?;
     Some(format!("the events of {count} of the days, up to {last},"))
 }
 
-/// The warning that an answer lacks days that have expired.
+/// Returns the warning that an answer lacks expired days.
 pub(crate) fn warning(expired: &str) -> String {
     format!("{expired} have expired and are not in the answer")
 }
 
 impl Reading {
-    /// Warns when events of a window have expired, so that they are not in figures that are made of the logs.
+    /// Warns of expired events of a window, which are missing from figures made of the logs.
     pub(crate) fn warn_of_expired(&self, window: Window) {
         if let Some(expired) = in_words(window.days().filter(|day| !self.kept.keeps(*day))) {
             self.warn(warning(&expired));

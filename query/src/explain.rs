@@ -1,5 +1,5 @@
-//! What an answer was read from and where its time went, counted where it is read. A query that nobody asks to explain has
-//! no tally, and counts nothing.
+//! Explanation of an answer: the reads it took and the time of each step, counted as they happen. A query without an explanation
+//! has no tally, and counts nothing.
 
 mod said;
 
@@ -26,27 +26,27 @@ use crate::{
 /// The bytes of a read unit of DynamoDB.
 const UNIT_BYTES: usize = 4 * 1024;
 
-/// Where the time of an answer goes.
+/// The steps of making an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Waiting for a turn, or for a place among the streams.
     Wait,
-    /// Having polars plan a statement, or a condition.
+    /// Planning a statement or a condition in polars.
     Plan,
     /// Waiting for items of the table.
     Read,
     /// Unpacking segments into columns.
     Unpack,
-    /// Making rows of columns: joining, choosing, ordering.
+    /// Building rows from columns: joining, choosing, ordering.
     Make,
-    /// Having polars compute the answer of a statement.
+    /// Computing the answer of a statement in polars.
     Compute,
     /// Writing rows in a format.
     Write,
 }
 
 impl Step {
-    /// All of them, in their order, by name.
+    /// All of them in their order, with their names.
     pub(crate) const ALL: [(Self, &'static str); 7] = [
         (Self::Wait, "wait"),
         (Self::Plan, "plan"),
@@ -58,7 +58,8 @@ impl Step {
     ];
 }
 
-/// Why segments are not unpacked, by name: what is known of them says so, or the answer had enough rows before them.
+/// Names and texts of the reasons why segments are not unpacked: known facts rule them out, or the answer had enough rows before
+/// them.
 pub(crate) const REASONS: [(&str, &str); Why::ALL.len() + 1] = {
     let mut reasons = [(ENOUGH, "the answer had enough rows before them"); Why::ALL.len() + 1];
     let mut at = 0;
@@ -69,30 +70,30 @@ pub(crate) const REASONS: [(&str, &str); Why::ALL.len() + 1] = {
     reasons
 };
 
-/// The reason of segments that may have to be read, and were not.
+/// The reason for segments that were candidates for reading and were not read.
 const ENOUGH: &str = "enough";
 
-/// What happened to a segment. Of what is said of one twice, the greater holds.
+/// The fate of a segment. If two are noted, the greater one holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     #[default]
     Unknown,
-    /// It holds rows that may be wanted, and was not unpacked so far.
+    /// It may hold requested rows, and was not unpacked so far.
     Found,
     Skipped(Why),
     Unpacked,
 }
 
-/// What became of a day and kind.
+/// The fate of a day and kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum DayFate {
-    /// No row of it is wanted.
+    /// No row of it is requested.
     Skipped,
     Expired,
     Read,
 }
 
-/// Counts for one answer.
+/// The counters of one answer.
 #[derive(Debug)]
 pub(crate) struct Tally {
     began: Instant,
@@ -105,15 +106,15 @@ struct Counts {
     queries: u64,
     items: u64,
     bytes: u64,
-    /// What single items cost, by their sizes, and what the engine said of pages.
+    /// Units of single items, computed from their sizes, and units of pages as reported by the engine.
     units_of_gets: u64,
     units_of_pages: Option<f64>,
     days: BTreeMap<(Day, Kind), DayFate>,
-    /// By sequence, beginning with 1.
+    /// By sequence, from 1.
     segments: BTreeMap<LogId, Vec<Fate>>,
     unpacked_rows: u64,
     unpacked_bytes: u64,
-    /// Of each kind the columns that were unpacked; all when `None`.
+    /// The columns unpacked of each kind; all if `None`.
     columns: BTreeMap<Kind, Option<BTreeSet<String>>>,
     rows: u64,
     steps: [Duration; Step::ALL.len()],
@@ -128,12 +129,12 @@ impl Tally {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes how many rows the answer has.
+    /// Notes the number of rows of the answer.
     pub(crate) fn rows(&self, rows: u64) {
         self.counts().rows = rows;
     }
 
-    /// Notes which days of a window are looked at, and which columns of them.
+    /// Notes the days of a window that a filter leaves out, and the columns read.
     pub(crate) fn window(&self, window: Window, filter: &Filter) {
         let mut counts = self.counts();
         for day in window.days().filter(|day| !filter.bounds.may_be_of(*day)) {
@@ -154,7 +155,7 @@ impl Tally {
         *known = (*known).max(fate);
     }
 
-    /// Notes a segment: why it is not read, or that it may have to be.
+    /// Notes the reason for not reading a segment, or that it may have to be read.
     pub(crate) fn segment(&self, log: &LogId, seq: u64, skipped: Option<Why>) {
         self.counts().note(log, seq, skipped.map_or(Fate::Found, Fate::Skipped));
     }
@@ -191,7 +192,7 @@ impl Counts {
     }
 }
 
-/// The time of a step, until it is dropped.
+/// Measures the time of a step, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Timed {
     tally: Arc<Tally>,
@@ -200,7 +201,7 @@ pub(crate) struct Timed {
 }
 
 impl Timed {
-    /// Begins a step of what is explained; of anything else nothing is timed.
+    /// Begins a step of an explanation; does nothing without a tally.
     pub(crate) fn begin(tally: Option<&Arc<Tally>>, step: Step) -> Option<Self> {
         tally.map(|tally| Self { tally: Arc::clone(tally), step, began: Instant::now() })
     }
@@ -212,7 +213,7 @@ impl Drop for Timed {
     }
 }
 
-/// A table whose reads are counted.
+/// A table that counts its reads.
 #[derive(Debug)]
 struct Counted {
     table: Arc<dyn Table>,
@@ -254,19 +255,19 @@ impl Layer for Counted {
     }
 }
 
-/// Counts what a service reads, from when it is made on.
+/// Counts the reads of a service, from its creation on.
 #[derive(Debug)]
 pub(crate) struct Explaining(Arc<Tally>);
 
 impl Explaining {
-    /// What was counted.
+    /// Returns the counts so far.
     pub(crate) fn explanation(&self) -> Explanation {
         Explanation::of(&self.0.counts(), self.0.began.elapsed())
     }
 }
 
 impl Query {
-    /// The same service, and what counts all that it reads.
+    /// Returns a copy of the service whose reads are counted, and the counter.
     pub(crate) fn explaining(&self) -> (Self, Explaining) {
         let tally = Arc::new(Tally::new());
         let table: Arc<dyn Table> =
@@ -276,10 +277,10 @@ impl Query {
         (Self { table, catalog, budget, ..self.clone() }, Explaining(tally))
     }
 
-    /// Answers a request in a format, and says what it took in the place of the rows.
+    /// Answers a request in a format, and returns an explanation instead of the rows.
     ///
     /// # Errors
-    /// As [`Query::answer_as`], and of the answer.
+    /// Errors of [`Query::answer_as`], and of writing the answer.
     pub async fn explain(&self, workspace: &Id, request: &Request, format: Format) -> Result<Explanation> {
         let (query, explaining) = self.explaining();
         match query.answer_as(workspace, request, format).await? {
@@ -289,10 +290,10 @@ impl Query {
         Ok(explaining.explanation())
     }
 
-    /// Answers a statement in a format, and says what it took in the place of the rows.
+    /// Answers a statement in a format, and returns an explanation instead of the rows.
     ///
     /// # Errors
-    /// As [`Query::sql`], and of the answer.
+    /// Errors of [`Query::sql`], and of writing the answer.
     pub async fn explain_sql(&self, workspace: &Id, sql: &Sql, format: Format) -> Result<Explanation> {
         let (query, explaining) = self.explaining();
         drop(query.sql(workspace, sql).await?.write(format).await?);

@@ -1,4 +1,4 @@
-//! Which segments are read, and what of them.
+//! Selection of the segments that are read, and of their columns and rows.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -7,32 +7,32 @@ use log::segment_item::Segment;
 
 use crate::{lanes::Lanes, read::Unpacked};
 
-/// Which columns to read of which events.
+/// The columns to read and the events to read them of.
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
     pub(crate) kind: Kind,
-    /// The columns to unpack; all when `None`.
+    /// The columns to unpack; all if `None`.
     pub(crate) columns: Option<Vec<String>>,
     /// Only segments that hold events of this release.
     pub(crate) release: Option<String>,
-    /// What is known of the rows that are wanted, so that others need not be read.
+    /// Bounds of the requested rows, so that others need not be read.
     pub(crate) bounds: RowBounds,
 }
 
-/// What holds for every row that is wanted. Rows for which it does not hold may be read all the same.
+/// Conditions that every requested row meets. Other rows may be read all the same.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RowBounds {
-    /// They are of one of these days.
+    /// Days of the rows.
     pub(crate) days: Option<Arc<BTreeSet<Day>>>,
-    /// They are of one of these releases.
+    /// Releases of the rows.
     pub(crate) releases: Option<Arc<BTreeSet<String>>>,
-    /// What they are dealt to lanes by, which is their key or the name of a metric, is one of these.
+    /// Values by which the rows are dealt to lanes: keys, or names of metrics.
     pub(crate) keys: Option<Arc<BTreeSet<String>>>,
-    /// Their own times are between these instants.
+    /// Bounds of the rows' own times.
     pub(crate) times: Times,
 }
 
-/// From which instant on, and up to which one, in microseconds.
+/// Bounds of instants in microseconds, both inclusive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Times {
     pub(crate) since: Option<i64>,
@@ -40,18 +40,18 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// Whether some time between these two may be wanted.
+    /// Returns true if some time from the first to the last may be within the bounds.
     pub(crate) fn may_be_in(self, (first, last): (i64, i64)) -> bool {
         self.since.is_none_or(|since| last >= since) && self.until.is_none_or(|until| first <= until)
     }
 
-    /// What both want.
+    /// Returns the intersection of both.
     pub(crate) fn and(self, other: Self) -> Self {
         let until = [self.until, other.until].into_iter().flatten().min();
         Self { since: self.since.max(other.since), until }
     }
 
-    /// What either wants.
+    /// Returns the smallest bounds that include both.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             since: self.since.zip(other.since).map(|(one, other)| one.min(other)),
@@ -61,33 +61,33 @@ impl Times {
 }
 
 impl RowBounds {
-    /// Whether a day may have such a row.
+    /// Returns true if a day may have such a row.
     pub(crate) fn may_be_of(&self, day: Day) -> bool {
         self.days.as_ref().is_none_or(|days| days.contains(&day))
     }
 }
 
-/// Why a segment is not unpacked.
+/// Reason why a segment is not unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Why {
     /// It has no events.
     Empty,
-    /// None of its events is of a release that is wanted.
+    /// None of its events is of a requested release.
     Release,
-    /// None of its events has a time that is wanted.
+    /// None of its events has a time within the bounds.
     Time,
-    /// It is in a lane of other keys than those that are wanted.
+    /// It is in a lane of other keys than the requested ones.
     Lane,
-    /// None of its events has a key that is wanted.
+    /// None of its events has a requested key.
     Key,
-    /// The filter of its day says that it has no key that is wanted.
+    /// The filter of its day excludes all requested keys.
     Filter,
     /// The answer lacks it: an operator skipped it, or it cannot be read.
     LeftOut,
 }
 
 impl Why {
-    /// All of them, by name.
+    /// All of them, with their names.
     pub(crate) const ALL: [(Self, &'static str); 7] = [
         (Self::Empty, "empty"),
         (Self::Release, "release"),
@@ -98,7 +98,7 @@ impl Why {
         (Self::LeftOut, "left_out"),
     ];
 
-    /// What it says of segments.
+    /// Returns its text in the plural, about segments.
     pub(crate) const fn says(self) -> &'static str {
         match self {
             Self::Empty => "they have no events",
@@ -112,17 +112,17 @@ impl Why {
     }
 }
 
-/// What is known of a segment without its events.
+/// Facts about a segment without its events.
 pub(crate) struct Facts<R> {
     pub(crate) rows: u64,
-    /// The first and the last time of its events; `None`, when they are not known.
+    /// The first and the last time of its events; `None`, if unknown.
     pub(crate) times: Option<(i64, i64)>,
-    /// Whether it has events of a release.
+    /// Returns true if it has events of a release.
     pub(crate) has: R,
 }
 
 impl Filter {
-    /// Why a segment need not be read; `None`, when it may hold a row that is wanted.
+    /// Returns the reason why a segment need not be read; `None`, if it may hold a requested row.
     pub(crate) fn why_not(&self, facts: Facts<impl Fn(&String) -> bool>) -> Option<Why> {
         let Facts { rows, times, has } = facts;
         let bounds = &self.bounds;
@@ -137,7 +137,7 @@ impl Filter {
         times.filter(|times| !bounds.times.may_be_in(*times)).map(|_| Why::Time)
     }
 
-    /// The same of a segment that has been read.
+    /// Returns the reason why a segment that has been read need not be unpacked; `None`, if it may hold a requested row.
     pub(crate) fn why_not_of(&self, segment: &Segment) -> Option<Why> {
         self.why_not(Facts {
             rows: segment.rows as u64,
@@ -146,8 +146,8 @@ impl Filter {
         })
     }
 
-    /// Unpacks what is wanted of a segment. Where keys are wanted, theirs is the first column that is unpacked, and the
-    /// others only if some event has one of them; else it says why they are not.
+    /// Unpacks the requested columns and rows of a segment. If keys are requested, their column is unpacked first, and the others
+    /// only if some event has one of the keys; else the reason is returned.
     pub(crate) fn unpack(&self, segment: &Segment, lanes: &Lanes) -> Result<(Unpacked, Option<Why>)> {
         let (day, place, appended_at) = (segment.log.day, segment.place(), segment.known());
         let without = |why| {
@@ -184,7 +184,7 @@ impl Filter {
         self.columns.as_ref().is_none_or(|wanted| wanted.iter().any(|column| column == name))
     }
 
-    /// The rows of a segment that have a key that is wanted; `None`, when any key is.
+    /// Returns the rows of a segment that have a requested key; `None`, if any key will do.
     fn rows_of_keys(&self, segment: &Segment) -> Result<Option<Vec<usize>>> {
         let Some((keys, field)) = self.bounds.keys.as_ref().zip(key_field(self.kind)) else {
             return Ok(None);
@@ -195,7 +195,7 @@ impl Filter {
         Ok(Some((0..column.rows).filter(is_wanted).collect()))
     }
 
-    /// The columns of a segment, without its rows: they say which members of families it has.
+    /// Returns the columns of a segment, without its rows: they show which members of families it has.
     pub(crate) fn no_rows(&self, names: impl Iterator<Item = String>) -> Columns {
         let names = names.filter(|name| self.takes(name));
         let columns = names.map(|name| {

@@ -1,4 +1,4 @@
-//! Columns become a dataframe: many pieces, one frame, the columns that were asked for.
+//! Dataframes from columns: many pieces, one frame, the requested columns.
 
 use evaluate::caught;
 use event::{Error, Result};
@@ -7,35 +7,35 @@ use polars::prelude::{
     NewChunkedArray, PolarsError, StringChunked, TimeUnit, TimeZone,
 };
 
-/// Why polars failed, in our terms: what it was given came from the store.
+/// Maps an error of polars on data from the store.
 pub(crate) fn failed(error: PolarsError) -> Error {
     Error::corrupt("the dataframe cannot be built").because(error)
 }
 
-/// A frame of columns of equal height.
+/// Builds a frame of columns of equal height.
 pub(crate) fn frame(height: usize, columns: Vec<Series>) -> Result<DataFrame> {
     DataFrame::new(height, columns).map_err(failed)
 }
 
-/// The rows for which a predicate holds. It comes from a client, and so does its error.
+/// Returns the rows for which a predicate holds. The predicate comes from a client, so its errors are the client's.
 pub(crate) fn filtered(frame: DataFrame, predicate: Expr) -> Result<DataFrame> {
     let filtering = || Ok::<_, Error>(frame.lazy().filter(predicate).collect().map_err(refused));
-    // Polars panics on some of what a client may ask for.
+    // Polars panics on some conditions.
     caught(filtering).unwrap_or_else(|(reason, _)| {
         Err(Error::invalid(format!("where: this condition cannot be computed: polars {reason}")))
     })
 }
 
-/// How lines of polars begin that say what of a statement it does not know, and show the syntax tree of that.
+/// Prefixes of messages of polars that show the syntax tree of an unsupported part of a statement.
 const OF_TREES: [&str; 2] = ["expression ", "join type "];
 
-/// Why polars refuses what a client asked for, in its first line.
+/// Maps an error of polars on a client's statement, keeping its first line.
 pub(crate) fn refused(error: PolarsError) -> Error {
     let text = error.to_string();
     Error::invalid(in_short(text.lines().next().unwrap_or_default()))
 }
 
-/// A line without the syntax tree that it may show.
+/// Removes the syntax tree from a line.
 fn in_short(line: &str) -> String {
     let tree = line.find(['(', '{']).filter(|_| OF_TREES.iter().any(|begin| line.starts_with(begin)));
     let parts = tree.map(|at| line.split_at(at)).and_then(|(what, rest)| {
@@ -45,28 +45,28 @@ fn in_short(line: &str) -> String {
     parts.map_or_else(|| line.to_owned(), |(what, why)| format!("{} {why}", what.replace('\'', "")))
 }
 
-/// Counts, null where there is none.
+/// Builds a column of counts.
 pub(crate) fn ints(name: &str, values: impl Iterator<Item = Option<u64>>) -> Series {
     Int64Chunked::from_iter_options(name.into(), values.map(|count| count.map(|count| count as i64)))
         .into_column()
 }
 
-/// Numbers, null where there is none.
+/// Builds a column of numbers.
 pub(crate) fn floats(name: &str, values: impl Iterator<Item = Option<f64>>) -> Series {
     Float64Chunked::from_iter_options(name.into(), values).into_column()
 }
 
-/// Strings, null where there is none.
+/// Builds a column of strings.
 pub(crate) fn texts<'a>(name: &str, values: impl Iterator<Item = Option<&'a str>>) -> Series {
     StringChunked::from_iter_options(name.into(), values).into_column()
 }
 
-/// Days.
+/// Builds a column of days, as numbers since 1970-01-01.
 pub(crate) fn days(name: &str, values: Vec<i32>) -> Series {
     Int32Chunked::from_vec(name.into(), values).into_date().into_column()
 }
 
-/// Instants in microseconds.
+/// Builds a column of instants in microseconds.
 pub(crate) fn times(name: &str, values: impl Iterator<Item = Option<i64>>) -> Series {
     let values = Int64Chunked::from_iter_options(name.into(), values);
     values.into_datetime(TimeUnit::Microseconds, Some(TimeZone::UTC)).into_column()

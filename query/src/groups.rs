@@ -1,5 +1,5 @@
-//! Groups of the rows of a segment: what is counted, added up or compared of columns of numbers and times, by the values of columns that
-//! have few. Groups of one segment are not put together with those of another: who asks does that, and there are few of them.
+//! Groups of the rows of a segment: counts, sums and extremes of columns of numbers and times, by the values of columns that have
+//! few. Groups of different segments are not merged: the caller merges them, as there are few.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -19,27 +19,27 @@ use crate::{
     read::{self, Filter, Made, Reading, RowBounds, Unpacked},
 };
 
-/// Groups of rows are numbered by the values of their columns as long as there are no more numbers than this; then in the order in which
-/// they occur.
+/// Maximum size of the table that numbers groups by the combinations of their values; beyond it, groups are numbered by a hash
+/// map in the order in which they occur.
 const MAX_NUMBERS: usize = 65_536;
 
-/// What is made of the rows of a group.
+/// An aggregate of the rows of a group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Measure {
-    /// How many there are.
+    /// Number of rows.
     Rows,
-    /// How many have a value in a column.
+    /// Number of rows with a value in a column.
     Count(String),
-    /// The sum of a column of numbers; null, where none has one.
+    /// Sum of a column of numbers; null if no row has one.
     Sum(String),
-    /// The least value of a column of numbers or times; null, where none has one.
+    /// Least value of a column of numbers or times; null if no row has one.
     Least(String),
-    /// The greatest.
+    /// Greatest value of a column of numbers or times; null if no row has one.
     Greatest(String),
 }
 
 impl Measure {
-    /// The column that it is of.
+    /// Returns the column that it aggregates.
     fn column(&self) -> Option<&str> {
         match self {
             Self::Rows => None,
@@ -50,7 +50,7 @@ impl Measure {
     }
 }
 
-/// The name of the column that holds it. No field and no member of a family is called so.
+/// Writes the name of its column in the frame. No field and no member of a family has such a name.
 impl fmt::Display for Measure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -63,7 +63,7 @@ impl fmt::Display for Measure {
     }
 }
 
-/// Which groups of events are made, and what of each.
+/// The groups of events to build, and their aggregates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Groups {
     pub(crate) kind: Kind,
@@ -73,7 +73,7 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// The columns of their frame.
+    /// Returns the columns of their frame.
     pub(crate) fn columns(&self) -> Vec<(String, ColumnType)> {
         let keys = self.keys.iter().map(|key| match key.as_str() {
             DAY => (key.clone(), ColumnType::Day),
@@ -92,14 +92,14 @@ impl Groups {
         keys.chain(measures).collect()
     }
 
-    /// The columns of events that they are made of.
+    /// Returns the columns of events that they need.
     fn read(&self) -> Vec<String> {
         let keys = self.keys.iter().map(String::as_str);
         let names: BTreeSet<&str> = keys.chain(self.measures.iter().filter_map(Measure::column)).collect();
         names.into_iter().map(str::to_owned).collect()
     }
 
-    /// Makes them of the events of a window.
+    /// Groups the events of a window.
     pub(crate) async fn of_events(
         self: &Arc<Self>,
         reading: &Arc<Reading>,
@@ -119,7 +119,7 @@ impl Groups {
         Ok(all)
     }
 
-    /// The groups of the segments of a day, and the members of families that occur.
+    /// Groups the segments of a day; returns the groups and the members of families that occur.
     fn of_day(&self, segments: &[Unpacked]) -> Result<Made<(DataFrame, BTreeSet<String>)>> {
         let members = members_of(self.kind, segments.iter().map(|segment| &segment.columns));
         let segments = segments.iter().filter(|segment| segment.columns.rows > 0);
@@ -129,7 +129,7 @@ impl Groups {
         Ok(((all, members), Some(bytes)))
     }
 
-    /// Groups as a frame, those of one segment under those of another.
+    /// Builds a frame of the groups of several segments, one after the other.
     fn frame(&self, segments: &[Grouped<'_>]) -> Result<DataFrame> {
         let rows = segments.iter().map(|of| of.first_rows.len()).sum();
         let keys = self.keys.iter().map(|key| match key.as_str() {
@@ -173,12 +173,12 @@ fn times_of(values: &Values) -> Option<&[i64]> {
     if let Values::Time(values) = values { Some(values) } else { None }
 }
 
-/// The rows of a segment, and which group each is of.
+/// The rows of a segment, with the number of the group of each.
 struct Grouped<'a> {
     day: i32,
     columns: &'a Columns,
     of_rows: Vec<u32>,
-    /// A row of each group.
+    /// The first row of each group.
     first_rows: Vec<usize>,
 }
 
@@ -190,18 +190,18 @@ impl<'a> Grouped<'a> {
         Self { day: segment.day.number(), columns, of_rows, first_rows }
     }
 
-    /// The text of each group in a column.
+    /// Returns the text of each group in a column.
     fn texts(&self, column: &str) -> impl Iterator<Item = Option<&'a str>> {
         let column = self.columns.column(column);
         self.first_rows.iter().map(move |row| column?.text(*row))
     }
 
-    /// How many rows each group has.
+    /// Returns the number of rows of each group.
     fn rows(&self) -> Vec<u64> {
         self.counted(|_| true)
     }
 
-    /// How many rows of each group have a value in a column.
+    /// Returns the number of rows of each group with a value in a column.
     fn count(&self, column: &str) -> Vec<u64> {
         match self.columns.column(column) {
             Some(Column { valid: None, .. }) => self.rows(),
@@ -217,7 +217,7 @@ impl<'a> Grouped<'a> {
         counts
     }
 
-    /// The values of each group in a column, put together two at a time; `None`, where it has none.
+    /// Folds the values of each group in a column; `None` for a group without values.
     fn fold<T: Copy>(
         &self,
         column: &str,
@@ -237,7 +237,7 @@ impl<'a> Grouped<'a> {
     }
 }
 
-/// The number of the group of each row, by its texts in some columns, and the first row of each group.
+/// Numbers the groups by their texts in some columns: returns the group of each row, and the first row of each group.
 fn numbered<'a>(rows: usize, columns: impl Iterator<Item = &'a Column>) -> (Vec<u32>, Vec<usize>) {
     let (mut groups, mut first_rows) = (vec![0; rows], vec![0; rows.min(1)]);
     for column in columns {
@@ -249,7 +249,7 @@ fn numbered<'a>(rows: usize, columns: impl Iterator<Item = &'a Column>) -> (Vec<
     (groups, first_rows)
 }
 
-/// Divides groups by another code of their rows, and returns the first row of each.
+/// Divides groups by another code of their rows, and returns the first row of each new group.
 fn numbered_by(groups: &mut [u32], before: usize, codes: &[u32], distinct: usize) -> Vec<usize> {
     let mut first_rows = Vec::new();
     let mut next = |row| {
@@ -272,7 +272,7 @@ fn numbered_by(groups: &mut [u32], before: usize, codes: &[u32], distinct: usize
     first_rows
 }
 
-/// A number for each text of a column and one for what is null, and how many numbers there are at most.
+/// Returns a code for each row, one for each text and one for null, and an upper bound of the codes.
 fn coded(column: &Column) -> (Vec<u32>, usize) {
     if let Values::Coded(coded) = &column.values {
         let null = coded.dictionary.len() as u32;

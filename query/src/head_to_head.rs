@@ -1,4 +1,4 @@
-//! Two releases head to head, period by period. Read from the events: of figures nobody knows what they share.
+//! Two releases head to head, period by period, read from the events: figures do not show which predictions the releases share.
 
 use std::{
     collections::BTreeMap,
@@ -27,22 +27,22 @@ use crate::{
 const TEXT: ColumnType = ColumnType::Field(FieldType::Text);
 const NUMBER: ColumnType = ColumnType::Field(FieldType::Float);
 
-/// The parameter, and the column, of the release that another one is compared with.
+/// Name of the parameter and of the column of the release compared with.
 pub(crate) const AGAINST: &str = "against";
 
 /// A row before its cells are made.
 pub(crate) struct Compared<'a> {
     pub(crate) release: &'a str,
-    /// The release that it is compared with.
+    /// The release compared with.
     pub(crate) against: &'a str,
     pub(crate) measure: Measure,
     pub(crate) of: &'a HeadToHead,
-    /// The day since which it is decided.
+    /// The day since which the comparison is decided.
     pub(crate) decided: Option<String>,
 }
 
 impl Compared<'_> {
-    /// The release that is better; `None`, when it is not decided.
+    /// Returns the better release; `None`, if it is not decided.
     fn winner(&self) -> Option<String> {
         let winner = match self.of.decided?.winner {
             Winner::First => self.release,
@@ -52,7 +52,7 @@ impl Compared<'_> {
     }
 }
 
-/// A column: its name, what it holds, and what it says of a row.
+/// A column: its name, its type, and its value for a row.
 type Place = (&'static str, ColumnType, fn(&Compared<'_>) -> Cell);
 
 const BEFORE: [Place; 2] = [
@@ -75,7 +75,7 @@ const AFTER: [Place; 12] = [
     ("winner", TEXT, |row| Cell::Text(row.winner())),
 ];
 
-/// What is said of a figure of both: the end of the name of the column, whether a table for people shows it, and what it says.
+/// A column of a figure of both releases: the suffix of its name, whether a table for people shows it, and its value.
 type Part = (&'static str, bool, fn(&Difference) -> Option<f64>);
 
 const PARTS: [Part; 6] = [
@@ -87,7 +87,7 @@ const PARTS: [Part; 6] = [
     ("_p_value", false, |of| of.p_value),
 ];
 
-/// The columns of figures: their names, the place of the figure and the part of it.
+/// The columns of figures: their names, the index of the figure and its part.
 static FIGURES: LazyLock<Vec<(String, usize, &'static Part)>> = LazyLock::new(|| {
     let of = |(at, figure): (usize, &'static fold::paired::Paired)| {
         PARTS.iter().map(move |part| (format!("{}{}", figure.name, part.0), at, part))
@@ -95,20 +95,20 @@ static FIGURES: LazyLock<Vec<(String, usize, &'static Part)>> = LazyLock::new(||
     PAIRED.iter().enumerate().flat_map(of).collect()
 });
 
-/// The columns after the day, but those of what it is broken down by.
+/// Returns the columns after the day, without those of the breakdown.
 pub(crate) fn columns() -> impl Iterator<Item = (&'static str, ColumnType)> {
     let figures = FIGURES.iter().map(|(name, ..)| (name.as_str(), NUMBER));
     let places = BEFORE.iter().chain(&AFTER).map(|(name, kind, _)| (*name, *kind));
     places.chain(figures)
 }
 
-/// Whether a table for people shows a column.
+/// Returns true if a table for people shows a column.
 pub(crate) fn is_main(name: &str) -> bool {
     let figure = FIGURES.iter().find(|(column, ..)| column == name);
     figure.is_none_or(|(_, at, part)| part.1 && PAIRED[*at].name != "log_loss") && name != "n_so_far"
 }
 
-/// The release that another one is compared with.
+/// Parses the release compared with.
 pub(crate) fn against_of(what: What, words: &Words<'_>, period: Period) -> Result<Option<String>> {
     let Some(against) = words.against else {
         return match what {
@@ -133,17 +133,17 @@ pub(crate) fn against_of(what: What, words: &Words<'_>, period: Period) -> Resul
     }
 }
 
-/// The two releases that a request compares.
+/// Returns the two releases that a request compares.
 pub(crate) fn pair(request: &Request) -> Option<[String; 2]> {
     Some([request.release.clone()?, request.against.clone()?])
 }
 
-/// Of releases that are compared no figures are wanted but those of what both predicted.
+/// Marks releases as compared only, so that figures are computed for their shared predictions alone.
 pub(crate) fn met_only<'a>(releases: impl IntoIterator<Item = &'a String>) -> BTreeMap<String, bool> {
     releases.into_iter().map(|release| (release.clone(), false)).collect()
 }
 
-/// Compares two releases where both predicted what one outcome judges.
+/// Compares two releases on predictions of both that one outcome judges.
 pub(crate) async fn compared(
     reading: &Arc<Reading>,
     catalog: &Catalog,
@@ -179,7 +179,7 @@ fn rows_of(periods: Vec<PeriodBuckets>, by: &[By], request: &Request) -> Result<
             rows.push((number, (parts[number].from(), cells(&row, &values))));
         }
     }
-    // By day, and within it by the values.
+    // Ordered by day, and within it by the values.
     rows.sort_by_key(|(number, _)| *number);
     let names = request.breakdown.columns.iter().map(|column| (column.as_str(), TEXT));
     let mut all: Vec<(&str, ColumnType)> = columns().collect();
@@ -187,14 +187,14 @@ fn rows_of(periods: Vec<PeriodBuckets>, by: &[By], request: &Request) -> Result<
     series(&all, &rows.into_iter().map(|(_, row)| row).collect::<Vec<_>>(), request)
 }
 
-/// The day since which it is decided.
+/// Returns the day since which it is decided.
 fn day_of(parts: &[Window], decided: Decided, request: &Request) -> Option<String> {
     let part = *parts.get(decided.period)?;
     let days = request.zone.map_or(part, |zone| zone.utc_days(part));
     days.days().nth(decided.day as usize).map(|day| day.to_string())
 }
 
-/// The cells of a row, with the values by which predictions were dealt.
+/// Returns the cells of a row, with the values of the breakdown.
 pub(crate) fn cells(row: &Compared<'_>, values: &[String]) -> Vec<Cell> {
     let places = |places: &'static [Place]| places.iter().map(|(.., read)| read(row));
     let values = values.iter().cloned().map(|value| Cell::Text(Some(value)));

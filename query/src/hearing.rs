@@ -1,4 +1,4 @@
-//! Who hears of what is written: the bell of a log, and news of a workspace, which a bounded number may hear at one time.
+//! Notifications of writes: the bell of a log, and news of a workspace, for a bounded number of listeners.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{Query, follow::Watches};
 
-/// The most that hear news at one time.
+/// Maximum number of listeners to news at one time.
 const MAX_LISTENERS: usize = 1_000;
 
 /// The news of a process.
@@ -26,20 +26,20 @@ impl Hearing {
         Self { news, places: Arc::new(Semaphore::new(MAX_LISTENERS)) }
     }
 
-    /// Whether there are news of what other processes write.
+    /// Returns true if there are news of writes by other processes.
     pub(crate) fn reads_feed(&self) -> bool {
         self.news.reads_feed()
     }
 
-    /// A listener for a workspace.
+    /// Adds a listener for a workspace.
     pub(crate) fn listen(&self, workspace: &Id) -> Arc<Listener> {
         self.news.listen(workspace)
     }
 
-    /// The place of one more listener.
+    /// Takes a place for one more listener.
     ///
     /// # Errors
-    /// `Unavailable`, when there are as many as may be.
+    /// `Unavailable`, if all places are taken.
     pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit> {
         let place = Arc::clone(&self.places).try_acquire_owned();
         place.map_err(|_| Error::unavailable(format!("{MAX_LISTENERS} hear news already; ask later")))
@@ -47,24 +47,24 @@ impl Hearing {
 }
 
 impl Default for Hearing {
-    /// Of news that nobody tells.
+    /// Builds a source without any news.
     fn default() -> Self {
         Self::of(News::default())
     }
 }
 
 impl Query {
-    /// The same, and who follows a log hears the bell of the table to which this process appends.
+    /// Sets the bell of the table to which this process appends, for followers of a log.
     pub fn hearing(self, bell: Bell) -> Self {
         Self { watches: Watches::new(bell), ..self }
     }
 
-    /// The same, and who asks for news of a workspace hears these.
+    /// Sets the source of news of workspaces.
     pub fn telling(self, news: News) -> Self {
         Self { news: Hearing::of(news), ..self }
     }
 
-    /// The news that are told.
+    /// Returns the source of news.
     pub(crate) fn news(&self) -> &Hearing {
         &self.news
     }

@@ -1,4 +1,4 @@
-//! The columns of intervals, which evaluations have when they are asked for.
+//! The columns of intervals, which evaluations have on request.
 
 use std::sync::LazyLock;
 
@@ -13,20 +13,20 @@ use fold::{
 
 use crate::{column_type::ColumnType, request::Request};
 
-/// A column of a figure's interval, or that of how many keys there are.
+/// A column of a figure's interval, or the column of the number of keys.
 pub(crate) struct IntervalColumn {
     pub(crate) name: String,
     part: Part,
 }
 
-/// What a column says.
+/// Content of a column.
 #[derive(Clone, Copy)]
 enum Part {
     Keys,
     Of(&'static Figure, End),
 }
 
-/// What a column says of a figure.
+/// Part of a figure's interval.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     N,
@@ -34,7 +34,7 @@ enum End {
     High,
 }
 
-/// What the columns say that end with [`INTERVAL_ENDS`].
+/// The parts in the order of the suffixes [`INTERVAL_ENDS`].
 const ENDS: [End; 3] = [End::N, End::Low, End::High];
 
 impl End {
@@ -42,7 +42,7 @@ impl End {
         if self == Self::N { ColumnType::Count } else { ColumnType::Field(FieldType::Float) }
     }
 
-    /// Which end of an interval it is.
+    /// Returns this end of an interval.
     fn of(self, interval: Option<(f64, f64)>) -> Option<f64> {
         match self {
             Self::N => None,
@@ -54,13 +54,13 @@ impl End {
 
 /// A column of the interval of a custom figure.
 pub(crate) struct CustomInterval {
-    /// The name of the figure.
+    /// Name of the figure.
     figure: String,
     end: End,
 }
 
 impl CustomInterval {
-    /// The column of a name.
+    /// Returns the column of a name.
     pub(crate) fn named(column: &str) -> Option<Self> {
         let member = CUSTOM_FIGURES.member(column)?;
         let of_end = |(end, text): (End, &str)| {
@@ -70,38 +70,38 @@ impl CustomInterval {
         ENDS.into_iter().zip(INTERVAL_ENDS).find_map(of_end)
     }
 
-    /// What it holds.
+    /// Returns its type.
     pub(crate) fn kind(&self) -> ColumnType {
         self.end.kind()
     }
 
-    /// Whether a table for people shows it.
+    /// Returns true if a table for people shows it.
     pub(crate) fn is_main(&self) -> bool {
         self.end != End::N
     }
 
-    /// Its count in a row.
+    /// Returns its count in a row.
     pub(crate) fn count(&self, row: &Row<'_>) -> Option<u64> {
         self.of(row).map(|custom| custom.n)
     }
 
-    /// Its number in a row.
+    /// Returns its number in a row.
     pub(crate) fn number(&self, row: &Row<'_>) -> Option<f64> {
         self.end.of(self.of(row)?.interval)
     }
 
     fn of<'a>(&self, row: &Row<'a>) -> Option<&'a CustomValue> {
-        // What has no value has no interval either.
+        // A figure without a value has no interval either.
         row.release?.custom.get(&self.figure).filter(|custom| custom.value.is_some())
     }
 }
 
-/// The names of the columns of the interval of a custom figure, of which this is the column.
+/// Returns the names of the interval columns of a custom figure, given the name of its own column.
 pub(crate) fn of_custom(column: &str) -> impl Iterator<Item = String> {
     INTERVAL_ENDS.iter().map(move |end| format!("{column}{end}"))
 }
 
-/// Of which figures a request needs intervals: of those whose columns it names, or of all. A bootstrap of all takes as long as
+/// Returns the figures that need intervals: those named by the columns of a request, or all. A bootstrap of all takes as long as
 /// most queries.
 pub(crate) fn asked(request: &Request) -> Option<IntervalsOf> {
     let names = match &request.columns {
@@ -119,12 +119,12 @@ pub(crate) fn asked(request: &Request) -> Option<IntervalsOf> {
     Some(of)
 }
 
-/// Whether a name is that of a column of any interval, which to name is to ask for.
+/// Returns true if a name is that of an interval column, which requests intervals.
 pub(crate) fn is_one(name: &str) -> bool {
     named(name).is_some() || CustomInterval::named(name).is_some()
 }
 
-/// All of them, in their order.
+/// All columns, in their order.
 static COLUMNS: LazyLock<Vec<IntervalColumn>> = LazyLock::new(|| {
     let of = |figure: &'static Figure| {
         ENDS.into_iter().zip(INTERVAL_ENDS).map(move |(end, text)| IntervalColumn {
@@ -141,13 +141,13 @@ pub(crate) fn columns() -> impl Iterator<Item = &'static IntervalColumn> {
     COLUMNS.iter()
 }
 
-/// The column of a name.
+/// Returns the column of a name.
 pub(crate) fn named(name: &str) -> Option<&'static IntervalColumn> {
     columns().find(|column| column.name == name)
 }
 
 impl IntervalColumn {
-    /// What it holds.
+    /// Returns its type.
     pub(crate) fn kind(&self) -> ColumnType {
         match self.part {
             Part::Keys => ColumnType::Count,
@@ -155,7 +155,7 @@ impl IntervalColumn {
         }
     }
 
-    /// Whether a table for people shows it.
+    /// Returns true if a table for people shows it.
     pub(crate) fn is_main(&self) -> bool {
         match self.part {
             Part::Keys | Part::Of(_, End::N) => false,
@@ -163,7 +163,7 @@ impl IntervalColumn {
         }
     }
 
-    /// Its count in a row.
+    /// Returns its count in a row.
     pub(crate) fn count(&self, row: &Row<'_>) -> Option<u64> {
         let intervals = row.release?.intervals.as_ref()?;
         match self.part {
@@ -172,7 +172,7 @@ impl IntervalColumn {
         }
     }
 
-    /// Its number in a row.
+    /// Returns its number in a row.
     pub(crate) fn number(&self, row: &Row<'_>) -> Option<f64> {
         let estimates = &row.release?.intervals.as_ref()?.estimates;
         match self.part {

@@ -15,20 +15,20 @@ use crate::{
     work,
 };
 
-/// How many days are joined at once.
+/// Number of days joined at once.
 pub(crate) const DAYS_AT_ONCE: usize = 2;
 
-/// A day's predictions and outcomes, and which belong together.
+/// Predictions and outcomes of a day, and their pairs.
 struct JoinedDay {
     day: Day,
-    /// Of predictions and outcomes together.
+    /// Number of predictions and outcomes together.
     rows: usize,
     predictions: Vec<Columns>,
     outcomes: Vec<Columns>,
     pairs: Vec<(RowRef, Option<RowRef>)>,
 }
 
-/// Checks the columns that are wanted.
+/// Checks the requested columns.
 pub(crate) fn check(wanted: &Wanted) -> Result<()> {
     let extra = OUTCOME_COLUMNS.map(|(name, ..)| name);
     let extra: Vec<&str> = std::iter::once(DAY).chain(extra).collect();
@@ -36,12 +36,12 @@ pub(crate) fn check(wanted: &Wanted) -> Result<()> {
     check_known(wanted.columns.as_deref(), known, || Kind::Predictions.lasting_are_called(&extra))
 }
 
-/// The predictions of a window with their outcomes.
+/// Reads the predictions of a window with their outcomes.
 pub(crate) async fn joined(reading: &Arc<Reading>, wanted: &Wanted) -> Result<DataFrame> {
     check(wanted)?;
     let is_member = |name: &String| Kind::Predictions.family(name).is_some();
     let named = wanted.columns.clone().map(|names| wanted.with_working(names));
-    // Whether there is an event that might have a member that is named is not known of some keys.
+    // A read of some keys does not show whether other events have the member that is named, so all keys are read.
     let of_all_keys = named.iter().flatten().any(is_member).then(|| wanted.of_all_keys());
     let wanted = Arc::new(of_all_keys.unwrap_or_else(|| wanted.clone()));
     match wanted.takes_all() {
@@ -50,7 +50,7 @@ pub(crate) async fn joined(reading: &Arc<Reading>, wanted: &Wanted) -> Result<Da
     }
 }
 
-/// All rows of a window.
+/// Joins all rows of a window.
 async fn all(reading: &Arc<Reading>, wanted: Arc<Wanted>) -> Result<DataFrame> {
     let reads = days(reading, &wanted).into_iter().map(|day| join_day(reading, day, &wanted));
     let days: Vec<JoinedDay> = stream::iter(reads).buffered(DAYS_AT_ONCE).try_collect().await?;
@@ -61,7 +61,7 @@ async fn all(reading: &Arc<Reading>, wanted: Arc<Wanted>) -> Result<DataFrame> {
     building.await.map_err(|error| Error::unavailable("joining was interrupted").because(error))?
 }
 
-/// The dataframe of days that are joined.
+/// Builds the frame of joined days.
 fn built(wanted: &Wanted, days: &[JoinedDay], reading: &Reading) -> Result<DataFrame> {
     let members = members_of(Kind::Predictions, days.iter().flat_map(|day| &day.predictions));
     let names = wanted.columns.clone().unwrap_or_else(|| all_names(&members));
@@ -70,7 +70,7 @@ fn built(wanted: &Wanted, days: &[JoinedDay], reading: &Reading) -> Result<DataF
     frame_of(&names, days, reading)
 }
 
-/// The rows of a window that are wanted, day by day.
+/// Joins the requested rows of a window, day by day.
 fn chosen(reading: &Arc<Reading>, wanted: &Arc<Wanted>) -> impl Stream<Item = Result<Vec<Block>>> + use<> {
     let (reading, wanted) = (Arc::clone(reading), Arc::clone(wanted));
     let days = days(&reading, &wanted).into_iter().map(move |day| {
@@ -87,7 +87,7 @@ fn chosen(reading: &Arc<Reading>, wanted: &Arc<Wanted>) -> impl Stream<Item = Re
     stream::iter(days).buffered(DAYS_AT_ONCE)
 }
 
-/// The days that may have rows that are wanted, in the order of the answer.
+/// Returns the days that may have requested rows, in the order of the answer.
 fn days(reading: &Reading, wanted: &Wanted) -> Vec<Day> {
     let mut days: Vec<Day> = reading.window.days().filter(|day| wanted.bounds.may_be_of(*day)).collect();
     if wanted.narrowed.newest {
@@ -96,20 +96,20 @@ fn days(reading: &Reading, wanted: &Wanted) -> Vec<Day> {
     days
 }
 
-/// The names of all columns, with those of the members of families that occur.
+/// Returns the names of all columns, with those of the members of families that occur.
 pub(crate) fn all_names(members: &BTreeSet<String>) -> Vec<String> {
     let fields = Kind::Predictions.lasting_fields().map(|field| field.name.to_owned());
     let names = std::iter::once(DAY.to_owned()).chain(fields).chain(members.iter().cloned());
     names.chain(OUTCOME_COLUMNS.iter().map(|(name, ..)| (*name).to_owned())).collect()
 }
 
-/// What is wanted of a day, with the columns that are needed to choose it.
+/// Returns the requested rows of a day, with the working columns.
 pub(crate) async fn part(reading: &Arc<Reading>, day: Day, wanted: &Arc<Wanted>) -> Result<Part> {
     let joined = join_day(reading, day, wanted).await?;
     made(reading, joined, wanted.columns.clone().unwrap_or_default(), wanted).await
 }
 
-/// The rows that are wanted of a day: its columns `names`, and those that are needed to choose them.
+/// Builds the requested rows of a day: its columns `names`, and the working columns.
 async fn made(
     reading: &Arc<Reading>,
     joined: JoinedDay,
@@ -128,7 +128,7 @@ async fn made(
     parts::settled(reading, frame, held).await
 }
 
-/// The columns `names` of days.
+/// Builds the columns `names` of days.
 fn frame_of(names: &[String], days: &[JoinedDay], reading: &Reading) -> Result<DataFrame> {
     let rows: usize = days.iter().map(|day| day.pairs.len()).sum();
     let column = |name: &String| {
@@ -138,7 +138,7 @@ fn frame_of(names: &[String], days: &[JoinedDay], reading: &Reading) -> Result<D
     frame::frame(rows, names.iter().map(column).collect::<Result<_>>()?)
 }
 
-/// Which outcomes are read: they are of no release.
+/// Returns the filter of outcomes, which have no release.
 pub(crate) fn of_outcomes(wanted: &Wanted) -> Filter {
     let bounds = RowBounds { releases: None, ..wanted.bounds.clone() };
     Filter { kind: Kind::Outcomes, columns: None, release: None, bounds }
@@ -171,7 +171,7 @@ async fn join_day(reading: &Arc<Reading>, day: Day, wanted: &Wanted) -> Result<J
     joining.await.map_err(|error| Error::unavailable("joining was interrupted").because(error))?
 }
 
-/// What the join of so many rows finds: a pair for each prediction, and about as much while it looks for them.
+/// Returns the approximate bytes of joining so many rows: a pair for each prediction, and as much for the search.
 pub(crate) fn pairs_bytes(rows: usize) -> u64 {
     (rows * 2 * size_of::<(RowRef, Option<RowRef>)>()) as u64
 }
@@ -181,14 +181,14 @@ impl JoinedDay {
         pairs_bytes(self.rows)
     }
 
-    /// About how many bytes it takes, and so about how many a dataframe of it.
+    /// Returns its approximate bytes, which are about those of its dataframe.
     fn bytes(&self) -> u64 {
         let columns = self.predictions.iter().chain(&self.outcomes).map(Columns::bytes);
         columns.sum::<usize>() as u64
     }
 }
 
-/// Segments as the fold wants them.
+/// Returns segments in the form that the fold takes.
 pub(crate) fn in_log(segments: &[Unpacked]) -> Vec<LogSegment<'_>> {
     let segments = segments.iter();
     segments.map(|segment| LogSegment { place: segment.place, columns: &segment.columns }).collect()
@@ -213,7 +213,7 @@ fn series(name: &str, days: &[JoinedDay]) -> Series {
     }
 }
 
-/// One value for each pair, from where `place` says it stands.
+/// Gathers one value for each pair, from the position given by `place`.
 fn gathered<'a>(
     name: &str,
     kind: FieldType,

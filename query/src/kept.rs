@@ -1,4 +1,4 @@
-//! Which predictions are judged where evaluations have a condition: those for which an expression of SQL over their columns holds.
+//! The condition of evaluations: predictions are judged if an expression of SQL over their columns holds.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ use crate::{
     sql,
 };
 
-/// The column of the numbers of rows, which no condition can name.
+/// Name of the column of row numbers, which no condition can name.
 const ROW: &str = "#";
 
 /// A condition on predictions.
@@ -26,15 +26,15 @@ pub(crate) struct Kept {
     predicate: Expr,
     /// The columns that it names, and those from which these are made.
     columns: Vec<String>,
-    /// Those of them that some prediction has had so far.
+    /// The columns that some prediction has had so far.
     seen: Mutex<BTreeSet<String>>,
 }
 
 impl Kept {
-    /// The condition of a request; `None`, when it judges all predictions.
+    /// Plans the condition of a request; `None`, if it judges all predictions.
     ///
     /// # Errors
-    /// `Invalid`, when the condition is not admitted or polars refuses it.
+    /// `Invalid`, if the condition is not admitted or polars refuses it.
     pub(crate) async fn of(request: &Request) -> Result<Option<Self>> {
         let conditions = &request.narrowed.conditions;
         if conditions.is_empty() {
@@ -57,14 +57,14 @@ impl Kept {
         Ok(Some(Self { predicate: condition.predicate, columns, seen: Mutex::default() }))
     }
 
-    /// The members of families that the condition names and no prediction had.
+    /// Returns the members of families that the condition names and no prediction had.
     pub(crate) fn unseen(&self) -> impl Iterator<Item = &String> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let is_member = |column: &&String| Kind::Predictions.family(column).is_some();
         self.columns.iter().filter(is_member).filter(move |column| !seen.contains(*column))
     }
 
-    /// The columns of predictions, with the numbers of the rows.
+    /// Builds the frame of predictions, with row numbers.
     fn frame(&self, predictions: &[LogSegment<'_>]) -> Result<DataFrame> {
         let mut pieces: Vec<Columns> =
             predictions.iter().map(|segment| self.piece(segment.columns)).collect();
@@ -78,7 +78,7 @@ impl Kept {
         frame(rows, columns)
     }
 
-    /// The columns that are needed of a segment.
+    /// Returns the columns of a segment that are needed.
     fn piece(&self, columns: &Columns) -> Columns {
         let is_needed = |name: &str| self.columns.iter().any(|column| column == name);
         let needed = columns.columns.iter().filter(|column| is_needed(&column.name)).cloned().collect();
@@ -89,7 +89,7 @@ impl Kept {
     }
 }
 
-/// The days of predictions, which are those of their times.
+/// Returns the days of predictions, which are those of their times.
 fn day_of(times: &Series) -> Result<Series> {
     Ok(times.cast(&DataType::Date).map_err(failed)?.with_name(DAY.into()))
 }

@@ -1,4 +1,4 @@
-//! What need not be read of a day, because its filter of keys says that it has none of those that are wanted.
+//! Segments of a day that are not read because the day's filter of keys excludes all requested keys.
 
 use std::collections::BTreeSet;
 
@@ -19,13 +19,13 @@ use crate::{
     read::{Reading, Unpacked},
 };
 
-/// Of more keys than this whole days are seldom passed over, and filters are not read.
+/// Maximum number of keys for which filters are read. With more keys, whole days are seldom excluded.
 const MAX_KEYS: usize = 64;
 
-/// What is passed over of the logs of a day and kind.
+/// The segments of a day and kind that are passed over.
 #[derive(Debug)]
 pub(crate) struct PassedOver {
-    /// Of each log the segments up to this one.
+    /// The last segment passed over in each log.
     heads: Heads,
     /// The members of families that occur in the day.
     pub(crate) columns: BTreeSet<String>,
@@ -33,10 +33,10 @@ pub(crate) struct PassedOver {
 }
 
 impl PassedOver {
-    /// A walk through the logs of a day without what is passed over for a filter, and what that is.
+    /// Starts a walk through the logs of a day without the segments that a filter passes over, and returns these too.
     ///
     /// # Errors
-    /// Those of [`Reading::walk`] and of the table.
+    /// Errors of [`Reading::walk`] and of the table.
     pub(crate) async fn walk(reading: &Reading, day: Day, filter: &Filter) -> Result<(Walk, Option<Self>)> {
         let passed = Self::of_day(reading, day, filter).await?;
         let walk = reading.walk(day, filter.kind)?;
@@ -48,10 +48,10 @@ impl PassedOver {
         Ok((walk, passed))
     }
 
-    /// What is passed over of a day for a filter; `None`, when all of it must be read.
+    /// Returns the segments of a day that a filter passes over; `None`, if all must be read.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     async fn of_day(reading: &Reading, day: Day, filter: &Filter) -> Result<Option<Self>> {
         let Some(keys) = filter.bounds.keys.as_deref().filter(|keys| keys.len() <= MAX_KEYS) else {
             return Ok(None);
@@ -65,7 +65,7 @@ impl PassedOver {
         let version = *version.await?;
         let at = At { workspace: &reading.workspace, version, day, kind: filter.kind };
         match of_filter(reading, at, keys).await {
-            // It is an index: without it the answer is the same.
+            // The filter of keys is an index: without it the answer is the same.
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 tracing::warn!(%error, "a filter of keys cannot be read; all of its day is");
                 Ok(None)
@@ -74,7 +74,7 @@ impl PassedOver {
         }
     }
 
-    /// The columns of what is passed over, without its rows.
+    /// Returns the columns of the segments passed over, without their rows.
     pub(crate) fn no_rows(&self, day: Day, filter: &Filter) -> Unpacked {
         let fields = filter.kind.fields().iter().map(|field| field.name.to_owned());
         let columns = filter.no_rows(fields.chain(self.columns.iter().cloned()));
@@ -82,7 +82,7 @@ impl PassedOver {
         Unpacked { day, place, appended_at: self.appended_at, columns }
     }
 
-    /// Tells an explanation what is passed over.
+    /// Notes the segments passed over in an explanation.
     fn tell(&self, reading: &Reading) {
         let Some(tally) = reading.hold.tally() else { return };
         for (log, last) in &self.heads {
@@ -91,7 +91,7 @@ impl PassedOver {
     }
 }
 
-/// Whether the columns of the answer, or an error about them, depend on which segments have a release or time that is wanted.
+/// Returns true if the columns of the answer, or an error about them, depend on the segments with a requested release or time.
 fn depends_on_columns(filter: &Filter) -> bool {
     let bounds = &filter.bounds;
     let is_narrowed =
@@ -106,7 +106,7 @@ async fn of_filter(reading: &Reading, at: At<'_>, keys: &BTreeSet<String>) -> Re
         return Ok(None);
     };
     let Some(columns) = head.columns.clone() else { return Ok(None) };
-    // Of a prefix that ends within what the filter covers it is not known where.
+    // A prefix that ends within the segments covered by the filter has an unknown end.
     if matches!(reading.until, Until::AsOf(as_of) if as_of < head.appended_at) {
         return Ok(None);
     }
@@ -118,7 +118,7 @@ async fn of_filter(reading: &Reading, at: At<'_>, keys: &BTreeSet<String>) -> Re
     Ok((!heads.is_empty()).then_some(PassedOver { heads, columns, appended_at }))
 }
 
-/// What is passed over of logs, as far as the reading goes.
+/// Limits the segments passed over to those within the reading.
 fn heads(reading: &Reading, passed: Heads) -> Heads {
     let Until::Heads(heads) = &reading.until else { return passed };
     let read = |(log, last): (LogId, u64)| {

@@ -1,4 +1,5 @@
-//! What was known then of days whose events have expired: each as it stood at the last age that it had reached, which the projector keeps.
+//! Known states, as of a past instant, of days that have expired: each is the stage of the last age that the day had reached,
+//! kept by the projector.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,28 +12,28 @@ use log::expired;
 
 use crate::{read::Reading, window::in_words};
 
-/// The days of a window whose events have expired, and that were there at the instant of a reading.
+/// The days of a window that have expired by now and that existed at the instant of a reading.
 pub(crate) struct Expired {
     days: Vec<Day>,
-    /// Those that had expired by then.
+    /// The days that had expired by that instant.
     gone: BTreeSet<Day>,
 }
 
-/// What a day was known to be as of then.
+/// The known state of a day as of an instant.
 enum Known<T> {
-    /// As it stood at an age.
+    /// Its stage at an age.
     At(Age, T),
-    /// As it stands last: its events had expired by then.
+    /// Its last state: its events had expired by then.
     Last(T),
-    /// Nothing of it was known.
+    /// Nothing was known.
     Nothing,
 }
 
 impl Expired {
-    /// Those of a window.
+    /// Finds the expired days of a window.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub(crate) async fn of(reading: &Reading, window: Window) -> Result<Self> {
         let is_there = |day: &Day| !reading.kept.keeps(*day) && day.start() <= reading.closed;
         let expired = Self { days: window.days().filter(is_there).collect(), gone: BTreeSet::new() };
@@ -42,16 +43,16 @@ impl Expired {
         Ok(Self { gone: gone.collect(), ..expired })
     }
 
-    /// The first and the last of them; `None`, when there is none.
+    /// Returns the first and the last of them; `None`, if there are none.
     pub(crate) fn ends(&self) -> Option<(Day, Day)> {
         self.days.first().copied().zip(self.days.last().copied())
     }
 
-    /// Tells of each of them that something is known of `last`: what `read` makes of its last stage before the instant of the reading, or
-    /// what is known last if it had expired by then. The answer says of each day which it is.
+    /// Returns the known state of each of these days that is in `last`: the result of `read` for its last stage before the
+    /// instant of the reading, or the state in `last` if the day had expired by then. Warnings name the choice for each day.
     ///
     /// # Errors
-    /// `Gone`, when nothing is kept of a day that was there; those of `read`.
+    /// `Gone`, if nothing is kept of a day that existed; errors of `read`.
     pub(crate) fn told<S, T>(
         self,
         reading: &Reading,
@@ -97,7 +98,7 @@ fn as_it_stood(age: Option<Age>, days: &[Day]) -> String {
     }
 }
 
-/// The stage of a day that was the last one at an instant, and of which age it is; `None`, when nothing was known.
+/// Returns the last stage of a day at an instant, with its age; `None`, if nothing was known.
 fn known_at<'a, S>(
     day: Day,
     (stages, is_empty): (Option<&'a BTreeMap<u32, S>>, &impl Fn(&S) -> bool),
@@ -121,7 +122,7 @@ fn known_at<'a, S>(
         .first_key_value()
         .and_then(|(hours, stage)| Some((AGES.into_iter().position(|age| age.hours == *hours)?, stage)));
     match first {
-        // At the age before it, or by it, nothing was known.
+        // At the preceding age, or at this one, nothing was known.
         Some((number, stage)) if number > 0 || is_empty(stage) => Ok(None),
         Some((number, _)) => Err(Error::gone(format!(
             "the events of {day} have expired, and what was known of it at {at} is not kept: the first that is kept is of {} ({} after the end of the day); ask as of then or later, or leave the day out",
@@ -138,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    /// Stages, and whether each is of nothing.
+    /// Stages by age; the value is true for an empty stage.
     fn stages(hours: &[u32]) -> BTreeMap<u32, bool> {
         hours.iter().map(|hours| (*hours, false)).collect()
     }
@@ -161,14 +162,14 @@ mod tests {
         let kept = stages(&[1, 6, 24]);
         assert_eq!(told(&kept, "2026-06-02T01:00:00Z"), "1h");
         assert_eq!(told(&kept, "2026-06-02T23:59:59Z"), "6h");
-        // It had expired before it was three days old.
+        // The day had expired before it was three days old.
         assert_eq!(told(&kept, "2026-06-20T00:00:00Z"), "1d");
         let early = told(&kept, "2026-06-02T00:30:00Z");
         assert!(
             early.contains("the first that is kept is of 2026-06-02T01:00:00Z (1h after the end"),
             "{early}"
         );
-        // One that is missing before a later one is empty.
+        // A stage that is missing before a later one is empty.
         let late = stages(&[24, 72]);
         assert_eq!(
             ["2026-06-01T12:00:00Z", "2026-06-02T12:00:00Z"].map(|at| told(&late, at)),

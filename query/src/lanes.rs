@@ -1,4 +1,4 @@
-//! In which lanes of a day events of the keys that are wanted may be.
+//! The lanes of a day in which events of the requested keys may be.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use log::{key::LogId, segment_item::lanes_of_day, walk::Admitted};
 
 use crate::filter::Filter;
 
-/// The lanes of a day and kind that may hold a row that is wanted. The first segment of lane 0 says how many there are;
-/// as long as that is not known, each of them may.
+/// The lanes of a day and kind that may hold a requested row. The first segment of lane 0 has their number; until it is read,
+/// each of them may.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lanes(Option<BTreeSet<u8>>);
 
 impl Lanes {
-    /// Takes what the first segment of lane 0 says, if it is among these.
+    /// Takes the number of lanes from the first segment of lane 0, if it is in the page.
     pub(crate) fn learn(&mut self, filter: &Filter, page: &[Admitted]) {
         let first = page.iter().find(|segment| segment.log.lane == 0 && segment.seq == 1);
         let lanes = first.and_then(|first| lanes_of_day(&first.item));
@@ -22,7 +22,7 @@ impl Lanes {
         }
     }
 
-    /// Whether a segment may hold such a row. What 0.1 placed by batch may, wherever it stands.
+    /// Returns true if a segment may hold such a row. A segment that version 0.1 placed by batch may, in any lane.
     pub(crate) fn may_hold(&self, log: &LogId, placed: Placed) -> bool {
         placed == Placed::ByBatch || self.0.as_ref().is_none_or(|lanes| lanes.contains(&log.lane))
     }
@@ -50,7 +50,7 @@ mod tests {
         Admitted { log: log(lane), seq: 1, item }
     }
 
-    /// The lanes of four that may hold something that was placed so, after a page of these segments.
+    /// Returns the lanes, of four, that may hold events placed in this way, after a page of these segments.
     fn found(keys: Option<&[&str]>, page: &[Admitted], placed: Placed) -> Vec<u8> {
         let keys = keys.map(|keys| Arc::new(keys.iter().map(|key| (*key).to_owned()).collect()));
         let bounds = RowBounds { keys, ..RowBounds::default() };
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn only_the_lanes_of_keys_hold_what_was_placed_by_key() {
         let says_four = [first(0, Placed::ByKey, Some(4)), first(1, Placed::ByKey, None)];
-        // As `event::lane` says: of four lanes `loan-0000001` is in lane 2, and the empty key in lane 0.
+        // By `event::lane`, of four lanes `loan-0000001` is in lane 2, and the empty key in lane 0.
         for (keys, lanes) in [(&["loan-0000001"][..], &[2][..]), (&["loan-0000001", ""], &[0, 2]), (&[], &[])]
         {
             assert_eq!(found(Some(keys), &says_four, Placed::ByKey), lanes, "{keys:?}");

@@ -1,4 +1,4 @@
-//! Who appended what: by the segments of the days of a window.
+//! The authors of appends, read from the segments of the days of a window.
 
 use std::collections::BTreeMap;
 
@@ -20,17 +20,17 @@ use super::{
 };
 use crate::Query;
 
-/// What an append is called, before its kind.
+/// First word of the action of an append; its kind follows.
 const APPEND: &str = "append";
 
-/// What taking an event back is called, before its kind.
+/// First word of the action of a withdrawal of events; their kind follows.
 const WITHDRAW: &str = "withdraw";
 
-/// What something that happened to a release is called, before the name of the action.
+/// First word of the action of a release event; the name of the event's own action follows.
 const RELEASE: &str = "release";
 
 impl Query {
-    /// The batches of the days of a window.
+    /// Adds the batches of the days of a window.
     pub(super) async fn appends(
         &self,
         workspace: &Id,
@@ -38,11 +38,11 @@ impl Query {
         page: &mut Page,
     ) -> Result<()> {
         let mut range = key::segments_of_days(workspace, request.window.from(), request.window.to());
-        // What was appended last is of the last days as a rule, and leaves no room for what was before.
+        // Goes backwards from the last day: the latest appends usually belong to the last days and fill the page.
         if request.newest {
             while let Some((log, _)) = scan::last_within(&*self.table, range.clone()).await? {
                 self.log(&log, request, page).await?;
-                // Before its first segment, which is the one of number 1.
+                // Continues before the first segment of the log, number 1.
                 range.to = key::segments_from(&log, 0).from;
             }
             return Ok(());
@@ -55,7 +55,7 @@ impl Query {
         Ok(())
     }
 
-    /// The batches of a log. Their times never fall.
+    /// Adds the batches of a log. Their times never fall.
     async fn log(&self, log: &LogId, request: &AuditRequest, page: &mut Page) -> Result<()> {
         let is_release = log.kind == Kind::Releases;
         let is_wanted = match is_release {
@@ -90,8 +90,7 @@ impl Query {
 }
 
 impl Query {
-    /// A row for each event of a segment that takes others back. Of a segment that cannot be read there is none: that
-    /// it was appended is told all the same.
+    /// Adds a row for each withdrawal in a segment. An unreadable segment adds none; its append has a row all the same.
     async fn withdrawals(&self, segment: &Segment, request: &AuditRequest, page: &mut Page) -> Result<()> {
         let item = self.table.get(&key::segment(&segment.log, segment.seq)).await?;
         let Some(segment) = item.map(Segment::from_item).transpose()? else { return Ok(()) };
@@ -106,7 +105,7 @@ impl Query {
             }
             let after = told(&columns, row, shown.iter().copied());
             let name = text(KEY).filter(|_| request.tells_events).map(str::to_owned);
-            // Behind the row of its batch.
+            // Sorts behind the row of its batch.
             let place = place(&segment, at, row + 1);
             page.add(request, of_event(&segment, place, (action.clone(), batch, name), after, author));
         })
@@ -124,14 +123,14 @@ pub(crate) fn authors(segment: &Segment) -> Result<Vec<Option<Author>>> {
     Ok(authors)
 }
 
-/// The name of a row among those of its time.
+/// Returns the name of a row among the rows of its time.
 fn place(segment: &Segment, part: usize, row: usize) -> String {
     let log = &segment.log;
     let (day, kind, lane, seq) = (log.day, log.kind.letter(), log.lane, segment.seq);
     format!("s{day}.{kind}.{lane:02}.{seq:010}.{part:05}.{row:05}")
 }
 
-/// A row for each part of a batch that a segment has.
+/// Adds a row for each part of a batch in a segment.
 fn add_batches(segment: &Segment, request: &AuditRequest, page: &mut Page) -> Result<()> {
     let log = &segment.log;
     for (at, (part, author)) in segment.batches.iter().zip(authors(segment)?).enumerate() {
@@ -155,9 +154,9 @@ fn add_batches(segment: &Segment, request: &AuditRequest, page: &mut Page) -> Re
     Ok(())
 }
 
-/// How many rows name each release, as JSON.
+/// Returns the number of rows of each release, as JSON.
 fn releases(releases: &BTreeMap<String, u64>) -> Option<String> {
-    /// The most releases that are named.
+    /// Maximum number of releases listed.
     const MOST: usize = 20;
     let named: serde_json::Map<_, _> =
         releases.iter().take(MOST).map(|(name, rows)| (name.clone(), (*rows).into())).collect();
@@ -168,29 +167,29 @@ fn releases(releases: &BTreeMap<String, u64>) -> Option<String> {
     (!releases.is_empty()).then(|| said.to_string())
 }
 
-/// The field by which events are named.
+/// The field with the key of an event.
 const KEY: &str = "key";
 
-/// The fields of an event that takes others back, which say what it takes back and why.
+/// The fields of a withdrawal that identify the withdrawn event and give the reason.
 const OF_WITHDRAWALS: [&str; 4] = ["release", "predicted_at", "observed_at", REASON];
 
-/// The fields of release events that have columns of their own.
+/// The fields of release events that have columns of their own in the audit.
 const TOLD_ELSEWHERE: [&str; 2] = ["release", "action"];
 
-/// A value of a column, if it has one at a row.
+/// Returns the value of a column at a row, if there is one.
 fn value(column: &Column, row: usize) -> Option<serde_json::Value> {
     let time = || column.time(row).and_then(Timestamp::from_micros).map(|time| time.to_string().into());
     let text = || column.text(row).map(serde_json::Value::from);
     text().or_else(time).or_else(|| column.float(row).map(serde_json::Value::from))
 }
 
-/// What an event says in some of its fields, as JSON.
+/// Returns some fields of an event, as JSON.
 fn told(columns: &Columns, row: usize, fields: impl Iterator<Item = &'static str>) -> String {
     let told = fields.filter_map(|name| Some((name.to_owned(), value(columns.column(name)?, row)?)));
     serde_json::Value::Object(told.collect()).to_string()
 }
 
-/// Calls `add` with each event of a segment: its part and row, the batch and who appended it.
+/// Calls `add` with each event of a segment: its part and row, its batch and its author.
 fn each_event(
     segment: &Segment,
     columns: &Columns,
@@ -206,7 +205,7 @@ fn each_event(
     Ok(())
 }
 
-/// The row of an event: what was done, in which batch, and to what.
+/// Builds the row of an event: action, batch and object.
 fn of_event(
     segment: &Segment,
     place: String,
@@ -228,9 +227,9 @@ fn of_event(
     }
 }
 
-/// A row for each event of a segment of release events.
+/// Adds a row for each event of a segment of release events.
 fn add_releases(segment: &Segment, request: &AuditRequest, page: &mut Page) -> Result<()> {
-    // Those that cannot be read are told as batches.
+    // An unreadable segment is shown as batches.
     let Ok(columns) = segment.unpack(|_| true) else { return add_batches(segment, request, page) };
     each_event(segment, &columns, |(at, row), batch, author| {
         let text = |name: &str| columns.column(name).and_then(|column| column.text(row));

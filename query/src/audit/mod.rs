@@ -1,7 +1,7 @@
-//! The audit trail as a frame: who changed what and who appended what, page by page.
+//! The audit trail as a frame of changes and appends with their authors, page by page.
 //!
-//! Changes are records of the trail; who appended a batch stands in the segments of its events. Both are merged by time.
-//! Changes are found by their own time, batches by the days of their events: that is how the log is kept.
+//! Changes are records of the trail; the author of a batch is in the segments of its events. Both are merged by time. Changes are
+//! selected by their own time, batches by the days of their events, as the log is keyed by day.
 
 pub(crate) mod appends;
 pub(crate) mod request;
@@ -17,17 +17,18 @@ pub(crate) use self::rows::columns;
 use self::rows::{Page, Row};
 use crate::{Answer, Query, answer};
 
-/// What it is called in paths and metrics.
+/// Name in paths and metrics.
 pub(crate) const NAME: &str = "audit";
 
-/// How many records are read at a time.
+/// Number of records per read.
 const READ: usize = 200;
 
 impl Query {
-    /// A page of an audit trail, in the order of time or against it, and where the next one begins if there is one.
+    /// Returns a page of an audit trail, in ascending or descending order of time, and the start of the next page if there is
+    /// one.
     ///
     /// # Errors
-    /// `Unavailable`, when all memory is taken; those of the table.
+    /// `Unavailable`, if all memory is taken; errors of the table.
     pub async fn audit(&self, trail: &Trail, request: &AuditRequest) -> Result<(Answer, Option<String>)> {
         let workspace = match trail {
             Trail::Workspace(workspace) => Some(workspace),
@@ -49,7 +50,7 @@ impl Query {
         Ok((self.answer(NAME, began, page.frame()?, (None, None), held).await?, next))
     }
 
-    /// The records of changes, from the latest one on backwards.
+    /// Adds the records of changes, from the latest one backwards.
     async fn latest_changes(&self, trail: &Trail, request: &AuditRequest, page: &mut Page) -> Result<()> {
         let mut end = match request.end() {
             Some(at) => chain::first_since(&*self.table, trail, at).await?,
@@ -69,7 +70,7 @@ impl Query {
         Ok(())
     }
 
-    /// The records of changes.
+    /// Adds the records of changes in ascending order.
     async fn changes(&self, trail: &Trail, request: &AuditRequest, page: &mut Page) -> Result<()> {
         let mut seq = chain::first_since(&*self.table, trail, request.first()).await?;
         loop {

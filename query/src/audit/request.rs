@@ -1,35 +1,35 @@
-//! What is asked of an audit trail.
+//! The request for a page of an audit trail.
 
 use event::{Day, Error, Result, Timestamp, Window};
 
 use crate::{narrow::is_newest, window::week_until};
 
-/// How many rows a page has when the request does not say how many.
+/// Number of rows of a page if the request has no limit.
 pub(crate) const DEFAULT_ROWS: usize = 1_000;
 
-/// The most rows of a page.
+/// Maximum number of rows of a page.
 pub(crate) const MAX_ROWS: usize = 10_000;
 
-/// The words of a request, as the command line and the parameters of a URL have them.
+/// The parameters of a request, as text from the command line or a URL.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AuditWords<'a> {
-    /// Only what this principal did.
+    /// Only actions of this principal.
     pub principal: Option<&'a str>,
-    /// Only this action, or all whose names begin with it and a dot.
+    /// Only this action, or all actions whose names begin with it and a dot.
     pub action: Option<&'a str>,
     /// The first day.
     pub from: Option<&'a str>,
     /// The last day.
     pub to: Option<&'a str>,
-    /// The most rows.
+    /// Maximum number of rows.
     pub limit: Option<&'a str>,
-    /// After what an earlier page ended with.
+    /// The end of an earlier page, after which this page begins.
     pub after: Option<&'a str>,
-    /// Whether the oldest or the newest come first.
+    /// Order: the oldest or the newest first.
     pub order: Option<&'a str>,
 }
 
-/// The place of a row among all rows: its time, and its name among those of that time.
+/// The place of a row among all rows: its time, and its name among the rows of that time.
 pub(super) type Place = (i64, String);
 
 /// A request for a page of an audit trail.
@@ -38,19 +38,19 @@ pub struct AuditRequest {
     pub(super) window: Window,
     pub(super) limit: usize,
     pub(super) after: Option<Place>,
-    /// Whether the newest come first.
+    /// True if the newest rows come first.
     pub(super) newest: bool,
-    /// Whether what withdrawn events say is shown: their keys, and why they were taken back.
+    /// True if the keys of withdrawn events and the reasons are shown.
     pub(super) tells_events: bool,
     principal: Option<String>,
     action: Option<String>,
 }
 
 impl AuditRequest {
-    /// Reads the words of a request that comes at `now`.
+    /// Parses the parameters of a request received at `now`.
     ///
     /// # Errors
-    /// `Invalid`, saying which word is wrong.
+    /// `Invalid`, naming the wrong parameter.
     pub fn parse(words: &AuditWords<'_>, now: Timestamp) -> Result<Self> {
         let limit = words.limit.map_or(Ok(DEFAULT_ROWS), |text| {
             let limit = text.parse().ok().filter(|limit| (1..=MAX_ROWS).contains(limit));
@@ -71,55 +71,55 @@ impl AuditRequest {
         })
     }
 
-    /// The same, which shows that events were taken back, and not which and why.
+    /// Hides the keys and reasons of withdrawn events; the withdrawals themselves are still shown.
     #[must_use]
     pub fn without_events(self) -> Self {
         Self { tells_events: false, ..self }
     }
 
-    /// The days that are shown: changes by their own day, batches by the days of their events.
+    /// Returns the days shown: changes by their own day, batches by the days of their events.
     pub fn window(&self) -> Window {
         self.window
     }
 
-    /// The instant before which no row is wanted.
+    /// Returns the earliest instant of the requested rows.
     pub(super) fn first(&self) -> Timestamp {
         let begin = self.window.from().start();
         self.begin().filter(|_| !self.newest).map_or(begin, |after| after.max(begin))
     }
 
-    /// The instant at which no row is wanted, nor later. `None`, when there is none.
+    /// Returns the instant from which on no row is requested. `None`, if there is none.
     pub(super) fn end(&self) -> Option<Timestamp> {
-        // Of the rows of the last instant some may be left.
+        // Rows of the last instant may be left over, so it is included.
         let after =
             self.begin().filter(|_| self.newest).and_then(|at| Timestamp::from_micros(at.micros() + 1));
         after.into_iter().chain(self.window.to().next().map(Day::start)).min()
     }
 
-    /// The instant at which the page before ended.
+    /// Returns the instant at which the page before ended.
     fn begin(&self) -> Option<Timestamp> {
         self.after.as_ref().and_then(|(at, _)| Timestamp::from_micros(*at))
     }
 
-    /// Whether any action of this first word is wanted.
+    /// Returns true if any action with this first word is requested.
     pub(super) fn may_want(&self, word: &str) -> bool {
         self.action.as_deref().is_none_or(|wanted| wanted.split('.').next() == Some(word))
     }
 
-    /// Whether an action is wanted.
+    /// Returns true if an action is requested.
     pub(super) fn wants(&self, action: &str) -> bool {
         self.action.as_deref().is_none_or(|wanted| {
             action.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         })
     }
 
-    /// Whether what a principal did is wanted.
+    /// Returns true if the actions of a principal are requested.
     pub(super) fn is_of(&self, principal: Option<&str>) -> bool {
         self.principal.is_none() || self.principal.as_deref() == principal
     }
 }
 
-/// A place as text that fits into a URL.
+/// Formats a place as text that fits into a URL.
 pub(super) fn place_text((at, name): &Place) -> String {
     format!("{at}-{name}")
 }

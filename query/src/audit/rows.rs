@@ -12,10 +12,10 @@ use crate::{
     frame::{frame, ints, texts, times},
 };
 
-/// The most bytes of text in a page.
+/// Maximum bytes of text in a page.
 const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
 
-/// One thing that somebody did.
+/// One action of somebody.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) place: Place,
@@ -31,7 +31,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// That of a change.
+    /// Builds the row of a change.
     pub(super) fn of_change(record: Record) -> Self {
         Self {
             place: (record.at.micros(), format!("c{:010}", record.seq)),
@@ -53,35 +53,35 @@ impl Row {
     }
 }
 
-/// The first rows of those that were added, in their order, as many as a page has; the last ones, where the newest come first.
+/// The first rows added, in their order and up to the size of a page; the last ones if the newest come first.
 pub(super) struct Page {
     rows: BTreeMap<Place, Row>,
     bytes: usize,
     limit: usize,
     newest: bool,
     after: Option<Place>,
-    /// The first place of what had no room.
+    /// The first place that did not fit.
     end: Option<Place>,
 }
 
 impl Page {
-    /// An empty page.
+    /// Builds an empty page.
     pub(super) fn new(request: &AuditRequest) -> Self {
         let (limit, newest, after) = (request.limit, request.newest, request.after.clone());
         Self { rows: BTreeMap::new(), bytes: 0, limit, newest, after, end: None }
     }
 
-    /// Whether nothing at an instant has room, nor anything behind it in the order of the page.
+    /// Returns true if rows at an instant, and all behind it in the order of the page, do not fit.
     pub(super) fn is_past(&self, at: Timestamp) -> bool {
         self.end.as_ref().is_some_and(|(end, _)| self.ordered(&at.micros(), end).is_gt())
     }
 
-    /// Which of two comes first in the order of the page.
+    /// Compares two values in the order of the page.
     fn ordered<T: Ord>(&self, one: &T, other: &T) -> Ordering {
         if self.newest { other.cmp(one) } else { one.cmp(other) }
     }
 
-    /// Adds a row, if it is asked for and belongs in this page by what is known so far.
+    /// Adds a row, if it is requested and belongs in this page by what is known so far.
     pub(super) fn add(&mut self, request: &AuditRequest, row: Row) {
         let principal = row.author.as_ref().map(|author| author.principal.as_str());
         let is_wanted = request.wants(&row.action) && request.is_of(principal);
@@ -100,13 +100,13 @@ impl Page {
         }
     }
 
-    /// After what the next page begins, if there is one.
+    /// Returns the end of this page, from which the next one begins, if there is one.
     pub(super) fn next(&self) -> Option<String> {
         let last = if self.newest { self.rows.first_key_value() } else { self.rows.last_key_value() };
         self.end.as_ref().and(last).map(|(place, _)| place_text(place))
     }
 
-    /// The rows as a frame.
+    /// Builds the frame of the rows.
     pub(super) fn frame(&self) -> Result<DataFrame> {
         let mut ordered: Vec<&Row> = self.rows.values().collect();
         if self.newest {
@@ -127,7 +127,7 @@ impl Page {
     }
 }
 
-/// How a column is made of a row.
+/// Reads a column's value from a row.
 enum Getter {
     Time(fn(&Row) -> i64),
     Count(fn(&Row) -> Option<u64>),

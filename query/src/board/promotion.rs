@@ -1,4 +1,4 @@
-//! What promotion gates ask of the events: the figures of a release and of the live one, and how much of the truth has come.
+//! The inputs of promotion gates from the events: figures of a release and of the live one, and completeness.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use polars::prelude::{AnyValue, DataFrame};
 use crate::{Query, Request, What, Words, breakdown::Breakdown};
 
 impl Query {
-    /// Reads what promotion gates ask for: figures computed of the events of all days together, and completeness as
-    /// [`What::Maturity`] tells it, of the days of the window together.
+    /// Computes the figures that promotion gates ask for from the events of all days together, and the completeness of the
+    /// window, as [`What::Maturity`] computes it for a day.
     ///
     /// # Errors
-    /// As [`Query::run`].
+    /// Errors of [`Query::run`].
     pub async fn measure_promotion(&self, workspace: &Id, of: &ToMeasure) -> Result<Measured> {
         let mut request = Request::of(What::Evaluations, of.window, Vec::new());
         request.period = Period::All;
@@ -42,7 +42,7 @@ impl Query {
         })
     }
 
-    /// Of the predictions of a release in a window that will be judged in the end, the share that is.
+    /// Returns the judged share of those predictions of a release in a window that will ever be judged.
     async fn completeness(&self, workspace: &Id, window: Window, release: &str) -> Result<Option<f64>> {
         let (from, to) = (window.from().to_string(), window.to().to_string());
         let columns = Some("day,release,age,labelled,expected_labelled");
@@ -52,7 +52,7 @@ impl Query {
     }
 }
 
-/// The share of the days of a window together; `None`, where a day cannot be told or none has anything to expect.
+/// Returns the share over all days of a window; `None`, if it is unknown for a day or no outcome is expected at all.
 fn share(frame: &DataFrame, window: Window, release: &str) -> Result<Option<f64>> {
     let value = |name: &str, row: usize| {
         let value = frame.column(name).and_then(|column| column.get(row));

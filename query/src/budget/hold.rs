@@ -1,4 +1,4 @@
-//! What one query holds: it counts more, and less, and ends when nobody waits for the answer.
+//! The memory and the cancellation of one query.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -9,7 +9,7 @@ use super::{Full, Hold, LEAST_ROW_BYTES, Wanted, in_words, not_whole};
 use crate::explain::{Step, Tally, Timed};
 
 impl Hold {
-    /// Counts `bytes` more, when there is room for them, or as soon as there is.
+    /// Counts `bytes` more as soon as there is room for them.
     pub(crate) async fn grow(&self, bytes: u64) -> Result<(), Full> {
         let bounds = &self.0.budget.0.bounds;
         timeout(bounds.wait, self.grow_when_free(bytes)).await.unwrap_or(Err(Full::Busy))
@@ -20,7 +20,7 @@ impl Hold {
         loop {
             let freed = shared.freed.notified();
             tokio::pin!(freed);
-            // Noted before looking, so that nothing is freed unseen in between.
+            // Enabled before the check, so that no notification in between is missed.
             freed.as_mut().enable();
             {
                 let mut taken = shared.taken();
@@ -47,17 +47,17 @@ impl Hold {
         }
     }
 
-    /// Counts `bytes` more, as [`Hold::grow`] does; what is too much is the error of the query.
+    /// Counts `bytes` more, as [`Hold::grow`] does, and maps a refusal to the error of the query.
     pub(crate) async fn take(&self, bytes: u64) -> Result<()> {
         self.grow(bytes).await.map_err(|full| self.refusal(full))
     }
 
-    /// How many bytes it may hold, when the other queries hold none.
+    /// Returns the bytes that it may hold while no other query holds any.
     pub(crate) fn memory(&self) -> u64 {
         self.0.memory
     }
 
-    /// The error of one whose answer is too large or comes at a bad time.
+    /// Returns the error of a query whose answer is too large or has no room now.
     pub(crate) fn refusal(&self, full: Full) -> Error {
         match full {
             Full::Busy => self.0.budget.busy(),
@@ -66,7 +66,7 @@ impl Hold {
         }
     }
 
-    /// The error of one who asks for more than there may ever be; `so_far` says what was done.
+    /// Returns the error of a query over the limit; `so_far` describes its progress.
     pub(crate) fn too_large(&self, so_far: &str) -> Error {
         let (memory, all) = (self.0.memory, self.0.budget.0.bounds.memory);
         self.0.budget.0.too_large.increment(1);
@@ -77,7 +77,7 @@ impl Hold {
         ))
     }
 
-    /// Counts `bytes` and no more; what is too much is the error of the query.
+    /// Sets the count to `bytes`; a refusal is the error of the query.
     pub(crate) async fn settle(&self, bytes: u64) -> Result<()> {
         let own = self.0.budget.0.taken().held(self.0.number);
         match bytes.checked_sub(own) {
@@ -99,8 +99,8 @@ impl Hold {
         shared.freed.notify_waiters();
     }
 
-    /// From now on it holds no more than an answer that is made as a whole. When all rows that are read are in the answer,
-    /// it reads no more of them than such an answer has, so that this is known before they are unpacked.
+    /// Limits the query to the size of an answer that is made as a whole. If all rows read are in the answer, the number of rows
+    /// is limited too, so that an excess is known before they are unpacked.
     pub(crate) fn stay_whole(&self, has_all_rows: bool) {
         let bounds = &self.0.budget.0.bounds;
         let most = bounds.whole.min(bounds.memory / 2);
@@ -110,7 +110,7 @@ impl Hold {
         }
     }
 
-    /// Counts rows before they are unpacked. Fails when an answer that is made as a whole has not so many.
+    /// Counts rows before they are unpacked. Fails if they exceed the rows of an answer that is made as a whole.
     pub(crate) fn read_rows(&self, rows: u64) -> Result<()> {
         let less = |left: u64| (left != u64::MAX).then(|| left.saturating_sub(rows));
         match self.0.rows_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
@@ -119,35 +119,34 @@ impl Hold {
         }
     }
 
-    /// Whether an answer that is made as a whole has not so many rows.
+    /// Returns true if these rows exceed the rows of an answer that is made as a whole.
     pub(crate) fn has_no_room_for(&self, rows: u64) -> bool {
         rows > self.0.rows_left.load(Ordering::Relaxed)
     }
 
-    /// It is read as a whole, and may hold again what any query may.
+    /// Lifts the limit of [`Hold::stay_whole`]: the answer is read as a whole.
     pub(crate) fn may_grow(&self) {
         self.0.most.store(u64::MAX, Ordering::Relaxed);
         self.0.rows_left.store(u64::MAX, Ordering::Relaxed);
     }
 
-    /// The answer is made: it waits for its client only, and does not grow any more.
+    /// Marks the answer as made: it waits for its client only, and does not grow any more.
     pub(crate) fn made(&self) {
         self.0.budget.0.taken().growing.remove(&self.0.number);
         self.0.budget.0.freed.notify_waiters();
     }
 
-    /// Whether the client has gone.
+    /// Returns true if the client has gone.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.0.is_cancelled.load(Ordering::Relaxed)
     }
 
-    /// Fails when the client has gone.
+    /// Fails if the client has gone.
     pub(crate) fn check(&self) -> Result<()> {
         if self.is_cancelled() { Err(Error::unavailable("the query was broken off")) } else { Ok(()) }
     }
 
-    /// Counts rows that are judged again for intervals. Fails when these are too many for one query, or the client has
-    /// gone.
+    /// Counts rows that are judged again for intervals. Fails if they exceed the limit of one query, or the client has gone.
     pub(crate) fn draw(&self, rows: u64) -> Result<()> {
         self.check()?;
         let most = self.0.budget.0.bounds.drawn;
@@ -160,17 +159,17 @@ impl Hold {
         )))
     }
 
-    /// What cancels it when it is dropped.
+    /// Returns a guard that cancels the query when it is dropped.
     pub(crate) fn wanted(&self) -> Wanted {
         Wanted(self.clone())
     }
 
-    /// What counts for an explanation, when one was asked for.
+    /// Returns the counters of an explanation, if one was requested.
     pub(crate) fn tally(&self) -> Option<&Arc<Tally>> {
         self.0.budget.1.as_ref()
     }
 
-    /// Begins a step of what is explained, which lasts until it is dropped.
+    /// Begins a step of an explanation, which lasts until the result is dropped.
     pub(crate) fn step(&self, step: Step) -> Option<Timed> {
         self.0.budget.step(step)
     }

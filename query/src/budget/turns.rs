@@ -1,10 +1,9 @@
-//! Turns, and whom they are given to: no caller and no workspace gets all of what there is, so that one more caller finds
-//! something free.
+//! Turns, shared out so that no caller and no workspace gets all of them and one more caller finds something free.
 //!
 //! A caller may have three times as much as is left free, and all callers of a workspace together seven times (dynamic
-//! thresholds, Choudhury and Hahne 1998): one alone has three quarters, a second one three quarters of the rest. Of those who wait
-//! and may have a turn, the next is one of the workspace with the fewest turns, there of the caller with the fewest, and of these the
-//! one that has waited longest.
+//! thresholds, Choudhury and Hahne 1998): one alone has three quarters, a second one three quarters of the rest. The next turn
+//! goes to a waiter that may have one: of the workspace with the fewest turns, there of the caller with the fewest, and of these
+//! the longest waiting.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -15,22 +14,22 @@ use event::Id;
 use log::audit::{Author, current};
 use tokio::{sync::oneshot, time::timeout};
 
-/// How many times as much as is left free a caller may have.
+/// Maximum of a caller, as a multiple of the free amount.
 const OF_CALLER: u64 = 3;
 
-/// How many times as much as is left free the callers of a workspace may have.
+/// Maximum of the callers of a workspace, as a multiple of the free amount.
 const OF_WORKSPACE: u64 = 7;
 
-/// For whom a query is answered.
+/// Caller and workspace of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
-    /// The principal, or the address where callers are not asked who they are; `None` in a command, which shares with nobody.
+    /// The principal, or the address where callers are anonymous; `None` in a command, which shares with nobody.
     caller: Option<Arc<str>>,
     workspace: Option<Id>,
 }
 
 impl Share {
-    /// The share of the caller in whose name this task works.
+    /// Returns the share of the caller of this task.
     pub(crate) fn of(workspace: Option<&Id>) -> Self {
         let author = current();
         let caller = author.request.is_some().then(|| match author.address {
@@ -40,13 +39,13 @@ impl Share {
         Self { caller, workspace: workspace.cloned() }
     }
 
-    /// How much of `limit` it may have at most, when nobody else has any.
+    /// Returns the maximum of `limit` that it may have while nobody else has any.
     pub(crate) fn most_of(&self, limit: u64) -> u64 {
         if self.caller.is_none() { limit } else { limit - limit.div_ceil(OF_CALLER + 1) }
     }
 
-    /// Whether it may have `more` of `limit`, of which others and itself have what is `taken`. Of what is free a caller may always have
-    /// `least`.
+    /// Returns true if it may have `more` of `limit`, of which `taken` is used by itself and others. A caller may always have
+    /// `least` of the free amount.
     pub(super) fn has_room<'a>(
         &self,
         (limit, least): (u64, u64),
@@ -71,7 +70,7 @@ impl Share {
     }
 }
 
-/// So many turns, for some of which callers wait.
+/// A number of turns, and the callers that wait for one.
 #[derive(Debug)]
 pub(super) struct Turns {
     limit: usize,
@@ -82,7 +81,7 @@ pub(super) struct Turns {
 #[derive(Debug, Default)]
 struct Queue {
     given: Vec<(u64, Share)>,
-    /// In the order in which they came.
+    /// In the order of arrival.
     waiting: Vec<Waiter>,
     next: u64,
 }
@@ -94,7 +93,7 @@ struct Waiter {
     given: oneshot::Sender<Turn>,
 }
 
-/// The leave to work on a query, until it is dropped.
+/// Permission to work on a query, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn {
     turns: Arc<Turns>,
@@ -106,11 +105,11 @@ impl Turns {
         Arc::new(Self { limit, waiting_limit, queue: Mutex::default() })
     }
 
-    /// A turn, as soon as there is one for this caller; `None`, when too many wait already, or none comes in time.
+    /// Waits for a turn for this caller; `None`, if too many wait already, or none is free in time.
     pub(super) async fn enter(self: &Arc<Self>, share: Share, wait: Duration) -> Option<Turn> {
         let waiting = {
             let mut queue = self.queue();
-            // Who waits may have none now: else it would have been given one.
+            // No waiter may have a turn now: else it would have been given one.
             if share.has_room((self.limit as u64, 1), 1, queue.given()) {
                 return Some(self.give(&mut queue, share));
             }
@@ -136,7 +135,7 @@ impl Turns {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a turn back, and gives those that are free to who waits.
+    /// Takes a turn back, and gives the free turns to waiters.
     fn end(self: &Arc<Self>, number: u64) {
         let mut not_taken = Vec::new();
         let mut queue = self.queue();
@@ -145,7 +144,7 @@ impl Turns {
             let waiter = queue.waiting.remove(at);
             let turn = self.give(&mut queue, waiter.share);
             if let Err(turn) = waiter.given.send(turn) {
-                // It is not dropped here, where the queue is locked: that ends it.
+                // Dropping the turn ends it, which locks the queue; so it is dropped after the lock.
                 queue.given.retain(|(given, _)| *given != turn.number);
                 not_taken.push(turn);
             }
@@ -165,7 +164,7 @@ impl Queue {
         self.given.iter().map(|(_, share)| (share, 1))
     }
 
-    /// Which of those who wait is given the next turn.
+    /// Returns the index of the waiter that is given the next turn.
     fn next_of(&self, limit: u64) -> Option<usize> {
         let may = self.waiting.iter().enumerate();
         let may = may.filter(|(_, waiter)| waiter.share.has_room((limit, 1), 1, self.given()));
@@ -178,7 +177,7 @@ impl Queue {
     }
 }
 
-/// Somebody who waits for a turn, until it is dropped.
+/// A waiting caller, until it is dropped.
 struct Waiting<'a> {
     turns: &'a Turns,
     number: u64,

@@ -7,63 +7,63 @@ use serde::Serialize;
 use super::{Counts, DayFate, ENOUGH, Fate, REASONS, Step};
 use crate::filter::Why;
 
-/// What an answer was read from, and where its time went.
+/// The reads of an answer and the time of its steps.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explanation {
-    /// How many rows the answer has.
+    /// Number of rows of the answer.
     pub rows: u64,
-    /// How long it took, until its last row was written.
+    /// Time until its last row was written, in seconds.
     pub seconds: f64,
-    /// What was asked of the table.
+    /// Reads of the table.
     pub table: TableReads,
-    /// The days of the kinds of events that the answer is made of.
+    /// Days of the kinds of events that the answer is made of.
     pub days: DayReads,
-    /// The segments of these days.
+    /// Segments of these days.
     pub segments: SegmentReads,
-    /// Of each kind the columns that were unpacked; all of them, when it is null.
+    /// Columns unpacked of each kind; all if null.
     pub columns: BTreeMap<&'static str, Option<Vec<String>>>,
-    /// How long each step took. Steps of several segments go on side by side, so that they may come to more than the whole.
+    /// Time of each step, in seconds. Segments are processed side by side, so the sum may exceed the whole.
     pub steps: BTreeMap<&'static str, f64>,
 }
 
-/// What was asked of the table.
+/// Reads of the table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TableReads {
-    /// Pages of items.
+    /// Number of queries of pages of items.
     pub queries: u64,
-    /// Single items.
+    /// Number of gets of single items.
     pub gets: u64,
-    /// Items that came.
+    /// Number of items received.
     pub items: u64,
-    /// Their bytes.
+    /// Bytes of these items.
     pub bytes: u64,
-    /// What DynamoDB says that it took; of a file there is none.
+    /// Read units reported by DynamoDB; `None` for a file.
     pub read_units: Option<f64>,
 }
 
-/// Days, each counted for each kind of events.
+/// Numbers of days, each counted for each kind of events.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DayReads {
-    /// Those that were read.
+    /// Days that were read.
     pub read: u64,
-    /// Those of which the conditions want no row.
+    /// Days without a row that meets the conditions.
     pub skipped: u64,
-    /// Those whose events have expired.
+    /// Days whose events have expired.
     pub expired: u64,
 }
 
-/// Segments.
+/// Numbers of segments.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SegmentReads {
-    /// All of the days that were read.
+    /// All segments of the days that were read.
     pub found: u64,
-    /// Those that were unpacked.
+    /// Segments that were unpacked.
     pub unpacked: u64,
-    /// Events in those, before conditions on single events.
+    /// Events in the unpacked segments, before conditions on single events.
     pub rows: u64,
-    /// Packed bytes of those.
+    /// Packed bytes of the unpacked segments.
     pub bytes: u64,
-    /// Those that were not, by reason.
+    /// Segments that were not unpacked, by reason.
     pub skipped: BTreeMap<&'static str, u64>,
 }
 
@@ -107,7 +107,7 @@ impl Explanation {
     }
 }
 
-/// Lines for people, of which each names what it is about first.
+/// Lines for people, each beginning with its subject.
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = |name: &str, text: String| writeln!(f, "{:<10}  {text}", name);

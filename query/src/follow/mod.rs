@@ -1,9 +1,9 @@
-//! Following a log: first what is stored, then what comes. Each answer holds some segments, whole, and names the cut up to
-//! which everything has been answered; with it the next request goes on.
+//! Following a log: first stored events, then new ones. Each answer holds some segments, whole, and names the cut up to which
+//! everything has been answered; the next request continues from that cut.
 //!
-//! So who follows sees every event at least once: again what it asked for and did not note. Events of a day come in
-//! the order of their logs, so those of a key come in their order. What can never come any more is told: segments that an
-//! operator skipped or that cannot be read, and days that expired before they were read.
+//! So a follower sees every event at least once, and again if it did not note the cut. Events of a day come in the order of their
+//! logs, so those of a key come in their order. Warnings name the data that will never come: segments that an operator skipped or
+//! that cannot be read, and days that expired before they were read.
 
 mod page;
 mod watch;
@@ -23,63 +23,62 @@ use crate::{
     request::{Request, What, Words},
 };
 
-/// What is measured of it has this name.
+/// Name in metrics.
 pub(crate) const NAME: &str = "follow";
 
-/// The longest wait of a request, in seconds.
+/// Maximum wait of a request, in seconds.
 pub const MAX_WAIT_SECONDS: u32 = 30;
 
-/// How many rows an answer has when nothing else is said, and at most. It ends behind the segment with which it has so
-/// many.
+/// Default number of rows of an answer. It ends behind the segment with which it reaches the number.
 pub const DEFAULT_ROWS: usize = 10_000;
-/// See [`DEFAULT_ROWS`].
+/// Maximum number of rows of an answer. See [`DEFAULT_ROWS`].
 pub const MAX_ROWS: usize = 100_000;
 
-/// What is followed, and from where on.
+/// The events to follow, and the position to start from.
 #[derive(Clone, Debug)]
 pub struct Follow {
-    /// Which events, of which columns. Its days mean nothing.
+    /// The events and their columns. Its days are ignored.
     request: Request,
     kind: Kind,
     /// Only days from this one on.
     from: Day,
-    /// Everything that is not in this cut.
+    /// Only events that are not in this cut.
     after: Option<Cut>,
-    /// How long to wait for events when there are none.
+    /// Time to wait for events if there are none.
     wait: Duration,
-    /// About how many rows an answer has at most.
+    /// Approximate maximum number of rows of an answer.
     rows: usize,
 }
 
-/// The same as it was written.
+/// The parameters of following a log, as text.
 #[derive(Clone, Debug, Default)]
 pub struct FollowWords<'a> {
-    /// Which events, and their columns: `release`, `columns`, `filter`, `tag`, `key` and `sample`.
+    /// The events and their columns: `release`, `columns`, `filter`, `tag`, `key` and `sample`.
     pub words: Words<'a>,
-    /// The first day; the first of all, or that of the cut, when it is not given.
+    /// The first day; by default the first of all, or that of the cut.
     pub from: Option<&'a str>,
     /// The cut of the answer before.
     pub after: Option<&'a str>,
-    /// How many seconds to wait for events when there are none; none by default.
+    /// Seconds to wait for events if there are none; none by default.
     pub wait: Option<&'a str>,
-    /// About how many rows an answer has at most.
+    /// Approximate maximum number of rows of an answer.
     pub limit: Option<&'a str>,
 }
 
-/// Some events of a log that is followed.
+/// Some events of a followed log.
 #[derive(Debug)]
 pub struct Followed {
     /// The rows, and the cut up to which everything has been answered.
     pub answer: Answer,
-    /// How many segments come behind it, as far as is known.
+    /// Number of segments that follow, as far as is known.
     pub behind: u64,
 }
 
 impl Follow {
-    /// Reads what is followed.
+    /// Parses the parameters of following a log.
     ///
     /// # Errors
-    /// `Invalid`, saying which word is wrong.
+    /// `Invalid`, naming the wrong parameter.
     pub fn parse(kind: Kind, words: &FollowWords<'_>) -> Result<Self> {
         let named = |name: &str, error: Error| Error::invalid(format!("{name}: {error}"));
         let from =
@@ -94,23 +93,23 @@ impl Follow {
         Ok(Self { request, kind, from, after, wait: Duration::from_secs(wait as u64), rows })
     }
 
-    /// The same, going on behind a cut.
+    /// Continues behind a cut.
     #[must_use]
     pub fn after(self, cut: Cut) -> Self {
         Self { after: Some(cut), ..self }
     }
 
-    /// Whether a cut goes on behind where this one begins.
+    /// Returns true if a cut has other heads than the cut to continue from, or there is no such cut.
     pub fn is_before(&self, cut: &Cut) -> bool {
         self.after.as_ref().is_none_or(|after| after.heads != cut.heads)
     }
 
-    /// Which kind of events is followed.
+    /// Returns the kind of events followed.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Behind which cut it goes on.
+    /// Returns the cut to continue from.
     fn begin(&self, workspace: &Id) -> Result<Cut> {
         let Some(after) = &self.after else { return Ok(Cut::begin(workspace, self.kind, self.from)) };
         if after.workspace != *workspace {
@@ -139,11 +138,11 @@ fn within(name: &str, word: Option<&str>, least: usize, most: usize) -> Result<O
 }
 
 impl Query {
-    /// The next events of a log that is followed; as soon as there are some, when there are none yet.
+    /// Returns the next events of a followed log, as soon as there are some.
     ///
     /// # Errors
-    /// `Invalid`, when it names a column or a release that does not exist, or a cut of something else; `TooLarge` and
-    /// `Unavailable`, when it takes too much of the bounds; those of the table.
+    /// `Invalid`, if it names a column or a release that does not exist, or a cut of something else; `TooLarge` and
+    /// `Unavailable`, if it takes too much of the bounds; errors of the table.
     pub async fn follow(&self, workspace: &Id, follow: &Follow) -> Result<Followed> {
         let until = Instant::now() + follow.wait;
         self.check_release(workspace, &follow.request).await?;
@@ -177,10 +176,10 @@ impl Query {
         }
     }
 
-    /// Where a consumer goes on.
+    /// Continues from the stored cut of a consumer, if there is one.
     ///
     /// # Errors
-    /// `Conflict`, when the consumer follows another kind; those of the table.
+    /// `Conflict`, if the consumer follows another kind; errors of the table.
     pub async fn of_consumer(&self, workspace: &Id, name: &str, follow: Follow) -> Result<Follow> {
         match self.catalog.consumer(workspace, name).await? {
             None => Ok(follow),
@@ -192,32 +191,32 @@ impl Query {
         }
     }
 
-    /// Checks what is followed, without reading any event.
+    /// Checks a request to follow a log, without reading any event.
     ///
     /// # Errors
-    /// As [`Query::follow`].
+    /// Errors of [`Query::follow`].
     pub async fn check_follow(&self, workspace: &Id, follow: &Follow) -> Result<()> {
         self.check_release(workspace, &follow.request).await?;
         events::check(&self.wanted(follow.kind, &follow.request).await?)?;
         follow.begin(workspace).map(drop)
     }
 
-    /// Ends all waiting for events: requests that wait are answered, and later ones do not wait.
+    /// Ends all waiting for events: waiting requests are answered, and later ones do not wait.
     pub fn close(&self) {
         self.watches.close();
     }
 
-    /// Returns when nobody is to wait any longer.
+    /// Returns as soon as waiting has ended for all.
     pub(crate) async fn closed(&self) {
         self.watches.closed().await;
     }
 
-    /// Refuses a cut that knows more than the table. Whether all days were looked at for that.
+    /// Refuses a cut that is ahead of the table. Returns true if all days were looked at for that.
     async fn check_there(&self, watch: &Watch, cut: &Cut) -> Result<bool> {
         if watch.ahead(&cut.heads).is_none() {
             return Ok(false);
         }
-        // Another process may have appended it.
+        // Another process may have appended the segment.
         watch.look_at_all().await?;
         match watch.ahead(&cut.heads) {
             None => Ok(true),

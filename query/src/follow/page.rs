@@ -1,4 +1,4 @@
-//! Reading some of what somebody who follows a log has not read.
+//! Reading of some of the events that a follower has not read.
 
 use std::sync::Arc;
 
@@ -27,29 +27,29 @@ use crate::{
     work,
 };
 
-/// How many logs are read by one reading: which of their days are kept, and what of them was skipped, is asked at once.
+/// Number of logs of one reading, which looks up their kept days and skipped segments at once.
 const LOGS_AT_ONCE: usize = 32;
 
-/// About how many bytes of packed events are read for an answer, however few rows of them are wanted.
+/// Approximate maximum bytes of packed events read for an answer, even if few of their rows are requested.
 const MAX_READ_BYTES: usize = 16 * 1024 * 1024;
 
-/// What is answered.
+/// An answer before it is finished.
 pub(super) struct Page {
-    /// The rows, when there are some.
+    /// The rows, if there are any.
     pub(super) frame: Option<DataFrame>,
-    /// Up to where everything has been answered.
+    /// The cut up to which everything has been answered.
     pub(super) cut: Cut,
     pub(super) warnings: Vec<String>,
-    /// Whether it goes on behind what was read before.
+    /// True if it goes beyond the cut that it began with.
     pub(super) is_news: bool,
     pub(super) held: Option<Held>,
     pub(super) began: Instant,
 }
 
-/// What is read for a page.
+/// Segments read for a page.
 struct Filling {
     segments: Vec<Unpacked>,
-    /// How many rows, and how many bytes, may still be read.
+    /// Numbers of rows and bytes that may still be read.
     rows: usize,
     bytes: usize,
 }
@@ -59,7 +59,7 @@ impl Filling {
         self.rows == 0 || self.bytes == 0
     }
 
-    /// Whether another segment is to be read.
+    /// Counts another segment; returns true if it is to be read.
     fn takes(&mut self, segment: &Admitted) -> bool {
         if self.is_full() {
             return false;
@@ -72,13 +72,13 @@ impl Filling {
 }
 
 impl Page {
-    /// Nothing new.
+    /// Builds an empty page.
     pub(super) fn nothing(cut: &Cut) -> Self {
         let (cut, began) = (cut.clone(), Instant::now());
         Self { frame: None, cut, warnings: Vec::new(), is_news: false, held: None, began }
     }
 
-    /// Takes what was read of some logs.
+    /// Takes over the result of reading some logs.
     fn take(&mut self, reading: &Reading) {
         let (read, warnings) = reading.cut();
         self.is_news |= !read.heads.is_empty();
@@ -90,7 +90,7 @@ impl Page {
         self.warnings.extend(warnings);
     }
 
-    /// Tells which days expired before they were read.
+    /// Warns of days that expired before they were read.
     fn tell_expired(&mut self, marks: &[Expired]) {
         let (mut segments, mut days) = (0, 0);
         let mut last = None;
@@ -120,7 +120,7 @@ impl Page {
 }
 
 impl Query {
-    /// About `rows` rows behind a cut, as far as they are there.
+    /// Reads about `rows` rows behind a cut, as far as they exist.
     pub(super) async fn read_after(
         &self,
         watch: &Watch,
@@ -150,7 +150,7 @@ impl Query {
         Ok(page)
     }
 
-    /// Reads on in some logs, until the page is full.
+    /// Continues reading some logs, until the page is full.
     async fn read_on(
         &self,
         logs: &[LogId],
@@ -167,7 +167,7 @@ impl Query {
         let reading = self.reading(workspace, &point, kept, hold).await?;
         let filter = wanted.filter();
         for log in logs {
-            // Of a day that is too old nothing is read; when it has been marked as expired, that is told.
+            // Nothing is read of a day beyond retention; its mark as expired gives a warning.
             if reading.is_kept(log.day, log.kind) {
                 let read = page.cut.heads.get(log).copied().unwrap_or_default();
                 read_log(&reading, &filter, log, read, filling).await?;
@@ -181,7 +181,7 @@ impl Query {
     }
 }
 
-/// Reads on in a log behind the segment `read`, up to its end or a hole.
+/// Continues reading a log behind the segment `read`, up to its end or a hole.
 async fn read_log(
     reading: &Arc<Reading>,
     filter: &Filter,
@@ -199,7 +199,7 @@ async fn read_log(
             let Some((_, seq)) = key::parse_segment(&item.key) else {
                 return Err(Error::corrupt(format!("the item {} is no segment", item.key)));
             };
-            // What is left out may be missing as well.
+            // Segments that are left out may be missing as well.
             while next < seq && reading.left_out.contains(&(log.clone(), next)) {
                 notes.extend([Note::Read(log.clone(), next), Note::LeftOut(log.clone(), next)]);
                 next += 1;
@@ -236,13 +236,13 @@ async fn read_log(
     }
 }
 
-/// The rows that are wanted of segments, in the order of their days and logs; `None`, when there is none.
+/// Builds the requested rows of segments, in the order of their days and logs; `None`, if there are no segments.
 async fn rows_of(wanted: &Wanted, mut segments: Vec<Unpacked>, hold: &Hold) -> Result<Option<DataFrame>> {
     if segments.is_empty() {
         return Ok(None);
     }
     let mut wanted = wanted.clone();
-    // In rows they are there once more.
+    // The rows are a copy of the segments.
     hold.take(segments.iter().map(|segment| segment.columns.bytes() as u64).sum()).await?;
     let making = work::piece(move || {
         segments.sort_by_key(|segment| (segment.day, segment.place));

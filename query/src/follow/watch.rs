@@ -1,6 +1,6 @@
-//! Who follows a log waits here for what is appended. A watch knows the heads of all logs of a workspace and kind: it
-//! hears the appends of this process, and looks for those of others. It is shared by all who follow the same, and ends
-//! some time after the last of them.
+//! Watches, in which followers of a log wait for appends. A watch knows the heads of all logs of a workspace and kind: it hears
+//! the appends of this process, and looks for those of others. It is shared by all followers of the same logs, and ends some time
+//! after the last of them.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -23,24 +23,24 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 
-/// How long a watch outlives the last request of those who follow.
+/// Time that a watch outlives the last request of its followers.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// How often days of which events come now are looked at, at least and at most; in between by what a look takes, so that
-/// looking takes a small share of the time, and of the read units.
+/// Minimum and maximum time between looks at recent days; within these bounds it is proportional to the duration of a look, so
+/// that looking takes a small share of the time, and of the read units.
 const LOOK_WITHIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
-/// While events come, looking takes a tenth of the time, and when none come a fiftieth.
+/// Inverse share of the time that looking takes: a tenth while events come, a fiftieth else.
 const BUSY_SHARE: u32 = 10;
 const QUIET_SHARE: u32 = 50;
 
-/// How often all days are looked at, in the same way.
+/// Minimum and maximum time between looks at all days, proportional likewise.
 const LOOK_AT_ALL_WITHIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 const ALL_SHARE: u32 = 100;
 
-/// How long a day is one of which events come, after it has grown.
+/// Time for which a day counts as recent after it has grown.
 const RECENT: Duration = Duration::from_secs(600);
 
-/// How long to wait after a failure of the table.
+/// Time to wait after a failure of the table.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 type All = HashMap<(Id, Kind), Arc<Watch>>;
@@ -62,11 +62,11 @@ pub(crate) struct Watch {
     kind: Kind,
     looking: AsyncMutex<Looking>,
     seen: Mutex<Seen>,
-    /// Counts what was seen.
+    /// Counts the observations.
     news: watch::Sender<u64>,
 }
 
-/// What only one looks at a time needs.
+/// State of looking, used by one look at a time.
 #[derive(Debug)]
 struct Looking {
     known: Known,
@@ -74,30 +74,30 @@ struct Looking {
     is_begun: bool,
 }
 
-/// What is seen of the logs.
+/// The observed state of the logs.
 #[derive(Debug)]
 struct Seen {
     heads: Heads,
-    /// The days whose events are gone.
+    /// The days whose events have expired.
     expired: Vec<Expired>,
-    /// By when at least all of these had been noted.
+    /// Time by which at least all of these had been noted.
     looked_at: Timestamp,
     asked_at: Instant,
 }
 
-/// What somebody who follows has not read.
+/// The part of the logs that a follower has not read.
 #[derive(Debug, Default)]
 pub(crate) struct Behind {
-    /// The logs that go on behind what was read, with their heads.
+    /// The logs that have grown beyond what was read, with their heads.
     pub(crate) logs: Heads,
-    /// The days whose events were deleted since.
+    /// The days that have expired since.
     pub(crate) expired: Vec<Expired>,
-    /// When that was looked for.
+    /// Time of the look behind this.
     pub(crate) looked_at: Timestamp,
 }
 
 impl Behind {
-    /// How many segments one who has read up to `read` has not read.
+    /// Returns the number of segments that a follower at `read` has not read.
     pub(crate) fn segments(&self, read: &Heads) -> u64 {
         self.logs.iter().map(|(log, seq)| seq - read.get(log).copied().unwrap_or_default()).sum()
     }
@@ -109,23 +109,23 @@ impl Watches {
         Self { bell, all: Arc::default(), closing: Arc::new(closing) }
     }
 
-    /// Lets nobody wait any longer.
+    /// Ends all waiting.
     pub(crate) fn close(&self) {
         self.closing.send_replace(true);
     }
 
-    /// Whether nobody is to wait any longer.
+    /// Returns true if waiting has ended for all.
     pub(crate) fn is_closed(&self) -> bool {
         *self.closing.borrow()
     }
 
-    /// Returns when nobody is to wait any longer.
+    /// Returns as soon as waiting has ended for all.
     pub(crate) async fn closed(&self) {
-        // It lives as long as this.
+        // The sender lives as long as `self`.
         _ = self.closing.subscribe().wait_for(|is_closing| *is_closing).await;
     }
 
-    /// The watch over a workspace and kind, which has looked at all logs at least once.
+    /// Returns the watch over a workspace and kind, after it has looked at all logs at least once.
     pub(crate) async fn over(
         &self,
         table: &Arc<dyn Table>,
@@ -149,11 +149,11 @@ impl Watches {
         Ok(watch)
     }
 
-    /// Keeps a watch up to date until nobody has asked for it for a while.
+    /// Keeps a watch up to date until it has been idle for a while.
     async fn keep(self, place: (Id, Kind), watch: Arc<Watch>, ear: Arc<Ear>) {
         let mut look_again = LOOK_WITHIN.0;
         let mut look_at_all = Instant::now() + LOOK_AT_ALL_WITHIN.0;
-        // What this process appends does not put off looking for what others do.
+        // Appends of this process do not postpone the look for those of others.
         let mut look_at = Instant::now() + look_again;
         loop {
             tokio::select! {
@@ -166,7 +166,7 @@ impl Watches {
             }
             if watch.is_idle() {
                 let mut all = lock(&self.all);
-                // Nobody can get it any more while the lock is held.
+                // While the lock is held, nobody can get the watch any more.
                 if watch.is_idle() {
                     all.remove(&place);
                     return;
@@ -177,7 +177,7 @@ impl Watches {
             let look =
                 async { if is_for_all { watch.look_at_all().await } else { watch.look_at_recent().await } };
             let looked = tokio::select! {
-                // A process that ends breaks off what is read, which is no failure of the table.
+                // A process that ends cancels the read, which is no failure of the table.
                 biased;
                 () = self.closed() => break,
                 looked = look => looked,
@@ -239,8 +239,8 @@ impl Watch {
         lock(&self.seen).asked_at.elapsed() > IDLE
     }
 
-    /// What one who has read up to `read` has not read of the days from `from` on. With `since`, days that expired since
-    /// then are told; of release events none expire.
+    /// Returns the part of the logs from the day `from` on that a follower at `read` has not read, with the days that expired
+    /// after `since`. Release events never expire.
     pub(crate) fn behind(&self, read: &Heads, from: Day, since: Timestamp) -> Behind {
         let seen = lock(&self.seen);
         let grown = seen
@@ -255,7 +255,7 @@ impl Watch {
         }
     }
 
-    /// Takes the days out of a cut that expired before it was made: what they lacked was told by then.
+    /// Takes the days out of a cut that expired before it was made: warnings named their unread segments by then.
     pub(crate) fn without_expired(&self, cut: &mut Cut) {
         let seen = lock(&self.seen);
         let told = seen.expired.iter().filter(|mark| mark.at <= cut.as_of);
@@ -266,7 +266,7 @@ impl Watch {
         }
     }
 
-    /// A segment that is in `read` and not in the table, as far as is known.
+    /// Returns a segment that is in `read` and not in the table, as far as is known.
     pub(crate) fn ahead<'a>(&self, read: &'a Heads) -> Option<(&'a LogId, u64)> {
         let seen = lock(&self.seen);
         let is_ahead = |(log, seq): &(&LogId, &u64)| {
@@ -276,12 +276,12 @@ impl Watch {
         read.iter().find(is_ahead).map(|(log, seq)| (log, *seq))
     }
 
-    /// What tells when something was seen.
+    /// Returns a receiver that is notified of each observation.
     pub(crate) fn news(&self) -> watch::Receiver<u64> {
         self.news.subscribe()
     }
 
-    /// Takes what was heard.
+    /// Takes over the heads heard.
     fn hear(&self, heard: Heads) {
         let mut seen = lock(&self.seen);
         for (log, seq) in heard {
@@ -292,7 +292,7 @@ impl Watch {
         self.news.send_modify(|count| *count += 1);
     }
 
-    /// Looks at all days now; whether one has grown.
+    /// Looks at all days now; returns true if one has grown.
     pub(crate) async fn look_at_all(&self) -> Result<bool> {
         let mut looking = self.looking.lock().await;
         self.look_with(&mut looking, true).await
@@ -305,14 +305,14 @@ impl Watch {
 
     async fn look_with(&self, looking: &mut Looking, all: bool) -> Result<bool> {
         let now = self.clock.now();
-        // What was heard need not be so: a put may have failed.
+        // Heads heard may be wrong, as a put may have failed; so their days are looked at.
         let heard = self.behind(looking.known.heads(), Day::FIRST, now).logs;
         looking.recent.extend(heard.keys().map(|log| (log.day, Instant::now())));
         let mut expired = None;
         let grown = if all {
             let grown = looking.known.look(&*self.table).await?;
             if self.kind != Kind::Releases {
-                // A day is marked before its segments are deleted, so of those that were not found any more the marks are.
+                // A day is marked before its segments are deleted, so the marks of segments that were not found are there by now.
                 expired = Some(expired::all(&*self.table, &self.workspace).await?);
             }
             grown
@@ -348,9 +348,9 @@ impl Watch {
         Ok(is_news)
     }
 
-    /// Returns when something was seen since `news` was asked last, or after `wait`.
+    /// Returns on an observation since `news` was last checked, or after `wait`.
     pub(crate) async fn wait(&self, news: &mut watch::Receiver<u64>, wait: Duration) {
-        // What sends the news lives as long as this.
+        // The sender lives as long as `self`.
         _ = timeout(wait, news.changed()).await;
     }
 }
@@ -411,7 +411,7 @@ mod tests {
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let watches = Watches::new(Bell::default());
         let watch = watches.over(&table, &Clock::system(), &workspace, Kind::Predictions).await.unwrap();
-        // Its next look waits for this, as for a table that does not answer.
+        // Blocks the next look, like a table that does not answer.
         let looking = watch.looking.lock().await;
         tokio::time::sleep(LOOK_WITHIN.1).await;
         assert_eq!(lock(&watches.all).len(), 1);
