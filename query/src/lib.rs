@@ -1,8 +1,8 @@
 //! The query service: scans date windows of the log into dataframes.
 //!
-//! A [`request`] says what to read: events, predictions joined with their outcomes, or the daily
-//! rollups and evaluations. The answer is a polars dataframe, which [`output`] writes as a table for
-//! people, CSV, NDJSON, Parquet or Arrow. [`http`] answers the same questions over HTTP.
+//! A [`request`] names what to read: events, predictions joined with their outcomes, or the daily rollups and evaluations. The
+//! answer is a polars dataframe, which [`output`] writes as a table for people, CSV, NDJSON, Parquet or Arrow. [`http`] answers
+//! the same requests over HTTP.
 //!
 //! ```
 //! use almanac_query::{Format, Query, Request, What, Words};
@@ -29,7 +29,7 @@
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//!
+//! The service writes nothing to the table.
 //! It writes nothing to the table.
 
 mod answer;
@@ -151,7 +151,7 @@ pub use snapshot::Verified;
 pub use sql::{Sql, SqlWords};
 pub use streamed::{End, Made, Said, Streamed};
 
-/// Answers questions about workspaces.
+/// The query service: answers requests about workspaces.
 #[derive(Clone, Debug)]
 pub struct Query {
     table: Arc<dyn Table>,
@@ -164,36 +164,35 @@ pub struct Query {
 }
 
 impl Query {
-    /// A service on `table`, with `clock` for the time by which events have expired. It takes as much as
-    /// it needs; see [`Query::within`].
+    /// Builds a service on `table`, with `clock` for the expiry of events. It has no limits; see [`Query::within`].
     pub fn new(table: Arc<dyn Table>, clock: Clock) -> Self {
         let (meters, budget) = (Arc::default(), Budget::new(Bounds::NONE));
         let (watches, news) = (Watches::new(Bell::default()), Hearing::default());
         Self { catalog: Catalog::new(Arc::clone(&table)), table, clock, meters, budget, watches, news }
     }
 
-    /// The same, and all queries together take no more than these bounds.
+    /// Limits all queries together to these bounds.
     pub fn within(self, bounds: Bounds) -> Self {
         Self { budget: Budget::new(bounds), ..self }
     }
 
-    /// The catalog.
+    /// Returns the catalog.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// The time by which it goes.
+    /// Returns the current time of its clock.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Answers a request. Events that have expired are not read, segments that cannot be read are left
-    /// out, and the answer says so. The work ends when the future is dropped.
+    /// Answers a request. Expired events are not read and segments that cannot be read are left out, each with a warning in the
+    /// answer. The work ends when the future is dropped.
     ///
     /// # Errors
-    /// `Invalid`, when it names a column or a release that does not exist, or a cut of something else;
-    /// `NotFound`, when events of a cut have expired; `Gone`, when what was known then of a day is not kept; `TooLarge` and
-    /// `Unavailable`, when it takes too much of the bounds; those of the table.
+    /// `Invalid`, if it names a column or a release that does not exist, or a cut of something else; `NotFound`, if events of a
+    /// cut have expired; `Gone`, if the state of a day as of then is not kept; `TooLarge` and `Unavailable`, if it takes too much
+    /// of the bounds; errors of the table.
     pub async fn run(&self, workspace: &Id, request: &Request) -> Result<Answer> {
         let (turn, hold) = self.budget.enter(Some(workspace)).await?;
         let wanted = hold.wanted();
@@ -216,7 +215,7 @@ impl Query {
         Ok(Answer { source, named, warnings, ..answer })
     }
 
-    /// The answer of a frame, from which reading it is, and as of when it was asked for.
+    /// Builds the answer of a frame, from its reading and the instant it was requested as of.
     pub(crate) async fn answer(
         &self,
         what: &'static str,
@@ -234,16 +233,16 @@ impl Query {
         let has_stages = reading.as_ref().is_some_and(|of| of.has_stages.load(Ordering::Relaxed));
         let (cut, warnings) = reading.as_deref().map(Reading::cut).unzip();
         let as_of = asked.and(cut.as_ref()).map(|cut| cut.as_of);
-        // Asked again by a cut, what it does not name would be missing.
+        // An answer with stages has no cut: reading that cut again would lack the days of the stages.
         let cut = cut.filter(|_| !has_stages);
         let warnings = warnings.unwrap_or_default();
         Ok(Answer { frame, cut, as_of, warnings, source: None, named: false, held })
     }
 
-    /// The cut at which a request would be answered from the logs, without reading the events.
+    /// Returns the cut at which a request would be answered from the logs, without reading the events.
     ///
     /// # Errors
-    /// As [`Query::run`]; `Invalid`, when what it asks for is not read from the logs.
+    /// Errors of [`Query::run`]; `Invalid`, if the request is not answered from the logs.
     pub async fn cut(&self, workspace: &Id, request: &Request) -> Result<Cut> {
         let (_turn, hold) = self.budget.enter(Some(workspace)).await?;
         self.check(workspace, request).await?;
@@ -278,7 +277,7 @@ impl Query {
         Ok(Found { reading: Some(reading), ..Found::of(frame) })
     }
 
-    /// What is stored of figures.
+    /// Reads stored figures.
     pub(crate) async fn stored(&self, workspace: &Id, request: &Request, hold: &Hold) -> Result<Found> {
         let frame = match request.what {
             What::Drift => return drift::drift(&self.table, workspace, request, hold).await,
@@ -291,7 +290,7 @@ impl Query {
         frame.map(Found::of)
     }
 
-    /// Which events of a kind a request wants, or which rows of it.
+    /// Returns the events of a kind, or the joined rows, that a request asks for.
     pub(crate) async fn wanted(&self, kind: Kind, request: &Request) -> Result<Wanted> {
         let wanted = Wanted::of(kind, request);
         let conditions = &request.narrowed.conditions;
@@ -305,7 +304,7 @@ impl Query {
         Ok(Wanted { predicate, bounds: condition.bounds, ..wanted })
     }
 
-    /// What is read from the logs.
+    /// Builds a frame from the logs.
     async fn of_logs(&self, reading: Arc<Reading>, request: &Request) -> Result<DataFrame> {
         self.warn_of_expired_events(&reading, request).await?;
         match request.what {
@@ -323,10 +322,10 @@ impl Query {
         }
     }
 
-    /// Checks the release, the condition and the columns of a request, as far as that takes no events.
+    /// Checks the release, the condition and the columns of a request, as far as possible without reading events.
     ///
     /// # Errors
-    /// `Invalid`, naming what there is; those of the table.
+    /// `Invalid`, listing the existing names; errors of the table.
     pub(crate) async fn check(&self, workspace: &Id, request: &Request) -> Result<()> {
         self.check_release(workspace, request).await?;
         match request.what {
@@ -339,7 +338,7 @@ impl Query {
     /// Checks that the release of a request exists.
     ///
     /// # Errors
-    /// `Invalid`, naming those there are; those of the table.
+    /// `Invalid`, listing the existing releases; errors of the table.
     pub(crate) async fn check_release(&self, workspace: &Id, request: &Request) -> Result<()> {
         if request.release.is_none() || request.is_of_snapshot {
             return Ok(());

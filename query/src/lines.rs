@@ -1,5 +1,6 @@
-//! Rows as lines of text. The bytes are those of polars' writers, which write columns of types that are not known here; they are several
-//! times as slow, as each value goes through a call of its own. Only what JSON has no number for is written otherwise: polars makes null of it.
+//! Rows as lines of text. The bytes equal those of polars' writers, which still write columns of types unknown here; they are
+//! several times as slow, as each value goes through a call of its own. The only difference is numbers that JSON lacks: polars
+//! writes them as null.
 
 mod syntax;
 
@@ -17,14 +18,14 @@ use syntax::{Csv, Ndjson, Syntax, append_some, json, short};
 
 use crate::work;
 
-/// How many rows become text at a time.
+/// Number of rows converted to text at a time.
 const PIECE_ROWS: usize = 4_096;
 
-/// How many bytes a day takes, and an instant at most.
+/// Bytes of a day, and maximum bytes of an instant.
 const DAY: usize = 10;
 const MAX_TIME: usize = DAY + 17;
 
-/// How many days are kept as text.
+/// Number of days cached as text.
 const KEPT_DAYS: usize = 64;
 
 const SECOND_MICROS: u32 = 1_000_000;
@@ -32,17 +33,17 @@ const SECOND_MICROS: u32 = 1_000_000;
 /// A format of lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Lines {
-    /// Comma-separated values; for spreadsheets, if so, without formulas.
+    /// Comma-separated values; optionally for spreadsheets, without formulas.
     Csv { is_for_spreadsheets: bool },
-    /// A JSON object a line.
+    /// One JSON object per line.
     Ndjson,
 }
 
 impl Lines {
-    /// Writes rows, of many both halves at the same time.
+    /// Writes rows; of many rows, both halves are converted at the same time.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// An error if they cannot be written.
     pub(crate) fn write(self, rows: &DataFrame, to: &mut impl Write) -> Result<()> {
         let half = rows.height() / 2 / PIECE_ROWS * PIECE_ROWS;
         if half == 0 {
@@ -82,7 +83,8 @@ pub(crate) fn cannot(error: io::Error) -> Error {
 
 /// Writes columns of one chunk each.
 fn write_piece<S: Syntax>(syntax: &S, columns: &[Column], rows: usize, to: &mut Vec<u8>) -> Result<()> {
-    // What is the same in every row stands before the next value: columns without any value, and those of one, as the day.
+    // Values equal in all rows are put into the text before the next column: columns without any value, and constant ones, such
+    // as the day.
     let mut same = Vec::new();
     let mut cells = Vec::with_capacity(columns.len());
     for (at, column) in columns.iter().enumerate() {
@@ -120,7 +122,7 @@ fn write_piece<S: Syntax>(syntax: &S, columns: &[Column], rows: usize, to: &mut 
     Ok(())
 }
 
-/// Appends a few bytes; a single one, as between two values, without a call.
+/// Appends a few bytes; a single one, such as the comma between two values, without a call.
 #[inline]
 fn append(bytes: &[u8], to: &mut Vec<u8>) {
     match bytes {
@@ -140,7 +142,7 @@ enum Values<'a> {
     Flag(&'a BooleanArray),
     Time(&'a PrimitiveArray<i64>),
     Day(&'a PrimitiveArray<i32>),
-    /// Texts of a type that is not known here.
+    /// Texts of a type unknown here.
     Other(Vec<Vec<u8>>),
 }
 
@@ -172,12 +174,12 @@ impl<'a> Values<'a> {
             Self::Small(values) => values.is_null(row),
             Self::Flag(values) => values.is_null(row),
             Self::Day(values) => values.is_null(row),
-            // Its text says it.
+            // Nulls are part of the text.
             Self::Other(_) => false,
         }
     }
 
-    /// Whether all rows have the same value, where that is soon seen; of columns without nulls.
+    /// Returns true if all rows have equal values, as far as this is quickly checked; for columns without nulls.
     fn is_constant(&self) -> bool {
         fn one<T: Copy>(values: &[T], is_same: impl Fn(T, T) -> bool) -> bool {
             values.split_first().is_some_and(|(first, rest)| rest.iter().all(|value| is_same(*value, *first)))
@@ -193,17 +195,17 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Whether two rows have the same value, where that is soon seen.
+    /// Returns true if two rows have equal values, as far as this is quickly checked.
     fn is_same(&self, row: usize, other: usize) -> bool {
         match self {
-            // A short one is written as fast as it is compared.
+            // A short text is written as fast as it is compared.
             Self::Text(values) => {
                 !values.views()[row].is_inline() && values.value(row) == values.value(other)
             }
             Self::Float(values) => values.value(row).to_bits() == values.value(other).to_bits(),
             Self::Time(values) => values.value(row) == values.value(other),
             Self::Day(values) => values.value(row) == values.value(other),
-            // They are written as fast as they are compared.
+            // These are written as fast as they are compared.
             Self::Int(_) | Self::Count(_) | Self::Small(_) | Self::Flag(_) => false,
             Self::Single(_) | Self::Other(_) => false,
         }
@@ -215,7 +217,7 @@ struct Cells<'a> {
     values: Values<'a>,
     has_null: bool,
     before: Vec<u8>,
-    /// The row of the last value, and where it was written.
+    /// The row of the last value, and the range of its text.
     last: Option<(usize, Range<usize>)>,
     days: Days,
 }
@@ -225,7 +227,7 @@ impl Cells<'_> {
         if self.has_null && self.values.is_null(row) {
             return to.extend_from_slice(S::NULL);
         }
-        // What repeats the value before it, as releases and days do, is copied.
+        // A value equal to the one before it, as is common for releases and days, is copied.
         if let Some((last, written)) = &self.last
             && self.values.is_same(row, *last)
         {
@@ -260,7 +262,7 @@ impl Cells<'_> {
     }
 }
 
-/// Days as text, as far as they were written lately.
+/// A cache of recently written days as text.
 struct Days([Option<(i64, [u8; DAY])>; KEPT_DAYS]);
 
 impl Default for Days {
@@ -270,7 +272,7 @@ impl Default for Days {
 }
 
 impl Days {
-    /// The text of a day; `None` outside of the years that there are.
+    /// Returns the text of a day; `None` outside of the supported years.
     fn text(&mut self, day: i64) -> Option<[u8; DAY]> {
         let kept = &mut self.0[day.rem_euclid(KEPT_DAYS as i64) as usize];
         if let Some((number, text)) = kept
@@ -291,7 +293,7 @@ impl Days {
         to.extend_from_slice(S::QUOTE);
     }
 
-    /// An instant in RFC 3339 with as many digits as it needs: none, three or six.
+    /// Writes an instant in RFC 3339 with as many digits of fractions as it needs: none, three or six.
     fn write_time<S: Syntax>(&mut self, micros: i64, to: &mut Vec<u8>) {
         let Some(day) = self.text(micros.div_euclid(DAY_MICROS)) else {
             return to.extend_from_slice(S::NULL);
@@ -342,7 +344,7 @@ mod tests {
         output::{text_of, with_text_times},
     };
 
-    /// Numbers that look like chance, and are the same in each run.
+    /// A deterministic generator of pseudo-random numbers.
     struct Chance(u64);
 
     impl Chance {
@@ -406,10 +408,10 @@ mod tests {
         253_402_300_800_000_000,
     ];
 
-    /// A column of any type that is known here, of chance.
+    /// Builds a random column of any type known here.
     fn column(chance: &mut Chance, name: &str, rows: usize) -> Column {
         let each = 0..rows;
-        // Now and then long stretches of one value.
+        // Now and then a column has long stretches of one value.
         let repeats = 1 + chance.next() % 4;
         macro_rules! values {
             ($value:expr) => {{
@@ -479,7 +481,7 @@ mod tests {
             ("a=1", "a=1", "a=1"),
             ("", "\"\"", "\"\""),
         ] {
-            // Of several values, one that is the same in all rows is written another way.
+            // A value that is equal in all rows takes another path.
             for values in [vec![Some(text), Some("x")], vec![Some(text), Some(text)]] {
                 let second = if values[0] == values[1] { None } else { Some("x") };
                 let rows = frame(2, vec![texts("key", values.into_iter())]).unwrap();
@@ -513,7 +515,7 @@ mod tests {
         String::from_utf8(text).unwrap()
     }
 
-    /// Byte for byte, whatever the rows are, and however frames cut them; but for what JSON has no number for.
+    /// Output equals that of polars byte for byte, for any rows and any division into frames, except for numbers that JSON lacks.
     #[test]
     fn lines_are_those_that_polars_writes() {
         let mut chance = Chance(1);
@@ -528,7 +530,7 @@ mod tests {
             };
             let mut all = make(&mut chance);
             if round % 3 == 0 {
-                // Several chunks, of which one is cut.
+                // Several chunks, one of them sliced.
                 let more = all.slice(1, rows / 2);
                 all.vstack_mut(&more).unwrap();
             }
@@ -544,7 +546,7 @@ mod tests {
         }
     }
 
-    /// SQL may answer anything.
+    /// Statements of SQL may return columns of any type.
     #[test]
     fn columns_of_other_types_are_written_by_polars() {
         let small = polars::prelude::Int32Chunked::from_slice("n".into(), &[1, -2]).into_column();

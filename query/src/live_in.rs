@@ -1,22 +1,22 @@
-//! Whether only what was live in an environment is judged, or what was not.
+//! Restriction of evaluations to releases that were live in an environment, or were not.
 
 use event::{Error, Result, id};
 
 use crate::request::{What, Words, of_evaluations};
 
-/// Predictions of what was live, or was not, when they were made.
+/// Restricts predictions to those of releases that were live, or were not, at the time of the prediction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveIn {
     /// The environment.
     pub environment: String,
-    /// Whether what was live there is judged, or what was not.
+    /// True to judge releases live there; false to judge the others.
     pub is_live: bool,
 }
 
-/// Reads it from the words of a request.
+/// Parses it from the parameters of a request.
 pub(crate) fn live_of(what: What, words: &Words<'_>) -> Result<Option<LiveIn>> {
     match words.environment {
-        // There it says where the champion is live.
+        // Challengers take the environment as that of their champion.
         _ if what == What::Challengers && !words.shadow => Ok(None),
         Some(environment) => {
             of_evaluations(what, "environment")?;

@@ -1,5 +1,5 @@
-//! How far the truth of each day has come: its evaluation as it stood when the day had some ages, and how many of its
-//! predictions will be judged in the end. An evaluation at an age is what `evaluations` as of that instant say.
+//! Maturity of the truth of each day: its evaluation as it stood at some ages of the day, and the expected number of its
+//! predictions that will ever be judged. An evaluation at an age equals `evaluations` as of that instant.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,29 +28,29 @@ use crate::{
     series::Cell,
 };
 
-/// About how many bytes the figures of one release take, with what they are made of.
+/// Approximate bytes of the figures of one release, with their inputs.
 pub(crate) const BYTES_OF_EVALUATION: u64 = 4_096;
 
-/// From how many days before a window it is learned how truth comes: a day is told by those that have reached the last age of
-/// [`AGES`], which is 30 days after their end.
+/// Number of days before a window from which the arrival of truth is learned: it is learned from days that have reached the last
+/// age of [`AGES`], 30 days after their end.
 const LEARNED_FROM_DAYS: i64 = 31;
 
-/// In place of an age: by all that is known.
+/// Name in place of an age for all that is known.
 pub(crate) const LATEST: &str = "latest";
 
-/// Where a row of maturity stands.
+/// The stage of a row of maturity.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stage {
     age: &'static str,
     at: Option<Timestamp>,
-    /// How many predictions of the day will be judged in the end.
+    /// Expected number of predictions of the day that will ever be judged.
     expected: Option<f64>,
 }
 
 /// The column of the age.
 pub(crate) const AGE: &str = "age";
 
-/// A column of a stage: its name, what it holds, and what it says of a row.
+/// A column of a stage: its name, its type, and its value for a row.
 pub(crate) type StageColumn = (&'static str, ColumnType, fn(&EvaluationRow<'_>) -> Cell);
 
 /// The columns of stages, before the figures.
@@ -65,7 +65,7 @@ pub(crate) const COLUMNS: [StageColumn; 4] = [
     }),
 ];
 
-/// Of the predictions that will be judged in the end, the share that is. (The figure `maturity` is of all predictions.)
+/// Returns the judged share of the predictions that will ever be judged. (The figure `maturity` is of all predictions.)
 fn completeness(row: &EvaluationRow<'_>) -> Option<f64> {
     let expected = row.stage?.expected.filter(|expected| *expected > 0.0)?;
     Some(judged(row) as f64 / expected)
@@ -75,7 +75,7 @@ fn judged(row: &EvaluationRow<'_>) -> u64 {
     row.figures.release.map_or(0, |of| of.judged())
 }
 
-/// Reads how much of its truth a day must have.
+/// Parses the share of its truth that a day must have.
 pub(crate) fn mature_of(what: What, request: &Request, word: &str) -> Result<f64> {
     if what != What::Evaluations {
         return Err(Error::invalid("mature: only evaluations have it; see `query maturity`"));
@@ -91,48 +91,48 @@ pub(crate) fn mature_of(what: What, request: &Request, word: &str) -> Result<f64
 }
 
 impl Request {
-    /// Whether it asks how far the truth of days has come, by the ages of the days.
+    /// Returns true if the request needs the maturity of days by their ages.
     pub(crate) fn is_of_ages(&self) -> bool {
         self.mature.is_some() || (self.what == What::Maturity && !self.is_after_prediction)
     }
 }
 
-/// The days that are read of a window: where it is asked how far truth has come, with those from which it is learned how it comes; of a
-/// cut, only those that it is of.
+/// Returns the days to read for a window: for a request that needs maturity, with the days before it from which the arrival of
+/// truth is learned; within a cut, only its days.
 pub(crate) fn with_learned(request: &Request, window: Window) -> Window {
     if !request.is_of_ages() {
         return window;
     }
-    // The days before, with which rows are compared, move nothing.
+    // Days read for the comparison with earlier rows do not widen the window further.
     let asked_from = request.change.as_ref().map_or(window.from(), Change::from);
     let first = asked_from.start().plus_seconds(-LEARNED_FROM_DAYS * (DAY_MICROS / 1_000_000)).day();
     let first = request.cut.as_ref().map_or(first, |cut| first.max(cut.window.from())).min(window.from());
     Window::new(first, window.to()).unwrap_or(window)
 }
 
-/// A day's evaluation at an age.
+/// The evaluation of a day at an age.
 pub(crate) struct Staged {
     pub(crate) age: &'static str,
     pub(crate) at: Option<Timestamp>,
     pub(crate) told: Told,
 }
 
-/// What an evaluation was taken from.
+/// The source of an evaluation.
 #[derive(Clone)]
 pub(crate) enum Told {
-    /// From events.
+    /// Computed from events.
     Computed(Arc<PeriodBuckets>),
-    /// From what is stored.
+    /// Read from the table.
     Stored(Arc<Evaluation>),
 }
 
 impl Staged {
-    /// By all that is known of a day.
+    /// Builds the stage of all that is known of a day.
     pub(crate) fn latest(told: Told) -> Self {
         Self { age: LATEST, at: None, told }
     }
 
-    /// How many rows of releases, or of what else there is, it has.
+    /// Returns the number of its rows, of releases or of other buckets.
     pub(crate) fn releases(&self) -> usize {
         match &self.told {
             Told::Computed(buckets) => buckets.buckets.buckets.len(),
@@ -150,8 +150,8 @@ impl Staged {
     }
 }
 
-/// The evaluations of each day at each age that it has reached, and by all that is known; of evaluations only the last
-/// ones of days that are mature.
+/// Evaluates each day at each age that it has reached, and by all that is known; for the request `evaluations` only the last
+/// stages of mature days.
 pub(crate) async fn matured(
     reading: &Arc<Reading>,
     catalog: &Catalog,
@@ -171,7 +171,7 @@ pub(crate) async fn matured(
     frame_of(rows, request, &reading.hold).await
 }
 
-/// How the days of an answer are evaluated.
+/// Context for evaluating the days of an answer.
 struct Days<'a> {
     reading: &'a Arc<Reading>,
     request: &'a Request,
@@ -179,7 +179,7 @@ struct Days<'a> {
 }
 
 impl Days<'_> {
-    /// A day at each age that it has reached, and by all that is known.
+    /// Evaluates a day at each age that it has reached, and by all that is known.
     async fn staged(&self, day: Day) -> Result<Vec<Staged>> {
         let arrivals = self.arrivals(day).await?;
         let instants = AGES.into_iter().filter_map(|age| Some((age.name, age.of(day)?)));
@@ -188,7 +188,7 @@ impl Days<'_> {
         for (age, at) in instants.filter(|(_, at)| *at <= self.reading.closed) {
             let known = (arrivals.heads_at(at), self.prepared.all.known(|one| one.appended_at <= at));
             let told = match staged.last() {
-                // Nothing has come since the age before.
+                // Nothing has arrived since the age before.
                 Some(last) if before.as_ref() == Some(&known) => last.told.clone(),
                 _ => {
                     let then = self.reading.then(known.0.clone(), at);
@@ -209,14 +209,14 @@ impl Days<'_> {
 
     async fn evaluated(&self, reading: &Reading, day: Day, way: Way<'_>) -> Result<Told> {
         let buckets = evaluate_part(reading, Window::new(day, day)?, &[], &way, self.request).await?;
-        // They are all kept until the answer is made.
+        // All of them are kept until the answer is made.
         self.reading.hold.take(buckets.buckets.len() as u64 * BYTES_OF_EVALUATION).await?;
         let is_of_days = self.request.judges_all();
         let buckets = PeriodBuckets { day, hours: Vec::new(), buckets, is_of_days };
         Ok(Told::Computed(Arc::new(buckets)))
     }
 
-    /// When the segments of a day were appended.
+    /// Reads the arrival times of the segments of a day.
     async fn arrivals(&self, day: Day) -> Result<Arrivals> {
         let mut arrivals = Arrivals::default();
         for kind in What::Maturity.kinds() {
@@ -234,11 +234,11 @@ impl Days<'_> {
     }
 }
 
-/// A row and the number of its stage.
+/// A row with the index of its stage.
 type StagedRow<'a> = (usize, EvaluationRow<'a>);
 
-/// The rows of the days that are asked for; those before them say how truth comes. With it a sentence on the days of which
-/// that is not known.
+/// Builds the rows of the requested days; the days before them show how truth arrives. Returns a warning about days for which
+/// that is unknown.
 pub(crate) fn rows_of<'a>(
     days: &'a [(Day, Vec<Staged>)],
     by: &[By],
@@ -279,7 +279,7 @@ pub(crate) fn rows_of<'a>(
     (rows, untold_of(&untold, request.mature.is_some()))
 }
 
-/// That nobody knows how much of the truth of some days is to come.
+/// Returns the warning about days whose missing truth is unknown.
 fn untold_of(days: &BTreeSet<Day>, are_left_out: bool) -> Option<String> {
     let days = match (days.first()?, days.last()?) {
         (first, last) if first == last => first.to_string(),
@@ -291,7 +291,7 @@ fn untold_of(days: &BTreeSet<Day>, are_left_out: bool) -> Option<String> {
     ))
 }
 
-/// How the truth of a row's predictions arrived at the ages that its day has reached.
+/// Returns the arrival of the truth of a row's predictions at the ages that its day has reached.
 fn arrival(rows: &[StagedRow<'_>], reached: usize) -> Arrival {
     let mut judged_at = vec![0; reached + 1];
     for (number, row) in rows {

@@ -1,4 +1,4 @@
-//! What is measured of queries.
+//! Metrics of queries.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use meter::{
 
 use crate::{follow, request::What, sql};
 
-/// Why a segment is not in an answer: it cannot be read, or an operator skipped it.
+/// Reasons why a segment is missing from an answer: it cannot be read, or an operator skipped it.
 pub(crate) const WHY_LEFT_OUT: [&str; 2] = [UNREADABLE, SKIPPED];
 pub(crate) const UNREADABLE: &str = "unreadable";
 pub(crate) const SKIPPED: &str = "skipped";
 
-/// Handles of the metrics, by what is asked for.
+/// Handles of the metrics, by name of the request.
 #[derive(Debug)]
 pub(crate) struct Meters(Vec<(&'static str, Histogram, Counter)>);
 
 impl Default for Meters {
     fn default() -> Self {
-        // So that they are there, at 0, before any segment is read or left out.
+        // Registers the metrics at 0, before any segment is read or left out.
         drop(QUERY_DECODED_BYTES.counter([]));
         WHY_LEFT_OUT.into_iter().for_each(|why| drop(QUERY_LEFT_OUT.counter([why])));
         let handles = |what| (what, QUERY_SECONDS.histogram([what]), QUERY_ROWS.counter([what]));
@@ -29,7 +29,7 @@ impl Default for Meters {
 }
 
 impl Meters {
-    /// Notes an answer.
+    /// Counts an answer.
     pub(crate) fn answered(&self, what: &str, took: Duration, rows: usize) {
         for (_, seconds, counted) in self.0.iter().filter(|(known, ..)| *known == what) {
             seconds.record(took);

@@ -1,4 +1,4 @@
-//! Which events or joined rows of a window a request keeps: those for which a condition holds, a share of keys, the first so many.
+//! Narrowing of the events or joined rows of a window: by conditions, by a sample of keys, by a limit.
 
 use event::{Error, Kind, Result, Share, Timestamp, fields::TAG_PREFIX};
 
@@ -7,35 +7,35 @@ use crate::{
     window::Span,
 };
 
-/// The word of a condition.
+/// Name of the parameter of a condition.
 pub(crate) const WHERE: &str = "where";
 
 /// The field by which a share of the events is taken.
 pub(crate) const KEY: &str = "key";
 
-/// The largest limit.
+/// Maximum limit.
 pub(crate) const MAX_LIMIT: usize = u32::MAX as usize;
 
-/// The orders in which events come.
+/// The orders of events.
 pub(crate) const ORDERS: [&str; 2] = [OLDEST, NEWEST];
 pub(crate) const OLDEST: &str = "oldest";
 pub(crate) const NEWEST: &str = "newest";
 
-/// Which events are kept, and in which order.
+/// Selection and order of events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Narrowed {
-    /// Only events for which these hold: expressions of SQL over their columns.
+    /// Only events that meet these conditions: expressions of SQL over their columns.
     pub conditions: Vec<String>,
-    /// Only the first so many.
+    /// Maximum number of events.
     pub limit: Option<usize>,
-    /// Only events of these keys.
+    /// Only events with keys in this share.
     pub sample: Option<Share>,
-    /// The last day first, and of each day the latest event first.
+    /// True for the last day first, and within each day the latest event first.
     pub newest: bool,
 }
 
 impl Narrowed {
-    /// The same, and only events that happened in a span of time.
+    /// Adds the condition that events happened in a span of time.
     pub(crate) fn within(mut self, what: What, span: Span) -> Self {
         let Some(kind) = what.rows_of() else { return self };
         let compared = |sign: &str, at: Timestamp| format!("{} {sign} '{at}'", kind.time_field());
@@ -44,10 +44,10 @@ impl Narrowed {
         self
     }
 
-    /// Reads what a request says of it.
+    /// Parses the parameters of narrowing.
     ///
     /// # Errors
-    /// `Invalid`, saying which word is wrong.
+    /// `Invalid`, naming the wrong parameter.
     pub(crate) fn parse(what: What, words: &Words<'_>) -> Result<Self> {
         let said = [
             (WHERE, words.filter),
@@ -96,10 +96,10 @@ impl Narrowed {
     }
 }
 
-/// Whether the newest come first, as a word says.
+/// Parses an order; returns true if the newest come first.
 ///
 /// # Errors
-/// `Invalid`, when it is no order.
+/// `Invalid`, if it is no order.
 pub(crate) fn is_newest(order: Option<&str>) -> Result<bool> {
     match order {
         None | Some(OLDEST) => Ok(false),
@@ -108,7 +108,7 @@ pub(crate) fn is_newest(order: Option<&str>) -> Result<bool> {
     }
 }
 
-/// All conditions, each an expression of its own.
+/// Returns all conditions, each an expression of its own.
 fn conditions(kind: Kind, words: &Words<'_>) -> Result<Vec<String>> {
     let mut parts: Vec<String> = words.filter.iter().map(|filter| (*filter).to_owned()).collect();
     for pair in words.tag.iter().flat_map(|tags| tags.split(',')) {

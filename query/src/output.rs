@@ -23,16 +23,16 @@ use crate::{
     text_table::Excerpt,
 };
 
-/// How a dataframe is written.
+/// A format for writing a dataframe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Aligned columns for people; long ones are cut in the middle.
     Table,
     /// Comma-separated values with a header.
     Csv,
-    /// The same for spreadsheets, which take no text in it for a formula.
+    /// CSV for spreadsheets: no text in it is taken for a formula.
     CsvSpreadsheet,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Ndjson,
     /// Apache Parquet.
     Parquet,
@@ -40,7 +40,7 @@ pub enum Format {
     Ipc,
     /// Apache Arrow IPC stream, which is read from its beginning to its end.
     IpcStream,
-    /// The same with views of strings and buffers that LZ4 compresses, for programs that know both.
+    /// Apache Arrow IPC stream with views of strings and LZ4-compressed buffers, for programs that support both.
     IpcStreamLz4,
 }
 
@@ -57,7 +57,7 @@ impl Format {
         Format::IpcStreamLz4,
     ];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Format::Table => "table",
@@ -71,10 +71,10 @@ impl Format {
         }
     }
 
-    /// Reads a name.
+    /// Parses a name.
     ///
     /// # Errors
-    /// `Invalid`, naming what there is.
+    /// `Invalid`, listing the formats.
     pub fn parse(name: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
@@ -82,7 +82,7 @@ impl Format {
         })
     }
 
-    /// Whether it is no text.
+    /// Returns true if it is binary.
     pub fn is_binary(self) -> bool {
         matches!(self, Format::Parquet | Format::Ipc | Format::IpcStream | Format::IpcStreamLz4)
     }
@@ -90,15 +90,15 @@ impl Format {
     /// Writes a dataframe.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// An error if it cannot be written.
     pub fn write(self, frame: &mut DataFrame, to: impl Write + Send) -> Result<()> {
         self.write_named(frame, false, to)
     }
 
-    /// Writes a dataframe whose columns were asked for by name, or not: if so, a table shows those without any value too.
+    /// Writes a dataframe. If its columns were requested by name, a table shows those without any value too.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// An error if it cannot be written.
     pub fn write_named(self, frame: &mut DataFrame, named: bool, to: impl Write + Send) -> Result<()> {
         let mut encoder = Encoder::begin(self, &frame.clear(), to)?.of_named(named);
         encoder.rows(frame.clone())?;
@@ -106,7 +106,7 @@ impl Format {
     }
 }
 
-/// In text, instants are RFC 3339 and days `YYYY-MM-DD`.
+/// Converts times to text: instants as RFC 3339 and days as `YYYY-MM-DD`.
 pub(crate) fn with_text_times(frame: &DataFrame) -> Result<DataFrame> {
     let columns = frame.columns().iter().map(|column| match column.dtype() {
         DataType::Datetime(..) => {
@@ -132,7 +132,7 @@ pub(crate) fn with_text_times(frame: &DataFrame) -> Result<DataFrame> {
     DataFrame::new(frame.height(), columns.collect::<Result<_>>()?).map_err(failed)
 }
 
-/// Microseconds between two instants. In text they are a duration of ISO 8601 in seconds, such as `PT3600S`.
+/// Microseconds between two instants. As text they are a duration of ISO 8601 in seconds, such as `PT3600S`.
 #[derive(Clone, Copy, PartialEq)]
 struct Span(i64);
 
@@ -146,7 +146,7 @@ impl Display for Span {
     }
 }
 
-/// Values as text. What repeats the value before it, as days do, is written once.
+/// Converts values to text. A value equal to the one before it, as is common for days, is formatted once.
 pub(crate) fn text_of<T: PartialEq + Display>(
     column: &Column,
     values: impl Iterator<Item = Option<T>>,
@@ -156,7 +156,7 @@ pub(crate) fn text_of<T: PartialEq + Display>(
     for value in values {
         if value.is_some() && value != last {
             text.clear();
-            // Text takes all that is written to it.
+            // Writing to a `String` never fails.
             value.iter().for_each(|value| _ = write!(text, "{value}"));
         }
         texts.append_option(value.is_some().then_some(text.as_str()));
@@ -175,29 +175,29 @@ pub(crate) fn time_text(value: &AnyValue<'_>) -> Option<String> {
     }
 }
 
-/// A table for people: numbers to the right, columns without any value left out.
+/// Formats a table for people: numbers aligned right, columns without any value left out.
 ///
 /// # Errors
-/// When the rows cannot be shown.
+/// An error if the rows cannot be shown.
 pub fn text_table(frame: &DataFrame) -> Result<String> {
     let mut excerpt = Excerpt::default();
     excerpt.push(frame)?;
     Ok(excerpt.text())
 }
 
-/// Leaves out what a table shows only when it is asked for: between which ranks quantiles stand, and of evaluations all but
-/// the main figures.
+/// Drops the columns that a table shows on request only: the ranks between which quantiles stand, and all but the main figures of
+/// evaluations.
 pub fn shorten(frame: &mut DataFrame, what: What) {
     let names: Vec<_> = frame.columns().iter().map(|column| column.name().clone()).collect();
-    // A change stays with its number.
+    // A change is kept or dropped with its number.
     let is_short = |name: &str| is_main(name.strip_suffix(SUFFIX).unwrap_or(name), what);
     for name in names.iter().filter(|name| !is_short(name)) {
-        // It is there, and nothing depends on it.
+        // The column exists, and nothing depends on the result.
         _ = frame.drop_in_place(name);
     }
 }
 
-/// Tells if a table shows a column that nobody asked for by name.
+/// Returns true if a table shows a column that was not requested by name.
 fn is_main(name: &str, what: What) -> bool {
     match what {
         What::Evaluations | What::Maturity => match intervals::named(name) {
@@ -214,8 +214,8 @@ fn is_main(name: &str, what: What) -> bool {
     }
 }
 
-/// A number for people: four places, or four digits and a power of ten where places would show nothing
-/// of it, or too many digits.
+/// Formats a number for people: four decimals, or four digits and a power of ten if decimals would show nothing of it, or too
+/// many digits.
 pub fn number_text(number: f64) -> String {
     match number.abs() {
         0.0 => "0.0000".to_owned(),

@@ -1,19 +1,19 @@
-//! How long a piece of work rests, so that readers leave the cores to those that append.
+//! Rests between pieces of work, so that readers leave the cores to appends.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The longest rest.
+/// Maximum rest.
 const MOST: Duration = Duration::from_millis(50);
 
-/// A piece that waited for its core for less than this share of its time had it to itself.
+/// Inverse share of its time: a piece that waited for a core for less than this had the core to itself.
 const SHARE: u32 = 16;
 
-/// When a piece of work began, on the thread that does it.
+/// The start of a piece of work, on its thread.
 pub(crate) struct Began {
     at: Instant,
-    /// How long the thread had waited for a core by then, in all; `None`, where the system does not say.
+    /// Total time that the thread had waited for a core by then; `None` if the system does not report it.
     waited: Option<Duration>,
 }
 
@@ -22,8 +22,8 @@ impl Began {
         Self { at: Instant::now(), waited: waited() }
     }
 
-    /// How long the piece rests that the same thread has done now: as long as it took, if something is being appended and
-    /// others wanted its core, or might have.
+    /// Returns the rest after the piece that the same thread has just done: as long as the piece took, if something is being
+    /// appended and others wanted its core, or might have.
     pub(crate) fn rest(&self, is_appending: bool) -> Option<Duration> {
         if !is_appending {
             return None;
@@ -37,7 +37,7 @@ fn rest(took: Duration, waited: Option<Duration>) -> Option<Duration> {
     (!had_core).then(|| took.min(MOST))
 }
 
-/// How long this thread has waited for a core, in all, since it runs.
+/// Returns the total time that this thread has waited for a core since its start.
 #[cfg(target_os = "linux")]
 fn waited() -> Option<Duration> {
     use std::{fs::File, os::unix::fs::FileExt};
@@ -49,12 +49,12 @@ fn waited() -> Option<Duration> {
         let mut text = [0; 64];
         let length = stats.as_ref()?.read_at(&mut text, 0).ok()?;
         let text = std::str::from_utf8(&text[..length]).ok()?;
-        // Behind how long it had a core, in nanoseconds.
+        // The first field is the time on a core, the second the time waiting, in nanoseconds.
         text.split(' ').nth(1)?.parse().ok().map(Duration::from_nanos)
     })
 }
 
-/// The system does not say.
+/// Other systems do not report it.
 #[cfg(not(target_os = "linux"))]
 fn waited() -> Option<Duration> {
     None

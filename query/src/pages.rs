@@ -1,5 +1,5 @@
-//! Events page by page. All pages are read from the cut of the first one, so together they are the rows of one answer,
-//! whatever is appended meanwhile and whichever process answers.
+//! Events page by page. All pages are read at the cut of the first one, so together they are the rows of one answer, independent
+//! of later appends and of the answering process.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -24,38 +24,37 @@ use crate::{
     runs,
 };
 
-/// How many rows a page has when the request does not say how many.
+/// Number of rows of a page if the request has no limit.
 pub(crate) const PAGE_ROWS: usize = 10_000;
 
-/// The most rows of a page.
+/// Maximum number of rows of a page.
 pub(crate) const MAX_PAGE_ROWS: usize = 100_000;
 
-/// Where a page begins.
+/// The beginning of a page.
 #[derive(Clone, Copy)]
 struct Place {
     day: Day,
-    /// The segment of the day with which reading begins, by its lane and number.
+    /// The segment of the day at which reading begins, by its lane and number.
     begin: Option<(u8, u64)>,
-    /// How many rows from there on earlier pages have.
+    /// Number of rows from there on that earlier pages have.
     rows: u64,
 }
 
-/// What was read for a page.
+/// The data read for a page.
 struct Read {
     frame: DataFrame,
-    /// Where the next page begins; `None` behind the last one.
+    /// The beginning of the next page; `None` behind the last one.
     next: Option<Place>,
     cut: Arc<Cut>,
     warnings: Vec<String>,
 }
 
 impl Query {
-    /// A page of events, and where the next one begins if there is one. Without columns that are named a page has those
+    /// Returns a page of events, and the beginning of the next one if there is one. If no columns are named, a page has those
     /// that occur on its days.
     ///
     /// # Errors
-    /// `Invalid`, when it is not events that are asked for, or other ones than those of the page before; those of
-    /// [`Query::run`].
+    /// `Invalid`, if the request is not for events, or differs from that of the page before; errors of [`Query::run`].
     pub async fn page(
         &self,
         workspace: &Id,
@@ -108,7 +107,7 @@ impl Query {
     }
 }
 
-/// The checksum of what all pages of an answer have in common: all but their columns and how many rows they have.
+/// Returns the checksum of the parts of a request that all pages of an answer share: all but their columns and number of rows.
 fn checksum(request: &Request) -> u32 {
     let narrowed = &request.narrowed;
     let mut text = format!(
@@ -133,7 +132,7 @@ async fn read_page(
     let (fixed, cut, mut warnings) = match end {
         Some(end) => (Arc::clone(&reading), Arc::clone(&end.cut), Vec::new()),
         None => {
-            // How far all days go now, so that the pages that follow read them so far.
+            // Resolves the current end of all days, up to which the following pages read them.
             runs::resolve(&reading, &[wanted.kind]).await?;
             let fixed = Arc::new(reading.fixed());
             let (cut, warnings) = reading.cut();
@@ -149,7 +148,7 @@ async fn read_page(
     if newest {
         days.reverse();
     }
-    // One more than the page has says whether another page follows.
+    // One more row than the page has shows that another page follows.
     let mut page = Page { left: limit + 1, pieces: Vec::new(), members: BTreeSet::new() };
     let mut next = None;
     for day in days {
@@ -168,16 +167,16 @@ async fn read_page(
 
 /// The rows of a page, as they are read.
 struct Page {
-    /// How many more it takes.
+    /// Number of rows that it still takes.
     left: usize,
     pieces: Vec<DataFrame>,
-    /// The members of families that they may have.
+    /// The members of families that the rows may have.
     members: BTreeSet<String>,
 }
 
 impl Page {
-    /// Adds the rows of a day, without those that earlier pages have, and says where it ends: in which segment reading
-    /// would begin for what follows, and how many rows of it there are so far.
+    /// Adds the rows of a day, without those that earlier pages have, and returns its end: the segment at which reading of the
+    /// next rows would begin, and the number of its rows so far.
     async fn add(&mut self, reading: &Arc<Reading>, wanted: &Wanted, from: Place) -> Result<Place> {
         let bounds = RowBounds { days: Some(Arc::new([from.day].into())), ..wanted.bounds.clone() };
         let mut wanted = Wanted { bounds, ..wanted.clone() };
@@ -213,7 +212,7 @@ impl Page {
         Ok(end)
     }
 
-    /// All of them, with the same columns.
+    /// Concatenates all pieces, with equal columns.
     fn frame(self, wanted: &Wanted) -> Result<DataFrame> {
         let kind = wanted.kind;
         let names = wanted.columns.clone().unwrap_or_else(|| events::all_names(kind, &self.members));

@@ -1,5 +1,5 @@
-//! The events of a window in parts: so many rows that a few parts at a time fit the memory, whatever the window and however
-//! large a day is. Where parts begin depends on the segments alone.
+//! The events of a window in parts, sized so that a few parts at a time fit the memory for any window and any day. The beginnings
+//! of parts depend on the segments alone.
 
 use std::{collections::VecDeque, pin::Pin, sync::Arc};
 
@@ -17,22 +17,22 @@ use crate::{
     work,
 };
 
-/// A part ends behind the segment with which it has so many rows, or so many bytes.
+/// Number of rows at which a part ends, behind the segment that reaches it; likewise the bytes.
 const PART_ROWS: usize = 16_384;
 /// The first part ends earlier, so that the client has something sooner.
 const FIRST_ROWS: usize = 4_096;
 const PART_BYTES: u64 = 4 * 1024 * 1024;
 
-/// How many parts are made at once.
+/// Number of parts made at once.
 const PARTS_AT_ONCE: usize = 2;
 
 /// Some rows of an answer, in its order.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) frame: DataFrame,
-    /// What it counts among what the query holds.
+    /// Bytes counted for it in the hold of the query.
     pub(crate) bytes: u64,
-    /// The segment with which it begins, by its lane and number, where it is in the order of the log.
+    /// The segment at its beginning, by lane and number, if the part is in the order of the log.
     pub(crate) begin: Option<(u8, u64)>,
 }
 
@@ -47,17 +47,17 @@ struct Filling {
     filter: Arc<Filter>,
     pages: Pages,
     page: VecDeque<Admitted>,
-    /// With how many rows the next part ends.
+    /// Number of rows at which the next part ends.
     enough: usize,
 }
 
-/// The rows of some days that are wanted, in parts.
+/// Returns the requested rows of some days, in parts.
 pub(crate) fn parts(reading: &Arc<Reading>, wanted: &Arc<Wanted>, days: Vec<DayRuns>) -> Parts {
     if !wanted.narrowed.newest {
         let runs: Vec<Run> = days.into_iter().flat_map(|day| day.runs).collect();
         return limited(wanted, parts_of(reading, wanted, runs));
     }
-    // A day whose latest event comes first is put in order as a whole.
+    // A day with its latest event first is sorted as a whole.
     let (reading, all) = (Arc::clone(reading), Arc::clone(wanted));
     let days = days.into_iter().rev().map(move |day| {
         let (reading, wanted) = (Arc::clone(&reading), Arc::clone(&all));
@@ -75,7 +75,7 @@ pub(crate) fn parts(reading: &Arc<Reading>, wanted: &Arc<Wanted>, days: Vec<DayR
     limited(wanted, days)
 }
 
-/// The latest events of a day come first; so of those that were read before, and a part more.
+/// Merges a part with the rows of the day read before, the latest events first.
 async fn merged(
     reading: &Arc<Reading>,
     wanted: &Arc<Wanted>,
@@ -84,7 +84,7 @@ async fn merged(
 ) -> Result<Part> {
     let Some(before) = before else { return Ok(part) };
     let held = before.bytes + part.bytes;
-    // In order they are copied.
+    // Sorting makes a copy.
     reading.grow(held).await?;
     let (wanted, hold) = (Arc::clone(wanted), reading.hold.clone());
     let made = work::piece(move || {
@@ -102,7 +102,7 @@ pub(crate) fn interrupted(error: tokio::task::JoinError) -> Error {
 }
 
 impl Reading {
-    /// Counts `bytes` in the place of the `held` ones that are counted so far.
+    /// Counts `bytes` instead of the `held` ones counted so far.
     pub(crate) async fn keep(&self, bytes: u64, held: u64) -> Result<()> {
         match bytes.checked_sub(held) {
             Some(more) => self.grow(more).await?,
@@ -112,14 +112,14 @@ impl Reading {
     }
 }
 
-/// A part of which `held` bytes are counted so far.
+/// Builds a part, of which `held` bytes are counted so far.
 pub(crate) async fn settled(reading: &Reading, frame: DataFrame, held: u64) -> Result<Part> {
     let bytes = frame.estimated_size() as u64;
     reading.keep(bytes, held).await?;
     Ok(Part { frame, bytes, begin: None })
 }
 
-/// No more rows than are wanted, and only the columns that are.
+/// Limits parts to the requested number of rows and the requested columns.
 pub(crate) fn limited(
     wanted: &Arc<Wanted>,
     parts: impl Stream<Item = Result<Part>> + Send + 'static,
@@ -159,11 +159,11 @@ fn parts_of(
         .buffered(PARTS_AT_ONCE)
 }
 
-/// What is wanted of the segments of a part.
+/// Builds the requested rows of the segments of a part.
 async fn made(reading: &Arc<Reading>, wanted: Arc<Wanted>, segments: Vec<Unpacked>) -> Result<Part> {
     let bytes: u64 = segments.iter().map(|segment| segment.columns.bytes() as u64).sum();
     let begin = segments.first().map(|first| (first.place.lane, first.place.seq));
-    // While something is made of them, there are two of them.
+    // While the rows are made, segments and rows are both in memory.
     reading.grow(bytes).await?;
     let hold = reading.hold.clone();
     let made = work::piece(move || {
@@ -176,7 +176,7 @@ async fn made(reading: &Arc<Reading>, wanted: Arc<Wanted>, segments: Vec<Unpacke
 }
 
 impl Filling {
-    /// The segments of the next part.
+    /// Returns the segments of the next part.
     async fn next(&mut self) -> Result<Option<Vec<Unpacked>>> {
         let (mut part, mut rows, mut bytes) = (Vec::new(), 0, 0);
         let enough = std::mem::replace(&mut self.enough, PART_ROWS);

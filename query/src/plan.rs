@@ -1,4 +1,4 @@
-//! What an answer will be, known before its first row: which segments it is read from, and which columns it has.
+//! The plan of an answer, known before its first row: the segments that it is read from, and its columns.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -15,20 +15,20 @@ use crate::{
     runs::{self, DayRuns},
 };
 
-/// What an answer will be.
+/// The plan of an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// What is wanted; its columns are named.
+    /// The requested rows, with named columns.
     pub(crate) wanted: Arc<Wanted>,
-    /// What is read of the days that have something.
+    /// The runs of the days that have some.
     pub(crate) days: Vec<DayRuns>,
 }
 
 impl Plan {
-    /// The plan of an answer of events.
+    /// Plans an answer of events.
     ///
     /// # Errors
-    /// `Invalid`, when a column is named that there is not; those of the table.
+    /// `Invalid`, if a named column does not exist; errors of the table.
     pub(crate) async fn of_events(reading: &Arc<Reading>, wanted: Wanted) -> Result<Self> {
         events::check(&wanted)?;
         let days = runs::survey(reading, &wanted.filter(), seeks_members(&wanted)).await?;
@@ -40,10 +40,10 @@ impl Plan {
         Self::new(wanted, names, days, &members)
     }
 
-    /// The plan of an answer of predictions with their outcomes.
+    /// Plans an answer of predictions with their outcomes.
     ///
     /// # Errors
-    /// As of events.
+    /// Errors of [`Plan::of_events`].
     pub(crate) async fn of_joined(reading: &Arc<Reading>, wanted: Wanted) -> Result<Self> {
         joined::check(&wanted)?;
         let (of_predictions, of_outcomes) = (wanted.filter(), joined::of_outcomes(&wanted));
@@ -73,20 +73,20 @@ impl Plan {
         Ok(Self { wanted, days })
     }
 
-    /// A frame with its columns and no rows.
+    /// Builds a frame with its columns and no rows.
     pub(crate) fn no_rows(&self) -> Result<DataFrame> {
         let names = self.wanted.columns.as_deref().unwrap_or_default();
         events::no_rows(self.wanted.kind, names)
     }
 
-    /// The rows, from the reading for which it was planned, and the reading that says what they lack in the end.
+    /// Returns the rows, from the reading for which it was planned, and the reading that has their warnings in the end.
     pub(crate) fn parts(&self, reading: &Arc<Reading>) -> (Parts, Arc<Reading>) {
         let fixed = Arc::new(reading.fixed());
         (parts_of(&fixed, &self.wanted, self.days.clone()), fixed)
     }
 }
 
-/// The rows of days.
+/// Returns the rows of days, in parts.
 fn parts_of(reading: &Arc<Reading>, wanted: &Arc<Wanted>, days: Vec<DayRuns>) -> Parts {
     if !wanted.is_joined {
         return parts::parts(reading, wanted, days);
@@ -103,7 +103,7 @@ fn parts_of(reading: &Arc<Reading>, wanted: &Arc<Wanted>, days: Vec<DayRuns>) ->
     parts::limited(wanted, stream::iter(days).buffered(1))
 }
 
-/// Whether the headers of segments must be read to know which members of families there are.
+/// Returns true if the headers of segments must be read to find the members of families.
 fn seeks_members(wanted: &Wanted) -> bool {
     let kind = wanted.kind;
     match &wanted.columns {
@@ -119,11 +119,11 @@ fn members_of(days: &[DayRuns]) -> BTreeSet<String> {
     days.iter().flat_map(|day| day.members.iter().cloned()).collect()
 }
 
-/// The days that the answer comes from: all, unless it has enough rows before their end.
+/// Returns the days with the rows of the answer: all, unless it has enough rows before their end.
 async fn first_days(reading: &Arc<Reading>, wanted: &Wanted, days: &[DayRuns]) -> Result<Vec<DayRuns>> {
     let Some(limit) = wanted.narrowed.limit else { return Ok(days.to_vec()) };
     let newest = wanted.narrowed.newest;
-    // A prediction that was sent several times is one joined row.
+    // A prediction sent several times is one joined row.
     let last = match wanted.chooses_rows() || wanted.is_joined {
         true => last_chosen(reading, wanted, days, limit).await?,
         false => {
@@ -144,7 +144,7 @@ async fn first_days(reading: &Arc<Reading>, wanted: &Wanted, days: &[DayRuns]) -
     Ok(days.iter().filter(is_in).cloned().collect())
 }
 
-/// The day of the last row of an answer with `limit` rows; `None`, when there are fewer.
+/// Returns the day of the last row of an answer with `limit` rows; `None`, if there are fewer.
 async fn last_chosen(
     reading: &Arc<Reading>,
     wanted: &Wanted,

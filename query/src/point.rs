@@ -1,4 +1,4 @@
-//! Which part of the logs a question is about, and readings of it.
+//! The part of the logs that a request is about, and readings of it.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use log::{active, cut::Cut, skipped, walk::Until};
 
 use crate::{Query, budget::Hold, read::Reading, request::Request};
 
-/// How often a window is read again in which days expired meanwhile.
+/// Maximum number of readings of a window in which days keep expiring.
 const MAX_READS: usize = 3;
 
-/// Which part of the logs is read.
+/// The part of the logs to read.
 #[derive(Clone, Debug)]
 pub(crate) struct Point {
     pub(crate) window: Window,
     pub(crate) as_of: Option<Timestamp>,
     pub(crate) cut: Option<Arc<Cut>>,
-    /// Whether events are wanted as they are, and not what is computed of them.
+    /// True if events are returned unchanged; false if figures are computed from them.
     pub(crate) is_raw: bool,
 }
 
 impl Point {
-    /// That of a request.
+    /// Returns the point of a request.
     pub(crate) fn of(request: &Request) -> Self {
         let is_raw = request.what.is_raw();
         Self { window: request.days_read(), as_of: request.as_of, cut: request.cut.clone(), is_raw }
@@ -31,7 +31,7 @@ impl Point {
 }
 
 impl Query {
-    /// What `make` makes of a reading of the logs, once no day of it expired meanwhile.
+    /// Returns the result of `make` for a reading of the logs during which no day expired.
     pub(crate) async fn out_of_logs<'a, T>(
         &self,
         workspace: &Id,
@@ -62,7 +62,7 @@ impl Query {
         self.catalog.kept(workspace, point.window, self.clock.now()).await
     }
 
-    /// How the logs are read.
+    /// Starts a reading of the logs.
     pub(crate) async fn reading(
         &self,
         workspace: &Id,
@@ -82,7 +82,8 @@ impl Query {
         let left_out = match (&point.cut, point.window) {
             (Some(cut), _) => cut.left_out.clone(),
             (None, window) => {
-                // As the projections do: sums lack what their fold refused, evaluations what they refused as well.
+                // As in the projections: sums lack the segments refused by their fold, and evaluations also those that they
+                // refused.
                 let counts = |refused: &str| {
                     refused == skipped::BY_ROLLUP || !point.is_raw && refused == skipped::BY_EVALUATION
                 };

@@ -1,8 +1,8 @@
-//! Reads the logs of a window: days side by side, only the columns that are wanted, and of the
-//! segments only those that can hold a row that is.
+//! Reading of the logs of a window: days side by side, only the requested columns, and only segments that can hold a requested
+//! row.
 //!
-//! Of each log a prefix is read: all there is, what had been appended by an instant, or what a
-//! [`Cut`] says. Which prefix it was is noted, so that it can be read again.
+//! A prefix of each log is read: all of it, the part appended by an instant, or the part named by a [`Cut`]. The prefix is noted,
+//! so that it can be read again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,13 +38,13 @@ use crate::{
 
 pub(crate) use crate::filter::{Filter, RowBounds};
 
-/// How many days are read at once.
+/// Number of days read at once.
 pub(crate) const DAYS_AT_ONCE: usize = 4;
 
-/// What was made of a day, and how many bytes it takes if that is less than what it was made of.
+/// The result of a day, and its bytes if these are fewer than the bytes of its segments.
 pub(crate) type Made<T> = (T, Option<u64>);
 
-/// One reading of a window for an answer, and what came of it.
+/// One reading of a window for an answer, and its findings.
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) table: Arc<dyn Table>,
@@ -53,39 +53,39 @@ pub(crate) struct Reading {
     pub(crate) until: Until,
     /// The closed instant by which definitions are chosen.
     pub(crate) closed: Timestamp,
-    /// Only days that have their events.
+    /// Days whose events have not expired; only these are read.
     pub(crate) kept: Kept,
-    /// What operators skipped, or what a cut leaves out.
+    /// Segments that operators skipped, or that a cut leaves out.
     pub(crate) left_out: Arc<Segments>,
     pub(crate) hold: Hold,
-    /// Whether another reading has said what is left out.
+    /// True if another reading has already warned of what is left out.
     is_again: bool,
-    /// Which version of its projections the workspace is read from, once that was asked.
+    /// Active version of the projections of the workspace, once it was looked up.
     pub(crate) version: OnceCell<u32>,
-    /// Whether the answer has days as they stood at an age, which no cut names.
+    /// True if the answer has days as they stood at an age, which no cut names.
     pub(crate) has_stages: AtomicBool,
-    /// Whether the answer tells when events were known, though it is of now.
+    /// True if the answer depends on the times when events were known, though it is of now.
     pub(crate) is_of_times: AtomicBool,
     found: Mutex<Found>,
 }
 
-/// What was read.
+/// The findings of a reading.
 #[derive(Debug, Default)]
 struct Found {
     kinds: BTreeSet<Kind>,
     heads: BTreeMap<LogId, u64>,
     left_out: BTreeSet<(LogId, u64)>,
     warnings: BTreeSet<String>,
-    /// When the first segments were appended of logs that had none at the instant as of which they are read.
+    /// Append times of the first segments of logs that had none at the instant as of which they are read.
     later: BTreeMap<LogId, Timestamp>,
-    /// The days of which it is stated when events were known.
+    /// The days with events for which it is stated when they were known.
     stated: BTreeSet<Day>,
-    /// Of each day the kinds that are read.
+    /// Number of days read, counted for each kind.
     days: usize,
 }
 
 impl Found {
-    /// Says of which days predictions were appended only after the instant `as_of` although the days were over by then, as those of an
+    /// Warns of days that were over at the instant `as_of`, but whose predictions were all appended later, as those of an
     /// imported history are.
     fn appended_later(&self, as_of: Timestamp) -> Option<String> {
         let is_over = |log: &LogId| {
@@ -105,7 +105,7 @@ impl Found {
         ))
     }
 
-    /// Says of which days it is not by when events came that it is known what was known then.
+    /// Warns of days whose events count from a stated time instead of their arrival.
     fn as_stated(&self) -> Option<String> {
         let (from, to) = (self.stated.first()?, self.stated.last()?);
         Some(format!(
@@ -124,7 +124,7 @@ pub(crate) struct Unpacked {
     pub(crate) columns: Columns,
 }
 
-/// What `make` makes of the segments of each day of a window, day by day. A day without segments is left out.
+/// Returns the result of `make` for the segments of each day of a window, day by day. A day without segments is left out.
 pub(crate) fn window<T, M>(
     reading: &Arc<Reading>,
     filter: &Filter,
@@ -147,12 +147,12 @@ where
     stream::iter(reads).buffered(DAYS_AT_ONCE).try_filter_map(|made| std::future::ready(Ok(made)))
 }
 
-/// The segments of a day, in the order of the log.
+/// Returns the segments of a day, in the order of the log.
 pub(crate) async fn day_of(reading: &Arc<Reading>, day: Day, filter: &Filter) -> Result<Vec<Unpacked>> {
     Ok(day_with(reading, day, filter, |segments| Ok((segments, None))).await?.unwrap_or_default())
 }
 
-/// What `make` makes of the segments of a day, in the order of the log; `None`, when there is none.
+/// Returns the result of `make` for the segments of a day, in the order of the log; `None`, if there are none.
 async fn day_with<T: Send + 'static>(
     reading: &Arc<Reading>,
     day: Day,
@@ -181,7 +181,7 @@ async fn day_with<T: Send + 'static>(
         return Ok(None);
     }
     unpacked.sort_by_key(|segment: &Unpacked| segment.place);
-    // While something is made of them, there are two of them.
+    // While the result is made, segments and result are both in memory.
     reading.grow(bytes).await?;
     let making = Arc::clone(reading);
     let made = work::piece(move || {
@@ -225,13 +225,13 @@ impl Reading {
         }
     }
 
-    /// A reading of what this one has found so far, and of nothing else.
+    /// Returns a reading limited to what this one has found so far.
     pub(crate) fn fixed(&self) -> Self {
         let heads = self.found().heads.clone();
         self.then(heads, self.closed)
     }
 
-    /// A reading of so much of each log, as it was at an instant.
+    /// Returns a reading limited to these heads of the logs, as of an instant.
     pub(crate) fn then(&self, heads: Heads, closed: Timestamp) -> Self {
         let left_out = self.left_out.iter().cloned().chain(self.found().left_out.iter().cloned()).collect();
         let (point, kept) = ((Until::Heads(heads), closed), self.kept.clone());
@@ -240,7 +240,7 @@ impl Reading {
         Self { is_again: true, ..again }
     }
 
-    /// The days of the window that may have a row that is wanted.
+    /// Returns the days of the window that may have a requested row.
     pub(crate) fn days(&self, filter: &Filter) -> Vec<Day> {
         if let Some(tally) = self.hold.tally() {
             tally.window(self.window, filter);
@@ -248,10 +248,10 @@ impl Reading {
         self.window.days().filter(|day| filter.bounds.may_be_of(*day)).collect()
     }
 
-    /// A walk through the logs of a day and kind.
+    /// Starts a walk through the logs of a day and kind.
     ///
     /// # Errors
-    /// `NotFound`, when a cut is read of which events have expired.
+    /// `NotFound`, if events of a cut have expired.
     pub(crate) fn walk(&self, day: Day, kind: Kind) -> Result<Walk> {
         self.found().kinds.insert(kind);
         let is_kept = self.is_kept(day, kind);
@@ -275,12 +275,12 @@ impl Reading {
         Ok(self.walk_until(day, kind, until))
     }
 
-    /// Whether the events of a day are read. Release events never expire.
+    /// Returns true if the events of a day are read. Release events never expire.
     pub(crate) fn is_kept(&self, day: Day, kind: Kind) -> bool {
         kind == Kind::Releases || self.kept.keeps(day)
     }
 
-    /// A walk through what has been read of the logs of a day and kind.
+    /// Starts a walk through the prefixes already read of the logs of a day and kind.
     pub(crate) fn walk_again(&self, day: Day, kind: Kind, heads: Heads) -> Walk {
         self.walk_until(day, kind, Until::Heads(heads))
     }
@@ -289,7 +289,7 @@ impl Reading {
         Walk::new(&self.workspace, day, kind, until, Arc::clone(&self.left_out))
     }
 
-    /// The next page of a walk; what the answer lacks is noted.
+    /// Returns the next page of a walk, and notes what the answer lacks.
     pub(crate) async fn page(
         &self,
         walk: &mut Walk,
@@ -300,7 +300,7 @@ impl Reading {
         page.map_err(|error| self.failed(error))
     }
 
-    /// An error of a walk, in the words of a query.
+    /// Translates an error of a walk for a query.
     pub(crate) fn failed(&self, error: Error) -> Error {
         match (error.kind(), &self.until) {
             (ErrorKind::Incomplete, Until::Heads(_)) => {
@@ -310,7 +310,7 @@ impl Reading {
         }
     }
 
-    /// Takes what a walk met.
+    /// Takes over the notes of a walk.
     pub(crate) fn note(&self, notes: Vec<Note>) {
         for note in notes {
             match note {
@@ -332,7 +332,7 @@ impl Reading {
         }
     }
 
-    /// How far the logs of a day and kind have been read.
+    /// Returns the heads up to which the logs of a day and kind have been read.
     pub(crate) fn heads(&self, day: Day, kind: Kind) -> Heads {
         let heads = &self.found().heads;
         heads_of(heads, &self.workspace, day, kind).map(|(log, last)| (log.clone(), *last)).collect()
@@ -361,13 +361,13 @@ impl Reading {
         found.warnings.insert(format!("segment {name} is left out: {because}"));
     }
 
-    /// Notes something else that the answer lacks.
+    /// Notes anything else that the answer lacks.
     pub(crate) fn warn(&self, warning: String) {
         tracing::warn!(workspace = %self.workspace, warning, "a query is answered in part");
         self.found().warnings.insert(warning);
     }
 
-    /// Counts what is held; in a reading that is too large, says how much it would be.
+    /// Counts `bytes` more; the error of a reading that is too large estimates its total.
     pub(crate) async fn grow(&self, bytes: u64) -> Result<()> {
         self.hold.grow(bytes).await.map_err(|full| match full {
             Full::Busy | Full::NotWhole => self.hold.refusal(full),
@@ -387,7 +387,7 @@ impl Reading {
         })
     }
 
-    /// What was read, so that it can be read again, and what is to be said of it.
+    /// Returns the cut that was read, so that it can be read again, and the warnings.
     pub(crate) fn cut(&self) -> (Cut, Vec<String>) {
         let mut found = std::mem::take(&mut *self.found());
         found.warnings.extend(found.appended_later(self.closed));
@@ -406,7 +406,7 @@ impl Reading {
         (cut, found.warnings.into_iter().collect())
     }
 
-    /// Unpacks what is wanted of a page. A segment that cannot be read is left out.
+    /// Unpacks the requested rows and columns of a page. A segment that cannot be read is left out.
     pub(crate) fn unpack(
         &self,
         filter: &Filter,

@@ -1,4 +1,4 @@
-//! What may be asked, and in which words: the same for the command line and for HTTP.
+//! Requests and their parameters, shared by the command line and HTTP.
 
 use std::sync::Arc;
 
@@ -24,142 +24,142 @@ use crate::{
 
 pub use crate::{by::By, live_in::LiveIn, what::What, window::Last};
 
-/// A question about a window of days.
+/// A request about a window of days.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What to read.
+    /// The rows to read.
     pub what: What,
     /// The days.
     pub window: Window,
-    /// The first and the last day, or instant, that a length came to.
+    /// The first and the last day, or instant, that a length of time resolved to.
     pub last: Option<[String; 2]>,
-    /// Only what belongs to this release.
+    /// Only rows of this release.
     pub release: Option<String>,
     /// Only these columns, in this order.
     pub columns: Option<Vec<String>>,
-    /// By what rollups are broken down.
+    /// The breakdown of rollups.
     pub by: By,
-    /// By what evaluations are broken down.
+    /// The breakdown of evaluations.
     pub breakdown: Breakdown,
-    /// Where the hours and days of evaluations begin; those of UTC, when it is `None`.
+    /// The time zone of the hours and days of evaluations; UTC if `None`.
     pub zone: Option<Zone>,
-    /// Whether only what was live in an environment is judged, or what was not.
+    /// Restriction to releases that were live in an environment, or were not.
     pub live: Option<LiveIn>,
-    /// Which events are kept.
+    /// Selection and order of events.
     pub narrowed: Narrowed,
-    /// Only what had been appended by then, or by the last closed instant if that is earlier.
+    /// Only events appended by then, or by the last closed instant if that is earlier.
     pub as_of: Option<Timestamp>,
-    /// Only what an earlier answer was read from.
+    /// Only events within the cut of an earlier answer.
     pub cut: Option<Arc<Cut>>,
-    /// Whether it reads a snapshot again, and so names what may have been deleted since.
+    /// True if it reads a snapshot again, and so may name a release that was deleted since.
     pub is_of_snapshot: bool,
-    /// From which score on predictions are judged as positive, instead of what their definitions say.
+    /// The score from which on predictions count as positive, instead of the threshold of their definitions.
     pub threshold: Option<f64>,
-    /// What predictions gain and cost, instead of what their definitions say.
+    /// Gains and costs of predictions, instead of those of their definitions.
     pub costs: Option<Costs>,
-    /// Of how many days evaluations are.
+    /// The period of evaluations.
     pub period: Period,
-    /// What evaluations say where scikit-learn divides by zero; nothing, when that is `None`.
+    /// The value of figures for which scikit-learn divides by zero; none if `None`.
     pub zero_division: Option<f64>,
-    /// Whether evaluations have intervals.
+    /// True if evaluations have intervals.
     pub has_intervals: bool,
-    /// Only days of which this share of the predictions that will be judged in the end is judged.
+    /// Only days with at least this share judged of the predictions that will ever be judged.
     pub mature: Option<f64>,
-    /// The days that drift is measured from.
+    /// The days that drift and estimates are measured from.
     pub reference: Option<Window>,
-    /// The columns of predictions that drift compares; all, when it is `None`.
+    /// The columns of predictions that drift compares; all if `None`.
     pub compared: Option<Vec<String>>,
-    /// Whether drift is computed from the events.
+    /// True if drift is computed from the events.
     pub is_exact: bool,
-    /// Whether the ages of maturity begin with each prediction.
+    /// True if the ages of maturity begin with each prediction.
     pub is_after_prediction: bool,
-    /// The release that the one of `release` is compared with.
+    /// The release that `release` is compared with.
     pub against: Option<String>,
-    /// How segments are asked for.
+    /// The ranking of segments.
     pub slicing: Option<Slicing>,
-    /// Whose champion is challenged.
+    /// The model whose champion is challenged.
     pub challenge: Option<Challenge>,
-    /// The rows that the numbers of each row are compared with.
+    /// The earlier rows that the numbers of each row are compared with.
     pub change: Option<Change>,
 }
 
-/// The same as it was written.
+/// The parameters of a request, as text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Words<'a> {
-    /// The first day; of events also an instant, from which on they happened.
+    /// The first day; for events also the instant from which on they happened.
     pub from: &'a str,
-    /// The last day; of events also an instant, before which they happened.
+    /// The last day; for events also the instant before which they happened.
     pub to: &'a str,
-    /// How long the window is, in place of `from` and `to`, which are empty then.
+    /// The length of the window, instead of `from` and `to`, which are empty then.
     pub last: Option<Last<'a>>,
     /// A release.
     pub release: Option<&'a str>,
-    /// Names of columns with commas between; one that has a comma itself stands in double quotes.
+    /// Names of columns, separated by commas; a name with a comma stands in double quotes.
     pub columns: Option<&'a str>,
     /// A condition on events: an expression of SQL over their columns.
     pub filter: Option<&'a str>,
-    /// Tags that events have, as `NAME=VALUE` with commas between.
+    /// Tags of the events, as `NAME=VALUE`, separated by commas.
     pub tag: Option<&'a str>,
     /// The key of events.
     pub key: Option<&'a str>,
-    /// The most events.
+    /// Maximum number of events.
     pub limit: Option<&'a str>,
     /// A share of keys.
     pub sample: Option<&'a str>,
     /// `oldest` or `newest` first.
     pub order: Option<&'a str>,
-    /// By what rollups are broken down: `release`, `metric`, `tag.NAME`, `feature` or `feature.NAME`; or by what evaluations
-    /// are, with commas between: `release` or `model`, `tag.NAME`, `feature.NAME`.
+    /// The breakdown of rollups: `release`, `metric`, `tag.NAME`, `feature` or `feature.NAME`; or that of evaluations, separated
+    /// by commas: `release` or `model`, `tag.NAME`, `feature.NAME`.
     pub by: Option<&'a str>,
-    /// How many bins features have, or where they begin, with commas between.
+    /// The number of bins of features, or their edges, separated by commas.
     pub bins: Option<&'a str>,
     /// A time zone, such as `Europe/Berlin`.
     pub time_zone: Option<&'a str>,
     /// The environment in which the releases were live whose predictions are judged.
     pub environment: Option<&'a str>,
-    /// Whether instead those are judged whose releases were not live there.
+    /// True to judge the predictions of releases that were not live there instead.
     pub shadow: bool,
     /// An instant, or a day that stands for its beginning.
     pub as_of: Option<&'a str>,
-    /// The cut that an earlier answer named.
+    /// The cut of an earlier answer.
     pub cut: Option<&'a str>,
     /// A score.
     pub threshold: Option<&'a str>,
-    /// Gains and costs, as [`Costs::parse`] reads them.
+    /// Gains and costs, in the form of [`Costs::parse`].
     pub costs: Option<&'a str>,
     /// A period: `day`, `week`, `month`, `quarter` or `all`.
     pub group_by: Option<&'a str>,
     /// `0`, `1` or `null`.
     pub zero_division: Option<&'a str>,
-    /// Whether figures have their intervals; a column of one that is named asks for them too.
+    /// True if figures have their intervals; naming a column of an interval requests them too.
     pub interval: bool,
     /// A share from 0 to 1.
     pub mature: Option<&'a str>,
     /// Days as `FROM..TO`, or one day.
     pub reference: Option<&'a str>,
-    /// The columns of predictions that drift compares, with commas between.
+    /// The columns of predictions that drift compares, separated by commas.
     pub column: Option<&'a str>,
-    /// Whether drift is computed from the events.
+    /// True if drift is computed from the events.
     pub exact: bool,
-    /// Whether the ages of maturity begin with each prediction.
+    /// True if the ages of maturity begin with each prediction.
     pub after_prediction: bool,
     /// A release.
     pub against: Option<&'a str>,
     /// A figure by which segments are ranked.
     pub figure: Option<&'a str>,
-    /// Whether there are segments of two splits.
+    /// True to include segments of two splits.
     pub pairs: bool,
     /// A model.
     pub model: Option<&'a str>,
-    /// The row that numbers are compared with: of a `day`, `week` or `period` before.
+    /// The earlier row that numbers are compared with: of a `day`, `week` or `period` before.
     pub change: Option<&'a str>,
 }
 
 impl Request {
-    /// Reads a request from its words.
+    /// Parses a request.
     ///
     /// # Errors
-    /// `Invalid`, saying which word is wrong.
+    /// `Invalid`, naming the wrong parameter.
     pub fn parse(what: What, words: &Words<'_>) -> Result<Self> {
         let as_of = words.as_of.map(instant).transpose()?;
         let columns = words.columns.map(columns_of).transpose()?;
@@ -191,7 +191,7 @@ impl Request {
             true => Breakdown::parse(words.by, words.bins)?,
             false => Breakdown::default(),
         };
-        // What is live is one series of each model, whichever release it is.
+        // The live releases of a model form one series.
         let is_series = live.as_ref().is_some_and(|live| live.is_live) && words.release.is_none();
         let breakdown = if is_series { breakdown.by_model_unless_said() } else { breakdown };
         check_release(words.release, &by, &breakdown)?;
@@ -231,7 +231,7 @@ impl Request {
 }
 
 impl Request {
-    /// A request for columns of what is known now.
+    /// Builds a request for columns as of now.
     pub(crate) fn of(what: What, window: Window, columns: Vec<String>) -> Self {
         let has_intervals = what == What::Evaluations && columns.iter().any(|name| intervals::is_one(name));
         Self {
@@ -265,14 +265,14 @@ impl Request {
         }
     }
 
-    /// The UTC days that are read: those in which the days of the window lie.
+    /// Returns the UTC days to read: those that overlap the days of the window.
     pub(crate) fn days_read(&self) -> Window {
         let read = days_read((self.what, self.is_exact), (self.window, self.zone, self.reference));
-        // What was read as a request is within the calendar.
+        // A parsed request is always within the calendar.
         maturity::with_learned(self, read.unwrap_or(self.window))
     }
 
-    /// The split by whose rows it is answered where these are stored; `None`, when it asks for more.
+    /// Returns the split whose stored rows may answer the request; `None`, if it asks for more.
     pub(crate) fn split(&self) -> Option<Split> {
         let Breakdown { by_model: false, columns, bins, .. } = &self.breakdown else { return None };
         let split = match (&columns[..], bins) {
@@ -286,7 +286,7 @@ impl Request {
         (self.what.is_judged() && !plain.is_of_logs()).then_some(split)
     }
 
-    /// Whether it is answered from the logs; what is of now alone comes from the projections.
+    /// Returns true if it is answered from the logs; only requests as of now can be answered from the projections.
     pub(crate) fn is_of_logs(&self) -> bool {
         if !self.what.has_history() {
             return self.is_exact;
@@ -301,23 +301,23 @@ impl Request {
         !is_stored || !self.is_of_now()
     }
 
-    /// Whether it judges all predictions of a release, whenever and about whatever they were.
+    /// Returns true if it judges all predictions of a release, without any condition.
     pub(crate) fn judges_all(&self) -> bool {
         self.live.is_none() && self.narrowed.conditions.is_empty()
     }
 
-    /// The kinds of events that are read for it, when it is read from the logs.
+    /// Returns the kinds of events read for it, if it is read from the logs.
     pub(crate) fn kinds_read(&self) -> &'static [Kind] {
         kinds_read(self.what, &self.by)
     }
 
-    /// Whether it asks for what is known now, and not as of another time.
+    /// Returns true if it asks for the current state, and not as of another time.
     pub(crate) fn is_of_now(&self) -> bool {
         self.as_of.is_none() && self.cut.is_none()
     }
 }
 
-/// Checks that rows belong to releases where one is named.
+/// Checks that rows belong to releases if a release is named.
 fn check_release(release: Option<&str>, by: &By, breakdown: &Breakdown) -> Result<()> {
     match release {
         Some(_) if matches!(by, By::Tag(_)) => {
@@ -328,7 +328,7 @@ fn check_release(release: Option<&str>, by: &By, breakdown: &Breakdown) -> Resul
     }
 }
 
-/// Reads names of columns with commas between.
+/// Parses names of columns, separated by commas.
 fn columns_of(names: &str) -> Result<Vec<String>> {
     let names = listed(names).map_err(|message| Error::invalid(format!("columns: {message}")))?;
     match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
@@ -337,7 +337,7 @@ fn columns_of(names: &str) -> Result<Vec<String>> {
     }
 }
 
-/// The UTC days that are read for the days of a window.
+/// Returns the UTC days to read for the days of a window.
 fn days_read(
     (what, is_exact): (What, bool),
     (window, zone, reference): (Window, Option<Zone>, Option<Window>),
@@ -349,7 +349,7 @@ fn days_read(
     }
 }
 
-/// The words that name where a window begins and ends.
+/// Returns the texts of the first and the last day of a window.
 fn ends_of<'a>(words: &'a Words<'_>, last: Option<&'a [String; 2]>) -> Result<[&'a str; 2]> {
     match (words.from, words.to, last) {
         ("", "", Some([from, to])) => Ok([from, to]),
@@ -362,7 +362,7 @@ fn ends_of<'a>(words: &'a Words<'_>, last: Option<&'a [String; 2]>) -> Result<[&
     }
 }
 
-/// As of when, as it is written: an instant, or a day that stands for its beginning.
+/// Parses the time of `as-of`: an instant, or a day that stands for its beginning.
 pub(crate) fn instant(text: &str) -> Result<Timestamp> {
     Timestamp::parse_or_day(text).map_err(|error| Error::invalid(format!("as-of: {error}")))
 }
@@ -397,7 +397,7 @@ fn period_of(what: What, word: &str) -> Result<Period> {
     }
 }
 
-/// A time zone; none, when it is that of all days.
+/// Parses a time zone; `None` for UTC.
 fn zone_of(what: What, word: &str) -> Result<Option<Zone>> {
     of_evaluations(what, "time-zone")?;
     let zone = Zone::parse(word).map_err(|error| Error::invalid(format!("time-zone: {error}")))?;

@@ -38,22 +38,22 @@ pub(crate) use self::{
     then::{kinds_by, known_then},
 };
 
-/// What stands in the place of a name for all names that a breakdown does not keep apart.
+/// Name of the row for all names that a breakdown does not keep apart.
 pub(crate) const OTHERS: &str = "(others)";
 
-/// What stands in the place of a value for all events that do not have the tag.
+/// Value in the row for all events without the tag.
 pub(crate) const NONE: &str = "(none)";
 
-/// A day of rollups: the rollup and the parts that were asked for.
+/// A day of rollups: the rollup and the requested parts.
 type DayParts = (Option<Rollup>, BTreeMap<Breakdown, Part>);
 
-/// The rows of a day; the name is empty unless it is by one tag or feature.
+/// Builds the rows of a day; the name is empty unless the breakdown is by one tag or feature.
 type RowsOfDay = fn(&DayParts, &str) -> Vec<Figures>;
 
-/// Of how many days events are counted at once.
+/// Number of days whose events are counted at once.
 const COUNTED_DAYS: usize = 16;
 
-/// How many events of a kind the rollups of the first days of a window count: about as many as are there.
+/// Returns the number of events of a kind in the rollups of the first days of a window, as an approximation.
 pub(crate) async fn counted(table: &dyn Table, workspace: &Id, window: Window, kind: Kind) -> Result<u64> {
     let version = active::load(table, workspace).await?.version;
     let days = window.days().take(COUNTED_DAYS);
@@ -63,7 +63,7 @@ pub(crate) async fn counted(table: &dyn Table, workspace: &Id, window: Window, k
     Ok(items.iter().flatten().filter_map(events).sum())
 }
 
-/// Counts, sums and quantiles, day by day.
+/// Reads counts, sums and quantiles, day by day.
 pub(crate) async fn rollups(
     table: &Arc<dyn Table>,
     workspace: &Id,
@@ -73,7 +73,7 @@ pub(crate) async fn rollups(
     frame_of(&stored(table, workspace, request, hold).await?, request)
 }
 
-/// What is said of rollups by a tag or by a feature that none of them has.
+/// Warns of a tag or a feature that no rollup has.
 pub(crate) fn of_nothing(request: &Request, frame: &DataFrame) -> Option<String> {
     let column = match &request.by {
         By::Tag(column) => column.clone(),
@@ -84,7 +84,7 @@ pub(crate) fn of_nothing(request: &Request, frame: &DataFrame) -> Option<String>
     (frame.height() == 0).then(|| format!("no rollup{of} on these days has `{column}`"))
 }
 
-/// The rows of some days.
+/// Builds the rows of some days.
 fn frame_of(days: &BTreeMap<Day, DayParts>, request: &Request) -> Result<DataFrame> {
     let (name, columns, rows): (_, &[Column], RowsOfDay) = match &request.by {
         By::Release => ("", &OF_RELEASES, |day, _| by_release(day)),
@@ -104,7 +104,7 @@ fn frame_of(days: &BTreeMap<Day, DayParts>, request: &Request) -> Result<DataFra
     series(&columns, &rows, request)
 }
 
-/// The rollups of a window, with the parts of the breakdown that is asked for.
+/// Reads the rollups of a window, with the parts of the requested breakdown.
 async fn stored(
     table: &Arc<dyn Table>,
     workspace: &Id,
@@ -122,7 +122,7 @@ async fn stored(
     stored_by(table, workspace, (request, by), hold).await
 }
 
-/// The rollups of a window, with the parts of one breakdown.
+/// Reads the rollups of a window, with the parts of one breakdown.
 async fn stored_by(
     table: &Arc<dyn Table>,
     workspace: &Id,
@@ -152,7 +152,7 @@ async fn stored_by(
     Ok(days)
 }
 
-/// The figures of a row, by the name of their column.
+/// The figures of a row, by the names of their columns.
 #[derive(Default)]
 struct Figures {
     texts: BTreeMap<String, String>,
@@ -179,7 +179,7 @@ impl Figures {
         self
     }
 
-    /// A figure that is not finite, such as the mean of nothing, is none.
+    /// Adds a figure unless it is not finite, such as the mean of nothing.
     fn number(&mut self, column: String, number: Option<f64>) {
         self.numbers.extend(number.filter(|number| number.is_finite()).map(|number| (column, number)));
     }
@@ -228,12 +228,12 @@ impl Figures {
     }
 }
 
-/// How many names a row of others stands for, about.
+/// Returns the approximate number of names behind a row of others.
 fn others<V: Value, const BUDGET: usize>(names: &Bounded<V, BUDGET>) -> u64 {
     (names.distinct() - names.names().len() as f64).round() as u64
 }
 
-/// A row for the whole workspace, with no release, then one for each release.
+/// Builds a row for the whole workspace, with no release, then one for each release.
 fn by_release((rollup, parts): &DayParts) -> Vec<Figures> {
     let parts =
         parts.values().filter_map(|part| if let Part::Release(part) = part { Some(part) } else { None });
@@ -276,7 +276,7 @@ impl Figures {
     }
 }
 
-/// A row for each value of the tag named `column`, and one for the events without it.
+/// Builds a row for each value of the tag named `column`, and one for the events without it.
 fn by_tag((rollup, parts): &DayParts, column: &str) -> Vec<Figures> {
     let tag = column.strip_prefix(event::fields::TAG_PREFIX).unwrap_or(column);
     let Some(Part::Tag(part)) = parts.get(&Breakdown::of(key::By::Tag, tag)) else { return Vec::new() };
@@ -309,7 +309,7 @@ fn by_tag((rollup, parts): &DayParts, column: &str) -> Vec<Figures> {
     values.counts.names().iter().map(|(name, counts)| row(name, counts)).chain(rest).chain(without).collect()
 }
 
-/// A row for each metric, with no release, then one for each release that it was observed for.
+/// Builds a row for each metric, with no release, then one for each release that it was observed for.
 fn by_metric((_, parts): &DayParts) -> Vec<Figures> {
     let parts =
         parts.values().filter_map(|part| if let Part::Metric(part) = part { Some(part) } else { None });
@@ -323,7 +323,7 @@ fn by_metric((_, parts): &DayParts) -> Vec<Figures> {
             rest = (rest.0 + others(&part.metrics), rest.1 + series.numbers.n);
         }
     }
-    // Means over different metrics mean nothing.
+    // Means over different metrics are meaningless, so there are only counts.
     let rest = (rest.0 > 0)
         .then(|| Figures::default().text("metric", OTHERS).count("names", rest.0).count("metrics", rest.1));
     rows.into_values().flatten().chain(rest).collect()

@@ -1,8 +1,8 @@
-//! What a window is read from, known before it is read: which segments, in which order, and which columns they have.
+//! The segments of a window in their order, and their columns, known before they are read.
 //!
-//! A survey walks through the logs and reads what items say about segments, and the headers of the segments where the
-//! names of columns are not known otherwise. From then on it is fixed what the answer is: every segment that was found is
-//! there when it is read, or the answer fails.
+//! A survey walks through the logs and reads the attributes of segments in their items, and the headers of the segments if the
+//! names of columns are not known otherwise. From then on the answer is fixed: every segment found is there when it is read, or
+//! the answer fails.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -26,16 +26,16 @@ use crate::{
     read::{DAYS_AT_ONCE, Reading},
 };
 
-/// So many segments in a row that hold no row that is wanted are not read.
+/// Minimum number of consecutive segments without a requested row that are worth skipping.
 const WORTH_SKIPPING: u64 = 16;
 
-/// How many runs are begun ahead of the one that is read.
+/// Number of runs started ahead of the one being read.
 const RUNS_AHEAD: usize = 4;
 
-/// What a survey reads of an item.
+/// The attributes of an item read by a survey.
 const ATTRIBUTES: [&str; 8] = ["v", LANES, "n", "appended_at", KNOWN_AT, "first_at", "last_at", "releases"];
 
-/// Segments of a log that are read one after the other.
+/// Consecutive segments of a log that are read together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) log: LogId,
@@ -43,22 +43,21 @@ pub(crate) struct Run {
     pub(crate) last: u64,
 }
 
-/// What is read of a day.
+/// The runs of a day.
 #[derive(Clone, Debug)]
 pub(crate) struct DayRuns {
     pub(crate) day: Day,
     /// In the order of the log.
     pub(crate) runs: Vec<Run>,
-    /// The members of families that the segments have, when they were asked for.
+    /// The members of families that the segments have, if requested.
     pub(crate) members: BTreeSet<String>,
-    /// How many rows there are of the release, or of all.
+    /// Number of rows of the release, or of all.
     pub(crate) rows: u64,
-    /// Whether there are segments of other keys than those that are wanted, which are not read.
+    /// True if there are segments of other keys than the requested ones, which are not read.
     has_other_lanes: bool,
 }
 
-/// The days of a window with what is read of each, in the order of the days. Days that have none of them are left out,
-/// unless there are segments of other keys.
+/// Surveys the days of a window, in their order. Days without runs are left out, unless there are segments of other keys.
 pub(crate) async fn survey(
     reading: &Arc<Reading>,
     filter: &Filter,
@@ -70,7 +69,7 @@ pub(crate) async fn survey(
 }
 
 impl DayRuns {
-    /// The same from a segment on, which is named by its lane and number.
+    /// Drops everything before a segment, given by its lane and number.
     pub(crate) fn begun_at(mut self, (lane, seq): (u8, u64)) -> Self {
         let holds = |run: &Run| run.log.lane == lane && (run.first..=run.last).contains(&seq);
         if let Some(at) = self.runs.iter().position(holds) {
@@ -96,7 +95,7 @@ async fn survey_day(
         found.has_other_lanes = true;
         found.members.extend(passed.columns.into_iter().filter(|_| with_members));
     }
-    // By version of the item: in the order of the log all of the first version come first.
+    // By version of the item: in the order of the log all items of the first version come first.
     let mut runs: BTreeMap<Placed, Vec<Run>> = BTreeMap::new();
     while let Some(page) = reading.page(&mut walk, Some(&attributes)).await? {
         reading.hold.check()?;
@@ -108,7 +107,7 @@ async fn survey_day(
                 tally.segment(&log, seq, is_of_other_lane.then_some(Why::Lane).or(rows.err()));
             }
             let Ok(rows) = rows else { continue };
-            // Which columns there are does not depend on the keys that are wanted.
+            // The columns of the answer do not depend on the requested keys.
             if with_members {
                 let names = segment_item::column_names(&item);
                 found.members.extend(names.filter(|name| filter.kind.family(name).is_some()));
@@ -126,8 +125,8 @@ async fn survey_day(
     Ok(found)
 }
 
-/// Adds a segment behind the runs of those that were placed as it was. What stands between two segments of a run is read
-/// with them; so a segment that is left out, or is in a run of the other placement, stands between none.
+/// Adds a segment behind the runs of its placement. Everything between two segments of a run is read with them; so there may be
+/// no segment that is left out, nor one of a run of the other placement, between them.
 fn add(runs: &mut BTreeMap<Placed, Vec<Run>>, placed: Placed, (log, seq): (LogId, u64), left_out: &Segments) {
     let last = |runs: &Vec<Run>| runs.last().filter(|run| run.log == log).map(|run| run.last);
     let read_otherwise =
@@ -145,12 +144,12 @@ fn add(runs: &mut BTreeMap<Placed, Vec<Run>>, placed: Placed, (log, seq): (LogId
     runs.push(Run { log, first: seq, last: seq });
 }
 
-/// A segment that cannot be read is found out when it is.
+/// Returns the placement of a segment. An unreadable segment fails later, as it is read.
 fn placed(item: &Item) -> Placed {
     if item.int("v").is_ok_and(|version| version == 1) { Placed::ByBatch } else { Placed::ByKey }
 }
 
-/// How many rows a segment has of the release that is wanted, or in all; else why it need not be read.
+/// Returns the number of rows of the requested release in a segment, or of all; else the reason why it need not be read.
 pub(crate) fn rows_of(filter: &Filter, item: &Item) -> Result<u64, Why> {
     let (Ok(rows), Ok(releases)) = (item.int("n"), item.map("releases")) else { return Ok(0) };
     let count = |name: &String| match releases.get(name) {
@@ -165,7 +164,7 @@ pub(crate) fn rows_of(filter: &Filter, item: &Item) -> Result<u64, Why> {
     }
 }
 
-/// Walks the logs of a window without unpacking anything: only to see how far they go.
+/// Walks the logs of a window without unpacking anything, to find their ends.
 pub(crate) async fn resolve(reading: &Arc<Reading>, kinds: &[Kind]) -> Result<()> {
     let walks = reading.window.days().map(|day| resolve_day(reading, day, kinds));
     stream::iter(walks).buffered(DAYS_AT_ONCE).try_collect::<()>().await
@@ -179,7 +178,7 @@ async fn resolve_day(reading: &Reading, day: Day, kinds: &[Kind]) -> Result<()> 
     Ok(())
 }
 
-/// The pages of runs, one after the other. Each run that was found is read whole.
+/// Returns the pages of runs, one after the other. Each run is read whole.
 pub(crate) fn pages(
     reading: &Arc<Reading>,
     runs: Vec<Run>,
@@ -209,7 +208,7 @@ fn pages_of(
             let page = on_its_own(Arc::clone(&reading.table), query.clone()).await?;
             let mut admitted = VecDeque::with_capacity(page.items.len());
             for item in page.items {
-                // An item that is no segment was said by the survey.
+                // The survey has warned of an item that is no segment.
                 let Some((log, seq)) = key::parse_segment(&item.key) else { continue };
                 if seq != next {
                     return Err(gone(&run, next));
@@ -226,8 +225,8 @@ fn pages_of(
     })
 }
 
-/// A page, read by a task of its own. A stream stands still while its client takes nothing, and then a read that it has
-/// begun must come to its end all the same: others wait for its turn at the table.
+/// Reads a page in a task of its own. A stream stands still while its client takes nothing, but a read that has begun must finish
+/// all the same: others wait for its turn at the table.
 async fn on_its_own(table: Arc<dyn Table>, query: Query) -> Result<Page> {
     struct Aborts(JoinHandle<Result<Page>>);
     impl Drop for Aborts {

@@ -13,7 +13,7 @@ use crate::{
     request::{Request, What},
 };
 
-/// The events of a kind in a window of days: predictions, all columns, in the order of the log, unless it is told otherwise.
+/// The events of a kind in a window of days: by default predictions, all columns, in the order of the log.
 ///
 /// ```
 /// use almanac_query::Scan;
@@ -48,85 +48,86 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// The predictions of a window. It takes as much memory as it needs; see [`Scan::of`].
+    /// Scans the predictions of a window, without limit of memory; see [`Scan::of`].
     pub fn new(table: Arc<dyn Table>, workspace: &Id, window: Window) -> Self {
         Self::of(Query::new(table, Clock::system()), workspace, window)
     }
 
-    /// The same, within the bounds and by the clock of a service.
+    /// Scans the predictions of a window within the bounds and by the clock of a service.
     pub fn of(query: Query, workspace: &Id, window: Window) -> Self {
         let request =
             Request { columns: None, ..Request::of(What::Events(Kind::Predictions), window, Vec::new()) };
         Self { query, workspace: workspace.clone(), request }
     }
 
-    /// Events of this kind.
+    /// Selects events of this kind.
     #[must_use]
     pub fn kind(mut self, kind: Kind) -> Self {
         self.request.what = What::Events(kind);
         self
     }
 
-    /// Predictions with the outcomes that judge them, in place of events of a kind. A day is joined as a whole, and is one frame.
+    /// Selects predictions with the outcomes that judge them, instead of events of a kind. A day is joined as a whole, and is one
+    /// frame.
     #[must_use]
     pub fn joined(mut self) -> Self {
         self.request.what = What::Joined;
         self
     }
 
-    /// Only these columns, in this order.
+    /// Selects these columns, in this order.
     #[must_use]
     pub fn columns<C: Into<String>>(mut self, columns: impl IntoIterator<Item = C>) -> Self {
         self.request.columns = Some(columns.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Only events of this release.
+    /// Selects events of this release.
     #[must_use]
     pub fn release(mut self, release: &str) -> Self {
         self.request.release = Some(release.to_owned());
         self
     }
 
-    /// Only events for which this holds: an expression of SQL over their columns, besides those before.
+    /// Adds a condition on the events: an expression of SQL over their columns.
     #[must_use]
     pub fn filter(mut self, condition: &str) -> Self {
         self.request.narrowed.conditions.push(condition.to_owned());
         self
     }
 
-    /// Only events of a share of keys, which is the same each time.
+    /// Selects the events of a share of keys, which is fixed.
     #[must_use]
     pub fn sample(mut self, share: Share) -> Self {
         self.request.narrowed.sample = Some(share);
         self
     }
 
-    /// Only the first so many.
+    /// Limits the number of rows.
     #[must_use]
     pub fn limit(mut self, rows: usize) -> Self {
         self.request.narrowed.limit = Some(rows);
         self
     }
 
-    /// The last day first, and of each day the latest event first.
+    /// Orders the last day first, and within each day the latest event first.
     #[must_use]
     pub fn newest(mut self) -> Self {
         self.request.narrowed.newest = true;
         self
     }
 
-    /// Only what had been appended by then.
+    /// Selects the events appended by then.
     #[must_use]
     pub fn as_of(mut self, as_of: Timestamp) -> Self {
         self.request.as_of = Some(as_of);
         self
     }
 
-    /// Its events in frames of bounded size, however large a day is, in the order of [`Scan::collect`]. All of them have the
-    /// same columns: without [`Scan::columns`] those of the kind, and of tags, scores and features those that occur in the
-    /// window. What a frame holds is given back as the next one is asked for; a few are read ahead. Who stops asking keeps
-    /// nobody else from reading.
+    /// Returns its events in frames of bounded size, independent of the size of a day, in the order of [`Scan::collect`]. All of
+    /// them have equal columns: without [`Scan::columns`] those of the kind, and of tags, scores and features those that occur in
+    /// the window. The memory of a frame is given back as the next one is requested; a few are read ahead. A caller that stops
+    /// polling does not block other readers.
     ///
     /// ```
     /// # use almanac_query::Scan;
@@ -153,8 +154,8 @@ impl Scan {
     /// ```
     ///
     /// # Errors
-    /// `Invalid`, when it names what does not exist; those of the table. A frame is an error also when a segment is deleted
-    /// while it is read, or when all queries together hold too much.
+    /// `Invalid`, if it names something that does not exist; errors of the table. A frame is an error also if a segment is
+    /// deleted while it is read, or if all queries together hold too much.
     pub async fn frames(self) -> Result<impl Stream<Item = Result<DataFrame>>> {
         let Self { query, workspace, request } = self;
         let (place, hold) = query.budget.enter_stream(&workspace).await?;
@@ -165,7 +166,7 @@ impl Scan {
         let (parts, fixed) = plan.parts(&reading);
         let mut given = 0;
         Ok(parts.map(move |part| {
-            // It is read as long as somebody asks for frames.
+            // Kept alive as long as frames are requested.
             _ = (&place, &fixed);
             hold.shrink(std::mem::take(&mut given));
             let part = part?;
@@ -174,10 +175,10 @@ impl Scan {
         }))
     }
 
-    /// All of it as one frame.
+    /// Collects all of it into one frame.
     ///
     /// # Errors
-    /// As [`Scan::frames`] and its frames.
+    /// Errors of [`Scan::frames`] and its frames.
     pub async fn collect(self) -> Result<DataFrame> {
         Ok(self.query.run(&self.workspace, &self.request).await?.frame)
     }

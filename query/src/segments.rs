@@ -1,5 +1,5 @@
-//! Where predictions are bad: slices of each release, the worst first. Of one split they are stored; of two splits at a time, or as of
-//! another time, they are computed from the events.
+//! Slices of each release by quality of their predictions, the worst first. Slices of one split are stored; slices of two splits,
+//! or as of another time, are computed from the events.
 
 mod others;
 
@@ -35,26 +35,26 @@ use crate::{
 const TEXT: ColumnType = ColumnType::Field(FieldType::Text);
 const NUMBER: ColumnType = ColumnType::Field(FieldType::Float);
 
-/// The parameters that say by what slices are ranked, and whether those of two splits are among them.
+/// Parameters: the figure by which slices are ranked, and the inclusion of slices of two splits.
 pub(crate) const FIGURE: &str = "figure";
 pub(crate) const PAIRS: &str = "pairs";
 
-/// So many values of a tag have slices of their own at least.
+/// Minimum number of values of a tag with slices of their own.
 const LEAST_VALUES: usize = 4;
 
-/// How slices are asked for.
+/// The ranking of slices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slicing {
-    /// By what they are ranked; by the primary metric of the workspace, when it is `None`.
+    /// Metric of the ranking; `None` for the primary metric of the workspace.
     pub by: Option<PrimaryMetric>,
-    /// Whether there are also slices of two splits.
+    /// True if there are also slices of two splits.
     pub has_pairs: bool,
 }
 
-/// What a slice is called: its release, by how many splits it is cut, and of what it is.
+/// Label of a slice: its release, its number of splits, and its values.
 type Label = (String, usize, String);
 
-/// A column: its name, what it holds, whether a table for people shows it, and what it says of a row.
+/// A column: its name, its type, whether a table for people shows it, and its value for a row.
 type Place = (&'static str, ColumnType, bool, fn(&Placed<'_>) -> Cell);
 
 /// A row before its cells are made.
@@ -77,17 +77,17 @@ const PLACES: [Place; 11] = [
     ("p_adjusted", NUMBER, true, |row| Cell::Float(row.of.p_adjusted)),
 ];
 
-/// The columns after the day.
+/// Returns the columns after the day.
 pub(crate) fn columns() -> impl Iterator<Item = (&'static str, ColumnType)> {
     PLACES.iter().map(|(name, kind, ..)| (*name, *kind))
 }
 
-/// Whether a table for people shows a column.
+/// Returns true if a table for people shows a column.
 pub(crate) fn is_main(name: &str) -> bool {
     PLACES.iter().all(|(column, _, is_main, _)| *column != name || *is_main)
 }
 
-/// Reads how slices are asked for; `None` of anything else.
+/// Parses the ranking of slices; `None` for anything else.
 pub(crate) fn slicing_of(what: What, words: &Words<'_>) -> Result<Option<Slicing>> {
     if what != What::Segments {
         return match (words.figure, words.pairs) {
@@ -104,11 +104,11 @@ pub(crate) fn slicing_of(what: What, words: &Words<'_>) -> Result<Option<Slicing
     Ok(Some(Slicing { by, has_pairs: words.pairs }))
 }
 
-/// By what slices are ranked, and how many predictions those have at least that are.
+/// Returns the metric of the ranking, and the minimum number of predictions of a ranked slice.
 async fn ranking(catalog: &Catalog, workspace: &Id, request: &Request) -> Result<(PrimaryMetric, u64)> {
     let settings = catalog.settings(workspace).await?;
     let asked = request.slicing.as_ref().and_then(|slicing| slicing.by.clone());
-    // Which way a custom figure is better is known of the primary metric alone.
+    // The better direction of a custom figure is known for the primary metric alone.
     let by = match (asked, settings.primary_metric.clone()) {
         (Some(asked), Some(primary)) if asked.metric == primary.metric => Some(primary),
         (asked, primary) => asked.or(primary),
@@ -128,19 +128,19 @@ async fn ranking(catalog: &Catalog, workspace: &Id, request: &Request) -> Result
     Ok((by, min_n))
 }
 
-/// Slices with all predictions of their release on the days of which they are known.
+/// Slices, with all predictions of their release on the days for which they are known.
 struct Slices {
     by: PrimaryMetric,
     min_n: u64,
-    /// By release and splits, all predictions.
+    /// All predictions, by release and splits.
     wholes: BTreeMap<(String, String), Sample>,
     slices: BTreeMap<Label, Slice>,
 }
 
-/// A slice, and where all predictions stand that it is compared with.
+/// A slice, and the key of the predictions that it is compared with.
 struct Slice {
     whole: (String, String),
-    /// The slices of one split each of which it is a part, if it is cut by two.
+    /// The slices of one split that contain it, for a slice of two splits.
     of: Vec<Label>,
     sample: Sample,
 }
@@ -150,7 +150,7 @@ impl Slices {
         Self { by, min_n, wholes: BTreeMap::new(), slices: BTreeMap::new() }
     }
 
-    /// Of which figure the evaluations must say more than is stored, so that slices can be tested.
+    /// Returns the figure for which evaluations must compute more than is stored, so that slices can be tested.
     fn tested(&self) -> Option<Tested> {
         if let AnyFigure::Declared(figure) = &self.by.metric { figure.tested } else { None }
     }
@@ -161,7 +161,7 @@ impl Slices {
         self.wholes.entry(key).or_insert_with(|| Sample::new(&self.by.metric)).add(of);
     }
 
-    /// Adds those of them that are in a bucket.
+    /// Adds the predictions in a bucket.
     fn slice(&mut self, cut: &str, by: &[By], bucket: &Bucket, of: &ReleaseEvaluation) {
         let release = &bucket.name;
         let named = |(by, value)| format!("{}={}", By::column(by), breakdown::text_of(by, value));
@@ -179,7 +179,7 @@ impl Slices {
         self.slices.entry(label).or_insert_with(new).sample.add(of);
     }
 
-    /// Whether a slice of two splits has the same predictions as one of these alone, and so says nothing more.
+    /// Returns true if a slice of two splits has as many predictions as one of a single split, and so is redundant.
     fn is_repeated(&self, slice: &Slice) -> bool {
         let is_all = |label: &Label| {
             let other = self.slices.get(label);
@@ -203,7 +203,7 @@ impl Slices {
     }
 }
 
-/// Slices of one split each, of what is stored of each day.
+/// Ranks slices of one split each, from the stored evaluations of each day.
 pub(crate) async fn stored(
     table: &Arc<dyn Table>,
     catalog: &Catalog,
@@ -237,7 +237,7 @@ fn add_day(slices: &mut Slices, evaluation: &Evaluation) -> Result<()> {
     Ok(())
 }
 
-/// How predictions are dealt by a split.
+/// Returns the grouping of predictions by a split.
 fn by_of(split: &Split) -> By {
     match split.edges.is_empty() {
         true => By::Texts { column: split.column.clone(), kept: None },
@@ -245,7 +245,7 @@ fn by_of(split: &Split) -> By {
     }
 }
 
-/// The same, computed from the events, and those of two splits of a release if they are asked for.
+/// Ranks slices computed from the events, on request also those of two splits.
 pub(crate) async fn computed(
     reading: &Arc<Reading>,
     catalog: &Catalog,
@@ -287,7 +287,7 @@ pub(crate) async fn computed(
     testing.await.map_err(|error| Error::unavailable("ranking was interrupted").because(error))?
 }
 
-/// The splits that releases declare on some day of a window, each release its own.
+/// Returns the splits that each release declares on some day of a window.
 fn declared(definitions: &Definitions, request: &Request) -> BTreeMap<String, Vec<Split>> {
     let mut declared = BTreeMap::<String, Vec<Split>>::new();
     for day in request.window.days() {
@@ -307,7 +307,7 @@ fn declared(definitions: &Definitions, request: &Request) -> BTreeMap<String, Ve
 /// One split, or two, and the releases whose predictions are cut by it.
 type Cut = (Vec<Split>, BTreeSet<String>);
 
-/// Each split of a release alone, and with each other one if there are to be pairs.
+/// Returns each split of a release alone, and on request with each other one.
 fn cuts(declared: &BTreeMap<String, Vec<Split>>, has_pairs: bool) -> Vec<Cut> {
     let mut cuts = Vec::<Cut>::new();
     for (release, splits) in declared {
@@ -327,10 +327,10 @@ fn cuts(declared: &BTreeMap<String, Vec<Split>>, has_pairs: bool) -> Vec<Cut> {
     cuts
 }
 
-/// So many values of a tag have slices of their own that all slices together are at most [`MAX_BUCKETS`].
+/// Returns the maximum number of values of a tag with slices of their own that keeps all slices within [`MAX_BUCKETS`].
 fn most_values(cuts: &[Cut]) -> Result<usize> {
     let slices = |most: usize| {
-        // One is of the other values, one of those without a value; of so many edges there is one more bin.
+        // Two more slices: of the other values, and of those without a value; edges make one more bin.
         let of_split = |split: &Split| if split.edges.is_empty() { most + 2 } else { split.edges.len() + 2 };
         let of_cut = |(cut, releases): &Cut| releases.len() * cut.iter().map(of_split).product::<usize>();
         cuts.iter().map(of_cut).sum::<usize>()
@@ -342,7 +342,7 @@ fn most_values(cuts: &[Cut]) -> Result<usize> {
     })
 }
 
-/// How the predictions of some releases are dealt by one split or two.
+/// Returns the grouping of the predictions of some releases by one split or two.
 fn grouping((cut, releases): &Cut, found: &[By]) -> Arc<Grouping> {
     let of_split =
         |split: &Split| match found.iter().find(|by| split.edges.is_empty() && by.column() == split.column) {

@@ -1,4 +1,4 @@
-//! Daily series: a row has its day, and cells for the columns; and reading the projections that they are made of.
+//! Daily series: a row has its day, and cells for the columns; and reading of the projections behind them.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) enum Cell {
 /// A row: the day, and its cells in the order of the columns.
 pub(crate) type Row = (Day, Vec<Cell>);
 
-/// All items that a query of the table finds, which count as held from then on.
+/// Reads all items of a query of the table, which count as held from then on.
 pub(crate) async fn held_items(table: &Arc<dyn Table>, query: Query, hold: &Hold) -> Result<Vec<Item>> {
     let mut items = Vec::new();
     let mut pages = Pages::of(&**table, query);
@@ -32,7 +32,7 @@ pub(crate) async fn held_items(table: &Arc<dyn Table>, query: Query, hold: &Hold
     Ok(items)
 }
 
-/// All items of the projections of a window, of the version that is the active one, which it returns.
+/// Reads all items of the projections of a window, of the active version, which is returned.
 pub(crate) async fn active_items(
     table: &Arc<dyn Table>,
     workspace: &Id,
@@ -44,7 +44,7 @@ pub(crate) async fn active_items(
     of_active(&**table, workspace, |version| held_items(table, projections(version), hold)).await
 }
 
-/// The rows as a dataframe: the day, then `columns`, or of these only what was asked for.
+/// Builds the frame of the rows: the day, then `columns`, or the requested ones of these.
 pub(crate) fn series(columns: &[(&str, ColumnType)], rows: &[Row], request: &Request) -> Result<DataFrame> {
     const DAY: &str = "day";
     let rows: Vec<&Row> =

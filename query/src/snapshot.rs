@@ -1,4 +1,4 @@
-//! Snapshots: what a query reads is digested and kept by its cut, and read again by it. See [`catalog::Snapshot`].
+//! Snapshots: the rows of a query are digested and kept by their cut, and read again by it. See [`catalog::Snapshot`].
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -24,22 +24,22 @@ use crate::{
 pub struct Verified {
     /// The snapshot.
     pub snapshot: Snapshot,
-    /// How many rows there are now.
+    /// Current number of rows.
     pub rows: u64,
     /// Their digest.
     pub digest: String,
-    /// What they lack.
+    /// Warnings of missing data.
     pub warnings: Vec<String>,
 }
 
 impl Verified {
-    /// Whether the rows are those of which the snapshot was made.
+    /// Returns true if the rows are unchanged since the creation of the snapshot.
     pub fn is_same(&self) -> bool {
         self.digest == self.snapshot.content.digest
     }
 }
 
-/// What was read for a digest.
+/// The result of reading rows for a digest.
 struct Digested {
     digest: FrameDigest,
     cut: Cut,
@@ -47,11 +47,12 @@ struct Digested {
 }
 
 impl Query {
-    /// Creates a snapshot: reads its rows once, in parts, and keeps their digest and their cut. Says also what the rows lack.
+    /// Creates a snapshot: reads its rows once, in parts, and keeps their digest and their cut. Returns it with warnings of
+    /// missing data.
     ///
     /// # Errors
-    /// `Invalid`, when it asks for what a snapshot cannot keep; `Conflict`, when the name is taken or days expired meanwhile;
-    /// those of [`Query::run`].
+    /// `Invalid`, if it asks for what a snapshot cannot keep; `Conflict`, if the name is taken or days expired meanwhile; errors
+    /// of [`Query::run`].
     pub async fn create_snapshot(&self, new: &NewSnapshot) -> Result<(Snapshot, Vec<String>)> {
         let asked = Asked::of(new);
         let words = asked.words(new, self.now());
@@ -81,7 +82,7 @@ impl Query {
         }
     }
 
-    /// Refuses a snapshot of days whose events have expired: its rows would be a part of those days, and look like all.
+    /// Refuses a snapshot of expired days: its rows would be a part of those days, and look like all.
     async fn refuse_expired(&self, workspace: &Id, request: &Request) -> Result<()> {
         if !may_expire(request.what) {
             return Ok(());
@@ -96,10 +97,10 @@ impl Query {
         }
     }
 
-    /// The request that reads the rows of a snapshot again.
+    /// Returns the request that reads the rows of a snapshot again.
     ///
     /// # Errors
-    /// `NotFound`, when there is none of this name; `Invalid`, when it is of something else.
+    /// `NotFound`, if there is none of this name; `Invalid`, if it is of something else.
     pub async fn snapshot(&self, workspace: &Id, what: What, name: &str) -> Result<Request> {
         let snapshot = self.catalog().snapshot(workspace, name).await?;
         if snapshot.content.what != what.name() {
@@ -115,7 +116,7 @@ impl Query {
     /// Reads the rows of a snapshot again, and digests them.
     ///
     /// # Errors
-    /// `NotFound`, when there is no such snapshot; those of [`Query::run`].
+    /// `NotFound`, if there is no such snapshot; errors of [`Query::run`].
     pub async fn verify_snapshot(&self, at: &EntityId) -> Result<Verified> {
         let AnyEntity::Snapshot(snapshot) = self.catalog().get(at).await? else {
             return Err(Error::not_found(format!("{at} is no snapshot")));
@@ -129,7 +130,7 @@ impl Query {
         Ok(Verified { rows: digest.0, digest: digest.1, snapshot, warnings })
     }
 
-    /// Says that keys of events of the workspace were erased since a snapshot was made.
+    /// Warns of keys of events of the workspace erased since a snapshot was made.
     async fn erased_since(&self, snapshot: &Snapshot) -> Result<Option<String>> {
         let erasures = self.catalog().erasures(&snapshot.workspace).await?;
         let is_since = |at: Option<Timestamp>| at.is_none_or(|at| at >= snapshot.entity.created_at);
@@ -140,7 +141,7 @@ impl Query {
         }))
     }
 
-    /// Reads what is asked for in parts.
+    /// Reads the rows of a request in parts, and digests them.
     async fn digest(&self, workspace: &Id, request: &Request) -> Result<Digested> {
         self.check_release(workspace, request).await?;
         let (_place, hold) = self.budget.enter_stream(workspace).await?;
@@ -166,7 +167,7 @@ impl Query {
     }
 }
 
-/// The texts of a new snapshot that are numbers in its JSON.
+/// The parameters of a new snapshot that are numbers in its JSON, as text.
 struct Asked<'a> {
     what: &'a str,
     limit: Option<String>,
@@ -205,7 +206,7 @@ fn check_what(what: What) -> Result<()> {
     }
 }
 
-/// The words by which the rows are asked for again. A window that was named by its length is named by its ends.
+/// Returns the parameters that request the rows again. A window given by its length is stored by its ends.
 fn kept_words(words: &Words<'_>, last: Option<&[String; 2]>) -> BTreeMap<String, String> {
     let [from, to] = last.map_or([words.from, words.to], |[from, to]| [from, to]);
     let word = |name: &str| match name {

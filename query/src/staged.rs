@@ -1,5 +1,5 @@
-//! The stages of days, which the projector keeps, answer two questions: maturity, without reading an event, and what was known then
-//! of days whose events have expired.
+//! Answers from the stages of days, which the projector keeps: maturity, without reading an event, and the state as of a past
+//! instant of days that have expired.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -28,16 +28,16 @@ use crate::{
     series::held_items,
 };
 
-/// Whether a request asks for no more than what stages say.
+/// Returns true if stages suffice for a request of maturity.
 pub(crate) fn is_of_stages(request: &Request) -> bool {
     let plain = Request { what: What::Evaluations, mature: None, ..request.clone() };
     request.is_of_ages() && !plain.is_of_logs() && !request.is_of_snapshot
 }
 
-/// The stages of a window: one query.
+/// Reads the stages of a window with one query.
 ///
 /// # Errors
-/// Those of the table, `Corrupt`, and those of the bounds.
+/// Errors of the table and of the bounds, and `Corrupt`.
 pub(crate) async fn stages_of(
     table: &Arc<dyn Table>,
     workspace: &Id,
@@ -48,20 +48,20 @@ pub(crate) async fn stages_of(
     staged::assemble(&items)
 }
 
-/// What a stage says.
+/// Reads the evaluation of a stage.
 ///
 /// # Errors
-/// `Corrupt`, when it cannot be read.
+/// `Corrupt`, if it cannot be read.
 pub(crate) fn evaluation_of(day: Day, age: Age, stage: &Stage) -> Result<Evaluation> {
     let evaluation = Evaluation::from_states(&stage.states);
     evaluation.map_err(|error| Error::corrupt(format!("{day}, as it stood at {}: {error}", age.name)))
 }
 
-/// What stages answer, and a sentence on what they do not tell.
+/// The answer from stages, and a warning of unknown maturity.
 type Matured = (DataFrame, Option<String>);
 
 impl Query {
-    /// What is stored of stages; `None`, when that is not all that the window needs.
+    /// Answers a request from the stages; `None`, if they do not suffice for the window.
     pub(crate) async fn staged(
         &self,
         workspace: &Id,
@@ -73,7 +73,8 @@ impl Query {
     }
 }
 
-/// Maturity of a window, by the stages up to the instant `closed`; `None`, when a day of it that has its events lacks some.
+/// Computes maturity of a window from the stages up to the instant `closed`; `None`, if a day of it that has its events lacks
+/// some stages.
 async fn matured(
     table: &Arc<dyn Table>,
     workspace: &Id,
@@ -83,7 +84,7 @@ async fn matured(
     let Some(until) = StagedUntil::load(&**table, workspace).await? else { return Ok(None) };
     let window = request.days_read();
     let mut stages = stages_of(table, workspace, (window.from(), window.to()), hold).await?;
-    // Read after the stages, so that no stage knows more.
+    // Read after the stages, so that no stage is newer.
     let read = Request { window, ..request.clone() };
     let latest = evaluations::stored(table, workspace, (&read, false), hold).await?;
     let mut days = Vec::with_capacity(latest.len());
@@ -93,14 +94,14 @@ async fn matured(
         let last = of_day.last_key_value().map_or(0, |(hours, _)| *hours);
         let is_lacking = AGES.iter().any(|age| is_reached(age, until.at.min(closed)) && age.hours > last);
         if is_lacking && kept.keeps(day) {
-            // From a day before the window it is not learned then.
+            // A day before the window is skipped: nothing is learned from it then.
             if !request.window.contains(day) {
                 continue;
             }
             return Ok(None);
         }
         let mut staged = ages_of(day, &of_day, closed)?;
-        // They are all kept until the answer is made.
+        // All of them are kept until the answer is made.
         let kept: usize = staged.iter().map(Staged::releases).sum();
         hold.take(kept as u64 * BYTES_OF_EVALUATION).await?;
         staged.push(Staged::latest(Told::Stored(Arc::new(latest))));
@@ -110,7 +111,7 @@ async fn matured(
     Ok(Some((frame_of(rows, request, hold).await?, warning)))
 }
 
-/// A day at the ages up to that of its last stage. Where one is missing before that, nothing was known.
+/// Returns a day at the ages up to that of its last stage. For a missing stage before that, nothing was known.
 fn ages_of(day: Day, stages: &BTreeMap<u32, Stage>, closed: Timestamp) -> Result<Vec<Staged>> {
     let last = stages.last_key_value().map_or(0, |(hours, _)| *hours);
     let ages = AGES.into_iter().filter(|age| age.hours <= last);
@@ -125,17 +126,17 @@ fn ages_of(day: Day, stages: &BTreeMap<u32, Stage>, closed: Timestamp) -> Result
     reached.map(staged).collect()
 }
 
-/// Whether a request asks what was known then, and no more of it than stages say.
+/// Returns true if a request asks for a past state, and stages suffice for it.
 pub(crate) fn is_as_of(request: &Request) -> bool {
     let plain = Request { as_of: None, ..request.clone() };
     let is_plain = !plain.is_of_logs() && !request.is_of_snapshot;
     request.as_of.is_some() && request.what.is_kept_at_ages() && is_plain
 }
 
-/// How good the predictions were by what was known then: of days whose events have expired as they stood at their last age.
+/// Evaluates predictions as of a past instant; days that have expired are shown as of their last stage by then.
 ///
 /// # Errors
-/// Those of [`Expired::told`], and those of evaluations from events.
+/// Errors of [`Expired::told`], and those of evaluations from events.
 pub(crate) async fn known_then(
     reading: &Arc<Reading>,
     catalog: &Catalog,
@@ -152,7 +153,7 @@ pub(crate) async fn known_then(
     frame_of(rows, request, &reading.hold).await
 }
 
-/// The days of a reading whose events have expired, as they were evaluated then.
+/// Reads the evaluations of expired days of a reading as of its instant.
 async fn of_expired(reading: &Reading, request: &Request) -> Result<Vec<(Day, Evaluation)>> {
     let (table, workspace, hold) = (&reading.table, &reading.workspace, &reading.hold);
     let expired = Expired::of(reading, request.days_read()).await?;

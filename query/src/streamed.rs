@@ -1,7 +1,7 @@
-//! Answers that are sent as they are made: rows are read, made into bytes and taken by the client side by side, each step
-//! at most one ahead of the next, or two messages of a format that has such. So an answer takes the same memory however long it is.
+//! Answers that are sent as they are made: rows are read, encoded and taken by the client side by side, each step at most one
+//! ahead of the next, or two messages in a format of messages. So an answer of any length takes the same memory.
 //!
-//! A small answer is made as a whole, since then its length is known, and all that is to be said of it, before it is sent.
+//! A small answer is made as a whole, since then its length and all its warnings are known before it is sent.
 
 use std::{
     collections::VecDeque,
@@ -33,49 +33,50 @@ use crate::{
     rollups, work,
 };
 
-/// How many messages of a format that has such are made at once.
+/// Number of messages made at once, in a format of messages.
 const MESSAGES_AT_ONCE: usize = 2;
 
-/// An answer, as it is made.
+/// An answer that is made as a whole or as it is sent.
 #[derive(Debug)]
 pub enum Made {
-    /// As a whole.
+    /// Made as a whole.
     Whole(Box<Answer>),
-    /// As it is sent.
+    /// Made as it is sent.
     Streamed(Box<Streamed>),
 }
 
-/// What a stream says.
+/// An item of a stream.
 #[derive(Debug)]
 pub enum Said {
     /// The next bytes.
     Bytes(Vec<u8>),
-    /// That it is complete; it is the last that it says.
+    /// The end of a complete answer, which is the last item.
     End(End),
 }
 
-/// What is known of a streamed answer at its end.
+/// The end of a streamed answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
-    /// How many rows it has.
+    /// Number of rows.
     pub rows: u64,
-    /// What it lacks that was not known when it began.
+    /// Warnings that were unknown when it began.
     pub warnings: Vec<String>,
 }
 
-/// An answer that is sent as it is made. It is complete when it has said so; a stream that ends otherwise has failed.
+/// An answer that is sent as it is made. It is complete only if its last item is [`Said::End`]; a stream that ends otherwise has
+/// failed.
 #[derive(Debug)]
 pub struct Streamed {
-    /// What it is read from.
+    /// The cut that it is read from.
     pub cut: Cut,
-    /// As of when it is, when a time was asked for: that, or the last closed instant.
+    /// The instant that the rows are as of, if a time was requested: that time or the last closed instant, whichever is earlier.
     pub as_of: Option<Timestamp>,
-    /// What it lacks, as far as that is known.
+    /// Warnings known so far.
     pub warnings: Vec<String>,
     first: Option<Said>,
     coming: mpsc::Receiver<Result<Said>>,
     hold: Hold,
-    /// While it is there, the work goes on.
+    /// Dropping it ends the work.
     _wanted: WantedHold,
     _place: StreamPlace,
 }
@@ -84,7 +85,7 @@ impl Query {
     /// Answers a request in a format: a large answer of events or of joined rows as a stream, any other as a whole.
     ///
     /// # Errors
-    /// As [`Query::run`].
+    /// Errors of [`Query::run`].
     pub async fn answer_as(&self, workspace: &Id, request: &Request, format: Format) -> Result<Made> {
         if request.what.rows_of().is_none() {
             return Ok(Made::Whole(Box::new(self.run(workspace, request).await?)));
@@ -114,7 +115,7 @@ impl Query {
                     }
                 }
             }
-            // What was read is dropped: it was little, and a stream is read to a cut that is known before.
+            // The rows read are dropped: they were few, and a stream is read up to a cut that is known before.
             Err(error) if error.kind() == ErrorKind::TooLarge => drop((hold, wanted)),
             Err(error) => return Err(error),
         }
@@ -123,12 +124,12 @@ impl Query {
         Ok(Made::Streamed(Box::new(streamed)))
     }
 
-    /// Whether rollups count so many events in the first days of a window that its answer is not tried as a whole. It is a guess, which saves reading
-    /// events twice: what rollups do not know yet is found out when it is tried.
+    /// Returns true if rollups count too many events in the first days of a window to try its answer as a whole. It is a guess
+    /// that saves reading events twice: events not yet in rollups are found by the attempt.
     async fn has_too_many_rows(&self, workspace: &Id, request: &Request, hold: &Hold) -> Result<bool> {
         let What::Events(kind) = request.what else { return Ok(false) };
         let is_of_all = request.narrowed == Narrowed::default() && request.release.is_none();
-        // Of one day nothing is saved by asking.
+        // For one day the check saves nothing.
         if !is_of_all || !request.is_of_now() || request.window.from() == request.window.to() {
             return Ok(false);
         }
@@ -167,19 +168,19 @@ impl Query {
         let (meters, name, said) = (Arc::clone(&self.meters), request.what.name(), warnings.clone());
         let encoding = async move {
             let last = encoding.all(parts_from, &to).await.map(|rows| {
-                // Without a number of rows nobody takes them any more.
+                // A missing number of rows means that nobody takes them any more.
                 let rows = rows?;
                 meters.answered(name, began.elapsed(), rows as usize);
                 let late = fixed.cut().1.into_iter().filter(|warning| !said.contains(warning));
                 Some(Said::End(End { rows, warnings: late.collect() }))
             });
             if let Some(last) = last.transpose() {
-                // When nobody takes it any more, nobody waits for it.
+                // A failure to send means that nobody waits for it.
                 _ = to.send(last).await;
             }
         };
         tokio::spawn(encoding.in_current_span());
-        // What fails before the first bytes is no stream.
+        // A failure before the first bytes is an error of the request, not of a stream.
         let first = Some(coming.recv().await.ok_or_else(broken)??);
         let as_of = request.as_of.map(|_| cut.as_of);
         Ok(Streamed { cut, as_of, warnings, first, coming, hold, _wanted: wanted, _place: place })
@@ -190,7 +191,7 @@ fn broken() -> Error {
     Error::unavailable("making the answer was interrupted")
 }
 
-/// Reads ahead of what is made into bytes, until nobody takes the parts any more. Behind the last part comes `None`.
+/// Reads parts ahead of the encoder, until nobody takes them any more. Behind the last part comes `None`.
 async fn forward(mut parts: Parts, to: mpsc::Sender<Result<Option<Part>>>) {
     loop {
         let part = tokio::select! {
@@ -204,19 +205,19 @@ async fn forward(mut parts: Parts, to: mpsc::Sender<Result<Option<Part>>>) {
     }
 }
 
-/// Parts become bytes.
+/// Encodes parts into bytes.
 struct Encoding {
     encoder: Encoder<Sink>,
     bytes: Sink,
     hold: Hold,
     rows: u64,
-    /// Bytes of rows that are not written yet, and of messages how many rows these are.
+    /// Bytes of rows that are not written yet; for messages also their number.
     waiting: u64,
     waiting_rows: u64,
 }
 
 impl Encoding {
-    /// Sends the bytes of all parts, and says how many rows they have; `None`, when nobody takes them.
+    /// Sends the bytes of all parts, and returns their number of rows; `None`, if nobody takes them.
     async fn all(
         mut self,
         mut parts: mpsc::Receiver<Result<Option<Part>>>,
@@ -266,7 +267,7 @@ impl Encoding {
         Ok(send(&hold, to, bytes, 0).await?.then_some(rows))
     }
 
-    /// The groups that a part fills, and how many bytes their rows count.
+    /// Returns the groups that a part fills, and the bytes counted for their rows.
     fn full(&mut self, part: Part) -> Vec<(Vec<DataFrame>, u64)> {
         let rows = part.frame.height() as u64;
         self.rows += rows;
@@ -283,7 +284,7 @@ impl Encoding {
         groups.collect()
     }
 
-    /// The message of a group, whose rows count so many bytes until it is sent.
+    /// Encodes a group as a message; its rows count as `held` bytes until it is sent.
     fn message(
         &self,
         (group, held): (Vec<DataFrame>, u64),
@@ -297,7 +298,7 @@ impl Encoding {
         async move { making.await.map_err(parts::interrupted)? }
     }
 
-    /// Writes a part, on a thread where it may take its time.
+    /// Writes a part, on a thread for long work.
     async fn part(mut self, part: Part) -> Result<(Self, Vec<u8>)> {
         let encoding = work::piece(move || {
             self.hold.check()?;
@@ -315,7 +316,7 @@ impl Encoding {
     }
 }
 
-/// Whether the bytes were taken. They count in the place of the `held` bytes of their rows.
+/// Sends bytes, which count instead of the `held` bytes of their rows; returns true if they were taken.
 async fn send(hold: &Hold, to: &mpsc::Sender<Result<Said>>, bytes: Vec<u8>, held: u64) -> Result<bool> {
     match (bytes.len() as u64).checked_sub(held) {
         Some(more) => hold.grow(more).await.map_err(|full| hold.refusal(full))?,
@@ -324,7 +325,7 @@ async fn send(hold: &Hold, to: &mpsc::Sender<Result<Said>>, bytes: Vec<u8>, held
     Ok(bytes.is_empty() || to.send(Ok(Said::Bytes(bytes))).await.is_ok())
 }
 
-/// What was written and not taken yet.
+/// The bytes written and not taken yet.
 #[derive(Clone, Debug, Default)]
 struct Sink(Arc<Mutex<Vec<u8>>>);
 
@@ -346,7 +347,7 @@ impl Write for Sink {
 }
 
 impl Streamed {
-    /// What comes next; an error, when the answer cannot be completed. After the end there is nothing more to ask.
+    /// Returns the next item; an error, if the answer cannot be completed. Must not be called after the end.
     pub async fn next(&mut self) -> Result<Said> {
         std::future::poll_fn(|context| self.poll_next(context)).await
     }
@@ -382,8 +383,8 @@ mod tests {
         frame(ROWS, columns).unwrap()
     }
 
-    /// A part of many messages, of which no client takes any at first: they are made two at a time and counted, and are the bytes of the
-    /// rows that are written as a whole.
+    /// A part of many messages is encoded while no client takes any: they are made two at a time and counted, and equal the bytes
+    /// of the rows written as a whole.
     #[tokio::test]
     async fn messages_are_made_as_they_are_taken_and_counted_until_they_are() {
         let budget = Budget::new(Bounds::default());
@@ -415,7 +416,7 @@ mod tests {
         Format::IpcStreamLz4.write(&mut all.clone(), &mut whole).unwrap();
         assert!(streamed == whole);
         assert!(counted.len() > 10, "{}", counted.len());
-        // What is not sent yet counts as the rows that it is made of.
+        // A message that is not sent yet counts as its rows.
         assert!(counted[1] > held * 7 / 10, "{counted:?} of {held}");
         assert!(counted.is_sorted_by(|one, other| one >= other || other - one < held / 10), "{counted:?}");
     }

@@ -1,4 +1,4 @@
-//! Reads the columns of predictions from which buckets are made, before evaluations are broken down by them.
+//! Survey of the columns of predictions from which buckets are made, before evaluations are broken down by them.
 
 use std::sync::Arc;
 
@@ -11,8 +11,9 @@ use crate::{
     work,
 };
 
-/// The buckets of the wanted columns, and the names of those that no prediction has, from the predictions of the whole window, or of a span of time in it. What is evaluated afterwards must be read as
-/// far as this has read ([`Reading::heads`]), so that both are of the same events. So many values of a column have a bucket each at `most`.
+/// Determines the buckets of the wanted columns, from the predictions of the whole window or of a span of time in it, and the
+/// names of columns that no prediction has. The evaluation afterwards must read up to the same heads ([`Reading::heads`]), so
+/// that both see the same events. At most `most` values of a column have a bucket each.
 pub(crate) async fn survey(
     reading: &Arc<Reading>,
     wanted: Vec<Wanted>,
@@ -25,7 +26,7 @@ pub(crate) async fn survey(
     let columns = wanted.iter().map(|wanted| match wanted {
         Wanted::Texts(column) | Wanted::Bins(column, _) => column.clone(),
     });
-    // The UTC days that are read hold more than the days of another place.
+    // The UTC days read hold more than the days of another time zone.
     let columns = columns.chain(span.map(|_| "predicted_at".to_owned()));
     let filter = Arc::new(Filter {
         kind: Kind::Predictions,

@@ -1,4 +1,4 @@
-//! Tables for people: numbers to the right, the first rows and the last.
+//! Tables for people: numbers aligned right, the first rows and the last.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table as TextTable, presets};
 use event::{Result, plain::on_one_line};
@@ -9,25 +9,25 @@ use crate::{
     output::{number_text, time_text},
 };
 
-/// How many rows a table for people shows: the first half and the last.
+/// Number of rows shown in a table for people: one half the first, the other the last.
 const TABLE_ROWS: usize = 60;
 const HALF: usize = TABLE_ROWS / 2;
 
-/// What a table for people shows of rows that come one frame after the other.
+/// The rows that a table for people shows, of rows given frame by frame.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Excerpt {
-    /// The first rows, and the last of those behind them.
+    /// The first rows, and the last of the others.
     first: DataFrame,
     last: DataFrame,
     rows: usize,
-    /// Which columns have a value.
+    /// For each column: true if it has a value.
     has_value: Vec<bool>,
-    /// Whether columns without any value are shown too, since they were asked for by name.
+    /// True if columns without any value are shown too, since they were requested by name.
     pub(crate) keeps_empty: bool,
 }
 
 impl Excerpt {
-    /// Takes more rows.
+    /// Adds more rows.
     pub(crate) fn push(&mut self, rows: &DataFrame) -> Result<()> {
         if self.has_value.is_empty() {
             (self.first, self.last) = (rows.clear(), rows.clear());
@@ -44,7 +44,7 @@ impl Excerpt {
         Ok(())
     }
 
-    /// The table. A column without any value is left out, unless it was asked for by name or there is no row.
+    /// Formats the table. A column without any value is left out, unless it was requested by name or there is no row.
     pub(crate) fn text(&self) -> String {
         let shown = |at: &usize| self.has_value[*at] || self.keeps_empty || self.rows == 0;
         let columns: Vec<usize> = (0..self.has_value.len()).filter(shown).collect();

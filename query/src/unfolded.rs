@@ -1,4 +1,5 @@
-//! What is appended and not folded yet, so that an answer without rows does not look as if there were no events.
+//! Check for events that are appended and not folded yet, so that an answer without rows does not look as if there were no
+//! events.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +14,11 @@ use table::{KeyRange, Query, Table, query_all};
 
 use crate::request::{Request, What};
 
-/// How many logs are looked at.
+/// Maximum number of logs checked.
 const MOST_LOGS: usize = 64;
 
-/// What is said of an answer from projections that has no rows: the first of its days with events that these do not cover
-/// yet; `None`, when they cover all that was looked at.
+/// Returns a warning for an answer from projections without rows: the first of its days with events that these do not cover yet;
+/// `None`, if they cover all logs checked.
 pub(crate) async fn unfolded(table: &dyn Table, workspace: &Id, request: &Request) -> Result<Option<String>> {
     let window = request.window;
     let kinds: &[Kind] = match request.what {
@@ -38,7 +39,7 @@ pub(crate) async fn unfolded(table: &dyn Table, workspace: &Id, request: &Reques
     let all = key::segments_of_days(workspace, window.from(), window.to());
     let mut rest = all.clone();
     for _ in 0..MOST_LOGS {
-        // From each log it looks right behind what is covered: what stands there is the next log, or not covered.
+        // The search starts right behind the covered prefix of each log: it finds the next log, or a segment not covered.
         let Some((log, seq)) = scan::first_within(table, rest).await? else { return Ok(None) };
         let folded = covered.get(&log.day).and_then(|applied| applied.get(&log.name())).copied().unwrap_or(0);
         rest = match seq <= folded {

@@ -1,10 +1,10 @@
-//! What can be read: events, and what is made of them.
+//! The rows that can be read: events, and results computed from them.
 
 use event::{Error, Kind, Result};
 
 use crate::narrow::{KEY, WHERE};
 
-/// What to read.
+/// The rows to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// Events of a kind.
@@ -13,17 +13,17 @@ pub enum What {
     Joined,
     /// Daily counts and sums.
     Rollups,
-    /// Daily figures of how good the predictions were.
+    /// Daily figures of the quality of predictions.
     Evaluations,
     /// Daily figures of each class.
     Classes,
-    /// Which class was taken for which on a day, and how often.
+    /// Daily counts of predicted class by true class.
     Confusion,
-    /// How far the columns of predictions are from those of other days.
+    /// Distance of the columns of predictions from those of other days.
     Drift,
-    /// How far the truth of each day has come.
+    /// Progress of the truth of each day.
     Maturity,
-    /// What figures are expected to be before there is truth.
+    /// Expected figures before there is truth.
     Estimates,
     /// The splits of releases in which they are worst.
     Segments,
@@ -34,14 +34,14 @@ pub enum What {
 }
 
 impl What {
-    /// The tables of SQL: all that needs no more than a window, and of which a row says the same whichever others are read.
+    /// Returns the tables of SQL: all that need no more than a window, and whose rows do not depend on the other rows read.
     pub fn tables() -> impl Iterator<Item = Self> {
         Self::all().filter(|what| {
             !matches!(what, What::HeadToHead | What::Challengers | What::Estimates | What::Segments)
         })
     }
 
-    /// All that can be read.
+    /// Returns all of them.
     pub fn all() -> impl Iterator<Item = Self> {
         Kind::ALL.map(What::Events).into_iter().chain([
             What::Joined,
@@ -58,7 +58,7 @@ impl What {
         ])
     }
 
-    /// What there is to know of each before it is read.
+    /// Returns its fixed facts.
     pub(crate) fn facts(self) -> Facts {
         const JUDGED: &[Kind] = &[Kind::Predictions, Kind::Outcomes];
         let (name, kinds, is_stored, summary): (_, &[Kind], _, _) = match self {
@@ -122,17 +122,17 @@ impl What {
         Facts { name, kinds, is_stored, summary }
     }
 
-    /// Its name, as in paths and commands.
+    /// Returns its name, as in paths and commands.
     pub fn name(self) -> &'static str {
         self.facts().name
     }
 
-    /// The kinds of events that it is made of, when it is read from the logs; none, when it never is.
+    /// Returns the kinds of events that it is made of, if it is ever read from the logs; else none.
     pub fn kinds(self) -> &'static [Kind] {
         self.facts().kinds
     }
 
-    /// Whether it is made of evaluations.
+    /// Returns true if it is made from evaluations.
     pub(crate) fn is_judged(self) -> bool {
         matches!(
             self,
@@ -147,7 +147,7 @@ impl What {
         )
     }
 
-    /// The kind of events of which each of its rows is one; `None`, where rows are made of several.
+    /// Returns the kind of the events that are its rows; `None`, if rows are made from several events.
     pub(crate) fn rows_of(self) -> Option<Kind> {
         match self {
             What::Events(kind) => Some(kind),
@@ -156,17 +156,17 @@ impl What {
         }
     }
 
-    /// Whether it has events that no evaluation could use.
+    /// Returns true if it includes events that no evaluation could use.
     pub(crate) fn is_raw(self) -> bool {
         matches!(self, What::Events(_) | What::Rollups)
     }
 
-    /// Whether it is told of a day whose events have expired as it stood at an age of the day.
+    /// Returns true if the stages of expired days answer it.
     pub(crate) fn is_kept_at_ages(self) -> bool {
         matches!(self, What::Rollups | What::Evaluations | What::Classes | What::Confusion)
     }
 
-    /// Whether it takes a word that only what is made of evaluations takes.
+    /// Returns true if it takes a parameter that only answers from evaluations take.
     pub(crate) fn takes(self, word: &str) -> bool {
         match word {
             "interval" | "mature" => self == What::Evaluations,
@@ -194,31 +194,31 @@ impl What {
         }
     }
 
-    /// Whether it judges only predictions that a word says.
+    /// Returns true if a parameter restricts the predictions that it judges.
     pub(crate) fn judges_only(self, word: &str) -> bool {
         matches!(self, What::Evaluations | What::Classes | What::Confusion | What::HeadToHead)
             && [WHERE, "tag", KEY].contains(&word)
     }
 
-    /// What it answers, in the document of the API.
+    /// Returns its summary in the document of the API.
     pub(crate) fn summary(self) -> &'static str {
         self.facts().summary
     }
 
-    /// Whether something of it stays when the events of its days expire.
+    /// Returns true if parts of it stay when the events of its days expire.
     pub(crate) fn stays(self) -> bool {
         !matches!(self, What::Events(_) | What::Joined)
     }
 
-    /// Whether it can be asked for as it was known at another time.
+    /// Returns true if it can be requested as of another time.
     pub(crate) fn has_history(self) -> bool {
         !self.kinds().is_empty()
     }
 
-    /// Reads a name.
+    /// Parses a name.
     ///
     /// # Errors
-    /// `Invalid`, naming what there is.
+    /// `Invalid`, listing the existing names.
     pub fn parse(name: &str) -> Result<Self> {
         Self::all().find(|what| what.name() == name).ok_or_else(|| {
             let names: Vec<&str> = Self::all().map(Self::name).collect();
@@ -227,13 +227,13 @@ impl What {
     }
 }
 
-/// What there is to know of something that can be read.
+/// The fixed facts of a [`What`].
 pub(crate) struct Facts {
     name: &'static str,
     kinds: &'static [Kind],
-    /// Whether what is of now is read from the projections.
+    /// True if the current state is read from the projections.
     pub(crate) is_stored: bool,
-    /// What it answers, in the document of the API.
+    /// Summary in the document of the API.
     summary: &'static str,
 }
 

@@ -1,24 +1,24 @@
-//! Windows: by the days or instants between which they are, or by how long they are.
+//! Windows, given by their ends or by their length.
 
 use event::{Day, Error, MAX_WINDOW_DAYS, Result, Timestamp, Window, Zone};
 
 use crate::request::What;
 
-/// The days that a request reads and, of events and joined rows, the instants between which they happened.
+/// The days that a request reads and, for events and joined rows, the instants between which they happened.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Span {
     pub(crate) days: Window,
-    /// Only events of this instant and later.
+    /// Only events at this instant or later.
     pub(crate) since: Option<Timestamp>,
     /// Only events before this instant.
     pub(crate) before: Option<Timestamp>,
 }
 
 impl Span {
-    /// Reads the first and the last day, or the instants that stand in their place.
+    /// Parses the first and the last day, or the instants given instead.
     ///
     /// # Errors
-    /// `Invalid`, saying which word is wrong.
+    /// `Invalid`, naming the wrong parameter.
     pub(crate) fn parse(what: What, from: &str, to: &str) -> Result<Self> {
         let instant = |name: &str, text: &str| match text.contains('T') {
             false => Ok(None),
@@ -42,21 +42,21 @@ impl Span {
     }
 }
 
-/// How long a window is that ends now, as it is written, and when now is.
+/// Length of a window that ends now, and the current time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Last<'a> {
     /// A number of days, hours or weeks: `7d`, `6h`, `2w`.
     pub word: &'a str,
-    /// The time of the service that answers.
+    /// The time of the answering service.
     pub now: Timestamp,
 }
 
 impl Last<'_> {
-    /// The first and the last day, or instant, as `from` and `to` name them: days end with that of now, hours with the
-    /// current second.
+    /// Returns the first and the last day, or instant, in the form of `from` and `to`: days end with the current one, hours with
+    /// the current second.
     ///
     /// # Errors
-    /// `Invalid`, when it is no such number, or hours are asked of what is of whole days.
+    /// `Invalid`, if it is no such number, or hours are requested of data of whole days.
     pub(crate) fn ends(&self, what: What, zone: Option<Zone>) -> Result<[String; 2]> {
         let word = self.word;
         let wrong = || {
@@ -96,10 +96,10 @@ impl Last<'_> {
     }
 }
 
-/// The days from one to another, both included.
+/// Parses the days from one to another, both included.
 ///
 /// # Errors
-/// `Invalid`, saying which word is wrong.
+/// `Invalid`, naming the wrong parameter.
 pub(crate) fn days_between(from: &str, to: &str) -> Result<Window> {
     let named = |name: &str, error: Error| Error::invalid(format!("{name}: {error}"));
     let from: Day = from.parse().map_err(|error| named("from", error))?;
@@ -107,21 +107,21 @@ pub(crate) fn days_between(from: &str, to: &str) -> Result<Window> {
     Window::new(from, to)?.bounded()
 }
 
-/// How many days a window has that nobody named: these and the last one.
+/// Default number of days of a window before its last one.
 const DAYS_BEFORE: i64 = 6;
 
-/// The window between two days, of which each may be left out: the week that ends with `to`, or with today.
+/// Parses the window between two days, each optional: by default the week that ends with `to`, or with today.
 ///
 /// # Errors
-/// Those of [`days_between`].
+/// Errors of [`days_between`].
 pub(crate) fn week_until(from: Option<&str>, to: Option<&str>, now: Timestamp) -> Result<Window> {
     days_until(from, to, DAYS_BEFORE, now)
 }
 
-/// The days from one to another: up to today, and from so many days before the last one, when nobody named them.
+/// Parses the days from one to another: by default up to today, and from `before` days before the last one.
 ///
 /// # Errors
-/// Those of [`days_between`].
+/// Errors of [`days_between`].
 pub(crate) fn days_until(
     from: Option<&str>,
     to: Option<&str>,
@@ -136,7 +136,7 @@ pub(crate) fn days_until(
     days_between(from.unwrap_or(&earlier), &to.to_string())
 }
 
-/// Which days these are, in their order: the only one, or how many from the first to the last.
+/// Describes days in their order: the only one, or their number from the first to the last.
 pub(crate) fn in_words(days: &[Day]) -> String {
     match days {
         [] => "no days".into(),

@@ -1,10 +1,10 @@
-//! The threads on which queries compute. They give way to the threads that append: an ingest beside many readers keeps
-//! most of its rate, and the readers take what is left.
+//! The threads on which queries compute. They give way to the threads that append: ingest beside many readers keeps most of its
+//! rate, and the readers take the rest.
 //!
-//! Three things see to it. The threads have a lower priority than others of the process (on Linux; elsewhere a thread has none
-//! of its own). Short pieces of work take turns, one for each core, so that many readers are no more than a few
-//! threads that want to run. And while something is appended, a piece that had to wait for its core keeps its turn for as long again as
-//! it took (`pace`): what is sent to readers, and what they do with it, has the priority of all else, and there is less of it then.
+//! Three mechanisms ensure this. The threads have a lower priority than others of the process (on Linux; elsewhere a thread has
+//! no priority of its own). Short pieces of work take turns, one for each core, so that many readers are no more than a few
+//! runnable threads. And while something is appended, a piece that had to wait for its core keeps its turn for as long again as
+//! it took (`pace`): sending to readers, and their own work, runs at normal priority, and this reduces it.
 
 use std::{
     num::NonZero,
@@ -22,13 +22,13 @@ use tokio::{
 
 use crate::pace::Began;
 
-/// By how much the threads are nicer than others. A thread that is 10 nicer gets about a tenth of a core that another
-/// one wants as well.
+/// Niceness of the threads above that of others. A thread that is 10 nicer gets about a tenth of a core that another one wants as
+/// well.
 const NICENESS: i32 = 10;
 
 /// The threads of this process, and the turns of short pieces of work.
 struct Threads {
-    /// `None`, when the system refuses it; then work is done where other work that blocks is.
+    /// `None`, if the system refuses it; then work is done on the threads for blocking work.
     own: Option<Runtime>,
     turns: Semaphore,
 }
@@ -38,7 +38,7 @@ static THREADS: LazyLock<Threads> = LazyLock::new(|| Threads {
     turns: Semaphore::new(available_parallelism().map_or(1, NonZero::get)),
 });
 
-/// Does work that may take long, or may wait, at a low priority.
+/// Runs work that may take long, or may wait, at a low priority.
 pub(crate) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     match &THREADS.own {
         Some(own) => own.spawn_blocking(work),
@@ -46,8 +46,8 @@ pub(crate) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     }
 }
 
-/// Does a short piece of work, which waits for nothing, at a low priority, when its turn comes. Turns are given in the
-/// order in which they were asked for.
+/// Runs a short piece of work, which waits for nothing, at a low priority, when its turn comes. Turns are given in the order of
+/// the requests.
 pub(crate) fn piece<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     run(move || {
         // The thread waits, not a task: a stream whose client takes nothing is not polled, and would keep a turn.
@@ -55,8 +55,8 @@ pub(crate) fn piece<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
         let began = Began::now();
         let made = work();
         if let Some((turn, rest)) = turn.zip(began.rest(Appending::is_any())) {
-            // What was made is not kept back. On a thread of its own it waits behind no piece that waits for a turn; there are no more of
-            // these threads than turns. Where none can be had the turn is free at once.
+            // The result is not held back. The rest has a thread of its own, so it does not wait behind pieces that wait for a
+            // turn; there are no more of these threads than turns. If the thread cannot start, the turn is free at once.
             let resting = thread::Builder::new().name("query-rest".to_owned());
             let rested = resting.spawn(move || {
                 thread::sleep(rest);
@@ -68,10 +68,10 @@ pub(crate) fn piece<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
     })
 }
 
-/// Does two short pieces of work, of which a piece consists: side by side when another turn is free, else one after the other.
+/// Runs two short parts of a piece: side by side if another turn is free, else one after the other.
 ///
 /// # Errors
-/// `Unavailable`, when the second one was broken off.
+/// `Unavailable`, if the second one was broken off.
 pub(crate) fn both<A, B: Send + 'static>(
     first: impl FnOnce() -> A,
     second: impl FnOnce() -> B + Send + 'static,
@@ -84,7 +84,7 @@ pub(crate) fn both<A, B: Send + 'static>(
     run(move || {
         let made = second();
         drop(turn);
-        // Who waits for it is gone only when it was broken off itself.
+        // The receiver is gone only if it was broken off itself.
         _ = tell.send(made);
     });
     let first = first();
@@ -95,13 +95,13 @@ pub(crate) fn both<A, B: Send + 'static>(
 /// Makes the calling thread, and those that it starts, give way to others.
 #[cfg(target_os = "linux")]
 pub(crate) fn give_way() {
-    // There a thread has a priority of its own. One that keeps its priority does the same work.
+    // On Linux a thread has a priority of its own. If setting it fails, the thread works at the common priority.
     if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
         tracing::debug!(%error, "a thread of queries keeps the priority that all have");
     }
 }
 
-/// A thread has no priority of its own here.
+/// Does nothing: a thread has no priority of its own here.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn give_way() {
     let _ = NICENESS;
@@ -146,10 +146,10 @@ mod tests {
             let at_once = piece.await.unwrap();
             assert!((1..=cores).contains(&at_once), "{at_once}");
         }
-        // Two in the place of one, when there is a turn for the second.
+        // Two parts of one piece, if there is a turn for the second.
         let asked = piece(|| both(|| 1, || 2)).await.unwrap();
         assert_eq!(asked.unwrap(), (1, 2));
-        // One that panics gives its turn back.
+        // A piece that panics gives its turn back.
         for _ in 0..=cores {
             let broken = piece(|| both(|| 1, || -> u8 { panic!("on purpose") })).await;
             assert!(broken.map_or(true, |both| both.is_err()));

@@ -1,14 +1,14 @@
-//! What evaluations say where they divide by zero.
+//! The value of evaluations for a division by zero.
 
 use event::{Error, Result};
 
 use crate::request::{What, of_evaluations};
 
-/// The names of [`Request::zero_division`](crate::Request::zero_division), and what each stands for.
+/// The names of [`Request::zero_division`](crate::Request::zero_division), with their values.
 pub(crate) const ZERO_DIVISIONS: [(&str, Option<f64>); 3] =
     [("0", Some(0.0)), ("1", Some(1.0)), ("null", None)];
 
-/// Reads one of them.
+/// Parses one of the names.
 pub(crate) fn zero_division_of(what: What, word: &str) -> Result<Option<f64>> {
     of_evaluations(what, "zero-division")?;
     let found = ZERO_DIVISIONS.into_iter().find(|(name, _)| *name == word);

@@ -1,4 +1,4 @@
-//! What flowed into a workspace, added up from what its segments say of themselves.
+//! Flows of events into a workspace, added up from the headers of its segments.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -19,61 +19,61 @@ use table::{KeyRange, Pages, Query as TableQuery, Table};
 use super::request::LineageRequest;
 use crate::{audit::appends::authors, budget::Hold};
 
-/// About how many bytes a flow takes without its texts.
+/// Approximate bytes of a flow without its texts.
 const BYTES_OF_FLOW: u64 = 256;
 
-/// Events of a day and kind that came from one source and name one release.
+/// Events of a day and kind with one source and one release.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     pub(super) day: Day,
     pub(super) kind: Kind,
-    /// Who appended them, without what tells one batch from the next.
+    /// Source of the appends, without the author's other fields, which differ between batches.
     from: Author,
     pub(super) release: Option<Arc<str>>,
-    /// How many they are at least, and at most.
+    /// Lower and upper bound of the number of events.
     pub(super) rows: u64,
     pub(super) rows_at_most: u64,
-    /// How many of the first number the evaluation of the day covers.
+    /// Part of `rows` that the evaluation of the day covers.
     pub(super) evaluated: u64,
-    /// When the first and the last segment of them was appended.
+    /// Times at which the first and the last segment of them were appended.
     pub(super) appended: (Timestamp, Timestamp),
 }
 
 impl Flow {
-    /// The values of the source, in the order of its words.
+    /// Returns the values of the source, in the order of its words.
     pub(super) fn source(&self) -> SourceValues<'_> {
         self.from.source_values()
     }
 
-    /// The release that they name.
+    /// Returns the release that the events name.
     pub(super) fn release_name(&self) -> Option<&str> {
         self.release.as_deref()
     }
 
-    /// Whether evaluations are made of such events.
+    /// Returns true if such events are evaluated.
     pub(super) fn is_judged(&self) -> bool {
         matches!(self.kind, Kind::Predictions | Kind::Outcomes)
     }
 }
 
-/// What tells flows apart: the day, the kind, the source and the release.
+/// Key of a flow: day, kind, source and release.
 type FlowKey = (Day, Kind, Option<String>, Option<Arc<str>>);
 
 /// The flows of a window.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     known: BTreeMap<FlowKey, Flow>,
-    /// The releases that predicted on each day.
+    /// The releases with predictions on each day.
     predicted: BTreeMap<Day, BTreeSet<Arc<str>>>,
     evaluated: BTreeMap<Day, Applied>,
     bytes: u64,
 }
 
 impl Flows {
-    /// Those of the days of a request that have not expired.
+    /// Reads the flows of the days of a request that have not expired.
     ///
     /// # Errors
-    /// `TooLarge` and `Unavailable`, when they take too much of the bounds; those of the table.
+    /// `TooLarge` and `Unavailable`, if they take too much of the bounds; errors of the table.
     pub(super) async fn read(
         table: &dyn Table,
         workspace: &Id,
@@ -104,8 +104,8 @@ impl Flows {
         Ok(flows)
     }
 
-    /// Adds what a segment says. Of its events some come from a source and some name a release; how many do both is at least what
-    /// the two have too many for the segment, and at most the fewer of them.
+    /// Adds the counts of a segment. For a source and a release it knows both numbers of events, but not their intersection: this
+    /// is at least the excess of their sum over the segment's events, and at most the smaller number.
     fn add(&mut self, segment: &Segment) -> Result<()> {
         let mut by_source = BTreeMap::<Option<String>, u64>::new();
         for (part, author) in segment.batches.iter().zip(authors(segment)?) {
@@ -148,12 +148,12 @@ impl Flows {
         })
     }
 
-    /// The flows that a request asks for, by day, kind, source and release.
+    /// Returns the flows that a request asks for, by day, kind, source and release.
     pub(super) fn wanted<'a>(&'a self, request: &'a LineageRequest) -> impl Iterator<Item = &'a Flow> {
         self.known.values().filter(|flow| request.wants(flow, self))
     }
 
-    /// The releases that outcomes judge which name none: all that predicted on their day.
+    /// Returns the releases judged by outcomes that name none: all releases with predictions on their day.
     pub(super) fn judges(&self, flow: &Flow) -> impl Iterator<Item = &str> {
         let is_open = flow.kind == Kind::Outcomes && flow.release.is_none();
         let predicted = is_open.then(|| self.predicted.get(&flow.day)).flatten();
@@ -161,7 +161,7 @@ impl Flows {
     }
 }
 
-/// The prefixes of logs that the stored evaluation of a day covers; none, when there is none.
+/// Reads the prefixes of logs that the stored evaluation of a day covers; empty if there is none.
 async fn evaluated(table: &dyn Table, workspace: &Id, version: u32, day: Day) -> Result<Applied> {
     let key = key::evaluation(workspace, version, day);
     let range = KeyRange { pk: key.pk, from: key.sk.clone(), to: key.sk };
@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// Five events in a segment: `sources` says how many came from each, `releases` which each names.
+    /// Builds a segment of predictions: `sources` has the number of each source, `releases` the release of each.
     fn segment(sources: &[(Option<&str>, usize)], releases: &[Option<&str>]) -> Segment {
         let workspace = Id::new(Timestamp::default());
         let day = "2026-06-01".parse().unwrap();

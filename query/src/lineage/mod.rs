@@ -1,9 +1,8 @@
-//! Where events came from and what was made of them: from a dataset, a job or a run to predictions, to the evaluations
-//! that are stored of them, to the releases that made them, and back.
+//! Lineage of events: from a dataset, a job or a run to predictions, to their stored evaluations, to their releases, and back.
 //!
-//! It is read from what segments say of themselves: which releases they name, and who appended their batches from which source. No
-//! events are read. Where a segment holds batches of several sources and events of several releases, how many events of
-//! a source name a release is known within bounds only, and both are answered.
+//! It is read from the headers of segments: the releases named, and the authors of batches with their sources. No events are
+//! read. In a segment with batches of several sources and events of several releases, the number of events of a source that name
+//! a release is known within bounds only, and both bounds are answered.
 
 mod flows;
 mod request;
@@ -17,16 +16,15 @@ pub use self::request::{LineageRequest, LineageWords};
 pub(crate) use self::rows::columns;
 use crate::{Answer, Query, answer};
 
-/// What it is called in paths and metrics.
+/// Name in paths and metrics.
 pub(crate) const NAME: &str = "lineage";
 
 impl Query {
-    /// Where the events of a workspace came from and what was made of them: a row for each day, kind of events, source and
-    /// release.
+    /// Returns the lineage of the events of a workspace: a row for each day, kind of events, source and release.
     ///
     /// # Errors
-    /// `NotFound`, when there is no such workspace; `TooLarge` and `Unavailable`, when it takes too much of the bounds; those of
-    /// the table.
+    /// `NotFound`, if there is no such workspace; `TooLarge` and `Unavailable`, if it takes too much of the bounds; errors of the
+    /// table.
     pub async fn lineage(&self, workspace: &Id, request: &LineageRequest) -> Result<Answer> {
         let (turn, hold) = self.budget.enter(Some(workspace)).await?;
         let wanted = hold.wanted();

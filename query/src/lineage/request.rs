@@ -1,4 +1,4 @@
-//! What is asked of a lineage.
+//! The request for a lineage.
 
 use event::{Error, Result, Timestamp, Window};
 use log::audit::{Author, SourceValues};
@@ -6,12 +6,12 @@ use log::audit::{Author, SourceValues};
 use super::flows::{Flow, Flows};
 use crate::window::week_until;
 
-/// The words of a request, as the command line and the parameters of a URL have them.
+/// The parameters of a request, as text from the command line or a URL.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LineageWords<'a> {
-    /// Only what came from this source: pairs such as `job=nightly; run=17`, all of which must fit.
+    /// Only events from this source: pairs such as `job=nightly; run=17`, all of which must match.
     pub source: Option<&'a str>,
-    /// Only what this release made, or what judged it.
+    /// Only predictions of this release, or outcomes that judge it.
     pub release: Option<&'a str>,
     /// The first day.
     pub from: Option<&'a str>,
@@ -23,16 +23,16 @@ pub struct LineageWords<'a> {
 #[derive(Clone, Debug)]
 pub struct LineageRequest {
     pub(super) window: Window,
-    /// A source whose values must all be there.
+    /// A source whose values must all match.
     source: Author,
     release: Option<String>,
 }
 
 impl LineageRequest {
-    /// Reads the words of a request that comes at `now`.
+    /// Parses the parameters of a request received at `now`.
     ///
     /// # Errors
-    /// `Invalid`, saying which word is wrong.
+    /// `Invalid`, naming the wrong parameter.
     pub fn parse(words: &LineageWords<'_>, now: Timestamp) -> Result<Self> {
         let source = match words.source {
             None => Author::program(),
@@ -53,7 +53,7 @@ impl LineageRequest {
             .all(|(wanted, found)| wanted.is_none() || wanted == found)
     }
 
-    /// Whether a flow is asked for. Outcomes that name no release belong to those that predicted on their day.
+    /// Returns true if a flow is requested. Outcomes without a release belong to all releases with predictions on their day.
     pub(super) fn wants(&self, flow: &Flow, flows: &Flows) -> bool {
         let is_of = |release: &String| match &flow.release {
             Some(of) => **of == **release,

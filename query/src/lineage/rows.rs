@@ -16,10 +16,10 @@ use crate::{
     frame::{days, frame, ints, texts, times},
 };
 
-/// The most names in a list of them.
+/// Maximum number of names in a list.
 const MAX_NAMES: usize = 20;
 
-/// A flow with what the catalog and the other flows say of it.
+/// A flow with related facts from the catalog and the other flows.
 struct Row<'a> {
     flow: &'a Flow,
     judges: Option<String>,
@@ -28,7 +28,7 @@ struct Row<'a> {
     live: Option<String>,
 }
 
-/// How a column is made of a row.
+/// Reads a column's value from a row.
 enum Getter {
     Day(fn(&Row<'_>) -> i32),
     Time(fn(&Row<'_>) -> i64),
@@ -58,7 +58,7 @@ const COLUMNS: [(&str, Getter); 18] = [
     ("last_at", Getter::Time(|row| row.flow.appended.1.micros())),
 ];
 
-/// The names and types of the columns.
+/// Returns the names and types of the columns.
 pub(crate) fn columns() -> impl Iterator<Item = (&'static str, ColumnType)> {
     COLUMNS.iter().map(|(name, value)| {
         let kind = match value {
@@ -71,7 +71,7 @@ pub(crate) fn columns() -> impl Iterator<Item = (&'static str, ColumnType)> {
     })
 }
 
-/// Names with commas between, and how many there are when they are too many.
+/// Lists names separated by commas; a list that is too long ends with their number.
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
     let names: Vec<&str> = names.collect();
     let mut text = names.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join(", ");
@@ -81,7 +81,7 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
     (!names.is_empty()).then_some(text)
 }
 
-/// The flows that are asked for, as a frame.
+/// Builds the frame of the requested flows.
 pub(super) fn frame_of(flows: &Flows, request: &LineageRequest, page: &WorkspacePage) -> Result<DataFrame> {
     let made: BTreeMap<&str, &Release> =
         page.releases.iter().map(|release| (release.entity.name.as_str(), release)).collect();

@@ -1,4 +1,4 @@
-//! How CSV and NDJSON write single values.
+//! Syntax of single values in CSV and NDJSON.
 
 use std::borrow::Cow;
 
@@ -16,35 +16,36 @@ use crate::{
     output::with_text_times,
 };
 
-/// How values are written in a format.
+/// The syntax of values in a format.
 pub(super) trait Syntax {
-    /// What stands for a value that is not there.
+    /// Text of a null.
     const NULL: &'static [u8];
-    /// What stands on both sides of an instant or a day.
+    /// Text on both sides of an instant or a day.
     const QUOTE: &'static [u8];
 
-    /// What stands before the values of a column.
+    /// Returns the text before the values of a column.
     fn before(&self, is_first: bool, name: &str) -> Vec<u8>;
-    /// What stands behind the last value of a row.
+    /// Returns the text behind the last value of a row.
     fn end(&self) -> &'static [u8];
     fn text(&self, value: &str, to: &mut Vec<u8>);
-    /// Writes a text of which a view holds all `len` bytes, and zeros behind them; `false`, when it is to be written as any other.
+    /// Writes a text that a view holds inline, with `len` bytes and zeros behind them; returns `false` if it must be written by
+    /// `text`.
     fn short(&self, value: &Short, len: usize, to: &mut Vec<u8>) -> bool;
     fn not_finite(&self, value: f64, to: &mut Vec<u8>);
-    /// The values of a column as polars writes them.
+    /// Writes the values of a column with polars.
     ///
     /// # Errors
-    /// When it cannot.
+    /// An error if polars fails.
     fn by_polars(&self, column: &Column) -> Result<Vec<Vec<u8>>>;
 }
 
-/// The column alone, as text where it holds times.
+/// Builds a frame of one column, with times as text.
 fn alone(column: &Column) -> Result<DataFrame> {
     let alone = DataFrame::new(column.len(), vec![column.clone()]).map_err(failed)?;
     with_text_times(&alone)
 }
 
-/// Each line of a text, without its first `before` bytes and its last `after`.
+/// Returns each line of a text, without its first `before` bytes and its last `after`.
 fn cells(text: &[u8], before: usize, after: usize) -> Vec<Vec<u8>> {
     let lines = text.split(|byte| *byte == b'\n');
     lines
@@ -52,8 +53,8 @@ fn cells(text: &[u8], before: usize, after: usize) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// A text as a cell of CSV: control characters but tabs and ends of lines, which steer a terminal, are escaped, as in tables. For spreadsheets, a
-/// text that they take for a formula begins with an apostrophe.
+/// Returns a text as a cell of CSV: control characters except tabs and line ends, which steer a terminal, are escaped, as in
+/// tables. For spreadsheets, a text that would be taken for a formula gets an apostrophe in front.
 pub(crate) fn cell(text: &str, is_for_spreadsheets: bool) -> Cow<'_, str> {
     let steers = |letter: char| letter.is_control() && !matches!(letter, '\t' | '\n' | '\r');
     let is_formula = is_for_spreadsheets
@@ -72,12 +73,13 @@ pub(crate) fn cell(text: &str, is_for_spreadsheets: bool) -> Cow<'_, str> {
 }
 
 pub(super) struct Csv {
-    /// Whether texts are kept from being formulas.
+    /// True if texts are kept from being formulas.
     pub(super) is_for_spreadsheets: bool,
 }
 
 impl Csv {
-    /// Whether a byte may be written as it is: one that is no control character, nor begins one, and ends no value.
+    /// Returns true if a byte may be written unchanged: it is no control character, nor the first byte of one, and does not end a
+    /// value.
     fn is_plain(byte: u8) -> bool {
         (byte >= 0x20) & (byte != b',') & (byte != b'"') & (byte != 0x7f) & (byte != 0xc2)
     }
@@ -96,7 +98,7 @@ impl Syntax for Csv {
     }
 
     fn text(&self, value: &str, to: &mut Vec<u8>) {
-        // No early end, so that many bytes are looked at by one instruction.
+        // No early exit, so that one instruction checks many bytes.
         let is_plain =
             value.bytes().fold(!self.is_for_spreadsheets, |plain, byte| plain & Self::is_plain(byte));
         if is_plain && !value.is_empty() {
@@ -185,7 +187,7 @@ impl Syntax for Ndjson {
         is_plain
     }
 
-    /// Names what JSON has no number for, as events have it.
+    /// Writes the names of numbers that JSON lacks, as in events.
     fn not_finite(&self, value: f64, to: &mut Vec<u8>) {
         to.extend_from_slice(match value {
             f64::INFINITY => b"\"Infinity\"",
@@ -202,13 +204,14 @@ impl Syntax for Ndjson {
     }
 }
 
-/// Writes a value as JSON does, which for numbers both formats do.
+/// Writes a value as JSON; numbers look alike in both formats.
 pub(super) fn json<T: serde::Serialize + ?Sized>(value: &T, to: &mut Vec<u8>) {
-    // A vector takes all that is written to it.
+    // Writing to a vector never fails.
     _ = serde_json::to_writer(to, value);
 }
 
-/// Appends the first bytes of an array. All of it is copied at first, which is a move or two where a copy of any length is a call.
+/// Appends the first `len` bytes of an array. All of it is copied first, which is a move or two, while a copy of variable length
+/// is a call.
 #[inline]
 pub(super) fn append_some<const N: usize>(bytes: &[u8; N], len: usize, to: &mut Vec<u8>) {
     let end = to.len() + len;
@@ -216,18 +219,18 @@ pub(super) fn append_some<const N: usize>(bytes: &[u8; N], len: usize, to: &mut 
     to.truncate(end);
 }
 
-/// A text that its view holds.
+/// A text held inline by its view.
 pub(super) type Short = [u8; MAX_SHORT];
 
 const MAX_SHORT: usize = View::MAX_INLINE_SIZE as usize;
 
-/// The text of a view that holds all of it, and how long it is.
+/// Returns the text of a view that holds it inline, and its length.
 #[inline]
 pub(super) fn short(view: View) -> Option<(Short, usize)> {
     if !view.is_inline() {
         return None;
     }
-    // Its length comes first, then the text.
+    // Layout of the view: the length in 4 bytes, then the text.
     let [_, _, _, _, text @ ..] = view.as_u128().to_ne_bytes();
     Some((text, view.length as usize))
 }

@@ -1,4 +1,4 @@
-//! A batch of rows as a message of Arrow: of each column its buffers, compressed where that makes them much shorter.
+//! A batch of rows as a message of Arrow: the buffers of each column, compressed if that makes them much shorter.
 
 use event::Result;
 use lz4::{BlockMode, ContentChecksum, EncoderBuilder, block};
@@ -20,37 +20,37 @@ use polars_arrow::{
 use super::rows::{self, Unit};
 use crate::frame::failed;
 
-/// So many bytes at the beginning of a buffer tell whether it is compressed, a buffer of fewer is not.
+/// Size in bytes of the beginning of a buffer that decides about its compression; a smaller buffer is not compressed.
 const SAMPLE_BYTES: usize = 4_096;
 
-/// It is, when these become less than a half.
+/// Minimum factor of compression: a buffer is compressed if its sample shrinks to less than a half.
 const PAYS: usize = 2;
 
-/// How a frame of LZ4 begins whose blocks have at most 4 MB each and depend on none before, without any checksum.
+/// Header of a frame of LZ4 with independent blocks of at most 4 MB each, without any checksum.
 const FRAME: [u8; 7] = [0x04, 0x22, 0x4d, 0x18, 0x60, 0x70, 0x73];
 
-/// The most bytes of a block in it.
+/// Maximum bytes of a block in the frame.
 const BLOCK_BYTES: usize = 4 * 1024 * 1024;
 
-/// The bit in the length of a block that says that it is not compressed.
+/// Bit in the length of a block that marks it as not compressed.
 const STORED: u32 = 1 << 31;
 
-/// How a frame ends: with a block without bytes.
+/// End of a frame: a block without bytes.
 const END: [u8; 4] = [0; 4];
 
-/// Buffers begin at multiples of so many bytes.
+/// Alignment of buffers in bytes.
 const ALIGNMENT: usize = 64;
 
-/// Texts of so many bytes stand in their views.
+/// Maximum bytes of a text held inline by its view.
 const INLINE_BYTES: u32 = View::MAX_INLINE_SIZE;
 
-/// So many longer texts are known again when they come again.
+/// Number of longer texts that are remembered, to recognise repetitions.
 const KNOWN_TEXTS: usize = 256;
 
-/// The message of the rows of frames, one under the other, whose columns are of the same types. The same rows give the same bytes.
+/// Builds the message of the rows of frames, one after the other, with columns of equal types. Equal rows give equal bytes.
 ///
 /// # Errors
-/// When it cannot be written.
+/// An error if it cannot be written.
 pub(crate) fn message(frames: &[DataFrame]) -> Result<Vec<u8>> {
     let rows = frames.iter().map(DataFrame::height).sum();
     let mut body = Body::default();
@@ -62,7 +62,7 @@ pub(crate) fn message(frames: &[DataFrame]) -> Result<Vec<u8>> {
     made.and_then(|()| body.message(rows)).map_err(failed)
 }
 
-/// Texts of a column, one behind the other. One that comes again soon stands there once, so that its views are the same.
+/// The concatenated texts of a column. A text that repeats soon is stored once, so that its views are equal.
 #[derive(Default)]
 struct Texts {
     all: Vec<u8>,
@@ -70,7 +70,7 @@ struct Texts {
 }
 
 impl Texts {
-    /// The view of a text, which had another one.
+    /// Returns the new view of a text, given its old one.
     fn view(&mut self, view: View, text: &[u8]) -> View {
         self.known.resize(KNOWN_TEXTS, View::default());
         let ends =
@@ -92,7 +92,7 @@ struct Body {
     data: Vec<u8>,
     buffers: Vec<Buffer>,
     nodes: Vec<FieldNode>,
-    /// Of each column of texts how many buffers hold them.
+    /// Number of data buffers of each column of texts.
     texts: Vec<i64>,
 }
 
@@ -121,7 +121,7 @@ impl Body {
         }
     }
 
-    /// How many rows of a column there are, and which of them are null.
+    /// Adds the number of rows of a column, and the bitmap of its nulls.
     fn node(&mut self, rows: usize, arrays: &[&dyn Array]) -> PolarsResult<()> {
         let nulls: usize = arrays.iter().map(|array| array.null_count()).sum();
         self.nodes.push(FieldNode { length: rows as i64, null_count: nulls as i64 });
@@ -149,7 +149,7 @@ impl Body {
         }
     }
 
-    /// Texts of more bytes than a view holds stand in a buffer, in their order.
+    /// Adds a column of texts; those longer than a view holds stand in a buffer, in their order.
     fn strings(&mut self, rows: usize, arrays: &[&dyn Array]) -> PolarsResult<()> {
         self.node(rows, arrays)?;
         let (mut views, mut texts) = (Vec::<u128>::with_capacity(rows), Texts::default());
@@ -174,7 +174,7 @@ impl Body {
         if texts.is_empty() { Ok(()) } else { self.buffer(&texts) }
     }
 
-    /// A column of any other type.
+    /// Adds a column of any other type.
     fn other(&mut self, pieces: &[&Series]) -> PolarsResult<()> {
         let mut all = pieces[0].clone();
         pieces[1..].iter().try_for_each(|piece| all.append(piece).map(|_| ()))?;
@@ -195,7 +195,7 @@ impl Body {
         })
     }
 
-    /// A buffer whose rows are often the same.
+    /// Adds a buffer whose rows often repeat.
     fn rows<T: Unit>(&mut self, rows: &[T]) -> PolarsResult<()> {
         let sample = &rows[..rows.len().min(SAMPLE_BYTES / size_of::<T>())];
         let mut tried = Vec::with_capacity(2 * SAMPLE_BYTES);
@@ -210,7 +210,7 @@ impl Body {
         })
     }
 
-    /// A buffer of anything.
+    /// Adds a buffer of any content.
     fn buffer(&mut self, bytes: &[u8]) -> PolarsResult<()> {
         if bytes.is_empty() {
             let offset = self.data.len() as i64;
@@ -223,7 +223,8 @@ impl Body {
                 frame(bytes.chunks(BLOCK_BYTES), store, to);
                 return Ok(());
             }
-            // TCP and the number of rows say that the answer is whole; blocks by themselves are read and written without copies.
+            // No checksum: TCP and the number of rows guard the answer's integrity. Independent blocks are read and written
+            // without copies.
             let mut encoder = EncoderBuilder::new();
             encoder.checksum(ContentChecksum::NoChecksum).block_mode(BlockMode::Independent);
             let mut encoder = encoder.build(to)?;
@@ -232,7 +233,7 @@ impl Body {
         })
     }
 
-    /// A buffer of so many bytes that `write` writes as a frame of LZ4. It stands behind its length.
+    /// Adds a buffer of `bytes` bytes that `write` writes as a frame of LZ4. It stands behind its length.
     fn placed(
         &mut self,
         bytes: usize,
@@ -248,7 +249,7 @@ impl Body {
     }
 }
 
-/// Writes a frame of blocks, each as `write` writes it.
+/// Writes a frame of blocks, each by `write`.
 fn frame<'a, T: 'a>(
     blocks: impl Iterator<Item = &'a [T]>,
     write: impl Fn(&'a [T], &mut Vec<u8>),
@@ -259,13 +260,13 @@ fn frame<'a, T: 'a>(
     to.extend_from_slice(&END);
 }
 
-/// Writes a block that is not compressed.
+/// Writes a block without compression.
 fn store(block: &[u8], to: &mut Vec<u8>) {
     to.extend_from_slice(&(block.len() as u32 | STORED).to_le_bytes());
     to.extend_from_slice(block);
 }
 
-/// Writes a block of rows that is compressed, unless that makes it longer.
+/// Writes a block of rows, compressed unless that makes it longer.
 fn packed<T: Unit>(block: &[T], to: &mut Vec<u8>) {
     let begin = to.len();
     let length = |to: &[u8]| to.len() - begin - size_of::<u32>();
@@ -280,7 +281,7 @@ fn packed<T: Unit>(block: &[T], to: &mut Vec<u8>) {
     }
 }
 
-/// Whether a buffer is worth compressing, as its beginning says.
+/// Returns true if a buffer is worth compressing, judged by its beginning.
 fn pays(bytes: &[u8]) -> PolarsResult<bool> {
     let Some(sample) = bytes.get(..SAMPLE_BYTES) else { return Ok(false) };
     let packed = block::compress(sample, None, false)?;
@@ -309,7 +310,7 @@ mod tests {
             frame(bytes[..length].chunks(BLOCK_BYTES), store, &mut stored);
             assert!(read(&stored) == bytes[..length], "{length} bytes");
         }
-        // Rows of which none repeats are stored in blocks that are as long.
+        // Rows without repetitions are stored in blocks of equal length.
         let (mut of_noise, mut of_few) = (Vec::new(), Vec::new());
         frame(noise.chunks(BLOCK_BYTES / 8), packed, &mut of_noise);
         assert!(read(&of_noise) == bytes);

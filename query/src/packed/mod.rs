@@ -1,9 +1,9 @@
-//! A stream of Arrow in which each buffer is compressed where that makes it much shorter, and stands as it is elsewhere: columns
-//! in which the same value repeats, or none is, take next to nothing, and scores and keys cost no time.
+//! A stream of Arrow with each buffer compressed if that makes it much shorter, and stored otherwise: columns of repeated values
+//! or without any value take next to nothing, and scores and keys cost no time.
 //!
-//! What stands as it is stands in a frame of LZ4 all the same, in blocks that are not compressed
-//! (<https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md>). Arrow has a mark for a buffer that is not compressed as well, which polars reads
-//! since its version 1.34 only.
+//! A stored buffer stands in a frame of LZ4 all the same, in blocks without compression
+//! (<https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md>). Arrow also has a mark for a buffer that is not compressed,
+//! but polars reads it only since version 1.34.
 
 mod batch;
 mod rows;
@@ -22,10 +22,10 @@ use crate::frame::failed;
 
 pub(crate) use batch::message;
 
-/// Writes how a stream of these columns begins.
+/// Writes the beginning of a stream of these columns.
 ///
 /// # Errors
-/// When it cannot be written.
+/// An error if it cannot be written.
 pub(crate) fn begin(schema: &ArrowSchema, to: &mut impl Write) -> Result<()> {
     let fields = default_ipc_fields(schema.iter_values());
     let ipc_message = schema_to_bytes(schema, &fields, None);
@@ -33,10 +33,10 @@ pub(crate) fn begin(schema: &ArrowSchema, to: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// Writes how a stream ends.
+/// Writes the end of a stream.
 ///
 /// # Errors
-/// When it cannot be written.
+/// An error if it cannot be written.
 pub(crate) fn end(to: &mut impl Write) -> Result<()> {
     write_continuation(to, 0).map_err(failed)?;
     to.flush().map_err(PolarsError::from).map_err(failed)
@@ -68,7 +68,7 @@ mod tests {
         IpcStreamReader::new(Cursor::new(bytes)).finish().unwrap()
     }
 
-    /// Numbers in which nothing repeats.
+    /// Returns numbers without repetitions.
     fn noise(rows: usize) -> impl Iterator<Item = f64> {
         (1..=rows).map(|row| ((row as f64) * 0.754_877_666_246_692_8).fract().sqrt())
     }
@@ -117,7 +117,7 @@ mod tests {
             let rows = frame(rows, columns).unwrap();
             let again = read(&packed(&rows));
             prop_assert!(again.equals_missing(&rows), "{again} {rows}");
-            // However frames cut the rows, the bytes are the same.
+            // The division of rows into frames does not change the bytes.
             let cut = cut.min(rows.height()) as i64;
             let pieces = [rows.slice(0, cut as usize), rows.slice(cut, usize::MAX)];
             prop_assert!(message(&pieces).unwrap() == message(std::slice::from_ref(&rows)).unwrap());

@@ -1,36 +1,36 @@
-//! LZ4 of buffers whose rows all have one width, and are often the same as a row before: views of a few texts, days, what is null. It looks
-//! for whole rows only, which takes a fraction of the time of looking for any bytes. What it writes is read by any LZ4
+//! LZ4 of buffers with rows of one width that often repeat an earlier row: views of a few texts, days, nulls. It looks for whole
+//! rows only, which takes a fraction of the time of a search for any bytes. Any LZ4 decoder reads the output
 //! (<https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md>).
 
 use bytemuck::Pod;
 
-/// How far back a match may begin, in bytes.
+/// Maximum distance of a match, in bytes.
 const MAX_OFFSET: usize = 65_535;
 
-/// So many bytes at the end of a block are in no match.
+/// Number of bytes at the end of a block that are in no match.
 const LAST_BYTES: usize = 12;
 
-/// The fewest bytes of a match.
+/// Minimum bytes of a match.
 const MIN_MATCH: usize = 4;
 
-/// The largest length that a token holds; a longer one goes on in the bytes that follow.
+/// Maximum length in a token; a longer one continues in the bytes that follow.
 const MAX_NIBBLE: usize = 15;
 
-/// So many rows at the beginning say how many values there are.
+/// Number of rows at the beginning from which the number of values is estimated.
 const SAMPLE_ROWS: usize = 256;
 
-/// The table of the last rows has 2 to the power of this many places, in each of which stands one row.
+/// Binary logarithm of the size of the table of last rows, with one row per slot.
 const TABLE_BITS: u32 = 12;
 
 /// The multiplier of Fibonacci hashing, 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming, volume 3, 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What a block is looked through by: a row of 4, 8 or 16 bytes, or some rows that follow each other.
+/// The unit of the search for matches: a row of 4, 8 or 16 bytes, or some consecutive rows.
 pub(super) trait Unit: Pod + Eq {
-    /// Bits that are mostly others for other values.
+    /// Returns bits that mostly differ for different values.
     fn bits(self) -> u64;
 
-    /// Where it stands in a table of 2 to the power of [`TABLE_BITS`] places.
+    /// Returns its slot in a table of 2 to the power of [`TABLE_BITS`] slots.
     fn place(self) -> usize {
         (self.bits().wrapping_mul(GOLDEN) >> (u64::BITS - TABLE_BITS)) as usize
     }
@@ -61,11 +61,11 @@ impl<T: Unit> Unit for [T; 2] {
     }
 }
 
-/// Of so many different values four rows, or else two rows, are mostly the same as four or two before that are near enough.
+/// Maximum numbers of different values for which four rows, or two rows, mostly repeat four or two near enough before.
 const FOUR_OF: usize = 4;
 const TWO_OF: usize = 24;
 
-/// Writes a block of LZ4, which is looked through by as many rows at a time as the first ones allow.
+/// Writes a block of LZ4, with a unit of as many rows as the first rows suggest.
 pub(super) fn compress<T: Unit>(rows: &[T], to: &mut Vec<u8>) {
     let mut different: Vec<T> = Vec::with_capacity(TWO_OF);
     for row in rows.iter().take(SAMPLE_ROWS) {
@@ -98,7 +98,7 @@ fn block<T: Unit, U: Unit>(rows: &[T], to: &mut Vec<u8>) {
         let (begin, distance) = (at, at - before);
         at += 1;
         while at < units.len() && units[at] == units[at - distance] {
-            // Of units that are all the same the last one is enough.
+            // In a run of equal units, recording the last one is enough.
             if distance > 1 {
                 last[units[at].place()] = at as u32;
             }
@@ -115,7 +115,7 @@ fn block<T: Unit, U: Unit>(rows: &[T], to: &mut Vec<u8>) {
     sequence(&literal, None, to);
 }
 
-/// Writes bytes as they are, and a match behind them: how far back it begins, and how many bytes it has.
+/// Writes literal bytes, and a match behind them: its distance and its length in bytes.
 fn sequence(literals: &[u8], matched: Option<(usize, usize)>, to: &mut Vec<u8>) {
     let more = matched.map_or(0, |(_, length)| length - MIN_MATCH);
     let token = (literals.len().min(MAX_NIBBLE) << 4 | more.min(MAX_NIBBLE)) as u8;
@@ -131,7 +131,7 @@ fn sequence(literals: &[u8], matched: Option<(usize, usize)>, to: &mut Vec<u8>) 
     length(more, to);
 }
 
-/// Writes what of a length the token does not hold.
+/// Writes the part of a length that the token does not hold.
 fn length(length: usize, to: &mut Vec<u8>) {
     if let Some(mut more) = length.checked_sub(MAX_NIBBLE) {
         while more >= usize::from(u8::MAX) {
@@ -155,7 +155,7 @@ mod tests {
         decompress(&block, Some(size_of_val(rows) as i32)).unwrap()
     }
 
-    /// Rows of runs of a few values or of many.
+    /// Generates rows of runs of a few values or of many.
     fn rows() -> impl Strategy<Value = Vec<u32>> {
         let run = (0_u32..2_000, 1_u32..4, 1_usize..60);
         let runs = prop::collection::vec(run, 0..120);
@@ -182,7 +182,7 @@ mod tests {
     fn rows_that_repeat_take_a_few_bytes_each_however_far_apart_they_are() {
         let same = vec![7_u128; 16_384];
         let few: Vec<u128> = (0..16_384_u128).map(|row| row * row % 12).collect();
-        // The second half repeats what is too far back.
+        // The second half repeats rows that are too far back.
         let far: Vec<u128> = (0..8_192_u128).map(|row| row % 4_100).collect();
         for (rows, most) in [(&same, 1_200), (&few, 4 * few.len()), (&far, 17 * far.len())] {
             let mut block = Vec::new();

@@ -1,4 +1,4 @@
-//! What was believed of a key, and when: its outcomes in the order in which they were appended, with those that were taken back or corrected.
+//! History of the truth of a key: its outcomes in the order in which they were appended, with those withdrawn or corrected.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,22 +14,22 @@ use crate::{
     work,
 };
 
-/// How many days a history has that nobody named.
+/// Default number of days of a history.
 pub(crate) const DAYS: i64 = 400;
 
-/// The most outcomes that a history has.
+/// Maximum number of outcomes of a history.
 pub(crate) const MAX_OUTCOMES: usize = 10_000;
 
-/// About how many bytes an outcome takes on its way into an answer, beside what it takes in the dataframe.
+/// Approximate bytes of an outcome on its way into an answer, besides its bytes in the dataframe.
 const OUTCOME_BYTES: u64 = 2_048;
 
-/// About how many times what the dataframe takes is there again on that way: as lines, as outcomes, as JSON and as its text.
+/// Approximate number of copies of the dataframe on that way: as lines, as outcomes, as JSON and as its text.
 const COPIES: u64 = 4;
 
 /// The columns that are read.
 const COLUMNS: &str = "day,appended_at,predicted_at,observed_at,label,value,withdrawn,reason";
 
-/// The words of a request for a history.
+/// The parameters of a request for a history, as text.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HistoryWords<'a> {
     /// The key.
@@ -40,18 +40,18 @@ pub struct HistoryWords<'a> {
     pub to: Option<&'a str>,
 }
 
-/// How an outcome stands today.
+/// The current standing of an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PastStanding {
-    /// It judges what it is about.
+    /// It judges its predictions.
     Counts,
-    /// One that was observed later, or came later, judges that instead.
+    /// A later outcome, by observation or by arrival, judges them instead.
     Corrected,
-    /// It was taken back.
+    /// It was withdrawn.
     Withdrawn,
-    /// It takes others back.
+    /// It withdraws others.
     Withdraws,
-    /// It would take others back, and none of the same instants stands before it.
+    /// It would withdraw others, but none of the same instants stands before it.
     WithdrawsNothing,
 }
 
@@ -60,7 +60,7 @@ impl PastStanding {
     pub const ALL: [Self; 5] =
         [Self::Counts, Self::Corrected, Self::Withdrawn, Self::Withdraws, Self::WithdrawsNothing];
 
-    /// Its name in answers.
+    /// Returns its name in answers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Counts => "counts",
@@ -75,31 +75,31 @@ impl PastStanding {
 /// An outcome of a key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PastOutcome {
-    /// When it was appended.
+    /// Time at which it was appended.
     pub appended_at: Timestamp,
     /// The day of the predictions that it judges.
     pub day: Day,
-    /// The instant of the prediction that it judges; `None`, when it judges all of the day.
+    /// The instant of the prediction that it judges; `None`, if it judges all of the day.
     pub predicted_at: Option<Timestamp>,
-    /// When it was observed.
+    /// Time at which it was observed.
     pub observed_at: Timestamp,
-    /// What was true.
+    /// The true label.
     pub label: Option<String>,
-    /// The number that was true.
+    /// The true number.
     pub value: Option<f64>,
-    /// Why others are taken back.
+    /// Reason for withdrawing others.
     pub reason: Option<String>,
-    /// How it stands today.
+    /// Its current standing.
     pub standing: PastStanding,
 }
 
 impl PastOutcome {
-    /// By what one of its key and day is known: the instant that it judges, and when it was observed.
+    /// Returns its identity within its key and day: the instant that it judges, and the time at which it was observed.
     fn instants(&self) -> (Option<Timestamp>, Timestamp) {
         (self.predicted_at, self.observed_at)
     }
 
-    /// The same as JSON.
+    /// Returns it as JSON.
     pub fn to_json(&self) -> Value {
         json!({
             "appended_at": self.appended_at.to_string(),
@@ -114,7 +114,7 @@ impl PastOutcome {
     }
 }
 
-/// A row of the answer that it is made of.
+/// A row of the answer that the history is built from.
 #[derive(Deserialize)]
 struct Row {
     day: String,
@@ -143,11 +143,11 @@ impl Row {
 }
 
 impl Query {
-    /// The outcomes of a key about the predictions of some days, in the order in which they were appended, and what could not be read. Outcomes
-    /// without a date are among them once it is decided what they judge.
+    /// Returns the outcomes of a key about the predictions of some days, in the order in which they were appended, and warnings
+    /// of unreadable data. Outcomes without a date are among them once it is decided which predictions they judge.
     ///
     /// # Errors
-    /// `Invalid`, when a word is wrong; `TooLarge`, when there are more outcomes than a history has; as [`Query::run`].
+    /// `Invalid`, if a word is wrong; `TooLarge`, if there are more outcomes than a history has; errors of [`Query::run`].
     pub async fn outcome_history(
         &self,
         workspace: &Id,
@@ -157,10 +157,10 @@ impl Query {
         Ok(past)
     }
 
-    /// The same as JSON. It counts in the bounds until it is sent.
+    /// Returns the history as JSON. It counts in the bounds until it is sent.
     ///
     /// # Errors
-    /// As [`Query::outcome_history`].
+    /// Errors of [`Query::outcome_history`].
     pub(crate) async fn written_history(&self, workspace: &Id, words: &HistoryWords<'_>) -> Result<Written> {
         let (text, Held { hold, wanted, turn }) = self.history_as(workspace, words, written).await?;
         let left = text.len() as u64;
@@ -170,7 +170,7 @@ impl Query {
         Ok(Written { chunks: vec![text].into_iter(), left, hold })
     }
 
-    /// What `make` makes of the outcomes of a key and of what could not be read, and what that takes of the bounds.
+    /// Returns the result of `make` for the outcomes of a key and the warnings, and its hold on the bounds.
     async fn history_as<T: Send + 'static>(
         &self,
         workspace: &Id,
@@ -208,7 +208,7 @@ fn check_count(key: &str, count: usize) -> Result<()> {
     )))
 }
 
-/// The outcomes of a dataframe, in the order in which they were appended, and how they stand.
+/// Reads the outcomes of a dataframe, in the order in which they were appended, with their standing.
 fn past_of(mut frame: DataFrame) -> Result<Vec<PastOutcome>> {
     let mut lines = Vec::new();
     Format::Ndjson.write(&mut frame, &mut lines)?;
@@ -220,13 +220,13 @@ fn past_of(mut frame: DataFrame) -> Result<Vec<PastOutcome>> {
     Ok(past)
 }
 
-/// A history as the text of its JSON.
+/// Returns a history as JSON text.
 fn written(past: Vec<PastOutcome>, warnings: Vec<String>) -> Result<Vec<u8>> {
     let outcomes: Vec<Value> = past.iter().map(PastOutcome::to_json).collect();
     Ok(json!({ "outcomes": outcomes, "warnings": warnings }).to_string().into_bytes())
 }
 
-/// Says how the outcomes of a key stand, which come day by day, and of each day in the order of the log, by the rules of the
+/// Sets the standing of the outcomes of a key, given day by day, and within each day in the order of the log, by the rules of the
 /// [join](fold::join).
 fn stand(past: &mut [PastOutcome]) {
     for of_day in past.chunk_by_mut(|one, other| one.day == other.day) {
@@ -235,10 +235,10 @@ fn stand(past: &mut [PastOutcome]) {
     }
 }
 
-/// Of the outcomes of a day, those are withdrawn behind which one of the same instants withdraws. One that withdraws takes nothing back
-/// where no outcome of the same instants was sent before it.
+/// Marks the outcomes of a day as withdrawn that are followed by a withdrawal of the same instants. A withdrawal withdraws
+/// nothing if no outcome of the same instants was sent before it.
 fn take_back(of_day: &mut [PastOutcome]) {
-    // Of several the last one stays.
+    // The last withdrawal of each instants.
     let last: HashMap<(Option<Timestamp>, Timestamp), usize> = of_day
         .iter()
         .enumerate()
@@ -263,8 +263,8 @@ fn take_back(of_day: &mut [PastOutcome]) {
     }
 }
 
-/// Of the outcomes of a day that count, those are corrected that judge what one judges, too, that was observed later, or as late and came
-/// later.
+/// Marks the counting outcomes of a day as corrected that another outcome overrides: it judges the same and was observed later,
+/// or equally late and came later.
 fn correct(of_day: &mut [PastOutcome]) {
     let mut greatest: HashMap<Option<Timestamp>, (Timestamp, usize)> = HashMap::new();
     for (at, one) in of_day.iter().enumerate() {
@@ -326,7 +326,7 @@ mod tests {
         let expected =
             ["counts", "withdrawn", "withdraws", "counts", "counts", "corrected", "corrected", "counts"];
         assert_eq!(standings(&all), expected);
-        // What is sent again after it was taken back counts.
+        // An outcome sent again after its withdrawal counts.
         let mut again = vec![
             past(one, Some("01:00"), "10:00", Counts),
             past(one, Some("01:00"), "10:00", Withdraws),
@@ -355,7 +355,7 @@ mod tests {
         assert_eq!(standings(&all), expected);
     }
 
-    /// The definition of how outcomes stand: each is compared with all others of its day.
+    /// Sets the standing by definition: compares each outcome with all others of its day.
     fn stand_by_definition(past: &mut [PastOutcome]) {
         for of_day in past.chunk_by_mut(|one, other| one.day == other.day) {
             for at in 0..of_day.len() {
@@ -412,7 +412,7 @@ mod tests {
         }
     }
 
-    /// Compared with each other they would take minutes.
+    /// Pairwise comparison would take minutes.
     #[test]
     fn many_outcomes_of_a_day_are_gone_through_once() {
         const OUTCOMES: usize = 200_000;

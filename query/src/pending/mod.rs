@@ -1,7 +1,7 @@
-//! What is known of outcomes that do not say which prediction they judge, page by page, in the order of the days on which they came.
+//! Pending outcomes, which do not name the prediction that they judge, page by page, in the order of the days on which they came.
 //!
-//! What was decided of one is read of the decisions; why one waits follows from what was looked at last. Nothing is looked for here: that
-//! is done by a worker that sweeps.
+//! The state of an outcome is read from the decisions; the reason for waiting follows from the last look. No prediction is looked
+//! for here: a sweeping worker does that.
 
 mod history;
 mod request;
@@ -32,14 +32,14 @@ pub use self::why::PendingOutcome;
 use self::why::{Judged, Told};
 use crate::{Query, work};
 
-/// What it is called in paths and metrics.
+/// Name in paths and metrics.
 pub(crate) const NAME: &str = "pending";
 
-/// How many segments are read at once, and the most that a page looks at.
+/// Number of segments read at once, and maximum number of segments per page.
 const SEGMENTS_AT_ONCE: usize = 16;
 const MAX_SEGMENTS: usize = 320;
 
-/// The most times that a page looks for the next log.
+/// Maximum number of searches for the next log per page.
 const MAX_LOOKS: usize = 400;
 
 /// The columns that are read.
@@ -48,28 +48,28 @@ const COLUMNS: [&str; 4] = ["key", "observed_at", PREDICTED_SINCE, JUDGES];
 /// Some pending outcomes, in their order.
 #[derive(Clone, Debug, Default)]
 pub struct PendingPage {
-    /// How many there are in each state, of the key if one was named, whether they are listed or not; those of all pages add up.
+    /// Number of outcomes in each state, of the requested key if any, listed or not; the counts of all pages add up.
     pub counts: BTreeMap<PendingState, u64>,
-    /// Those that are listed.
+    /// The listed outcomes.
     pub outcomes: Vec<PendingOutcome>,
-    /// Where the next page begins, if there may be one.
+    /// The beginning of the next page, if there may be one.
     pub next: Option<PendingPlace>,
-    /// What could not be read, in sentences.
+    /// Warnings of unreadable data, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// What is known of a segment.
+/// A segment with its decisions.
 struct Known {
     segment: Segment,
     decisions: Vec<(u32, Decision)>,
-    /// The first decision about each row that has one, by its place among them.
+    /// The first decision about each row that has one, as an index into `decisions`.
     decided: BTreeMap<u32, usize>,
     waiting: Option<Waiting>,
     is_taken: bool,
 }
 
 impl Known {
-    /// How far a row has come, and the decision that says so.
+    /// Returns the state of a row, and the decision behind it.
     fn state(&self, row: u32) -> (PendingState, Option<&Decision>) {
         let Some((number, decision)) = self.decided.get(&row).map(|at| &self.decisions[*at]) else {
             return (PendingState::Waiting, None);
@@ -90,16 +90,16 @@ struct Growing {
     request: PendingRequest,
     page: PendingPage,
     told: Vec<Told>,
-    /// Up to where everything was counted.
+    /// The place up to which everything was counted.
     place: Option<PendingPlace>,
     segments: usize,
 }
 
 impl Query {
-    /// A page of the pending outcomes of a workspace that came in a window.
+    /// Returns a page of the pending outcomes of a workspace that came in a window.
     ///
     /// # Errors
-    /// `Unavailable`, when all memory is taken; those of the table, and `Corrupt`.
+    /// `Unavailable`, if all memory is taken; errors of the table, and `Corrupt`.
     pub async fn pending(&self, workspace: &Id, request: &PendingRequest) -> Result<PendingPage> {
         let (_turn, _hold) = self.budget.enter(Some(workspace)).await?;
         let began = Instant::now();
@@ -117,7 +117,7 @@ impl Query {
         Ok(page)
     }
 
-    /// Goes through the segments behind the place, until the page is full; whether there are no more.
+    /// Takes the segments behind the place, until the page is full; returns true if there are no more.
     async fn grow(&self, workspace: &Id, mut growing: Growing) -> Result<(Growing, bool)> {
         let days = growing.request.window;
         let first = growing.place.max(Some(PendingPlace::before(days.from())));
@@ -135,7 +135,7 @@ impl Query {
                 return Ok((growing, true));
             };
             if log.kind != Kind::Pending {
-                // They are the last of their day.
+                // Pending outcomes are the last kind of a day.
                 growing.place = growing.place.max(Some(PendingPlace::before(log.day)));
                 range =
                     KeyRange { to: end.clone(), ..key::segments_of_kind(workspace, log.day, Kind::Pending) };
@@ -146,7 +146,7 @@ impl Query {
             }
             let some = self.known(&log, seq).await?;
             let Some(last) = some.last().map(|known| known.segment.seq) else { continue };
-            // A segment may have many rows, and others wait for the threads that answer.
+            // A segment may have many rows, so they are not processed on the threads that answer.
             let taking = work::piece(move || {
                 let has_room = growing.take_all(&some)?;
                 Ok::<_, Error>((growing, has_room))
@@ -164,14 +164,14 @@ impl Query {
         Ok((growing, false))
     }
 
-    /// What is known of some segments of a log from one on.
+    /// Reads some segments of a log from one on, with their decisions.
     async fn known(&self, log: &LogId, first: u64) -> Result<Vec<Known>> {
         let taken = pending::taken_up(&*self.table, log).await?;
         let query = TableQuery::table(key::segments_from(log, first)).limit(SEGMENTS_AT_ONCE);
         let known = self.table.query(&query).await?.items.into_iter().map(async |item| {
             let segment = Segment::from_item(item)?;
             let of = PendingSegment { log: log.clone(), seq: segment.seq };
-            // Decisions first: what is said of how many were carried out is no older then.
+            // Decisions are read first, so that the number of those carried out is no older.
             let decisions = pending::decisions(&*self.table, &of, 1).await?;
             let decisions: Vec<_> =
                 decisions.into_iter().map(|(id, decision)| (id.number, decision)).collect();
@@ -183,7 +183,7 @@ impl Query {
     }
 }
 
-/// The first decision about each row that has one, by its place among them.
+/// Returns the first decision about each row that has one, by its index.
 fn decided(decisions: &[(u32, Decision)]) -> BTreeMap<u32, usize> {
     let mut decided = BTreeMap::new();
     for (at, (_, decision)) in decisions.iter().enumerate() {
@@ -194,7 +194,7 @@ fn decided(decisions: &[(u32, Decision)]) -> BTreeMap<u32, usize> {
 }
 
 impl Growing {
-    /// Takes the rows of some segments; whether all of them had room.
+    /// Takes the rows of some segments; returns true if all of them had room.
     fn take_all(&mut self, some: &[Known]) -> Result<bool> {
         for known in some {
             if !self.take(known)? {
@@ -204,7 +204,7 @@ impl Growing {
         Ok(true)
     }
 
-    /// Takes the rows of a segment that are behind the place; whether all of them had room.
+    /// Takes the rows of a segment that are behind the place; returns true if all of them had room.
     fn take(&mut self, known: &Known) -> Result<bool> {
         self.segments += 1;
         let of = PendingSegment { log: known.segment.log.clone(), seq: known.segment.seq };
@@ -231,7 +231,7 @@ impl Growing {
         Ok(true)
     }
 
-    /// Takes a row; whether it had room.
+    /// Takes a row; returns true if it had room.
     fn take_row(&mut self, known: &Known, columns: &Columns, place: PendingPlace) -> Result<bool> {
         let asked = question(columns, place.row as usize)?;
         if self.request.key.as_ref().is_some_and(|key| *key != asked.key) {
@@ -262,7 +262,7 @@ impl Growing {
 mod tests {
     use super::*;
 
-    /// The walk goes from any other log of a day to those of pending outcomes.
+    /// The walk goes from any other log of a day to the logs of pending outcomes.
     #[test]
     fn pending_outcomes_are_the_last_of_their_day() {
         assert!(Kind::ALL.iter().all(|kind| kind.letter() < Kind::Pending.letter()));

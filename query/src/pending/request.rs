@@ -1,4 +1,4 @@
-//! What is asked of pending outcomes.
+//! The request for a page of pending outcomes.
 
 use std::{fmt, str::FromStr};
 
@@ -10,23 +10,23 @@ use log::{
 
 use crate::window::days_until;
 
-/// How many outcomes a page lists when the request does not say how many.
+/// Number of outcomes listed on a page if the request has no limit.
 pub(crate) const DEFAULT_ROWS: usize = 100;
 
-/// The most outcomes that a page lists.
+/// Maximum number of outcomes listed on a page.
 pub(crate) const MAX_ROWS: usize = 1_000;
 
-/// How many days a window has that nobody named: what waits came on one of them.
+/// Default number of days of a window, which includes the arrival of everything that waits.
 pub(crate) const DAYS: i64 = WAITS_DAYS + 10;
 
-/// How far a pending outcome has come.
+/// State of a pending outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PendingState {
     /// Its prediction is not found yet.
     Waiting,
-    /// It is decided what it judges, and it is to be appended.
+    /// Its predictions are decided, and it is to be appended.
     Decided,
-    /// It is an outcome like any other.
+    /// It is appended as an outcome like any other.
     Appended,
     /// It has waited for too long, and judges nothing.
     Expired,
@@ -35,10 +35,10 @@ pub enum PendingState {
 }
 
 impl PendingState {
-    /// All of them, in the order in which an outcome may have them.
+    /// All of them, in the order in which an outcome goes through them.
     pub const ALL: [Self; 5] = [Self::Waiting, Self::Decided, Self::Appended, Self::Expired, Self::Refused];
 
-    /// Its name in requests and answers.
+    /// Returns its name in requests and answers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -50,7 +50,7 @@ impl PendingState {
     }
 }
 
-/// Where a pending outcome stands among all of a workspace, in the order of the days on which they came.
+/// Place of a pending outcome among all of a workspace, in the order of the days on which they came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PendingPlace {
     /// The day on which it came.
@@ -59,29 +59,29 @@ pub struct PendingPlace {
     pub lane: u8,
     /// The number of its segment.
     pub seq: u64,
-    /// Its row there.
+    /// Its row in the segment.
     pub row: u32,
 }
 
 impl PendingPlace {
-    /// The place before all that came on a day.
+    /// Returns the place before all outcomes that came on a day.
     pub(super) fn before(day: Day) -> Self {
         Self { day, lane: 0, seq: 0, row: 0 }
     }
 
-    /// The segment of a workspace in which it is.
+    /// Returns the segment of a workspace in which it is.
     pub fn segment(&self, workspace: &Id) -> PendingSegment {
         let Self { day, lane, seq, .. } = *self;
         PendingSegment { log: LogId { workspace: workspace.clone(), day, kind: Kind::Pending, lane }, seq }
     }
 
-    /// That of a row of a segment.
+    /// Returns the place of a row of a segment.
     pub(super) fn of(segment: &PendingSegment, row: u32) -> Self {
         Self { day: segment.log.day, lane: segment.log.lane, seq: segment.seq, row }
     }
 }
 
-/// What [`PendingPlace`] is written like.
+/// Pattern of the text of a [`PendingPlace`].
 pub(crate) const PLACE_PATTERN: &str = "^[0-9]{4}-[0-9]{2}-[0-9]{2}\\.[0-9]{2}\\.[0-9]{10}\\.[0-9]{5}$";
 
 impl fmt::Display for PendingPlace {
@@ -110,20 +110,20 @@ impl FromStr for PendingPlace {
     }
 }
 
-/// The words of a request, as the command line and the parameters of a URL have them.
+/// The parameters of a request, as text from the command line or a URL.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PendingWords<'a> {
     /// Only outcomes of this key.
     pub key: Option<&'a str>,
-    /// List only those in this state.
+    /// Lists only outcomes in this state.
     pub state: Option<&'a str>,
     /// The first day on which they came.
     pub from: Option<&'a str>,
     /// The last day on which they came.
     pub to: Option<&'a str>,
-    /// The most that are listed; with 0 they are counted alone.
+    /// Maximum number of outcomes listed; 0 to count them only.
     pub limit: Option<&'a str>,
-    /// After what an earlier page ended with.
+    /// The end of an earlier page, after which this page begins.
     pub after: Option<&'a str>,
 }
 
@@ -138,10 +138,10 @@ pub struct PendingRequest {
 }
 
 impl PendingRequest {
-    /// Reads the words of a request that comes at `now`.
+    /// Parses the parameters of a request received at `now`.
     ///
     /// # Errors
-    /// `Invalid`, saying which word is wrong.
+    /// `Invalid`, naming the wrong parameter.
     pub fn parse(words: &PendingWords<'_>, now: Timestamp) -> Result<Self> {
         let limit = words.limit.map_or(Ok(DEFAULT_ROWS), |text| {
             let limit = text.parse().ok().filter(|limit| *limit <= MAX_ROWS);
@@ -164,18 +164,18 @@ impl PendingRequest {
         })
     }
 
-    /// The same from where an earlier page ended, with at most so many.
+    /// Continues behind the end of an earlier page, with a new limit.
     #[must_use]
     pub fn after(self, place: PendingPlace, limit: usize) -> Self {
         Self { after: Some(place), limit: limit.min(MAX_ROWS), ..self }
     }
 
-    /// How many outcomes are listed at most.
+    /// Returns the maximum number of outcomes listed.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Whether outcomes in a state are listed.
+    /// Returns true if outcomes in a state are listed.
     pub(super) fn lists(&self, state: PendingState) -> bool {
         self.state.is_none_or(|wanted| wanted == state)
     }

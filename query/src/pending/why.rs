@@ -1,4 +1,4 @@
-//! A pending outcome in an answer, and why it waits.
+//! A pending outcome in an answer, with the reason for its state.
 
 use catalog::Kept;
 use event::{Day, Id, Result, Timestamp, Window, fields::Judges};
@@ -14,36 +14,36 @@ const DAY_SECONDS: i64 = 24 * 60 * 60;
 /// A pending outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingOutcome {
-    /// Where it stands.
+    /// Its place.
     pub place: PendingPlace,
-    /// How far it has come.
+    /// Its state.
     pub state: PendingState,
     /// Its key.
     pub key: String,
-    /// When it was observed: its prediction is of no later instant.
+    /// Time at which it was observed, and the latest time of its prediction.
     pub observed_at: Timestamp,
-    /// Its prediction is of no earlier instant.
+    /// Earliest time of its prediction.
     pub predicted_since: Timestamp,
-    /// Which predictions of its key it judges.
+    /// The predictions of its key that it judges.
     pub judges: Judges,
-    /// When it was appended.
+    /// Time at which it was appended.
     pub arrived_at: Timestamp,
-    /// The instant of the prediction that it judges, of several of the last one.
+    /// The instant of the prediction that it judges; the last one of several.
     pub predicted_at: Option<Timestamp>,
-    /// How many instants of predictions it judges.
+    /// Number of instants of predictions that it judges.
     pub judged: Option<usize>,
-    /// What had been appended by this instant was looked at when it was decided.
+    /// The instant up to which appended events were considered in the decision.
     pub decided_as_of: Option<Timestamp>,
-    /// When its prediction was first looked for among what there was the last time.
+    /// Time at which its prediction was first looked for among the events of the last look.
     pub looked_at: Option<Timestamp>,
-    /// When it has waited for long enough, while it waits.
+    /// Time at which it expires, while it waits.
     pub expires_at: Option<Timestamp>,
-    /// Why it is in that state, in a sentence.
+    /// The reason for its state, in a sentence.
     pub why: String,
 }
 
 impl PendingOutcome {
-    /// The same as JSON, without what is not known.
+    /// Returns it as JSON, without missing values.
     pub fn to_json(&self) -> Value {
         let mut json = json!({
             "place": self.place.to_string(), "state": self.state.name(), "key": self.key,
@@ -67,7 +67,7 @@ impl PendingOutcome {
     }
 }
 
-/// The instants of the predictions that one judges: how many, the first and the last.
+/// The instants of the predictions judged by one outcome: their number, the first and the last.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judged {
     count: usize,
@@ -76,7 +76,7 @@ pub(super) struct Judged {
 }
 
 impl Judged {
-    /// Of instants in their order; `None` where there is none.
+    /// Summarises instants in their order; `None` if there are none.
     pub(super) fn of(instants: &[i64]) -> Option<Self> {
         let [first, last] = [instants.first()?, instants.last()?].map(|at| Timestamp::from_micros(*at));
         Some(Self { count: instants.len(), first: first?, last: last? })
@@ -91,7 +91,7 @@ impl Judged {
     }
 }
 
-/// What is known of one.
+/// The facts about one outcome.
 pub(super) struct Told {
     pub(super) place: PendingPlace,
     pub(super) state: PendingState,
@@ -103,7 +103,7 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// The days on which its prediction may be.
+    /// Returns the first and the last day on which its prediction may be.
     fn days(&self) -> (Day, Day) {
         let day = |micros| Timestamp::from_micros(micros).unwrap_or_default().day();
         (day(self.asked.from), day(self.asked.until))
@@ -154,11 +154,11 @@ impl Told {
         let Some(Looked { at, is_all, .. }) = self.looked else {
             return "no worker has looked for its prediction yet".to_owned();
         };
-        // Days are looked at from the latest back, and nothing is found beyond one that is gone.
+        // Days are searched from the latest back, and the search ends at an expired one.
         let days = std::iter::successors(Some(last), |day| day.before()).take_while(|day| *day >= first);
         if let Some(gone) = days.into_iter().find(|day| !kept.keeps(*day)) {
             return match gone == last {
-                // Of one that judges all those days are looked at as well.
+                // All days are searched for an outcome that judges all predictions.
                 _ if self.asked.judges == Judges::All => format!(
                     "no prediction of its key from {first} to {last} was found at {at}; the events of {gone} are gone, and it may have been there"
                 ),
@@ -178,7 +178,7 @@ impl Told {
 }
 
 impl Query {
-    /// Says why each is in its state.
+    /// Adds the reason of each state.
     pub(super) async fn explained(&self, workspace: &Id, told: Vec<Told>) -> Result<Vec<PendingOutcome>> {
         let days = told.iter().filter(|told| told.state == PendingState::Waiting).map(Told::days);
         let days = days.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));

@@ -1,4 +1,4 @@
-//! Making arenas, and picking more for them as releases come and go. See [`catalog::ArenaSpec`].
+//! Creation of arenas, and later additions as releases come and go. See [`catalog::ArenaSpec`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,28 +15,28 @@ use super::{
 };
 use crate::Query;
 
-/// Pairs with the items that are added to them.
+/// Pairs with the items added to them.
 type Added = Vec<(ArenaPair, Vec<ReviewItem>)>;
 
-/// What an arena has already.
+/// The current content of an arena.
 pub(super) struct Known {
     pairs: Vec<ArenaPair>,
-    /// Whether its pairs get nothing more.
+    /// True if its pairs get nothing more.
     only_new: bool,
     taken: Taken,
-    /// Until when it is kept, in seconds since 1970.
+    /// Time until which its items are kept, in seconds since 1970.
     expires_at: i64,
 }
 
 impl Known {
-    /// Of one that is being made.
+    /// Builds the content of a new arena.
     pub(super) fn nothing(expires_at: i64) -> Self {
         Self { pairs: Vec::new(), only_new: false, taken: BTreeSet::new(), expires_at }
     }
 }
 
 impl Query {
-    /// What is added to the pairs of an arena of the predictions of a window; and what was not read of them.
+    /// Picks items for the pairs of an arena from the predictions of a window; returns them with warnings of unread data.
     pub(super) async fn picked_pairs(
         &self,
         workspace: &Id,
@@ -71,12 +71,13 @@ impl Query {
         Ok((added, warnings))
     }
 
-    /// Picks more for an arena: for pairs of releases that are live by now, and of days up to `to`, which is the last day that it was made of
-    /// when it is not given. Says also what was not read. What was picked before stays.
+    /// Picks more for an arena: for pairs of currently live releases, and from days up to `to`, by default the last day that it
+    /// was made of. Returns the arena and warnings of unread data. Earlier picks stay.
     ///
     /// # Errors
-    /// `NotFound`, when there is no such arena; `Invalid`, when it is none or `to` is before its first day; `TooLarge`, when there are too many
-    /// pairs; `Conflict`, when somebody else does the same; those of [`Query::run`] and of the table.
+    /// `NotFound`, if there is no such arena; `Invalid`, if the review is no arena or `to` is before its first day; `TooLarge`,
+    /// if there are too many pairs; `Conflict`, if somebody else does this at the moment; errors of [`Query::run`] and of the
+    /// table.
     pub async fn refresh_arena(
         &self,
         workspace: &Workspace,
@@ -86,10 +87,10 @@ impl Query {
         self.more_of_arena(workspace, (name, to), false).await
     }
 
-    /// Picks for the pairs of live releases that an arena lacks, and for no other.
+    /// Picks for those pairs of live releases that an arena lacks, and for no others.
     ///
     /// # Errors
-    /// As [`Query::refresh_arena`].
+    /// Errors of [`Query::refresh_arena`].
     pub async fn pick_missing_pairs(&self, workspace: &Workspace, name: &str) -> Result<()> {
         self.more_of_arena(workspace, (name, None), true).await.map(drop)
     }
@@ -124,7 +125,7 @@ impl Query {
     }
 }
 
-/// The days that are read again: up to `to`, no more than a review may have.
+/// Returns the days that are read again: up to `to`, and no more than a review may have.
 fn refreshed(made_of: Window, to: Option<Day>) -> Result<Window> {
     let to = to.unwrap_or(made_of.to());
     if to < made_of.from() {
@@ -135,7 +136,7 @@ fn refreshed(made_of: Window, to: Option<Day>) -> Result<Window> {
     Window::new(first.max(made_of.from()), to)
 }
 
-/// A bout as an item: which side is which is the seed's to say.
+/// Builds the item of a bout; `is_turned`, which the seed decides, swaps the sides.
 fn item(
     review: &str,
     (bout, is_turned): (&Bout, bool),

@@ -1,4 +1,4 @@
-//! Making reviews: predictions are read day by day, joined with their outcomes, and picked. See [`catalog::Review`].
+//! Creation of reviews: predictions are read day by day, joined with their outcomes, and picked. See [`catalog::Review`].
 
 mod arena;
 mod pairs;
@@ -30,12 +30,12 @@ use crate::{
     work,
 };
 
-/// The most releases of which an item says what they had said, by name.
+/// Maximum number of releases whose predictions an item stores, by name.
 const MAX_SAID: usize = 100;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// How the predictions of a day are told apart and read: definitions and models by release, and the labels of the review.
+/// Context for reading the predictions of a day: definitions and models by release, and the labels of the review.
 #[derive(Debug, Default)]
 struct OfDay {
     definitions: BTreeMap<String, Definition>,
@@ -44,7 +44,7 @@ struct OfDay {
 }
 
 impl OfDay {
-    /// What a score of a binary release means: the positive label, or the other one where the review names two.
+    /// Returns the label that a score of a binary release means: the positive label, or the other one if the review names two.
     fn meant(&self, release: &str, score: f64) -> Option<&str> {
         let definition = self.definitions.get(release)?;
         let Task::Binary { positive_label } = &definition.task else { return None };
@@ -60,12 +60,12 @@ impl OfDay {
 }
 
 impl Query {
-    /// Makes a review: picks its items and writes them down. Says also what was not read. Asked for again with the same words it is
-    /// the one that is there.
+    /// Creates a review: picks its items and stores them. Returns it with warnings of unread data. A repeated request with equal
+    /// parameters returns the existing review.
     ///
     /// # Errors
-    /// `Invalid`, when it asks for what a review cannot be, or nothing is to be judged; `NotFound`, when there is no such model;
-    /// `Conflict`, when the name is taken by another; those of [`Query::run`] and of the table.
+    /// `Invalid`, if it asks for what a review cannot be, or nothing is to be judged; `NotFound`, if there is no such model;
+    /// `Conflict`, if the name is taken by another review; errors of [`Query::run`] and of the table.
     pub async fn create_review(
         &self,
         workspace: &Workspace,
@@ -124,7 +124,7 @@ impl Query {
         Ok(Expiry { retention: self.catalog().retention(workspace).await?, latest })
     }
 
-    /// The picker, which has seen the predictions of a window; and what was not read of them.
+    /// Gives the predictions of a window to the picker; returns it with warnings of unread data.
     async fn picked<P: Picks>(
         &self,
         workspace: &Id,
@@ -145,7 +145,7 @@ impl Query {
         Ok((picker, warnings))
     }
 
-    /// The same of a day.
+    /// Gives the predictions of a day to the picker; returns it with warnings of unread data.
     async fn picked_of<P: Picks>(
         &self,
         workspace: &Id,
@@ -169,22 +169,22 @@ impl Query {
     }
 }
 
-/// Until when items are kept.
+/// The expiry of items.
 struct Expiry {
     retention: Retention,
     latest: Timestamp,
 }
 
 impl Expiry {
-    /// Those of predictions of a day.
+    /// Returns the expiry of items of a day's predictions.
     fn of(&self, day: Day) -> Timestamp {
         self.retention.expires_at(day).map_or(self.latest, |at| at.min(self.latest))
     }
 }
 
-/// What is given the predictions of a window, one key and instant after the other.
+/// A picker, given the predictions of a window, one key and instant after the other.
 trait Picks: Send + 'static {
-    /// Takes what was predicted of one.
+    /// Takes the predictions of one key and instant.
     fn add(&mut self, candidate: Candidate) -> Result<()>;
 }
 
@@ -204,7 +204,7 @@ fn seconds(at: Timestamp) -> i64 {
     at.micros().div_euclid(1_000_000)
 }
 
-/// What was picked as an item.
+/// Builds the item of a picked candidate.
 fn item(review: &str, mut picked: Candidate, expiry: &Expiry) -> ReviewItem {
     picked.said.sort_by(|one, other| one.release.cmp(&other.release));
     let said = picked.said.into_iter().take(MAX_SAID).map(Said::stored);
@@ -223,14 +223,14 @@ fn item(review: &str, mut picked: Candidate, expiry: &Expiry) -> ReviewItem {
 }
 
 impl Said {
-    /// The same as it stands in an item.
+    /// Returns it in the form stored in an item.
     fn stored(self) -> PredictionSaid {
         let Self { release, label, score, value, .. } = self;
         PredictionSaid { release, label, score, value }
     }
 }
 
-/// The predictions of a frame, those of one key and instant together.
+/// Returns the predictions of a frame, grouped by key and instant.
 fn candidates(frame: &DataFrame, of_day: &OfDay, model: Option<&str>) -> Result<Vec<Candidate>> {
     let text =
         |name: &str| -> Result<&StringChunked> { frame.column(name).map_err(failed)?.str().map_err(failed) };
@@ -275,7 +275,7 @@ fn candidates(frame: &DataFrame, of_day: &OfDay, model: Option<&str>) -> Result<
     Ok(found.into_values().collect())
 }
 
-/// What a release said, and how certain it was of that.
+/// Builds the prediction of a release, with its certainty.
 fn said<'a>(
     (release, of_day): (&str, &OfDay),
     (label, score, value): (Option<&str>, Option<f64>, Option<f64>),

@@ -1,4 +1,4 @@
-//! Which pairs of releases are picked, and on which keys: a pure function of predictions and the seed, in bounded room.
+//! Selection of pairs of releases and of keys for them: a pure function of predictions and the seed, in bounded memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,23 +14,23 @@ use super::{
 /// Two releases, by name.
 pub(super) type Pair = [String; 2];
 
-/// The pairs that an arena has.
+/// The existing pairs of an arena.
 type Pairs = BTreeMap<Pair, ArenaPair>;
 
-/// What was picked before: the pair, the instant of the prediction in microseconds, and its key.
+/// An earlier pick: the pair, the instant of the prediction in microseconds, and its key.
 pub(super) type Taken = BTreeSet<(Pair, i64, String)>;
 
-/// What two releases predicted of the same.
+/// The predictions of two releases for one key and instant.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bout {
     pub(super) key: String,
     pub(super) predicted_at: Timestamp,
-    /// What the releases of the pair said, in its order.
+    /// The predictions of the pair's releases, in its order.
     pub(super) said: [Said; 2],
 }
 
 impl Bout {
-    /// Whether the second release of the pair stands on the left, before the `copy`-th of those that judge it.
+    /// Returns true if the second release of the pair stands on the left for the `copy`-th reviewer.
     pub(super) fn is_turned(&self, seed: u32, copy: u32) -> bool {
         let mut hash = Sha256::new();
         hash.update(b"side");
@@ -45,21 +45,21 @@ impl Bout {
     }
 }
 
-/// In which order the keys of a pair are picked: by chance.
+/// Random order in which the keys of a pair are picked.
 type Place = (u64, i64, String);
 
-/// Picks of the candidates that it is given, whatever their order.
+/// Picks among candidates, independent of their order.
 pub(super) struct PairPicker {
     releases: BTreeSet<String>,
     seed: u32,
-    /// How many keys of a pair are picked at most, and by how many each is judged.
+    /// Maximum number of keys picked for a pair, and number of reviewers of each.
     n: usize,
     judges: u32,
-    /// The pairs that there are.
+    /// The existing pairs.
     pairs: Pairs,
-    /// Whether nothing is picked for these.
+    /// True if nothing is picked for existing pairs.
     only_new: bool,
-    /// What was picked of them before.
+    /// Earlier picks for them.
     taken: Taken,
     kept: BTreeMap<Pair, BTreeMap<Place, Bout>>,
 }
@@ -74,12 +74,12 @@ impl PairPicker {
         Self { releases, seed, n, judges, pairs, only_new, taken, kept: BTreeMap::new() }
     }
 
-    /// The same; with `only_new` it picks only for pairs that there are not.
+    /// Limits the picks to new pairs if `only_new` is true.
     pub(super) fn only_new(self, only_new: bool) -> Self {
         Self { only_new, ..self }
     }
 
-    /// How many keys there is room for in a pair.
+    /// Returns the number of keys that a pair has room for.
     fn room(&self, pair: &Pair) -> usize {
         let left = match self.pairs.get(pair) {
             None => MAX_PAIR_ITEMS,
@@ -89,7 +89,7 @@ impl PairPicker {
         self.n.min((left / self.judges.max(1)) as usize)
     }
 
-    /// What was picked, by pair, and the pairs that there were.
+    /// Returns the picks by pair, and the existing pairs.
     pub(super) fn finish(self) -> (BTreeMap<Pair, Vec<Bout>>, Pairs) {
         let kept = self.kept.into_iter().map(|(pair, bouts)| (pair, bouts.into_values().collect()));
         (kept.collect(), self.pairs)
@@ -126,7 +126,7 @@ impl PairPicker {
 impl Picks for PairPicker {
     fn add(&mut self, candidate: Candidate) -> Result<()> {
         let own = candidate.said.iter().filter(|said| self.releases.contains(&said.release));
-        // Of a release that said something twice the last one counts.
+        // The last prediction of a release counts.
         let of_release: BTreeMap<&str, &Said> = own.map(|said| (said.release.as_str(), said)).collect();
         let all: Vec<&Said> = of_release.into_values().collect();
         for (at, one) in all.iter().enumerate() {

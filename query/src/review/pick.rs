@@ -1,4 +1,4 @@
-//! Which predictions are picked: a pure function of them, the policy and the seed, in bounded room.
+//! Selection of predictions: a pure function of them, the policy and the seed, in bounded memory.
 
 use std::{
     cmp::Reverse,
@@ -11,32 +11,32 @@ use sha2::{Digest as _, Sha256};
 
 use super::Picks;
 
-/// The most values of a tag of which each is picked alike.
+/// Maximum number of values of a tag for picking equally from each.
 pub(super) const MAX_VALUES: usize = 100;
 
-/// What a release said of a prediction.
+/// A prediction by one release.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Said {
     pub(super) release: String,
     pub(super) label: Option<String>,
-    /// Whether its score reaches the threshold.
+    /// True if its score reaches the threshold.
     pub(super) is_positive: Option<bool>,
     pub(super) score: Option<f64>,
     pub(super) value: Option<f64>,
     /// Its own tags.
     pub(super) tags: BTreeMap<String, String>,
-    /// How certain the release was: how far the score is from the threshold, or from that of the second class.
+    /// Certainty of the release: the distance of the score from the threshold, or from the score of the second class.
     pub(super) margin: Option<f64>,
 }
 
-/// A prediction that may be picked: all that releases said of one key at one instant.
+/// A candidate: the predictions of all releases for one key at one instant.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Candidate {
     pub(super) key: String,
     pub(super) predicted_at: Timestamp,
     pub(super) said: Vec<Said>,
     pub(super) tags: BTreeMap<String, String>,
-    /// Whether it has an outcome.
+    /// True if it has an outcome.
     pub(super) is_judged: bool,
 }
 
@@ -46,7 +46,7 @@ impl Candidate {
         Self { key: key.to_owned(), predicted_at, said, tags, is_judged: false }
     }
 
-    /// Its place by chance, which is the same for the same seed.
+    /// Returns its random place, which is fixed for a seed.
     pub(super) fn chance(&self, seed: u32) -> u64 {
         let mut hash = Sha256::new();
         hash.update(seed.to_le_bytes());
@@ -55,7 +55,7 @@ impl Candidate {
         hash.finalize().first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
     }
 
-    /// How much a policy wants it, not negative: more first. `None`, when it does not want it at all.
+    /// Returns its weight under a policy, not negative: greater ones are picked first. `None`, if the policy excludes it.
     fn weight(&self, policy: ReviewPolicy) -> Option<f64> {
         match policy {
             ReviewPolicy::Random | ReviewPolicy::Segment | ReviewPolicy::Pairs => Some(0.0),
@@ -67,7 +67,8 @@ impl Candidate {
         }
     }
 
-    /// How much releases differ: by the spread of their scores, and 1 more where their labels are not the same; of values by their spread.
+    /// Returns the difference between releases: the spread of their scores, plus 1 if their labels differ; for values their
+    /// spread.
     fn disagreement(&self) -> Option<f64> {
         let spread = |of: fn(&Said) -> Option<f64>| {
             let all = || self.said.iter().filter_map(of);
@@ -84,17 +85,17 @@ impl Candidate {
     }
 }
 
-/// In which order candidates are picked: what the policy wants more first, then by chance.
+/// Order in which candidates are picked: by weight, the greatest first, then at random.
 type Rank = (Reverse<u64>, u64, i64, String);
 
-/// Picks of the candidates that it is given, whatever their order.
+/// Picks among candidates, independent of their order.
 pub(super) struct Picker {
     policy: ReviewPolicy,
     by: Option<String>,
     n: usize,
     seed: u32,
     with_outcomes: bool,
-    /// The first `n`, of each value of the tag.
+    /// The first `n` candidates of each value of the tag.
     kept: BTreeMap<Option<String>, BTreeMap<Rank, Candidate>>,
 }
 
@@ -105,7 +106,7 @@ impl Picker {
         Self { policy: *policy, by, n, seed: *seed, with_outcomes: *with_outcomes, kept: BTreeMap::new() }
     }
 
-    /// What was picked, in its order: of several values one of each in turn.
+    /// Returns the picks in their order: of several values one of each in turn.
     pub(super) fn finish(self) -> Vec<Candidate> {
         let mut turns: Vec<(usize, Rank, Candidate)> = Vec::new();
         for of_value in self.kept.into_values() {
@@ -123,7 +124,7 @@ impl Picks for Picker {
     /// Adds a candidate.
     ///
     /// # Errors
-    /// `TooLarge`, when the tag has too many values.
+    /// `TooLarge`, if the tag has too many values.
     fn add(&mut self, candidate: Candidate) -> Result<()> {
         if candidate.is_judged && !self.with_outcomes {
             return Ok(());
@@ -142,7 +143,7 @@ impl Picks for Picker {
                 "by: the tag `{by}` has more than {MAX_VALUES} values; name another one"
             )));
         }
-        // Doubles that are not negative are in the order of their bits.
+        // Doubles that are not negative are ordered as their bits.
         let rank = (
             Reverse(weight.to_bits()),
             candidate.chance(self.seed),
@@ -194,7 +195,7 @@ mod tests {
         }
     }
 
-    /// A hundred candidates: their scores go from 0 to 0.99, those of a second release the other way.
+    /// Builds a hundred candidates: their scores go from 0 to 0.99, those of a second release the other way.
     fn candidates() -> Vec<Candidate> {
         let one = |number: i32| {
             let score = f64::from(number) / 100.0;
@@ -222,7 +223,7 @@ mod tests {
         turned.reverse();
         assert_eq!(first, of(7, turned));
         assert_ne!(first, of(8, candidates()));
-        // Reviews that were made stay explainable: the picks of a seed never change.
+        // Existing reviews must stay reproducible: the picks of a seed never change.
         insta::assert_snapshot!(first.join(" "), @"k02 k33 k61 k04 k35 k27 k68 k96 k69 k86");
         assert_eq!(of(7, candidates()[..3].to_vec()).len(), 3, "no more than there are");
     }

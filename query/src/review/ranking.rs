@@ -1,4 +1,4 @@
-//! How the releases of an arena rank: by the counts that its votes left, or, as of then, by the votes in the log.
+//! Ranking of the releases of an arena: by the stored counts of its votes, or, as of a time, by the votes in the log.
 
 use std::collections::BTreeMap;
 
@@ -15,20 +15,20 @@ use crate::{
     request::{Request, What, Words},
 };
 
-/// The releases of an arena as its votes rank them.
+/// The releases of an arena, ranked by its votes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArenaRanking {
     /// The name of the arena.
     pub review: String,
-    /// How they rank.
+    /// The ranking of the releases.
     pub ranking: Ranking,
     /// The votes on each pair.
     pub tallies: Vec<Tally>,
-    /// As of when it is, when a time was asked for: that, or the last closed instant.
+    /// The instant that it is as of, if a time was requested: that time or the last closed instant, whichever is earlier.
     pub as_of: Option<Timestamp>,
-    /// What it lacks, in sentences.
+    /// Warnings of missing data, one sentence each.
     pub warnings: Vec<String>,
-    /// The pairs of the arena, each with whether both releases are live; none as of a time.
+    /// The pairs of the arena, with true if both releases are live; empty for a ranking as of a time.
     pairs: Vec<(ArenaPair, bool)>,
 }
 
@@ -39,7 +39,7 @@ impl ArenaRanking {
         Self { review: review.name.clone(), ranking, tallies, as_of, warnings, pairs }
     }
 
-    /// The same as JSON.
+    /// Returns it as JSON.
     pub fn to_json(&self) -> Value {
         let release = |ranked: &fold::ranking::Ranked| {
             let of = |get: fn(fold::ranking::Strength) -> f64| ranked.strength.map(get);
@@ -70,10 +70,11 @@ impl ArenaRanking {
 }
 
 impl Query {
-    /// The releases of an arena as its votes rank them; as of a time by those that had been appended by then.
+    /// Ranks the releases of an arena by its votes; as of a time by those appended by then.
     ///
     /// # Errors
-    /// `NotFound`, when there is no such arena; `Invalid`, when it is none, or the time is; those of [`Query::run`] and of the table.
+    /// `NotFound`, if there is no such arena; `Invalid`, if the review is no arena, or the time is wrong; errors of
+    /// [`Query::run`] and of the table.
     pub async fn rank_arena(&self, workspace: &Id, name: &str, as_of: Option<&str>) -> Result<ArenaRanking> {
         let catalog = self.catalog();
         let review = catalog.review(workspace, name).await?;
@@ -108,7 +109,7 @@ impl Query {
     }
 }
 
-/// The votes of the rows of an arena: each has two, of which the one of the release that is first by name counts.
+/// Counts the votes of an arena: each has two rows, of which that of the release first by name counts.
 fn tallies(frame: &DataFrame, arena: &Id) -> Result<Vec<Tally>> {
     let mut votes = BTreeMap::<&str, (&str, &str, f64)>::new();
     let tags = ["against", "arena", "item"].map(|tag| frame.column(&format!("{TAG_PREFIX}{tag}")).ok());
@@ -130,7 +131,7 @@ fn tallies(frame: &DataFrame, arena: &Id) -> Result<Vec<Tally>> {
     let mut tallies = BTreeMap::<[&str; 2], Tally>::new();
     for (release, against, value) in votes.into_values() {
         let points = |vote: &Vote| vote.points()[0] == value;
-        // What is no vote was appended by somebody else under the name of the metric.
+        // Any other value was appended by somebody else under the name of the metric.
         let Some(vote) = Vote::ALL.into_iter().find(points) else { continue };
         let releases = [release.to_owned(), against.to_owned()];
         let tally = tallies.entry([release, against]).or_insert(Tally { releases, wins: [0, 0], ties: 0 });

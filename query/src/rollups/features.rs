@@ -1,4 +1,4 @@
-//! The daily rollups by feature, which stand in a partition of their own.
+//! The daily rollups by feature, which are stored in a partition of their own.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,10 +18,10 @@ use table::{Item, Key, KeyRange, Query, Table};
 use super::{DayParts, Figures, OTHERS, others};
 use crate::{budget::Hold, request::Request, series::held_items};
 
-/// How many items are read at once by their keys.
+/// Number of items read at once by their keys.
 const READS_AT_ONCE: usize = 16;
 
-/// The breakdowns by feature of a window, or those of one feature; the rollup of a day only counts its predictions.
+/// Reads the breakdowns by feature of a window, or those of one feature; the rollup of a day only counts its predictions.
 pub(super) async fn stored(
     table: &Arc<dyn Table>,
     workspace: &Id,
@@ -47,7 +47,7 @@ async fn read(
     let wanted = feature.map(|name| Breakdown::of(By::Feature, name));
     let mut query = Query::table(range);
     if wanted.is_some() {
-        // Which days there are; of these one item each is read.
+        // Lists the days only; then one item of each is read.
         query = query.only(&["v"]);
     }
     for item in held_items(table, query, hold).await? {
@@ -95,7 +95,7 @@ fn part(item: &Item, day: Day) -> Result<Part> {
     Part::from_state(By::Feature, &state).map_err(|error| Error::corrupt(format!("{day}: {error}")))
 }
 
-/// A row for each feature and release, or for those of one `feature`. Features that did not fit are only counted.
+/// Builds a row for each feature and release, or for those of one `feature`. Features that did not fit are only counted.
 pub(super) fn rows((counted, parts): &DayParts, feature: &str) -> Vec<Figures> {
     let parts = parts.values().filter_map(|part| match part {
         Part::Feature(part) => Some(part),

@@ -12,7 +12,7 @@ use crate::column_type::ColumnType;
 pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) kind: ColumnType,
-    /// Whether it says between which ranks a quantile lies. People see those only when they ask for them.
+    /// True if it is an end of the range of ranks in which a quantile lies. Tables show those on request only.
     pub(crate) is_rank: bool,
 }
 
@@ -21,11 +21,11 @@ enum Block {
     Text(&'static str),
     Count(&'static str),
     Number(&'static str),
-    /// The figures of these numbers.
+    /// All figures of these numbers.
     Numbers(&'static str),
-    /// Those of them that need no sketch.
+    /// The figures of these numbers that need no sketch.
     Sums(&'static str),
-    /// Between which ranks the quantiles of these numbers lie.
+    /// The ranks between which the quantiles of these numbers lie.
     Ranks(&'static str),
 }
 
@@ -125,29 +125,29 @@ impl Block {
     }
 }
 
-/// The column of a figure of numbers.
+/// Returns the name of the column of a figure of numbers.
 pub(super) fn statistic(of: &str, name: &str) -> String {
     format!("{of}_{name}")
 }
 
-/// The columns of the ranks that a quantile lies between.
+/// Returns the names of the columns of the ranks between which a quantile lies.
 pub(super) fn ranks(quantile: &str) -> [String; 2] {
     ["from", "to"].map(|end| format!("{quantile}_{end}"))
 }
 
-/// All columns that rollups may have, besides the day and tags.
+/// Returns all columns that rollups may have, besides the day and tags.
 pub(crate) fn columns() -> impl Iterator<Item = &'static Column> {
     let all = [&OF_RELEASES, &OF_METRICS, &OF_FEATURES].into_iter().flat_map(|columns| columns.iter());
     let mut seen = BTreeSet::new();
     all.filter(move |column| seen.insert(column.name.as_str()))
 }
 
-/// The columns that rollups by release have, besides the day.
+/// Returns the columns of rollups by release, besides the day.
 pub(crate) fn columns_by_release() -> impl Iterator<Item = &'static Column> {
     OF_RELEASES.iter()
 }
 
-/// Whether a column says between which ranks a quantile lies.
+/// Returns true if a column holds ranks between which a quantile lies.
 pub(crate) fn is_rank(column: &str) -> bool {
     columns().any(|one| one.is_rank && one.name == column)
 }
@@ -156,7 +156,7 @@ pub(crate) fn is_rank(column: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Programs read columns by their order as well.
+    /// Programs may read columns by their order, so it never changes.
     #[test]
     fn the_columns_stay_in_their_order() {
         let names = |columns: &[Column]| {

@@ -1,4 +1,4 @@
-//! Rollups as they were known then: of days that have their events folded from these, of others as they stood at an age.
+//! Rollups as of a past instant: days with events are folded from these, expired days are taken from their stages.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -30,10 +30,10 @@ use crate::{
     work,
 };
 
-/// How many days are folded at once.
+/// Number of days folded at once.
 const DAYS_AT_ONCE: usize = 2;
 
-/// What is folded for a request: to what, of which events, and by what its rows are.
+/// The fold for a request: its result, the kinds of events, and the breakdown of its rows.
 #[derive(Clone, Copy)]
 struct Wanted {
     folding: Folding,
@@ -55,15 +55,15 @@ impl Wanted {
     }
 }
 
-/// The kinds of events of which rollups are folded that are broken down so.
+/// Returns the kinds of events folded into rollups with this breakdown.
 pub(crate) fn kinds_by(by: &By) -> &'static [Kind] {
     Wanted::of(by).kinds
 }
 
-/// Counts, sums and quantiles by what was known then, day by day.
+/// Builds counts, sums and quantiles as of a past instant, day by day.
 ///
 /// # Errors
-/// `Gone`, when what was known then of a day is not kept; those of the reading.
+/// `Gone`, if the state of a day as of then is not kept; errors of the reading.
 pub(crate) async fn known_then(reading: &Arc<Reading>, request: &Request) -> Result<DataFrame> {
     let wanted = Wanted::of(&request.by);
     let mut days: BTreeMap<Day, DayParts> = match request.as_of {
@@ -81,7 +81,7 @@ pub(crate) async fn known_then(reading: &Arc<Reading>, request: &Request) -> Res
     frame_of(&days, request)
 }
 
-/// A day, folded from what is read of its logs; `None`, when that is nothing.
+/// Folds a day from its logs; `None`, if nothing is read.
 async fn folded(reading: &Arc<Reading>, day: Day, wanted: Wanted) -> Result<Option<(Day, DayParts)>> {
     let mut all: Option<Delta> = None;
     for kind in wanted.kinds {
@@ -102,7 +102,7 @@ async fn folded(reading: &Arc<Reading>, day: Day, wanted: Wanted) -> Result<Opti
 }
 
 impl Reading {
-    /// Folds a page of segments to what was folded before. A segment that cannot be read is left out.
+    /// Adds a page of segments to an earlier fold. A segment that cannot be read is left out.
     fn fold(
         &self,
         folding: Folding,
@@ -136,7 +136,7 @@ impl Reading {
     }
 }
 
-/// The days of a window whose events have expired, as they were counted then.
+/// Reads the expired days of a window as of a past instant.
 async fn of_expired(
     reading: &Reading,
     (request, wanted): (&Request, Wanted),
@@ -151,7 +151,7 @@ async fn of_expired(
     expired.told(reading, (&stages, is_empty), latest, |day, age, stage| parts_of(day, age, stage, wanted))
 }
 
-/// What a rollup at an age says.
+/// Returns the parts of a rollup at an age.
 fn parts_of(day: Day, age: Age, stage: &RolledStage, wanted: Wanted) -> Result<DayParts> {
     let wrong = |error| Error::corrupt(format!("{day}, as it stood at {}: {error}", age.name));
     let state = match wanted.folding {

@@ -1,4 +1,4 @@
-//! Tags of which a day had more values than are stored by themselves: the rarer ones of that day are missing in their slices.
+//! Tags with more values on a day than are stored by themselves: slices lack the rarer ones of that day.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use fold::{Evaluation, evaluation::Value};
 
 use crate::window::in_words;
 
-/// What an answer of stored slices says of each tag of which some may lack predictions.
+/// Warns of each tag whose stored slices may lack predictions.
 pub(super) fn warnings(evaluations: &[(Day, Evaluation)], release: Option<&str>) -> Vec<String> {
     let warning = |(tag, days): (&str, BTreeSet<Day>)| {
         let days: Vec<Day> = days.into_iter().collect();
@@ -19,7 +19,7 @@ pub(super) fn warnings(evaluations: &[(Day, Evaluation)], release: Option<&str>)
     short(evaluations, release).into_iter().map(warning).collect()
 }
 
-/// By tag, the days that have others among which a value may be that has a slice, of any release or of one. Bins have no others.
+/// Returns for each tag the days whose others may include a value with a slice, of any release or of one. Bins have no others.
 fn short<'a>(
     evaluations: &'a [(Day, Evaluation)],
     release: Option<&str>,
@@ -35,7 +35,7 @@ fn short<'a>(
                 for row in rows {
                     match row.value {
                         Value::Text(_) => {
-                            // Which values are kept is the same of all releases of a day.
+                            // The kept values are equal for all releases of a day.
                             kept.entry((cut, *day)).or_default().insert(&row.value);
                             if is_asked {
                                 sliced.entry((name, cut)).or_default().insert(&row.value);
@@ -64,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    /// A day on which a release has these values of a tag.
+    /// Builds a day on which a release has these values of a tag.
     fn day(day: &str, release: &str, values: &[Value]) -> (Day, Evaluation) {
         let row = |value: &Value| SplitRow { value: value.clone(), of: ReleaseEvaluation::default() };
         let rows = BTreeMap::from([("tag.tail".to_owned(), values.iter().map(row).collect())]);
@@ -85,11 +85,11 @@ mod tests {
         assert!(told[0].starts_with("`tag.tail` had more values on 2026-06-02 than"), "{told:?}");
         assert_eq!(warnings(&both, Some("v1")), told);
         assert_eq!(warnings(&both, Some("v2")), [""; 0], "it has no slices");
-        // Of a day alone each slice is whole, and so are those of days that keep the same values.
+        // Each slice of a single day is whole, and so are those of days that keep equal values.
         assert_eq!(warnings(&both[1..], None), [""; 0]);
         let same = [few, many].map(|of| day(of, "v1", &[text("a"), Value::Others]));
         assert_eq!(warnings(&same, None), [""; 0]);
-        // `b` is kept of the day, and this release has none of it there.
+        // The day keeps `b`, of which this release has none there.
         let mut other = both.clone();
         other[1].1.splits.extend(day(many, "v2", &[text("b")]).1.splits);
         assert_eq!(warnings(&other, None), [""; 0]);

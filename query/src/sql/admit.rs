@@ -1,5 +1,5 @@
-//! Which statements are admitted: one SELECT, with common table expressions, joins and unions, on the tables that
-//! there are. Everything else is refused before polars sees it.
+//! Admission of statements: one SELECT, with common table expressions, joins and unions, on the existing tables. Everything else
+//! is refused before polars sees it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,43 +28,43 @@ use super::{
 };
 use crate::groups::Groups;
 
-/// The most bytes of a statement.
+/// Maximum bytes of a statement.
 pub const MAX_STATEMENT_BYTES: usize = 16 * 1024;
 
-/// The most words and signs of a statement that may nest, which bounds how deep the parser goes.
+/// Maximum number of words and signs of a statement that may nest, which bounds the recursion of the parser.
 pub(super) const MAX_NESTING_TOKENS: usize = 1_500;
 
-/// How deep expressions may nest, and how many queries stand in each other.
+/// Maximum depth of expressions, and maximum number of nested queries.
 const MAX_DEPTH: usize = 100;
 const MAX_QUERIES: usize = 32;
 
-/// How often NOT IN may be said of a query, which polars reads twice for it, and twice again within another one.
+/// Maximum number of NOT IN with a query, which polars reads twice, and twice again within another one.
 const MAX_NOT_IN: usize = 3;
 
-/// How often tables may be read, when each name that `with` gives is replaced by what it stands for.
+/// Maximum number of reads of tables, after each name that `with` gives is replaced by its query.
 const MAX_TABLES: u64 = 32;
 
-/// How many columns polars holds besides those of the widest SELECT.
+/// Number of columns that polars holds besides those of the widest SELECT.
 const WORKING_COLUMNS: usize = 2;
 
 /// A statement that may be run.
 #[derive(Debug)]
 pub(crate) struct Admitted {
-    /// The statement as polars reads it.
+    /// The statement in the dialect of polars.
     pub(crate) text: String,
     /// The tables that it names.
     pub(crate) tables: BTreeSet<&'static str>,
-    /// The names of columns that it may mean.
+    /// The names of columns that it may use.
     pub(crate) names: BTreeSet<String>,
-    /// About how many columns polars holds of it at once.
+    /// Approximate number of columns that polars holds of it at once.
     pub(crate) width: usize,
-    /// How often tables are read, at most.
+    /// Maximum number of reads of tables.
     pub(crate) weight: u64,
-    /// Whether it says in which order its rows come.
+    /// True if it defines the order of its rows.
     pub(crate) is_ordered: bool,
-    /// Whether it makes rows of several rows, so that their order is by chance.
+    /// True if it makes rows from several rows, so that their order is random.
     pub(crate) is_shuffled: bool,
-    /// What the rows of its one table are, where these are not events but groups of them.
+    /// The groups of events that are the rows of its one table, if these are not events.
     pub(crate) groups: Option<Groups>,
 }
 
@@ -72,10 +72,10 @@ pub(super) fn refused(why: impl Into<String>) -> Error {
     Error::invalid(format!("sql: {}", why.into()))
 }
 
-/// Reads a statement and admits it. It must run where the stack is large.
+/// Parses a statement and admits it. It must run on a large stack.
 ///
 /// # Errors
-/// `Invalid`, saying what is not admitted.
+/// `Invalid`, naming what is not admitted.
 pub(crate) fn admit(text: &str) -> Result<Admitted> {
     let mut query = parse(text)?;
     let weight = check_tables(&query)?;
@@ -109,17 +109,17 @@ pub(crate) fn admit(text: &str) -> Result<Admitted> {
     })
 }
 
-/// Reads conditions on the rows of a table, which must all hold, and admits them as those of a statement that reads it. It
-/// must run where the stack is large.
+/// Parses conditions on the rows of a table, all of which must hold, and admits them as those of a statement that reads it. It
+/// must run on a large stack.
 ///
 /// # Errors
-/// `Invalid`, saying what is not admitted.
+/// `Invalid`, naming what is not admitted.
 pub(crate) fn admit_conditions(table: &str, conditions: &[String]) -> Result<Admitted> {
     let conditions = conditions.iter().map(|text| condition(text)).collect::<Result<Vec<_>>>()?;
     admit(&format!("select * from {table} where {}", conditions.join(" and ")))
 }
 
-/// One condition in parentheses.
+/// Returns a condition in parentheses.
 fn condition(text: &str) -> Result<String> {
     check_size(text)?;
     let mut parser = parser(text)?;
@@ -146,7 +146,7 @@ fn is_table(name: &str) -> bool {
     Table::named(name).is_some()
 }
 
-/// What a client sees that names no table, or another.
+/// Returns the names of all tables, for errors about a missing or unknown table.
 pub(crate) fn names_of_tables() -> String {
     Table::all().map(Table::name).collect::<Vec<_>>().join(", ")
 }
@@ -170,7 +170,7 @@ fn parser(text: &str) -> Result<Parser<'static>> {
     if tokens.iter().filter(|token| nests(&token.token)).count() > MAX_NESTING_TOKENS {
         return Err(refused(format!("a statement has at most {MAX_NESTING_TOKENS} words and signs")));
     }
-    // As polars reads it.
+    // The dialect of polars.
     Ok(Parser::new(&GenericDialect).with_options(options()).with_tokens_with_locations(tokens))
 }
 
@@ -185,7 +185,7 @@ fn parse(text: &str) -> Result<Query> {
     }
 }
 
-/// How often tables are read, once each name of a common table expression is replaced by what it stands for.
+/// Counts the reads of tables, with each common table expression replaced by its query.
 fn check_tables(query: &Query) -> Result<u64> {
     let mut weights = BTreeMap::<&str, u64>::new();
     for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
@@ -235,7 +235,7 @@ fn name_of(name: &ObjectName) -> Option<&str> {
     }
 }
 
-/// Looks at every part of a statement.
+/// Checks every part of a statement.
 #[derive(Default)]
 struct Check {
     tables: BTreeSet<&'static str>,
@@ -243,7 +243,7 @@ struct Check {
     width: usize,
     depth: usize,
     queries: usize,
-    /// How often it says NOT IN of a query.
+    /// Number of NOT IN with a query.
     not_in: usize,
     is_shuffled: bool,
     windows: windows::Named,
@@ -255,7 +255,7 @@ fn no(why: impl Into<String>) -> Looked {
     ControlFlow::Break(Box::new(why.into()))
 }
 
-/// Goes on, unless there is a reason not to.
+/// Continues, unless there is a reason to refuse.
 fn unless(why: Option<String>) -> Looked {
     why.map_or(ControlFlow::Continue(()), no)
 }
@@ -361,7 +361,7 @@ impl Visitor for Check {
                 "a query that something is compared with gets a name by WITH, and is joined: `cross join` of that name",
             ),
             Expr::AnyOp { .. } | Expr::AllOp { .. } => no("ANY and ALL are not admitted; write IN or NOT IN"),
-            // What makes long text of short text could make too much of it.
+            // Operators that make long text from short text could make too much of it.
             Expr::BinaryOp { op: BinaryOperator::StringConcat, .. } => no("|| is not admitted"),
             Expr::Cast { data_type, .. } => unless(casts::wrong(data_type)),
             _ => ControlFlow::Continue(()),
@@ -375,7 +375,7 @@ impl Visitor for Check {
 }
 
 impl Check {
-    /// A query is of selects, of other queries and of unions of them.
+    /// Checks that a query consists of selects, of other queries and of unions of them.
     fn look_at(&mut self, body: &SetExpr) -> Looked {
         let mut rest = vec![body];
         while let Some(body) = rest.pop() {

@@ -1,5 +1,6 @@
-//! Functions of several rows where SQL has no value for them: columns that stand bare beside an aggregate, and an aggregate of another. Of the
-//! first polars would give every row the same aggregate, of the second a figure of the number of groups.
+//! Functions of several rows for which SQL has no value: columns that stand bare beside an aggregate, and an aggregate of
+//! another. Polars would repeat the aggregate in every row for the first, and compute a figure of the number of groups for the
+//! second.
 
 use std::ops::ControlFlow;
 
@@ -11,13 +12,13 @@ use super::{
     walk::{expressions, walk},
 };
 
-/// The first column of a SELECT that stands bare beside an aggregate: `release` of `select release, max(score)`.
+/// Returns the first column of a SELECT that stands bare beside an aggregate: `release` of `select release, max(score)`.
 pub(super) fn beside_aggregate(select: &Select) -> Option<String> {
     let mut seen = Seen::default();
     for item in &select.projection {
         match item {
             SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
-                // It never breaks.
+                // The walk never breaks.
                 _ = walk(expr, &mut seen);
             }
             _ => seen.column = seen.column.or(Some(item.to_string())),
@@ -26,7 +27,7 @@ pub(super) fn beside_aggregate(select: &Select) -> Option<String> {
     seen.column.filter(|_| seen.has_aggregate)
 }
 
-/// The first column of a SELECT that groups which stands outside of what rows are grouped by, and of functions of several rows: `label` of
+/// Returns the first column of a grouping SELECT outside of its grouping expressions and of functions of several rows: `label` of
 /// `select release, upper(label) ... group by release`.
 pub(super) fn beside_groups(select: &Select) -> Option<String> {
     let by = By::of(select)?;
@@ -36,15 +37,15 @@ pub(super) fn beside_groups(select: &Select) -> Option<String> {
     })
 }
 
-/// The first column of an expression that stands outside of what rows are grouped by, if they are, and of functions of several rows.
+/// Returns the first column of an expression outside of the grouping expressions, if any, and of functions of several rows.
 pub(super) fn outside(by: Option<&By>, expr: &Expr) -> Option<String> {
     let mut outside = Outside { by, depth: 0, column: None };
-    // It never breaks.
+    // The walk never breaks.
     _ = walk(expr, &mut outside);
     outside.column
 }
 
-/// A function of several rows within another one: `count(*)` of `sum(count(*)) over ()`.
+/// Returns a function of several rows within another one: `count(*)` of `sum(count(*)) over ()`.
 pub(super) fn within_aggregate(function: &Function) -> Option<String> {
     if !functions::is_of_rows(function) {
         return None;
@@ -58,7 +59,7 @@ pub(super) fn within_aggregate(function: &Function) -> Option<String> {
 
 #[derive(Default)]
 struct Seen {
-    /// In how many functions of several rows it looks.
+    /// Depth of nested functions of several rows.
     depth: usize,
     has_aggregate: bool,
     column: Option<String>,
@@ -71,7 +72,7 @@ impl Visitor for Seen {
         match expr {
             Expr::Function(function) if functions::is_of_rows(function) => {
                 self.depth += 1;
-                // One over a window has a value in each row.
+                // A function over a window has a value in each row.
                 self.has_aggregate |= function.over.is_none();
             }
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) if self.depth == 0 && self.column.is_none() => {
@@ -90,10 +91,10 @@ impl Visitor for Seen {
     }
 }
 
-/// Looks for a column outside of what rows are grouped by.
+/// Searches for a column outside of the grouping expressions.
 struct Outside<'a> {
     by: Option<&'a By>,
-    /// In how many functions of several rows, keys of groups and other queries it looks.
+    /// Depth of nested functions of several rows, grouping expressions and other queries.
     depth: usize,
     column: Option<String>,
 }

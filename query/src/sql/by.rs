@@ -1,6 +1,6 @@
-//! What GROUP BY says. SQL takes a number for what is shown in that place, and a name that no table has for what is shown under it; both are
-//! written out before anything else is made of a SELECT. Polars calls what rows are grouped by as a column that it is made of, and takes no
-//! two of one name; so in the end it is called as it is shown.
+//! GROUP BY. SQL takes a number for the expression shown in that place, and a name that no table has for the expression shown
+//! under it; both are replaced by the expression before anything else is done with a SELECT. Polars names a grouping expression
+//! after a column in it, and refuses two of one name; so in the end it gets the name under which it is shown.
 
 use std::ops::ControlFlow;
 
@@ -17,10 +17,10 @@ use super::{
     walk::{expressions_mut, walk, walk_mut},
 };
 
-/// Writes what GROUP BY and HAVING mean in the place of numbers and names of what is shown, in each SELECT of a statement.
+/// Replaces numbers and names of shown expressions in GROUP BY and HAVING by the expressions, in each SELECT of a statement.
 ///
 /// # Errors
-/// What of it rows cannot be grouped by.
+/// The part by which rows cannot be grouped.
 pub(super) fn write_out(query: &mut Query) -> Result<(), String> {
     let with = named_by_with(query);
     each(query, |select| {
@@ -38,11 +38,11 @@ pub(super) fn write_out(query: &mut Query) -> Result<(), String> {
     })
 }
 
-/// Calls what rows are grouped by as it is shown, in each SELECT of a statement: where it is computed, or two columns have one name. All else
-/// of the statement is in the words of polars by now.
+/// Names grouping expressions as they are shown, in each SELECT of a statement, if they are computed or two columns have one
+/// name. The rest of the statement is already in the dialect of polars.
 ///
 /// # Errors
-/// Which columns polars would call alike.
+/// The columns that polars would name alike.
 pub(super) fn call(query: &mut Query) -> Result<(), String> {
     let with = named_by_with(query);
     each(query, |select| {
@@ -77,7 +77,7 @@ pub(super) fn call(query: &mut Query) -> Result<(), String> {
     })
 }
 
-/// What rows are grouped by, once each.
+/// Returns the grouping expressions, once each.
 fn meant(by: &[Expr], select: &Select, with: &Named) -> Result<Vec<Expr>, String> {
     let is_joined = is_joined(select);
     let mut meant: Vec<Expr> = Vec::new();
@@ -104,7 +104,7 @@ fn meant(by: &[Expr], select: &Select, with: &Named) -> Result<Vec<Expr>, String
             meant.push(expr.clone());
         }
     }
-    // What is the same in all rows parts none. Alone it is no number of what is shown.
+    // A constant does not divide rows. Alone it must not look like the number of a column.
     match meant.iter().all(is_constant) {
         true => meant.truncate(1),
         false => meant.retain(|key| !is_constant(key)),
@@ -113,7 +113,7 @@ fn meant(by: &[Expr], select: &Select, with: &Named) -> Result<Vec<Expr>, String
     Ok(meant.into_iter().map(bare).collect())
 }
 
-/// What is shown in the place of a number.
+/// Returns the expression shown in the place of a number.
 fn numbered<'a>(select: &'a Select, number: &str) -> Result<&'a Expr, String> {
     let at = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
     let before = at.and_then(|at| select.projection.get(..=at)).unwrap_or(select.projection.as_slice());
@@ -133,7 +133,7 @@ fn expr_of(item: &SelectItem) -> Option<&Expr> {
     }
 }
 
-/// What is shown under a name that the SELECT gives.
+/// Returns the expression shown under a name that the SELECT gives.
 fn shown_as<'a>(select: &'a Select, name: &Ident) -> Option<&'a Expr> {
     select.projection.iter().find_map(|item| match item {
         SelectItem::ExprWithAlias { expr, alias } if alias.value == name.value => Some(expr),
@@ -141,7 +141,7 @@ fn shown_as<'a>(select: &'a Select, name: &Ident) -> Option<&'a Expr> {
     })
 }
 
-/// The first function of several rows that is no part of a query within.
+/// Returns the first function of several rows that is not part of a nested query.
 fn function_of_rows(expr: &Expr) -> Option<String> {
     let look = |expr: &Expr| match expr {
         Expr::Function(function) if functions::is_of_rows(function) => Some(function.to_string()),
@@ -150,7 +150,7 @@ fn function_of_rows(expr: &Expr) -> Option<String> {
     walk(expr, &mut Own::new(look)).break_value()
 }
 
-/// A condition without the names that its SELECT gives.
+/// Returns a condition with the names that its SELECT gives replaced by their expressions.
 fn written_out(having: &Expr, select: &Select, with: &Named) -> Expr {
     let mut having = having.clone();
     expressions_mut(&mut having, |expr| {
@@ -167,7 +167,7 @@ fn written_out(having: &Expr, select: &Select, with: &Named) -> Expr {
     having
 }
 
-/// What rows are grouped by, or the name under which it is shown.
+/// Returns a grouping expression, or the name under which it is shown.
 fn called(key: &Expr, keys: &[Expr], select: &Select, with: &Named) -> Expr {
     if let Some(name) = last_name(key) {
         let is_alike = |other: &&Expr| last_name(other).is_some_and(|other| other.value == name.value);
@@ -182,14 +182,14 @@ fn called(key: &Expr, keys: &[Expr], select: &Select, with: &Named) -> Expr {
         SelectItem::ExprWithAlias { expr, alias } if is_same(expr, key, is_joined) => Some(&alias.value),
         _ => None,
     });
-    // Polars, too, takes a name for a column first.
+    // Polars also takes a name for a column first.
     match names.find(|name| Tables::having(name, select, with) == Tables::None) {
         Some(name) => Expr::Identifier(Ident::with_quote('"', name.clone())),
         None => key.clone(),
     }
 }
 
-/// Two columns of one name.
+/// Returns two columns of one name.
 fn alike(keys: &[Expr]) -> Option<(&Expr, &Expr)> {
     keys.iter().enumerate().find_map(|(at, key)| {
         let name = last_name(key)?;
@@ -199,7 +199,7 @@ fn alike(keys: &[Expr]) -> Option<(&Expr, &Expr)> {
     })
 }
 
-/// Makes something of each SELECT of a statement.
+/// Applies a function to each SELECT of a statement.
 pub(super) fn each(
     query: &mut Query,
     make: impl FnMut(&mut Select) -> Result<(), String>,
@@ -227,7 +227,7 @@ impl<F: FnMut(&mut Select) -> Result<(), String>> VisitorMut for Each<F> {
 mod tests {
     use super::super::admit::admit;
 
-    /// What a statement is grouped by in the end, and on which condition.
+    /// Returns the GROUP BY and HAVING of an admitted statement.
     fn read(select: &str, rest: &str) -> String {
         let text = admit(&format!("select {select} from {rest}")).unwrap().text;
         text.split_once(" GROUP BY ").unwrap().1.to_owned()
@@ -312,7 +312,7 @@ mod tests {
             let refused = admit(&statement).unwrap_err().to_string();
             assert!(refused.contains(says), "{statement}: {refused}");
         }
-        // USING makes one of two.
+        // USING makes one column of two.
         assert!(
             admit("select key, count(*) from predictions p join outcomes o using (key) group by key").is_ok()
         );

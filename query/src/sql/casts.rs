@@ -1,18 +1,17 @@
-//! Types that statements cast to. Whole numbers have 64 bits and a sign, whatever they are called, so that what is computed of them does not
-//! wrap around.
+//! Types of casts in statements. Whole numbers have 64 bits and a sign under any name, so that computations do not wrap around.
 
 use sqlparser::ast::{DataType, Expr};
 
 /// Types of bytes, which text formats cannot write.
 const BYTES: &[&str] = &["blob", "byte", "binary", "varbinary"];
 
-/// How the names of types without a sign begin.
+/// Prefixes of the names of unsigned types.
 const UNSIGNED: &[&str] = &["uint", "utinyint", "usmallint", "ubigint", "uhugeint", "unsigned"];
 
 /// A type of 8 bits, by a name that the parser does not know.
 const INT1: &str = "int1";
 
-/// Why a statement cannot cast to a type, if it cannot.
+/// Returns the reason why a statement cannot cast to a type, if there is one.
 pub(super) fn wrong(kind: &DataType) -> Option<String> {
     let name = kind.to_string().to_ascii_lowercase();
     if BYTES.iter().any(|bytes| name.contains(bytes)) {
@@ -22,7 +21,7 @@ pub(super) fn wrong(kind: &DataType) -> Option<String> {
     is_unsigned.then(|| format!("there is no type {kind}; cast to bigint"))
 }
 
-/// A cast to a whole number of fewer than 64 bits, as one to 64 bits.
+/// Widens a cast to a whole number of fewer than 64 bits to 64 bits.
 pub(super) fn as_in_sql(cast: &Expr) -> Option<Expr> {
     let Expr::Cast { data_type, .. } = cast else { return None };
     if !is_narrow(data_type) {

@@ -1,4 +1,4 @@
-//! Which columns the tables of a statement have, where it or they say it.
+//! Columns of the tables of a statement, as far as they are known from the table or the statement.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,13 +17,13 @@ use super::{
     walk::expressions,
 };
 
-/// The columns of a table; `None`, where they are not known before polars plans the statement.
+/// The columns of a table; `None`, if they are unknown before polars plans the statement.
 type Columns = Option<BTreeSet<String>>;
 
-/// The columns of what WITH names.
+/// The columns of the tables named by WITH.
 pub(super) type Named = BTreeMap<String, Columns>;
 
-/// What WITH names.
+/// Returns the tables named by WITH.
 pub(super) fn named_by_with(query: &Query) -> Named {
     let mut named = Named::new();
     for table in query.with.iter().flat_map(|with| &with.cte_tables) {
@@ -35,7 +35,7 @@ pub(super) fn named_by_with(query: &Query) -> Named {
     named
 }
 
-/// What a SELECT calls a table, and the columns of that.
+/// Returns the name of a table in a SELECT, and its columns.
 pub(super) fn of_table(relation: &TableFactor, named: &Named) -> (String, Columns) {
     let (alias, name, columns) = match relation {
         TableFactor::Table { name, alias, .. } => {
@@ -57,18 +57,18 @@ pub(super) fn of_table(relation: &TableFactor, named: &Named) -> (String, Column
     (alias.name.value.clone(), columns)
 }
 
-/// How many tables of a SELECT have a column.
+/// The number of tables of a SELECT that have a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tables {
     None,
     One,
     Several,
-    /// None of those whose columns are known, and there are others.
+    /// No table with known columns has it, and there are tables with unknown ones.
     Unknown,
 }
 
 impl Tables {
-    /// Those that have a column of this name. Any table may have one that is called as a member of a family.
+    /// Counts the tables with a column of this name. Any table may have a column named like a member of a family.
     pub(super) fn having(name: &str, select: &Select, named: &Named) -> Self {
         if name.split_once('.').is_some_and(|(family, _)| is_family(family)) {
             return Self::One;
@@ -94,19 +94,19 @@ impl Tables {
         }
     }
 
-    /// Whether there is one.
+    /// Returns true if a table is known to have it.
     pub(super) fn is_any(self) -> bool {
         matches!(self, Self::One | Self::Several)
     }
 }
 
-/// The names of the columns that a query answers, where it says all of them.
+/// Returns the names of the columns that a query returns, if it names all of them.
 fn shown(query: &Query, named: &Named) -> Columns {
     let mut body = &*query.body;
     let select = loop {
         match body {
             SetExpr::Select(select) => break select,
-            // They are called as in the first of its queries.
+            // A set operation takes the names of its first query.
             SetExpr::SetOperation { left, .. } => body = left,
             SetExpr::Query(query) => body = &query.body,
             _ => return None,
@@ -118,14 +118,14 @@ fn shown(query: &Query, named: &Named) -> Columns {
             SelectItem::ExprWithAlias { alias, .. } => _ = names.insert(alias.value.clone()),
             SelectItem::UnnamedExpr(Expr::Identifier(name)) => _ = names.insert(name.value.clone()),
             SelectItem::UnnamedExpr(Expr::CompoundIdentifier(idents)) => match idents.as_slice() {
-                // A member of a family is called as that too.
+                // A member of a family is named with its family too.
                 [.., family, name] if is_family(&family.value) => {
                     _ = names.insert(format!("{family}.{name}"));
                 }
                 [.., name] => _ = names.insert(name.value.clone()),
                 [] => {}
             },
-            // What is computed has no name that one could say without quotes.
+            // A computed column has no name that can be written without quotes.
             SelectItem::UnnamedExpr(_) => {}
             SelectItem::Wildcard(options) => names.extend(all(select, None, options, named)?),
             SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(table), options) => {
@@ -138,7 +138,7 @@ fn shown(query: &Query, named: &Named) -> Columns {
     Some(names)
 }
 
-/// What `*` stands for, of all tables of a SELECT or of one.
+/// Returns the columns of `*`, of all tables of a SELECT or of one.
 fn all(select: &Select, of: Option<&str>, options: &WildcardAdditionalOptions, named: &Named) -> Columns {
     if *options != WildcardAdditionalOptions::default() {
         return None;
@@ -160,7 +160,7 @@ fn columns_of(table: Table) -> BTreeSet<String> {
     table.columns().into_iter().map(|(name, _)| name.to_owned()).collect()
 }
 
-/// The tables of a SELECT, in their order.
+/// Returns the tables of a SELECT, in their order.
 pub(super) fn relations(select: &Select) -> impl Iterator<Item = &TableFactor> {
     select
         .from
@@ -168,7 +168,7 @@ pub(super) fn relations(select: &Select) -> impl Iterator<Item = &TableFactor> {
         .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)))
 }
 
-/// Takes members of families that are named behind `*` out of what is shown, where `*` of tables has each member that the statement names.
+/// Removes members of families from the projection behind `*`, as `*` of tables has each member that the statement names.
 pub(super) fn members_once(select: &mut Select) {
     let all = |item: &SelectItem| match item {
         SelectItem::Wildcard(options) => *options == WildcardAdditionalOptions::default(),
@@ -191,10 +191,10 @@ pub(super) fn members_once(select: &mut Select) {
     select.projection.append(&mut behind);
 }
 
-/// The names of columns that a statement may mean.
+/// Returns the names of columns that a statement may use.
 pub(super) fn names_of_columns(query: &Query) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    // It never breaks.
+    // The walk never breaks.
     _ = expressions(query, |expr| {
         match expr {
             Expr::Identifier(ident) => names.extend([ident.value.clone()]),

@@ -1,16 +1,16 @@
-//! Aggregates of what is the same in all rows. Polars computes them of one value, whether there are rows or not: here they are made of the
-//! number of rows. So are counts of the rows that a condition chooses, where it may be neither true nor false.
+//! Aggregates of constants. Polars computes them from one value, with or without rows: here they are expressed by the number of
+//! rows. So are counts of the rows that a FILTER chooses, as its condition may be unknown.
 
 use sqlparser::ast::{Expr, Function, Value, ValueWithSpan};
 
 use super::{functions, numbers::is_constant, rewrite::parsed};
 
-/// Functions that are of equal values that value; means are it as a double.
+/// Functions whose result for equal values is that value; means have it as a double.
 const SAME: &[&str] = &["first", "last", "max", "min"];
 
 const COUNT: &str = "count";
 
-/// Why a function is not computed of what is the same in all rows, if it is of that.
+/// Returns the reason why an aggregate of a constant is refused, if it is.
 pub(super) fn wrong(function: &Function) -> Option<String> {
     let first = functions::first_argument(function).filter(|first| is_constant(first))?;
     let is_distinct = functions::is_of_distinct(function);
@@ -21,7 +21,7 @@ pub(super) fn wrong(function: &Function) -> Option<String> {
     is_refused.then(|| format!("`{first}` of `{function}` is the same in all rows; name a column"))
 }
 
-/// What stands for such an aggregate, or for a count with a FILTER; `None`, where it is neither.
+/// Returns the replacement of such an aggregate, or of a count with a FILTER; `None` for anything else.
 pub(super) fn as_in_sql(function: &Function) -> Option<Expr> {
     if functions::is_named(function, COUNT) {
         return of_count(function);
@@ -42,7 +42,7 @@ fn of_count(function: &Function) -> Option<Expr> {
         return None;
     }
     match functions::first_argument(function) {
-        // Polars counts rows by itself where a value is written, and not where it is computed.
+        // Polars counts rows by itself for a literal, but not for a computed constant.
         Some(first) if is_constant(first) && !is_value(first) => {
             parsed(&format!("(case when ({first}) is null then 0 else {} end)", rows(function)?))
         }
@@ -55,13 +55,13 @@ fn is_value(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(ValueWithSpan { value, .. }) if *value != Value::Null)
 }
 
-/// How many rows an aggregate is of, in words of SQL.
+/// Returns the number of rows of an aggregate, as text in SQL.
 fn rows(function: &Function) -> Option<String> {
     let Expr::Function(count) = parsed("count(*)")? else { return None };
     Some(chosen(&Function { over: function.over.clone(), filter: function.filter.clone(), ..count }))
 }
 
-/// A count of the rows that its FILTER chooses, in words of SQL.
+/// Returns a count of the rows that its FILTER chooses, as text in SQL.
 fn chosen(count: &Function) -> String {
     match count.filter.as_deref() {
         Some(filter) if is_constant(filter) => {
@@ -76,7 +76,7 @@ fn chosen(count: &Function) -> String {
 mod tests {
     use super::super::admit::admit;
 
-    /// What stands for an expression beside `count(*)`, and why it is refused.
+    /// Returns the admitted form of an expression, or the reason of its refusal.
     fn of(select: &str) -> Result<String, String> {
         let text = format!("select {select} as x from predictions where day = '2026-06-01'");
         let text = admit(&text).map_err(|error| error.to_string())?.text;

@@ -1,4 +1,4 @@
-//! Which days a statement reads of each of its tables.
+//! The days that a statement reads of each of its tables.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl Query {
-    /// Settles which days of each table are read. Returns those that are asked for of events that may expire, also such of which there is
-    /// nothing any more.
+    /// Determines the days of each table to read. Returns the requested days of events that may expire, including days with
+    /// nothing left.
     pub(super) async fn choose_days(
         &self,
         workspace: &Id,
@@ -57,7 +57,7 @@ impl Query {
         Ok(asked)
     }
 
-    /// What an answer lacks of the days that are asked for, since their events have expired.
+    /// Warns of requested days that the answer lacks as their events have expired.
     pub(super) async fn lacks(
         &self,
         workspace: &Id,
@@ -76,8 +76,8 @@ impl Query {
         Ok(expired.as_deref().map(warning))
     }
 
-    /// From the first to the last day of which a workspace has events, or what stays when events expire. Releases may be registered years
-    /// after the days of a history: their days count for themselves alone.
+    /// Returns the window from the first to the last day of which a workspace has events, or projections that stay when events
+    /// expire. Releases may be registered years after the days of a history: their days count only for the table of releases.
     async fn days_there(&self, workspace: &Id, what: Option<What>) -> Result<Option<Window>> {
         let is_wanted = |kind: Kind| kind != Kind::Releases || what == Some(What::Events(Kind::Releases));
         let mut ranges = vec![key::segments(workspace)];
@@ -100,7 +100,7 @@ impl Query {
 }
 
 impl Sql {
-    /// The days that needs are read of, from the first to the last.
+    /// Returns the window from the first to the last day read for these needs.
     pub(super) fn days_read(&self, needs: &[&Need]) -> Result<Option<Window>> {
         let mut all: Option<Window> = None;
         for need in needs {
@@ -116,7 +116,7 @@ impl Sql {
 }
 
 impl Need {
-    /// The window around its days; `None`, when there are none.
+    /// Returns the window around its days; `None`, if there are none.
     pub(super) fn window(&self) -> Result<Option<Window>> {
         let days = self.days.as_ref();
         let ends = days.and_then(|days| Some((*days.first()?, *days.last()?)));
@@ -124,10 +124,10 @@ impl Need {
     }
 }
 
-/// So many items are looked at at a time for one that is wanted.
+/// Number of items per read in a search for one.
 const ITEMS_AT_ONCE: usize = 16;
 
-/// The day of the first item of a query for projections, or for segments of kinds that are wanted.
+/// Returns the day of the first item of a query for projections, or for segments of the wanted kinds.
 async fn end_of(
     table: &dyn table::Table,
     query: table::Query,

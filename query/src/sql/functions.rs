@@ -10,10 +10,10 @@ use super::truncate;
 const AGGREGATES: [&[&str]; 4] =
     [&["count", "first", "last", "max", "min", "sum", "total"], MEANS, SPREADS, PAIRED_OR_RANKED];
 
-/// Functions that say where the values of a column lie.
+/// Functions of the location of values.
 pub(super) const MEANS: &[&str] = &["avg", "median"];
 
-/// Functions that say how far they lie apart.
+/// Functions of the spread of values.
 pub(super) const SPREADS: &[&str] =
     &["stddev", "stddev_samp", "stdev", "stdev_samp", "var", "var_samp", "variance"];
 
@@ -24,8 +24,8 @@ pub(super) const PAIRED_OR_RANKED: &[&str] =
 /// Functions over a window of rows.
 const WINDOWS: &[&str] = &["first_value", "lag", "last_value", "lead", "row_number"];
 
-/// Functions of single values. None makes text that is longer than what it is given, so that no statement can make more
-/// of a few rows than fits the memory.
+/// Functions of single values. None makes text longer than its arguments, so that no statement can make more of a few rows than
+/// fits the memory.
 const SCALARS: &[&str] = &[
     "abs",
     "acos",
@@ -94,10 +94,10 @@ const SCALARS: &[&str] = &[
     "upper",
 ];
 
-/// Functions that polars computes otherwise than SQL does, and what to write instead.
+/// Functions that polars computes differently from SQL, and their replacements.
 const INSTEAD: &[(&str, &str)] = &[(POSITION, IN_TEXT), ("strpos", IN_TEXT)];
 
-/// Where a text stands in another one, which polars looks for as a pattern, and tells in bytes.
+/// Position of a text in another one: polars takes it for a pattern, and counts bytes.
 const POSITION: &str = "position";
 const IN_TEXT: &str = "ask whether a text has another one in it: key like '%x%'";
 
@@ -109,45 +109,45 @@ fn is_aggregate(name: &str) -> bool {
     AGGREGATES.iter().any(|names| has(names, name))
 }
 
-/// Whether a statement may call the function of this name.
+/// Returns true if a statement may call the function of this name.
 pub(super) fn is_known(name: &str) -> bool {
     may_have_window(name) || has(SCALARS, name)
 }
 
-/// Why there is no function of this name.
+/// Returns the reason why there is no function of this name.
 pub(super) fn unknown(name: &str) -> String {
     let instead = INSTEAD.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     let instead = instead.map_or_else(String::new, |(_, instead)| format!("; {instead}"));
     format!("there is no function {name}{instead}")
 }
 
-/// Why there is no `position('x' in key)`.
+/// Returns the reason why there is no `position('x' in key)`.
 pub(super) fn no_position() -> String {
     unknown(POSITION)
 }
 
-/// Whether it is the function of this name.
+/// Returns true if it is the function of this name.
 pub(super) fn is_named(function: &Function, name: &str) -> bool {
     function.name.to_string().eq_ignore_ascii_case(name)
 }
 
-/// Whether it is a function of one of these names.
+/// Returns true if it is a function of one of these names.
 pub(super) fn is_one_of(function: &Function, names: &[&str]) -> bool {
     has(names, &function.name.to_string())
 }
 
-/// Whether a function is of several rows.
+/// Returns true if a function is of several rows.
 pub(super) fn is_of_rows(function: &Function) -> bool {
     let name = function.name.to_string();
     function.over.is_some() || may_have_window(&name)
 }
 
-/// Whether the function of this name may have an OVER.
+/// Returns true if the function of this name may have an OVER.
 pub(super) fn may_have_window(name: &str) -> bool {
     is_aggregate(name) || has(WINDOWS, name)
 }
 
-/// Whether a SELECT has a GROUP BY.
+/// Returns true if a SELECT has a GROUP BY.
 pub(super) fn is_grouped(select: &Select) -> bool {
     match &select.group_by {
         GroupByExpr::Expressions(by, more) => !by.is_empty() || !more.is_empty(),
@@ -155,7 +155,7 @@ pub(super) fn is_grouped(select: &Select) -> bool {
     }
 }
 
-/// The first of what a function is called with.
+/// Returns the first argument of a function.
 pub(super) fn first_argument(function: &Function) -> Option<&Expr> {
     let FunctionArguments::List(list) = &function.args else { return None };
     match list.args.first()? {
@@ -164,7 +164,7 @@ pub(super) fn first_argument(function: &Function) -> Option<&Expr> {
     }
 }
 
-/// Whether a function is of distinct values.
+/// Returns true if a function is of distinct values.
 pub(super) fn is_of_distinct(function: &Function) -> bool {
     matches!(&function.args, FunctionArguments::List(list)
         if list.duplicate_treatment == Some(DuplicateTreatment::Distinct))

@@ -1,5 +1,5 @@
-//! What rows are grouped by, within other expressions and in HAVING: SQL has one value of it for each group. Polars has columns of all rows
-//! of a group, and computes what is no column again of what it has computed.
+//! Grouping expressions within other expressions and in HAVING: in SQL they have one value for each group. Polars gives columns
+//! with all rows of a group, and computes other expressions again from its own results.
 
 use std::ops::ControlFlow;
 
@@ -15,7 +15,7 @@ use super::{
     walk::{expressions, walk_mut},
 };
 
-/// Makes of each expression that rows are grouped by one value, where it stands within another one: all are the same.
+/// Reduces each grouping expression within another one to one value, as all its values in a group are equal.
 pub(super) fn of_one_value(select: &mut Select) {
     let Some(by) = By::of(select) else { return };
     for item in &mut select.projection {
@@ -30,7 +30,7 @@ pub(super) fn of_one_value(select: &mut Select) {
     }
 }
 
-/// Whether a SELECT reads several tables together.
+/// Returns true if a SELECT reads several tables together.
 pub(super) fn is_joined(select: &Select) -> bool {
     select.from.len() > 1 || select.from.iter().any(|from| !from.joins.is_empty())
 }
@@ -45,7 +45,7 @@ pub(super) fn has_aggregate(expr: &Expr) -> bool {
     expressions(expr, is_aggregate).is_break()
 }
 
-/// The one value of what is the same in all rows of a group.
+/// Reduces an expression that is constant in a group to one value.
 pub(super) fn one_of(expr: Expr) -> Option<Expr> {
     let mut made = parsed("max(x)")?;
     let Expr::Function(function) = &mut made else { return None };
@@ -54,11 +54,11 @@ pub(super) fn one_of(expr: Expr) -> Option<Expr> {
     Some(made)
 }
 
-/// What rows are grouped by, besides what is the same in all of them.
+/// The grouping expressions, without constants.
 pub(super) struct By(Vec<Expr>);
 
 impl By {
-    /// That of a SELECT; `None`, when it does not group, or groups by all that it shows.
+    /// Returns those of a SELECT; `None`, if it does not group, or groups by ALL.
     pub(super) fn of(select: &Select) -> Option<Self> {
         let GroupByExpr::Expressions(by, _) = &select.group_by else { return None };
         if by.is_empty() {
@@ -67,12 +67,12 @@ impl By {
         Some(Self(by.iter().filter(|key| !is_constant(key)).map(plain).collect()))
     }
 
-    /// Whether rows are grouped by an expression.
+    /// Returns true if rows are grouped by an expression.
     pub(super) fn has(&self, expr: &Expr) -> bool {
         self.0.contains(&plain(expr))
     }
 
-    /// Whether an expression has in it, or is, one that rows are grouped by and that is no column.
+    /// Returns true if an expression is or contains a grouping expression that is no column.
     pub(super) fn has_computed(&self, expr: &Expr) -> bool {
         let computed = |expr: &Expr| match !is_column(expr) && self.has(expr) {
             true => ControlFlow::Break(()),
@@ -81,16 +81,16 @@ impl By {
         expressions(expr, computed).is_break()
     }
 
-    /// Makes one value of what rows are grouped by in an expression.
+    /// Reduces grouping expressions within an expression to one value.
     pub(super) fn one_value(&self, expr: &mut Expr) {
-        // It never breaks.
+        // The walk never breaks.
         _ = walk_mut(expr, &mut OneValue { by: self, depth: 0 });
     }
 }
 
 struct OneValue<'a> {
     by: &'a By,
-    /// In how many functions of several rows it looks.
+    /// Depth of nested functions of several rows.
     depth: usize,
 }
 

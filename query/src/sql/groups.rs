@@ -1,8 +1,8 @@
-//! Statements of counts, sums, means and extremes of groups: segments aggregate their own rows (`crate::groups`), and polars gets a few
-//! rows of each segment in the place of all.
+//! Statements of counts, sums, means and extremes of groups: segments aggregate their own rows (`crate::groups`), and polars gets
+//! a few rows of each segment instead of all.
 //!
-//! Such a statement reads one table of events. What it says outside of its aggregates it says of columns that rows are grouped by. Their
-//! values are the same in all rows of a group of a segment, so conditions, groups and names mean of groups what they mean of rows.
+//! Such a statement reads one table of events. Outside of its aggregates it uses only columns by which rows are grouped. Their
+//! values are constant in a group of a segment, so conditions, groupings and names apply to groups as they do to rows.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,13 +23,14 @@ use crate::{
     request::What,
 };
 
-/// Makes a statement one of groups of segments, and says which these are. `None`, where it asks for something else; then it stays as it is.
+/// Rewrites a statement into one of groups of segments, and returns these. `None`, if the statement asks for anything else;
+/// then it is unchanged.
 pub(super) fn of_segments(query: &mut Query) -> Option<Groups> {
     let SetExpr::Select(select) = &*query.body else { return None };
     let names = Names::of(select)?;
     let GroupByExpr::Expressions(by, more) = &select.group_by else { return None };
     let columns: BTreeSet<&str> = by.iter().filter_map(|expr| names.column(expr)).collect();
-    // What is grouped by has one value for each group, and so have aggregates.
+    // Grouping expressions have one value for each group, and so have aggregates.
     let outside = names.shown.values().copied().filter(|expr| !by.contains(*expr));
     let (grouped, shown, having) = (names.seen(by)?, names.seen(outside)?, names.seen(&select.having)?);
     let chosen_by = names.seen(&select.selection)?;
@@ -60,24 +61,24 @@ pub(super) fn of_segments(query: &mut Query) -> Option<Groups> {
     if measures.iter().any(|measure| names.shown.contains_key(&*measure.to_string())) {
         return None;
     }
-    // Which days are read is said of the day of rows.
+    // The days to read are found from the day of rows, so it is always a key.
     let keys = bare.into_iter().chain(within).chain([DAY.to_owned()]).collect();
     let groups = Groups { kind: names.kind, keys, measures };
     *query.body = SetExpr::Select(changed);
     Some(groups)
 }
 
-/// What names mean in a statement.
+/// The names of a statement.
 struct Names<'a> {
     kind: Kind,
-    /// What the statement calls the table.
+    /// The name of the table in the statement.
     table: &'a str,
-    /// What it answers, by the names of its columns.
+    /// The shown expressions, by the names of their columns.
     shown: BTreeMap<&'a str, &'a Expr>,
 }
 
 impl<'a> Names<'a> {
-    /// Those of a SELECT of one table of events.
+    /// Returns the names of a SELECT of one table of events.
     fn of(select: &'a Select) -> Option<Self> {
         let [from] = &select.from[..] else { return None };
         let TableFactor::Table { name, alias, args: None, .. } = &from.relation else { return None };
@@ -105,7 +106,7 @@ impl<'a> Names<'a> {
         Some(Self { kind, table, shown })
     }
 
-    /// The name of a column of the table, or one that the statement gives.
+    /// Returns the name of a column of the table, or one that the statement gives.
     fn column<'e>(&self, expr: &'e Expr) -> Option<&'e str> {
         match expr {
             Expr::Identifier(name) => Some(&name.value),
@@ -117,26 +118,26 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// What a name is given to that is not one of a column.
+    /// Returns the expression of a name that is not one of a column of the table.
     fn given_to(&self, expr: &Expr) -> Option<&'a Expr> {
         let name = self.column(expr)?;
         let is_of_table = [DAY, APPENDED_AT].contains(&name) || self.kind.may_have(name);
         self.shown.get(name).filter(|_| !is_of_table).copied()
     }
 
-    /// Whether rows may be grouped by a column before polars sees them: it has few values.
+    /// Returns true if rows may be grouped by a column before polars sees them, as it has few values.
     fn is_key(&self, name: &str) -> bool {
         name == DAY || (self.kind.column_type(name) == Some(FieldType::Text) && name != KEY)
     }
 
-    /// What stands in some expressions; `None`, when one has no meaning of groups.
+    /// Collects the parts of some expressions; `None`, if one of them cannot be computed from groups.
     fn seen<'e>(&self, exprs: impl IntoIterator<Item = &'e Expr>) -> Option<Seen<'_>> {
         let mut seen = Seen::new(self);
         let all = exprs.into_iter().all(|expr| walk_mut(&mut expr.clone(), &mut seen).is_continue());
         all.then_some(seen)
     }
 
-    /// An aggregate of rows as it is of groups.
+    /// Translates an aggregate of rows into one of groups.
     fn aggregate(&self, function: &Function) -> Option<Aggregate> {
         let Function {
             args: FunctionArguments::List(list),
@@ -188,11 +189,11 @@ impl<'a> Names<'a> {
     }
 }
 
-/// What stands for an aggregate of rows.
+/// The translation of an aggregate of rows.
 enum Aggregate {
-    /// It says of groups what it says of rows, which are grouped by its column.
+    /// It stays unchanged for groups; its column becomes a key of the groups.
     OfKey(String),
-    /// What is measured of groups, and an expression of it.
+    /// The measures of groups, and an expression of these.
     Of(Vec<Measure>, Box<Expr>),
 }
 
@@ -206,7 +207,7 @@ impl Aggregate {
         Self::made(vec![measure], &text)
     }
 
-    /// Of no group it is 0, of which a sum is null.
+    /// A count of no groups is 0, while the sum would be null.
     fn count(measure: Measure) -> Option<Self> {
         let text = format!("coalesce({}, 0)", measure.of_groups("sum"));
         Self::made(vec![measure], &text)
@@ -214,24 +215,24 @@ impl Aggregate {
 }
 
 impl Measure {
-    /// A function of the column that holds the measure.
+    /// Returns a function of the column with the measure.
     fn of_groups(&self, function: &str) -> String {
         format!("{function}({})", Ident::with_quote('"', self.to_string()))
     }
 }
 
-/// What stands in a part of a statement. Of a part that is changed, aggregates of rows become aggregates of groups.
+/// The parts of an expression. In an expression that is rewritten, aggregates of rows become aggregates of groups.
 struct Seen<'a> {
     names: &'a Names<'a>,
     /// The columns outside of aggregates.
     bare: BTreeSet<String>,
-    /// The columns of aggregates that stay as they are.
+    /// The columns of aggregates that stay unchanged.
     within: BTreeSet<String>,
     measures: BTreeSet<Measure>,
     has_aggregate: bool,
-    /// Whether it has names that the statement gives.
+    /// True if it uses names that the statement gives.
     has_given: bool,
-    /// In how many aggregates it looks.
+    /// Depth of nested aggregates.
     depth: usize,
 }
 
@@ -258,7 +259,7 @@ impl VisitorMut for Seen<'_> {
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) if self.depth == 0 => {
                 match self.names.column(expr) {
                     Some(name) if self.names.is_key(name) => _ = self.bare.insert(name.to_owned()),
-                    // What it is given to is looked at where it stands.
+                    // The named expression is checked in its own place.
                     _ if self.names.given_to(expr).is_some() => self.has_given = true,
                     _ => return ControlFlow::Break(()),
                 }
@@ -290,7 +291,7 @@ impl VisitorMut for Seen<'_> {
 mod tests {
     use crate::sql::admit::admit;
 
-    /// A statement of predictions of a day, as it is asked of groups; `None`, when it stays one of rows.
+    /// Returns a statement on predictions of a day, rewritten to groups; `None`, if it stays one of rows.
     fn of_groups(text: &str) -> Option<(String, Vec<String>)> {
         let admitted = admit(text).unwrap();
         let groups = admitted.groups?;
@@ -357,7 +358,7 @@ mod tests {
         ] {
             assert_eq!(of_groups(text), None, "{text}");
         }
-        // A column beside its groups is of none of these.
+        // A column beside its groups is none of these.
         let beside = "select date_trunc('month', day) as m, date_part('year', day), count(*) from predictions where day = '2026-06-01' group by m";
         assert!(admit(beside).is_err());
     }

@@ -1,5 +1,5 @@
-//! How many rows the joins of a plan make, before they make them: a join of many rows by few values would take more
-//! memory than there is.
+//! Upper bounds of the rows of joins, computed before the joins: a join of many rows by few values would take more memory than
+//! there is.
 
 use event::{Error, Result};
 use polars::{
@@ -12,20 +12,20 @@ use polars::{
 
 use crate::budget::Hold;
 
-/// The most joins in a statement.
+/// Maximum number of joins in a statement.
 const MAX_JOINS: usize = 6;
 
-/// One join: both sides, and the keys of each. Without keys every row meets every row.
+/// One join: both sides, and the keys of each. Without keys every row is paired with every row.
 struct Join {
     sides: [DslPlan; 2],
     keys: [Vec<Expr>; 2],
 }
 
-/// How many rows all joins of a plan make at most, from the inner to the outer ones; the count ends where it is more than
-/// `most`. It must run where the stack is large.
+/// Returns an upper bound of the rows of all joins of a plan, from the inner to the outer ones; counting stops beyond `most`. It
+/// must run on a large stack.
 ///
 /// # Errors
-/// `Invalid`, when the plan has too many joins, or parts whose rows cannot be told; `Unavailable`, when nobody waits for it.
+/// `Invalid`, if the plan has too many joins, or parts whose rows cannot be counted; `Unavailable`, if nobody waits for it.
 pub(super) fn rows(plan: &DslPlan, most: u64, hold: &Hold) -> Result<u64> {
     let mut joins = Vec::new();
     collect(plan, &mut joins)?;
@@ -43,7 +43,7 @@ pub(super) fn rows(plan: &DslPlan, most: u64, hold: &Hold) -> Result<u64> {
     Ok(all)
 }
 
-/// The joins of a plan, each after those that its sides have.
+/// Collects the joins of a plan, each after those within its sides.
 fn collect(plan: &DslPlan, joins: &mut Vec<Join>) -> Result<()> {
     match plan {
         DslPlan::Join { input_left, input_right, left_on, right_on, predicates, .. } => {
@@ -77,7 +77,7 @@ fn collect(plan: &DslPlan, joins: &mut Vec<Join>) -> Result<()> {
 }
 
 impl Join {
-    /// At most so many rows: each key's rows of one side times those of the other, and the rows that meet none.
+    /// Returns an upper bound of its rows: for each key the product of the rows of both sides, plus the rows without a match.
     fn rows(self) -> PolarsResult<u64> {
         let [left, right] = self.sides.map(LazyFrame::from);
         let (of_left, of_right) = (height(left.clone())?, height(right.clone())?);
@@ -96,7 +96,7 @@ impl Join {
         let met =
             met.select([(col("left") * col("right")).sum().fill_null(lit(0.0)).alias("met")]).collect()?;
         let met = met.column("met")?.f64()?.get(0).unwrap_or_default();
-        // As numbers go, a sum beyond what an integer holds is the greatest one.
+        // The cast saturates: a sum beyond the range of an integer is the greatest one.
         Ok((met as u64).saturating_add(of_left).saturating_add(of_right))
     }
 }

@@ -1,5 +1,5 @@
-//! The days for which a condition holds. Where it lists days, only these are looked at, and else all that there are: of a long list each
-//! day would be compared with each of eight centuries.
+//! The days for which a condition holds. If it lists days, only these are tested, and else all days: a long list would be
+//! compared with each day of eight centuries.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +15,13 @@ use crate::{
     frame::{self, refused},
 };
 
-/// The last day on which a window without an end is tried.
+/// Last day tested for a window without an end.
 const LAST_DAY: &str = "2200-01-01";
 
-/// The days for which it holds, of all there are.
+/// Returns the days for which it holds.
 ///
 /// # Errors
-/// `Invalid`, when polars refuses it.
+/// `Invalid`, if polars refuses it.
 pub(super) fn days(holds: Expr) -> Result<BTreeSet<Day>> {
     let last: Day = LAST_DAY.parse()?;
     let there = Day::FIRST.number()..=last.number();
@@ -37,7 +37,7 @@ pub(super) fn days(holds: Expr) -> Result<BTreeSet<Day>> {
     Ok(numbers.iter().flatten().filter_map(day).collect())
 }
 
-/// The numbers of days of which the day must be one; `None`, when it does not say, or says it of something else than days.
+/// Returns the numbers of the days that a condition lists; `None`, if it lists none, or compares the day with other values.
 fn listed(holds: &Expr) -> Option<BTreeSet<i32>> {
     let mut values = Vec::new();
     if !list(holds, &mut values) {
@@ -54,7 +54,7 @@ fn listed(holds: &Expr) -> Option<BTreeSet<i32>> {
     Some(numbers)
 }
 
-/// Lists the values of which the day must be one, and answers whether there are such.
+/// Adds the values that a condition lists for the day; returns true if it lists some.
 fn list<'a>(holds: &'a Expr, values: &mut Vec<&'a Expr>) -> bool {
     let Expr::BinaryExpr { left, op, right } = holds else { return false };
     match op {
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(listed(&later), Some([3, 5, 9].into()));
         let days = days(later).unwrap();
         assert_eq!(days.iter().map(|day| day.number()).collect::<Vec<_>>(), [5, 9]);
-        // Of a list beside another one the first is looked at, and both hold.
+        // The first of two lists joined by AND is taken, and both conditions are tested.
         assert_eq!(super::days(any.clone().and(is(5).or(is(7)))).unwrap().len(), 1);
         for of_any_day in [any.clone().or(col(DAY).gt(at(7))), any.not(), col(DAY).eq(col(DAY))] {
             assert_eq!(listed(&of_any_day), None, "{of_any_day:?}");

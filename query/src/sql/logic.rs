@@ -1,4 +1,4 @@
-//! Truth as SQL has it, where the parser or polars reads it otherwise: what follows on `IS DISTINCT FROM`, and `IS TRUE` and its like,
+//! Truth as in SQL, where the parser or polars differs: AND and OR behind `IS DISTINCT FROM`, and predicates such as `IS TRUE`,
 //! which are never unknown.
 
 use sqlparser::ast::{BinaryOperator, Expr, Ident, Query, Value, ValueWithSpan};
@@ -8,11 +8,11 @@ use super::{
     walk::expressions_mut,
 };
 
-/// What is neither true nor false. It cannot fail, so polars hands what has it down to the scan.
+/// The unknown truth value. It cannot fail, so polars pushes conditions with it down to the scan.
 pub(super) const UNKNOWN: &str = "try_cast(null as boolean)";
 
-/// Puts each `IS [NOT] DISTINCT FROM` in parentheses of which the parser took an AND or OR behind it for a part of its right side. Says
-/// whether there was one: the text of the statement then says what the statement itself does not.
+/// Puts each `IS [NOT] DISTINCT FROM` in parentheses if the parser took an AND or OR behind it for a part of its right side.
+/// Returns true if there was one: the text of the statement is right then, but its syntax tree is not.
 pub(super) fn part_from_what_follows(query: &mut Query) -> bool {
     let mut has_parted = false;
     expressions_mut(query, |expr| has_parted |= part(expr));
@@ -35,7 +35,7 @@ fn part(expr: &mut Expr) -> bool {
     true
 }
 
-/// What stands in a place until something else does.
+/// Returns a placeholder.
 fn nothing() -> Expr {
     Expr::Identifier(Ident::new(""))
 }
@@ -44,7 +44,7 @@ fn is_joined(expr: &Expr) -> bool {
     matches!(expr, Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or, .. })
 }
 
-/// The first part of what AND and OR join.
+/// Returns the first operand of a chain of AND and OR.
 fn first_of(expr: &mut Expr) -> &mut Expr {
     match expr {
         Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, .. } => first_of(left),
@@ -52,7 +52,7 @@ fn first_of(expr: &mut Expr) -> &mut Expr {
     }
 }
 
-/// What stands for `IS TRUE` and its like: polars has them unknown where what they are of is.
+/// Returns the replacement of predicates such as `IS TRUE`: in polars they are unknown for an unknown operand.
 pub(super) fn as_in_sql(expr: &Expr) -> Option<Expr> {
     match expr {
         Expr::IsTrue(of) => parsed(&format!("coalesce({}, false)", truth(of))),
@@ -65,7 +65,7 @@ pub(super) fn as_in_sql(expr: &Expr) -> Option<Expr> {
     }
 }
 
-/// What is true or false, in words of SQL; a number is true where it is not 0.
+/// Returns an expression as a condition, as text in SQL; a number is true unless it is 0.
 fn truth(expr: &Expr) -> String {
     if is_condition(expr) { expr.to_string() } else { format!("cast({expr} as boolean)") }
 }
@@ -83,7 +83,7 @@ fn is_condition(expr: &Expr) -> bool {
     }
 }
 
-/// Whether it is NULL.
+/// Returns true if it is NULL.
 pub(super) fn is_null(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(ValueWithSpan { value: Value::Null, .. }))
 }
@@ -92,7 +92,7 @@ pub(super) fn is_null(expr: &Expr) -> bool {
 mod tests {
     use super::super::admit::admit;
 
-    /// A condition as polars reads it.
+    /// Returns a condition in the dialect of polars.
     fn read(condition: &str) -> String {
         let text = admit(&format!("select key from predictions where {condition}")).unwrap().text;
         text.split_once(" WHERE ").unwrap().1.to_owned()

@@ -1,7 +1,7 @@
-//! SQL over what a workspace holds: one SELECT on the tables that queries know by the same names.
+//! SQL over the data of a workspace: one SELECT on tables that have the names of queries.
 //!
-//! A statement is admitted first (`admit`); polars plans it, and the plan (`plan`) says which columns and which days
-//! it takes of each table. These are read as any query reads them, within the same bounds, and polars computes the rest.
+//! A statement is admitted first (`admit`); polars plans it, and the plan (`plan`) shows the columns and the days needed of each
+//! table. These are read as by any query, within the same bounds, and polars computes the rest.
 
 mod admit;
 mod bare;
@@ -68,46 +68,46 @@ use crate::{
 pub use admit::MAX_STATEMENT_BYTES;
 pub(crate) use admit::names_of_tables;
 
-/// The name of statements among what can be asked.
+/// Name of statements among the requests.
 pub(crate) const NAME: &str = "sql";
 
-/// How long polars may take to plan a statement, and to compute it once what it needs is read.
+/// Maximum seconds that polars may take to plan a statement, and to compute it once its needs are read.
 pub const MAX_SECONDS: u64 = 60;
 
-/// About how many bytes a row takes in a column that polars makes.
+/// Approximate bytes of a row in a column made by polars.
 const BYTES_OF_COLUMN: u64 = 16;
 
-/// A statement, and as of when it is answered.
+/// A statement, and the time as of which it is answered.
 #[derive(Clone, Debug)]
 pub struct Sql {
     /// The statement.
     pub statement: String,
-    /// Whether it may read all days, where it does not say which.
+    /// True if it may read all days, unless it names days.
     pub all_days: bool,
-    /// Only what had been appended by then, or by the last closed instant if that is earlier.
+    /// Only events appended by then, or by the last closed instant if that is earlier.
     pub as_of: Option<Timestamp>,
-    /// Only what an earlier answer was read from.
+    /// Only events within the cut of an earlier answer.
     pub cut: Option<Arc<Cut>>,
 }
 
-/// The same as it was written.
+/// The parameters of a statement, as text.
 #[derive(Clone, Debug, Default)]
 pub struct SqlWords<'a> {
     /// The statement.
     pub statement: &'a str,
-    /// Whether it may read all days.
+    /// True if it may read all days.
     pub all_days: bool,
     /// An instant, or a day that stands for its beginning.
     pub as_of: Option<&'a str>,
-    /// The cut that an earlier answer named.
+    /// The cut of an earlier answer.
     pub cut: Option<&'a str>,
 }
 
 impl Sql {
-    /// Reads a statement from its words.
+    /// Parses the parameters of a statement.
     ///
     /// # Errors
-    /// `Invalid`, saying which word is wrong.
+    /// `Invalid`, naming the wrong parameter.
     pub fn parse(words: &SqlWords<'_>) -> Result<Self> {
         let as_of = words.as_of.map(request::instant).transpose()?;
         let cut = words.cut.map(str::parse::<Cut>).transpose();
@@ -120,21 +120,21 @@ impl Sql {
     }
 }
 
-/// What conditions say of the rows of a table.
+/// Plans conditions on the rows of a table.
 ///
 /// # Errors
-/// `Invalid`, when one is not admitted or polars refuses it.
+/// `Invalid`, if one is not admitted or polars refuses it.
 pub(crate) async fn conditions(of: What, conditions: &[String]) -> Result<Condition> {
     let conditions = conditions.to_vec();
     on_large_stack(move || plan::condition(&admit::admit_conditions(of.name(), &conditions)?)).await
 }
 
 impl Query {
-    /// Answers a statement. Rows whose order it does not say are sorted when they are made of several rows, so that the
-    /// same rows come in the same order.
+    /// Answers a statement. Rows made of several rows are sorted unless the statement orders them, so that equal rows come in a
+    /// fixed order.
     ///
     /// # Errors
-    /// `Invalid`, when the statement is not admitted, names no days, or polars refuses it; those of [`Query::run`].
+    /// `Invalid`, if the statement is not admitted, names no days, or polars refuses it; errors of [`Query::run`].
     pub async fn sql(&self, workspace: &Id, sql: &Sql) -> Result<Answer> {
         let (turn, hold) = self.budget.enter(Some(workspace)).await?;
         let wanted = hold.wanted();
@@ -162,7 +162,7 @@ impl Query {
         Ok(answer)
     }
 
-    /// Reads what a statement needs, all from one reading of the logs.
+    /// Reads the needs of a statement, all from one reading of the logs.
     async fn read_needs(
         &self,
         workspace: &Id,
@@ -205,7 +205,7 @@ impl Query {
         Ok((frames, reading))
     }
 
-    /// The rows of the needs that are read from the logs; one without any day has no place in them.
+    /// Returns the rows of the needs read from the logs; a need without any day is left out.
     async fn read_logs(&self, reading: Arc<Reading>, sql: &Sql, needs: &[&Need]) -> Result<Vec<DataFrame>> {
         let mut frames = Vec::with_capacity(needs.len());
         for need in needs {
@@ -232,8 +232,8 @@ impl Query {
     }
 }
 
-/// Has polars compute the answer. Its memory and its turn are given back when polars is done; when nobody waits any more, that is
-/// with the step of the plan that it works on.
+/// Computes the answer in polars. Its memory and its turn are given back when polars is done; if nobody waits any more, at the
+/// end of the current step of the plan.
 async fn collect(
     plan: Plan,
     admitted: Admitted,
@@ -265,7 +265,7 @@ async fn collect(
             look_between_steps(plans, root, &working);
             Ok(())
         });
-        // What is missing when it was broken off is no mistake of the statement.
+        // An error after a cancellation is no mistake of the statement.
         working.check()?;
         let frame = frame.map_err(crate::frame::refused)?;
         Ok((if sorts { sorted(frame) } else { frame }, turn))
@@ -273,7 +273,7 @@ async fn collect(
     in_time(hold, work).await
 }
 
-/// What polars makes within the time that it may take. Then it is broken off.
+/// Limits the time of work in polars, after which it is abandoned.
 async fn in_time<T>(hold: &Hold, work: impl Future<Output = Result<T>>) -> Result<T> {
     match timeout(Duration::from_secs(MAX_SECONDS), work).await {
         Ok(done) => done,
@@ -281,7 +281,7 @@ async fn in_time<T>(hold: &Hold, work: impl Future<Output = Result<T>>) -> Resul
     }
 }
 
-/// Has polars look behind each step of a plan whether somebody still waits for the answer.
+/// Makes polars check after each step of a plan that somebody still waits for the answer.
 fn look_between_steps(plans: &mut Arena<IR>, root: Node, hold: &Hold) {
     let hold = hold.clone();
     let look = move |frame: DataFrame| match hold.is_cancelled() {
@@ -317,7 +317,7 @@ fn look_between_steps(plans: &mut Arena<IR>, root: Node, hold: &Hold) {
 }
 
 impl Sql {
-    /// Whether a need is read from the logs, and not from what is stored.
+    /// Returns true if a need is read from the logs, and not from stored data.
     fn is_of_logs(&self, need: &Need) -> bool {
         let Some(what) = need.of.what() else { return false };
         match what {
@@ -330,7 +330,7 @@ impl Sql {
         }
     }
 
-    /// A cut says of some kinds how far they were read.
+    /// Checks that the cut covers the kinds of events that are read.
     fn check_cut(&self, what: What) -> Result<()> {
         let lacks = |cut: &Arc<Cut>| what.kinds().iter().find(|kind| !cut.kinds.contains(kind)).copied();
         match self.cut.as_ref().and_then(lacks) {
@@ -341,21 +341,21 @@ impl Sql {
         }
     }
 
-    /// The request for a need of figures.
+    /// Builds the request for a need of figures.
     fn request(&self, (need, what): (&Need, What), window: Window) -> Request {
         let request = Request::of(what, window, need.columns.clone());
         Request { as_of: self.as_of, cut: self.cut.clone(), ..request }
     }
 }
 
-/// A request for drift, whose reference and release a statement names by its conditions.
+/// Builds a request for drift, with the reference and the release given by the conditions of a statement.
 fn of_drift((need, what): (&Need, What), request: Request) -> Result<Request> {
     let says = "sql: say what drift is compared with: where reference = '2013-04-01..2013-05-31'";
     let references: Vec<&String> = need.references.iter().flatten().collect();
     let [named] = references[..] else { return Err(Error::invalid(says)) };
     let reference = drift::reference_of(what, named)?;
     if *named != reference.to_string() {
-        // Its rows name it so, and the condition compares texts.
+        // The rows have the reference in this form, and the condition compares texts.
         return Err(Error::invalid(format!("sql: write the reference as '{reference}'")));
     }
     let releases: Vec<&String> = need.releases.iter().flatten().collect();
@@ -369,7 +369,7 @@ fn of_drift((need, what): (&Need, What), request: Request) -> Result<Request> {
     Ok(Request { reference: Some(reference), release, ..request })
 }
 
-/// Sorted by all columns; as it is, when a column has no order.
+/// Sorts a frame by all columns; unchanged if a column has no order.
 fn sorted(frame: DataFrame) -> DataFrame {
     let names: Vec<_> = frame.columns().iter().map(|column| column.name().clone()).collect();
     if names.is_empty() {

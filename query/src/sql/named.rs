@@ -1,4 +1,4 @@
-//! Which names a statement gives to columns itself. What has such a name need not hold what it holds in a table.
+//! Names that a statement gives to columns. A column of such a name may hold other values than the column of the table.
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
@@ -9,15 +9,15 @@ use sqlparser::ast::{
 
 use super::{rewrite::is_family, same::last_name, walk::walk};
 
-/// The names that a statement gives: `month` of `select substr(release, 1, 7) as month`.
+/// Returns the names that a statement gives: `month` of `select substr(release, 1, 7) as month`.
 pub(super) fn named(query: &Query) -> BTreeSet<String> {
     let mut names = Names::default();
-    // It never breaks.
+    // The walk never breaks.
     _ = walk(query, &mut names);
     names.0
 }
 
-/// The first name that a SELECT has for two columns.
+/// Returns the first name that a SELECT has for two columns.
 pub(super) fn twice(select: &Select) -> Option<&str> {
     let mut names = BTreeSet::new();
     select.projection.iter().find_map(|item| {
@@ -92,7 +92,7 @@ impl Names {
     }
 }
 
-/// Whether a column has the name that it is given already: `p.day as day`, and not `tag.day as day`.
+/// Returns true if a column already has the name given to it: `p.day as day`, but not `tag.day as day`.
 fn is_of_table(expr: &Expr, alias: &Ident) -> bool {
     match expr {
         Expr::Identifier(name) => name.value == alias.value,

@@ -1,5 +1,5 @@
-//! Numbers as SQL has them, where polars has others: counts and parts of dates that have 64 bits and a sign, so that differences of them
-//! do not wrap around, powers that are not whole numbers, sums of what has no column, which are of all rows, and numbers with an exponent.
+//! Numbers as in SQL, where polars differs: counts and parts of dates as signed 64-bit numbers, so that their differences do not
+//! wrap around, powers that are not whole numbers, sums of constants, which are over all rows, and numbers with an exponent.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,7 @@ use sqlparser::ast::{
 
 use super::{functions, rewrite::parsed, walk::expressions};
 
-/// Functions whose results polars keeps in 32 bits or fewer, or without a sign.
+/// Functions with results of 32 bits or fewer, or without a sign, in polars.
 const NARROW: &[&str] = &[
     "bit_length",
     "char_length",
@@ -21,16 +21,16 @@ const NARROW: &[&str] = &[
     "row_number",
 ];
 
-/// Functions of which polars has the type of the base, and panics where a whole number is too large for it.
+/// Functions with the type of the base in polars, which panics if a whole number is too large for it.
 const POWERS: &[&str] = &["pow", "power"];
 
-/// Functions that polars computes of one value where it is the same in all rows.
+/// Functions that polars computes from one value for a constant.
 const SUMS: &[&str] = &["sum", "total"];
 
-/// The logarithm, which is one to base 10 unless another base is said. Polars always wants one.
+/// The logarithm, to base 10 by default. Polars always requires a base.
 const LOGARITHM: &str = "log";
 
-/// What stands for an expression so that polars computes it as SQL does; `None`, where it does so by itself.
+/// Returns the replacement of an expression that polars computes differently from SQL; `None`, if there is no difference.
 pub(super) fn as_in_sql(expr: &Expr) -> Option<Expr> {
     match expr {
         Expr::Extract { .. } => whole(expr),
@@ -47,13 +47,14 @@ pub(super) fn as_in_sql(expr: &Expr) -> Option<Expr> {
     }
 }
 
-/// A number with an exponent, with the point without which polars takes it for a whole number: `1.0e-3` for `1e-3`.
+/// Returns a number with an exponent with a decimal point, without which polars takes it for a whole number: `1.0e-3` for `1e-3`.
 fn with_point(number: &str) -> Option<String> {
     let (whole, exponent) = number.split_at_checked(number.find(['e', 'E'])?)?;
     (!whole.contains('.')).then(|| format!("{whole}.0{exponent}"))
 }
 
-/// A list of which some numbers have a point, with a point in all of them: polars takes a list of one kind of numbers. `None`, where it is one.
+/// Adds decimal points to all numbers of a list with some of them, as polars requires a list of one kind of numbers. `None`, if
+/// it is one already.
 fn with_points(list: &[Expr]) -> Option<Vec<Expr>> {
     let mut list = list.to_vec();
     let numbers: Vec<&mut String> = list.iter_mut().filter_map(number).collect();
@@ -65,7 +66,7 @@ fn with_points(list: &[Expr]) -> Option<Vec<Expr>> {
     Some(list)
 }
 
-/// A number as it is written, with or without a sign before it.
+/// Returns a literal number, with or without a sign before it.
 fn number(expr: &mut Expr) -> Option<&mut String> {
     match expr {
         Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. }) => Some(number),
@@ -104,7 +105,7 @@ fn of_function(function: &Function) -> Option<Expr> {
     None
 }
 
-/// What a function is called with, where it is of all rows and not of distinct ones.
+/// Returns the arguments of a function, unless they are DISTINCT.
 fn arguments(function: &Function) -> Option<&[FunctionArg]> {
     match &function.args {
         FunctionArguments::List(list) if list.duplicate_treatment.is_none() => Some(&list.args),
@@ -112,7 +113,7 @@ fn arguments(function: &Function) -> Option<&[FunctionArg]> {
     }
 }
 
-/// Whether it is the same in all rows: it has no column, and nothing that is made of several rows.
+/// Returns true if it is a constant: it has no column, and no function of several rows.
 pub(super) fn is_constant(expr: &Expr) -> bool {
     let found = expressions(expr, |expr| match expr {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),

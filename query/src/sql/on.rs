@@ -1,6 +1,6 @@
-//! What ON says of two tables. Polars joins by what is equal in both and takes any column of anything else for one of the left table, and
-//! with `<` or `<>` it makes an inner join of each. So ON keeps the equalities; what else it says of an inner join stands in WHERE, and
-//! what it says of the right table of another one chooses the rows of that table.
+//! Conditions of ON. Polars joins by equalities of both tables, takes any column of another condition for one of the left table,
+//! and makes an inner join of any join with `<` or `<>`. So ON keeps the equalities; other conditions of an inner join move to
+//! WHERE, and other conditions on the right table of an outer join choose the rows of that table.
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
@@ -22,10 +22,10 @@ use super::{
     walk::expressions,
 };
 
-/// Makes each join of a SELECT one that polars reads as SQL does.
+/// Rewrites each join of a SELECT into one that polars reads as SQL does.
 ///
 /// # Errors
-/// What to write in the place of a condition that no such join has.
+/// A suggestion for a condition that no such join supports.
 pub(super) fn in_words(select: &mut Select, named: &Named) -> Result<(), String> {
     without_commas(select, named)?;
     let Some(from) = select.from.first_mut() else { return Ok(()) };
@@ -38,7 +38,7 @@ pub(super) fn in_words(select: &mut Select, named: &Named) -> Result<(), String>
     Ok(())
 }
 
-/// Makes joins of the tables that stand behind commas: by what is equal in both where WHERE says so, else of all rows.
+/// Rewrites tables behind commas into joins: by the equalities of both in WHERE, else of all rows.
 fn without_commas(select: &mut Select, named: &Named) -> Result<(), String> {
     if select.from.len() < 2 {
         return Ok(());
@@ -57,7 +57,7 @@ fn without_commas(select: &mut Select, named: &Named) -> Result<(), String> {
     }
     for TableWithJoins { relation, joins } in rest {
         tables.add(&relation, named);
-        // A column without a table may be of one that comes later.
+        // A column without a table may belong to a later table.
         let part = |said: Expr| if names_tables(&said) { tables.part(said) } else { Part::Other(said) };
         let (equal, others) = conditions.into_iter().map(part).partition::<Vec<_>, _>(Part::is_equality);
         conditions = others.into_iter().map(Part::into_expr).collect();
@@ -73,12 +73,12 @@ fn without_commas(select: &mut Select, named: &Named) -> Result<(), String> {
     Ok(())
 }
 
-/// Looks at a table and at what is joined to it, and answers what is to stand in WHERE.
+/// Rewrites a table and its joins, and returns the conditions to move to WHERE.
 fn chain(from: &mut TableWithJoins, named: &Named, has_where: bool) -> Result<Vec<Expr>, String> {
     let mut tables = Tables(Vec::new());
     within(&mut from.relation, named)?;
     tables.add(&from.relation, named);
-    // Of rows that such a join adds, WHERE would say what ON does not say of them.
+    // WHERE would drop rows that such a join adds, while ON does not.
     let last = from.joins.iter().rposition(|join| is_of_right_rows(&join.join_operator));
     let mut moved = Vec::new();
     for (at, Join { relation, join_operator, .. }) in from.joins.iter_mut().enumerate() {
@@ -113,7 +113,7 @@ fn chain(from: &mut TableWithJoins, named: &Named, has_where: bool) -> Result<Ve
     Ok(moved)
 }
 
-/// A join in parentheses has no WHERE of its own.
+/// Rewrites a join in parentheses, which has no WHERE of its own.
 fn within(relation: &mut TableFactor, named: &Named) -> Result<(), String> {
     match relation {
         TableFactor::NestedJoin { table_with_joins, .. } => chain(table_with_joins, named, false).map(drop),
@@ -128,7 +128,7 @@ fn no_place(join: &str, condition: &Expr) -> String {
     )
 }
 
-/// `select * from TABLE where ...` in the place of a table; `None`, when it has no name of its own.
+/// Returns `select * from TABLE where ...` in place of a table; `None`, if it has no name of its own.
 fn chosen(relation: &TableFactor, conditions: &[Expr]) -> Option<TableFactor> {
     let (TableFactor::Table { alias, .. } | TableFactor::Derived { alias, .. }) = relation else {
         return None;
@@ -144,12 +144,12 @@ fn chosen(relation: &TableFactor, conditions: &[Expr]) -> Option<TableFactor> {
     select.from.into_iter().next().map(|from| from.relation)
 }
 
-/// What ON says, part by part.
+/// The parts of ON.
 #[derive(Default)]
 struct Said {
-    /// Equalities of the tables before and of the one that is joined, in this order.
+    /// Equalities of the tables before and the joined one, in this order.
     equal: Vec<Expr>,
-    /// What is said of the table alone that is joined.
+    /// Conditions on the joined table alone.
     of_right: Vec<Expr>,
     others: Vec<Expr>,
 }
@@ -171,14 +171,14 @@ impl Part {
     }
 }
 
-/// Of which tables an expression says something.
+/// The tables that an expression refers to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Neither,
     Before,
     Joined,
     Both,
-    /// A column without a table may be of several.
+    /// A column without a table may belong to several.
     Unknown,
 }
 
@@ -193,7 +193,7 @@ impl Side {
     }
 }
 
-/// The tables up to the one that is joined, each with its name and its columns, where these are known.
+/// The tables up to the joined one, each with its name and its columns, if these are known.
 struct Tables(Vec<(String, Option<BTreeSet<String>>)>);
 
 impl Tables {
@@ -201,7 +201,7 @@ impl Tables {
         self.0.push(of_table(relation, named));
     }
 
-    /// Whether a table is the one that is joined.
+    /// Returns the side of a table: the last one is the joined one.
     fn side_at(&self, at: usize) -> Side {
         if at + 1 == self.0.len() { Side::Joined } else { Side::Before }
     }
@@ -214,7 +214,7 @@ impl Tables {
         }
         let may_have = |columns: &Option<BTreeSet<String>>| match (columns, idents) {
             (Some(columns), [name]) => columns.contains(&name.value),
-            // A member of a family may be of any table.
+            // A member of a family may belong to any table.
             _ => true,
         };
         let mut having = self.0.iter().enumerate().filter(|(_, (_, columns))| may_have(columns));
@@ -226,7 +226,7 @@ impl Tables {
 
     fn side(&self, expr: &Expr) -> Side {
         let mut side = Side::Neither;
-        // It never breaks.
+        // The walk never breaks.
         _ = expressions(expr, |expr| {
             side = side.and(match expr {
                 Expr::Identifier(name) => self.side_of_column(std::slice::from_ref(name)),
@@ -239,7 +239,7 @@ impl Tables {
         side
     }
 
-    /// A condition, and whether it is an equality of the tables before and of the one that is joined.
+    /// Classifies a condition; an equality of the tables before and the joined one is put in this order.
     fn part(&self, expr: Expr) -> Part {
         let (left, right) = match expr {
             Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => (left, right),
@@ -275,7 +275,7 @@ impl Tables {
     }
 }
 
-/// Whether it says that two columns are equal.
+/// Returns true if it is an equality of two columns.
 fn is_of_columns(expr: &Expr) -> bool {
     match expr {
         Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => is_column(left) && is_column(right),
@@ -283,7 +283,7 @@ fn is_of_columns(expr: &Expr) -> bool {
     }
 }
 
-/// Whether each column stands with its table.
+/// Returns true if each column is qualified by its table.
 fn names_tables(expr: &Expr) -> bool {
     let is_bare = |expr: &Expr| match expr {
         Expr::Identifier(_) => ControlFlow::Break(()),
@@ -300,7 +300,7 @@ fn has_function_of_rows(expr: &Expr) -> bool {
     expressions(expr, is_of_rows).is_break()
 }
 
-/// What must hold together, part by part, without the parentheses around each.
+/// Splits a conjunction into its parts, without the parentheses around each.
 fn conjuncts(expr: Expr, parts: &mut Vec<Expr>) {
     match expr {
         Expr::BinaryOp { left, op: BinaryOperator::And, right } => {

@@ -2,18 +2,18 @@
 
 use sqlparser::ast::{JoinConstraint, JoinOperator};
 
-/// Whether a join keeps only rows that meet.
+/// Returns true if a join keeps only matching rows.
 pub(super) fn is_inner(operator: &JoinOperator) -> bool {
     matches!(operator, JoinOperator::Join(_) | JoinOperator::Inner(_))
 }
 
-/// Whether a join keeps rows of the right table that meet none of the left one.
+/// Returns true if a join keeps rows of the right table without a match in the left one.
 pub(super) fn is_of_right_rows(operator: &JoinOperator) -> bool {
     use JoinOperator::{FullOuter, Right, RightAnti, RightOuter, RightSemi};
     matches!(operator, Right(_) | RightOuter(_) | FullOuter(_) | RightSemi(_) | RightAnti(_))
 }
 
-/// What a join is called in what is refused.
+/// Returns the name of a join in error messages.
 pub(super) fn name_of(operator: &JoinOperator) -> &'static str {
     use JoinOperator::{
         Anti, FullOuter, Left, LeftAnti, LeftOuter, LeftSemi, Right, RightAnti, RightOuter, RightSemi, Semi,
@@ -30,7 +30,7 @@ pub(super) fn name_of(operator: &JoinOperator) -> &'static str {
     }
 }
 
-/// What a join says of its tables.
+/// Returns the constraint of a join.
 pub(super) fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     use JoinOperator::{
         Anti, FullOuter, Inner, Join, Left, LeftAnti, LeftOuter, LeftSemi, Right, RightAnti, RightOuter,
@@ -43,7 +43,7 @@ pub(super) fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstra
     }
 }
 
-/// The columns that a join has of both tables by USING.
+/// Returns the columns that a join shares by USING.
 pub(super) fn using(operator: &JoinOperator) -> Vec<String> {
     match constraint(&mut operator.clone()) {
         Some(JoinConstraint::Using(names)) => {
@@ -54,13 +54,13 @@ pub(super) fn using(operator: &JoinOperator) -> Vec<String> {
     }
 }
 
-/// Whether a join has the columns of the left table alone.
+/// Returns true if a join has the columns of the left table alone.
 pub(super) fn is_of_left_columns(operator: &JoinOperator) -> bool {
     use JoinOperator::{Anti, LeftAnti, LeftSemi, Semi};
     matches!(operator, Semi(_) | LeftSemi(_) | Anti(_) | LeftAnti(_))
 }
 
-/// Whether a join has the columns of this name of both tables as one.
+/// Returns true if a join merges the columns of this name of both tables into one.
 pub(super) fn has_once(operator: &JoinOperator, name: &str) -> bool {
     match constraint(&mut operator.clone()) {
         Some(JoinConstraint::Using(_)) => using(operator).iter().any(|column| column == name),

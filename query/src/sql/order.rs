@@ -1,5 +1,6 @@
-//! The order of a query. Polars orders what a SELECT shows, and takes a column of a table for what is shown under its name; what several rows
-//! make, and is not shown, it does not order by. Such an order is one by columns that a query around the SELECT does not show.
+//! The order of a query. Polars orders by the shown columns, and prefers a shown column to one of a table of the same name; it
+//! does not order by an aggregate that is not shown. Such an order becomes one by columns that a query around the SELECT does not
+//! show.
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
@@ -18,10 +19,10 @@ use super::{
     walk::{expressions, expressions_mut},
 };
 
-/// Makes the order of a query one that polars reads as SQL does. Everything else of the query is rewritten by now.
+/// Rewrites the order of a query into one that polars reads as SQL does. Everything else of the query is rewritten by now.
 ///
 /// # Errors
-/// What to write in the place of an order that is none of what is shown.
+/// A suggestion for an order that is not by shown columns.
 pub(super) fn in_words(query: &mut Query, with: &Named) -> Result<(), String> {
     let SetExpr::Select(select) = &*query.body else { return Ok(()) };
     let Some(OrderByKind::Expressions(keys)) = query.order_by.as_mut().map(|order| &mut order.kind) else {
@@ -53,7 +54,7 @@ pub(super) fn in_words(query: &mut Query, with: &Named) -> Result<(), String> {
     Ok(())
 }
 
-/// A SELECT of what is shown of a SELECT that answers more.
+/// Wraps a SELECT that returns more into one of the shown columns.
 fn around(select: Select, shown: &Shown) -> Option<SetExpr> {
     let parser = Parser::new(&GenericDialect).try_with_sql("select 1 from (select 1) as \"in order\"");
     let mut query = parser.ok()?.parse_query().ok()?;
@@ -65,16 +66,16 @@ fn around(select: Select, shown: &Shown) -> Option<SetExpr> {
     Some(*query.body)
 }
 
-/// What a SELECT shows.
+/// The columns that a SELECT shows.
 struct Shown {
-    /// The names of its columns, and what they are.
+    /// The names of its columns, with their expressions.
     items: Vec<(Ident, Expr)>,
-    /// Those of these names that columns of tables have, too.
+    /// The names that columns of tables have, too.
     of_tables: BTreeSet<String>,
-    /// Whether these are all.
+    /// True if these are all.
     is_whole: bool,
     is_joined: bool,
-    /// Whether each row is made of several.
+    /// True if each row is made from several.
     is_grouped: bool,
     by: Option<By>,
 }
@@ -107,7 +108,7 @@ impl Shown {
         }
     }
 
-    /// The name under which a column of a table is shown.
+    /// Returns the name under which a column of a table is shown.
     fn name_of(&self, key: &Expr) -> Option<Ident> {
         if !matches!(key, Expr::CompoundIdentifier(_)) {
             return None;
@@ -117,20 +118,20 @@ impl Shown {
         self.items.iter().find(|(_, expr)| is_shown(expr)).map(|(name, _)| name.clone())
     }
 
-    /// Whether something else is shown under the name of a column of a table.
+    /// Returns true if something else is shown under the name of a column of a table.
     fn is_overruled(&self, column: &Expr) -> bool {
         let Some(last) = last_name(column) else { return false };
         let is_bare = matches!(column, Expr::Identifier(_));
         if is_bare && !self.of_tables.contains(&last.value) {
             return false;
         }
-        // A column without a table is of the one table that has it.
+        // A column without a table belongs to the one table that has it.
         let is_joined = self.is_joined && !is_bare;
         let mut of_name = self.items.iter().filter(|(name, _)| last.value == name.value);
         of_name.any(|(_, expr)| !is_same(expr, column, is_joined))
     }
 
-    /// Whether polars cannot order by this, or would by something else. A name alone is one of what is shown.
+    /// Returns true if polars cannot order by this, or would order by something else. A bare name is one of a shown column.
     fn lacks(&self, key: &Expr) -> bool {
         let is_window = |expr: &Expr| matches!(expr, Expr::Function(function) if function.over.is_some());
         if matches!(bare(key), Expr::Value(_) | Expr::Identifier(_)) {
@@ -143,7 +144,7 @@ impl Shown {
                     || self.by.as_ref().is_some_and(|by| by.has_computed(key))))
     }
 
-    /// Whether a key of an order is of nothing but what is shown.
+    /// Returns true if a key of an order consists of shown columns alone.
     fn has(&self, key: &Expr) -> bool {
         let is_name = |expr: &Expr| match expr {
             Expr::Identifier(name) => self.items.iter().any(|(shown, _)| shown.value == name.value),
@@ -152,10 +153,10 @@ impl Shown {
         !self.lacks(key) && !any(key, |expr| is_column(expr) && !is_name(expr))
     }
 
-    /// A key of an order as it is computed beside what is shown.
+    /// Returns a key of an order as a column beside the shown ones.
     ///
     /// # Errors
-    /// Which column has no one value in a group.
+    /// The column that has several values in a group.
     fn hidden(&self, mut key: Expr) -> Result<Expr, String> {
         expressions_mut(&mut key, |expr| {
             let given = match &*expr {
@@ -180,7 +181,7 @@ impl Shown {
     }
 }
 
-/// What stands in parentheses.
+/// Removes the parentheses around an expression.
 fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Nested(inner) => bare(inner),
@@ -188,7 +189,7 @@ fn bare(expr: &Expr) -> &Expr {
     }
 }
 
-/// Whether it is so of any expression in this one.
+/// Returns true if the predicate holds for any expression within this one.
 fn any(expr: &Expr, is_so: impl Fn(&Expr) -> bool) -> bool {
     let look = |expr: &Expr| if is_so(expr) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
     expressions(expr, look).is_break()

@@ -1,13 +1,13 @@
-//! Looks for an expression that is of a query itself: those of queries within it have columns and windows of their own.
+//! Search for an expression in a query itself: nested queries have columns and windows of their own.
 
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{Expr, Query, Visitor};
 
-/// Breaks at the first expression of which `look` says something, with that.
+/// Breaks at the first expression for which `look` returns a text, with that text.
 pub(super) struct Own<F> {
     look: F,
-    /// In how many queries within it looks.
+    /// Depth of nested queries.
     queries: usize,
 }
 

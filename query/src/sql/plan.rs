@@ -1,5 +1,5 @@
-//! What a statement needs: polars plans it over tables without rows, and its plan says which columns and which rows of
-//! each table it takes.
+//! The needs of a statement: polars plans it over tables without rows, and its plan shows the columns and rows needed of each
+//! table.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,22 +36,22 @@ use crate::{
     request::What,
 };
 
-/// A statement that polars has planned.
+/// A statement planned by polars.
 pub(crate) struct Plan {
-    /// What polars collects, once its tables have their rows.
+    /// The frame that polars collects, once its tables have their rows.
     pub(crate) frame: LazyFrame,
-    /// What it takes of the tables.
+    /// The needs of its tables.
     pub(crate) needs: Vec<Need>,
     sources: BTreeMap<&'static str, Arc<Source>>,
-    /// What the statement says of single rows, where it does nothing but choose rows of one table.
+    /// The condition on single rows, if the statement only chooses rows of one table.
     chosen: Option<Chosen>,
 }
 
-/// The condition on the rows of a table that polars computes behind its scan, such as a cast that may fail; `None`, where it computes all of
-/// it there.
+/// The condition on the rows of a table that polars computes behind its scan, such as a cast that may fail; `None`, if all of it
+/// is computed in the scan.
 type Chosen = Option<Expr>;
 
-/// What a condition says of the rows of a table.
+/// A condition on the rows of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Condition {
     pub(crate) predicate: Expr,
@@ -60,34 +60,34 @@ pub(crate) struct Condition {
     pub(crate) bounds: RowBounds,
 }
 
-/// What a statement takes of a table in one place.
+/// The need of a statement for a table in one place.
 #[derive(Clone, Debug)]
 pub(crate) struct Need {
     pub(crate) of: Table,
     /// The columns, with those of the predicate.
     pub(crate) columns: Vec<String>,
-    /// The rows for which it holds.
+    /// Condition on the rows.
     pub(crate) predicate: Option<Expr>,
-    /// What it says besides the days, of which no others are read.
+    /// The predicate without the conditions on days, as only those days are read.
     pub(crate) besides_days: Option<Expr>,
-    /// The days that such rows may be of; `None`, when the statement does not say.
+    /// The days that the rows may be of; `None`, if the statement does not restrict them.
     pub(crate) days: Option<BTreeSet<Day>>,
-    /// The releases that such rows may be of.
+    /// The releases that the rows may be of.
     pub(crate) releases: Option<BTreeSet<String>>,
-    /// What such rows may be dealt to lanes by: their keys, of metrics their names.
+    /// The values by which the rows may be dealt to lanes: keys, or names of metrics.
     pub(crate) keys: Option<BTreeSet<String>>,
-    /// The times that such rows may have.
+    /// The times that the rows may have.
     pub(crate) times: Times,
-    /// The references that such rows may be compared with.
+    /// The references that the rows may be compared with.
     pub(crate) references: Option<BTreeSet<String>>,
-    /// What the rows are, where they are groups of events.
+    /// The groups of events that are the rows, if these are not events.
     pub(crate) groups: Option<Arc<Groups>>,
 }
 
-/// Plans a statement. It must run where the stack is large.
+/// Plans a statement. It must run on a large stack.
 ///
 /// # Errors
-/// `Invalid`, when polars refuses the statement.
+/// `Invalid`, if polars refuses the statement.
 pub(crate) fn plan(admitted: &Admitted) -> Result<Plan> {
     let mut sources = BTreeMap::new();
     let mut context = SQLContext::new();
@@ -112,7 +112,7 @@ pub(crate) fn plan(admitted: &Admitted) -> Result<Plan> {
     Ok(Plan { needs: needs(&optimized)?, frame, sources, chosen })
 }
 
-/// What a plan says of single rows; `None`, where it is more than a choice of rows.
+/// Returns the condition of a plan on single rows; `None`, if it does more than choose rows.
 fn chosen(plan: &IRPlan) -> Option<Chosen> {
     match plan.root() {
         IR::Scan { .. } => Some(None),
@@ -123,10 +123,10 @@ fn chosen(plan: &IRPlan) -> Option<Chosen> {
     }
 }
 
-/// Plans the statement of a condition. It must run where the stack is large.
+/// Plans the statement of a condition. It must run on a large stack.
 ///
 /// # Errors
-/// `Invalid`, when polars refuses it, or it is not one on single rows.
+/// `Invalid`, if polars refuses it, or it is not a condition on single rows.
 pub(crate) fn condition(admitted: &Admitted) -> Result<Condition> {
     let mut plan = plan(admitted)?;
     let refused = || Error::invalid("sql: a condition says something of the columns of single rows");
@@ -147,7 +147,7 @@ impl Plan {
     }
 }
 
-/// A need whose rows are none.
+/// Builds a frame without rows for a need.
 pub(crate) fn empty(need: &Need) -> DataFrame {
     let schema = match &need.groups {
         Some(groups) => schema_of(groups),
@@ -157,7 +157,7 @@ pub(crate) fn empty(need: &Need) -> DataFrame {
     DataFrame::empty_with_schema(&fields.collect())
 }
 
-/// The columns of a table. Members of families, and intervals of figures, are there when they are named.
+/// Returns the columns of a table. Members of families, and intervals of figures, are included if they are named.
 fn schema(of: Table, names: &BTreeSet<String>) -> Schema {
     let is_there = |name: &str| intervals::named(name).is_none() || names.contains(name);
     let columns = of.columns().into_iter().filter(|(name, _)| is_there(name));
@@ -172,7 +172,7 @@ fn schema(of: Table, names: &BTreeSet<String>) -> Schema {
     schema
 }
 
-/// The columns of groups of events.
+/// Returns the columns of groups of events.
 fn schema_of(groups: &Groups) -> Schema {
     let columns = groups.columns().into_iter();
     columns.map(|(name, kind)| (name.into(), data_type(kind))).collect()
@@ -188,7 +188,7 @@ fn data_type(kind: ColumnType) -> DataType {
     }
 }
 
-/// What the scans of a plan take, of each table all together.
+/// Returns the needs of the scans of a plan, merged for each table.
 fn needs(plan: &IRPlan) -> Result<Vec<Need>> {
     let (mut needs, mut seen) = (BTreeMap::<&str, Need>::new(), BTreeSet::new());
     let mut rest = vec![plan.lp_top];
@@ -217,7 +217,7 @@ fn needs(plan: &IRPlan) -> Result<Vec<Need>> {
 }
 
 impl Need {
-    /// What either takes.
+    /// Merges two needs into one that covers both.
     fn or(self, other: Self, schema: &Schema) -> Self {
         let names: BTreeSet<String> = self.columns.into_iter().chain(other.columns).collect();
         Self {
@@ -234,7 +234,7 @@ impl Need {
         }
     }
 
-    /// What is known of the rows.
+    /// Returns the bounds of the rows.
     pub(crate) fn bounds(&self) -> RowBounds {
         RowBounds {
             days: self.days.clone().map(Arc::new),
@@ -245,12 +245,12 @@ impl Need {
     }
 }
 
-/// What holds where one of both does; nothing, where one says nothing.
+/// Returns the disjunction of both; `None`, if one of them is missing.
 fn either(one: Option<Expr>, other: Option<Expr>) -> Option<Expr> {
     one.zip(other).map(|(one, other)| one.or(other))
 }
 
-/// These columns, in the order of a table.
+/// Returns these columns, in the order of a table.
 fn in_order(schema: &Schema, names: &BTreeSet<String>) -> Vec<String> {
     schema.iter_names().map(ToString::to_string).filter(|name| names.contains(name)).collect()
 }
@@ -260,7 +260,7 @@ fn need(source: &Source, columns: Option<&[PlSmallStr]>, predicate: Option<Expr>
         Some(names) => names.iter().map(ToString::to_string).collect(),
         None => source.schema.iter_names().map(ToString::to_string).collect(),
     };
-    // Of a table of which it only counts rows polars takes the first column.
+    // Polars takes the first column of a table if it only counts its rows.
     names.extend(source.schema.iter_names().next().map(ToString::to_string));
     let mut parts = Vec::new();
     if let Some(predicate) = &predicate {
@@ -280,7 +280,7 @@ fn need(source: &Source, columns: Option<&[PlSmallStr]>, predicate: Option<Expr>
         _ => None,
     };
     let keys = dealt_by.and_then(texts_of);
-    // A prediction may be judged with another one of its key, so of joined rows no segment is left out for its times.
+    // A prediction may be judged together with another one of its key, so no segment of joined rows is left out by its times.
     let time = if let Table::Of(What::Events(kind)) = source.of { Some(kind.time_field()) } else { None };
     let times = parts.iter().filter_map(|part| times_of(part, time?));
     let times = times.fold(Times::default(), Times::and);
@@ -293,9 +293,9 @@ pub(super) fn columns_of(expr: &Expr) -> impl Iterator<Item = String> {
     expr.clone().meta().root_names().into_iter().map(|name| name.to_string())
 }
 
-/// What must hold for the day of a row where `expr` holds; `None`, when it may be any day.
+/// Returns the condition on the day that `expr` implies; `None`, if it may be any day.
 fn of_day(expr: &Expr) -> Option<Expr> {
-    // Also with a part that has no column: it is no part of what is said besides the days.
+    // A part without columns is kept with the days, as it is not among the conditions besides the days.
     if is_of_day(expr) {
         return Some(expr.clone());
     }
@@ -313,13 +313,13 @@ fn of_day(expr: &Expr) -> Option<Expr> {
     }
 }
 
-/// Whether it says something of days alone. What has no column holds for all rows or for none.
+/// Returns true if it is a condition on days alone. An expression without columns holds for all rows or for none.
 fn is_of_day(expr: &Expr) -> bool {
     let mut names = columns_of(expr).peekable();
     names.peek().is_some() && names.all(|name| name == DAY)
 }
 
-/// The texts of which a column must be one where a part holds; `None`, when it does not say.
+/// Returns the texts that a condition allows for a column; `None`, if it does not restrict it.
 fn one_of(part: &Expr, column: &str) -> Option<BTreeSet<String>> {
     let Expr::BinaryExpr { left, op, right } = part else { return None };
     match op {
@@ -345,7 +345,7 @@ mod tests {
     use super::{super::admit::admit, *};
     use crate::frame::{self, texts};
 
-    /// The keys that a statement answers, when its table is given the rows `a` of release v1 and `b` of v2, whatever it needs.
+    /// Returns the keys that a statement answers for a table with the rows `a` of release v1 and `b` of v2.
     fn keys_of(statement: &str) -> Vec<String> {
         let plan = plan(&admit(statement).unwrap()).unwrap();
         let rows = vec![
@@ -365,7 +365,7 @@ mod tests {
         };
         assert_eq!(keys_of(&of("v1")), ["a", "b"]);
         assert_eq!(keys_of(&format!("{} union all {}", of("v2"), of("v1"))), ["b", "a"]);
-        // Of rollups more is read than a statement takes.
+        // More rows of rollups are read than a statement takes.
         assert_eq!(
             keys_of("select release as key from rollups where day = '2026-06-01' and release = 'v2'"),
             ["v2"]

@@ -1,5 +1,5 @@
-//! What statements say in the words of their writers, in the words of polars: members of families, days and instants
-//! that are compared with text, and names for what is computed.
+//! Translation of statements into the dialect of polars: members of families, days and instants compared with text, and names for
+//! computed columns.
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
@@ -27,20 +27,20 @@ use super::{
 };
 use crate::events::{APPENDED_AT, DAY};
 
-/// How an instant is written for polars.
+/// Format of instants for polars.
 const INSTANT: &str = "%Y-%m-%d %H:%M:%S%.f";
 
-/// Of so many values a list beside a join says by itself which rows of its table it wants: polars passes no list on to a table that is joined, and
-/// with it none of the conditions beside it.
+/// Maximum length of a list beside a join that is rewritten into equalities: polars pushes no list down to a joined table, nor
+/// any of the conditions beside it.
 const MAX_LISTED: usize = 64;
 
-/// How many letters a day has: `2026-06-01`.
+/// Length of a day in letters: `2026-06-01`.
 const LENGTH_OF_DAY: usize = 10;
 
 /// Rewrites a statement; `aliases` are the names that it gives to tables.
 ///
 /// # Errors
-/// What a text is not that a column of days or instants is compared with.
+/// The text compared with a column of days or instants that is neither.
 pub(super) fn rewrite(query: &mut Query, aliases: BTreeSet<String>) -> Result<(), String> {
     let named = named(query);
     let with = named_by_with(query);
@@ -54,16 +54,16 @@ struct Rewrite {
     aliases: BTreeSet<String>,
     /// The names that the statement gives to columns.
     named: BTreeSet<String>,
-    /// What WITH names.
+    /// The tables named by WITH.
     with: Named,
-    /// Whether the SELECT that is looked at, and those round it, join tables.
+    /// For the current SELECT and the ones around it: true if it joins tables.
     joined: Vec<bool>,
 }
 
 impl VisitorMut for Rewrite {
     type Break = String;
 
-    /// What is ordered by a computed column is ordered by its name.
+    /// Replaces a computed column in ORDER BY by its name.
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<String> {
         if let Err(why) = using::check_order(query) {
             return ControlFlow::Break(why);
@@ -131,7 +131,7 @@ impl VisitorMut for Rewrite {
         }
     }
 
-    /// What polars computes otherwise than SQL does, once its parts are rewritten.
+    /// Replaces expressions that polars computes differently from SQL, once their parts are rewritten.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<String> {
         let truncated = match &*expr {
             Expr::Function(function) => truncate::in_words(function, |time| self.is_day(time))
@@ -148,7 +148,7 @@ impl VisitorMut for Rewrite {
 }
 
 impl Rewrite {
-    /// `tag.carrier`, which SQL reads as the column `carrier` of a table `tag`, as the one name that it is.
+    /// Returns `tag.carrier`, which SQL reads as the column `carrier` of a table `tag`, as one name.
     fn member(&self, expr: &Expr) -> Option<Expr> {
         let Expr::CompoundIdentifier(idents) = expr else { return None };
         let (table, [of, name]) = idents.split_last_chunk::<2>()?;
@@ -161,7 +161,7 @@ impl Rewrite {
         }
     }
 
-    /// Makes texts days and instants in what compares them with columns of these.
+    /// Rewrites texts into days and instants in comparisons with columns of these.
     fn compare_in(&self, expr: &mut Expr) -> Result<(), String> {
         match expr {
             Expr::BinaryOp { left, op, right } if is_comparison(op) => {
@@ -191,10 +191,10 @@ impl Rewrite {
         Ok(())
     }
 
-    /// Makes a text a day or an instant, if it is compared with a column of days or instants.
+    /// Rewrites a text into a day or an instant, if it is compared with a column of days or instants.
     ///
     /// # Errors
-    /// What the text is not. A column that the statement itself calls so may be of texts.
+    /// The text that is neither. A column that the statement itself names so may be of texts.
     fn compare(&self, column: &mut Expr, with: &mut Expr) -> Result<(), String> {
         let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = &*with else {
             return Ok(());
@@ -221,7 +221,7 @@ impl Rewrite {
         Ok(())
     }
 
-    /// What a column holds that is compared with text, and its name. Members of families hold neither days nor instants.
+    /// Returns the name and the kind of a column of days or instants that is compared with text. Members of families are neither.
     fn compared<'a>(&self, expr: &'a Expr) -> Option<(&'a str, Compared)> {
         let name = match expr {
             Expr::Identifier(ident) => ident,
@@ -239,8 +239,9 @@ impl Rewrite {
         }
     }
 
-    /// `column = value` for each value of a list, when the column is of days or instants and they are texts or missing; or when all may be days,
-    /// which polars compares with a column of days one by one, and else makes days of by a cast that it warns of.
+    /// Returns `column = value` for each value of a list, if the column is of days or instants and all values are texts or
+    /// missing; or if all may be days, as polars compares these one by one with a column of days, but casts a list to days with a
+    /// warning.
     fn is_any(&self, column: &Expr, list: &[Expr]) -> Result<Option<Vec<Expr>>, String> {
         if list.iter().all(logic::is_null) {
             return Ok(None);
@@ -254,7 +255,7 @@ impl Rewrite {
         Ok(all.or_else(|| self.each_of(column, list)))
     }
 
-    /// `column = value` for each value of a short list beside a join.
+    /// Returns `column = value` for each value of a short list beside a join.
     fn each_of(&self, column: &Expr, list: &[Expr]) -> Option<Vec<Expr>> {
         let is_short = self.joined.last() == Some(&true) && is_column(column) && list.len() <= MAX_LISTED;
         let one = |value: &Expr| match value {
@@ -265,7 +266,7 @@ impl Rewrite {
         is_short.then(|| list.iter().map(one).collect()).flatten()
     }
 
-    /// `column = value`, when the column is of days or instants and the value text.
+    /// Returns `column = value`, if the column is of days or instants and the value is text.
     fn equal(&self, column: &Expr, value: &Expr) -> Result<Option<Expr>, String> {
         let (mut left, mut right) = (column.clone(), value.clone());
         self.compare(&mut left, &mut right)?;
@@ -278,7 +279,7 @@ fn equal(left: Expr, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::Eq, right: Box::new(right) }
 }
 
-/// `column = value`, when the value is the text of a day; what is unknown, when it is missing.
+/// Returns `column = value`, if the value is the text of a day; unknown, if the value is missing.
 fn equal_to_day(column: &Expr, value: &Expr) -> Option<Expr> {
     match value {
         Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => {
@@ -289,7 +290,7 @@ fn equal_to_day(column: &Expr, value: &Expr) -> Option<Expr> {
 }
 
 impl Columns for Rewrite {
-    /// As tables have it.
+    /// Returns true for a column of days, unless the statement gives its name to another one.
     fn is_day(&self, expr: &Expr) -> bool {
         matches!(self.compared(expr), Some((name, Compared::Day)) if !self.named.contains(name))
     }
@@ -299,18 +300,18 @@ impl Columns for Rewrite {
     }
 }
 
-/// The family that a name begins with: `tag` of `tag.carrier`.
+/// Returns true if a name is the prefix of a family: `tag` of `tag.carrier`.
 pub(super) fn is_family(name: &str) -> bool {
     let families = Kind::ALL.into_iter().flat_map(Kind::families).chain([&CUSTOM_FIGURES]);
     families.map(|family| family.prefix).any(|prefix| prefix.strip_suffix('.') == Some(name))
 }
 
-/// A computed column is called as it is written, unless the statement gives it a name.
+/// Returns the name of a computed column: its text, unless the statement gives it another one.
 fn name_of(expr: &Expr) -> Option<Ident> {
     (!is_column(expr)).then(|| Ident::with_quote('"', expr.to_string().replace('"', "'")))
 }
 
-/// Whether it is a column, and nothing computed.
+/// Returns true if it is a column, and nothing computed.
 pub(super) fn is_column(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
 }
@@ -320,14 +321,14 @@ pub(super) fn is_comparison(op: &BinaryOperator) -> bool {
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
 }
 
-/// What a column holds that is compared with text.
+/// Kind of a column that is compared with text.
 #[derive(Clone, Copy)]
 enum Compared {
     Day,
     Instant,
 }
 
-/// Whether any holds; halves of halves, so that long lists do not nest deep.
+/// Returns the disjunction of all, as a balanced tree, so that long lists do not nest deep.
 fn any_of(mut all: Vec<Expr>) -> Option<Expr> {
     if all.len() <= 1 {
         return all.pop();
@@ -338,7 +339,8 @@ fn any_of(mut all: Vec<Expr>) -> Option<Expr> {
     Some(Expr::BinaryOp { left: nested(left), op: BinaryOperator::Or, right: nested(right) })
 }
 
-/// An instant as polars reads it: RFC 3339, a day, or without a zone in UTC, with or without seconds.
+/// Returns an instant in the format of polars. It takes RFC 3339, a day, or a time without a zone in UTC, with or without
+/// seconds.
 fn instant(text: &str) -> Result<String> {
     let utc = |end: &str| Timestamp::parse(&format!("{}{end}", text.replacen(' ', "T", 1)));
     let read = match text.len() {

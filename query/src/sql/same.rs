@@ -1,10 +1,11 @@
-//! Expressions that say the same, however they are written.
+//! Equivalence of expressions, independent of notation.
 
 use sqlparser::ast::{Expr, Ident, ObjectNamePart};
 
 use super::{rewrite::is_family, walk::expressions_mut};
 
-/// An expression without what makes no difference in a SELECT: parentheses, the names of tables, quotes, and the case of functions.
+/// Removes differences in notation without meaning in a SELECT: parentheses, the names of tables, quotes, and the case of
+/// functions.
 pub(super) fn plain(expr: &Expr) -> Expr {
     let mut expr = expr.clone();
     expressions_mut(&mut expr, |expr| {
@@ -33,12 +34,12 @@ pub(super) fn plain(expr: &Expr) -> Expr {
     expr
 }
 
-/// Whether both say the same in a SELECT. Where it joins tables, columns of one name may be of two of them.
+/// Returns true if both are equivalent in a SELECT. If it joins tables, columns of one name may belong to two of them.
 pub(super) fn is_same(one: &Expr, other: &Expr, is_joined: bool) -> bool {
     one == other || (!is_joined && plain(one) == plain(other))
 }
 
-/// The name of a column without that of its table.
+/// Returns the name of a column without that of its table.
 pub(super) fn last_name(expr: &Expr) -> Option<&Ident> {
     match expr {
         Expr::Identifier(name) => Some(name),

@@ -1,4 +1,4 @@
-//! A table of a statement as polars scans it: without rows while the statement is planned, then with what was read.
+//! A table of a statement, as scanned by polars: without rows while the statement is planned, then with the rows read.
 
 use std::{
     any::Any,
@@ -17,15 +17,15 @@ use crate::groups::Groups;
 pub(super) struct Source {
     pub(super) of: Table,
     pub(super) schema: SchemaRef,
-    /// What its rows are, where they are groups of events.
+    /// The groups of events that are its rows, if these are not events.
     pub(super) groups: Option<Arc<Groups>>,
     rows: OnceLock<Rows>,
 }
 
-/// The rows of a table that were read for a statement.
+/// The rows of a table read for a statement.
 struct Rows {
     frame: DataFrame,
-    /// What holds for all of them, since they were chosen by it.
+    /// The predicate by which they were chosen, which holds for all of them.
     chosen_by: Option<Expr>,
 }
 
@@ -45,7 +45,7 @@ impl AnonymousScan for Source {
         self
     }
 
-    /// The rows that were read, which may be more than polars asks for in one place.
+    /// Returns the rows read, which may be more than polars asks for in one place.
     fn scan(&self, args: AnonymousScanArgs) -> PolarsResult<DataFrame> {
         let Some(Rows { frame, chosen_by }) = self.rows.get() else {
             return Err(PolarsError::ComputeError(format!("{} was not read", self.of.name()).into()));
@@ -77,7 +77,7 @@ impl AnonymousScan for Source {
     }
 }
 
-/// What must hold together, part by part.
+/// Splits a conjunction into its parts.
 pub(super) fn conjuncts<'a>(expr: &'a Expr, parts: &mut Vec<&'a Expr>) {
     match expr {
         Expr::BinaryExpr { left, op: Operator::And | Operator::LogicalAnd, right } => {
@@ -88,8 +88,8 @@ pub(super) fn conjuncts<'a>(expr: &'a Expr, parts: &mut Vec<&'a Expr>) {
     }
 }
 
-/// What is fixed of a predicate. Where a statement sorts and limits, polars adds a part that gets narrower while it sorts, only
-/// to spare work; as an expression this part can be shown and not computed.
+/// Returns the fixed part of a predicate. For a statement with an order and a limit, polars adds a part that gets narrower while
+/// it sorts, only to save work; as an expression this part can be displayed but not computed.
 pub(super) fn fixed(predicate: &Expr) -> Option<Expr> {
     let mut parts = Vec::new();
     conjuncts(predicate, &mut parts);

@@ -1,5 +1,5 @@
-//! Days and instants that a span is added to: `day + interval '23 hours'`. Polars leaves a day a day, and compares no instant that has a time
-//! zone with one that has none; all of ours are in UTC.
+//! Days and instants with a span added: `day + interval '23 hours'`. Polars keeps a day a day, and does not compare an instant
+//! with a time zone with one without; all of ours are in UTC.
 
 use sqlparser::ast::{BinaryOperator, DataType, Expr, Interval, Value, ValueWithSpan};
 
@@ -8,26 +8,26 @@ use super::{
     rewrite::{is_comparison, parsed},
 };
 
-/// The units of spans of whole days, as polars knows them.
+/// The units of spans of whole days, as named by polars.
 const OF_DAYS: &[&str] = &[
     "d", "day", "days", "w", "week", "weeks", "mo", "mon", "mons", "month", "months", "q", "quarter",
     "quarters", "y", "year", "years",
 ];
 
-/// Functions that are of days what they are of.
+/// Functions whose result is a day if their argument is one.
 const SAME: &[&str] =
     &["coalesce", "first", "first_value", "greatest", "ifnull", "last", "last_value", "least", "max", "min"];
 
-/// What columns hold, as far as it is known.
+/// The types of columns, as far as they are known.
 pub(super) trait Columns {
-    /// Whether it is a column of days.
+    /// Returns true if it is a column of days.
     fn is_day(&self, expr: &Expr) -> bool;
 
-    /// Whether it is a column of instants.
+    /// Returns true if it is a column of instants.
     fn is_instant(&self, expr: &Expr) -> bool;
 }
 
-/// What stands for a sum of a time and a span, or a comparison with one; `None`, where polars computes it as SQL does.
+/// Returns the replacement of a sum of a time and a span, or of a comparison with one; `None`, if polars computes it as SQL does.
 pub(super) fn as_in_sql(expr: &Expr, columns: &impl Columns) -> Option<Expr> {
     match expr {
         Expr::BinaryOp { left, op: op @ (BinaryOperator::Plus | BinaryOperator::Minus), right }
@@ -47,7 +47,7 @@ pub(super) fn as_in_sql(expr: &Expr, columns: &impl Columns) -> Option<Expr> {
     }
 }
 
-/// A span, in parentheses or not.
+/// Returns a span, with or without parentheses.
 fn span(expr: &Expr) -> Option<&Interval> {
     match expr {
         Expr::Interval(span) => Some(span),
@@ -56,7 +56,7 @@ fn span(expr: &Expr) -> Option<&Interval> {
     }
 }
 
-/// A time with a span behind it, where polars knows what it is added to. A day is an instant where the span has parts of a day.
+/// Returns a time with a span added, in a form that polars supports. A day becomes an instant if the span has parts of a day.
 fn shifted((left, op, right): (&Expr, &BinaryOperator, &Expr), columns: &impl Columns) -> Option<Expr> {
     let (time, by) = match (span(left), span(right)) {
         (None, Some(by)) => (left.clone(), by),
@@ -96,7 +96,7 @@ fn is_of_days(expr: &Expr, columns: &impl Columns) -> bool {
     }
 }
 
-/// Columns of instants without their time zone, where they are compared with instants that have none.
+/// Removes the time zone of columns of instants that are compared with instants without one.
 fn in_one_zone<const N: usize>(sides: [&Expr; N], columns: &impl Columns) -> Option<[Expr; N]> {
     let has = |is_one: &dyn Fn(&Expr) -> bool| sides.iter().any(|side| is_one(side));
     if !has(&has_no_zone) || !has(&|side: &Expr| is_instant(side, columns)) {
@@ -108,7 +108,7 @@ fn in_one_zone<const N: usize>(sides: [&Expr; N], columns: &impl Columns) -> Opt
     }))
 }
 
-/// Whether it is an instant without a time zone.
+/// Returns true if it is an instant without a time zone.
 fn has_no_zone(expr: &Expr) -> bool {
     let is_timestamp = |kind: &DataType| matches!(kind, DataType::Timestamp(..) | DataType::Datetime(_));
     match expr {
@@ -121,7 +121,7 @@ fn has_no_zone(expr: &Expr) -> bool {
     }
 }
 
-/// Whether it is a column of instants, with a span added or not.
+/// Returns true if it is a column of instants, with or without a span added.
 fn is_instant(expr: &Expr, columns: &impl Columns) -> bool {
     match expr {
         Expr::Nested(of) => is_instant(of, columns),

@@ -1,5 +1,5 @@
-//! Work on statements: on a thread of its own, whose stack is large, since statements nest and polars follows them by
-//! recursion; and a panic in it is an error.
+//! Threads for work on statements: each has a large stack, since statements nest and polars follows them by recursion; a panic
+//! becomes an error.
 
 use evaluate::caught;
 use event::{Error, Result};
@@ -7,13 +7,13 @@ use tokio::sync::oneshot;
 
 use crate::work;
 
-/// How large the stack is. Only what is used of it takes memory.
+/// Size of the stack in bytes. Only the part in use takes memory.
 const STACK_BYTES: usize = 128 * 1024 * 1024;
 
-/// What `work` makes. It goes on when nobody waits for it any more: polars cannot be broken off.
+/// Runs `work` on such a thread. It continues even if nobody waits for it any more, as polars cannot be interrupted.
 ///
 /// # Errors
-/// Those of the work; `Corrupt`, when it panics.
+/// Errors of the work; `Invalid`, if it panics.
 pub(super) async fn on_large_stack<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

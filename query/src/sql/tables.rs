@@ -1,4 +1,4 @@
-//! The tables of statements: what queries know by the same names, and what is of statements alone.
+//! The tables of statements: the queries of equal names, and tables of statements alone.
 
 use catalog::CrossedRule;
 use event::{
@@ -22,9 +22,9 @@ use crate::{
 /// A table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
-    /// What a query of this name answers.
+    /// The answer of a query of this name.
     Of(What),
-    /// When alert rules crossed.
+    /// The crossings of alert rules.
     Crossings,
 }
 
@@ -49,12 +49,12 @@ impl Table {
         What::tables().map(Self::Of).chain([Self::Crossings])
     }
 
-    /// The table of a name.
+    /// Returns the table of a name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::all().find(|table| table.name() == name)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Of(what) => what.name(),
@@ -62,7 +62,7 @@ impl Table {
         }
     }
 
-    /// The query of the same name; `None`, when there is none.
+    /// Returns the query of the same name; `None`, if there is none.
     pub(crate) fn what(self) -> Option<What> {
         match self {
             Self::Of(what) => Some(what),
@@ -70,17 +70,17 @@ impl Table {
         }
     }
 
-    /// Whether it may be read as of another time.
+    /// Returns true if it may be read as of another time.
     pub(crate) fn has_history(self) -> bool {
         self.what().is_some_and(What::has_history)
     }
 
-    /// Whether of its rows only those are read that a statement takes.
+    /// Returns true if only the rows that a statement takes are read.
     pub(crate) fn is_filtered(self) -> bool {
         self.what().is_some_and(|what| what.rows_of().is_some())
     }
 
-    /// The family of a column that it has where a statement names it.
+    /// Returns the family of a column, which it has if a statement names it.
     pub(crate) fn family(self, column: &str) -> Option<&'static Family> {
         match self {
             Self::Of(What::Events(kind)) => kind.family(column),
@@ -101,7 +101,7 @@ impl Table {
         }
     }
 
-    /// Its columns, without members of families.
+    /// Returns its columns, without members of families.
     pub(crate) fn columns(self) -> Vec<(&'static str, ColumnType)> {
         match self {
             Self::Of(what) => what.columns_by_release(),
@@ -111,7 +111,7 @@ impl Table {
 }
 
 impl Query {
-    /// When alert rules of a workspace crossed on the days of a window: one range, of what was written when they did.
+    /// Reads the crossings of alert rules of a workspace on the days of a window: one range of the items written as they crossed.
     pub(super) async fn crossed(
         &self,
         workspace: &Id,
@@ -122,11 +122,11 @@ impl Query {
         let items = held_items(&self.table, TableQuery::table(range), hold).await?;
         let rows = items.iter().map(|item| Ok(row_of(CrossedRule::from_item(item)?)));
         let rows = rows.collect::<Result<Vec<Row>>>()?;
-        // The name of the query matters to nothing here: a request says which columns there are to be.
+        // The kind of the request is irrelevant here: it only carries the columns.
         series(&OF_CROSSINGS, &rows, &Request::of(What::Rollups, window, need.columns.clone()))
     }
 
-    /// From the first to the last day on which rules crossed.
+    /// Returns the window from the first to the last day with crossings.
     pub(super) async fn crossings_there(&self, workspace: &Id) -> Result<Option<Window>> {
         let end = async |is_last: bool| -> Result<Option<Day>> {
             let query = TableQuery::table(key::all_crossings(workspace)).limit(1);

@@ -1,4 +1,4 @@
-//! Statements of ours as text, and read again: what was put into other words is what polars reads.
+//! Our own statements as text, parsed again: polars reads the rewritten text.
 
 use event::Result;
 use sqlparser::{
@@ -12,12 +12,12 @@ use super::{
     logic,
 };
 
-/// How polars has the parser read.
+/// Returns the options of the parser that polars uses.
 pub(super) fn options() -> ParserOptions {
     ParserOptions { trailing_commas: true, ..ParserOptions::default() }
 }
 
-/// A statement in which an AND or OR belongs to what SQL says that it belongs to.
+/// Moves an AND or OR to the operand that it belongs to in SQL.
 pub(super) fn regrouped(mut query: Query) -> Result<Query> {
     if !logic::part_from_what_follows(&mut query) {
         return Ok(query);
@@ -26,7 +26,7 @@ pub(super) fn regrouped(mut query: Query) -> Result<Query> {
     read(&query.to_string()).ok_or_else(|| refused(says))
 }
 
-/// A text of ours as the parser reads it, which may be longer than one that comes may be.
+/// Parses a text of ours, which may be longer than a statement of a client.
 pub(super) fn read(text: &str) -> Option<Query> {
     let parser =
         Parser::new(&GenericDialect).with_options(options()).with_recursion_limit(MAX_NESTING_TOKENS);
@@ -34,10 +34,10 @@ pub(super) fn read(text: &str) -> Option<Query> {
     read.ok().map(|query| *query)
 }
 
-/// The text of a statement that was rewritten.
+/// Returns the text of a rewritten statement.
 ///
 /// # Errors
-/// When it does not read as the statement: it would mean something else.
+/// `Invalid`, if parsing it does not give the statement: it would mean something else.
 pub(super) fn text_of(query: &Query) -> Result<String> {
     let text = query.to_string();
     match read(&text) {

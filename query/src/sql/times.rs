@@ -1,4 +1,4 @@
-//! What conditions say of the times of events, so that segments of other times need not be read.
+//! Conditions on the times of events, by which segments of other times need not be read.
 
 use polars::{
     lazy::dsl::{Expr, Operator},
@@ -8,10 +8,10 @@ use polars::{
 use super::plan::columns_of;
 use crate::{events::DAY, filter::Times, frame};
 
-/// How much a cast of an instant may cut off, in microseconds: less than a millisecond.
+/// Upper bound of the part that a cast of an instant may cut off, in microseconds: a millisecond.
 const CAST_MICROS: i64 = 1_000;
 
-/// The times that a column has where a part holds; `None`, when it does not say.
+/// Returns the times that a condition allows for a column; `None`, if it does not restrict them.
 pub(super) fn times_of(part: &Expr, column: &str) -> Option<Times> {
     let Expr::BinaryExpr { left, op, right } = part else { return None };
     let (value, op) = match (is_time(left, column), is_time(right, column)) {
@@ -30,7 +30,7 @@ pub(super) fn times_of(part: &Expr, column: &str) -> Option<Times> {
     }
 }
 
-/// The comparison with its sides changed.
+/// Returns the comparison with its sides swapped.
 fn swapped(op: Operator) -> Operator {
     match op {
         Operator::Gt => Operator::Lt,
@@ -41,7 +41,7 @@ fn swapped(op: Operator) -> Operator {
     }
 }
 
-/// Whether it is a column of times as it is, or cast to a time.
+/// Returns true if it is a column of times, possibly cast to a time.
 fn is_time(expr: &Expr, column: &str) -> bool {
     match expr {
         Expr::Column(name) => name.as_str() == column,
@@ -53,7 +53,7 @@ fn is_time(expr: &Expr, column: &str) -> bool {
     }
 }
 
-/// The instant that an expression without columns is, in microseconds.
+/// Returns the instant of an expression without columns, in microseconds.
 fn instant_of(expr: &Expr) -> Option<i64> {
     if columns_of(expr).next().is_some() {
         return None;

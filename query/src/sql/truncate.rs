@@ -1,5 +1,5 @@
-//! `date_trunc(unit, time)`, as SQL engines have it and polars does not: the beginning of the unit that holds a day or an instant, in UTC.
-//! It is put into other words, since polars knows functions of ours in the outermost query alone.
+//! `date_trunc(unit, time)`, as in SQL engines but not in polars: the beginning of the unit that holds a day or an instant, in
+//! UTC. It is rewritten, since polars supports our own functions in the outermost query alone.
 
 use std::ops::ControlFlow;
 
@@ -8,7 +8,7 @@ use sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr as Arg, Functi
 
 use super::{functions, rewrite::parsed, walk::expressions};
 
-/// How it is called.
+/// Name of the function.
 pub(super) const NAME: &str = "date_trunc";
 
 /// Microseconds.
@@ -16,7 +16,7 @@ const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 
-/// How long after the beginning of a unit a time is, in microseconds, in words of SQL.
+/// Returns the time since the beginning of a unit in microseconds, as text in SQL.
 type Since = fn(&str) -> String;
 
 const UNITS: [(&str, Since); 8] = [
@@ -31,7 +31,7 @@ const UNITS: [(&str, Since); 8] = [
     ("year", |time| since_day(time, &format!("{} - 1", part("doy", time)))),
 ];
 
-/// The microseconds of a time since 1970.
+/// Returns the microseconds of a time since 1970.
 fn micros(time: &str) -> String {
     format!("cast(cast({time} as timestamp) as bigint)")
 }
@@ -40,17 +40,18 @@ fn part(name: &str, time: &str) -> String {
     format!("cast(extract({name} from {time}) as bigint)")
 }
 
-/// How long after the beginning of a unit of one length a time is. What is left of a division has the sign of the divisor, so also before 1970.
+/// Returns the time since the beginning of a unit of fixed length. The remainder in polars has the sign of the divisor, so
+/// this holds before 1970 too.
 fn since(time: &str, unit: i64) -> String {
     format!("({} % {unit})", micros(time))
 }
 
-/// How long after the beginning of a day that is so many days earlier a time is.
+/// Returns the time since the beginning of the day that is `days` earlier.
 fn since_day(time: &str, days: &str) -> String {
     format!("({} + ({days}) * {DAY})", since(time, DAY))
 }
 
-/// How many days the months of a quarter have that are over. Of March it is what is not of March of the days of the year.
+/// Returns the number of days in the past months of a quarter. In March it is the day of the year less the day of the month.
 fn months_of_quarter(time: &str) -> String {
     let [month, day, of_year] = ["month", "day", "doy"].map(|name| part(name, time));
     format!(
@@ -59,7 +60,7 @@ fn months_of_quarter(time: &str) -> String {
     )
 }
 
-/// What is wrong with a call, if it is one of `date_trunc`: its unit must be said, and be one that there is.
+/// Returns the error of a call of `date_trunc`: its unit must be a literal, and an existing one.
 pub(super) fn wrong(function: &Function) -> Option<String> {
     if !functions::is_named(function, NAME) {
         return None;
@@ -72,11 +73,11 @@ pub(super) fn wrong(function: &Function) -> Option<String> {
         Expr::Function(inner) if functions::is_named(inner, NAME) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });
-    // Each would be written several times in the words of the one around it.
+    // Each would be repeated several times in the text of the one around it.
     again.is_break().then(|| format!("a {NAME} stands within another one; the longer unit is enough"))
 }
 
-/// What is cut off by a call of `date_trunc`.
+/// Returns the argument that a call of `date_trunc` truncates.
 pub(super) fn time(function: &Function) -> Option<&Expr> {
     parts(function).map(|(_, time)| time)
 }
@@ -93,11 +94,12 @@ fn parts(function: &Function) -> Option<(Since, &Expr)> {
     functions::is_named(function, NAME).then_some((*since, time))
 }
 
-/// A call of `date_trunc` in words that polars knows: the time less what of the unit is over. Of a column of days it is a day.
+/// Rewrites a call of `date_trunc` for polars: the time less the part since the beginning of the unit. For a column of days the
+/// result is a day.
 pub(super) fn in_words(function: &Function, is_day: impl Fn(&Expr) -> bool) -> Option<Expr> {
     let (since, time) = parts(function)?;
     let text = time.to_string();
-    // A number can be cast to a time; to ask for its day makes polars refuse it.
+    // A number can be cast to a time; asking for its day makes polars refuse it.
     let checked = format!("0 * {}", part("day", &text));
     let begin = format!("cast(({} - {} + {checked}) as timestamp)", micros(&text), since(&text));
     parsed(&if is_day(time) { format!("cast({begin} as date)") } else { begin })

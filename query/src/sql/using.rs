@@ -1,5 +1,5 @@
-//! Columns that RIGHT and FULL JOIN have of both tables by USING. SQL takes them of whichever table has the row; polars takes them of the
-//! left one, which has none in the rows of the right table alone. So they are named with a table there.
+//! Columns that RIGHT and FULL JOIN share by USING. SQL takes them from the table that has the row; polars takes them from the
+//! left one, which lacks them in the rows of the right table alone. So they must be named with a table there.
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
@@ -11,10 +11,10 @@ use super::{
     walk::walk,
 };
 
-/// Looks for such columns that stand without a table in a SELECT.
+/// Checks that no such column stands without a table in a SELECT.
 ///
 /// # Errors
-/// What to write instead.
+/// A suggestion for the statement.
 pub(super) fn check(select: &Select) -> Result<(), String> {
     let columns = columns(select)?;
     if columns.is_empty() {
@@ -29,10 +29,10 @@ pub(super) fn check(select: &Select) -> Result<(), String> {
     }
 }
 
-/// The same in the order of a query; a name that the query gives means, alone, what it gives it to.
+/// Checks the order of a query likewise; a bare name that the query gives means its expression.
 ///
 /// # Errors
-/// What to write instead.
+/// A suggestion for the statement.
 pub(super) fn check_order(query: &Query) -> Result<(), String> {
     let SetExpr::Select(select) = &*query.body else { return Ok(()) };
     let Some(OrderByKind::Expressions(keys)) = query.order_by.as_ref().map(|order| &order.kind) else {
@@ -74,7 +74,7 @@ fn look(select: &Select, bare: &mut impl Visitor<Break = String>) -> ControlFlow
     walk(&select.qualify, bare)
 }
 
-/// The columns of both tables of RIGHT and FULL JOIN.
+/// Returns the columns that RIGHT and FULL JOIN share by USING.
 fn columns(select: &Select) -> Result<BTreeSet<String>, String> {
     let mut columns = BTreeSet::new();
     for join in select.from.iter().flat_map(|from| &from.joins) {
@@ -91,7 +91,7 @@ fn columns(select: &Select) -> Result<BTreeSet<String>, String> {
     Ok(columns)
 }
 
-/// Finds one of these columns where it stands without a table.
+/// Searches for one of these columns without a table.
 fn bare(columns: BTreeSet<String>) -> Own<impl Fn(&Expr) -> Option<String>> {
     Own::new(move |expr| match expr {
         Expr::Identifier(name) if columns.contains(&name.value) => Some(name.value.clone()),

@@ -1,5 +1,5 @@
-//! Walks over syntax trees. sqlparser compiles a whole walk for every type of visitor, a MiB of machine code each; here one type a direction
-//! calls the visitor through its vtable, so there are two walks.
+//! Walks over syntax trees. sqlparser compiles a whole walk for every type of visitor, a MiB of machine code each; here one type
+//! per direction calls the visitor through its vtable, so there are two walks.
 
 use std::ops::ControlFlow;
 
@@ -8,7 +8,7 @@ use sqlparser::ast::{
     VisitorMut,
 };
 
-/// Defines a walk in one direction: the type that sqlparser sees, and the one that keeps with which value a visitor breaks.
+/// Defines a walk in one direction: the type that sqlparser sees, and the one that keeps the value with which a visitor breaks.
 macro_rules! direction {
     ($walk:ident, $visit:ident, $visitor:ident, $by_vtable:ident, $kept:ident, $($mut:ident)?) => {
         /// Walks a part of a statement, until the visitor breaks.
@@ -67,9 +67,9 @@ pub(super) fn expressions<B>(part: &impl Visit, look: impl FnMut(&Expr) -> Contr
     walk(part, &mut Expressions(look))
 }
 
-/// Calls `change` with each expression of a part, those within it first.
+/// Calls `change` with each expression of a part, the inner ones first.
 pub(super) fn expressions_mut(part: &mut impl VisitMut, change: impl FnMut(&mut Expr)) {
-    // It never breaks.
+    // The walk never breaks.
     _ = walk_mut(part, &mut ExpressionsMut(change));
 }
 

@@ -1,4 +1,4 @@
-//! Functions over windows. Polars computes some of them as if the window were another one: these are refused, by saying what to write.
+//! Functions over windows. Polars computes some of them over another window: these are refused, with a suggestion.
 
 use sqlparser::ast::{
     Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, OrderByKind, Query, Select, SelectItem,
@@ -11,12 +11,12 @@ const COUNT: &str = "count";
 const LAST: &str = "last";
 const LAST_VALUE: &str = "last_value";
 
-/// The windows that a statement names: `w` of `window w as (partition by release)`. Several SELECTs may give one name.
+/// The windows that a statement names: `w` of `window w as (partition by release)`. Several SELECTs may use one name.
 #[derive(Default)]
 pub(super) struct Named(Vec<(String, WindowSpec)>);
 
 impl Named {
-    /// Adds those that a SELECT names.
+    /// Adds the windows that a SELECT names.
     pub(super) fn add(&mut self, select: &Select) {
         for NamedWindowDefinition(name, window) in &select.named_window {
             let specs = match window {
@@ -32,7 +32,7 @@ impl Named {
     }
 }
 
-/// Why a function cannot be computed over its window, if it has one and cannot.
+/// Returns the reason why a function cannot be computed over its window, if there is one.
 pub(super) fn wrong(function: &Function, named: &Named) -> Option<String> {
     match function.over.as_ref()? {
         WindowType::WindowSpec(spec) => wrong_over(function, spec),
@@ -56,7 +56,7 @@ fn wrong_over(function: &Function, spec: &WindowSpec) -> Option<String> {
     if let Some(of) = &spec.window_name {
         return Some(format!("`{function}` takes the window `{of}` in parentheses; write the window out"));
     }
-    // Polars computes these of all rows, whatever the window says.
+    // Polars computes these over all rows, regardless of the window.
     if is_one_of(functions::PAIRED_OR_RANKED) && (is_ordered || is_parted) {
         return Some(format!(
             "`{name}` is not computed over a window; compute it with GROUP BY in a query that WITH names, and join that"
@@ -74,7 +74,7 @@ fn wrong_over(function: &Function, spec: &WindowSpec) -> Option<String> {
         Some(_) => true,
     };
     match is_ordered {
-        // Polars computes these of the whole partition, also where the window has an order.
+        // Polars computes these over the whole partition, even if the window has an order.
         true if is_one_of(functions::MEANS)
             || is_one_of(functions::SPREADS)
             || functions::is_of_distinct(function) =>
@@ -100,7 +100,8 @@ fn wrong_over(function: &Function, spec: &WindowSpec) -> Option<String> {
     }
 }
 
-/// Why a SELECT has no place for a window, if it has one all the same: its rows are groups, which polars does not number, or there are none yet.
+/// Returns the reason why a SELECT cannot have a window, if it has one all the same: its rows are groups, which polars does not
+/// number, or do not exist yet.
 pub(super) fn misplaced(select: &Select, is_grouped: bool) -> Option<String> {
     let mut shown = select.projection.iter().filter_map(|item| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
@@ -120,7 +121,7 @@ pub(super) fn misplaced(select: &Select, is_grouped: bool) -> Option<String> {
     window.filter(|_| is_of_groups).map(|window| beside_groups(&window))
 }
 
-/// The same of what the groups of a query are ordered by.
+/// Returns the same kind of reason for a window in the order of grouped rows.
 pub(super) fn misplaced_in_order(query: &Query) -> Option<String> {
     let SetExpr::Select(select) = &*query.body else { return None };
     let Some(OrderByKind::Expressions(by)) = query.order_by.as_ref().map(|order| &order.kind) else {
@@ -136,12 +137,12 @@ fn beside_groups(window: &str) -> String {
     )
 }
 
-/// The first function over a window.
+/// Returns the first function over a window.
 fn first_in(expr: &Expr) -> Option<String> {
     found(expr, |function| function.over.is_some())
 }
 
-/// The first function that is one of these, and not of a query within.
+/// Returns the first function that matches, outside of nested queries.
 fn found(expr: &Expr, is_one: impl Fn(&Function) -> bool) -> Option<String> {
     let look = |expr: &Expr| match expr {
         Expr::Function(function) if is_one(function) => Some(function.to_string()),

@@ -1,5 +1,6 @@
-//! Queries within conditions. Polars joins by `key in (select ...)` where no column of the query has the name of one round it, and else reads all days
-//! of a table or takes its columns for ambiguous. So such a query is named by WITH, and what it finds has a name of its own.
+//! Queries within conditions. Polars joins by `key in (select ...)` if no column of the query has the name of one around it, and
+//! else reads all days of a table or reports ambiguous columns. So such a query is named by WITH, and its column gets a unique
+//! name.
 
 use std::ops::ControlFlow;
 
@@ -13,16 +14,16 @@ use super::{
     walk::{expressions, walk_mut},
 };
 
-/// What the columns and tables that are made here are called, before their numbers.
+/// Prefix of the names of the columns and tables made here; a number follows.
 const NAME: &str = "__in_";
 
-/// Names the queries of `in (select ...)` by WITH, and what they find.
+/// Names the queries of `in (select ...)` by WITH, and their columns.
 pub(super) fn by_names(query: &mut Query) {
     let mut within = Within { made: 0, named: Vec::new() };
     let mut with = query.with.take();
     let mut named = Vec::new();
     for mut table in with.iter_mut().flat_map(|with| std::mem::take(&mut with.cte_tables)) {
-        // It never breaks.
+        // The walk never breaks.
         _ = walk_mut(&mut table, &mut within);
         named.append(&mut within.named);
         named.push(table);
@@ -37,7 +38,7 @@ pub(super) fn by_names(query: &mut Query) {
     };
 }
 
-/// Why a SELECT is not admitted that has such a query, or a join that says the same, where polars takes it for something else.
+/// Returns the reason why a SELECT with such a query, or with an equivalent join, is not admitted, if polars misreads it.
 pub(super) fn misplaced(select: &Select) -> Option<String> {
     let joins = select.from.iter().flat_map(|from| &from.joins);
     if let Some(join) = joins.map(|join| &join.join_operator).find(|join| is_of_left_columns(join)) {
@@ -63,7 +64,7 @@ fn is_in_query(expr: &Expr) -> ControlFlow<()> {
 
 struct Within {
     made: usize,
-    /// What is named by WITH, in the order in which one stands in another.
+    /// The tables named by WITH, nested ones first.
     named: Vec<Cte>,
 }
 
@@ -84,7 +85,7 @@ impl VisitorMut for Within {
     }
 }
 
-/// `x not in (select ...)` in the place of `not x in (select ...)`.
+/// Returns `x not in (select ...)` for `not x in (select ...)`.
 fn not_in(expr: &Expr) -> Option<Expr> {
     let Expr::UnaryOp { op: UnaryOperator::Not, expr } = expr else { return None };
     let mut inner = &**expr;
@@ -99,7 +100,8 @@ fn not_in(expr: &Expr) -> Option<Expr> {
     }
 }
 
-/// A query whose one column is called `name` as WITH names it, and the query of that; `None`, where it has several columns or none that is named.
+/// Returns a query, with its one column named `name`, as a table of WITH, and the query of that table; `None`, if it has several
+/// columns or none with a name.
 fn named(query: &Query, name: &str) -> Option<(Cte, Query)> {
     let mut query = query.clone();
     let column = column_of(&mut query.body, name)?;
@@ -114,7 +116,7 @@ fn with_of(query: &str, name: &str) -> Option<With> {
     read(&format!("with {name} as ({query}) select 1"))?.with
 }
 
-/// What the one column of a query is called, which is called `name` where it is computed and has no name.
+/// Returns the name of the one column of a query; a computed one without a name is named `name`.
 fn column_of(body: &mut SetExpr, name: &str) -> Option<Ident> {
     let select = match body {
         SetExpr::Select(select) => select,
@@ -174,7 +176,7 @@ mod tests {
             made("SELECT 1 FROM a WHERE key IN (SELECT max(key) FROM b)"),
             "WITH __in_1_set AS (SELECT DISTINCT __in_1 AS __in_1 FROM (SELECT max(key) AS __in_1 FROM b) AS __in_1_rows) SELECT 1 FROM a WHERE key IN (SELECT __in_1 FROM __in_1_set)"
         );
-        // Not in it, and a table that is called as a family.
+        // A negated query, and a table named like a family.
         assert_eq!(
             made("SELECT 1 FROM a WHERE NOT (key IN (SELECT tag.key FROM b tag))"),
             "WITH __in_1_set AS (SELECT DISTINCT key AS __in_1 FROM (SELECT tag.key FROM b tag) AS __in_1_rows) SELECT 1 FROM a WHERE key NOT IN (SELECT __in_1 FROM __in_1_set)"
@@ -183,7 +185,7 @@ mod tests {
         assert_eq!(made(several), several);
     }
 
-    /// A name stands behind those that it is made of, and before what is made of it.
+    /// A name stands behind those that it depends on, and before those that depend on it.
     #[test]
     fn names_stand_in_the_order_in_which_they_are_needed() {
         let nested = made(
