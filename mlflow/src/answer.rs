@@ -1,4 +1,4 @@
-//! Errors as MLflow's clients understand them.
+//! Errors in the form that MLflow's clients understand.
 
 use axum::{
     Json,
@@ -10,7 +10,7 @@ use ingest::SubmitError;
 use serde_json::{Value, json};
 use web::{MAX_DETAIL_CHARS, Problem, cut};
 
-/// Why a request failed: one of MLflow's error codes, and what to tell.
+/// A failed request: status, MLflow's error code, and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) status: StatusCode,
@@ -18,42 +18,42 @@ pub(crate) struct Failure {
     pub(crate) message: String,
 }
 
-/// What an endpoint answers.
+/// The answer of an endpoint.
 pub(crate) type Answer<T = Value> = Result<T, Failure>;
 
 impl Failure {
-    /// The failure of a status. A message may repeat parts of the request, of any length.
+    /// Builds the failure of a status. A message may repeat parts of the request, of any length, so it is cut.
     pub(crate) fn of(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, code: code_of(status), message: cut(message.into(), MAX_DETAIL_CHARS) }
     }
 
-    /// A request that is wrong.
+    /// Builds the failure of a wrong request.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::of(StatusCode::BAD_REQUEST, message)
     }
 
-    /// Something that is not there.
+    /// Builds the failure of something missing.
     pub(crate) fn missing(message: impl Into<String>) -> Self {
         Self::of(StatusCode::NOT_FOUND, message)
     }
 
-    /// Something that is there already.
+    /// Builds the failure of something that exists already.
     pub(crate) fn exists(message: impl Into<String>) -> Self {
         Self { code: "RESOURCE_ALREADY_EXISTS", ..Self::invalid(message) }
     }
 
-    /// Something that other requests change all the time.
+    /// Builds the failure of a change that other requests keep overtaking.
     pub(crate) fn busy(what: &str) -> Self {
         Self::of(StatusCode::CONFLICT, format!("the {what} is being changed by others; try again"))
     }
 
-    /// What is not served.
+    /// Builds the failure of an endpoint that is not served.
     pub(crate) fn unknown_endpoint(message: impl Into<String>) -> Self {
         Self { code: "ENDPOINT_NOT_FOUND", ..Self::missing(message) }
     }
 }
 
-/// MLflow's code for a status.
+/// Returns MLflow's code for a status.
 fn code_of(status: StatusCode) -> &'static str {
     match status {
         StatusCode::UNAUTHORIZED => "UNAUTHENTICATED",
@@ -74,7 +74,7 @@ impl From<Problem> for Failure {
         if let Some(first) = told["errors"].get(0) {
             message += &format!(": {}", first["message"].as_str().unwrap_or_default());
         }
-        // MLflow answers 400 to what cannot be read.
+        // MLflow answers 400 to unprocessable content.
         let status = match problem.status() {
             StatusCode::UNPROCESSABLE_ENTITY => StatusCode::BAD_REQUEST,
             status => status,

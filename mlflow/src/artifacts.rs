@@ -1,4 +1,4 @@
-//! Where artifacts are: clients put them there and fetch them themselves, and Almanac keeps the address.
+//! Addresses of artifacts: clients store and fetch artifacts themselves, and Almanac keeps the address.
 
 use std::{fmt::Write, path::Path};
 
@@ -7,13 +7,13 @@ use event::Id;
 
 use crate::{door::Door, experiments::ARTIFACTS};
 
-/// What stands in the place of an address where artifacts are to have no place.
+/// Value of the address if artifacts have no place.
 pub const NO_ARTIFACTS: &str = "none";
 
-/// The address under which clients put artifacts, as it is used: without slashes at its end; or [`NO_ARTIFACTS`].
+/// Normalises the address under which clients put artifacts: without slashes at its end; or [`NO_ARTIFACTS`].
 ///
 /// # Errors
-/// What to write instead, when clients could put nothing there.
+/// A suggestion, if clients could put nothing there.
 pub fn artifact_root(address: &str) -> Result<String, String> {
     let advice =
         "name a place that clients write to, such as s3://bucket/mlflow or file:///shared/mlflow, or none";
@@ -27,7 +27,7 @@ pub fn artifact_root(address: &str) -> Result<String, String> {
     }
 }
 
-/// The address of a folder of this machine, for clients on the same machine. `None`, when it has none.
+/// Returns the address of a folder of this machine, for clients on the same machine. `None`, if it has none.
 pub fn artifact_folder(folder: &Path) -> Option<String> {
     let folder = std::path::absolute(folder).ok()?;
     let mut address = String::from("file://");
@@ -43,24 +43,25 @@ pub fn artifact_folder(folder: &Path) -> Option<String> {
 }
 
 impl Door {
-    /// Where the artifacts of an experiment are: where the client that created it said, or else below the root, if there is one.
+    /// Returns the address of the artifacts of an experiment: the one given at its creation, or else one below the root, if there
+    /// is a root.
     pub(crate) fn location_of(&self, experiment: &Experiment) -> Option<String> {
         let below = |root: &String| format!("{root}/{}/{}", experiment.workspace, experiment.id());
         experiment.tags.get(ARTIFACTS).cloned().or_else(|| self.artifacts.as_ref().map(below))
     }
 
-    /// The same; of an experiment that has no such place an address at which nothing is taken.
+    /// Returns this address, or, if there is none, an address that accepts nothing.
     pub(crate) fn artifact_location(&self, experiment: &Experiment) -> String {
         self.location_of(experiment).unwrap_or_else(|| format!("mlflow-artifacts:/{}", experiment.id()))
     }
 }
 
-/// Where the artifacts of a run are, in the place of its experiment. The run keeps the address.
+/// Returns the address of the artifacts of a run below that of its experiment. The run keeps the address.
 pub(crate) fn artifacts_of_run(location: &str, run: &Id) -> String {
     format!("{location}/{run}/artifacts")
 }
 
-/// Where MLflow's clients put the artifacts of a run: where it says. Of one that says nothing, nothing is taken.
+/// Returns the address at which MLflow's clients put the artifacts of a run: its own, or else one that accepts nothing.
 pub(crate) fn artifact_uri(run: &Run) -> String {
     let told = run.tags.get(ARTIFACTS).cloned();
     told.unwrap_or_else(|| artifacts_of_run(&format!("mlflow-artifacts:/{}", run.experiment_id()), &run.id))

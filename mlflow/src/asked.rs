@@ -1,4 +1,4 @@
-//! What a request asks for: the fields of its body, or the parameters of its query.
+//! The fields of a request: those of its body, or the parameters of its query.
 
 use axum::http::Extensions;
 use event::Timestamp;
@@ -10,32 +10,32 @@ use crate::answer::{Answer, Failure};
 pub(crate) struct Asked {
     /// The fields.
     pub(crate) fields: Map<String, Value>,
-    /// Who asks, for what is done on its behalf.
+    /// The extensions of the request with its caller, for actions on its behalf.
     pub(crate) extensions: Extensions,
 }
 
 impl Asked {
-    /// A text that must be there.
+    /// Returns a required text.
     pub(crate) fn text(&self, name: &str) -> Answer<&str> {
         needed(self.text_if(name)?, name)
     }
 
-    /// A text; an empty one counts as none, as protocol buffers have it.
+    /// Returns a text; an empty one counts as missing, as in protocol buffers.
     pub(crate) fn text_if(&self, name: &str) -> Answer<Option<&str>> {
         text(self.fields.get(name), name)
     }
 
-    /// The id of a run, which older clients send as `run_uuid`.
+    /// Returns the id of a run, which older clients send as `run_uuid`.
     pub(crate) fn run(&self) -> Answer<&str> {
         self.text_if("run_id")?.map_or_else(|| self.text("run_uuid"), Ok)
     }
 
-    /// The objects of a list.
+    /// Returns the objects of a list.
     pub(crate) fn list(&self, name: &str) -> Answer<&[Value]> {
         objects(self.fields.get(name), name)
     }
 
-    /// The texts of a list; one alone is a list too.
+    /// Returns the texts of a list; a single text is a list too.
     pub(crate) fn texts(&self, name: &str) -> Answer<Vec<&str>> {
         match self.fields.get(name) {
             None | Some(Value::Null) => Ok(Vec::new()),
@@ -48,17 +48,17 @@ impl Asked {
         }
     }
 
-    /// A whole number, which may be sent as text.
+    /// Returns a whole number, which may be sent as text.
     pub(crate) fn whole(&self, name: &str) -> Answer<Option<i64>> {
         self.fields.get(name).map_or(Ok(None), |value| whole(value, name))
     }
 
-    /// An instant in milliseconds.
+    /// Returns an instant, given in milliseconds.
     pub(crate) fn time(&self, name: &str) -> Answer<Option<Timestamp>> {
         self.whole(name)?.map(|millis| instant(millis, name)).transpose()
     }
 
-    /// The most that a page is to have.
+    /// Returns the maximum size of a page.
     pub(crate) fn limit(&self, usual: usize, most: usize) -> Answer<usize> {
         let asked = self.whole("max_results")?.filter(|limit| *limit != 0);
         let limit = asked.map_or(Ok(usual), usize::try_from).unwrap_or(0);
@@ -74,17 +74,17 @@ impl Asked {
     }
 }
 
-/// A value of a type that a parameter does not take.
+/// Builds the failure of a value of a wrong type.
 fn wrong(value: &Value, name: &str, expected: &str) -> Failure {
     Failure::invalid(format!("Invalid value {value} for parameter '{name}': {expected} is expected."))
 }
 
-/// The value of a parameter that must be there.
+/// Returns the value of a required parameter.
 pub(crate) fn needed<T>(value: Option<T>, name: &str) -> Answer<T> {
     value.ok_or_else(|| Failure::invalid(format!("Missing value for required parameter '{name}'.")))
 }
 
-/// A text, or nothing.
+/// Reads a text; `None` for null or an empty text.
 pub(crate) fn text<'a>(value: Option<&'a Value>, name: &str) -> Answer<Option<&'a str>> {
     match value {
         None | Some(Value::Null) => Ok(None),
@@ -93,7 +93,7 @@ pub(crate) fn text<'a>(value: Option<&'a Value>, name: &str) -> Answer<Option<&'
     }
 }
 
-/// The objects of a list, or none.
+/// Reads the objects of a list; an empty list for null.
 pub(crate) fn objects<'a>(value: Option<&'a Value>, name: &str) -> Answer<&'a [Value]> {
     match value {
         None | Some(Value::Null) => Ok(&[]),
@@ -102,7 +102,7 @@ pub(crate) fn objects<'a>(value: Option<&'a Value>, name: &str) -> Answer<&'a [V
     }
 }
 
-/// A whole number, or nothing.
+/// Reads a whole number; `None` for null.
 pub(crate) fn whole(value: &Value, name: &str) -> Answer<Option<i64>> {
     let number = match value {
         Value::Null => return Ok(None),
@@ -112,7 +112,7 @@ pub(crate) fn whole(value: &Value, name: &str) -> Answer<Option<i64>> {
     number.map(Some).ok_or_else(|| wrong(value, name, "a whole number"))
 }
 
-/// A number, which may be NaN or infinite.
+/// Reads a number, which may be NaN or infinite.
 pub(crate) fn number(value: &Value) -> Option<f64> {
     match value {
         Value::String(text) => match text.as_str() {
@@ -125,7 +125,7 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// An instant of milliseconds.
+/// Converts milliseconds to an instant.
 pub(crate) fn instant(millis: i64, name: &str) -> Answer<Timestamp> {
     let at = millis.checked_mul(1_000).and_then(Timestamp::from_micros);
     at.ok_or_else(|| {
@@ -133,7 +133,7 @@ pub(crate) fn instant(millis: i64, name: &str) -> Answer<Timestamp> {
     })
 }
 
-/// The milliseconds of an instant.
+/// Converts an instant to milliseconds.
 pub(crate) fn millis(at: Timestamp) -> i64 {
     at.micros().div_euclid(1_000)
 }

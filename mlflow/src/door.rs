@@ -1,4 +1,4 @@
-//! The door: routes for the endpoints, and what turns MLflow's way of asking into Almanac's and the answers back.
+//! The door: routes for the endpoints, and the translation of MLflow's requests and of the answers.
 
 use std::sync::Arc;
 
@@ -24,23 +24,24 @@ use crate::{
     notes::Note,
 };
 
-/// What all paths of the door begin with.
+/// Prefix of all paths of the door.
 pub(crate) const PREFIX: &str = "/mlflow/";
 
-/// The most bytes of a body: MLflow's clients send 1,000 metrics at once, which is a fifth of a megabyte.
+/// Maximum bytes of a body: MLflow's clients send 1,000 metrics at once, which is a fifth of a megabyte.
 const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
 
-/// What the endpoints need.
+/// The dependencies of the endpoints.
 #[derive(Debug)]
 pub(crate) struct Door {
     pub(crate) ingest: Arc<Ingest>,
-    /// The routes by which events are appended: metrics take the same way as all events.
+    /// The routes by which events are appended: metrics go through them like all events.
     pub(crate) events: Router,
-    /// Under which address clients put artifacts, where an experiment names none.
+    /// The address under which clients put artifacts, if an experiment names none.
     pub(crate) artifacts: Option<String>,
 }
 
-/// The routes of the door, and those of the links that clients print. `artifacts` is an [`artifact_root`](crate::artifact_root), if there is one.
+/// Returns the routes of the door, and those of the links that clients print. `artifacts` is an
+/// [`artifact_root`](crate::artifact_root), if there is one.
 pub fn routes(ingest: Arc<Ingest>, artifacts: Option<String>) -> Routes {
     let events = ingest::http::routes(Arc::clone(&ingest)).into_router();
     let door = Arc::new(Door { ingest, events, artifacts });
@@ -82,13 +83,13 @@ async fn answer(
     request: Request,
 ) -> Answer {
     let (head, body) = request.into_parts();
-    // Whatever page sends a form or a text sends no JSON.
+    // A page that sends a form or a text sends no JSON.
     if head.method != Method::GET && !query.is_empty() {
         return Err(Failure::invalid(
             "The URL has parameters, which are taken of GET alone: send them as JSON in the body.",
         ));
     }
-    // The first two names of a path are those of the workspace; more of them are fields.
+    // The first two parameters of a path are those of the workspace; further ones are fields.
     let (of_workspace, of_fields) = names.split_at_checked(2).unwrap_or_default();
     let workspace: Vec<&str> = of_workspace.iter().map(|(_, name)| name.as_str()).collect();
     let workspace = door.ingest.workspace(&workspace.join("/")).await?;
@@ -100,14 +101,14 @@ async fn answer(
     fields.extend(of_fields.iter().map(|(name, text)| (name.clone(), text.as_str().into())));
     let asked = Asked { fields, extensions: head.extensions };
     drop(body);
-    // Metrics take a slot of their own. Until the answer the bytes of the body count, of which the fields are made.
+    // Metrics take a slot of their own. The bytes of the body, from which the fields are made, count until the answer.
     if let Some(pass) = &mut pass {
         pass.step_aside();
     }
     door.serve(does, &workspace, &asked).await
 }
 
-/// The fields of a body and the parameters of a query. A parameter that is given more than once is a list.
+/// Merges the fields of a body and the parameters of a query. A repeated parameter becomes a list.
 fn fields(query: Vec<(String, String)>, body: &[u8]) -> Answer<Map<String, Value>> {
     let mut fields = match body.trim_ascii() {
         [] => Map::new(),
@@ -185,8 +186,8 @@ impl Door {
     }
 }
 
-/// A router with the door, before which MLflow's clients say who they are in their way, and which answers in theirs: also what
-/// the guard refuses and what no endpoint serves.
+/// Wraps a router with the door, so that MLflow's clients authenticate in their way and get answers in their form, including
+/// those of the guard and of unknown endpoints.
 pub fn as_mlflow(router: Router) -> Router {
     router.layer(from_fn(turned))
 }
@@ -236,7 +237,7 @@ fn unserved(path: &str) -> Failure {
     }
 }
 
-/// The bearer for which a password stands: MLflow's clients send one where `MLFLOW_TRACKING_PASSWORD` is set.
+/// Returns the bearer sent as a password: MLflow's clients send one if `MLFLOW_TRACKING_PASSWORD` is set.
 fn bearer_of(given: &HeaderValue) -> Option<HeaderValue> {
     let (scheme, encoded) = given.to_str().ok()?.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {

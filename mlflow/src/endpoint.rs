@@ -1,9 +1,9 @@
-//! The endpoints, and what each demands of its caller.
+//! The endpoints, with their demands on callers.
 
 use event::{Kind, Right};
 use web::Demand;
 
-/// What an endpoint does.
+/// The action of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "their paths say it")]
 pub enum Does {
@@ -67,9 +67,9 @@ pub enum Does {
 pub struct Endpoint {
     /// The method.
     pub method: &'static str,
-    /// The path after `/api/2.0/`. What stands in braces is a field of the request.
+    /// The path after `/api/2.0/`. A name in braces is a field of the request.
     pub path: &'static str,
-    /// What it does.
+    /// Its action.
     pub does: Does,
     /// The right that the caller needs on the workspace.
     pub right: Right,
@@ -83,17 +83,17 @@ const fn post(path: &'static str, does: Does, right: Right) -> Endpoint {
     Endpoint { method: "POST", path, does, right }
 }
 
-/// One that adds to what runs hold.
+/// Builds an endpoint that adds to the content of runs.
 const fn append(method: &'static str, path: &'static str, does: Does) -> Endpoint {
     Endpoint { method, path, does, right: Right::Append }
 }
 
-/// One that changes the registry of models.
+/// Builds an endpoint that changes the registry of models.
 const fn registry(method: &'static str, path: &'static str, does: Does) -> Endpoint {
     Endpoint { method, path, does, right: Right::Maintain }
 }
 
-/// All of them.
+/// All endpoints.
 pub const ENDPOINTS: &[Endpoint] = &[
     post("mlflow/experiments/create", Does::CreateExperiment, Right::Append),
     get("mlflow/experiments/get", Does::GetExperiment),
@@ -153,7 +153,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
 ];
 
 impl Endpoint {
-    /// Whether it stands at a path after `/api/2.0/`.
+    /// Returns true if its path matches a path after `/api/2.0/`.
     pub fn is_at(&self, path: &str) -> bool {
         let (mut own, mut asked) = (self.path.split('/'), path.split('/'));
         loop {
@@ -165,11 +165,11 @@ impl Endpoint {
         }
     }
 
-    /// What it demands of its caller.
+    /// Returns its demand on the caller.
     pub fn demand(&self) -> Demand {
         let demand = Demand::workspace(self.right);
         match self.does {
-            // Those of logged models answer one with its metrics.
+            // The endpoints of logged models answer a model with its metrics.
             Does::LogMetric
             | Does::LogBatch
             | Does::GetRun
@@ -179,7 +179,7 @@ impl Endpoint {
             | Does::SearchLoggedModels
             | Does::EndLoggedModel
             | Does::TagLoggedModel => demand.of_kinds(&[Kind::Metrics]),
-            // A version is registered by a release event, and an alias is set and taken away by one.
+            // A version is registered by a release event, and an alias is set and removed by one.
             Does::CreateVersion | Does::SetAlias | Does::DeleteAlias => demand.of_kinds(&[Kind::Releases]),
             _ => demand,
         }

@@ -11,23 +11,23 @@ use crate::{
     filter::{Attributes, Filter, Order, Subject},
 };
 
-/// The most experiments of a page.
+/// Maximum number of experiments of a page.
 const MAX_EXPERIMENTS: usize = 50_000;
 
-/// The tag that says where the artifacts of an experiment or a run are.
+/// The tag with the address of the artifacts of an experiment or a run.
 pub(crate) const ARTIFACTS: &str = "almanac.artifacts";
 
-/// The stage of what may be archived.
+/// Returns MLflow's stage of an item that may be archived.
 pub(crate) fn stage(is_archived: bool) -> &'static str {
     if is_archived { "deleted" } else { "active" }
 }
 
-/// Texts as a list of keys and values.
+/// Converts texts to a list of keys and values.
 pub(crate) fn pairs(texts: &Texts) -> Vec<Value> {
     texts.iter().map(|(key, value)| json!({ "key": key, "value": value })).collect()
 }
 
-/// Texts of a list of keys and values.
+/// Reads texts from a list of keys and values.
 pub(crate) fn texts(pairs: &[Value]) -> Answer<Texts> {
     let pair = |pair: &Value| {
         let key = needed(text(pair.get("key"), "key")?, "key")?;
@@ -36,12 +36,12 @@ pub(crate) fn texts(pairs: &[Value]) -> Answer<Texts> {
     pairs.iter().map(pair).collect()
 }
 
-/// Whether a tag is one in which Almanac itself keeps something, such as [`ARTIFACTS`].
+/// Returns true if a tag belongs to Almanac itself, such as [`ARTIFACTS`].
 pub(crate) fn is_own(name: &str) -> bool {
     name.starts_with(OWN_TAGS)
 }
 
-/// The refusal of a tag of Almanac's own.
+/// Builds the refusal of a tag that belongs to Almanac itself.
 pub(crate) fn own_name(name: &str) -> Failure {
     Failure::invalid(format!(
         "The tag '{name}' cannot be set or deleted: names that begin with 'almanac.' are Almanac's own. The place of artifacts is said by the \
@@ -49,20 +49,20 @@ pub(crate) fn own_name(name: &str) -> Failure {
     ))
 }
 
-/// Tags that a client sets on an experiment or a run: none of them is Almanac's own.
+/// Reads the tags that a client sets on an experiment or a run; Almanac's own are refused.
 pub(crate) fn tags_of(pairs: &[Value]) -> Answer<Texts> {
     let tags = texts(pairs)?;
     tags.keys().find(|name| is_own(name)).map_or(Ok(()), |name| Err(own_name(name)))?;
     Ok(tags)
 }
 
-/// The tag that a request sets, with its value, or takes away.
+/// Reads the tag that a request sets, with its value, or removes.
 pub(crate) fn tag_of(asked: &Asked, is_set: bool) -> Answer<(String, Option<String>)> {
     let (key, value) = (asked.text("key")?, asked.text_if("value")?.unwrap_or_default());
     if is_own(key) { Err(own_name(key)) } else { Ok((key.to_owned(), is_set.then(|| value.to_owned()))) }
 }
 
-/// Tells by whether something is archived if a request wants it.
+/// Parses a view of active or archived items; returns a predicate on being archived.
 pub(crate) fn view(asked: &Asked, name: &str) -> Answer<fn(bool) -> bool> {
     match asked.text_if(name)? {
         None | Some("ACTIVE_ONLY") => Ok(|is_archived| !is_archived),
@@ -105,7 +105,7 @@ const ATTRIBUTES: Attributes = Attributes {
 };
 
 impl Door {
-    /// An experiment as MLflow has it.
+    /// Returns an experiment in MLflow's form.
     fn shown_experiment(&self, experiment: &Experiment) -> Value {
         let mut tags = experiment.tags.clone();
         tags.remove(ARTIFACTS);
@@ -136,7 +136,7 @@ impl Door {
         }
     }
 
-    /// The experiment of an id. The default one is there as soon as it is asked for.
+    /// Returns the experiment of an id. The default one exists without having been created.
     pub(crate) async fn find_experiment(&self, workspace: &Workspace, id: &str) -> Answer<Experiment> {
         let catalog = self.ingest.catalog();
         let found = catalog.find_experiment(workspace.id(), id).await?;
@@ -181,7 +181,7 @@ impl Door {
             all.insert(0, self.find_experiment(workspace, key::DEFAULT_EXPERIMENT.1).await?);
         }
         all.retain(|one| is_wanted(one.archived_at.is_some()) && filter.matches(one));
-        // The newest first, as MLflow does, where nothing else is asked for.
+        // The newest first by default, as in MLflow.
         all.reverse();
         all.sort_by(|a, b| Order::compare_by(&orders, a, b));
         let (page, next) = page(&all, asked.text_if("page_token")?, limit)?;
@@ -189,7 +189,7 @@ impl Door {
         Ok(json!({ "experiments": shown, "next_page_token": next }))
     }
 
-    /// Refuses another name: the id of an experiment is made of its name, and its runs have both.
+    /// Refuses another name: the id of an experiment is made from its name, and its runs have both.
     pub(crate) async fn rename_experiment(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let experiment = self.find_experiment(workspace, asked.text("experiment_id")?).await?;
         match asked.text_if("new_name")?.filter(|name| *name != experiment.name) {
@@ -234,17 +234,17 @@ impl Door {
     }
 }
 
-/// That a page token is none that was given out.
+/// Builds the failure of an invalid page token.
 pub(crate) fn no_page() -> Failure {
     Failure::invalid("Invalid page token")
 }
 
-/// Where the page begins that a token stands for.
+/// Returns the index at which the page of a token begins.
 pub(crate) fn beginning(token: Option<&str>) -> Answer<usize> {
     token.map_or(Ok(0), str::parse).map_err(|_| no_page())
 }
 
-/// A page of all that was found, and where the next one begins.
+/// Returns a page of all results, and the token of the next one.
 pub(crate) fn page<'a, T>(
     all: &'a [T],
     token: Option<&str>,

@@ -7,37 +7,37 @@ use crate::{
     tokens::{Token, tokens, wrong},
 };
 
-/// The most bytes of a filter or an order, and of comparisons or orders in it: each is tried on every run.
+/// Maximum bytes of a filter or an order, and maximum number of comparisons or orders in it: each is tried on every run.
 const MAX_FILTER_BYTES: usize = 64 * 1024;
 const MAX_COMPARISONS: usize = 100;
 
-/// The most letters of a pattern of LIKE and ILIKE.
+/// Maximum letters of a pattern of LIKE and ILIKE.
 const MAX_PATTERN: usize = 1_000;
 
-/// What a filter is tried on.
+/// An item that a filter is tried on.
 pub(crate) trait Subject {
-    /// A text: of `params`, `tags` or `attributes`.
+    /// Returns a text: of `params`, `tags` or `attributes`.
     fn text(&self, of: &str, name: &str) -> Option<String>;
-    /// A number: of `metrics` or `attributes`.
+    /// Returns a number: of `metrics` or `attributes`.
     fn number(&self, of: &str, name: &str) -> Option<f64>;
-    /// All texts of a name, where there may be several: of `datasets`.
+    /// Returns all texts of a name that may have several: of `datasets`.
     fn texts(&self, of: &str, name: &str) -> Vec<String> {
         self.text(of, name).into_iter().collect()
     }
 }
 
-/// The attributes by which something is searched and sorted.
+/// The attributes by which items are searched and sorted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attributes {
-    /// Those that are numbers.
+    /// The attributes that are numbers.
     pub(crate) numbers: &'static [&'static str],
-    /// Those that are texts.
+    /// The attributes that are texts.
     pub(crate) texts: &'static [&'static str],
-    /// What its datasets are searched by, if it has any.
+    /// The attributes of its datasets, if it has any.
     pub(crate) datasets: &'static [&'static str],
 }
 
-/// What a comparison is about: metrics, params, tags, attributes or datasets, and its name there.
+/// The subject of a comparison: metrics, params, tags, attributes or datasets, and the name there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Field {
     of: &'static str,
@@ -54,7 +54,7 @@ enum Test {
     IsNull(bool),
 }
 
-/// The pattern of LIKE, or, in small letters, of ILIKE.
+/// The pattern of LIKE, or, in lower case, of ILIKE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Pattern {
     letters: Vec<char>,
@@ -97,7 +97,7 @@ impl Comparison {
 }
 
 impl Test {
-    /// Whether it holds of a text.
+    /// Returns true if it holds for a text.
     fn holds(&self, value: &str) -> bool {
         match self {
             Self::Text(comparison, text) => comparison.holds(Some(value.cmp(text))),
@@ -112,14 +112,14 @@ impl Test {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Filter(Vec<(Field, Test)>);
 
-/// By what results are sorted.
+/// A sort order of results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     field: Field,
     is_descending: bool,
 }
 
-/// What something is sorted by in one order.
+/// The sort key of an item in one order.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Key {
     /// A number, if there is one.
@@ -252,7 +252,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Filter {
-    /// Reads a filter of what has these attributes.
+    /// Parses a filter of items with these attributes.
     pub(crate) fn parse(text: &str, known: &Attributes) -> Answer<Self> {
         let tokens = tokens_of(text)?;
         if tokens.is_empty() {
@@ -278,7 +278,7 @@ impl Filter {
         }
     }
 
-    /// Whether all comparisons hold: each of one text, where a name has several.
+    /// Returns true if all comparisons hold; if a name has several texts, each comparison for one of them.
     pub(crate) fn matches(&self, subject: &impl Subject) -> bool {
         self.0.iter().all(|(field, test)| {
             if field.is_number {
@@ -300,7 +300,7 @@ impl Filter {
     }
 }
 
-/// The tokens of a filter or an order that is not too long.
+/// Splits a filter or an order into tokens, unless it is too long.
 fn tokens_of(text: &str) -> Answer<Vec<Token>> {
     match text.len() {
         ..=MAX_FILTER_BYTES => tokens(text),
@@ -320,7 +320,7 @@ impl Pattern {
         }
     }
 
-    /// Whether a text is of the pattern, in which `%` stands for any letters and `_` for one.
+    /// Returns true if a text matches the pattern, in which `%` stands for any letters and `_` for one.
     fn matches(&self, text: &str) -> bool {
         let pattern = &self.letters;
         let text: Vec<char> = match self.keeps_case {
@@ -328,7 +328,7 @@ impl Pattern {
             false => text.to_lowercase().chars().collect(),
         };
         let (mut at, mut of) = (0, 0);
-        // Where the last `%` stands, and up to where it has taken the text.
+        // The place of the last `%`, and the end of the text that it has consumed.
         let mut wild = None;
         while at < text.len() {
             match pattern.get(of) {
@@ -351,7 +351,7 @@ impl Pattern {
 }
 
 impl Order {
-    /// Reads orders, each such as `metrics.loss DESC`.
+    /// Parses orders, each such as `metrics.loss DESC`.
     pub(crate) fn parse_all(texts: &[&str], known: &Attributes) -> Answer<Vec<Self>> {
         match texts.len() {
             ..=MAX_COMPARISONS => texts.iter().map(|text| Self::parse(text, known)).collect(),
@@ -378,13 +378,13 @@ impl Order {
         }
     }
 
-    /// The order of two by several orders.
+    /// Compares two items by several orders.
     pub(crate) fn compare_by(all: &[Self], a: &impl Subject, b: &impl Subject) -> Ordering {
         let by_each = all.iter().map(|order| order.compare(&order.key(a), &order.key(b)));
         by_each.reduce(Ordering::then).unwrap_or(Ordering::Equal)
     }
 
-    /// What something is sorted by.
+    /// Returns the sort key of an item.
     pub(crate) fn key(&self, subject: &impl Subject) -> Key {
         let (of, name) = (self.field.of, self.field.name.as_str());
         match self.field.is_number {
@@ -393,7 +393,7 @@ impl Order {
         }
     }
 
-    /// The order of two, by their keys. What has no value comes last, and before it what is NaN.
+    /// Compares two sort keys. A missing value comes last, and NaN before it.
     pub(crate) fn compare(&self, a: &Key, b: &Key) -> Ordering {
         let turned = |order: Ordering| if self.is_descending { order.reverse() } else { order };
         match (a, b) {
@@ -409,7 +409,7 @@ impl Order {
 }
 
 impl Key {
-    /// How many bytes of memory it takes.
+    /// Returns its bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         let text = if let Self::Text(Some(text)) = self { text.len() } else { 0 };
         size_of::<Self>() + text

@@ -1,4 +1,4 @@
-//! The datasets of a run: each is a tag of the run, so that Almanac's own lists show it too.
+//! The datasets of a run: each is stored in a tag of the run, so that Almanac's own lists show it too.
 
 use catalog::{MAX_RUN_BYTES, MAX_RUN_VALUE_BYTES, Texts, Workspace};
 use serde_json::{Value, json};
@@ -11,31 +11,31 @@ use crate::{
     runs::tagging,
 };
 
-/// What the names of the tags that hold datasets begin with.
+/// Prefix of the names of tags that hold datasets.
 const DATASET: &str = "almanac.dataset/";
 
-/// What those begin with that hold pieces of what is said of one.
+/// Prefix of the names of tags that hold pieces of a field of a dataset.
 const PIECE: &str = "almanac.dataset.";
 
-/// What a dataset is known by.
+/// The fields that identify a dataset.
 const KNOWN_BY: [&str; 2] = ["name", "digest"];
 
-/// What else MLflow says of a dataset.
+/// The other fields of a dataset in MLflow.
 const SAID: [&str; 4] = ["source_type", "source", "schema", "profile"];
 
-/// The most tags in which something is kept that the tag of the dataset has no room for.
+/// Maximum number of tags that hold a field for which the tag of the dataset has no room.
 const MAX_PIECES: usize = MAX_RUN_BYTES / MAX_RUN_VALUE_BYTES + 1;
 
-/// The tag of a dataset that says in which context a run used it.
+/// The tag of a dataset with the context in which a run used it.
 const CONTEXT: &str = "mlflow.data.context";
 
-/// The name of a tag with a piece of what is said of a dataset, such as of its schema.
+/// Returns the name of the tag with a piece of a field of a dataset, such as of its schema.
 fn piece_name(field: &str, piece: usize, dataset: &str) -> String {
     format!("{PIECE}{field}.{piece:02}/{dataset}")
 }
 
-/// The tags of a dataset: its name and digest in the tag's name, all that is said of it in the value. What that has no room for stands in
-/// tags of its own, in pieces.
+/// Returns the tags of a dataset: its name and digest are in the tag's name, all its fields in the value. Fields without room
+/// there have tags of their own, in pieces.
 fn tags_of(input: &Value) -> Answer<Vec<(String, Option<String>)>> {
     let dataset = input.get("dataset").filter(|dataset| dataset.is_object());
     let dataset = needed(dataset, "dataset")?;
@@ -59,7 +59,7 @@ fn tags_of(input: &Value) -> Answer<Vec<(String, Option<String>)>> {
         if more.to_string().len() <= MAX_RUN_VALUE_BYTES {
             (said, rest) = (more, "");
         }
-        // Of what was said before in more pieces, none stays.
+        // Pieces of an earlier, longer value are removed.
         for piece in 0..MAX_PIECES {
             let (some, after) = rest.split_at(rest.floor_char_boundary(MAX_RUN_VALUE_BYTES));
             all.push((
@@ -78,7 +78,7 @@ fn tags_of(input: &Value) -> Answer<Vec<(String, Option<String>)>> {
     Ok(all)
 }
 
-/// The dataset of a tag, as MLflow has it, with what stands in pieces among these tags.
+/// Returns the dataset of a tag in MLflow's form, with the fields in pieces among these tags.
 fn dataset_of(known_by: &str, value: &str, tags: &Texts) -> Option<Value> {
     let Value::Object(mut dataset) = serde_json::from_str(value).ok()? else { return None };
     for field in SAID {
@@ -92,7 +92,7 @@ fn dataset_of(known_by: &str, value: &str, tags: &Texts) -> Option<Value> {
     Some(json!({ "tags": pairs(&tags.unwrap_or_default()), "dataset": dataset }))
 }
 
-/// The tags of a run without those that hold datasets, and the datasets.
+/// Splits the tags of a run into those without datasets, and the datasets.
 pub(crate) fn without_datasets(tags: &Texts) -> (Texts, Vec<Value>) {
     let (mut datasets, mut others) = (Vec::new(), Texts::new());
     for (name, value) in tags {
@@ -106,7 +106,7 @@ pub(crate) fn without_datasets(tags: &Texts) -> (Texts, Vec<Value>) {
     (others, datasets)
 }
 
-/// What is said of the datasets of a run that has these tags: of each its name or digest, or the context in which it was used.
+/// Returns a field of each dataset of a run with these tags: its name or digest, or the context in which it was used.
 pub(crate) fn said_of_datasets(tags: &Texts, what: &str) -> Vec<String> {
     let datasets = tags.iter().filter(|(name, _)| name.starts_with(DATASET));
     let said = datasets.filter_map(|(_, value)| {
@@ -144,7 +144,7 @@ mod tests {
         })
     }
 
-    /// The tags of a run that has a dataset, and one that somebody made by hand.
+    /// Returns the tags of a run with a dataset, and a similar tag made by hand.
     fn tags(input: &Value) -> Texts {
         let of_dataset = tags_of(input).unwrap().into_iter().filter_map(|(name, value)| Some((name, value?)));
         of_dataset.chain([("almanac.dataset/by hand".into(), "june".into())]).collect()

@@ -2,9 +2,9 @@
 //! metrics and the registry of models, under `/mlflow/<category>/<workspace>`.
 //!
 //! Experiments and runs are those of the catalog, metrics are metric events, registered models are models, their versions
-//! releases, and aliases environments to which a release is promoted. Artifacts are not kept, but their addresses. All endpoints stand in one table
-//! ([`endpoint`]), with what each demands of its caller. What is not in it is answered as MLflow answers the unknown. The links that
-//! clients print lead to the dashboard (`links`).
+//! releases, and aliases environments to which a release is promoted. Artifacts are not kept, but their addresses. All endpoints
+//! are in one table ([`endpoint`]), with their demands on callers. Other endpoints are answered as MLflow answers unknown ones.
+//! The links that clients print lead to the dashboard (`links`).
 
 mod answer;
 mod artifacts;

@@ -1,5 +1,6 @@
-//! Links that MLflow's clients print after each run: `.../mlflow/credit/prod/#/experiments/ID/runs/RUN`. A browser that opens one asks for the
-//! tracking URI, and is sent to the dashboard with its workspace. It keeps what stands behind the `#`, by which the dashboard finds the run.
+//! Links that MLflow's clients print after each run: `.../mlflow/credit/prod/#/experiments/ID/runs/RUN`. A browser that opens one
+//! requests the tracking URI, and is sent to the dashboard with its workspace. It keeps the part behind the `#`, by which the
+//! dashboard finds the run.
 
 use std::sync::Arc;
 
@@ -11,11 +12,11 @@ use web::{Demand, Operation, Routes, openapi::ResponseBuilder};
 
 use crate::door::{Door, PREFIX};
 
-/// Where a tracking URI may be asked for: clients put a slash behind it, people may not.
+/// The paths of a tracking URI: clients put a slash behind it, people may not.
 const PATHS: [(&str, &str); 2] =
     [("/mlflow/{category}/{name}/", "opened_link"), ("/mlflow/{category}/{name}", "opened_tracking_uri")];
 
-/// The routes. They say nothing of what is stored, so they ask nobody who calls.
+/// Adds the routes. They reveal nothing of the stored data, so they need no caller.
 pub(crate) fn add(routes: Routes<Arc<Door>>) -> Routes<Arc<Door>> {
     PATHS
         .into_iter()
@@ -34,7 +35,7 @@ async fn opened(uri: Uri) -> Response {
     (StatusCode::SEE_OTHER, [(header::LOCATION, place)]).into_response()
 }
 
-/// The address of the dashboard for the path of a tracking URI, whose parts are encoded as those of paths are.
+/// Returns the address of the dashboard for the path of a tracking URI, whose parts are percent-encoded.
 fn place_of(path: &str) -> String {
     let workspace = path.strip_prefix(PREFIX).unwrap_or_default().trim_end_matches('/');
     format!("/?workspace={}", workspace.replace('&', "%26").replace('+', "%2B"))
@@ -48,7 +49,7 @@ mod tests {
     fn the_workspace_of_a_tracking_uri_goes_along() {
         assert_eq!(place_of("/mlflow/credit/prod/"), "/?workspace=credit/prod");
         assert_eq!(place_of("/mlflow/credit/prod"), "/?workspace=credit/prod");
-        // It stays one parameter, whatever the path holds.
+        // It stays one parameter for any path.
         assert_eq!(place_of("/mlflow/a%2Fb/c&d=e+f/"), "/?workspace=a%2Fb/c%26d=e%2Bf");
         assert_eq!(place_of("/mlflow//evil.example/"), "/?workspace=/evil.example");
     }

@@ -1,4 +1,4 @@
-//! Logged models: each stands in tags of the run that made it, and its files where the artifacts of the run are.
+//! Logged models: each is stored in tags of the run that made it, and its files are among the artifacts of the run.
 
 use catalog::{MAX_RUN_VALUE_BYTES, Run, RunChange, Texts, Workspace};
 use event::{Error, ErrorKind, Id};
@@ -13,23 +13,24 @@ use crate::{
     runs::tagging,
 };
 
-/// What the names of the tags that hold logged models begin with. The id of the model follows, and what is said of it.
+/// Prefix of the names of tags that hold logged models. The id of the model follows, and then the part of it.
 pub(crate) const MODEL: &str = "almanac.model/";
 
-/// What a model is until its files are there.
+/// Status of a model until its files are there.
 const PENDING: &str = "LOGGED_MODEL_PENDING";
 
-/// What else may become of it.
+/// Final statuses of a model.
 const ENDS: [&str; 2] = ["LOGGED_MODEL_READY", "LOGGED_MODEL_UPLOAD_FAILED"];
 
-/// What is kept of a model in numbered tags, each a JSON object of as many texts as fit: names of MLflow may be as long as those of tags.
+/// Parts of a model in numbered tags, each a JSON object of as many texts as fit: names in MLflow may be as long as those of
+/// tags.
 const PARAMS: &str = "params";
 const TAGS: &str = "tags";
 
-/// Of a model that was deleted this says when, in milliseconds.
+/// The part of a deleted model with the time of its deletion, in milliseconds.
 const DELETED: &str = "deleted";
 
-/// The run that made a model, which the id of the model says.
+/// Returns the run that made a model, which is part of the model's id.
 pub(crate) fn run_in(model: &str) -> Option<Id> {
     let (run, own) = model.strip_prefix("m-")?.rsplit_once('-')?;
     Id::parse(own).ok()?;
@@ -40,7 +41,7 @@ fn no_model(model: &str) -> Failure {
     Failure::missing(format!("Logged model with ID '{model}' not found."))
 }
 
-/// A model as MLflow has it, out of the tags of its run, unless it was deleted.
+/// Returns a model in MLflow's form, from the tags of its run, unless it was deleted.
 pub(crate) fn shown(run: &Run, id: &str) -> Option<Value> {
     if run.tags.contains_key(&format!("{MODEL}{id}/{DELETED}")) {
         return None;
@@ -63,13 +64,13 @@ pub(crate) fn shown(run: &Run, id: &str) -> Option<Value> {
     }))
 }
 
-/// The models that a run made, in the order of their ids.
+/// Returns the models that a run made, in the order of their ids.
 pub(crate) fn models_of(run: &Run) -> impl Iterator<Item = Value> + '_ {
     let ids = run.tags.keys().filter_map(|name| name.strip_prefix(MODEL)).filter(|id| !id.contains('/'));
     ids.filter_map(move |id| shown(run, id))
 }
 
-/// Takes the tags out that hold logged models, and returns which models the run has as outputs.
+/// Removes the tags that hold logged models, and returns the models that are outputs of the run.
 pub(crate) fn take_outputs(tags: &mut Texts) -> Vec<Value> {
     let mut outputs = Vec::new();
     tags.retain(|name, value| {
@@ -82,18 +83,18 @@ pub(crate) fn take_outputs(tags: &mut Texts) -> Vec<Value> {
     outputs
 }
 
-/// The values of the numbered tags that hold some texts of a model, in their order.
+/// Returns the values of the numbered tags with some texts of a model, in their order.
 pub(crate) fn parts_of<'a>(run: &'a Run, id: &str, what: &str) -> impl Iterator<Item = &'a String> + use<'a> {
     let prefix = format!("{MODEL}{id}/{what}/");
     (0..).map_while(move |part: usize| run.tags.get(&format!("{prefix}{part}")))
 }
 
-/// What is kept of a model.
+/// Returns the texts of a part of a model.
 pub(crate) fn kept(run: &Run, id: &str, what: &str) -> Texts {
     parts_of(run, id, what).filter_map(|part| serde_json::from_str::<Texts>(part).ok()).flatten().collect()
 }
 
-/// Tags that hold some texts of a model, in as many parts as they need, in the place of so many before.
+/// Returns tags with some texts of a model, in as many parts as they need, replacing `before` earlier parts.
 pub(crate) fn parts(id: &str, what: &str, texts: Texts, before: usize) -> Vec<(String, Option<String>)> {
     let mut parts = Vec::<Texts>::new();
     for (key, value) in texts {
@@ -113,7 +114,7 @@ pub(crate) fn parts(id: &str, what: &str, texts: Texts, before: usize) -> Vec<(S
 }
 
 impl Door {
-    /// Changes tags of the run that made a model, as `tags` says of the run as it is stored.
+    /// Changes tags of the run that made a model, to the result of `tags` for the stored run.
     async fn change_model(
         &self,
         workspace: &Workspace,
@@ -132,7 +133,7 @@ impl Door {
         })
     }
 
-    /// Changes some texts of a model: to what `change` makes of those that it has.
+    /// Changes some texts of a model by `change`.
     async fn change_texts(
         &self,
         workspace: &Workspace,
@@ -147,7 +148,7 @@ impl Door {
         self.change_model(workspace, id, changed).await
     }
 
-    /// A model, and the run that made it.
+    /// Returns a model, and the run that made it.
     pub(crate) async fn logged_model(&self, workspace: &Workspace, id: &str) -> Answer<(Run, Value)> {
         let run = run_in(id).ok_or_else(|| no_model(id))?;
         let run = self.ingest.catalog().find_run(workspace.id(), &run).await?.ok_or_else(|| no_model(id))?;
@@ -160,7 +161,7 @@ impl Door {
         Ok(json!({ "model": model }))
     }
 
-    /// Notes a model at its run. Where artifacts have no place it is refused, since its files would be nowhere.
+    /// Adds a model to its run. It is refused if artifacts have no place, since its files would be nowhere.
     pub(crate) async fn create_logged_model(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let Some(run) = asked.text_if("source_run_id")? else {
             return Err(Failure::invalid(
@@ -191,7 +192,7 @@ impl Door {
         Ok(json!({ "model": shown(&run, &id) }))
     }
 
-    /// Deletes a model, as MLflow does: it stays noted, and nothing shows it any more. Deleting it again changes nothing.
+    /// Deletes a model, as MLflow does: it stays stored, but hidden. Deleting it again changes nothing.
     pub(crate) async fn delete_logged_model(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let id = asked.text("model_id")?;
         let run = run_in(id).ok_or_else(|| no_model(id))?;
@@ -244,7 +245,7 @@ impl Door {
         Ok(json!({}))
     }
 
-    /// Notes which models a run has as outputs.
+    /// Adds models to the outputs of a run.
     pub(crate) async fn log_outputs(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let mut tags = Vec::new();
         for model in asked.list("models")? {
@@ -287,7 +288,7 @@ mod tests {
         }
         assert_eq!(all, params);
         assert!(parts("m", PARAMS, Texts::new(), 0).is_empty());
-        // Of fewer nothing stays of what was behind them.
+        // Fewer parts than before remove the rest.
         let one: Texts = [("a".to_owned(), "1".to_owned())].into();
         let fewer = parts("m", TAGS, one, 2);
         assert_eq!(fewer[0].1.as_deref(), Some(r#"{"a":"1"}"#));

@@ -1,4 +1,4 @@
-//! Metrics of logged models: beside each model stand, in tags of the run that made it, the latest values that were logged for it.
+//! Metrics of logged models: the latest values logged for a model are stored beside it, in tags of the run that made it.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use crate::{
     runs::tagging,
 };
 
-/// They are kept in numbered tags of this name, as parameters and tags of models are.
+/// Name of the numbered tags that hold them, like parameters and tags of models.
 const METRICS: &str = "metrics";
 
-/// The most bytes of all these tags of a run: what it has else is to have room beside them.
+/// Maximum bytes of all these tags of a run, so that other content has room beside them.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// Under what a value of a metric is kept: there is one for each run that measured it, and dataset on which it did.
+/// Returns the key of a stored value of a metric: there is one for each run that measured it, and dataset on which it did.
 fn place(key: &str, run: &Id, metric: &Value) -> String {
     let dataset = metric["dataset_name"].as_str().zip(metric["dataset_digest"].as_str());
     match dataset.filter(|(name, digest)| !name.is_empty() && !digest.is_empty()) {
@@ -29,13 +29,13 @@ fn place(key: &str, run: &Id, metric: &Value) -> String {
     }
 }
 
-/// What says which of two values that are kept is the later one.
+/// Returns the order of a stored value, by which the later of two is found.
 fn kept_order(value: &str) -> Option<(i64, i64)> {
     let value: Value = serde_json::from_str(value).ok()?;
     Some((value["step"].as_i64()?, value["timestamp"].as_i64()?))
 }
 
-/// Takes a value that a run measured, where none that is kept is later. One in whose place nothing is kept is taken if `takes_new`.
+/// Takes a value that a run measured, unless the stored one is later. A value without a stored one is taken if `takes_new`.
 fn take(values: &mut Texts, run: &Id, metric: &Value, takes_new: bool) {
     let Some((key, point)) = given(metric) else { return };
     let place = place(key, run, metric);
@@ -45,13 +45,13 @@ fn take(values: &mut Texts, run: &Id, metric: &Value, takes_new: bool) {
         None => takes_new,
     };
     if is_taken {
-        // The value as text, which holds every double: NaN and the infinities as well.
+        // The value as text, which holds every double, including NaN and the infinities.
         let value = json!({ "step": step, "timestamp": timestamp, "value": format!("{:?}", point.value) });
         values.insert(place, value.to_string());
     }
 }
 
-/// The metrics of a model as MLflow has them, out of the tags of its run.
+/// Returns the metrics of a model in MLflow's form, from the tags of its run.
 pub(crate) fn metrics_of(run: &Run, model: &str) -> Vec<Value> {
     let metric = |(place, value): (&String, &String)| {
         let place: Vec<String> = serde_json::from_str(place).ok()?;
@@ -78,13 +78,13 @@ pub(crate) fn metrics_of(run: &Run, model: &str) -> Vec<Value> {
     kept(run, model, METRICS).iter().filter_map(metric).collect()
 }
 
-/// The value of a metric by which a model is searched: of several, that which was measured last.
+/// Returns the value of a metric by which a model is searched: the last one measured.
 pub(crate) fn latest_of(metrics: &Value, name: &str) -> Option<f64> {
     let own = metrics.as_array()?.iter().filter(|metric| metric["key"] == name);
     number(&own.max_by_key(|metric| metric["timestamp"].as_i64())?["value"])
 }
 
-/// How many bytes the metrics of all models of a run have.
+/// Returns the bytes of the metrics of all models of a run.
 fn bytes(run: &Run) -> usize {
     let is_metrics = |name: &String| {
         let rest = name.strip_prefix(MODEL).and_then(|rest| rest.split_once('/'));
@@ -94,8 +94,8 @@ fn bytes(run: &Run) -> usize {
     of_metrics.map(|(name, value)| name.len() + value.len()).sum()
 }
 
-/// What changes of a run by values that another one, or itself, measured of a model that it made. Where there is no room for all of
-/// them, those are taken in whose place a value is kept.
+/// Returns the change of a run by values that a run measured for a model. If there is no room for all of them, only replacements
+/// of stored values are taken.
 fn noted(stored: &Run, model: &str, (by, metrics): (&Id, &[&Value]), now: Timestamp) -> RunChange {
     let (values, before) = (kept(stored, model, METRICS), parts_of(stored, model, METRICS).count());
     let change = |takes_new: bool| {
@@ -111,9 +111,9 @@ fn noted(stored: &Run, model: &str, (by, metrics): (&Id, &[&Value]), now: Timest
 }
 
 impl Door {
-    /// Notes at logged models what a run measured of them. What names no model that is there, or one of an archived run, is a metric of
-    /// the run alone. The metrics are stored, so what cannot be noted makes no error of the answer; the log tells of it. A client that sends
-    /// them again has them noted then, and not stored twice.
+    /// Stores metrics of a run beside their logged models. A metric of no existing model, or of one of an archived run, is a
+    /// metric of the run alone. The metrics themselves are stored already, so a failure here is only logged and does not fail the
+    /// answer. A client that sends them again gets them stored beside the models, and not stored twice.
     pub(crate) async fn note_metrics(&self, workspace: &Workspace, run: &Id, metrics: &[Value]) {
         let mut of_models = BTreeMap::<&str, Vec<&Value>>::new();
         for metric in metrics {
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use crate::search;
 
-    /// A run that logged two models, and one of them.
+    /// Builds a run that logged two models, and returns it with one of them.
     fn logged() -> (Run, String) {
         let mut run = search::tests::run(0, "").run;
         let [one, other] = [0, 1].map(|_| format!("m-{}-{}", run.id, Id::new(run.started_at)));
@@ -159,7 +159,7 @@ mod tests {
         json!({ "key": key, "step": step, "timestamp": 1_780_000_000_000_i64 + step, "value": value })
     }
 
-    /// The run with these metrics of a model.
+    /// Returns the run with these metrics of a model.
     fn with(run: &Run, model: &str, metrics: &[Value]) -> Run {
         let metrics: Vec<&Value> = metrics.iter().collect();
         noted(run, model, (&run.id, metrics.as_slice()), run.started_at).apply(run, run.started_at).unwrap()
@@ -191,7 +191,7 @@ mod tests {
         );
         let metrics = Value::Array(metrics_of(&run, &model));
         assert_eq!((latest_of(&metrics, "auc"), latest_of(&metrics, "none")), (Some(0.1), None));
-        // The same again changes nothing.
+        // Repeating a value changes nothing.
         assert_eq!(with(&run, &model, &[metric("auc", 2, json!(0.1))]), run);
     }
 

@@ -1,4 +1,4 @@
-//! Searching logged models: page by page, each of which looks at so many runs at most.
+//! Search of logged models, page by page, each limited in the runs that it looks at.
 
 use catalog::{RunQuery, RunWithMetrics, Workspace};
 use event::Id;
@@ -16,16 +16,16 @@ use crate::{
     search::{experiments, off_the_runtime},
 };
 
-/// How many runs are listed at one time.
+/// Number of runs listed at one time.
 const RUNS_AT_ONCE: usize = 200;
 
-/// How many runs a page looks at. One that finds little in so many ends there, and the next page goes on.
+/// Number of runs that a page looks at. A page with few results ends there, and the next one continues.
 const MAX_RUNS: usize = 10_000;
 
-/// The most models of a page.
+/// Maximum number of models of a page.
 const MAX_MODELS: usize = 1_000;
 
-/// The most bytes of the models of a page, unless one alone has more.
+/// Maximum bytes of the models of a page, unless a single one has more.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// The attributes by which models are searched.
@@ -35,7 +35,7 @@ const ATTRIBUTES: Attributes = Attributes {
     datasets: &[],
 };
 
-/// A logged model that is searched.
+/// A logged model as the subject of a filter.
 struct Logged(Value);
 
 impl Subject for Logged {
@@ -61,24 +61,24 @@ impl Subject for Logged {
     }
 }
 
-/// Where a search goes on.
+/// The place at which a search continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
-    /// In which experiment, by its id.
+    /// The experiment, by its id.
     experiment: String,
-    /// After which runs of it; with the newest one when `None`.
+    /// The runs of it after which it continues; from the newest one if `None`.
     after: Option<Cursor>,
-    /// After which model, if there was one before, and the run of that. What is logged meanwhile moves no place.
+    /// The last model passed and its run, if there is one. Models logged meanwhile move no place.
     passed: Option<(Id, String)>,
 }
 
 impl Place {
-    /// The beginning of an experiment.
+    /// Returns the beginning of an experiment.
     fn beginning(experiment: &str) -> Self {
         Self { experiment: experiment.to_owned(), after: None, passed: None }
     }
 
-    /// The place of a page token.
+    /// Parses a page token.
     fn parse(token: &str) -> Answer<Self> {
         let mut parts = token.splitn(3, '.');
         let (Some(after), Some(passed), Some(experiment)) = (parts.next(), parts.next(), parts.next()) else {
@@ -95,20 +95,20 @@ impl Place {
         Ok(Self { experiment: experiment.to_owned(), after, passed })
     }
 
-    /// The token of the page that begins here. No id of a model and no cursor has a point.
+    /// Returns the token of the page that begins here. No id of a model and no cursor has a point.
     fn token(&self) -> String {
         let after = self.after.as_ref().map(Cursor::to_text).unwrap_or_default();
         let passed = self.passed.as_ref().map_or("", |(_, id)| id.as_str());
         format!("{after}.{passed}.{}", self.experiment)
     }
 
-    /// Whether a model was on a page before: runs go from the newest to the oldest, models of a run by their ids.
+    /// Returns true if a model was on an earlier page: runs go from the newest to the oldest, models of a run by their ids.
     fn has_passed(&self, run: &Id, model: &str) -> bool {
         let passed = self.passed.as_ref();
         passed.is_some_and(|(last, id)| run > last || (run == last && model <= id.as_str()))
     }
 
-    /// The place behind some runs, after which `next` comes, or else the next experiment.
+    /// Returns the place behind some runs: at `next`, or else at the next experiment.
     fn behind(&self, next: Option<Cursor>, experiments: &[&str]) -> Option<Self> {
         if next.is_some() {
             return Some(Self { after: next, ..self.clone() });
@@ -118,12 +118,12 @@ impl Place {
     }
 }
 
-/// A page of models that are wanted.
+/// A page of matching models.
 struct Page {
     filter: Filter,
     limit: usize,
     found: Vec<Value>,
-    /// How many bytes they have.
+    /// Bytes of the models.
     bytes: usize,
 }
 
@@ -132,8 +132,8 @@ impl Page {
         self.found.len() >= self.limit || self.bytes >= MAX_BYTES
     }
 
-    /// Takes the models of runs that are behind a place. Where the page is full before their end, it returns the place at which the next one
-    /// begins.
+    /// Adds the models of runs that are behind a place. If the page is full before their end, returns the place at which the next
+    /// one begins.
     fn take(&mut self, runs: &[RunWithMetrics], from: &Place) -> Option<Place> {
         let mut last = from.passed.clone();
         let active = runs.iter().map(|of| &of.run).filter(|run| run.archived_at.is_none());
@@ -181,7 +181,7 @@ impl Door {
                 newest_first: true,
             };
             let runs = self.ingest.catalog().runs(workspace.id(), &query).await?;
-            // A page of no runs takes a read too.
+            // A page without runs takes a read too.
             searched += runs.runs.len().max(1);
             let (from, own, next) = (at.clone(), runs.runs, runs.next);
             let full;
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
     use crate::search;
 
-    /// A run that began so many seconds after the first, and logged so many models.
+    /// Builds a run that began `seconds` after the first, and logged `models` models.
     fn run(seconds: i64, models: usize) -> RunWithMetrics {
         let mut of = search::tests::run(seconds, "");
         let said = json!({ "name": "model", "created": seconds }).to_string();
@@ -231,7 +231,7 @@ mod tests {
             place = some.take(&runs, &Place::parse(&at.token()).unwrap());
             assert!(some.found.len() == 5 || place.is_none());
             all.extend(ids(&some.found));
-            // What begins or is archived meanwhile moves nothing else.
+            // Runs that begin or are archived meanwhile move nothing else.
             runs.insert(0, run(10 + all.len() as i64, 2));
         }
         assert_eq!(all, ids(&whole.found));

@@ -1,4 +1,4 @@
-//! Metrics: events like all others, which take the way of all events.
+//! Metrics: events like all others, appended in the same way.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -20,16 +20,16 @@ use crate::{
     runs::tagging,
 };
 
-/// The most bytes of the answer to an append.
+/// Maximum bytes of the answer to an append.
 const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 
-/// How many values of a history are answered when the request does not say how many.
+/// Number of values of a history if the request has no limit.
 const POINTS: usize = 25_000;
 
-/// What a metric says of the logged model that it is of.
+/// The fields of a metric about its logged model.
 const OF_MODELS: [&str; 3] = ["model_id", "dataset_name", "dataset_digest"];
 
-/// A number; what JSON has no number for by its name.
+/// Returns a number as JSON; numbers that JSON lacks by their names.
 pub(crate) fn shown_number(value: f64) -> Value {
     match value {
         _ if value.is_nan() => "NaN".into(),
@@ -39,7 +39,7 @@ pub(crate) fn shown_number(value: f64) -> Value {
     }
 }
 
-/// The metrics of a run as an object of arrays.
+/// Converts the metrics of a run to an object of arrays.
 fn columns(run: &Id, metrics: &[&Value]) -> Answer<Value> {
     let (mut names, mut times, mut values, mut steps) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for metric in metrics {
@@ -59,12 +59,12 @@ fn columns(run: &Id, metrics: &[&Value]) -> Answer<Value> {
     Ok(json!({ "name": names, "measured_at": times, "value": values, "step": steps, "run": runs }))
 }
 
-/// The logged model that a metric is said to be of, if it is.
+/// Returns the logged model that a metric names, if any.
 pub(crate) fn model_of(metric: &Value) -> Option<&str> {
     metric["model_id"].as_str().filter(|id| !id.is_empty())
 }
 
-/// The name and the value of a metric that a request gives, where it says a whole one.
+/// Reads the name and the value of a metric, if it is complete.
 pub(crate) fn given(metric: &Value) -> Option<(&str, Point)> {
     let part = |name: &str| whole(&metric[name], name).ok();
     let at = instant(part("timestamp")??, "timestamp").ok()?;
@@ -72,20 +72,20 @@ pub(crate) fn given(metric: &Value) -> Option<(&str, Point)> {
     Some((metric["key"].as_str()?, point))
 }
 
-/// What says which of two values is the later one, as MLflow's clients send it: without a step it is of step 0, and times are in milliseconds.
+/// Returns the order of values sent by MLflow's clients: a value without a step has step 0, and times are in milliseconds.
 pub(crate) fn order(point: &Point) -> (i64, i64) {
     (point.step.unwrap_or(0), millis(point.at))
 }
 
-/// What two values have in common that are one, which was sent twice: what [`order`] says, and the value by its bits.
+/// Returns the identity of a value, which is equal if it was sent twice: its [`order`] and the bits of the value.
 fn identity(point: &Point) -> (i64, i64, u64) {
     let (step, at) = order(point);
     let value = if point.value.is_nan() { f64::NAN } else { point.value };
     (step, at, value.to_bits())
 }
 
-/// The metrics of a batch that are to be stored. A value of which a logged model is named, be it once or for each of several models, is stored once,
-/// in whatever order these come, and not where it `is_known`; others are stored as often as they come.
+/// Returns the metrics of a batch to store. A value sent for one or several logged models is stored once, in any order of the
+/// batch, and not if it `is_known`; other values are stored as often as they are sent.
 fn each_once(metrics: &[Value], is_known: impl Fn(&str, &Point) -> bool) -> Vec<&Value> {
     let one = |metric| given(metric).map(|(key, point)| (key, identity(&point)));
     let of_models: BTreeSet<_> =
@@ -99,7 +99,7 @@ fn each_once(metrics: &[Value], is_known: impl Fn(&str, &Point) -> bool) -> Vec<
     new.collect()
 }
 
-/// The parameters of a batch. One that is there twice has one value.
+/// Reads the parameters of a batch. A repeated one must have one value.
 fn params(pairs: &[Value]) -> Answer<Texts> {
     let params = texts(pairs)?;
     for pair in pairs {
@@ -115,7 +115,7 @@ fn params(pairs: &[Value]) -> Answer<Texts> {
 }
 
 impl Door {
-    /// Appends metrics of a run, in the name of who asks.
+    /// Appends metrics of a run on behalf of the caller.
     async fn append(&self, workspace: &Workspace, asked: &Asked, run: &Id, metrics: &[&Value]) -> Answer<()> {
         if metrics.is_empty() {
             return Ok(());
@@ -126,7 +126,7 @@ impl Door {
             .header(header::CONTENT_TYPE, "application/json")
             .body(Body::from(body.to_string()))
             .map_err(|error| Failure::invalid(error.to_string()))?;
-        // Not all: axum's own say what the path of the door was.
+        // Only some extensions are copied: axum's own have the path of the door.
         if let Some(asker) = asked.extensions.get::<Asker>() {
             request.extensions_mut().insert(asker.clone());
         }
@@ -152,8 +152,8 @@ impl Door {
         })
     }
 
-    /// Stores metrics of a run, and then notes those of logged models beside the models. Not the other way round: the append looks at who
-    /// asks and at which metrics there may be, and of what it refuses nothing may stand beside a model.
+    /// Stores metrics of a run, and then those of logged models beside the models. The append comes first, as it checks the
+    /// caller and the metrics, and refused ones must not stand beside a model.
     async fn store(&self, workspace: &Workspace, asked: &Asked, run: &Run, metrics: &[Value]) -> Answer<()> {
         for metric in metrics {
             OF_MODELS.iter().try_for_each(|name| text(metric.get(*name), name).map(|_| ()))?;
@@ -173,10 +173,10 @@ impl Door {
     }
 
     /// Stores a batch. Metrics go first, since an append may be refused until it is made; parameters and tags are tried on the
-    /// run before. So of what is refused nothing is stored, unless another request changes the run meanwhile. Then the metrics
-    /// are stored, and the client may send the batch again: the same events are counted once where they come again within ten
-    /// minutes ([`REPEAT_SECONDS`](ingest::limits::REPEAT_SECONDS)), by their digest, and metrics of logged models for good, by what the
-    /// run has ([`Door::not_repeated`]).
+    /// run before. So nothing of a refused batch is stored, unless another request changes the run meanwhile. In that case the
+    /// metrics are stored, and the client may send the batch again: equal events are counted once if repeated within ten minutes
+    /// ([`REPEAT_SECONDS`](ingest::limits::REPEAT_SECONDS)), by their digest, and metrics of logged models for good, by the
+    /// values of the run ([`Door::not_repeated`]).
     pub(crate) async fn log_batch(&self, workspace: &Workspace, asked: &Asked) -> Answer {
         let run = self.run_of(workspace, asked).await?;
         let params = params(asked.list("params")?)?;
@@ -191,8 +191,9 @@ impl Door {
         Ok(json!({}))
     }
 
-    /// Metrics without those of logged models that the run has, each once: clients send them again to say of which model they are, and where they
-    /// got no answer. What is later than all that the run has of a metric is new; of what is earlier, the log says whether it is there.
+    /// Returns metrics without those of logged models that the run already has, each once: clients send them again to name their
+    /// model, and if they got no answer. A value later than all values of its metric is new; an earlier one is looked up in the
+    /// log.
     async fn not_repeated<'a>(
         &self,
         workspace: &Workspace,
@@ -278,7 +279,7 @@ mod tests {
             metric["model_id"] = model.into();
             metric
         };
-        // Another value twice, of no model, between those of the first step.
+        // Another value, twice and of no model, among those of the first step.
         let batch = [of_model(1, "m-one"), plain(2), plain(1), of_model(1, "m-two"), plain(2)];
         let orders = [[0, 1, 2, 3, 4], [2, 1, 0, 3, 4], [2, 4, 3, 1, 0], [3, 1, 0, 4, 2]];
         for order in orders {

@@ -16,7 +16,7 @@ use crate::{
     registry::{NO_STAGE, number_of, shown_version},
 };
 
-/// The tags of a registered model that say how its predictions are judged.
+/// The tags of a registered model that define how its predictions are judged.
 const TASK: &str = "almanac.task";
 const POSITIVE_LABEL: &str = "almanac.positive_label";
 
@@ -27,30 +27,30 @@ const ATTRIBUTES: Attributes = Attributes {
     datasets: &[],
 };
 
-/// The most registered models of a page.
+/// Maximum number of registered models of a page.
 const MAX_MODELS: usize = 1_000;
 
-/// How the predictions of a model are judged: as its tags say.
+/// Returns the task by which the predictions of a model are judged, from its tags.
 fn task(asked: &Asked) -> Answer<Task> {
     let tags = texts(asked.list("tags")?)?;
     let task = tags.get(TASK).map_or("multiclass", String::as_str);
     Ok(Task::parse(task, tags.get(POSITIVE_LABEL).map(String::as_str))?)
 }
 
-/// The aliases of a model: each with the release that has it.
+/// Returns the aliases of a model, each with its release.
 fn aliases<'a>(page: &'a WorkspacePage, model: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
     page.live.iter().filter_map(move |(environment, live)| {
         Some((environment.as_str(), live.get(model)?.release.as_str()))
     })
 }
 
-/// The aliases of a release.
+/// Returns the aliases of a release.
 pub(crate) fn aliases_of(page: &WorkspacePage, release: &Release) -> Vec<String> {
     let of = aliases(page, &release.model).filter(|(_, name)| *name == release.entity.name);
     of.map(|(alias, _)| alias.to_owned()).collect()
 }
 
-/// The versions of a model, the oldest first.
+/// Returns the versions of a model, the oldest first.
 pub(crate) fn versions<'a>(page: &'a WorkspacePage, model: &'a str) -> Vec<(u64, &'a Release)> {
     let of = page.releases.iter().filter(|release| release.model == model);
     let mut all: Vec<_> = of.filter_map(|release| Some((number_of(release)?, release))).collect();
@@ -85,7 +85,7 @@ fn missing(name: &str) -> Failure {
     Failure::missing(format!("Registered Model with name={name} not found"))
 }
 
-/// When a model or a version was created or changed.
+/// Returns the time at which a model or a version was created or changed, in milliseconds.
 pub(crate) fn time_of(entity: &Entity, name: &str) -> Option<f64> {
     match name {
         "creation_timestamp" => Some(millis(entity.created_at) as f64),
@@ -109,7 +109,7 @@ impl Subject for Model {
 }
 
 impl Door {
-    /// The page of a workspace, on which a model has to be.
+    /// Returns the page of a workspace, if it has the model.
     pub(crate) async fn page_with(&self, workspace: &Workspace, model: &str) -> Answer<WorkspacePage> {
         let page = self.ingest.catalog().page(workspace.id()).await?;
         match page.models.iter().any(|known| known.entity.name == model) {
@@ -133,7 +133,7 @@ impl Door {
         }
     }
 
-    /// The model that a request names, and the page that it stands on.
+    /// Returns the model that a request names, and its page.
     pub(crate) async fn model_of(
         &self,
         workspace: &Workspace,
@@ -151,7 +151,7 @@ impl Door {
         Ok(json!({ "registered_model": shown(&page, &model) }))
     }
 
-    /// Changes what MLflow notes of a model, and answers as [`Door::get_model`] does.
+    /// Changes MLflow's notes of a model, and answers as [`Door::get_model`] does.
     pub(crate) async fn note_model(&self, workspace: &Workspace, asked: &Asked, note: Note<'_>) -> Answer {
         let (_, model) = self.model_of(workspace, asked).await?;
         self.note(&EntityId::Model(workspace.id().clone(), model.entity.id), note).await?;
@@ -171,7 +171,7 @@ impl Door {
         }
         let releases = versions.into_iter().map(|(_, release)| release.entity.id.clone());
         let releases: Vec<_> = releases.map(|id| EntityId::Release(workspace.id().clone(), id)).collect();
-        // A version that stays keeps all of them.
+        // A version that cannot be deleted keeps all of them.
         for release in &releases {
             self.ingest.catalog().check_deletable(release).await?;
         }
@@ -217,7 +217,7 @@ impl Door {
         Ok(json!({}))
     }
 
-    /// The release that has an alias.
+    /// Returns the release that has an alias.
     async fn of_alias(&self, workspace: &Workspace, asked: &Asked) -> Answer<(WorkspacePage, Release)> {
         let (name, alias) = (asked.text("name")?, asked.text("alias")?);
         let page = self.page_with(workspace, name).await?;

@@ -1,4 +1,4 @@
-//! What MLflow notes of registered models and versions, and Almanac has no field for: descriptions and tags. They are the
+//! MLflow's notes of registered models and versions, for which Almanac has no fields: descriptions and tags. They are the
 //! attribute `mlflow` of the model or the release.
 
 use std::collections::BTreeMap;
@@ -15,37 +15,38 @@ use crate::{
     experiments::{is_own, own_name, pairs, texts},
 };
 
-/// The tag by which MLflow tells prompts from models.
+/// The tag by which MLflow distinguishes prompts from models.
 const PROMPT: &str = "mlflow.prompt.is_prompt";
 
-/// What MLflow notes of a model or a version stands under this attribute.
+/// The attribute with MLflow's notes of a model or a version.
 pub(crate) const NOTES: &str = "mlflow";
 
-/// Of a model it is noted under this name which number a version was given last. A model whose versions are older has no such note.
+/// The note of a model with the last version number given. A model with older versions alone lacks it.
 pub(crate) const GIVEN: &str = "last_version";
 
-/// How often a change is made again that another request was quicker than: as often as some dozens make one at the same time.
+/// Maximum number of attempts of a change that other requests overtake: enough for some dozens at the same time.
 pub(crate) const TRIES: usize = 50;
 
-/// What MLflow notes of something.
+/// Returns MLflow's notes.
 pub(crate) fn notes(attributes: &attributes::Attributes) -> Value {
     attributes::to_json(attributes)[NOTES].clone()
 }
 
-/// Tags that were noted, as a list.
+/// Returns the noted tags, as a list.
 pub(crate) fn tags(notes: &Value) -> Vec<Value> {
     let text = |(key, value): (&String, &Value)| (key.clone(), value.as_str().unwrap_or_default().to_owned());
     let texts: BTreeMap<String, String> = notes["tags"].as_object().into_iter().flatten().map(text).collect();
     pairs(&texts)
 }
 
-/// A tag that was noted. What says of nothing that it is a prompt, which MLflow's clients ask for, is none.
+/// Returns a noted tag. The tag of prompts, which MLflow's clients look for, is `false` by default.
 pub(crate) fn tag(attributes: &attributes::Attributes, name: &str) -> Option<String> {
     let noted = notes(attributes)["tags"][name].as_str().map(str::to_owned);
     noted.or_else(|| (name == PROMPT).then(|| "false".to_owned()))
 }
 
-/// The attributes of something that MLflow notes something of, among whose tags may be these of Almanac's own.
+/// Returns the attributes with the description and the tags of a request, in which only the tags `may_be` of Almanac's own are
+/// allowed.
 pub(crate) fn noted(asked: &Asked, may_be: &[&str]) -> Answer<Map<String, Value>> {
     let mut notes = Map::new();
     let tags = texts(asked.list("tags")?)?;
@@ -61,30 +62,30 @@ pub(crate) fn noted(asked: &Asked, may_be: &[&str]) -> Answer<Map<String, Value>
     Ok([(NOTES.to_owned(), Value::Object(notes))].into_iter().collect())
 }
 
-/// A change of what is noted.
+/// A change of the notes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Note<'a> {
     /// Another description.
     Description(&'a str),
-    /// A tag, with its value; without one it is taken away.
+    /// A tag, with its value; `None` removes it.
     Tag(&'a str, Option<&'a str>),
-    /// The number that a version is given.
+    /// The last version number given.
     Given(u64),
 }
 
 impl<'a> Note<'a> {
-    /// The description that a request gives.
+    /// Reads the description of a request.
     pub(crate) fn description(asked: &'a Asked) -> Answer<Self> {
         Ok(Self::Description(asked.text_if("description")?.unwrap_or_default()))
     }
 
-    /// The tag that a request sets, or takes away.
+    /// Reads the tag that a request sets or removes.
     pub(crate) fn tag(asked: &'a Asked, is_set: bool) -> Answer<Self> {
         let (key, value) = (asked.text("key")?, asked.text_if("value")?.unwrap_or_default());
         if is_own(key) { Err(own_name(key)) } else { Ok(Self::Tag(key, is_set.then_some(value))) }
     }
 
-    /// The notes as they will be.
+    /// Returns the notes after the change.
     fn apply(self, notes: &Value) -> Value {
         let mut notes = notes.as_object().cloned().unwrap_or_default();
         match self {
@@ -104,7 +105,7 @@ impl<'a> Note<'a> {
 }
 
 impl Door {
-    /// Changes what is noted of a model or a release.
+    /// Changes the notes of a model or a release.
     pub(crate) async fn note(&self, at: &EntityId, note: Note<'_>) -> Answer<()> {
         for _ in 0..TRIES {
             let known = self.ingest.catalog().get(at).await?;
@@ -115,7 +116,7 @@ impl Door {
         Err(Failure::busy(at.kind().name()))
     }
 
-    /// The same, if nothing has changed it since it was read; whether that is so.
+    /// Changes the notes unless something has changed since `read`; returns true if it did.
     pub(crate) async fn note_as_read(&self, at: &EntityId, read: &Entity, note: Note<'_>) -> Answer<bool> {
         let changed = json!({ NOTES: note.apply(&notes(&read.attributes)) });
         let changed = attributes::from_json(changed.as_object().unwrap_or(&Map::new()))?;

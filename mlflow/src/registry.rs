@@ -23,27 +23,27 @@ const ATTRIBUTES: Attributes = Attributes {
     datasets: &[],
 };
 
-/// The most versions of a page.
+/// Maximum number of versions of a page.
 const MAX_VERSIONS: usize = 200_000;
 
-/// The stages of MLflow, of which Almanac has the first alone.
+/// The stages of MLflow, of which Almanac has only the first.
 const STAGES: [&str; 4] = [NO_STAGE, "Staging", "Production", "Archived"];
 
 /// The stage of all versions.
 pub(crate) const NO_STAGE: &str = "None";
 
-/// The number of a version, if the release is one.
+/// Returns the number of a version, if the release is one.
 pub(crate) fn number_of(release: &Release) -> Option<u64> {
     release.entity.name.strip_prefix(&release.model)?.strip_prefix('-')?.parse().ok()
 }
 
-/// The run that a release was made from.
+/// Returns the run that a release was made from.
 fn run_of(release: &Release) -> String {
     let attributes = catalog::attributes::to_json(&release.entity.attributes);
     attributes["run"].as_str().unwrap_or_default().to_owned()
 }
 
-/// A version as MLflow has it.
+/// Returns a version in MLflow's form.
 pub(crate) fn shown_version(page: &WorkspacePage, release: &Release) -> Value {
     let (entity, notes) = (&release.entity, notes(&release.entity.attributes));
     json!({
@@ -61,8 +61,7 @@ pub(crate) fn shown_version(page: &WorkspacePage, release: &Release) -> Value {
     })
 }
 
-/// The number that the next version of a model is given: one more than the last that was given, to a version that is there or that was
-/// deleted.
+/// Returns the number of the next version of a model: one more than the last number given, to an existing or a deleted version.
 fn next_number(page: &WorkspacePage, model: &Model) -> u64 {
     let there = versions(page, &model.entity.name).last().map_or(0, |(number, _)| *number);
     let given = notes(&model.entity.attributes)[GIVEN].as_u64().unwrap_or(0);
@@ -90,7 +89,7 @@ impl Subject for Release {
 }
 
 impl Door {
-    /// The version that a request names.
+    /// Returns the version that a request names.
     pub(crate) async fn version_of(
         &self,
         workspace: &Workspace,
@@ -106,7 +105,7 @@ impl Door {
         Ok((page, found.ok_or_else(missing)?))
     }
 
-    /// Where the files of a new version are. Of a logged model they are where it says.
+    /// Returns the address of the files of a new version. For a logged model it is that of the model.
     async fn source_of(&self, workspace: &Workspace, asked: &Asked) -> Answer<Option<String>> {
         let Some(source) = asked.text_if("source")? else { return Ok(None) };
         match source.strip_prefix("models:/").filter(|id| run_in(id).is_some()) {
@@ -140,7 +139,7 @@ impl Door {
                 ..NewRelease::default()
             };
             let new = new.with_run(self.ingest.catalog(), workspace.id()).await?.spec()?;
-            // The request that notes it first has the number, for good.
+            // The first request that notes the number owns it.
             let at = EntityId::Model(workspace.id().clone(), model.entity.id.clone());
             if !self.note_as_read(&at, &model.entity, Note::Given(number)).await? {
                 continue;
@@ -149,7 +148,7 @@ impl Door {
                 Ok(created) if created.is_new => {
                     return Ok(json!({ "model_version": shown_version(&page, &created.release) }));
                 }
-                // Another request took the number in this moment.
+                // Another request took the number at this moment.
                 Ok(_) => {}
                 Err(SubmitError::Store(error)) if error.is_conflict() => {}
                 Err(error) => return Err(error.into()),
@@ -163,7 +162,7 @@ impl Door {
         Ok(json!({ "model_version": shown_version(&page, &release) }))
     }
 
-    /// Changes what MLflow notes of a version, and answers as [`Door::get_version`] does.
+    /// Changes MLflow's notes of a version, and answers as [`Door::get_version`] does.
     pub(crate) async fn note_version(&self, workspace: &Workspace, asked: &Asked, note: Note<'_>) -> Answer {
         let (_, release) = self.version_of(workspace, asked).await?;
         self.note(&EntityId::Release(workspace.id().clone(), release.entity.id), note).await?;
@@ -209,7 +208,7 @@ impl Door {
             .filter_map(|release| Some((&release.model, number_of(release)?, release)))
             .filter(|(_, _, release)| filter.matches(*release))
             .collect();
-        // By name, and of a name the latest first, where nothing else is asked for.
+        // Ordered by name, and within a name the latest first, by default.
         found.sort_by(|a, b| Order::compare_by(&orders, a.2, b.2).then_with(|| (a.0, b.1).cmp(&(b.0, a.1))));
         let (some, next) = page(&found, asked.text_if("page_token")?, limit)?;
         let shown: Vec<Value> = some.iter().map(|(_, _, release)| shown_version(&known, release)).collect();

@@ -1,4 +1,4 @@
-//! Runs: what they are given, and how they go.
+//! Runs: their parameters, tags, status and metrics.
 
 use catalog::{LatestValue, NewRun, Run, RunChange, RunStatus, RunWithMetrics, Workspace};
 use event::{Error, Id};
@@ -15,12 +15,12 @@ use crate::{
     metrics::shown_number,
 };
 
-/// The tags by which MLflow says what Almanac has fields for.
+/// The tags of MLflow for which Almanac has fields.
 const RUN_NAME: &str = "mlflow.runName";
 const PARENT: &str = "mlflow.parentRunId";
 const USER: &str = "mlflow.user";
 
-/// The status of a run as MLflow calls it.
+/// Returns MLflow's name of the status of a run.
 pub(crate) fn status_of(status: RunStatus) -> String {
     status.name().to_uppercase()
 }
@@ -40,7 +40,7 @@ fn info(run: &Run) -> Value {
     })
 }
 
-/// A run as MLflow has it.
+/// Returns a run in MLflow's form.
 pub(crate) fn shown(of: &RunWithMetrics) -> Value {
     let metric = |(key, latest): (&String, &LatestValue)| {
         json!({
@@ -71,18 +71,18 @@ fn no_run(run: &str) -> Failure {
 }
 
 impl Door {
-    /// The id of the run that a request names.
+    /// Returns the id of the run that a request names.
     pub(crate) fn run_id(asked: &Asked) -> Answer<Id> {
         let run = asked.run()?;
         Id::parse(run).map_err(|_| no_run(run))
     }
 
-    /// The run that a request names.
+    /// Returns the run that a request names.
     pub(crate) async fn run_of(&self, workspace: &Workspace, asked: &Asked) -> Answer<Run> {
         self.find_run(workspace, asked.run()?).await
     }
 
-    /// The run of an id.
+    /// Returns the run of an id.
     pub(crate) async fn find_run(&self, workspace: &Workspace, run: &str) -> Answer<Run> {
         let id = Id::parse(run).map_err(|_| no_run(run))?;
         let found = self.ingest.catalog().find_run(workspace.id(), &id).await?;
@@ -147,7 +147,7 @@ impl Door {
         changed.map_err(|error| Self::not_changed(run, error))
     }
 
-    /// Why a run is not changed. What cannot be changed is a wrong value to MLflow.
+    /// Maps the error of a change. For MLflow, a conflict is an invalid value.
     pub(crate) fn not_changed(run: &Id, error: Error) -> Failure {
         match error.is_conflict() {
             true => Failure::invalid(format!("Changing param values is not allowed: {error} (run '{run}')")),
@@ -200,7 +200,7 @@ impl Door {
     }
 }
 
-/// A change of tags, of a run that MLflow does not call deleted. That of the name changes the name.
+/// Builds a change of tags, for a run that is not archived. The tag of the name changes the name.
 pub(crate) fn tagging(tags: impl IntoIterator<Item = (String, Option<String>)>) -> RunChange {
     let tags = tags.into_iter().collect();
     let mut change = RunChange { tags, unless_archived: true, ..RunChange::default() };

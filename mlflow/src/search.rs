@@ -1,4 +1,4 @@
-//! Searching runs.
+//! Search of runs.
 
 use std::{cmp::Ordering, collections::BTreeSet};
 
@@ -18,31 +18,31 @@ use crate::{
     runs::{shown, status_of},
 };
 
-/// The most runs of a page.
+/// Maximum number of runs of a page.
 const MAX_RUNS: usize = 50_000;
 
-/// The most experiments that a search names.
+/// Maximum number of experiments that a search names.
 const MAX_EXPERIMENTS: usize = 1_000;
 
-/// How many runs are listed at one time; each may take half a megabyte.
+/// Number of runs listed at one time; each may take half a megabyte.
 const RUNS_AT_ONCE: usize = 200;
 
-/// How many runs are read at one time that are not kept.
+/// Number of runs read at one time that are not kept.
 const READS_AT_ONCE: usize = 16;
 
 /// The bounds of a search.
 const BOUNDS: Bounds = Bounds { searched: 100_000, bytes: 32 * 1024 * 1024 };
 
-/// How much a search takes at most.
+/// Limits of a search.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    /// How many runs it looks at.
+    /// Maximum number of runs that it looks at.
     searched: usize,
-    /// How many bytes of runs it keeps, of what it sorts by, and of runs on a page.
+    /// Maximum bytes of the runs that it keeps, of its sort keys, and of the runs on a page.
     bytes: usize,
 }
 
-/// The attributes of runs, some by several names.
+/// The attributes of runs, some under several names.
 const ATTRIBUTES: Attributes = Attributes {
     numbers: &["start_time", "end_time", "created", "Created"],
     texts: &[
@@ -97,7 +97,7 @@ impl Subject for RunWithMetrics {
     }
 }
 
-/// A run that was found: by what it is sorted, and all of it as long as there is room for all that were found.
+/// A run that matches: its sort keys, and all of it as long as there is room for all matches.
 struct Found {
     id: Id,
     started_at: Timestamp,
@@ -105,18 +105,18 @@ struct Found {
     whole: Option<Box<RunWithMetrics>>,
 }
 
-/// A search, and what it has found so far.
+/// A search, and its matches so far.
 struct Search {
-    /// Tells by whether a run is archived if it is wanted.
+    /// Predicate of the view on a run's being archived.
     wants: fn(bool) -> bool,
     filter: Filter,
     orders: Vec<Order>,
     bounds: Bounds,
     searched: usize,
     found: Vec<Found>,
-    /// How many bytes the runs take that were found.
+    /// Bytes of the kept runs.
     bytes: usize,
-    /// How many what they are sorted by takes.
+    /// Bytes of the sort keys.
     key_bytes: usize,
 }
 
@@ -132,7 +132,7 @@ impl Search {
         (self.wants)(of.run.archived_at.is_some()) && self.filter.matches(of)
     }
 
-    /// Looks at runs, and keeps what is needed of those that are wanted.
+    /// Looks at runs, and keeps the needed data of those that match.
     fn look_at(&mut self, runs: Vec<RunWithMetrics>) -> Answer<()> {
         self.searched += runs.len();
         if self.searched > self.bounds.searched {
@@ -162,13 +162,13 @@ impl Search {
         }
     }
 
-    /// What was found, in order.
+    /// Returns the matches, in order.
     fn sorted(self) -> Vec<Found> {
         let Self { orders, mut found, .. } = self;
         found.sort_by(|a, b| {
             let keys = orders.iter().zip(a.keys.iter().zip(&b.keys));
             let by_order = keys.map(|(order, (a, b))| order.compare(a, b)).find(|order| order.is_ne());
-            // The latest first, when nothing else says it.
+            // The latest first by default.
             let usual = || (b.started_at, &a.id).cmp(&(a.started_at, &b.id));
             by_order.unwrap_or(Ordering::Equal).then_with(usual)
         });
@@ -214,8 +214,8 @@ impl Door {
         Ok(json!({ "runs": shown, "next_page_token": next }))
     }
 
-    /// Runs that were found as MLflow has them, as many as a page has room for and one at least; and for how many of those found they stand.
-    /// One that was deleted since is left out.
+    /// Returns matches in MLflow's form, at least one and as many as a page has room for, and the number of matches consumed. A
+    /// run deleted since is left out.
     async fn shown_runs(&self, workspace: &Workspace, found: &[Found]) -> Answer<(Vec<Value>, usize)> {
         let (mut all, mut taken, mut bytes) = (Vec::new(), 0, 0);
         for some in found.chunks(READS_AT_ONCE) {
@@ -238,7 +238,7 @@ impl Door {
     }
 }
 
-/// Does work that takes its time, such as trying a filter on many runs, beside the threads that answer requests.
+/// Runs long work, such as trying a filter on many runs, beside the threads that answer requests.
 pub(crate) async fn off_the_runtime<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Answer<T> {
@@ -248,7 +248,7 @@ pub(crate) async fn off_the_runtime<T: Send + 'static>(
     })
 }
 
-/// The experiments whose runs are searched, each once.
+/// Returns the experiments whose runs are searched, each once.
 pub(crate) fn experiments(asked: &Asked) -> Answer<BTreeSet<&str>> {
     let experiments: BTreeSet<&str> = asked.texts("experiment_ids")?.into_iter().collect();
     match experiments.len() {
@@ -271,7 +271,7 @@ pub(crate) mod tests {
         Asked { fields, extensions: Extensions::new() }
     }
 
-    /// A run that began so many seconds after the first.
+    /// Builds a run that began `seconds` after the first.
     pub(crate) fn run(seconds: i64, param: &str) -> RunWithMetrics {
         let at = Timestamp::default().plus_seconds(1_780_000_000 + seconds);
         let run = Run {

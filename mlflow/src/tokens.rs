@@ -7,7 +7,7 @@ use crate::answer::{Answer, Failure};
 /// A part of a filter or an order.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Token {
-    /// A name or a keyword, with what is quoted in it: `metrics."a b"`.
+    /// A name or a keyword, with its quoted parts: `metrics."a b"`.
     Word(Vec<String>),
     /// A value in single quotes.
     Text(String),
@@ -17,12 +17,12 @@ pub(crate) enum Token {
     Sign(String),
 }
 
-/// That a filter or an order is wrong.
+/// Builds the failure of a wrong filter or order.
 pub(crate) fn wrong(text: &str) -> Failure {
     Failure::invalid(format!("Invalid filter or order: {text}"))
 }
 
-/// What is quoted, and what comes after it. A quote is written twice in what it quotes.
+/// Returns a quoted text, and the rest behind it. A quote is doubled within the text.
 fn quoted(text: &str, quote: char) -> Answer<(String, &str)> {
     let mut found = String::new();
     let mut rest = &text[quote.len_utf8()..];
@@ -44,7 +44,7 @@ fn is_of_word(letter: char) -> bool {
     letter.is_alphanumeric() || "_-/:$".contains(letter)
 }
 
-/// A name in parts: `metrics.loss`, `tags."a b"`, `"name"`.
+/// Returns a name in parts, and the rest behind it: `metrics.loss`, `tags."a b"`, `"name"`.
 fn word(text: &str) -> Answer<(Vec<String>, &str)> {
     let (mut parts, mut rest) = (Vec::new(), text);
     loop {
@@ -65,7 +65,7 @@ fn word(text: &str) -> Answer<(Vec<String>, &str)> {
     }
 }
 
-/// The tokens of a text.
+/// Splits a text into tokens.
 pub(crate) fn tokens(text: &str) -> Answer<Vec<Token>> {
     let (mut found, mut rest) = (Vec::new(), text.trim_start());
     while let Some(letter) = rest.chars().next() {
@@ -98,7 +98,7 @@ pub(crate) fn tokens(text: &str) -> Answer<Vec<Token>> {
 }
 
 impl fmt::Display for Token {
-    /// As it was written, in quotes.
+    /// Writes it as in the filter, in quotes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Word(parts) => write!(f, "`{}`", parts.join(".")),
@@ -110,12 +110,12 @@ impl fmt::Display for Token {
 }
 
 impl Token {
-    /// Whether it is this keyword, in any case.
+    /// Returns true if it is this keyword, in any case.
     pub(crate) fn is(&self, keyword: &str) -> bool {
         matches!(self, Token::Word(parts) if parts.len() == 1 && parts[0].eq_ignore_ascii_case(keyword))
     }
 
-    /// Whether it is this sign.
+    /// Returns true if it is this sign.
     pub(crate) fn is_sign(&self, sign: &str) -> bool {
         matches!(self, Token::Sign(text) if text == sign)
     }
