@@ -1,14 +1,14 @@
-//! The names of lines in a legend: as much of each as there is room for, and no two the same.
+//! The names of lines in a legend: as much of each as there is room for, and no two equal.
 
 use std::collections::BTreeSet;
 
 use crate::Line;
 
-/// How many letters of a name stay at most where it is cut: no legend has room for more.
+/// Maximum letters of a cut name: no legend has room for more.
 const MOST_LETTERS: usize = 200;
 
-/// What a legend calls the lines. A name that does not fit is cut in its middle; where it would be the same as another then, a
-/// number follows.
+/// Returns the names of the lines in a legend. A name that does not fit is cut in its middle; if it would equal another one then,
+/// a number follows.
 pub(crate) fn names(lines: &[Line], fits: impl Fn(&str) -> bool) -> Vec<String> {
     let whole = lines.iter().map(|line| &line.name).filter(|name| fits(name));
     let mut taken: BTreeSet<String> = whole.cloned().collect();
@@ -26,7 +26,7 @@ pub(crate) fn names(lines: &[Line], fits: impl Fn(&str) -> bool) -> Vec<String> 
     names
 }
 
-/// A name that is cut so that it is none of those that are taken.
+/// Returns a name that is cut so that it is not taken.
 fn free(name: &str, taken: &BTreeSet<String>, fits: impl Fn(&str) -> bool) -> String {
     let numbered = |number: usize| {
         let end = if number == 1 { String::new() } else { format!(" #{number}") };
@@ -35,7 +35,7 @@ fn free(name: &str, taken: &BTreeSet<String>, fits: impl Fn(&str) -> bool) -> St
     (1..).map(numbered).find(|name| !taken.contains(name)).unwrap_or_default()
 }
 
-/// A text that fits. Of one that does not, the middle is left out, with an ellipsis in its place.
+/// Returns a text that fits: a longer one has an ellipsis instead of its middle.
 pub(crate) fn shortened(text: &str, fits: impl Fn(&str) -> bool) -> String {
     if fits(text) {
         return text.to_owned();
@@ -53,7 +53,7 @@ pub(crate) fn shortened(text: &str, fits: impl Fn(&str) -> bool) -> String {
 mod tests {
     use super::*;
 
-    /// What lines of these names are called in rows of so many letters.
+    /// Returns the names of lines in rows of `letters` letters.
     fn called(lines: &[&str], letters: usize) -> Vec<String> {
         let line = |name: &&str| Line { name: (*name).to_owned(), points: Vec::new() };
         let lines: Vec<Line> = lines.iter().map(line).collect();

@@ -1,7 +1,7 @@
 //! Charts of numbers over time, for the terminal and as SVG.
 //!
-//! A [`Chart`] has lines, and a line has points: an instant, a number or a gap, and how sure the number is. Nothing is read and
-//! nothing is written here, so the same chart gives the same text.
+//! A [`Chart`] has lines, and a line has points: an instant, a number or a gap, and the interval of the number. Nothing is read
+//! or written here, so equal charts give equal text.
 //!
 //! ```
 //! use almanac_plot::{Chart, Line, Point};
@@ -28,38 +28,38 @@ use ticks::Tick;
 
 pub use svg::escaped;
 
-/// How many lines a chart shows: as many as there are colours that stay distinct to people who see few of them.
+/// Maximum number of lines of a chart: the number of colours that stay distinct to people with limited colour vision.
 pub const MAX_LINES: usize = 7;
 
-/// What a chart without numbers says.
+/// Text of a chart without numbers.
 pub const NO_NUMBERS: &str = "no numbers in this window";
 
 /// Lines over time under a title.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chart {
-    /// What is drawn.
+    /// Title of the chart.
     pub title: String,
     /// The lines, of which the first [`MAX_LINES`] are drawn.
     pub lines: Vec<Line>,
-    /// What happened at instants of its time; an image alone shows it.
+    /// Events within its time; only an image shows them.
     pub marks: Vec<Mark>,
-    /// The days that were asked for, which a chart without any point shows.
+    /// The requested days, shown by a chart without any point.
     pub days: Option<Window>,
 }
 
-/// Something that happened, such as a promotion.
+/// An event, such as a promotion.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mark {
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
-    /// What, in a word or two.
+    /// Text in a word or two.
     pub text: String,
 }
 
 /// A line of a chart.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
-    /// What the legend calls it.
+    /// Name in the legend.
     pub name: String,
     /// Its points, in the order of time.
     pub points: Vec<Point>,
@@ -74,59 +74,59 @@ pub struct Point {
 }
 
 impl Line {
-    /// Whether any of its points has a number.
+    /// Returns true if any of its points has a number.
     pub fn has_numbers(&self) -> bool {
         self.points.iter().any(|point| point.value.is_some())
     }
 }
 
 impl Point {
-    /// A point, or a gap in the line where there is no number. What is not finite is a gap too.
+    /// Builds a point, or a gap in the line if there is no finite number.
     pub fn new(at: Timestamp, value: Option<f64>) -> Self {
         Self { at, value: value.filter(|value| value.is_finite()), interval: None }
     }
 
-    /// The same point with the interval in which the true number probably is. What is not finite says nothing.
+    /// Sets the interval that probably holds the true number. An end that is not finite means no interval.
     #[must_use]
     pub fn within(self, low: Option<f64>, high: Option<f64>) -> Self {
         let finite = |end: Option<f64>| end.filter(|end| end.is_finite());
         Self { interval: finite(low).zip(finite(high)), ..self }
     }
 
-    /// The numbers of this point, of which a chart must have room for all.
+    /// Returns the numbers of this point, for all of which a chart must have room.
     fn numbers(&self) -> impl Iterator<Item = f64> {
         self.value.into_iter().chain(self.interval.into_iter().flat_map(|(low, high)| [low, high]))
     }
 }
 
 impl Chart {
-    /// The lines that are drawn.
+    /// Returns the lines that are drawn.
     fn drawn(&self) -> &[Line] {
         &self.lines[..self.lines.len().min(MAX_LINES)]
     }
 
-    /// The points that are drawn, of all lines.
+    /// Returns the points that are drawn, of all lines.
     fn points(&self) -> impl Iterator<Item = &Point> {
         self.drawn().iter().flat_map(|line| &line.points)
     }
 
-    /// Whether there is no number to draw.
+    /// Returns true if there is no number to draw.
     pub fn is_empty(&self) -> bool {
         !self.drawn().iter().any(Line::has_numbers)
     }
 
-    /// The range of all numbers.
+    /// Returns the range of all numbers.
     fn range(&self) -> Scale {
         Scale::around(self.points().flat_map(Point::numbers))
     }
 
-    /// The axis of the numbers, with about `ticks` ticks.
+    /// Returns the axis of the numbers, with about `ticks` ticks.
     fn numbers(&self, ticks: usize) -> (Scale, Vec<Tick>) {
         ticks::of_numbers(self.range(), ticks)
     }
 
-    /// The axis of the numbers where there is little room: it ends with the numbers themselves, so ticks stand inside. It is the roomy
-    /// one where fewer than two would.
+    /// Returns the axis of the numbers for little room: it ends at the extreme numbers, so ticks stand inside. If fewer than two
+    /// would, it is the roomy one.
     fn numbers_within(&self, ticks: usize) -> (Scale, Vec<Tick>) {
         let scale = self.range();
         let (roomy, around) = ticks::of_numbers(scale, ticks);
@@ -137,8 +137,8 @@ impl Chart {
         }
     }
 
-    /// The axis of time, with at most `ticks` ticks. It begins with the first point, also where that is a gap. Without a point it has the
-    /// days that were asked for, or no ticks.
+    /// Returns the axis of time, with at most `ticks` ticks. It begins with the first point, even a gap. Without a point it has
+    /// the requested days, or no ticks.
     fn time(&self, ticks: usize) -> (Scale, Vec<Tick>) {
         let instants = || self.points().map(|point| point.at);
         let asked = || self.days.map(|days| (days.from().start(), days.to().start()));
@@ -150,20 +150,20 @@ impl Chart {
         }
     }
 
-    /// The chart as lines of text, `width` characters wide and `height` lines high with axes and legend. With `colour` each
+    /// Draws the chart as lines of text, `width` characters wide and `height` lines high with axes and legend. With `colour` each
     /// line has its own colour, by escape sequences of ANSI terminals; without, each of several lines has its own letter.
     pub fn terminal(&self, width: usize, height: usize, colour: bool) -> String {
         terminal::draw(self, width, height, colour)
     }
 
-    /// The chart as an SVG image, which stands by itself: no script, no font, no reference. It is light or dark as the reader's
-    /// device is.
+    /// Draws the chart as a self-contained SVG image: no script, no font, no reference. It is light or dark, as set on the
+    /// reader's device.
     pub fn svg(&self) -> String {
         svg::stacked(std::slice::from_ref(self))
     }
 }
 
-/// Charts one below the other, as one image like [`Chart::svg`].
+/// Draws charts one below the other, as one image like [`Chart::svg`].
 pub fn stacked(charts: &[Chart]) -> String {
     svg::stacked(charts)
 }

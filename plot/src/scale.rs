@@ -1,4 +1,4 @@
-//! From numbers to places.
+//! Scales from numbers to positions.
 
 /// A range of numbers that is spread over a length.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -8,18 +8,18 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// The range between two finite numbers; around them, if they are one.
+    /// Builds the range between two finite numbers; around them if they are equal.
     pub(crate) fn new(from: f64, to: f64) -> Self {
         if from < to {
             return Self { from, to };
         }
         let room = (from.abs() * 0.05).max(f64::MIN_POSITIVE * 4.0);
-        // A number alone stands in the middle; zero, and what is nearly zero, has room of its own.
+        // A single number stands in the middle; zero, and numbers near it, have a room of 0.5.
         let room = if from.abs() < 1e-300 { 0.5 } else { room };
         Self { from: (from - room).max(f64::MIN), to: (from + room).min(f64::MAX) }
     }
 
-    /// The least range that holds all numbers; that from 0 to 1 if there is none.
+    /// Builds the least range that holds all numbers; from 0 to 1 if there is none.
     pub(crate) fn around(numbers: impl Iterator<Item = f64>) -> Self {
         let wider = |(from, to): (f64, f64), number: f64| (from.min(number), to.max(number));
         match numbers.fold((f64::INFINITY, f64::NEG_INFINITY), wider) {
@@ -28,8 +28,8 @@ impl Scale {
         }
     }
 
-    /// Where a number stands in the range: 0 at its beginning, 1 at its end. Halves are taken, since the length of the range may
-    /// be more than the greatest double.
+    /// Returns the position of a number in the range: 0 at its beginning, 1 at its end. It is computed with halves, since the
+    /// length of the range may exceed the greatest double.
     pub(crate) fn share(self, number: f64) -> f64 {
         (number / 2.0 - self.from / 2.0) / (self.to / 2.0 - self.from / 2.0)
     }

@@ -4,37 +4,37 @@ use std::fmt::Write;
 
 use crate::{Chart, Line, Mark, NO_NUMBERS, Point, legend, scale::Scale, ticks::Tick};
 
-/// The image, in its own units; it is higher where its legend has several rows.
+/// Size of the image, in its own units; it is higher if its legend has several rows.
 const WIDTH: f64 = 880.0;
 const HEIGHT: f64 = 420.0;
-/// What is left free around the drawing: above for title and a row of the legend, at the left for numbers (more where they are
-/// long), below for time.
+/// Margins of the drawing: above for title and a row of the legend, at the left for numbers (more if they are long), below for
+/// time.
 const TOP: f64 = 64.0;
 const RIGHT: f64 = 24.0;
 const BOTTOM: f64 = 40.0;
 const LEFT: f64 = 72.0;
-/// How far from the drawing its numbers stand.
+/// Distance of the numbers from the drawing.
 const BESIDE: f64 = 8.0;
-/// Up to where texts may reach at the right.
+/// Right edge for texts.
 const EDGE: f64 = WIDTH - 4.0;
 const NUMBER_TICKS: usize = 6;
 const TIME_TICKS: usize = 8;
-/// How wide a letter of a day is at most, about.
+/// Approximate maximum width of a letter of a day.
 const LETTER: f64 = 7.5;
-/// How much wider the letters of titles are.
+/// Factor of the width of letters in titles.
 const OF_TITLE: f64 = 1.25;
-/// The legend: how high its rows are, how wide the sign before a name is, and what is free behind one.
+/// The legend: height of its rows, width of the sign before a name, and space behind a name.
 const ROW: f64 = 20.0;
 const SIGN: f64 = 24.0;
 const BETWEEN: f64 = 16.0;
-/// Up to how many points of a chart each has a dot that says its number when pointed at.
+/// Maximum number of points of a chart that all have a dot with a tooltip.
 const MOST_DOTS: usize = 800;
-/// How many marks a chart shows, and with how many letters each.
+/// Maximum number of marks of a chart, and maximum letters of each.
 const MAX_MARKS: usize = 8;
 const MARK_LETTERS: usize = 40;
 
-/// The colours of lines on light and on dark ground. Those on light ground are of Okabe and Ito, "Color Universal Design" (2008), which
-/// people with any colour vision tell apart; yellow, too faint on white, is left out.
+/// The colours of lines on light and on dark ground. Those on light ground are of Okabe and Ito, "Color Universal Design" (2008),
+/// which people with any colour vision can distinguish; yellow, too faint on white, is left out.
 const COLOURS: [(&str, &str); crate::MAX_LINES] = [
     ("#0072b2", "#56b4e9"),
     ("#d55e00", "#ff9a57"),
@@ -45,7 +45,7 @@ const COLOURS: [(&str, &str); crate::MAX_LINES] = [
     ("#5f6670", "#c4cad2"),
 ];
 
-/// The drawing and its scales.
+/// The drawing area and its scales.
 struct Plane {
     time: Scale,
     numbers: Scale,
@@ -97,14 +97,14 @@ pub(crate) fn stacked(charts: &[Chart]) -> String {
     svg + "</svg>\n"
 }
 
-/// The name of a line in the legend: in which row it stands, and where its sign begins there.
+/// The name of a line in the legend: its row, and the position of its sign there.
 struct Entry {
     row: usize,
     x: f64,
     name: String,
 }
 
-/// The legend of several lines, in as many rows as it needs.
+/// Places the legend of several lines, in as many rows as it needs.
 fn placed(lines: &[Line]) -> Vec<Entry> {
     if lines.len() < 2 {
         return Vec::new();
@@ -124,12 +124,12 @@ fn placed(lines: &[Line]) -> Vec<Entry> {
     names.into_iter().map(place).collect()
 }
 
-/// How much lower a drawing begins, and how much higher its image is, than with a legend of one row.
+/// Returns the extra height of an image, and offset of its drawing, over those with a legend of one row.
 fn lower(legend: &[Entry]) -> f64 {
     ROW * legend.last().map_or(0, |last| last.row) as f64
 }
 
-/// How wide a text is at most, about. Fonts differ; these are the widths of DejaVu Sans, which is a wide one.
+/// Returns the approximate maximum width of a text. Fonts differ; these are the widths of DejaVu Sans, which is a wide one.
 fn width(text: &str) -> f64 {
     let letter = |letter: char| match letter {
         'f' | 'i' | 'j' | 'l' | 'r' | 't' | 'I' | 'J' | ' ' | '.' | ',' | ':' | '-' | '/' | '(' | ')' => 5.5,
@@ -161,7 +161,7 @@ fn draw(svg: &mut String, chart: &Chart, legend: &[Entry]) {
     }
     draw_marks(svg, &chart.marks, &plane);
     let dots = chart.points().filter(|point| point.value.is_some()).count() <= MOST_DOTS;
-    // Beneath all lines, so that no band takes the colour of another line.
+    // Drawn beneath all lines, so that no band tints another line.
     let has_interval = |line: &Line| line.points.iter().any(|point| point.interval.is_some());
     for (index, line) in chart.drawn().iter().enumerate().filter(|(_, line)| has_interval(line)) {
         put(svg, format_args!("<g class=\"c{index}\">"));
@@ -185,7 +185,7 @@ fn draw(svg: &mut String, chart: &Chart, legend: &[Entry]) {
     }
 }
 
-/// Draws the lines of round numbers across, with their numbers at the left.
+/// Draws the grid lines of round numbers, with their numbers at the left.
 fn draw_axis_of_numbers(svg: &mut String, ticks: &[Tick], plane: &Plane) {
     let right = WIDTH - RIGHT;
     for tick in ticks {
@@ -196,14 +196,14 @@ fn draw_axis_of_numbers(svg: &mut String, ticks: &[Tick], plane: &Plane) {
     }
 }
 
-/// Where the text of a tick of time stands and how it is aligned: in the middle under it, or up to the edge of the image where half of the
-/// text has no room beside the tick. At the left there is always room for half of a day.
+/// Returns the alignment and the position of the text of a tick of time: centred under it, or up to the edge of the image if half
+/// of the text has no room beside the tick. At the left there is always room for half of a day.
 fn under(x: f64, text: &str) -> (&'static str, f64) {
     let half = text.chars().count() as f64 * LETTER / 2.0;
     if x + half > EDGE { ("end", EDGE) } else { ("mid", x) }
 }
 
-/// Draws what happened within the time of a chart: a line from top to bottom, with its text at the side where there is room.
+/// Draws the marks within the time of a chart: a line from top to bottom, with its text at the side with room.
 fn draw_marks(svg: &mut String, marks: &[Mark], plane: &Plane) {
     let within = |mark: &&Mark| (0.0..=1.0).contains(&plane.time.share(mark.at.micros() as f64));
     for (row, mark) in marks.iter().filter(within).take(MAX_MARKS).enumerate() {
@@ -218,11 +218,11 @@ fn draw_marks(svg: &mut String, marks: &[Mark], plane: &Plane) {
 
 /// Adds a line of text.
 fn put(svg: &mut String, line: std::fmt::Arguments<'_>) {
-    // Writing to a text never fails.
+    // Writing to a `String` never fails.
     let _ = writeln!(svg, "{line}");
 }
 
-/// How everything looks, on light and on dark ground.
+/// Returns the style of all elements, on light and on dark ground.
 fn style() -> String {
     let colours = |pick: fn(&(&'static str, &'static str)) -> &'static str| {
         let one = |(index, pair)| format!(".c{index}{{color:{}}}", pick(pair));
@@ -241,7 +241,7 @@ fn style() -> String {
     )
 }
 
-/// Draws how sure the points of a line are: as a band, or as a bar through a point alone.
+/// Draws the intervals of the points of a line: as a band, or as a bar through a single point.
 fn draw_intervals(svg: &mut String, line: &Line, plane: &Plane) {
     let banded = line.points.chunk_by(|one, next| one.interval.is_some() == next.interval.is_some());
     for run in banded.filter(|run| run[0].interval.is_some()) {
@@ -259,7 +259,7 @@ fn draw_intervals(svg: &mut String, line: &Line, plane: &Plane) {
     }
 }
 
-/// Draws a line, and a dot for each point that stands alone or, if there are not too many, for all.
+/// Draws a line, and a dot for each single point or, if there are not too many, for all points.
 fn draw_line(svg: &mut String, line: &Line, plane: &Plane, dots: bool) {
     let drawn = line.points.chunk_by(|one, next| one.value.is_some() == next.value.is_some());
     for run in drawn.filter(|run| run[0].value.is_some()) {
@@ -277,7 +277,7 @@ fn draw_line(svg: &mut String, line: &Line, plane: &Plane, dots: bool) {
     }
 }
 
-/// What a dot says when it is pointed at.
+/// Returns the tooltip of a dot.
 fn says(line: &Line, point: &Point) -> String {
     let day = point.at.day();
     let at = if point.at == day.start() { day.to_string() } else { point.at.to_string() };
@@ -294,7 +294,8 @@ fn path(places: impl Iterator<Item = (f64, f64)>) -> String {
     steps.collect()
 }
 
-/// A text that says the same inside XML and HTML, also as an attribute in double quotes. What XML cannot say is a replacement character.
+/// Escapes a text for XML and HTML, including attributes in double quotes. Characters that XML cannot express become a
+/// replacement character.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

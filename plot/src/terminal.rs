@@ -4,22 +4,22 @@ use event::plain::on_one_line;
 
 use crate::{Chart, Line, legend, scale::Scale, ticks::Tick};
 
-/// The colours of lines, as ANSI terminals number them: those that are distinct on dark and on light.
+/// Colours of lines, as numbers of ANSI escape sequences, distinct on dark and on light ground.
 const COLOURS: [u8; crate::MAX_LINES] = [34, 33, 32, 35, 36, 31, 90];
-/// What stands for the lines where there are several and no colours.
+/// Marks of several lines without colours.
 const MARKS: [char; crate::MAX_LINES] = ['o', 'x', '+', '*', '#', '%', '@'];
 /// The bit of each dot in a character of braille, by row and column.
 const DOTS: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
 const BRAILLE: u32 = 0x2800;
 
-/// The least chart that says anything.
+/// Minimum size of a useful chart.
 const LEAST_WIDTH: usize = 30;
 const LEAST_ROWS: usize = 3;
-/// How far apart the ticks are, in characters and lines.
+/// Distance between ticks, in characters and lines.
 const TICK_WIDTH: usize = 14;
 const TICK_ROWS: usize = 3;
 
-/// A character of the drawing: its dots or its mark, and the line that was drawn there last.
+/// A character of the drawing: its dots or its mark, and the line last drawn there.
 #[derive(Clone, Copy, Default)]
 struct Cell {
     dots: u8,
@@ -65,7 +65,7 @@ pub(crate) fn draw(chart: &Chart, width: usize, height: usize, colour: bool) -> 
     text
 }
 
-/// The names of the lines, in as many lines of text as they need.
+/// Returns the names of the lines, in as many lines of text as they need.
 fn legend(lines: &[Line], width: usize, indent: usize, colour: bool) -> String {
     let mut text = String::new();
     let mut used = 0;
@@ -88,7 +88,7 @@ fn legend(lines: &[Line], width: usize, indent: usize, colour: bool) -> String {
     text + "\n"
 }
 
-/// The cell of a number, of `cells` in a row.
+/// Returns the cell of a number, of `cells` in a row.
 fn place(scale: Scale, number: f64, cells: usize) -> usize {
     (scale.share(number) * (cells - 1) as f64).round().clamp(0.0, (cells - 1) as f64) as usize
 }
@@ -97,7 +97,7 @@ fn coloured(text: &str, line: usize) -> String {
     format!("\u{1b}[{}m{text}\u{1b}[0m", COLOURS[line])
 }
 
-/// The axis of time and what is written below it. A text that would touch the one before is left out.
+/// Returns the axis of time and the texts below it. A text that would touch the one before is left out.
 fn axis_of_time(ticks: &[Tick], time: Scale, width: usize, indent: usize) -> String {
     let mut axis = vec!['─'; width];
     let mut names = String::new();
@@ -156,7 +156,7 @@ impl Canvas {
         }
     }
 
-    /// A row as text, without blanks at its end.
+    /// Returns a row as text, without blanks at its end.
     fn row(&self, row: usize, colour: bool) -> String {
         let cells = &self.cells[row * self.width..(row + 1) * self.width];
         let used = cells.iter().rposition(|cell| cell.dots > 0 || cell.mark.is_some()).map_or(0, |at| at + 1);

@@ -76,7 +76,7 @@ fn the_days_at_both_ends_are_written_whole() {
         Chart { title: "auc".into(), lines, ..Chart::default() }.svg()
     };
     let eight = days(8);
-    // The first stands in the middle under its tick, the last, whose tick is at 856, ends where the image does.
+    // The first is centred under its tick, the last, whose tick is at 856, ends at the edge of the image.
     assert!(eight.contains("<text class=\"mid\" x=\"72.00\" y=\"400\">2013-06-01</text>"), "{eight}");
     assert!(eight.contains("<text class=\"mid\" x=\"744.00\" y=\"400\">2013-06-07</text>"), "{eight}");
     assert!(eight.contains("<text class=\"end\" x=\"876.00\" y=\"400\">2013-06-08</text>"), "{eight}");
@@ -154,7 +154,7 @@ fn a_point_alone_has_its_interval() {
     assert!(svg.contains("class=\"alone\"") && !svg.contains("class=\"band\""), "{svg}");
 }
 
-/// A chart of lines with these names, a point each.
+/// Builds a chart of lines with these names and a point each.
 fn called(names: &[&str]) -> Chart {
     let lines = names.iter().map(|name| line(name, "2013-06-01", &[Some(0.5)])).collect();
     Chart { title: "auc".into(), lines, ..Chart::default() }

@@ -6,14 +6,14 @@ use crate::scale::Scale;
 
 const HOUR_MICROS: i64 = DAY_MICROS / 24;
 
-/// A place on an axis with what is written there.
+/// A position on an axis with its text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tick {
     pub(crate) at: f64,
     pub(crate) text: String,
 }
 
-/// How far apart the ticks of time are.
+/// Distance between ticks of time.
 #[derive(Clone, Copy)]
 enum Every {
     Hours(i64),
@@ -22,7 +22,7 @@ enum Every {
     Years(u32),
 }
 
-/// From the nearest to the farthest.
+/// From the smallest to the greatest distance.
 const EVERY: [Every; 14] = [
     Every::Hours(1),
     Every::Hours(3),
@@ -40,7 +40,7 @@ const EVERY: [Every; 14] = [
     Every::Years(50),
 ];
 
-/// Round numbers, about as many as asked for, and the range from the first to the last, which holds `scale`.
+/// Returns round numbers, about as many as requested, and the range from the first to the last, which holds `scale`.
 pub(crate) fn of_numbers(scale: Scale, ticks: usize) -> (Scale, Vec<Tick>) {
     let ticks = ticks.max(2);
     let length = scale.to / ticks as f64 - scale.from / ticks as f64;
@@ -50,7 +50,7 @@ pub(crate) fn of_numbers(scale: Scale, ticks: usize) -> (Scale, Vec<Tick>) {
     let around = step.map(|step| (step, (scale.from / step).floor(), (scale.to / step).ceil()));
     let finite = around.filter(|(step, first, last)| (first * step).is_finite() && (last * step).is_finite());
     let Some((step, first, last)) = finite else {
-        // At the ends of what doubles can say there are no round numbers.
+        // At the limits of doubles there are no round numbers.
         return (scale, [scale.from, scale.to].map(|at| Tick { at, text: format!("{at:.1e}") }).to_vec());
     };
     let text = text_of(step, first.abs().max(last.abs()) * step);
@@ -60,7 +60,8 @@ pub(crate) fn of_numbers(scale: Scale, ticks: usize) -> (Scale, Vec<Tick>) {
     (Scale::new(first * step, last * step), ticks)
 }
 
-/// How the numbers of an axis are written, the greatest of which is `most`: all in one way, with as many digits as tell them apart.
+/// Returns the format of the numbers of an axis, the greatest of which is `most`: uniform, with enough digits to distinguish
+/// them.
 fn text_of(step: f64, most: f64) -> impl Fn(f64) -> String {
     let power = |number: f64| (number.log10() + 1e-9).floor();
     let decimals = (-power(step)).clamp(0.0, 300.0) as usize;
@@ -74,8 +75,8 @@ fn text_of(step: f64, most: f64) -> impl Fn(f64) -> String {
     move |at| if with_power { format!("{at:.digits$e}") } else { format!("{at:.decimals$}") }
 }
 
-/// The beginnings of hours, days, months or years from `from` to `to`, at most as many as asked for; the instant itself, if
-/// it is one.
+/// Returns the beginnings of hours, days, months or years from `from` to `to`, at most as many as requested; the day of `from` if
+/// there are none.
 pub(crate) fn of_time(from: Timestamp, to: Timestamp, ticks: usize) -> Vec<Tick> {
     let few = |every: &Every| {
         let found = every.ticks(from, to, ticks);
@@ -86,13 +87,13 @@ pub(crate) fn of_time(from: Timestamp, to: Timestamp, ticks: usize) -> Vec<Tick>
 }
 
 impl Every {
-    /// Whether ticks so far apart make sense: days are given by day, not by hour.
+    /// Returns true if ticks at this distance make sense: days are given by day, not by hour.
     fn suits(self, from: Timestamp, to: Timestamp) -> bool {
         let whole_days = [from, to].iter().all(|at| at.micros() % DAY_MICROS == 0);
         !(matches!(self, Self::Hours(_)) && (whole_days || to.micros() - from.micros() > 8 * DAY_MICROS))
     }
 
-    /// The ticks of a window, or one more than asked for if there are more.
+    /// Returns the ticks of a window, or one more than requested if there are more.
     fn ticks(self, from: Timestamp, to: Timestamp, most: usize) -> Vec<Tick> {
         if let Self::Hours(hours) = self {
             let step = hours * HOUR_MICROS;
@@ -107,7 +108,7 @@ impl Every {
         days.map(tick).take(most + 1).collect()
     }
 
-    /// Whether a tick stands at the beginning of this day.
+    /// Returns true if a tick stands at the beginning of this day.
     fn begins(self, day: Day) -> bool {
         let text = day.to_string();
         let number = |part: std::ops::Range<usize>| text[part].parse().unwrap_or(0u32);
@@ -130,7 +131,7 @@ impl Every {
     }
 }
 
-/// An hour as it is written at an axis: the day at midnight, the hour else.
+/// Returns the text of an hour at an axis: the day at midnight, the hour else.
 fn of_hour(at: Timestamp) -> String {
     match at.micros() % DAY_MICROS {
         0 => at.day().to_string(),
