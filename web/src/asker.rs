@@ -1,38 +1,38 @@
-//! Who asks: what handlers need to know of it.
+//! The asker of a request, for handlers.
 
 use std::{convert::Infallible, net::IpAddr, sync::Arc};
 
 use axum::{extract::FromRequestParts, http::request::Parts};
 
-/// Who sent a request, and by which id the request is found in logs. It travels in the extensions of the request: the
+/// The sender of a request, with the id by which the request is found in logs. It travels in the extensions of the request: the
 /// listener notes the address, the outermost layer the id, and the guard the principal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asker {
-    /// The user or system as people write it, such as `user:ann`; `preset` for the token that the service was started with; `None`,
-    /// where callers are not asked who they are.
+    /// The user or system as people write it, such as `user:ann`; `preset` for the token that the service was started with;
+    /// `None`, if callers need not identify themselves.
     pub principal: Option<Arc<str>>,
-    /// The id of the token, if it is one of the table.
+    /// The id of the token, if it is stored in the table.
     pub token: Option<Arc<str>>,
-    /// Whether it may administer what the request is about.
+    /// True if it may administer the subject of the request.
     pub is_admin: bool,
-    /// Whether the token is for events of some kinds alone: texts that are made of events of any kind are not for it.
+    /// True if the token is limited to events of some kinds: it gives no access to texts made from events of any kind.
     pub is_of_some_kinds: bool,
     /// The id of the request.
     pub request_id: Arc<str>,
     /// The address of the client.
     pub address: Option<IpAddr>,
-    /// Whether the client called over TLS, as far as is known.
+    /// True if the client called over TLS, as far as is known.
     pub is_encrypted: bool,
 }
 
 impl Asker {
-    /// Whether it may do what only administrators may: everybody may, where callers are not asked who they are.
+    /// Returns true if it may act as an administrator: everybody may, if callers need not identify themselves.
     pub fn may_administer(&self) -> bool {
         self.principal.is_none() || self.is_admin
     }
 }
 
-/// What an answer carries whose request was refused for who sent it. Outer layers take note of it.
+/// Extension of the answer to a request that was refused for its sender. Outer layers take note of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refused {
     /// The caller, if it was known.

@@ -1,5 +1,5 @@
-//! What the HTTP modules share: errors as problem details (RFC 9457), which status an error of the
-//! store becomes, and [`Routes`] that describe themselves for the OpenAPI document.
+//! Common parts of the HTTP modules: errors as problem details (RFC 9457), the mapping of errors of the store to statuses, and
+//! [`Routes`] that describe themselves for the OpenAPI document.
 //!
 //! ```
 //! use almanac_web::{Demand, Operation, Problem, Routes};
@@ -40,20 +40,20 @@ pub use routes::{Demands, Routes};
 pub use utoipa::openapi;
 pub use workspace::InPath;
 
-/// How long a client should wait before it tries again, in seconds.
+/// Time that a client should wait before it tries again, in seconds.
 const RETRY_AFTER_SECONDS: &str = "1";
 
-/// The most characters in the detail of a problem, and in what it says of a row. Both repeat parts of
-/// the request, which may be of any length.
+/// Maximum characters in the detail of a problem, and in the message about a row. Both repeat parts of the request, which may be
+/// of any length.
 pub const MAX_DETAIL_CHARS: usize = 1_000;
 
-/// The most characters in the name of a field that a problem blames.
+/// Maximum characters in the name of a field that a problem blames.
 const MAX_FIELD_CHARS: usize = 200;
 
-/// A problem document: what went wrong, for people and for programs.
+/// A problem document: an error, for people and for programs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Problem {
-    /// Always `about:blank`: the status says the type.
+    /// Always `about:blank`: the status is the type.
     #[serde(rename = "type")]
     kind: &'static str,
     title: &'static str,
@@ -62,16 +62,16 @@ pub struct Problem {
     /// The first bad rows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<RowProblem>,
-    /// How many bad rows there are.
+    /// Number of bad rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     error_count: Option<usize>,
-    /// After how many seconds the client should try again, if that is known.
+    /// Seconds after which the client should try again, if known.
     #[serde(skip)]
     retry_after: Option<u64>,
 }
 
 impl Problem {
-    /// A problem with a status and a sentence.
+    /// Builds a problem with a status and a sentence.
     pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         Self {
             kind: "about:blank",
@@ -84,13 +84,13 @@ impl Problem {
         }
     }
 
-    /// The same, which the client should try again after so many seconds.
+    /// Sets the seconds after which the client should try again.
     #[must_use]
     pub fn retry_after(self, seconds: u64) -> Self {
         Self { retry_after: Some(seconds), ..self }
     }
 
-    /// Its body, with the id of the request that it is the answer to.
+    /// Returns its body, with the id of the request that it answers.
     pub fn of_request(&self, id: &str) -> Vec<u8> {
         #[derive(Serialize)]
         struct OfRequest<'a> {
@@ -98,21 +98,21 @@ impl Problem {
             problem: &'a Problem,
             request_id: &'a str,
         }
-        // Texts and numbers can be written.
+        // Serialising texts and numbers never fails.
         serde_json::to_vec(&OfRequest { problem: self, request_id: id }).unwrap_or_default()
     }
 
-    /// The status.
+    /// Returns the status.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// How many bad rows there are, when it is about rows.
+    /// Returns the number of bad rows, if it is about rows.
     pub fn error_count(&self) -> Option<usize> {
         self.error_count
     }
 
-    /// A request that was refused for its rows: the first of them, and how many there are.
+    /// Builds the problem of a request refused for its rows: the first of them, and their number.
     pub fn rows(detail: impl Into<String>, errors: Vec<RowProblem>, error_count: usize) -> Self {
         let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail);
         let cut_row = |row: RowProblem| RowProblem {
@@ -125,7 +125,7 @@ impl Problem {
     }
 }
 
-/// The text, or as much of it as fits, with an ellipsis for the rest.
+/// Cuts a text to a number of characters, with an ellipsis for the rest.
 pub fn cut(mut text: String, max_chars: usize) -> String {
     if text.char_indices().nth(max_chars).is_some() {
         let end = text.char_indices().nth(max_chars - 1).map_or(0, |(at, _)| at);
@@ -135,12 +135,12 @@ pub fn cut(mut text: String, max_chars: usize) -> String {
     text
 }
 
-/// Whether the same request may well be answered later.
+/// Returns true if repeating the request later may well succeed.
 fn is_for_later(status: StatusCode) -> bool {
     matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }
 
-/// The schemas of what is here, by name.
+/// Returns the schemas of this crate, by name.
 pub fn problem_schemas() -> [(&'static str, RefOr<Schema>); 2] {
     let row = schema::object([
         ("row", schema::count().minimum(Some(1)).description(Some("The row, counted from 1.")).into()),
@@ -162,7 +162,7 @@ pub fn problem_schemas() -> [(&'static str, RefOr<Schema>); 2] {
     ]
 }
 
-/// A problem as the document shows it.
+/// Returns the content of a problem in the document.
 fn problem_content() -> Content {
     content(schema::component("Problem"), None)
 }
@@ -203,7 +203,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// What callers are told of an error. What the store denies to the service names accounts and roles, which its log alone tells.
+/// Returns the text of an error for callers. A denial by the store names accounts and roles, which belong into the log alone.
 pub fn told(error: &Error) -> String {
     if error.is_denied() {
         return "the store denies the service what this takes; the log of the service says what".to_owned();
@@ -211,28 +211,28 @@ pub fn told(error: &Error) -> String {
     error.to_string()
 }
 
-/// The answer of a service that should not be sent requests for now.
+/// Builds the answer of a service that should not be sent requests for now.
 pub fn not_ready(why: impl Into<String>) -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, why)
 }
 
-/// The answer of a service that is not meant under the name that it is asked by.
+/// Builds the answer of a service that is addressed by a wrong name.
 pub fn misdirected(why: impl Into<String>) -> Problem {
     Problem::new(StatusCode::MISDIRECTED_REQUEST, why)
 }
 
-/// The answer to a request that names more than one host.
+/// Builds the answer to a request that names more than one host.
 pub fn two_hosts() -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, "the request has more than one header Host; send one")
 }
 
-/// The answer to a request at which the service itself failed.
+/// Builds the answer to a request for which the service itself failed.
 pub fn mistake() -> Problem {
     let detail = "the service made a mistake; its log says more, by the id of this request";
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
 }
 
-/// The answer to a path that does not exist.
+/// Builds the answer to a path that does not exist.
 pub async fn no_such_path() -> Problem {
     Problem::new(
         StatusCode::NOT_FOUND,
@@ -240,7 +240,7 @@ pub async fn no_such_path() -> Problem {
     )
 }
 
-/// The answer to a method that a path does not have.
+/// Builds the answer to a method that a path does not have.
 pub async fn no_such_method() -> Problem {
     Problem::new(
         StatusCode::METHOD_NOT_ALLOWED,

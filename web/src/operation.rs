@@ -1,4 +1,4 @@
-//! One operation as the OpenAPI document describes it.
+//! Operations, as described in the OpenAPI document.
 
 use axum::{http::StatusCode, routing::MethodFilter};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use utoipa::openapi::{
 
 use crate::{Demand, Need, problem_content, schema};
 
-/// An operation: where it is, what it takes and what it answers. [`crate::Routes`] serve no other.
+/// An operation: its path, its parameters and its answers. [`crate::Routes`] serve no other.
 #[derive(Clone)]
 pub struct Operation {
     method: HttpMethod,
@@ -19,27 +19,27 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// An operation that reads, called `id`.
+    /// Begins an operation that reads, with the id `id`.
     pub fn get(path: impl Into<String>, id: &str) -> Self {
         Self::new(HttpMethod::Get, path.into(), id)
     }
 
-    /// An operation that adds, called `id`.
+    /// Begins an operation that adds, with the id `id`.
     pub fn post(path: impl Into<String>, id: &str) -> Self {
         Self::new(HttpMethod::Post, path.into(), id)
     }
 
-    /// An operation that sets, called `id`.
+    /// Begins an operation that sets, with the id `id`.
     pub fn put(path: impl Into<String>, id: &str) -> Self {
         Self::new(HttpMethod::Put, path.into(), id)
     }
 
-    /// An operation that changes a part, called `id`.
+    /// Begins an operation that changes a part, with the id `id`.
     pub fn patch(path: impl Into<String>, id: &str) -> Self {
         Self::new(HttpMethod::Patch, path.into(), id)
     }
 
-    /// An operation that takes away, called `id`.
+    /// Begins an operation that removes, with the id `id`.
     pub fn delete(path: impl Into<String>, id: &str) -> Self {
         Self::new(HttpMethod::Delete, path.into(), id)
     }
@@ -48,27 +48,27 @@ impl Operation {
         Self { method, path, described: OperationBuilder::new().operation_id(Some(id)).build() }
     }
 
-    /// In a few words what it does.
+    /// Sets its summary, in a few words.
     pub fn summary(self, text: impl Into<String>) -> Self {
         self.with(|described| described.summary(Some(text)))
     }
 
-    /// What else there is to say.
+    /// Sets its description, beyond the summary.
     pub fn description(self, text: impl Into<String>) -> Self {
         self.with(|described| described.description(Some(text)))
     }
 
-    /// The group it belongs to.
+    /// Sets the group that it belongs to.
     pub fn tag(self, tag: &str) -> Self {
         self.with(|described| described.tag(tag))
     }
 
-    /// A parameter.
+    /// Adds a parameter.
     pub fn takes(self, parameter: impl Into<Parameter>) -> Self {
         self.with(|described| described.parameter(parameter))
     }
 
-    /// The body, in one or more media types.
+    /// Sets the body, in one or more media types.
     pub fn body(
         self,
         description: &str,
@@ -79,12 +79,12 @@ impl Operation {
         self.with(|described| described.request_body(Some(body.build())))
     }
 
-    /// What it answers when all is well.
+    /// Adds an answer for success.
     pub fn answers(self, status: StatusCode, response: impl Into<RefOr<Response>>) -> Self {
         self.with(|described| described.response(status.as_str(), response))
     }
 
-    /// The problems it may answer, which the document describes once.
+    /// Adds the problems that it may answer, which the document describes once.
     pub fn fails(self, statuses: &[StatusCode]) -> Self {
         statuses.iter().fold(self, |operation, status| {
             operation.answers(*status, Ref::from_response_name(response_name(*status)))
@@ -105,7 +105,7 @@ impl Operation {
         }
     }
 
-    /// The method, as it is written in a request.
+    /// Returns the method, in the form of requests.
     pub(crate) fn method(&self) -> &'static str {
         match self.method {
             HttpMethod::Put => "PUT",
@@ -116,7 +116,7 @@ impl Operation {
         }
     }
 
-    /// The same, with what it demands of its caller in the document.
+    /// Adds its demand on callers to the document.
     pub(crate) fn demanding(self, demand: &Demand) -> Self {
         if demand.is_nothing() {
             return self;
@@ -129,23 +129,23 @@ impl Operation {
         self.description(said).fails(&[StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN])
     }
 
-    /// Whether it takes parameters in its query; what is not of our own API is not known to take none.
+    /// Returns true if it takes parameters in its query; true for all paths outside our own API, for which it is unknown.
     pub(crate) fn takes_parameters(&self) -> bool {
         let of_query = |parameter: &Parameter| parameter.parameter_in == ParameterIn::Query;
         !self.path.starts_with("/v1/") || self.described.parameters.iter().flatten().any(of_query)
     }
 
-    /// Whether it only reads.
+    /// Returns true if it only reads.
     pub(crate) fn is_read(&self) -> bool {
         matches!(self.method, HttpMethod::Get | HttpMethod::Head)
     }
 
-    /// The method, the path and the description.
+    /// Returns the method, the path and the description.
     pub(crate) fn into_parts(self) -> (HttpMethod, String, Described) {
         (self.method, self.path, self.described)
     }
 
-    /// The path, with its parameters in braces.
+    /// Returns the path, with its parameters in braces.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -164,12 +164,12 @@ impl Named {
     /// Both, in the order of the document.
     pub const BOTH: [Named; 2] = [Named::ByPath, Named::ById];
 
-    /// The operation `id` on `rest` of a workspace; `method` is [`Operation::get`] or one like it.
+    /// Builds the operation `id` on `rest` of a workspace; `method` is [`Operation::get`] or one like it.
     pub fn operation(self, method: fn(String, &str) -> Operation, rest: &str, id: &str) -> Operation {
         self.operation_on(("credit", "prod"), method, rest, id)
     }
 
-    /// The same, with another workspace (category and name) in its example.
+    /// Builds such an operation with another workspace (category and name) in its example.
     pub fn operation_on(
         self,
         example: (&str, &str),
@@ -199,7 +199,7 @@ impl Named {
     }
 }
 
-/// A parameter that is a segment of the path.
+/// Builds a parameter that is a segment of the path.
 pub fn in_path(name: &str, schema: RefOr<Schema>, example: &str, says: &str) -> ParameterBuilder {
     ParameterBuilder::new()
         .name(name)
@@ -210,7 +210,7 @@ pub fn in_path(name: &str, schema: RefOr<Schema>, example: &str, says: &str) -> 
         .example(Some(example.into()))
 }
 
-/// A parameter in the query or in a header.
+/// Builds a parameter in the query or in a header.
 pub fn parameter(
     at: ParameterIn,
     name: &str,
@@ -225,17 +225,17 @@ pub fn parameter(
         .schema(Some(schema))
 }
 
-/// A body of one media type, with an example of it.
+/// Builds a body of one media type, with an example of it.
 pub fn content(schema: impl Into<RefOr<Schema>>, example: Option<Value>) -> Content {
     ContentBuilder::new().schema(Some(schema)).example(example).build()
 }
 
-/// An answer of one media type.
+/// Builds an answer of one media type.
 pub fn answer(description: &str, media_type: &str, schema: impl Into<RefOr<Schema>>) -> ResponseBuilder {
     ResponseBuilder::new().description(description).content(media_type, content(schema, None))
 }
 
-/// The problems that an operation may answer: what their statuses mean here.
+/// The problems that an operation may answer, with the meanings of their statuses here.
 const PROBLEMS: [(StatusCode, &str); 13] = [
     (StatusCode::BAD_REQUEST, "Something in the request is wrong; `detail` says what."),
     (StatusCode::UNAUTHORIZED, "The request brings no token that is good; see `Authorization: Bearer`."),
@@ -271,7 +271,7 @@ fn response_name(status: StatusCode) -> String {
     status.canonical_reason().unwrap_or("Error").replace(' ', "")
 }
 
-/// The answers that [`Operation::fails`] refers to, by their names.
+/// Returns the answers that [`Operation::fails`] refers to, with their names.
 pub fn problem_responses() -> impl Iterator<Item = (String, Response)> {
     PROBLEMS.into_iter().map(|(status, says)| {
         let response = ResponseBuilder::new().description(says);

@@ -1,4 +1,4 @@
-//! The JSON Schemas that several services describe their requests and answers with.
+//! The JSON Schemas by which several services describe their requests and answers.
 
 use event::id::MAX_NAME_BYTES;
 use serde_json::Value;
@@ -7,19 +7,19 @@ use utoipa::openapi::{
     schema::{AdditionalProperties, AllOfBuilder, AnyOfBuilder, ArrayBuilder, ArrayItems, SchemaType},
 };
 
-/// The pattern of a name, as `event::id::check_name` has it.
+/// The pattern of a name, as checked by `event::id::check_name`.
 pub const NAME_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$";
 
 const PATH_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}/[A-Za-z0-9][A-Za-z0-9._-]{0,127}$";
 
 const ID_PATTERN: &str = "^([a-z]{1,2}_)?[0-9A-Za-z]{27}$";
 
-/// The component called `name`.
+/// Refers to the component called `name`.
 pub fn component(name: &str) -> RefOr<Schema> {
     Ref::from_schema_name(name).into()
 }
 
-/// `base`, and null besides where `nullable` says so.
+/// Returns the types of `base`, and null besides if `nullable`.
 pub fn types(base: &[Type], nullable: bool) -> SchemaType {
     let mut types = base.to_vec();
     if nullable {
@@ -31,7 +31,7 @@ pub fn types(base: &[Type], nullable: bool) -> SchemaType {
     }
 }
 
-/// The same, or null.
+/// Allows null as well.
 pub fn nullable(text: ObjectBuilder) -> ObjectBuilder {
     text.schema_type(types(&[Type::String], true))
 }
@@ -41,7 +41,7 @@ pub fn string() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String)
 }
 
-/// A string that has something in it, and no control characters.
+/// A string that is not empty and has no control characters.
 pub fn line() -> ObjectBuilder {
     string().min_length(Some(1)).pattern(Some("^[^\\x00-\\x1f\\x7f-\\x9f]+$"))
 }
@@ -51,12 +51,12 @@ pub fn one_of<'a>(values: impl IntoIterator<Item = &'a str>) -> ObjectBuilder {
     string().enum_values(Some(values.into_iter().map(Value::from)))
 }
 
-/// A name that people give.
+/// A name chosen by people.
 pub fn name() -> ObjectBuilder {
     string().pattern(Some(NAME_PATTERN)).max_length(Some(MAX_NAME_BYTES))
 }
 
-/// The id of an entity, as it is given out with the prefix of its type; without it it is taken as well.
+/// The id of an entity, given out with the prefix of its type, and accepted without it as well.
 pub fn id() -> ObjectBuilder {
     string().pattern(Some(ID_PATTERN))
 }
@@ -118,14 +118,14 @@ pub fn object<'a>(properties: impl IntoIterator<Item = (&'a str, RefOr<Schema>)>
         .fold(closed(), |object, (name, schema)| object.property(name, schema).required(name))
 }
 
-/// An object that takes no other properties than those which it will name.
+/// An object that takes only the properties that it will name.
 pub fn closed() -> ObjectBuilder {
     ObjectBuilder::new()
         .schema_type(Type::Object)
         .additional_properties(Some(AdditionalProperties::<Schema>::FreeForm(false)))
 }
 
-/// An object with a value of one form under each name.
+/// An object with values of one form under any names.
 pub fn map(names: Option<ObjectBuilder>, values: impl Into<RefOr<Schema>>) -> ObjectBuilder {
     ObjectBuilder::new()
         .schema_type(Type::Object)
@@ -143,12 +143,12 @@ pub fn any_of(schemas: impl IntoIterator<Item = RefOr<Schema>>) -> RefOr<Schema>
     schemas.into_iter().fold(AnyOfBuilder::new(), AnyOfBuilder::item).into()
 }
 
-/// What is all of `schemas`.
+/// A value that matches all of `schemas`.
 pub fn all_of(schemas: impl IntoIterator<Item = RefOr<Schema>>) -> RefOr<Schema> {
     schemas.into_iter().fold(AllOfBuilder::new(), AllOfBuilder::item).into()
 }
 
-/// Bytes that JSON Schema says nothing about.
+/// Bytes, which JSON Schema does not describe.
 pub fn bytes(media_type: &str) -> RefOr<Schema> {
     Object::builder().content_media_type(media_type).schema_type(SchemaType::AnyValue).into()
 }

@@ -7,7 +7,7 @@ use axum::{
 
 use crate::Problem;
 
-/// The id or the path of a workspace, out of the one or two parameters that a path has for it.
+/// The id or the path of a workspace, from the one or two parameters of a path for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InPath(pub String);
 
