@@ -1,7 +1,7 @@
-//! The dashboard: pages that a browser runs, embedded in the binary. They speak to the HTTP API and to nothing else.
+//! The dashboard: pages that a browser runs, embedded in the binary. They use the HTTP API and nothing else.
 //!
-//! The files in `assets` are plain ES modules, one style sheet and a picture, served as they are: there is no step that
-//! builds them. [`FILES`] lists them, and [`http::routes`] serves them.
+//! The files in `assets` are plain ES modules, one style sheet and a picture, served unchanged: there is no build step. [`FILES`]
+//! lists them, and [`http::routes`] serves them.
 //!
 //! ```
 //! let names: Vec<&str> = almanac_dashboard::FILES.iter().map(|file| file.name).collect();
@@ -9,7 +9,7 @@
 //! assert!(almanac_dashboard::PAGE.text.contains("/dashboard/main.js"));
 //! ```
 //!
-//! It knows nothing of the domain: what is shown, the pages ask for.
+//! It knows nothing of the domain: the pages request all that they show.
 
 pub mod http;
 
@@ -18,7 +18,7 @@ pub mod http;
 pub struct File {
     /// Its name below `/dashboard/`.
     pub name: &'static str,
-    /// What is in it.
+    /// Its content.
     pub text: &'static str,
 }
 
@@ -29,10 +29,10 @@ macro_rules! files {
     };
 }
 
-/// The page that loads all else.
+/// The page that loads all other files.
 pub const PAGE: File = File { name: "index.html", text: include_str!("../assets/index.html") };
 
-/// What the page loads.
+/// The files that the page loads.
 pub const FILES: [File; 34] = files![
     "alerts.js",
     "api.js",
@@ -71,7 +71,7 @@ pub const FILES: [File; 34] = files![
 ];
 
 impl File {
-    /// Its media type, by the ending of its name.
+    /// Returns its media type, by the ending of its name.
     pub fn media_type(&self) -> &'static str {
         match self.name.rsplit('.').next() {
             Some("js") => "text/javascript; charset=utf-8",
@@ -88,7 +88,8 @@ mod tests {
 
     use super::*;
 
-    /// The most bytes that a browser loads for all pages together. Compressed they are less than a third of that, and 150 KB is too much.
+    /// Maximum bytes that a browser loads for all pages together. Compressed they are less than a third of that, and 150 KB is
+    /// too much.
     const MAX_BYTES: usize = 200_000;
 
     #[test]
@@ -121,7 +122,7 @@ mod tests {
         }
     }
 
-    /// A module is found where another one imports it.
+    /// A module must exist for each import.
     #[test]
     fn what_is_imported_is_there() {
         let names: BTreeSet<&str> = FILES.iter().map(|file| file.name).collect();

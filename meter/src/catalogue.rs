@@ -1,15 +1,15 @@
-//! All metrics. `docs/metrics.md` is made of this list, and a test compares both with what a running
-//! system exposes.
+//! All metrics. `docs/metrics.md` is generated from this list, and a test compares both with the metrics that a running system
+//! exposes.
 
 use crate::{Instrument, Of, Shape};
 
-/// Bounds for what takes from a tenth of a millisecond to some seconds, in seconds.
+/// Bounds for durations from a tenth of a millisecond to some seconds, in seconds.
 const SECONDS: &[f64] = &[
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
     10.0, 30.0,
 ];
 
-/// Bounds for how many are done together.
+/// Bounds for numbers of things done together.
 const TOGETHER: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
 /// Bounds for sizes, in bytes.
@@ -19,7 +19,7 @@ const BYTES: &[f64] =
 const COUNTER: Shape = Shape::Counter;
 const GAUGE: Shape = Shape::Gauge;
 
-/// Makes a constant of each metric, and the list of all.
+/// Defines a constant for each metric, and the list of all.
 macro_rules! metrics {
     ($($constant:ident: $shape:expr, $of:ident, $name:literal $labels:expr, $help:literal;)*) => {
         $(

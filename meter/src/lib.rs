@@ -1,10 +1,10 @@
-//! What is measured: every metric by its name, its labels and what it says, in one list.
+//! The metrics: each with its name, its labels and its help, in one list.
 //!
-//! A crate that measures something takes a handle of one of the metrics in [`catalogue`], once where it
-//! matters, and changes it. Handles do nothing until a recorder is installed, as `almanac`
-//! does before it opens the table. The values of labels are from small fixed sets: routes, operations, kinds,
-//! never workspaces, releases, keys or whatever else a client can make up. One metric alone names workspaces and alert
-//! rules, those that fire at the moment, of which there is a bounded number ([`catalogue::PROJECTOR_FIRING_RULE`]).
+//! A crate that measures something takes a handle of one of the metrics in [`catalogue`], once at the point of use, and changes
+//! it. Handles do nothing until a recorder is installed, as `almanac` does before it opens the table. The values of labels are
+//! from small fixed sets: routes, operations, kinds, never workspaces, releases, keys or other values that a client can make up.
+//! One metric alone names workspaces and alert rules, those that fire at the moment, of which there is a bounded number
+//! ([`catalogue::PROJECTOR_FIRING_RULE`]).
 //!
 //! ```
 //! use almanac_meter::{ALL, catalogue::GATE_REFUSED};

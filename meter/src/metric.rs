@@ -1,22 +1,22 @@
-//! A metric: its name and what it says, and handles of it.
+//! A metric, with its name and help, and handles of it.
 
 use std::fmt::Write as _;
 
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, with_recorder};
 
-/// How a metric moves.
+/// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
-    /// It only grows, from 0 at the start of the process.
+    /// A number that only grows, from 0 at the start of the process.
     Counter,
-    /// It goes up and down.
+    /// A number that goes up and down.
     Gauge,
-    /// How often values up to each of these bounds came, with their count and sum.
+    /// A histogram: the number of values up to each of these bounds, with their count and sum.
     Histogram(&'static [f64]),
 }
 
 impl Shape {
-    /// Its name in the text format of Prometheus.
+    /// Returns its name in the text format of Prometheus.
     pub fn name(self) -> &'static str {
         match self {
             Shape::Counter => "counter",
@@ -26,7 +26,7 @@ impl Shape {
     }
 }
 
-/// What has the metric: a process exposes those of what it runs.
+/// The processes that have a metric: a process exposes the metrics of the parts that it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// Every process that listens.
@@ -37,16 +37,16 @@ pub enum Of {
     Projector,
     /// The role `query`.
     Query,
-    /// Whatever runs on a SQLite file.
+    /// Every process on a SQLite file.
     Sqlite,
-    /// Whatever runs on DynamoDB.
+    /// Every process on DynamoDB.
     Dynamodb,
     /// Every process on Linux.
     Linux,
 }
 
 impl Of {
-    /// In which part of the list it stands.
+    /// Returns the title of its section in the list.
     pub fn title(self) -> &'static str {
         match self {
             Of::Every => "Every process",
@@ -63,40 +63,40 @@ impl Of {
 /// A metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Instrument {
-    /// Its name. The unit is in it: `_seconds`, `_bytes`; a counter ends in `_total`.
+    /// Its name, with the unit: `_seconds`, `_bytes`; a counter ends in `_total`.
     pub name: &'static str,
-    /// How it moves.
+    /// Its type.
     pub shape: Shape,
-    /// What has it.
+    /// The processes that have it.
     pub of: Of,
     /// The names of its labels.
     pub labels: &'static [&'static str],
-    /// What it says, in a sentence.
+    /// Its help text, a sentence.
     pub help: &'static str,
 }
 
 const METADATA: Metadata<'static> = Metadata::new("almanac", Level::INFO, None);
 
 impl Instrument {
-    /// A handle of this counter with these values of its labels.
+    /// Returns a handle of this counter with these values of its labels.
     pub fn counter<const N: usize>(&self, values: [&str; N]) -> Counter {
         debug_assert_eq!(self.shape, Shape::Counter, "{}", self.name);
         with_recorder(|recorder| recorder.register_counter(&self.key(values), &METADATA))
     }
 
-    /// A handle of this gauge with these values of its labels.
+    /// Returns a handle of this gauge with these values of its labels.
     pub fn gauge<const N: usize>(&self, values: [&str; N]) -> Gauge {
         debug_assert_eq!(self.shape, Shape::Gauge, "{}", self.name);
         with_recorder(|recorder| recorder.register_gauge(&self.key(values), &METADATA))
     }
 
-    /// A handle of this histogram with these values of its labels.
+    /// Returns a handle of this histogram with these values of its labels.
     pub fn histogram<const N: usize>(&self, values: [&str; N]) -> Histogram {
         debug_assert!(matches!(self.shape, Shape::Histogram(_)), "{}", self.name);
         with_recorder(|recorder| recorder.register_histogram(&self.key(values), &METADATA))
     }
 
-    /// Tells the recorder what the metric says.
+    /// Registers the help text with the recorder.
     pub fn describe(&self) {
         let (name, help) = (self.name.into(), self.help.into());
         with_recorder(|recorder| match self.shape {
@@ -106,8 +106,8 @@ impl Instrument {
         });
     }
 
-    /// Its series as text in the format of Prometheus, with its type and help: for series that come and go, which a recorder
-    /// would tell of for ever.
+    /// Writes its series as text in the format of Prometheus, with its type and help: for series that come and go, which a
+    /// recorder would keep for ever.
     pub fn text<'a, const N: usize>(&self, series: impl Iterator<Item = ([&'a str; N], f64)>) -> String {
         debug_assert_eq!(self.labels.len(), N, "{} has the labels {:?}", self.name, self.labels);
         let Self { name, help, .. } = self;
@@ -118,7 +118,7 @@ impl Instrument {
                 format!("{label}=\"{value}\"")
             });
             let labels = labels.collect::<Vec<_>>().join(",");
-            // Writing to a text never fails.
+            // Writing to a `String` never fails.
             _ = writeln!(text, "{name}{{{labels}}} {value}");
         }
         text
@@ -134,12 +134,12 @@ impl Instrument {
     }
 }
 
-/// Something that is under way, in a gauge that counts it, until it is dropped.
+/// A count of something under way in a gauge, until it is dropped.
 #[derive(Debug)]
 pub struct InFlight(Gauge);
 
 impl InFlight {
-    /// One more is under way.
+    /// Counts one more under way.
     pub fn begin(gauge: &Gauge) -> Self {
         gauge.increment(1.0);
         Self(gauge.clone())

@@ -1,4 +1,4 @@
-//! The files over HTTP, with a policy that lets the pages load and run nothing but them.
+//! The files over HTTP, with a policy that lets the pages load and run only these files.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -17,20 +17,20 @@ use web::{
 
 use crate::{FILES, File, PAGE};
 
-/// What a page may do: run and load what this server has, and nothing that stands in a page itself.
+/// Content security policy: a page runs and loads files of this server, and no inline code.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
 );
 
-/// A browser keeps the files, and asks each time whether they are still the same.
+/// Browsers keep the files, and revalidate them on each use.
 const KEPT: HeaderValue = HeaderValue::from_static("no-cache");
 
-/// A file as it is sent.
+/// A file with its tag.
 #[derive(Clone, Debug)]
 struct Sent {
     file: File,
-    /// Changes when what is in it does.
+    /// Entity tag, made from the content.
     tag: HeaderValue,
 }
 
@@ -38,7 +38,7 @@ impl Sent {
     fn new(file: File) -> Self {
         let digest = Sha256::digest(file.text);
         let hex = digest.iter().take(12).fold(String::new(), |mut hex, byte| {
-            // Text takes all that is written.
+            // Writing to a `String` never fails.
             _ = write!(hex, "{byte:02x}");
             hex
         });
@@ -46,7 +46,7 @@ impl Sent {
         Self { file, tag: tag.unwrap_or(HeaderValue::from_static("\"\"")) }
     }
 
-    /// The answer to a request with these headers: nothing but that, where the client has the file already.
+    /// Returns the answer to a request with these headers; it is 304 without a body if the client has the file already.
     fn answer(&self, headers: &HeaderMap) -> Response {
         let is_known = headers.get_all(header::IF_NONE_MATCH).iter().any(|known| {
             let known = known.to_str().unwrap_or_default();
@@ -66,7 +66,8 @@ impl Sent {
     }
 }
 
-/// The page at `/`, and its files below `/dashboard/`. They are the same for everybody and say nothing of what is stored.
+/// Returns the routes of the page at `/`, and of its files below `/dashboard/`. They are equal for everybody and reveal nothing
+/// of the stored data.
 pub fn routes() -> Routes {
     let page = Sent::new(PAGE);
     let files: BTreeMap<&str, Sent> = FILES.iter().map(|file| (file.name, Sent::new(*file))).collect();
