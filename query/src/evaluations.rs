@@ -199,7 +199,7 @@ pub(crate) async fn periods(
     Ok(periods)
 }
 
-/// Returns the condition on what was live when a prediction was made: as it is known now, or was known then.
+/// Returns the releases that were live at each time, for judging predictions: as known now, or as known then.
 async fn judged(reading: &Reading, catalog: &Catalog, request: &Request) -> Result<Option<Judged>> {
     let Some(LiveIn { environment, is_live }) = &request.live else { return Ok(None) };
     let last = reading.window.to();

@@ -19,8 +19,7 @@ use crate::{
     read::{self, Filter, Made, Reading, RowBounds, Unpacked},
 };
 
-/// Maximum size of the table that numbers groups by the combinations of their values; beyond it, groups are numbered by a hash
-/// map in the order in which they occur.
+/// Maximum size of the array that numbers groups by the combinations of their values; beyond it, a hash map does.
 const MAX_NUMBERS: usize = 65_536;
 
 /// An aggregate of the rows of a group.

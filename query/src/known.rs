@@ -122,7 +122,7 @@ fn known_at<'a, S>(
         .first_key_value()
         .and_then(|(hours, stage)| Some((AGES.into_iter().position(|age| age.hours == *hours)?, stage)));
     match first {
-        // At the preceding age, or at this one, nothing was known.
+        // Nothing was known at the preceding age, or at this one.
         Some((number, stage)) if number > 0 || is_empty(stage) => Ok(None),
         Some((number, _)) => Err(Error::gone(format!(
             "the events of {day} have expired, and what was known of it at {at} is not kept: the first that is kept is of {} ({} after the end of the day); ask as of then or later, or leave the day out",

@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn only_the_lanes_of_keys_hold_what_was_placed_by_key() {
         let says_four = [first(0, Placed::ByKey, Some(4)), first(1, Placed::ByKey, None)];
-        // By `event::lane`, of four lanes `loan-0000001` is in lane 2, and the empty key in lane 0.
+        // `event::lane` puts `loan-0000001` into lane 2 of four, and the empty key into lane 0.
         for (keys, lanes) in [(&["loan-0000001"][..], &[2][..]), (&["loan-0000001", ""], &[0, 2]), (&[], &[])]
         {
             assert_eq!(found(Some(keys), &says_four, Placed::ByKey), lanes, "{keys:?}");

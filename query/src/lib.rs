@@ -29,8 +29,8 @@
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
 //! The service writes nothing to the table.
-//! It writes nothing to the table.
 
 mod answer;
 mod arrived;

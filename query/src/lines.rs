@@ -411,7 +411,7 @@ mod tests {
     /// Builds a random column of any type known here.
     fn column(chance: &mut Chance, name: &str, rows: usize) -> Column {
         let each = 0..rows;
-        // Now and then a column has long stretches of one value.
+        // Some columns have long stretches of one value.
         let repeats = 1 + chance.next() % 4;
         macro_rules! values {
             ($value:expr) => {{

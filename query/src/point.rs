@@ -18,7 +18,7 @@ pub(crate) struct Point {
     pub(crate) window: Window,
     pub(crate) as_of: Option<Timestamp>,
     pub(crate) cut: Option<Arc<Cut>>,
-    /// True if events are returned unchanged; false if figures are computed from them.
+    /// True if segments that evaluations alone refused are read all the same, as for events and rollups.
     pub(crate) is_raw: bool,
 }
 

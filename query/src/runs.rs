@@ -95,7 +95,7 @@ async fn survey_day(
         found.has_other_lanes = true;
         found.members.extend(passed.columns.into_iter().filter(|_| with_members));
     }
-    // By version of the item: in the order of the log all items of the first version come first.
+    // Grouped by version of the item: in the order of the log all items of the first version come first.
     let mut runs: BTreeMap<Placed, Vec<Run>> = BTreeMap::new();
     while let Some(page) = reading.page(&mut walk, Some(&attributes)).await? {
         reading.hold.check()?;

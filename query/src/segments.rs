@@ -179,7 +179,7 @@ impl Slices {
         self.slices.entry(label).or_insert_with(new).sample.add(of);
     }
 
-    /// Returns true if a slice of two splits has as many predictions as one of a single split, and so is redundant.
+    /// Returns true if a slice of two splits has as many predictions as one of the slices that contain it, and so is redundant.
     fn is_repeated(&self, slice: &Slice) -> bool {
         let is_all = |label: &Label| {
             let other = self.slices.get(label);

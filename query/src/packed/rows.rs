@@ -98,7 +98,7 @@ fn block<T: Unit, U: Unit>(rows: &[T], to: &mut Vec<u8>) {
         let (begin, distance) = (at, at - before);
         at += 1;
         while at < units.len() && units[at] == units[at - distance] {
-            // In a run of equal units, recording the last one is enough.
+            // Recording the last one of a run of equal units is enough.
             if distance > 1 {
                 last[units[at].place()] = at as u32;
             }

@@ -105,7 +105,7 @@ fn of_function(function: &Function) -> Option<Expr> {
     None
 }
 
-/// Returns the arguments of a function, unless they are DISTINCT.
+/// Returns the arguments of a function without DISTINCT or ALL.
 fn arguments(function: &Function) -> Option<&[FunctionArg]> {
     match &function.args {
         FunctionArguments::List(list) if list.duplicate_treatment.is_none() => Some(&list.args),

@@ -295,7 +295,7 @@ pub(super) fn columns_of(expr: &Expr) -> impl Iterator<Item = String> {
 
 /// Returns the condition on the day that `expr` implies; `None`, if it may be any day.
 fn of_day(expr: &Expr) -> Option<Expr> {
-    // A part without columns is kept with the days, as it is not among the conditions besides the days.
+    // Taken whole, including parts without columns, as none of it is among the conditions besides the days.
     if is_of_day(expr) {
         return Some(expr.clone());
     }
