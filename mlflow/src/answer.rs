@@ -18,7 +18,6 @@ pub(crate) struct Failure {
     pub(crate) message: String,
 }
 
-/// The answer of an endpoint.
 pub(crate) type Answer<T = Value> = Result<T, Failure>;
 
 impl Failure {

@@ -8,7 +8,6 @@ use crate::answer::{Answer, Failure};
 
 /// A request to an endpoint.
 pub(crate) struct Asked {
-    /// The fields.
     pub(crate) fields: Map<String, Value>,
     /// The extensions of the request with its caller, for actions on its behalf.
     pub(crate) extensions: Extensions,

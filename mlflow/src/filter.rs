@@ -108,7 +108,6 @@ impl Test {
     }
 }
 
-/// A filter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Filter(Vec<(Field, Test)>);
 

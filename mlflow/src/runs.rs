@@ -135,7 +135,6 @@ impl Door {
         self.change_run(workspace, &Self::run_id(asked)?, change).await
     }
 
-    /// Changes a run.
     pub(crate) async fn change_run(
         &self,
         workspace: &Workspace,

@@ -11,7 +11,6 @@ use crate::rollups::{NONE, OTHERS};
 /// Default number of bins of a feature.
 pub(crate) const BINS: usize = 10;
 
-/// Maximum number of bins.
 pub(crate) const MAX_BINS: usize = 100;
 
 /// Edges of the bins of a feature.

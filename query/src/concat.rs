@@ -38,7 +38,6 @@ pub(crate) fn concatenated(name: &str, kind: FieldType, pieces: &mut [Columns]) 
     }
 }
 
-/// Builds a column of nulls.
 pub(crate) fn nulls(name: &str, kind: FieldType, rows: usize) -> Series {
     let kind = match kind {
         FieldType::Float => DataType::Float64,

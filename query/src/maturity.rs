@@ -47,7 +47,6 @@ pub(crate) struct Stage {
     expected: Option<f64>,
 }
 
-/// The column of the age.
 pub(crate) const AGE: &str = "age";
 
 /// A column of a stage: its name, its type, and its value for a row.

@@ -13,10 +13,8 @@ pub(crate) const WHERE: &str = "where";
 /// The field by which a share of the events is taken.
 pub(crate) const KEY: &str = "key";
 
-/// Maximum limit.
 pub(crate) const MAX_LIMIT: usize = u32::MAX as usize;
 
-/// The orders of events.
 pub(crate) const ORDERS: [&str; 2] = [OLDEST, NEWEST];
 pub(crate) const OLDEST: &str = "oldest";
 pub(crate) const NEWEST: &str = "newest";

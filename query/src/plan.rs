@@ -15,7 +15,6 @@ use crate::{
     runs::{self, DayRuns},
 };
 
-/// The plan of an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// The requested rows, with named columns.

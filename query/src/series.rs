@@ -9,7 +9,6 @@ use table::{Item, Pages, Query, Table};
 
 use crate::{budget::Hold, column_type::ColumnType, frame, request::Request};
 
-/// One cell.
 #[derive(Clone, Debug)]
 pub(crate) enum Cell {
     Text(Option<String>),

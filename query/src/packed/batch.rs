@@ -86,7 +86,6 @@ impl Texts {
     }
 }
 
-/// The body of a message.
 #[derive(Default)]
 struct Body {
     data: Vec<u8>,

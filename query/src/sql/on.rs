@@ -154,7 +154,6 @@ struct Said {
     others: Vec<Expr>,
 }
 
-/// A condition.
 enum Part {
     Equal(Expr),
     Other(Expr),

@@ -19,7 +19,6 @@ use crate::{
     series::{Cell, Row, held_items, series},
 };
 
-/// A table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
     /// The answer of a query of this name.
@@ -44,7 +43,6 @@ const OF_CROSSINGS: [(&str, ColumnType); 7] = [
 ];
 
 impl Table {
-    /// All of them.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         What::tables().map(Self::Of).chain([Self::Crossings])
     }
@@ -54,7 +52,6 @@ impl Table {
         Self::all().find(|table| table.name() == name)
     }
 
-    /// Returns its name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Of(what) => what.name(),
