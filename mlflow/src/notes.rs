@@ -65,7 +65,7 @@ pub(crate) fn noted(asked: &Asked, may_be: &[&str]) -> Answer<Map<String, Value>
 /// A change of the notes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Note<'a> {
-    /// Another description.
+    /// A description.
     Description(&'a str),
     /// A tag, with its value; `None` removes it.
     Tag(&'a str, Option<&'a str>),

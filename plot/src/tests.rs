@@ -65,7 +65,7 @@ fn what_happened_within_its_time_is_marked() {
     let svg = Chart { marks, ..two() }.svg();
     assert_eq!(svg.matches("class=\"mark\"").count(), 2, "{svg}");
     assert!(svg.contains(">v2 live</text>") && !svg.contains("after it"), "{svg}");
-    // Beside the line where there is room for it.
+    // The text is on the side of the line with room for it.
     assert!(svg.contains("<text class=\"end\" x=\"796.93\" y=\"90\">late</text>"), "{svg}");
 }
 
@@ -123,7 +123,7 @@ fn without_a_point_the_days_that_were_asked_for_are_shown() {
     let days = Window::new("2013-06-01".parse().unwrap(), "2013-06-08".parse().unwrap()).unwrap();
     let svg = Chart { days: Some(days), ..Chart::default() }.svg();
     assert!(svg.contains(">2013-06-07</text>") && svg.contains(">no numbers in this window</text>"), "{svg}");
-    // No numbers stand at an axis that has none, and without days no days.
+    // An axis without numbers shows none, and one without days shows no days.
     assert!(!svg.contains(">1.0</text>") && !Chart::default().svg().contains("1970-01-01"), "{svg}");
 }
 
@@ -167,7 +167,7 @@ fn a_legend_has_as_many_rows_as_its_names_need() {
     let names = [&names[..], &ends.each_ref().map(String::as_str)].concat();
     let svg = called(&names).svg();
     assert!(names.iter().all(|name| svg.contains(&format!(">{name}</text>"))), "{svg}");
-    // Three rows more than one make the image higher, and the drawing begins lower.
+    // Three more rows make the image higher, and the drawing begins lower.
     assert!(svg.contains("viewBox=\"0 0 880 480\"") && svg.contains("y=\"460\">2013-06-01</text>"), "{svg}");
     let text = called(&names).terminal(60, 12, false);
     assert!(names[..4].iter().all(|name| text.contains(name)), "{text}");

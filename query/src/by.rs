@@ -63,7 +63,7 @@ mod tests {
             let error = by(several).unwrap_err().to_string();
             assert!(error.contains("by one column alone") && error.contains(several), "{error}");
         }
-        // Evaluations are, by several; `Breakdown` reads them.
+        // Evaluations are broken down by several columns, which `Breakdown` parses.
         assert_eq!(By::parse(What::Evaluations, Some("tag.a,tag.b")).unwrap(), By::Release);
     }
 }

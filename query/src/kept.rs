@@ -100,7 +100,7 @@ impl Condition for Kept {
     }
 
     fn holds(&self, predictions: &[LogSegment<'_>]) -> fold::Result<Vec<bool>> {
-        // Most days of a long window may have no predictions, and polars takes its time for none too.
+        // Days without predictions may be many in a long window, and polars takes its time for none too.
         if predictions.iter().all(|segment| segment.columns.rows == 0) {
             return Ok(Vec::new());
         }

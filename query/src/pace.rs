@@ -54,7 +54,7 @@ fn waited() -> Option<Duration> {
     })
 }
 
-/// Other systems do not report it.
+/// Returns `None`: other systems do not report it.
 #[cfg(not(target_os = "linux"))]
 fn waited() -> Option<Duration> {
     None

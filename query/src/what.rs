@@ -27,7 +27,7 @@ pub enum What {
     Estimates,
     /// The splits of releases in which they are worst.
     Segments,
-    /// Two releases where both predicted the same.
+    /// Comparison of two releases on predictions of the same.
     HeadToHead,
     /// The live release of a model against each other one that predicts beside it.
     Challengers,

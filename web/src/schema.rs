@@ -36,7 +36,7 @@ pub fn nullable(text: ObjectBuilder) -> ObjectBuilder {
     text.schema_type(types(&[Type::String], true))
 }
 
-/// Any string.
+/// A string of any content.
 pub fn string() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String)
 }
@@ -46,7 +46,7 @@ pub fn line() -> ObjectBuilder {
     string().min_length(Some(1)).pattern(Some("^[^\\x00-\\x1f\\x7f-\\x9f]+$"))
 }
 
-/// One of a few strings.
+/// A string out of a few.
 pub fn one_of<'a>(values: impl IntoIterator<Item = &'a str>) -> ObjectBuilder {
     string().enum_values(Some(values.into_iter().map(Value::from)))
 }
@@ -138,7 +138,7 @@ pub fn array(items: impl Into<RefOr<Schema>>) -> ArrayBuilder {
     Array::builder().items(ArrayItems::RefOrSchema(Box::new(items.into())))
 }
 
-/// Anything that is one of `schemas`.
+/// A value that matches one of `schemas`.
 pub fn any_of(schemas: impl IntoIterator<Item = RefOr<Schema>>) -> RefOr<Schema> {
     schemas.into_iter().fold(AnyOfBuilder::new(), AnyOfBuilder::item).into()
 }

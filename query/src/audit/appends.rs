@@ -112,7 +112,7 @@ impl Query {
     }
 }
 
-/// The author of each part of a segment.
+/// Returns the author of each part of a segment.
 pub(crate) fn authors(segment: &Segment) -> Result<Vec<Option<Author>>> {
     let named = |what| {
         let key = key::segment(&segment.log, segment.seq);

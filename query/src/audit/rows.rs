@@ -151,7 +151,7 @@ const COLUMNS: [(&str, Getter); 13] = [
     ("seq", Getter::Count(|row| row.seq)),
 ];
 
-/// The names and types of the columns.
+/// Returns the names and types of the columns.
 pub(crate) fn columns() -> impl Iterator<Item = (&'static str, ColumnType)> {
     COLUMNS.iter().map(|(name, value)| {
         let kind = match value {

@@ -16,7 +16,7 @@ pub(crate) struct Column {
     pub(crate) is_rank: bool,
 }
 
-/// Columns that stand together.
+/// A group of columns.
 enum Block {
     Text(&'static str),
     Count(&'static str),

@@ -20,7 +20,7 @@ pub(super) fn times_of(part: &Expr, column: &str) -> Option<Times> {
         _ => return None,
     };
     let at = instant_of(value)?;
-    // A cast to a coarser unit cuts off less than that.
+    // The bound of a cast to a coarser unit, which cuts off less than this.
     let until = Some(at.saturating_add(CAST_MICROS));
     match op {
         Operator::Eq => Some(Times { since: Some(at), until }),
