@@ -1,9 +1,9 @@
-//! Alert rules: when the number of a day is a reason to tell people, as a pure state machine.
+//! Alert rules: judging the number of each day, and deciding when to notify people, as a pure state machine.
 //!
-//! A rule judges whole days, one after the other. [`Rule::judge`] holds the number of a day against a threshold, or against the
-//! days before it by its robust z-score, and gives a [`Verdict`]. [`Standing::step`] takes the verdicts in the order of days, and
-//! says when the rule crosses: when it begins to fire, and when it is resolved. Replaying the same numbers gives the
-//! same crossings ([`replay`]).
+//! A rule judges whole days, one after the other. [`Rule::judge`] compares the number of a day with a threshold, or
+//! its robust z-score among the days before it, and returns a [`Verdict`]. [`Standing::step`] takes the verdicts in
+//! the order of days and returns the crossings: the rule begins to fire, or is resolved. Replaying the same numbers
+//! gives the same crossings ([`replay`]).
 
 mod robust;
 
@@ -11,42 +11,42 @@ pub use robust::{MAX_DEVIATIONS, robust_z};
 
 use event::Day;
 
-/// Against what the number of a day is held.
+/// Threshold that the number of a day is compared with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Test {
-    /// It fires above this number.
+    /// Fires above this number.
     Above(f64),
-    /// It fires below this number.
+    /// Fires below this number.
     Below(f64),
-    /// It fires when the number is more than this many robust deviations away from the days before, up or down.
+    /// Fires more than this many robust deviations from the days before, up or down.
     Moved(f64),
 }
 
-/// How a rule judges days.
+/// Settings of an alert rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
-    /// Against what the number of a day is held.
+    /// Threshold that the number of a day is compared with.
     pub test: Test,
-    /// How far the number must come back before the rule is resolved; as far as the threshold, when `None`.
+    /// Threshold at which a firing rule is resolved; that of `test`, when `None`.
     pub clear: Option<f64>,
-    /// Of how many events the number of a day must be made to be judged.
+    /// Minimum number of events behind a day's number for it to be judged.
     pub min_n: u64,
-    /// On how many days in a row the threshold must be passed before the rule fires, at least 1.
+    /// Number of consecutive days beyond the threshold before the rule fires, at least 1.
     pub for_days: u32,
-    /// How many days before a day [`Test::Moved`] looks at.
+    /// Number of days before a day that [`Test::Moved`] compares it with.
     pub window_days: u32,
 }
 
-/// What is known of a day.
+/// Number of a day and the events behind it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// The number; `None`, where it is not defined.
+    /// The number; `None` if undefined.
     pub value: Option<f64>,
-    /// Of how many events it is made; `None`, where that does not matter.
+    /// Number of events behind it; `None` if that does not matter.
     pub n: Option<u64>,
 }
 
-/// What a rule says of one day.
+/// Verdict of a rule on one day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The threshold is passed.
@@ -55,11 +55,11 @@ pub enum Verdict {
     Between,
     /// All is well.
     Cleared,
-    /// There is too little to judge the day by.
+    /// Too little data to judge the day.
     Unknown,
 }
 
-/// How a rule stands.
+/// State of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
     /// All is well.
@@ -67,16 +67,16 @@ pub enum State {
     Ok,
     /// The threshold is passed, but not on enough days.
     Pending,
-    /// It fires.
+    /// Firing.
     Firing,
-    /// It fired until the day before.
+    /// Fired until the day before.
     Resolved,
-    /// All was well when there was something to judge by, or there never was: no day is judged yet.
+    /// No data on the last day, while the rule was neither pending nor firing.
     NoData,
 }
 
 impl State {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 5] = [Self::Ok, Self::Pending, Self::Firing, Self::Resolved, Self::NoData];
 
     /// Its name: `ok`, `pending`, `firing`, `resolved` or `no_data`.
@@ -90,23 +90,23 @@ impl State {
         }
     }
 
-    /// The state of a name.
+    /// Returns the state of a name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
 }
 
-/// What people are told: a rule begins to fire, or is resolved.
+/// Event to notify people of: a rule begins to fire, or is resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crossing {
-    /// It begins to fire.
+    /// Begins to fire.
     Fires,
-    /// It does not fire any more.
+    /// Stops firing.
     Resolves,
 }
 
 impl Crossing {
-    /// Both.
+    /// Both crossings.
     pub const ALL: [Self; 2] = [Self::Fires, Self::Resolves];
 
     /// Its name: `fires` or `resolves`.
@@ -117,25 +117,25 @@ impl Crossing {
         }
     }
 
-    /// The crossing of a name.
+    /// Returns the crossing of a name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|crossing| crossing.name() == name)
     }
 }
 
-/// Where a rule stands after some days.
+/// Standing of a rule after some days.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Its state.
     pub state: State,
-    /// On how many judged days in a row the threshold was passed, while it is pending.
+    /// Number of consecutive judged days beyond the threshold, while pending.
     pub days: u32,
 }
 
 impl Standing {
-    /// Where the rule stands after one more day, and whether that crosses.
+    /// Returns the standing after one more day, and the crossing, if any.
     ///
-    /// A day of which nothing is known neither adds to a row of days nor breaks it, and a rule that fires goes on firing.
+    /// A day without data neither extends nor breaks a row of days, and a firing rule stays firing.
     pub fn step(self, verdict: Verdict, for_days: u32) -> (Self, Option<Crossing>) {
         let at = |state| Self { state, days: 0 };
         match (self.state, verdict) {
@@ -152,14 +152,14 @@ impl Standing {
 }
 
 impl Rule {
-    /// What is usable of a reading: its number, unless it is made of too few events.
+    /// Returns the number of a reading if it is finite and made of enough events.
     fn value(&self, reading: &Reading) -> Option<f64> {
         let is_enough = reading.n.is_none_or(|n| n >= self.min_n);
         reading.value.filter(|value| is_enough && value.is_finite())
     }
 
-    /// What is held against the threshold: the number of a day, or its robust z-score among the days before it, at
-    /// least half of which must have a number.
+    /// Returns the number to compare with the threshold: that of the day, or its robust z-score among the days before
+    /// it, at least half of which must have a number.
     pub fn measured(&self, reading: &Reading, before: &[Reading]) -> Option<f64> {
         let value = self.value(reading)?;
         let Test::Moved(_) = self.test else { return Some(value) };
@@ -169,7 +169,7 @@ impl Rule {
         (2 * known.len() >= window).then(|| robust_z(value, &known)).flatten()
     }
 
-    /// What a rule says of what it measured on a day.
+    /// Judges a measured number.
     pub fn judge(&self, measured: Option<f64>) -> Verdict {
         let Some(measured) = measured else { return Verdict::Unknown };
         let (over, clear) = match self.test {
@@ -190,17 +190,17 @@ impl Rule {
 pub struct JudgedDay {
     /// The day.
     pub day: Day,
-    /// What was known of it.
+    /// Number of the day and the events behind it.
     pub reading: Reading,
-    /// What was held against the threshold.
+    /// Number compared with the threshold.
     pub measured: Option<f64>,
-    /// Where the rule stands after it.
+    /// Standing of the rule after the day.
     pub standing: Standing,
-    /// Whether it crossed.
+    /// Crossing on this day, if any.
     pub crossing: Option<Crossing>,
 }
 
-/// Judges days without gaps in their order, from a standing on. The first `before` of them are only looked back at.
+/// Judges consecutive days from a standing on. The first `before` days only serve as history.
 pub fn replay(rule: &Rule, standing: Standing, days: &[(Day, Reading)], before: usize) -> Vec<JudgedDay> {
     let readings: Vec<Reading> = days.iter().map(|(_, reading)| *reading).collect();
     let mut standing = standing;

@@ -1,19 +1,20 @@
-//! Differences of numbers that people write as decimals and doubles hold only nearly: 0.3 - 0.2 and 0.2 - 0.1 are both 0.1.
+//! Differences of decimal numbers that doubles hold only approximately: 0.3 - 0.2 and 0.2 - 0.1 are both 0.1.
 
-/// How much doubles may be off, as a share of the greatest number that they were computed of: 8 units in the last place of it. A number
-/// that was read is off by half a unit, and so is each step of what is computed of it.
+/// Rounding error of doubles, as a share of the greatest number that they were computed from: 8 units in its last
+/// place. Reading a number adds half a unit, and so does each step of a computation.
 pub(crate) const NOISE: f64 = 8.0 * f64::EPSILON;
 
-/// The least unit of decimals that are looked for, by the place of the first digit of the greatest number: far more than noise.
+/// Smallest decimal unit considered, in places from the first digit of the greater number: far more than noise.
 const PLACES: i32 = 13;
 
-/// The powers of ten that a double is exactly.
+/// Powers of ten that a double represents exactly.
 const POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
     1e19, 1e20, 1e21, 1e22,
 ];
 
-/// The first less the second: the decimal of few places that is as near to it as doubles can tell, where there is one.
+/// Returns the first number less the second: the decimal of few places within rounding error of the difference, if
+/// any.
 pub(crate) fn difference(one: f64, other: f64) -> f64 {
     let (found, scale) = (one - other, one.abs().max(other.abs()));
     if found == 0.0 || !found.is_finite() {
@@ -48,14 +49,14 @@ mod tests {
     }
 
     proptest! {
-        /// Of decimals it is the double that is nearest to the exact difference.
+        /// For decimals, the result is the double nearest to the exact difference.
         #[test]
         fn differences_of_decimals_are_exact(one in -1_000_000_i64..1_000_000, other in -1_000_000_i64..1_000_000, places in 0_usize..7) {
             let of = |number: i64| number as f64 / POWERS[places];
             prop_assert_eq!(difference(of(one), of(other)), of(one - other));
         }
 
-        /// Of any numbers it is no farther off than they themselves are.
+        /// For any numbers, the result moves by no more than their own rounding error.
         #[test]
         fn differences_are_moved_within_noise(one in any::<f64>(), other in any::<f64>()) {
             let (found, plain) = (difference(one, other), one - other);

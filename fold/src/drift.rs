@@ -1,13 +1,13 @@
-//! How far the numbers or names of a window are from those of a reference.
+//! Drift: distances between the numbers or names of a window and those of a reference.
 //!
-//! Both sides are rollups: [sketches](crate::sketch) of numbers and counts of names. What a sketch no longer tells apart adds an
-//! error, and the error is known: [`Drift::ks_error`] and [`Drift::wasserstein_error`], and of names [`Drift::others_rate`].
-//! Population stability index and Jensen-Shannon distance are of the tenths of the reference, and of what lies below and above all
-//! of it; the edges of these bins are edges of cells, so they have no such error. A tenth ends with the cell in which it is full,
-//! so its end is off by less than what that cell holds.
+//! Both sides are rollups: [sketches](crate::sketch) of numbers and counts of names. The resolution of a sketch adds
+//! an error, and the error is known: [`Drift::ks_error`] and [`Drift::wasserstein_error`], and for names
+//! [`Drift::others_rate`]. Population stability index and Jensen-Shannon distance compare the tenths of the
+//! reference, and the numbers below and above all of it; the edges of these bins are edges of cells, so they have no
+//! such error. A tenth ends with the cell that fills it, so its end is off by less than the content of that cell.
 //!
-//! Any difference is significant when there are enough numbers, so columns are ranked by how large it is
-//! ([`Drift::js_distance`]); p-values stand beside it, [`adjusted`] for the number of columns.
+//! Any difference is significant with enough numbers, so columns are ranked by its size ([`Drift::js_distance`]);
+//! p-values stand beside it, [`adjusted`] for the number of columns.
 
 mod column;
 mod exact;
@@ -33,56 +33,58 @@ use event::{
     id::check_name,
 };
 
-/// The least share of a bin or name in the population stability index, which would be infinite for one that a side does not have.
+/// Minimum share of a bin or name in the population stability index, which is infinite for one absent from a side.
 pub const LEAST_SHARE: f64 = 1e-4;
 
-/// How far a window is from its reference. A statistic is `None` when a side has nothing, or when it is not of this sort of column.
+/// Distances of a window from its reference. A statistic is `None` when a side is empty, or when the column is of
+/// another sort.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Drift {
     /// The population stability index: the sum of (q - p) ln(q / p) over bins of numbers or over names, where p is the share of the
     /// reference and q that of the window, each at least [`LEAST_SHARE`] (Siddiqi, "Credit risk scorecards", 2006).
     pub psi: Option<f64>,
-    /// The Jensen-Shannon distance of the same shares, from 0 to 1 (`scipy.spatial.distance.jensenshannon`, base 2).
+    /// The Jensen-Shannon distance of these shares, from 0 to 1 (`scipy.spatial.distance.jensenshannon`, base 2).
     pub js_distance: Option<f64>,
-    /// Of numbers, the area between the two cumulative distributions, in their unit (`scipy.stats.wasserstein_distance`).
+    /// Area between the two cumulative distributions of numbers, in their unit (`scipy.stats.wasserstein_distance`).
     pub wasserstein: Option<f64>,
-    /// How far [`Drift::wasserstein`] may be off.
+    /// Maximum error of [`Drift::wasserstein`].
     pub wasserstein_error: Option<f64>,
-    /// [`Drift::wasserstein`] by the standard deviation of the reference.
+    /// [`Drift::wasserstein`] divided by the standard deviation of the reference.
     pub wasserstein_scaled: Option<f64>,
-    /// Of numbers, the greatest difference of the two cumulative distributions (Kolmogorov-Smirnov; `scipy.stats.ks_2samp`).
+    /// Greatest difference of the two cumulative distributions of numbers (Kolmogorov-Smirnov;
+    /// `scipy.stats.ks_2samp`).
     pub ks: Option<f64>,
-    /// By how much the true statistic may be greater than [`Drift::ks`]; it is never less.
+    /// Maximum excess of the true statistic over [`Drift::ks`]; it is never less.
     pub ks_error: Option<f64>,
-    /// How probable so great a [`Drift::ks`] is without drift, by its limiting distribution (`scipy.stats.kstwobign`).
+    /// Probability of a [`Drift::ks`] at least this great without drift, by its limiting distribution
+    /// (`scipy.stats.kstwobign`).
     pub ks_p: Option<f64>,
-    /// Of names, the statistic of the chi-squared test (`scipy.stats.chi2_contingency`).
+    /// Statistic of the chi-squared test of names (`scipy.stats.chi2_contingency`).
     pub chi2: Option<f64>,
-    /// How probable so great a [`Drift::chi2`] is without drift.
+    /// Probability of a [`Drift::chi2`] at least this great without drift.
     pub chi2_p: Option<f64>,
-    /// Of names, the greatest difference of a share.
+    /// Greatest difference of the share of a name.
     pub l_infinity: Option<f64>,
-    /// Of names, the share of the window that has a name which the reference does not have. Of names that are not kept apart it is
-    /// not known.
+    /// Share of the window whose name the reference does not have. Names that are not kept apart are left out.
     pub unseen_rate: Option<f64>,
-    /// Of names, the share that those have which are not kept apart, on the side that has more of them: so far the true
-    /// [`Drift::l_infinity`] is off at most, and so much greater the true [`Drift::unseen_rate`] is at most.
+    /// Share of names that are not kept apart, on the side that has more of them: the maximum error of
+    /// [`Drift::l_infinity`], and the maximum excess of the true [`Drift::unseen_rate`].
     pub others_rate: Option<f64>,
 }
 
-/// Of which columns there is a statistic.
+/// Sort of columns that a statistic applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// Of all.
+    /// All columns.
     Any,
-    /// Of numbers: scores, values, latencies, features.
+    /// Numbers: scores, values, latencies, features.
     Numbers,
-    /// Of names: labels, tags.
+    /// Names: labels, tags.
     Names,
 }
 
 impl Sort {
-    /// What a column of predictions holds; `None`, when it is none that is compared.
+    /// Returns the sort of a column of predictions; `None` if it is not compared.
     pub fn of(column: &str) -> Option<Self> {
         let predictions = Kind::Predictions;
         let member = |family: &Family| {
@@ -97,17 +99,17 @@ impl Sort {
     }
 }
 
-/// The columns that are compared besides tags and features.
+/// Columns that are compared besides tags and features.
 const PLAIN: [&str; 4] = ["score", "value", "latency_ms", "label"];
 
 /// A statistic of drift.
 #[derive(Clone, Copy, Debug)]
 pub struct Statistic {
-    /// Its name, that of the column.
+    /// Name of the statistic and its column.
     pub name: &'static str,
-    /// Of which columns it is.
+    /// Sort of columns that it applies to.
     pub sort: Sort,
-    /// How it is read.
+    /// Reads the statistic.
     pub read: fn(&Drift) -> Option<f64>,
 }
 
@@ -132,21 +134,22 @@ const fn statistic(name: &'static str, sort: Sort, read: fn(&Drift) -> Option<f6
 }
 
 impl Statistic {
-    /// The statistic of a name.
+    /// Returns the statistic of a name.
     pub fn named(name: &str) -> Option<&'static Self> {
         STATISTICS.iter().find(|statistic| statistic.name == name)
     }
 }
 
 impl Drift {
-    /// How probable so great a difference is without drift: [`Drift::ks_p`] of numbers, [`Drift::chi2_p`] of names.
+    /// Returns the probability of a difference at least this great without drift: [`Drift::ks_p`] of numbers,
+    /// [`Drift::chi2_p`] of names.
     pub fn p_value(&self) -> Option<f64> {
         self.ks_p.or(self.chi2_p)
     }
 }
 
-/// P-values, each raised so that of those below a level at most that share are expected to be false (Benjamini and Hochberg 1995;
-/// `scipy.stats.false_discovery_control`). What has none counts for nothing.
+/// Adjusts p-values: among all below a level, the expected share of false ones is at most that level (Benjamini and
+/// Hochberg 1995; `scipy.stats.false_discovery_control`). Missing values are ignored.
 pub fn adjusted(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut order: Vec<(usize, f64)> =
         p_values.iter().enumerate().filter_map(|(at, p)| p.map(|p| (at, p))).collect();
@@ -161,10 +164,11 @@ pub fn adjusted(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     found
 }
 
-/// Of how many there are on each side: the reference, the window.
+/// Counts on each side: the reference, the window.
 type Sides = [u64; 2];
 
-/// The population stability index and the Jensen-Shannon distance of counts by bin or name; `None` when a side has none.
+/// Returns the population stability index and the Jensen-Shannon distance of counts by bin or name; `None` if a side
+/// is empty.
 fn divergences(counts: &[Sides]) -> Option<(f64, f64)> {
     let total = totals(counts)?;
     let (mut psi, mut js) = (0.0, 0.0);
@@ -178,7 +182,7 @@ fn divergences(counts: &[Sides]) -> Option<(f64, f64)> {
     Some((psi, (js / 2.0).clamp(0.0, 1.0).sqrt()))
 }
 
-/// How many there are on each side; `None` when a side has none.
+/// Returns the total of each side; `None` if a side is empty.
 fn totals(counts: &[Sides]) -> Option<[f64; 2]> {
     let total = counts
         .iter()

@@ -1,32 +1,32 @@
-//! Why events could not be folded, or a state not be read.
+//! Errors of folding events and of reading states.
 
-/// What is wrong with the columns or the state that were given. All of it means that something
-/// stored cannot be understood; trying again does not help.
+/// Error in the given columns or state. Each variant means that stored data cannot be understood; trying again does
+/// not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FoldError {
-    /// A column that every event of the kind must have is absent.
+    /// A column required of every event of the kind is absent.
     #[error("column `{column}` is missing")]
     Missing {
-        /// Its name.
+        /// Name of the column.
         column: String,
     },
     /// A column holds values of another type than its field.
     #[error("column `{column}` is of the wrong type")]
     Type {
-        /// Its name.
+        /// Name of the column.
         column: String,
     },
     /// A column is not as long as the segment, or a code points beyond the dictionary.
     #[error("column `{column}` does not fit its segment")]
     Shape {
-        /// Its name.
+        /// Name of the column.
         column: String,
     },
     /// A required field is null.
     #[error("column `{column}` is null at row {row}")]
     Null {
-        /// Its name.
+        /// Name of the column.
         column: String,
         /// The row in its segment, from 0.
         row: usize,
@@ -34,7 +34,7 @@ pub enum FoldError {
     /// A number is infinite or not a number.
     #[error("column `{column}` is not finite at row {row}")]
     NotFinite {
-        /// Its name.
+        /// Name of the column.
         column: String,
         /// The row in its segment, from 0.
         row: usize,
@@ -42,28 +42,28 @@ pub enum FoldError {
     /// There are more rows in one day than row numbers.
     #[error("{rows} rows are more than one day can be joined with")]
     TooManyRows {
-        /// How many there are.
+        /// Number of rows.
         rows: usize,
     },
     /// The days of a window judge a release by other tasks.
     #[error("the release `{release}` changed its task; figures of a window are of one task")]
     OtherTask {
-        /// Its name.
+        /// Name of the release.
         release: String,
     },
     /// Releases that are pooled are judged by tasks of several kinds.
     #[error("the releases of `{pool}` have tasks of several kinds; figures are of one kind")]
     OtherTasks {
-        /// What they are pooled in, by name.
+        /// Name of the pool.
         pool: String,
     },
     /// A condition on predictions cannot be computed.
     #[error("{why}")]
     Refused {
-        /// What is wrong with it.
+        /// Reason.
         why: String,
     },
-    /// Predictions are told apart by too much.
+    /// Predictions are split into too many buckets.
     #[error("the figures of one period would have more than {} rows", crate::evaluation::MAX_BUCKETS)]
     TooManyBuckets,
     /// More predictions of some keys are withdrawn on a day than are held.
@@ -72,9 +72,9 @@ pub enum FoldError {
     /// A stored state cannot be read.
     #[error("the state of {what} cannot be read: {why}")]
     State {
-        /// Of what: a rollup or an evaluation.
+        /// Type of the state: a rollup or an evaluation.
         what: &'static str,
-        /// What is wrong with it.
+        /// Reason.
         why: String,
     },
 }

@@ -1,9 +1,10 @@
-//! What figures of a classification are to be expected before there is truth, from scores that were calibrated where there was:
-//! confidence-based performance estimation, as NannyML calls it.
+//! Figures of a classification that are expected before there is truth, from scores calibrated on predictions with
+//! truth: confidence-based performance estimation, as NannyML calls it.
 //!
-//! A calibrated score says how probable the positive class is, so the expected number of true positives among predictions
-//! is a sum of such probabilities, and a figure of expected counts is an expected figure. That takes for granted that a score
-//! means what it meant: drift of the concept does not show in an expected figure, but in how far the real one is from it.
+//! A calibrated score is the probability of the positive class, so the expected number of true positives among
+//! predictions is a sum of such probabilities, and a figure of expected counts is an expected figure. The assumption
+//! is that scores keep their meaning: drift of the concept does not change an expected figure, only its difference
+//! from the real one.
 
 mod classes;
 
@@ -16,23 +17,24 @@ use crate::{metrics::NORMAL_975, paired::log_loss};
 pub struct Case {
     /// The score.
     pub score: f64,
-    /// Whether the prediction says the positive class.
+    /// True if the prediction is of the positive class.
     pub says_positive: bool,
-    /// Whether the positive class is the real one; `None` without truth.
+    /// True if the positive class is the real one; `None` without truth.
     pub is_positive: Option<bool>,
-    /// What it is worth where the negative class is the real one, and where the positive one is; `None` without costs.
+    /// Worth of the prediction if the negative class is the real one, and if the positive one is; `None` without
+    /// costs.
     pub worth: Option<[f64; 2]>,
 }
 
-/// How probable the positive class is at each score: the isotonic regression of the truth on scores (Zadrozny and Elkan 2002),
-/// between scores that occurred on a line, as `sklearn.isotonic.IsotonicRegression` with `out_of_bounds="clip"`.
+/// Probability of the positive class by score: the isotonic regression of the truth on scores (Zadrozny and Elkan
+/// 2002), linear between known scores, as `sklearn.isotonic.IsotonicRegression` with `out_of_bounds="clip"`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
-    /// Where shares begin and end, from the smallest score to the greatest, and the share there.
+    /// First and last score of each block with its share, in ascending order.
     points: Vec<(f64, f64)>,
 }
 
-/// A score that was judged: how many of so many predictions with it are positive.
+/// A judged score: the score, its positive predictions, and all its predictions.
 type Judged = (f64, f64, f64);
 
 /// Neighbouring scores of one share.
@@ -51,7 +53,7 @@ impl Block {
 }
 
 impl Calibration {
-    /// From the cases with truth; `None` unless there are both classes among them.
+    /// Fits cases with truth; `None` unless both classes occur among them.
     pub fn of(cases: &[Case]) -> Option<Self> {
         let judged = cases.iter().filter_map(|case| Some((case.score, case.is_positive?)));
         let judged: Vec<Judged> =
@@ -63,7 +65,7 @@ impl Calibration {
         Self::fit(judged)
     }
 
-    /// From judged scores; `None`, when there are none.
+    /// Fits judged scores; `None` if there are none.
     fn fit(mut judged: Vec<Judged>) -> Option<Self> {
         judged.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
         let mut blocks = Vec::<Block>::new();
@@ -85,7 +87,7 @@ impl Calibration {
         (!points.is_empty()).then_some(Self { points })
     }
 
-    /// How probable the positive class is at a score.
+    /// Returns the probability of the positive class at a score.
     pub fn probability(&self, score: f64) -> f64 {
         let after = self.points.partition_point(|(known, _)| *known < score);
         let before = after.checked_sub(1).and_then(|at| self.points.get(at));
@@ -99,18 +101,19 @@ impl Calibration {
     }
 }
 
-/// What is expected of a figure.
+/// Expected value of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expected {
-    /// The figure of the expected counts.
+    /// Figure of the expected counts.
     pub value: f64,
-    /// Where with 95% probability the real figure is, if the calibration holds: by the normal distribution and the
-    /// delta method, as if the truth of one prediction said nothing of that of another.
+    /// Band of the real figure with 95% probability, if the calibration holds: by the normal distribution and the
+    /// delta method, as if the truths of predictions were independent.
     pub band: (f64, f64),
 }
 
-/// The figures that can be expected, by the names that they have in evaluations, and the least and the greatest that each can be. Of a binary task
-/// the macro figures are not defined; of several classes accuracy, AUC, log loss and these are.
+/// Figures that can be expected, by their names in evaluations, each with its least and greatest possible value. The
+/// macro figures are not defined for a binary task; for several classes only accuracy, AUC, log loss and the macro
+/// figures are.
 pub const EXPECTED: [(&str, [f64; 2]); 12] = [
     ("accuracy", [0.0, 1.0]),
     ("precision", [0.0, 1.0]),
@@ -126,12 +129,12 @@ pub const EXPECTED: [(&str, [f64; 2]); 12] = [
     ("macro_f1", [0.0, 1.0]),
 ];
 
-/// How many bytes of memory each case takes while figures are made.
+/// Bytes of memory for each case while figures are computed.
 pub const BYTES_OF_EXPECTED: usize = size_of::<Likely>();
 
-/// What is expected of each figure of [`EXPECTED`]; `None` where it is not defined.
+/// Returns the expectation of each figure of [`EXPECTED`]; `None` if undefined.
 ///
-/// It holds [`BYTES_OF_EXPECTED`] for each case.
+/// Holds [`BYTES_OF_EXPECTED`] for each case.
 pub fn expected<'a>(
     cases: impl IntoIterator<Item = &'a Case>,
     calibration: &Calibration,
@@ -143,17 +146,17 @@ pub fn expected<'a>(
     })
 }
 
-/// What each figure of [`EXPECTED`] is of the cases with truth; `None` where it is not defined. A truth that is known is as certain
-/// as a probability of 0 or 1, so this is what is expected by such.
+/// Returns each figure of [`EXPECTED`] of the cases with truth; `None` if undefined. A known truth counts as a
+/// probability of 0 or 1.
 ///
-/// It holds [`BYTES_OF_EXPECTED`] for each case.
+/// Holds [`BYTES_OF_EXPECTED`] for each case.
 pub fn realised(cases: &[Case]) -> [Option<f64>; EXPECTED.len()] {
     let certain = |case: &Case| Some(Likely::new(case, f64::from(u8::from(case.is_positive?))));
     let figures = figures_of(&in_order(cases.iter().filter_map(certain)));
     figures.map(|(value, _)| value.is_finite().then_some(value))
 }
 
-/// Cases in the order of their scores. Sums must not depend on the order in which predictions came.
+/// Sorts cases by score. Sums must not depend on the order in which predictions came.
 fn in_order(cases: impl Iterator<Item = Likely>) -> Vec<Likely> {
     let mut cases: Vec<Likely> = cases.collect();
     let worth = |case: &Likely| case.worth.map(|worth| worth.map(f64::to_bits));
@@ -164,16 +167,16 @@ fn in_order(cases: impl Iterator<Item = Likely>) -> Vec<Likely> {
     cases
 }
 
-/// A figure with its band, which ends where the figure cannot be any more; `None`, where it divides by zero.
+/// Returns a figure with its band, cut at the limits of the figure; `None` if it divides by zero.
 fn within_limits((value, deviation): (f64, f64), [least, most]: [f64; 2]) -> Option<Expected> {
     let (low, high) = (value - NORMAL_975 * deviation, value + NORMAL_975 * deviation);
     value.is_finite().then(|| Expected { value, band: (low.max(least), high.min(most)) })
 }
 
-/// A figure that is not defined.
+/// Value of an undefined figure.
 const UNDEFINED: (f64, f64) = (f64::NAN, f64::NAN);
 
-/// Each figure of [`EXPECTED`] of cases in the order of their scores, and its standard deviation.
+/// Returns each figure of [`EXPECTED`] with its standard deviation, of cases in the order of their scores.
 fn figures_of(cases: &[Likely]) -> [(f64, f64); EXPECTED.len()] {
     let sum = |of: fn(&Likely) -> f64| cases.iter().map(of).sum::<f64>();
     let (positives, said, hits) = (sum(|case| case.p), sum(|case| case.says), sum(|case| case.p * case.says));
@@ -195,7 +198,7 @@ fn figures_of(cases: &[Likely]) -> [(f64, f64); EXPECTED.len()] {
     ]
 }
 
-/// How many predictions have costs, what these are worth together, and the standard deviation of that.
+/// Returns the number of predictions with costs, their total worth, and the standard deviation of that.
 fn value(cases: &[Likely]) -> (f64, (f64, f64)) {
     let priced = || cases.iter().filter_map(|case| Some((case.p, case.worth?)));
     let worth = priced().map(|(p, [negative, positive])| p * positive + (1.0 - p) * negative).sum::<f64>();
@@ -205,13 +208,13 @@ fn value(cases: &[Likely]) -> (f64, (f64, f64)) {
     (priced().count() as f64, (worth, priced().map(change).sum::<f64>().sqrt()))
 }
 
-/// A prediction, and how probable the positive class is.
+/// A prediction with the probability of the positive class.
 struct Likely {
     score: f64,
-    /// 1 when the prediction says the positive class, else 0.
+    /// 1 if the prediction is of the positive class, else 0.
     says: f64,
     p: f64,
-    /// As [`Case::worth`].
+    /// See [`Case::worth`].
     worth: Option<[f64; 2]>,
 }
 
@@ -222,19 +225,19 @@ impl Likely {
     }
 }
 
-/// The mean of what each prediction counts by its truth, which is 1 or 0, and its standard deviation.
+/// Returns the mean of a function of each prediction and its truth (1 or 0), and the standard deviation of that mean.
 fn mean(cases: &[Likely], of: impl Fn(&Likely, f64) -> f64) -> (f64, f64) {
     let n = cases.len() as f64;
     let sum = cases.iter().map(|case| case.p * of(case, 1.0) + (1.0 - case.p) * of(case, 0.0)).sum::<f64>();
     (sum / n, deviation(cases, |case| (of(case, 1.0) - of(case, 0.0)) / n))
 }
 
-/// The standard deviation of a figure that changes by `slope` with the truth of each prediction.
+/// Returns the standard deviation of a figure that changes by `slope` with the truth of each prediction.
 fn deviation(cases: &[Likely], slope: impl Fn(&Likely) -> f64) -> f64 {
     cases.iter().map(|case| case.p * (1.0 - case.p) * slope(case) * slope(case)).sum::<f64>().sqrt()
 }
 
-/// The area under the curve of the expected counts, and its standard deviation.
+/// Returns the area under the curve of the expected counts, and its standard deviation.
 fn auc(cases: &[Likely]) -> (f64, f64) {
     let cases: Vec<(f64, f64)> = cases.iter().map(|case| (case.score, case.p)).collect();
     let (auc, slopes) = area(&cases);
@@ -242,13 +245,13 @@ fn auc(cases: &[Likely]) -> (f64, f64) {
     (auc, cases.iter().zip(slopes).map(of_case).sum::<f64>().sqrt())
 }
 
-/// The area under the curve of scores, in their order, each with the probability of the positive class; and by how much it changes with
-/// the truth of each.
+/// Returns the area under the curve of sorted scores, each with the probability of the positive class; and its
+/// derivative by the truth of each.
 fn area(cases: &[(f64, f64)]) -> (f64, Vec<f64>) {
     let positives = cases.iter().map(|(_, p)| p).sum::<f64>();
     let negatives = cases.iter().map(|(_, p)| 1.0 - p).sum::<f64>();
     let (mut area, mut positives_below, mut negatives_below) = (0.0, 0.0, 0.0);
-    // Of each prediction by how much the pairs that are in order change with its truth.
+    // Change of the number of ordered pairs with the truth of each prediction.
     let mut change = Vec::with_capacity(cases.len());
     for tied in cases.chunk_by(|one, other| one.0 == other.0) {
         let tied_positives = tied.iter().map(|(_, p)| p).sum::<f64>();

@@ -1,9 +1,9 @@
-//! How good the predictions of each release were on one day.
+//! The quality of the predictions of each release on one day.
 //!
 //! Predictions are joined with outcomes by the rules of [`mod@crate::join`] and judged by the formulas of
-//! [`crate::metrics`], as the [`Task`](event::Task) of the release asks. An evaluation is always computed from all
-//! segments of its day, so what it stores are the results. A day that is too large to be held as a whole is
-//! taken [`Partition`] by partition; the result is the same to the bit.
+//! [`crate::metrics`], according to the [`Task`](event::Task) of the release. An evaluation is always computed from
+//! all segments of its day, so it stores results only. A day too large for memory is taken [`Partition`] by
+//! partition; the result is the same to the bit.
 
 mod buckets;
 mod cases;
@@ -56,14 +56,13 @@ pub use singles::{Singles, Tested};
 pub use splits::{MAX_SPLIT_VALUES, SplitRow, Splits};
 pub use survey::{MAX_VALUES, Survey, Wanted};
 
-/// When not one of so many outcomes is positive, the labels that they have are noted: the positive label
-/// may be wrong.
+/// Number of outcomes, none of them positive, from which on their labels are noted: the positive label may be wrong.
 pub const MIN_DOUBTED: u64 = 20;
 
-/// How many labels are noted then.
+/// Maximum number of labels noted then.
 pub const MAX_DOUBTED_LABELS: usize = 5;
 
-/// Whether [`evaluate`] needs a column of a kind of events.
+/// Returns whether [`evaluate`] needs a column of a kind of events.
 pub fn needs(kind: Kind, column: &str) -> bool {
     match kind {
         Kind::Predictions => {
@@ -75,65 +74,65 @@ pub fn needs(kind: Kind, column: &str) -> bool {
     }
 }
 
-/// How good the predictions of one workspace and day were.
+/// The quality of the predictions of one workspace and day.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
-    /// By release.
+    /// Results by release.
     pub releases: BTreeMap<String, ReleaseEvaluation>,
-    /// By the values of the splits that releases declare. Version 4 had none.
+    /// Results by the values of the splits that releases declare. Version 4 had none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub splits: Splits,
-    /// Outcomes that say something of the day, each as often as it was sent. Version 1 did not count them.
+    /// Outcomes that judge the day, each as often as it was sent. Version 1 did not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcomes: Option<u64>,
-    /// Those of them that fit no prediction of the day, of whatever release: none has their key or, where they say
-    /// so, their key at that instant. Version 1 did not count them.
+    /// Outcomes of these that fit no prediction of the day, of any release: no prediction has their key or, if they
+    /// name an instant, their key at that instant. Version 1 did not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unmatched: Option<u64>,
 }
 
-/// How good the predictions of one release were.
+/// The quality of the predictions of one release.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReleaseEvaluation {
     /// Distinct predictions.
     pub predictions: u64,
-    /// How many more were sent that do not count, because the same one (by key and `predicted_at`) was sent again
-    /// later. Rollups count them. Version 1 did not count them.
+    /// Number of superseded predictions, which do not count because the same one (by key and `predicted_at`) was sent
+    /// again later. Rollups count them. Version 1 did not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeated: Option<u64>,
-    /// Those whose keys were erased. Version 5 did not tell them from others.
+    /// Predictions whose keys were erased. Version 5 did not distinguish them from others.
     #[serde(default, skip_serializing_if = "state::is_zero")]
     pub erased: u64,
-    /// Those with an outcome, of whatever content; see [`ReleaseEvaluation::judged`].
+    /// Predictions with an outcome of any content; see [`ReleaseEvaluation::judged`].
     pub labelled: u64,
-    /// The mean score of the distinct predictions that have one, with or without an outcome.
+    /// Mean score of the distinct predictions with a score, with or without an outcome.
     pub mean_score: Option<f64>,
-    /// How it did against the other releases of the day.
+    /// Record against the other releases of the day.
     #[serde(default, skip_serializing_if = "Record::is_empty")]
     pub record: Record,
-    /// The day from which the definition holds by which they were judged; `None`, when it is the first one.
+    /// First day of the definition by which they were judged; `None` for the first definition.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "state::day")]
     pub defined_from: Option<Day>,
-    /// How they were judged; `None` when the release has no definition.
+    /// Measures by task; `None` when the release has no definition.
     pub measures: Option<Measures>,
-    /// The figures that its model defines, by name.
+    /// Figures that the model defines, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub custom: CustomValues,
-    /// How sure the figures are, where it was asked for; it is not stored.
+    /// Uncertainty of the figures, if requested; not stored.
     #[serde(skip)]
     pub intervals: Option<Intervals>,
-    /// What a test of a figure needs beside that, where it was asked for; it is not stored.
+    /// Further inputs for a test of a figure, if requested; not stored.
     #[serde(skip)]
     pub singles: Option<Arc<Singles>>,
 }
 
 impl ReleaseEvaluation {
-    /// How much of the truth has arrived, from 0 to 1: the share of predictions with an outcome.
+    /// Returns the share of predictions with an outcome, from 0 to 1.
     pub fn maturity(&self) -> Option<f64> {
         ratio(self.labelled, self.predictions)
     }
 
-    /// How many the figures judge: those whose outcome has what the task asks for, a label or a value.
+    /// Returns the number of judged predictions, whose outcome has a label or a value as the task requires.
     pub fn judged(&self) -> u64 {
         match &self.measures {
             Some(Measures::Binary(of)) => of.judged,
@@ -143,15 +142,15 @@ impl ReleaseEvaluation {
         }
     }
 
-    /// How many have an outcome that cannot judge them: it or the prediction lacks what the task asks for, or the release has
-    /// no task.
+    /// Returns the number of predictions with an outcome that cannot judge them: it or the prediction lacks the label
+    /// or value that the task requires, or the release has no task.
     pub fn unjudged(&self) -> u64 {
         self.labelled.saturating_sub(self.judged())
     }
 }
 
 impl Measures {
-    /// Leaves out what `told` does not say, being of an older version.
+    /// Removes the parts that `told`, of an older version, lacks.
     fn forget_what_lacks(&mut self, told: &Self) {
         match (self, told) {
             (Self::Binary(this), Self::Binary(told)) => forget(&mut this.ranks, &told.ranks),
@@ -174,36 +173,36 @@ fn forget<T>(this: &mut Option<T>, told: &Option<T>) {
     }
 }
 
-/// The results by kind of task.
+/// Results by kind of task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Measures {
-    /// Of [`Task::Binary`](event::Task::Binary).
+    /// Results of [`Task::Binary`](event::Task::Binary).
     Binary(Box<Binary>),
-    /// Of [`Task::Multiclass`](event::Task::Multiclass).
+    /// Results of [`Task::Multiclass`](event::Task::Multiclass).
     Multiclass(Multiclass),
-    /// Of [`Task::Regression`](event::Task::Regression).
+    /// Results of [`Task::Regression`](event::Task::Regression).
     Regression(Regression),
 }
 
-/// Results of a binary classification. Only outcomes with a label judge. What is not defined, such
-/// as precision when nothing was predicted positive, is `None`.
+/// Results of a binary classification. Only outcomes with a label judge. An undefined figure, such as precision when
+/// nothing was predicted positive, is `None`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Binary {
-    /// The label of the positive class.
+    /// Label of the positive class.
     pub positive: String,
-    /// From which score on a prediction without a label is one of the positive class.
+    /// Minimum score at which a prediction without a label is of the positive class.
     pub threshold: f64,
-    /// When none of at least [`MIN_DOUBTED`] outcomes is positive, labels that they have: the first
-    /// [`MAX_DOUBTED_LABELS`] in the order of their bytes.
+    /// Labels of the outcomes if none of at least [`MIN_DOUBTED`] is positive: the first [`MAX_DOUBTED_LABELS`] in
+    /// the order of their bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instead: Vec<String>,
     /// Predictions whose outcome has a label.
     pub judged: u64,
-    /// How many of those outcomes are positive.
+    /// Number of these outcomes that are positive.
     pub positives: u64,
-    /// Judged predictions with a class: one with a label is positive if it is the positive label, one
-    /// without from a score of `threshold` on, one with neither has no class.
+    /// Judged predictions with a class. A prediction with a label is positive if it equals the positive label, one
+    /// without a label if its score is at least `threshold`; one with neither has no class.
     pub confusion: Confusion,
     /// See [`Confusion::accuracy`].
     pub accuracy: Option<f64>,
@@ -213,7 +212,7 @@ pub struct Binary {
     pub recall: Option<f64>,
     /// See [`Confusion::f1`].
     pub f1: Option<f64>,
-    /// Judged predictions with a score in [0, 1]; the results below are theirs.
+    /// Judged predictions with a score in [0, 1]; the results below are based on them.
     pub scored: u64,
     /// See [`crate::metrics::Scores::judge`].
     pub auc: Option<f64>,
@@ -225,13 +224,13 @@ pub struct Binary {
     pub ece: Option<f64>,
     /// See [`crate::metrics::Probabilities::calibration`].
     pub calibration: [CalibrationBin; CALIBRATION_BINS],
-    /// The other figures of the scores. Version 2 had none.
+    /// Other figures of the scores. Version 2 had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks: Option<Ranks>,
-    /// What predictions gain and cost, if that is known. Version 4 did not say.
+    /// Gains and costs of predictions, if known. Version 4 had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
-    /// What they were worth by that.
+    /// Worth of the predictions at these costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worth: Option<Worth>,
 }
@@ -239,17 +238,17 @@ pub struct Binary {
 /// Results of a classification into several classes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Multiclass {
-    /// Predictions with a label or with scores whose outcome has a label. The class of one without a label is that with
-    /// the greatest score, of several such classes the first in the order of their bytes.
+    /// Predictions with a label or with scores whose outcome has a label. The class of one without a label is the
+    /// class with the greatest score, among several the first in the order of their bytes.
     pub judged: u64,
-    /// Those in which the labels are equal.
+    /// Judged predictions whose label is that of the outcome.
     pub correct: u64,
     /// correct / judged (`accuracy_score`).
     pub accuracy: Option<f64>,
-    /// What is counted by class. Version 2 had none.
+    /// Counts by class. Version 2 had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classes: Option<Classes>,
-    /// What their scores say. Version 3 did not look at them.
+    /// Figures of their scores. Version 3 ignored scores.
     #[serde(default = "state::nothing", skip_serializing_if = "state::is_nothing")]
     pub scores: Option<ClassScores>,
 }
@@ -265,44 +264,43 @@ pub struct Regression {
     pub rmse: Option<f64>,
     /// See [`crate::metrics::ErrorFigures::bias`].
     pub bias: Option<f64>,
-    /// The other figures. Version 2 had none.
+    /// Other figures. Version 2 had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<ErrorDetail>,
-    /// What their intervals say. Version 3 did not look at them.
+    /// Figures of their intervals. Version 3 ignored intervals.
     #[serde(default = "state::nothing", skip_serializing_if = "state::is_nothing")]
     pub bounds: Option<Bounds>,
-    /// The share of real numbers that these intervals are to hold, if that is known and the same of all. Version 4 did not
-    /// say.
+    /// Share of real numbers that these intervals are meant to hold, if known and equal for all. Version 4 had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<f64>,
 }
 
-/// Whether the text of an evaluation is of the version that is written now.
+/// Returns whether the text of an evaluation is of the current version.
 pub fn is_current(state: &str) -> bool {
     state.is_empty() || EVALUATION.is_current(state)
 }
 
 impl Evaluation {
-    /// Its text: JSON without white space, keys in order, the same for the same log.
+    /// Returns its text: JSON without white space, keys in order, the same for the same log.
     pub fn to_state(&self) -> String {
         EVALUATION.write(self)
     }
 
-    /// Its texts of at most `most` bytes each, as many as that takes: each is an evaluation of some of the
-    /// releases, in the order of their names, and then of some rows of their splits. One whose only release or row takes more is
-    /// as long as that.
+    /// Splits the evaluation into texts of at most `most` bytes each: each is an evaluation of some of the releases,
+    /// in the order of their names, and then of some rows of their splits. A single release or row that takes more
+    /// gets a text of its own, which is longer.
     pub fn to_states(&self, most: usize) -> Vec<String> {
         let whole = self.to_state();
         if whole.len() <= most {
             return vec![whole];
         }
         let empty = Self::default().to_state().len();
-        // What is of the whole day stands in the first.
+        // Counts of the whole day go into the first text.
         let (outcomes, unmatched) = (self.outcomes, self.unmatched);
         let mut some = Self { outcomes, unmatched, ..Self::default() };
         let (mut states, mut bytes) = (Vec::new(), some.to_state().len());
         for piece in self.pieces() {
-            // With the comma before it.
+            // Length with the comma before it.
             let more = piece.to_state().len() - empty + 1;
             if bytes + more > most && !(some.releases.is_empty() && some.splits.is_empty()) {
                 states.push(std::mem::take(&mut some).to_state());
@@ -315,7 +313,8 @@ impl Evaluation {
         states
     }
 
-    /// The same of its releases, and of the rows of their splits apart from them: none, when there are no rows.
+    /// Splits the releases, and separately the rows of their splits, as [`Evaluation::to_states`]; the second list is
+    /// empty if there are no rows.
     pub fn to_texts(&self, most: usize) -> (Vec<String>, Vec<String>) {
         if self.splits.is_empty() {
             return (self.to_states(most), Vec::new());
@@ -325,10 +324,10 @@ impl Evaluation {
         (plain.to_states(most), splits.to_states(most))
     }
 
-    /// Reads the texts that [`Evaluation::to_states`] and [`Evaluation::to_texts`] make.
+    /// Reads the texts made by [`Evaluation::to_states`] and [`Evaluation::to_texts`].
     ///
     /// # Errors
-    /// As [`Evaluation::from_state`].
+    /// See [`Evaluation::from_state`].
     pub fn from_states(texts: &[String]) -> Result<Self> {
         let mut all = Self::default();
         for text in texts {
@@ -343,12 +342,12 @@ impl Evaluation {
     /// Reads the text of an evaluation of any version.
     ///
     /// # Errors
-    /// When it is not such a text, or of a newer version.
+    /// Fails if it is not such a text, or of a newer version.
     pub fn from_state(text: &str) -> Result<Self> {
         EVALUATION.read(text)
     }
 
-    /// Whether one that was stored says the same, as far as its version can.
+    /// Returns whether a stored evaluation has the same results, as far as its version records them.
     pub fn says(&self, told: &Self) -> bool {
         let mut this = self.clone();
         for (name, release) in &mut this.releases {
@@ -371,11 +370,11 @@ impl Evaluation {
     }
 }
 
-/// Judges the predictions of a day by the outcomes in the log of the same day. A release that has no
-/// definition is counted, but not judged.
+/// Judges the predictions of a day by the outcomes in the log of the same day. A release without a definition is
+/// counted, but not judged.
 ///
 /// # Errors
-/// When a column is not what its kind must have, or there are more than 2^32 - 3 rows.
+/// Fails if a column is not as its kind requires, or if there are more than 2^32 - 3 rows.
 pub fn evaluate(
     predictions: &[LogSegment<'_>],
     outcomes: &[LogSegment<'_>],

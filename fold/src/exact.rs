@@ -1,19 +1,19 @@
 //! Exact sums of doubles, so that a sum does not depend on the order of its terms.
 //!
-//! Adding doubles rounds at every step, so the same numbers in another order, or summed in parts,
-//! give another result in the last digits. A fold that must come out the same, byte for byte, in
-//! whatever pieces the log was read cannot use it. [`ExactSum`] keeps every bit instead: it is a
-//! fixed-point number wide enough for all finite doubles, and only [`ExactSum::value`] rounds, once.
+//! Adding doubles rounds at every step, so the same numbers in another order, or summed in parts, give another result
+//! in the last digits. A fold must give the same bytes in whatever pieces the log was read, so it cannot use that.
+//! [`ExactSum`] keeps every bit instead: it is a fixed-point number wide enough for all finite doubles, and only
+//! [`ExactSum::value`] rounds, once.
 //!
 //! It is the small superaccumulator of Radford M. Neal, "Fast exact summation using small and
 //! large superaccumulators", 2015, <https://arxiv.org/abs/1505.05571>.
 
 use std::fmt;
 
-/// How many bits of a chunk are its own; what is above them is carry not yet passed on.
+/// Number of a chunk's own bits; bits above them are carry not yet propagated.
 const CHUNK_BITS: u32 = 32;
 
-/// The bits of a chunk that are its own.
+/// Mask of a chunk's own bits.
 const CHUNK_MASK: i64 = (1 << CHUNK_BITS) - 1;
 
 /// Doubles span 2098 bits, from the least subnormal 2^-1074 to just below 2^1024. The other bits
@@ -26,38 +26,38 @@ const FRACTION_BITS: u32 = 52;
 /// The exponent field of a double that is infinite or not a number.
 const SPECIAL_EXPONENT: u64 = 0x7ff;
 
-/// So many terms may be added before carries must be passed on: a term changes a chunk by less
-/// than 2^52, a chunk starts below 2^32, and 2047 * 2^52 + 2^32 + 2^31 (a carry) < 2^63.
+/// Maximum number of terms added before carries must be propagated: a term changes a chunk by less than 2^52, a chunk
+/// starts below 2^32, and 2047 * 2^52 + 2^32 + 2^31 (a carry) < 2^63.
 const TERMS_BEFORE_CARRY: u32 = 2047;
 
-/// So many terms are cut into levels together.
+/// Number of terms cut into levels together.
 const BLOCK: usize = 256;
 
-/// A term of the greatest exponent has so many bits of its own in the first level: the sum of a block of them has 53 bits.
+/// Bits of a term of the greatest exponent in the first level: the sum of a block of such terms has 53 bits.
 const LEVEL_BITS: i32 = 44;
 
-/// Terms that need more levels than this are added one by one.
+/// Maximum number of levels; blocks that need more are added term by term.
 const LEVELS: usize = 4;
 
 /// Exponent fields of the greatest term of a block for which each level is made of normal doubles.
 const LEVELLED: std::ops::RangeInclusive<u64> = 320..=2_000;
 
-/// So many chunks are left out of a sum that is beyond the doubles, to divide it.
+/// Number of chunks dropped from a sum beyond the range of doubles, in order to divide it.
 const DROPPED_CHUNKS: usize = 3;
 
-/// The exact sum of finite doubles. The order of the terms leaves no trace: equal sums are
-/// equal values. Negative zero counts as zero, and the sum of nothing is zero.
+/// Exact sum of finite doubles. It does not depend on the order of the terms: equal sums are equal values. Negative
+/// zero counts as zero, and the sum of no terms is zero.
 #[derive(Clone)]
 pub struct ExactSum {
-    /// Fixed point in base 2^32, lowest chunk first. Chunks may be negative or exceed 32 bits
-    /// until carries are passed on.
+    /// Fixed point in base 2^32, lowest chunk first. Chunks may be negative or exceed 32 bits until carries are
+    /// propagated.
     chunks: [i64; CHUNKS],
-    /// How many terms were added since carries were last passed on.
+    /// Number of terms added since carries were last propagated.
     pending: u32,
 }
 
 impl ExactSum {
-    /// The sum of nothing: zero.
+    /// Returns the sum of no terms: zero.
     pub const fn new() -> Self {
         Self { chunks: [0; CHUNKS], pending: 0 }
     }
@@ -65,7 +65,7 @@ impl ExactSum {
     /// Adds one term.
     ///
     /// # Panics
-    /// When `term` is infinite or not a number, which have no exact sum.
+    /// Panics if `term` is infinite or not a number, which have no exact sum.
     #[inline]
     pub fn add(&mut self, term: f64) {
         if self.pending == TERMS_BEFORE_CARRY {
@@ -89,10 +89,10 @@ impl ExactSum {
         self.chunks[chunk + 1] += (high ^ sign) - sign;
     }
 
-    /// Adds terms; the same as one after the other, and faster where they are of similar size.
+    /// Adds terms. The result is that of adding them one by one, but faster for terms of similar size.
     ///
     /// # Panics
-    /// As [`ExactSum::add`].
+    /// See [`ExactSum::add`].
     pub fn add_all(&mut self, terms: &[f64]) {
         for block in terms.chunks(BLOCK) {
             match by_levels(block) {
@@ -102,21 +102,21 @@ impl ExactSum {
         }
     }
 
-    /// The sum rounded once, to the nearest double, ties to even. A sum beyond the doubles is
+    /// Returns the sum rounded once, to the nearest double, ties to even. A sum beyond the range of doubles is
     /// infinite; a sum of zero is positive zero.
     pub fn value(&self) -> f64 {
         let (negative, magnitude) = self.magnitude();
         Self::rounded(negative, &magnitude)
     }
 
-    /// The sum divided by `n`: a mean of doubles is one also where their sum is beyond them.
+    /// Returns the sum divided by `n`: finite even if the sum is beyond the range of doubles.
     pub fn mean(&self, n: u64) -> f64 {
         let (negative, magnitude) = self.magnitude();
         let sum = Self::rounded(negative, &magnitude);
         if sum.is_finite() {
             return sum / n as f64;
         }
-        // A sum of so many doubles is less than 2^1088; 2^64 of a unit make no difference to one beyond 2^1024.
+        // The sum of at most 2^64 doubles is less than 2^1088; 2^64 of a unit do not matter to one beyond 2^1024.
         let below = Self::rounded(negative, &magnitude.without_last(DROPPED_CHUNKS));
         below / n as f64 * 2f64.powi(DROPPED_CHUNKS as i32 * CHUNK_BITS as i32)
     }
@@ -124,14 +124,14 @@ impl ExactSum {
     fn rounded(negative: bool, magnitude: &Magnitude) -> f64 {
         let Some(top) = magnitude.top_bit() else { return 0.0 };
         let bits = match top.checked_sub(FRACTION_BITS) {
-            // At most 53 bits: a double as it stands, whose exponent field is 0 or 1.
+            // At most 53 bits: already the bits of a double, with an exponent field of 0 or 1.
             None | Some(0) => magnitude.bits(0, 53),
             Some(below) => {
                 let kept = magnitude.bits(below, 53);
                 let half = magnitude.bits(below - 1, 1) == 1;
                 let round_up = half && (kept & 1 == 1 || magnitude.any_below(below - 1));
-                // The leading one of `kept` adds one to the exponent field, and a carry out of
-                // rounding one more, which is just what they mean.
+                // The leading one of `kept` adds one to the exponent field, and a carry out of rounding one more, as
+                // required.
                 (u64::from(below) << FRACTION_BITS) + kept + u64::from(round_up)
             }
         };
@@ -139,8 +139,8 @@ impl ExactSum {
         if negative { -size } else { size }
     }
 
-    /// Passes carries on, so that every chunk but the top one is in [0, 2^32) and the top one
-    /// carries the sign. This form is unique for a sum.
+    /// Propagates carries, so that every chunk but the top one is in [0, 2^32) and the top one carries the sign. This
+    /// form is unique for a sum.
     fn carry(&mut self) {
         let mut carry = 0;
         for chunk in &mut self.chunks[..CHUNKS - 1] {
@@ -152,7 +152,7 @@ impl ExactSum {
         self.pending = 0;
     }
 
-    /// Whether the sum is negative, and its size.
+    /// Returns whether the sum is negative, and its magnitude.
     fn magnitude(&self) -> (bool, Magnitude) {
         let mut sum = self.clone();
         sum.carry();
@@ -161,24 +161,25 @@ impl ExactSum {
             sum.chunks.iter_mut().for_each(|chunk| *chunk = -*chunk);
             sum.carry();
         }
-        // Carried chunks fit 32 bits; so does the top one, being room that is never used up.
+        // Carried chunks fit 32 bits; so does the top one, which is spare room that is never used up.
         (negative, Magnitude(sum.chunks.map(|chunk| chunk as u32)))
     }
 }
 
-/// The sum of at most [`BLOCK`] terms as doubles whose sum it is. Terms are cut at multiples of a power of two, so large that
-/// the multiples add up without rounding; what remains of each is cut again (Demmel and Nguyen, "Fast reproducible
-/// floating-point summation", 2013). `None` where that takes too many levels, or terms are too great, too small or not finite.
+/// Returns the sum of at most [`BLOCK`] terms as doubles that add up to it exactly. Terms are cut at multiples of a
+/// power of two, large enough for the multiples to add up without rounding; the remainder of each is cut again
+/// (Demmel and Nguyen, "Fast reproducible floating-point summation", 2013). `None` if that takes too many levels, or
+/// terms are too great, too small or not finite.
 #[inline]
 fn by_levels(terms: &[f64]) -> Option<[f64; LEVELS]> {
-    /// Sums beside each other, so that several terms are cut at once.
+    /// Number of parallel sums, so that several terms are cut at once.
     const LANES: usize = 4;
-    /// So many levels are cut in one pass over the terms: most need no more.
+    /// Number of levels cut in one pass over the terms: most blocks need no more.
     const PASS: usize = 2;
     let mut room = [0.0; BLOCK];
     let rest = room.get_mut(..terms.len().next_multiple_of(LANES))?;
     rest[..terms.len()].copy_from_slice(terms);
-    // What is not a number is greater than nothing, and left over by all levels.
+    // NaN compares as not greater here, and remains after all levels.
     let greater = |one: f64, other: f64| if one > other { one } else { other };
     let mut greatest = [0.0; LANES];
     for four in rest.chunks_exact(LANES) {
@@ -193,7 +194,7 @@ fn by_levels(terms: &[f64]) -> Option<[f64; LEVELS]> {
     if !LEVELLED.contains(&exponent) {
         return None;
     }
-    // What is added to this and taken from it again is rounded to multiples of its last bit.
+    // Adding this and subtracting it again rounds to multiples of its last bit.
     let cut_at = |exponent: i32| f64::from_bits((exponent as u64) << FRACTION_BITS) * 1.5;
     let mut exponent = exponent as i32 + 1 - LEVEL_BITS + FRACTION_BITS as i32;
     for pair in levels.chunks_exact_mut(PASS) {
@@ -254,24 +255,24 @@ impl FromIterator<f64> for ExactSum {
     }
 }
 
-/// The size of a sum in units of the least subnormal: base 2^32, lowest digit first.
+/// Magnitude of a sum in units of the least subnormal: base 2^32, lowest digit first.
 #[derive(PartialEq)]
 struct Magnitude([u32; CHUNKS]);
 
 impl Magnitude {
-    /// The number of the highest bit that is set.
+    /// Returns the number of the highest bit that is set.
     fn top_bit(&self) -> Option<u32> {
         let chunk = self.0.iter().rposition(|&chunk| chunk != 0)?;
         Some(chunk as u32 * CHUNK_BITS + self.0[chunk].ilog2())
     }
 
-    /// The number of the lowest bit that is set.
+    /// Returns the number of the lowest bit that is set.
     fn lowest_bit(&self) -> Option<u32> {
         let chunk = self.0.iter().position(|&chunk| chunk != 0)?;
         Some(chunk as u32 * CHUNK_BITS + self.0[chunk].trailing_zeros())
     }
 
-    /// Up to 64 bits from bit `from` on; beyond the top there are zeros.
+    /// Returns up to 64 bits from bit `from` on; zeros beyond the top.
     fn bits(&self, from: u32, count: u32) -> u64 {
         let (first, shift) = ((from / CHUNK_BITS) as usize, from % CHUNK_BITS);
         let three = self.0.iter().skip(first).take(3).enumerate();
@@ -279,14 +280,14 @@ impl Magnitude {
         (window >> shift) as u64 & (u64::MAX >> (64 - count))
     }
 
-    /// Without its lowest chunks: divided by 2^32 for each.
+    /// Drops the lowest chunks, dividing by 2^32 for each.
     fn without_last(&self, chunks: usize) -> Self {
         let mut higher = [0; CHUNKS];
         higher[..CHUNKS - chunks].copy_from_slice(&self.0[chunks..]);
         Self(higher)
     }
 
-    /// Whether a bit below bit `end` is set.
+    /// Returns whether a bit below bit `end` is set.
     fn any_below(&self, end: u32) -> bool {
         self.lowest_bit().is_some_and(|lowest| lowest < end)
     }

@@ -1,7 +1,7 @@
-//! The figures of evaluations, and those of numbers in rollups ([`STATISTICS`]), each declared once.
+//! Figures of evaluations and of numbers in rollups ([`STATISTICS`]), each declared once.
 //!
-//! [`FIGURES`] is the only list of them. The columns of dataframes and their types, the names that a workspace can
-//! rank its releases by, which way each is better, and how several days merge ([`Windowed`]) all come from it.
+//! [`FIGURES`] is the only list of them. It defines the columns of dataframes and their types, the names by which a
+//! workspace can rank its releases, the better direction of each, and the merging of several days ([`Windowed`]).
 //!
 //! To add a figure, write its formula in [`crate::metrics`] and its entry in `figure/table.rs`, then describe it in
 //! `docs/figures.md`, which a test compares with the table. A figure that follows from stored counts needs no new
@@ -33,153 +33,154 @@ use crate::{
 /// A figure of evaluations.
 #[derive(Clone, Copy)]
 pub struct Figure {
-    /// Its name: that of the column, and what a workspace calls it that ranks its releases by it.
+    /// Name of the figure, its column and the ranking of releases by it.
     pub name: &'static str,
-    /// How it is read, and so what type it has.
+    /// Reader of the figure, which determines its type.
     pub getter: Getter,
-    /// How releases are ranked by it; `None` when they cannot be.
+    /// Ranking of releases by it; `None` if it cannot rank.
     pub ranking: Option<Ranking>,
-    /// Whether a table for people shows it unless it is asked for other columns.
+    /// True if tables for people show it by default.
     pub is_main: bool,
-    /// How its 95% interval is computed where keys do not repeat; `None` when it has none.
+    /// Method of its 95% interval for keys that do not repeat; `None` if it has none.
     pub method: Option<Method>,
-    /// Of which of the judged predictions it is.
+    /// Subset of the judged predictions that it covers.
     pub of: Of,
-    /// What it is when a number stands where scikit-learn divides by zero and warns.
+    /// Its value with a given number in place of a division by zero, for which scikit-learn warns.
     pub divided: Option<fn(&Row<'_>, f64) -> Option<f64>>,
-    /// What a test of it needs, where that is known: of shares, and of means whose squares are.
+    /// Reader of the inputs of its test, if supported: for shares, and for means with known squares.
     pub evidence: Option<fn(&Row<'_>) -> Option<Evidence>>,
-    /// What a test of it needs of the events, because it is not stored.
+    /// Inputs of its test that must be computed from events, because they are not stored.
     pub tested: Option<Tested>,
 }
 
-/// How a figure is read from a row. `None` where it is not defined.
+/// Reader of a figure from a row. `None` if the figure is undefined.
 #[derive(Clone, Copy, Debug)]
 pub enum Getter {
     /// Text.
     Text(fn(&Row<'_>) -> Option<String>),
-    /// A whole number that is not negative.
+    /// Non-negative integer.
     Count(fn(&Row<'_>) -> Option<u64>),
     /// A number.
     Number(fn(&Row<'_>) -> Option<f64>),
 }
 
-/// Of which of the judged predictions a figure is.
+/// Subset of the judged predictions that a figure covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
-    /// Of those with a class or a number.
+    /// Predictions with a class or a number.
     Judged,
-    /// Of those with a score, or with scores of classes.
+    /// Predictions with a score, or with scores of classes.
     Scored,
-    /// Of those with both ends of an interval.
+    /// Predictions with both ends of an interval.
     Bounded,
-    /// Of those with a class whose gain or cost is known.
+    /// Predictions with a class of known gain or cost.
     Priced,
 }
 
-/// How the 95% interval of a figure is computed. Where keys repeat, predictions are not independent of each other, and each
+/// Method of the 95% interval of a figure. If keys repeat, predictions are not independent of each other, and each
 /// figure has a [`Method::Bootstrap`] of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Of a share: the interval of Wilson 1927.
+    /// Share: the interval of Wilson 1927.
     Wilson,
-    /// Of a mean: by Student's distribution.
+    /// Mean: by Student's distribution.
     Student,
-    /// Of the area under the curve of a binary task: by DeLong, DeLong and Clarke-Pearson 1988. Of several classes it is a
+    /// Area under the curve of a binary task: by DeLong, DeLong and Clarke-Pearson 1988. For several classes it is a
     /// [`Method::Bootstrap`].
     DeLong,
-    /// Of all else: percentiles of what the figure is when keys are drawn again and again, with a fixed seed.
+    /// Any other figure: percentiles of its values when keys are drawn again and again, with a fixed seed.
     Bootstrap,
 }
 
-/// How releases are ranked by a figure.
+/// Ranking of releases by a figure.
 #[derive(Clone, Copy, Debug)]
 pub struct Ranking {
-    /// Which way it is better.
+    /// Better direction.
     pub better: Direction,
-    /// How several days make one value.
+    /// Merging of several days into one value.
     pub merge: Merge,
 }
 
-/// Which way a figure is better.
+/// Better direction of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The greater the better.
+    /// Greater is better.
     Max,
-    /// The less the better.
+    /// Less is better.
     Min,
 }
 
-/// How the figures of several days make one.
+/// Merging of the figures of several days into one.
 #[derive(Clone, Copy, Debug)]
 pub enum Merge {
-    /// It is computed from the confusion matrices added up, which is exact. Days of a task without a confusion
-    /// matrix merge by their mean, weighted by rows.
+    /// Computed from the sum of the confusion matrices, which is exact. Days of a task without a confusion matrix
+    /// merge by their mean, weighted by rows.
     Confusion(fn(&Confusion) -> Option<f64>),
-    /// It is computed from the counts of classes added up, which is exact; where not all classes are named, it is the mean of
-    /// the days.
+    /// Computed from the sum of the counts of classes, which is exact; if not all classes are named, the mean of the
+    /// days.
     Classes(fn(&Classes) -> Option<f64>),
-    /// Of a binary task as the first, of several classes as the second.
+    /// As [`Merge::Confusion`] for a binary task, as [`Merge::Classes`] for several classes.
     Both(fn(&Confusion) -> Option<f64>, fn(&Classes) -> Option<f64>),
-    /// It is computed from the calibration bins added up, which is exact.
+    /// Computed from the sum of the calibration bins, which is exact.
     Calibration(fn(&[CalibrationBin]) -> Option<f64>),
-    /// It is the mean of the days, weighted by rows, which is exact for a mean of rows.
+    /// Mean of the days, weighted by rows, which is exact for a mean of rows.
     Mean,
-    /// It is the mean of the days, weighted by rows, for what cannot be merged, such as AUC.
+    /// Mean of the days, weighted by rows, for figures that cannot be merged, such as AUC.
     MeanOfDays,
-    /// It is the sum of the days, which is exact.
+    /// Sum of the days, which is exact.
     Sum,
-    /// It is the root of the mean of the days' squares, weighted by rows, which is exact.
+    /// Root of the mean of the days' squares, weighted by rows, which is exact.
     RootMeanSquare,
 }
 
 /// A row of evaluations: a release on a day, or a day without predictions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Row<'a> {
-    /// The release, by name.
+    /// Name of the release.
     pub name: Option<&'a str>,
-    /// How good it was.
+    /// Results of the release.
     pub release: Option<&'a ReleaseEvaluation>,
     /// Outcomes of the day that fit no prediction.
     pub unmatched: Option<u64>,
 }
 
 impl<'a> Row<'a> {
-    /// Of a release, whatever its name.
+    /// Creates a row of a release without its name.
     fn of(release: &'a ReleaseEvaluation) -> Self {
         Self { release: Some(release), ..Self::default() }
     }
 
-    /// How the release was judged.
+    /// Returns the measures of the release.
     fn measures(&self) -> Option<&'a Measures> {
         self.release?.measures.as_ref()
     }
 
-    /// The results of a binary task.
+    /// Returns the results of a binary task.
     fn binary(&self) -> Option<&'a Binary> {
         if let Measures::Binary(of) = self.measures()? { Some(of) } else { None }
     }
 }
 
 impl Merge {
-    /// How it is computed from a confusion matrix.
+    /// Returns its formula for a confusion matrix.
     pub(crate) fn of_confusion(self) -> Option<fn(&Confusion) -> Option<f64>> {
         if let Self::Confusion(of) | Self::Both(of, _) = self { Some(of) } else { None }
     }
 
-    /// How it is computed from the counts of classes.
+    /// Returns its formula for the counts of classes.
     pub(crate) fn of_classes(self) -> Option<fn(&Classes) -> Option<f64>> {
         if let Self::Classes(of) | Self::Both(_, of) = self { Some(of) } else { None }
     }
 }
 
 impl Figure {
-    /// The figure of a name.
+    /// Returns the figure of a name.
     pub fn named(name: &str) -> Option<&'static Self> {
         FIGURES.iter().find(|figure| figure.name == name)
     }
 
-    /// The number of a row, with `zero_division` where scikit-learn divides by zero and warns; `None`, when it is none.
+    /// Returns the number of a row, with `zero_division` where scikit-learn divides by zero and warns; `None` if the
+    /// figure is not a number.
     pub fn number(&self, row: &Row<'_>, zero_division: Option<f64>) -> Option<f64> {
         match (self.getter, self.divided, zero_division) {
             (_, Some(divided), Some(value)) => divided(row, value),
@@ -188,19 +189,19 @@ impl Figure {
         }
     }
 
-    /// The count of a release; `None`, when it is none.
+    /// Returns the count of a release; `None` if the figure is not a count.
     pub fn count(&self, of: &ReleaseEvaluation) -> Option<u64> {
         if let Getter::Count(read) = self.getter { read(&Row::of(of)) } else { None }
     }
 
-    /// Those that releases can be ranked by.
+    /// Returns the figures that releases can be ranked by.
     pub fn ranking_ones() -> impl Iterator<Item = &'static Self> {
         FIGURES.iter().filter(|figure| figure.ranking.is_some())
     }
 }
 
 impl Direction {
-    /// Both.
+    /// Both directions.
     pub const ALL: [Self; 2] = [Self::Max, Self::Min];
 
     /// Its name.
@@ -211,10 +212,10 @@ impl Direction {
         }
     }
 
-    /// The direction of a name.
+    /// Returns the direction of a name.
     ///
     /// # Errors
-    /// `Invalid`, when it is neither.
+    /// `Invalid` if it is neither.
     pub fn parse(name: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|direction| direction.name() == name);
         found.ok_or_else(|| Error::invalid(format!("the direction `{name}` is neither max nor min")))
@@ -236,8 +237,7 @@ impl fmt::Debug for Figure {
 }
 
 impl Evaluation {
-    /// Its rows: one for each release. A day without predictions has one if there are outcomes, as these have no
-    /// release to stand with.
+    /// Returns its rows: one for each release. A day without predictions has one if there are unmatched outcomes.
     pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         let unmatched = self.unmatched;
         let releases = self.releases.iter();
@@ -249,17 +249,17 @@ impl Evaluation {
 }
 
 impl ReleaseEvaluation {
-    /// The value of a figure; `None`, when the task of the release has none, or nothing was judged.
+    /// Returns the value of a figure; `None` if the task of the release does not have it, or nothing was judged.
     pub fn figure(&self, figure: &Figure) -> Option<f64> {
         if let Getter::Number(read) = figure.getter { read(&Row::of(self)) } else { None }
     }
 
-    /// What a test of a figure needs; `None`, where that is not known or nothing was judged.
+    /// Returns the inputs of a test of a figure; `None` if not supported or nothing was judged.
     pub fn evidence(&self, figure: &Figure) -> Option<Evidence> {
         (figure.evidence?)(&Row::of(self))
     }
 
-    /// How many predictions a figure is made of.
+    /// Returns the number of predictions behind a figure.
     pub fn judged_by(&self, figure: &Figure) -> u64 {
         match (self.measures.as_ref(), figure.of) {
             (Some(Measures::Binary(of)), Of::Judged) => of.confusion.n(),

@@ -1,19 +1,20 @@
 //! Sums in fixed point: exact, short as text, cheap to add and merge.
 //!
-//! [`crate::ExactSum`] holds every finite double and would take up to 550 characters. A rollup keeps thousands
-//! of sums and must stay small whatever arrives. So a sum here is of numbers of one group: 128 powers of two,
-//! whose numbers are whole multiples of one unit. Groups other than that of 1 are scaled by a power of two, which
-//! changes no bit. Order and grouping of the terms leave no trace.
+//! [`crate::ExactSum`] holds every finite double and would take up to 550 characters. A rollup keeps thousands of
+//! sums and must stay small for any input. So a sum here is of numbers of one group: 128 powers of two, whose numbers
+//! are whole multiples of one unit. Groups other than that of 1 are scaled by a power of two, which changes no bit. A
+//! sum does not depend on the order and grouping of the terms.
 
 use std::fmt;
 
-/// How many powers of two a group has. Group g holds the numbers from 2^(128 g - 64) on, below 2^(128 g + 64).
+/// Number of powers of two in a group. Group g holds the numbers from 2^(128 g - 64) on, below 2^(128 g + 64).
 pub const GROUP_POWERS: i32 = 128;
 
-/// Sums are multiples of two to minus this power, times that of the group: 64 powers below 1, 52 bits of a fraction.
+/// Places of sums, which are multiples of two to minus this power, times that of the group: 64 powers below 1, 52
+/// bits of a fraction.
 const SUM_PLACES: i32 = 116;
 
-/// Sums of squares are multiples of two to minus this power, times twice that of the group.
+/// Places of sums of squares, which are multiples of two to minus this power, times twice that of the group.
 const SQUARE_PLACES: i32 = 2 * SUM_PLACES;
 
 /// Bits of the fraction of a double as it is stored, without the leading one.
@@ -28,18 +29,18 @@ pub type Sum = Fixed<4, SUM_PLACES>;
 /// A sum of their squares: 232 places, 128 bits before the point, room for 2^64 terms, the sign.
 pub type Squares = Fixed<7, SQUARE_PLACES>;
 
-/// A whole number of `LIMBS` times 64 bits in two's complement, times 2^-`PLACES`. Equal numbers are
-/// equal values with equal text.
+/// Integer of `LIMBS` times 64 bits in two's complement, times 2^-`PLACES`. Equal numbers are equal values with equal
+/// text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Fixed<const LIMBS: usize, const PLACES: i32>([u64; LIMBS]);
 
-/// The exponent field of a double.
+/// Returns the exponent field of a double.
 #[inline]
 pub(crate) fn exponent(number: f64) -> i32 {
     (number.to_bits() >> FRACTION_BITS) as i32 & 0x7ff
 }
 
-/// The 53 bits of a double, and the power of two that they are multiplied by.
+/// Returns the 53 bits of a double, and the power of two that they are multiplied by.
 #[inline]
 pub(crate) fn parts(number: f64) -> (u64, i32) {
     let field = exponent(number);
@@ -52,7 +53,7 @@ impl<const LIMBS: usize, const PLACES: i32> Fixed<LIMBS, PLACES> {
     /// Zero.
     pub const ZERO: Self = Self([0; LIMBS]);
 
-    /// The most characters of the text: the sign, a hexadecimal digit for four bits, the power.
+    /// Maximum number of characters of the text: the sign, a hexadecimal digit for four bits, the power.
     pub const MAX_TEXT: usize = LIMBS * 16 + 8;
 
     /// Adds another sum.
@@ -70,14 +71,14 @@ impl<const LIMBS: usize, const PLACES: i32> Fixed<LIMBS, PLACES> {
         let shift = (exponent + PLACES).max(0) as u32;
         let (first, within) = ((shift / 64) as usize, shift % 64);
         let low = bits << within;
-        // Twice, because a shift by 128 is none.
+        // Shifted twice, because a shift by 128 is not allowed.
         let words = [low as u64, (low >> 64) as u64, ((bits >> 64 >> (63 - within)) >> 1) as u64];
         let flip = if negative { u64::MAX } else { 0 };
         // In two's complement -x is !x + 1; the one is the first carry, from below all limbs.
         let mut carry = negative;
         for (at, limb) in self.0.iter_mut().enumerate().skip(first) {
             let word = words.get(at - first).copied().unwrap_or(0);
-            // Nothing, or nothing but sign and carry, which cancel, is left to add.
+            // The remaining sign and carry are zero or cancel each other.
             if at - first >= words.len() && negative == carry {
                 return;
             }
@@ -85,7 +86,7 @@ impl<const LIMBS: usize, const PLACES: i32> Fixed<LIMBS, PLACES> {
         }
     }
 
-    /// The size of the sum together with that of the group below, in the units of the latter.
+    /// Returns the sign and magnitude of the sum plus that of the group below, in the units of the latter.
     fn with_lower(&self, lower: &Self, powers: usize) -> (bool, [u64; WIDE]) {
         let (negative, size) = self.magnitude();
         let (lower_negative, lower_size) = lower.magnitude();
@@ -115,7 +116,7 @@ fn add(a: u64, b: u64, carry: bool) -> (u64, bool) {
     (sum, one | two)
 }
 
-/// Limbs that hold the sums of two groups, multiplied by a count or by each other.
+/// Number of limbs that hold the sums of two groups, multiplied by a count or by each other.
 const WIDE: usize = 15;
 
 fn negated<const LIMBS: usize>(limbs: [u64; LIMBS]) -> [u64; LIMBS] {
@@ -127,14 +128,14 @@ fn negated<const LIMBS: usize>(limbs: [u64; LIMBS]) -> [u64; LIMBS] {
     })
 }
 
-/// A whole number, lowest limb first, times 2^-`places`, as the nearest double. It is in the range of
-/// normal doubles because both are below 2^1000.
+/// Returns an integer, lowest limb first, times 2^-`places`, as the nearest double. It is in the range of normal
+/// doubles because both are below 2^1000.
 fn to_float(limbs: &[u64], places: i32) -> f64 {
     let Some(top) = limbs.iter().rposition(|&limb| limb != 0) else { return 0.0 };
     let zeros = limbs[top].leading_zeros();
     let below = if top == 0 { 0 } else { limbs[top - 1] };
     let window = (u128::from(limbs[top]) << 64 | u128::from(below)) << zeros;
-    // What is left of lower limbs counts only as "a little more".
+    // Lower limbs only break ties, as a sticky bit.
     let rest = window as u64 != 0 || limbs[..top.saturating_sub(1)].iter().any(|&limb| limb != 0);
     let bits = (window >> 64) as u64 | u64::from(rest);
     let power = top as i32 * 64 - zeros as i32 - places;
@@ -155,8 +156,8 @@ impl Sum {
         self.add_bits(sum.unsigned_abs(), exponent, sum < 0);
     }
 
-    /// The sum of two groups, of which `lower` is the one below, rounded once, to the nearest double, ties to even;
-    /// in the scale of the upper one.
+    /// Returns the sum of two groups, of which `lower` is the one below, rounded once, to the nearest double, ties to
+    /// even; in the scale of the upper one.
     pub fn value(&self, lower: &Self) -> f64 {
         let (negative, size) = self.with_lower(lower, GROUP_POWERS as usize);
         let size = to_float(&size, SUM_PLACES + GROUP_POWERS);
@@ -179,8 +180,8 @@ impl Squares {
     }
 }
 
-/// The population variance of `n` numbers, (n sum(x^2) - sum(x)^2) / n^2, of the sums of a group and of the one
-/// below: the difference is exact, so nothing cancels, and the quotient is rounded.
+/// Returns the population variance of `n` numbers, (n sum(x^2) - sum(x)^2) / n^2, from the sums of a group and of the
+/// one below: the difference is exact, so nothing cancels, and the quotient is rounded.
 pub fn variance(n: u64, sum: (&Sum, &Sum), squares: (&Squares, &Squares)) -> f64 {
     let (_, squares) = squares.0.with_lower(squares.1, 2 * GROUP_POWERS as usize);
     let mut left = [0u64; WIDE];
@@ -198,7 +199,7 @@ pub fn variance(n: u64, sum: (&Sum, &Sum), squares: (&Squares, &Squares)) -> f64
     if is_negative { 0.0 } else { to_float(&left, places) / n as f64 / n as f64 }
 }
 
-/// Adds `a` times `b`, both without sign, digit by digit.
+/// Adds `a` times `b`, both unsigned, digit by digit.
 fn add_product(into: &mut [u64], a: &[u64], b: &[u64]) {
     for (at, &x) in a.iter().enumerate() {
         let mut carry = 0u128;
@@ -217,7 +218,7 @@ impl<const LIMBS: usize, const PLACES: i32> Default for Fixed<LIMBS, PLACES> {
     }
 }
 
-/// The sum in the scale of the group of 1.
+/// Shows the sum in the scale of the group of 1.
 impl<const LIMBS: usize, const PLACES: i32> fmt::Debug for Fixed<LIMBS, PLACES> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Fixed({})", self.text(0))
@@ -225,8 +226,8 @@ impl<const LIMBS: usize, const PLACES: i32> fmt::Debug for Fixed<LIMBS, PLACES> 
 }
 
 impl<const LIMBS: usize, const PLACES: i32> Fixed<LIMBS, PLACES> {
-    /// The text of the sum times two to `power`: `[-]<hexadecimal>p<power>` with an odd whole number,
-    /// which is multiplied by two to the power; zero is `0`.
+    /// Returns the text of the sum times two to `power`: `[-]<hexadecimal>p<power>` with an odd integer, which is
+    /// multiplied by two to the power; zero is `0`.
     pub fn text(&self, power: i32) -> String {
         let (negative, magnitude) = self.magnitude();
         let Some(lowest) = magnitude.iter().position(|&limb| limb != 0) else { return "0".to_owned() };
@@ -242,11 +243,11 @@ impl<const LIMBS: usize, const PLACES: i32> Fixed<LIMBS, PLACES> {
         format!("{sign}{}p{}", digits.trim_start_matches('0'), shift as i32 - PLACES + power)
     }
 
-    /// Reads what [`Self::text`] wrote with the same power. What lies below the unit comes apart, in the units
-    /// of the group below.
+    /// Reads a text of [`Self::text`] with the same power. The part below the unit is returned separately, in the
+    /// units of the group below.
     ///
     /// # Errors
-    /// When the text is not exactly one that a sum is written as.
+    /// Fails if the text is not exactly as a sum is written.
     pub fn read(text: &str, power: i32) -> Result<(Self, Self), String> {
         let wrong = || {
             let text: String = text.chars().take(Self::MAX_TEXT).collect();
@@ -256,8 +257,8 @@ impl<const LIMBS: usize, const PLACES: i32> Fixed<LIMBS, PLACES> {
             return Ok((Self::ZERO, Self::ZERO));
         }
         let (upper, lower) = Self::split(text, power).ok_or_else(wrong)?;
-        // Writing it again refuses every text that is readable but not the one of its number. What reaches below
-        // the unit was written by version 2.
+        // Writing it again refuses readable texts that are not canonical. Version 2 wrote texts that reach below the
+        // unit.
         let is_same = lower != Self::ZERO || upper.text(power) == text;
         if is_same { Ok((upper, lower)) } else { Err(wrong()) }
     }
@@ -266,7 +267,7 @@ impl<const LIMBS: usize, const PLACES: i32> Fixed<LIMBS, PLACES> {
         let (digits, exponent) = text.split_once('p')?;
         let (negative, digits) = digits.strip_prefix('-').map_or((false, digits), |digits| (true, digits));
         let first = exponent.parse::<i32>().ok()?.checked_sub(power)?.checked_add(PLACES)?;
-        // The unit of the group below, from that of this one on.
+        // Offset of the unit of the group below.
         let below = GROUP_POWERS * (PLACES / SUM_PLACES);
         let (mut upper, mut lower) = ([0u64; LIMBS], [0u64; LIMBS]);
         let mut set = |at: i32| -> Option<()> {
@@ -283,7 +284,7 @@ impl<const LIMBS: usize, const PLACES: i32> Fixed<LIMBS, PLACES> {
             }
             at = at.checked_add(4)?;
         }
-        // The highest bit is that of the sign.
+        // The highest bit is the sign.
         let fits = |limbs: &[u64; LIMBS]| limbs[LIMBS - 1] >> 63 == 0;
         let signed = |limbs| Self(if negative { negated(limbs) } else { limbs });
         (fits(&upper) && fits(&lower)).then(|| (signed(upper), signed(lower)))

@@ -1,14 +1,15 @@
-//! A hash table of row numbers. The rows themselves stay in their columns, so the table is small,
-//! nothing is allocated per row, and one probe touches one cache line.
+//! Hash table of row numbers. The rows themselves stay in their columns, so the table is small, nothing is allocated
+//! per row, and one probe touches one cache line.
 //!
-//! **The hash is part of a stored format.** Which names a breakdown keeps, of more than fit, is decided by the hash of the
-//! name ([`crate::rollup::bounded`]), and the state says from which hash on names are added up as the rest. Another hash
-//! would keep other names: folding the same events would give other bytes, and what was kept of a day could not be
+//! **The hash is part of a stored format.** The hash of a name decides whether a full breakdown keeps it
+//! ([`crate::rollup::bounded`]), and the state has the hash from which on names are summed up as the rest. Another
+//! hash would keep other names: folding the same events would give other bytes, and kept names of a day could not be
 //! continued. So a change of it makes a new version of rollups (`rollup/versions.rs`); a test pins its values.
 //!
-//! The join and the [partitions](crate::evaluation::Partition) of a day use it as well; what they compute does not depend on it.
+//! The join and the [partitions](crate::evaluation::Partition) of a day use it as well; their results do not depend
+//! on it.
 //!
-//! The hash is not keyed: a writer who wants to can slow down the folds of their own workspace.
+//! The hash is not keyed: a malicious writer can slow down the folds of their own workspace.
 
 /// Multiplies to 128 bits and folds the halves, so that every bit of both sides counts. The step
 /// of wyhash (Wang Yi, <https://github.com/wangyi-fudan/wyhash>), whose constants follow.
@@ -18,7 +19,7 @@ pub(crate) fn mix(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// The hash of some bytes.
+/// Hashes bytes.
 #[inline]
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     let word = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
@@ -41,7 +42,7 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Whether the bytes of two keys are equal: without a call for the lengths that most keys have.
+/// Returns whether the bytes of two keys are equal, without a call for the lengths of most keys.
 #[inline]
 pub(crate) fn same(one: &[u8], other: &[u8]) -> bool {
     let word =
@@ -55,19 +56,19 @@ pub(crate) fn same(one: &[u8], other: &[u8]) -> bool {
     }
 }
 
-/// A set of numbers below `u32::MAX`, found by hash. Open addressing, at most half full.
+/// Set of numbers below `u32::MAX`, found by hash. Open addressing, at most half full.
 pub(crate) struct Table {
-    /// Zero when vacant, else the high half of the hash above the number plus one.
+    /// Zero if vacant, else the high half of the hash above the number plus one.
     slots: Vec<u64>,
 }
 
 impl Table {
-    /// An empty table for up to `entries` numbers.
+    /// Creates an empty table for up to `entries` numbers.
     pub(crate) fn new(entries: usize) -> Self {
         Self { slots: vec![0; (entries * 2).next_power_of_two().max(2)] }
     }
 
-    /// The slot of what has this hash and satisfies `same`, or the vacant slot where it belongs.
+    /// Returns the slot of the entry that has this hash and satisfies `same`, or the vacant slot where it belongs.
     #[inline]
     fn slot(&self, hash: u64, same: impl Fn(u32) -> bool) -> usize {
         let mask = self.slots.len() - 1;
@@ -81,15 +82,14 @@ impl Table {
         }
     }
 
-    /// The number that has this hash and satisfies `same`.
+    /// Returns the number that has this hash and satisfies `same`.
     #[inline]
     pub(crate) fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> Option<u32> {
         let slot = self.slots[self.slot(hash, same)];
         (slot != 0).then(|| number(slot))
     }
 
-    /// Keeps `new`, unless a number that is the `same` is there already and is not to be replaced.
-    /// Returns the number that was there.
+    /// Inserts `new`, unless an existing number satisfies `same` and not `replaces`. Returns the existing number.
     #[inline]
     pub(crate) fn keep(
         &mut self,
@@ -160,7 +160,7 @@ mod tests {
 
         #[test]
         fn keeps_like_a_hash_map(texts in proptest::collection::vec("[a-c]{0,3}", 0..200), bits in 0u32..64) {
-            // Few bits of hash, so that probing and false tags are exercised.
+            // Few bits of hash cause probing and false tags.
             let hash = |text: &str| hash(text.as_bytes()) >> bits << bits;
             let mut table = Table::new(texts.len());
             let mut expected = HashMap::<&str, u32>::new();

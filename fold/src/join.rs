@@ -1,4 +1,4 @@
-//! Which outcome judges which prediction of a day.
+//! Join of the predictions of a day with the outcomes that judge them.
 //!
 //! - A prediction is identified by (release, key, `predicted_at`). If it was sent several times, the
 //!   last one in log order (the [`Place`](event::lane::Place) of its segment, row) counts.
@@ -6,15 +6,13 @@
 //!   without it, all predictions of its key on that day. Both judge them for every release.
 //! - If several outcomes fit a prediction, the one with the greatest (`observed_at`, place, row)
 //!   wins: a later observation corrects an earlier one, whichever way it names the prediction.
-//! - An event that is withdrawn takes back itself and all of its identity that stand before it: of a prediction that is
-//!   (release, key, `predicted_at`), of an outcome (key, `predicted_at` or none, `observed_at`). They are as if they had
-//!   never been sent. What is sent after it counts.
+//! - A withdrawn event removes itself and all events of its identity before it: for a prediction that is (release,
+//!   key, `predicted_at`), for an outcome (key, `predicted_at` or none, `observed_at`). Later events count again.
 //!
-//! A partitioned hash join. Both sides are first dealt into buckets by the hash of the key, keys copied
-//! along; then each bucket is joined on its own, small enough to stay in the cache. On a million rows
-//! by a million, every access to memory would otherwise be a miss. The pairs come in the log order of
-//! their predictions, so the result depends on the log alone, neither on hashes nor on the order in
-//! which segments are handed in.
+//! A partitioned hash join. Both sides are first distributed into buckets by the hash of the key, keys copied along;
+//! then each bucket is joined on its own, small enough to stay in the cache. On a million rows by a million, every
+//! access to memory would otherwise be a miss. The pairs come in the log order of their predictions, so the result
+//! depends on the log alone, neither on hashes nor on the order of the given segments.
 
 mod bucket;
 
@@ -29,10 +27,10 @@ use crate::{
     segment::in_log_order,
 };
 
-/// The columns that [`join`] needs of predictions.
+/// Columns that [`join`] needs of predictions.
 pub const PREDICTION_COLUMNS: &[&str] = &["key", "predicted_at", "release", WITHDRAWN];
 
-/// The columns that [`join`] needs of outcomes.
+/// Columns that [`join`] needs of outcomes.
 pub const OUTCOME_COLUMNS: &[&str] = &["key", "predicted_at", "observed_at", WITHDRAWN];
 
 /// A prediction and the outcome that judges it.
@@ -49,26 +47,26 @@ pub struct Pair {
 /// The distinct predictions of a day with their outcomes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Joined {
-    /// The releases that predicted, in the order of their names.
+    /// Releases with predictions, in the order of their names.
     pub releases: Vec<String>,
     /// One pair for each distinct prediction, in log order.
     pub pairs: Vec<Pair>,
-    /// Of each of [`Joined::releases`], how many predictions do not count because the same one, by release, key and
-    /// `predicted_at`, stands later in the log.
+    /// Number of superseded predictions of each of [`Joined::releases`]: the same one, by release, key and
+    /// `predicted_at`, is later in the log.
     pub repeated: Vec<u64>,
-    /// Those predictions, with the index of their release.
+    /// Superseded predictions, with the index of their release.
     pub repeats: Vec<(RowRef, u32)>,
-    /// How many outcomes there are that are not withdrawn.
+    /// Number of outcomes that are not withdrawn.
     pub outcomes: u64,
-    /// How many of them fit no prediction of the day: none has their key or, where they say so, their key at
-    /// that instant.
+    /// Number of these that fit no prediction of the day: none has their key or, if they name an instant, their key
+    /// at that instant.
     pub unmatched: u64,
 }
 
 /// Joins the predictions of a day with the outcomes in the log of the same day.
 ///
 /// # Errors
-/// When a column is not what its kind must have, or there are more than 2^32 - 3 rows.
+/// Fails if a column is not as its kind requires, or if there are more than 2^32 - 3 rows.
 pub fn join(predictions: &[LogSegment<'_>], outcomes: &[LogSegment<'_>]) -> Result<Joined> {
     join_in_buckets(predictions, outcomes, bucket::buckets_of)
 }
@@ -116,7 +114,7 @@ fn join_in_buckets(
 }
 
 impl Joined {
-    /// The same without releases of which all predictions are withdrawn.
+    /// Removes releases whose predictions are all withdrawn.
     fn without_silent(mut self) -> Self {
         let mut speaks = vec![false; self.releases.len()];
         self.pairs.iter().for_each(|pair| speaks[pair.release as usize] = true);
@@ -142,24 +140,24 @@ impl Joined {
 /// Segments in log order with their index in the slice that was handed in.
 type Segments<'a> = [(u32, &'a event::Columns)];
 
-/// What matters of a prediction besides key and instant.
+/// Content of a prediction besides key and instant.
 struct Prediction {
-    /// Its number in log order.
+    /// Number in log order.
     row: u32,
     release: u32,
     is_withdrawn: bool,
 }
 
-/// What matters of an outcome besides key and instant.
+/// Content of an outcome besides key and instant.
 struct Outcome {
     observed: i64,
     at: RowRef,
-    /// Whether it judges one instant; otherwise the whole day, and its instant means nothing.
+    /// True if it judges one instant; otherwise it judges the whole day, and its instant is meaningless.
     of_instant: bool,
     is_withdrawn: bool,
 }
 
-/// Whether each event of a segment takes back what stands before it.
+/// Withdrawal flags of the events of a segment.
 struct Withdrawn<'a>(Option<Texts<'a>>);
 
 impl<'a> Withdrawn<'a> {
@@ -167,21 +165,22 @@ impl<'a> Withdrawn<'a> {
         Ok(Self(texts(columns, WITHDRAWN)?))
     }
 
-    /// No text but one stands there.
+    /// The column has only one possible text.
     #[inline]
     fn has(&self, row: usize) -> bool {
         self.0.is_some_and(|texts| texts.get(row).is_some())
     }
 }
 
-/// Numbers the releases that predicted, in the order of their names; and the number of each prediction's, in log order.
+/// Numbers the releases with predictions, in the order of their names; and returns the number of each prediction's
+/// release, in log order.
 fn number_releases<'a>(segments: &Segments<'a>, rows: usize) -> Result<(BTreeMap<&'a str, u32>, Vec<u32>)> {
-    // Numbered as they come, and then by their names.
+    // Numbered in order of appearance first, then by name.
     let mut names = BTreeMap::<&str, u32>::new();
     let mut releases = Vec::with_capacity(rows);
     for (_, columns) in segments {
         let Codes { codes, names: of_codes } = required_texts(columns, "release")?.codes();
-        // A dictionary may hold names that no row uses; they are no releases that predicted.
+        // A dictionary may hold names that no row uses; these have no predictions.
         let mut used = vec![false; of_codes.len()];
         codes.iter().for_each(|&code| used[code as usize] = true);
         let number = |(&name, used)| {
@@ -200,12 +199,12 @@ fn number_releases<'a>(segments: &Segments<'a>, rows: usize) -> Result<(BTreeMap
     Ok((names, releases))
 }
 
-/// How many bytes the keys have together.
+/// Returns the total number of bytes of the keys.
 fn key_bytes(segments: &Segments<'_>) -> Result<usize> {
     segments.iter().map(|(_, columns)| Ok(required_texts(columns, "key")?.bytes())).sum()
 }
 
-/// The predictions of a round by bucket.
+/// Distributes the predictions of a round into buckets.
 fn deal_predictions(
     segments: &Segments<'_>,
     releases: &[u32],
@@ -217,7 +216,7 @@ fn deal_predictions(
         let (keys, instants) = (required_texts(columns, "key")?, required_times(columns, "predicted_at")?);
         let withdrawn = Withdrawn::read(columns)?;
         for (row, (&instant, (&release, number))) in instants.iter().zip(&mut numbered).enumerate() {
-            // No key is null, which has been checked.
+            // The keys were checked to be without nulls.
             let key = keys.get(row).unwrap_or_default();
             let is_withdrawn = withdrawn.has(row);
             round.deal(&mut dealt, key, instant, Prediction { row: number, release, is_withdrawn });
@@ -226,7 +225,7 @@ fn deal_predictions(
     Ok(dealt)
 }
 
-/// The outcomes of a round by bucket.
+/// Distributes the outcomes of a round into buckets.
 fn deal_outcomes(segments: &Segments<'_>, rows: usize, round: Round) -> Result<Vec<Bucket<Outcome>>> {
     let mut dealt = round.empty(rows, key_bytes(segments)?);
     for &(segment, columns) in segments {

@@ -1,12 +1,12 @@
-//! The filter of the keys of a day: it says of a key that no event of the day has it, or that one may.
+//! Filter of the keys of a day: a key is certainly absent from its events, or possibly present.
 //!
-//! A key that some event has may always be there. Of 256 keys that none has, about one may be there all the same; for that a
-//! filter takes about 10 bits a distinct key: binary fuse filters (Graf and Lemire 2022, <https://arxiv.org/abs/2201.01174>)
-//! of the crate `xorf`, over 64-bit hashes of keys. Keys are dealt to parts by their hash, so a filter of any size is
-//! made and read in bounded pieces.
+//! A key of an event is always possibly present. About one of 256 absent keys is possibly present too; for that a
+//! filter takes about 10 bits a distinct key: binary fuse filters (Graf and Lemire 2022,
+//! <https://arxiv.org/abs/2201.01174>) of the crate `xorf`, over 64-bit hashes of keys. Keys are assigned to parts by
+//! their hash, so a filter of any size is made and read in bounded pieces.
 //!
-//! **It is a stored format.** The same keys give the same bytes. [`KeyFilterPart::to_bytes`] begins with a version, and the hash of
-//! keys is pinned by its own test.
+//! **It is a stored format.** The same keys give the same bytes. [`KeyFilterPart::to_bytes`] begins with a version,
+//! and the hash of keys is pinned by its own test.
 
 use std::{fmt, ops::Range};
 
@@ -18,21 +18,21 @@ use crate::{
     read::{Texts, required_texts},
 };
 
-/// About how many events a part is of: 16,384 distinct keys take about 21 KB.
+/// Approximate number of events in a part: 16,384 distinct keys take about 21 KB.
 pub const ROWS_OF_PART: u64 = 16_384;
 
-/// Before every part: the format and its version.
+/// Prefix of every part: the format and its version.
 const MAGIC: &[u8; 5] = b"ALMK\x01";
 
-/// The magic, the seed, the two lengths and the checksum.
+/// Bytes of the magic, the seed, the two lengths and the checksum.
 const FRAME_BYTES: usize = MAGIC.len() + 8 + 4 + 4 + 4;
 
-/// Into how many parts a filter of so many events is cut.
+/// Returns the number of parts of a filter of `rows` events.
 pub fn parts_of(rows: u64) -> u32 {
     rows.div_ceil(ROWS_OF_PART).clamp(1, u64::from(u32::MAX)) as u32
 }
 
-/// The part that a key is in, of so many.
+/// Returns the part of a key, out of `parts`.
 pub fn part_of(key: &str, parts: u32) -> u32 {
     part_of_hash(hash(key.as_bytes()), parts)
 }
@@ -41,7 +41,7 @@ fn part_of_hash(hash: u64, parts: u32) -> u32 {
     (((hash >> 32) * u64::from(parts)) >> 32) as u32
 }
 
-/// Takes the keys of events of some parts of a filter.
+/// Collects the keys of events for some parts of a filter.
 #[derive(Debug)]
 pub struct KeyFilterBuilder {
     parts: u32,
@@ -50,15 +50,15 @@ pub struct KeyFilterBuilder {
 }
 
 impl KeyFilterBuilder {
-    /// Of the parts `wanted`, of so many.
+    /// Creates a builder of the parts `wanted`, out of `parts`.
     pub fn new(parts: u32, wanted: Range<u32>) -> Self {
         Self { parts, wanted, hashes: Vec::new() }
     }
 
-    /// Takes the keys of a segment.
+    /// Adds the keys of a segment.
     ///
     /// # Errors
-    /// When its column `key` is not what it must be.
+    /// Fails if its column `key` is missing or invalid.
     pub fn add(&mut self, columns: &event::Columns) -> Result<()> {
         if columns.rows == 0 {
             return Ok(());
@@ -69,9 +69,9 @@ impl KeyFilterBuilder {
         Ok(())
     }
 
-    /// The parts, in their order, each with how many distinct keys it is of.
+    /// Returns the parts, in order, each with its number of distinct keys.
     pub fn finish(mut self) -> Vec<(KeyFilterPart, u64)> {
-        // So that neither the order of events nor repeats matter.
+        // The order and repeats of events must not matter.
         self.hashes.sort_unstable();
         self.hashes.dedup();
         let mut rest = &self.hashes[..];
@@ -88,7 +88,7 @@ impl KeyFilterBuilder {
 /// A part of a filter.
 #[derive(Clone)]
 pub struct KeyFilterPart {
-    /// What says which keys may be there.
+    /// Keys that may be present.
     holds: Holds,
 }
 
@@ -96,7 +96,7 @@ pub struct KeyFilterPart {
 enum Holds {
     /// No key.
     Nothing,
-    /// What was made of so many keys that no filter could be made of them.
+    /// Any key: construction failed for these keys.
     Anything,
     Fuse(BinaryFuse8),
 }
@@ -108,7 +108,7 @@ impl fmt::Debug for KeyFilterPart {
     }
 }
 
-/// Why some bytes are no part of a filter.
+/// Reason why some bytes are no part of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoFilter(&'static str);
 
@@ -121,7 +121,7 @@ impl fmt::Display for NoFilter {
 impl std::error::Error for NoFilter {}
 
 impl KeyFilterPart {
-    /// Of distinct hashes in their order.
+    /// Creates a part of distinct hashes in ascending order.
     fn of(hashes: &[u64]) -> Self {
         let holds = match hashes {
             [] => Holds::Nothing,
@@ -130,7 +130,7 @@ impl KeyFilterPart {
         Self { holds }
     }
 
-    /// Whether an event may have the key, which is in this part.
+    /// Returns whether an event may have the key, which must belong to this part.
     pub fn may_hold(&self, key: &str) -> bool {
         match &self.holds {
             Holds::Nothing => false,
@@ -139,9 +139,9 @@ impl KeyFilterPart {
         }
     }
 
-    /// Its stored form: the magic with a version; the seed, the length of a segment and of all segments but the last two, as
-    /// little-endian; the fingerprints; and the CRC-32 of all that. Both lengths are 0 where there is no key, and the first is 1 where any
-    /// key may be there.
+    /// Returns its stored form: the magic with a version; the seed, the length of a segment and of all segments but
+    /// the last two, as little-endian; the fingerprints; and the CRC-32 of all that. Both lengths are 0 for no key,
+    /// and they are 1 and 0 for any key.
     pub fn to_bytes(&self) -> Vec<u8> {
         let (seed, lengths, fingerprints): (u64, [u32; 2], &[u8]) = match &self.holds {
             Holds::Nothing => (0, [0, 0], &[]),
@@ -160,10 +160,10 @@ impl KeyFilterPart {
         bytes
     }
 
-    /// Reads what [`KeyFilterPart::to_bytes`] makes.
+    /// Reads the bytes made by [`KeyFilterPart::to_bytes`].
     ///
     /// # Errors
-    /// When it is something else, or of a newer version.
+    /// Fails if they are malformed, or of a newer version.
     pub fn from_bytes(bytes: &[u8]) -> std::result::Result<Self, NoFilter> {
         let rest = bytes.strip_prefix(MAGIC).ok_or(NoFilter("it does not begin as one"))?;
         let Some((_, sum)) = bytes.split_last_chunk::<4>().filter(|_| bytes.len() >= FRAME_BYTES) else {
@@ -182,7 +182,7 @@ impl KeyFilterPart {
             (0, 0) if fingerprints.is_empty() => Holds::Nothing,
             (1, 0) if fingerprints.is_empty() => Holds::Anything,
             _ => {
-                // So no key looks beyond the fingerprints.
+                // No key may look beyond the fingerprints.
                 let fits = segment_length.is_power_of_two()
                     && segment_count_length >= segment_length
                     && segment_count_length.is_multiple_of(segment_length)
@@ -244,7 +244,7 @@ mod tests {
         assert!(filter.iter().all(|part| part.to_bytes().len() < 20_000));
     }
 
-    /// The bytes that are stored. What was stored is read for good, so these change only together with the version.
+    /// Pins the stored bytes. Stored filters are read forever, so these change only together with the version.
     #[test]
     fn the_stored_form_stays_as_it_is() {
         let hex = |part: &KeyFilterPart| {
@@ -252,7 +252,7 @@ mod tests {
         };
         let few = filter(&numbered(0, 5), 1);
         let none = filter(&[], 1);
-        // Of all but its own checksum: with that, every part has the same.
+        // The sum leaves out the part's own checksum: including it, every part has the same CRC-32.
         let of_part = |part: &KeyFilterPart| {
             let bytes = part.to_bytes();
             crc32fast::hash(&bytes[..bytes.len() - 4])
@@ -308,7 +308,7 @@ mod tests {
             prop_assert!(of.iter().all(|key| may_hold(&read, key)));
         }
 
-        /// Whatever stands there, it is read or refused, and then asked without a panic.
+        /// Arbitrary bytes are read or refused, and then queried without a panic.
         #[test]
         fn other_bytes_are_refused(
             mut bytes in vec(any::<u8>(), 0..80),

@@ -1,12 +1,13 @@
-//! Which predictions an outcome judges that names none: the latest of its key within a span of time, or all of them.
+//! Predictions judged by an outcome that names no instant: the latest of its key within a span of time, or all of
+//! them.
 //!
-//! A prediction counts here as it does in the [join](mod@crate::join): one that is withdrawn takes back itself and all of its identity
-//! (release, key, `predicted_at`) that stand before it. An instant is found while the prediction of any release counts there, for an
-//! outcome judges every release.
+//! A prediction counts here as it does in the [join](mod@crate::join): a withdrawn one removes itself and all earlier
+//! ones of its identity (release, key, `predicted_at`). An instant is found while the prediction of any release
+//! counts there, because an outcome judges every release.
 //!
-//! The segments of a day are handed in once, in any order. Where one of the instants found was withdrawn by some release
-//! ([`Latest::again`]), they are handed in a second time, and then it is known what was taken back. So what is held grows with what
-//! is asked and with what is withdrawn of it, and not with the day.
+//! The segments of a day are added once, in any order. If one of the instants found was withdrawn by some release
+//! ([`Latest::again`]), they are added a second time, with all withdrawals known. So memory grows with the questions
+//! and with the withdrawals of their keys, not with the day.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -20,46 +21,47 @@ use crate::{
     read::{required_texts, required_times, texts},
 };
 
-/// The columns that [`Latest`] needs of predictions.
+/// Columns that [`Latest`] needs of predictions.
 pub const COLUMNS: &[&str] = &["key", "predicted_at", "release", WITHDRAWN];
 
-/// The most withdrawn predictions of the keys of one question and day that are held.
+/// Maximum number of withdrawn predictions held for the keys of one question and day.
 pub const MAX_WITHDRAWN: usize = 1_000_000;
 
-/// The most predictions that one outcome judges. Of one that asks for more no more than one above that are held.
+/// Maximum number of predictions that one outcome judges. At most one more than that is held for a question.
 pub const MAX_JUDGED: usize = 1_000;
 
-/// What is asked: the latest prediction of a key in a span of time, in microseconds, both ends included, or all of them.
+/// A question for the latest prediction of a key in a span of time, in microseconds, both ends included, or for all
+/// of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// The key.
+    /// Key of the predictions.
     pub key: String,
-    /// No earlier than this.
+    /// Earliest instant, inclusive.
     pub from: i64,
-    /// No later than this.
+    /// Latest instant, inclusive.
     pub until: i64,
-    /// Which of them.
+    /// Selection: the latest or all.
     pub judges: Judges,
 }
 
-/// A release, a key and an instant: what a prediction is known by.
+/// Identity of a prediction: release, key and instant.
 type Identity = (String, String, i64);
 
-/// The predictions of a day that were asked for.
+/// Predictions of a day that answer questions.
 #[derive(Debug)]
 pub struct Latest<'a> {
     asked: &'a [Asked],
-    /// The questions of each key.
+    /// Numbers of the questions of each key.
     of_key: HashMap<&'a str, Vec<usize>>,
     found: Vec<BTreeSet<i64>>,
-    /// Where each identity was taken back for the last time: segment and row.
+    /// Place and row of the last withdrawal of each identity.
     withdrawn: BTreeMap<Identity, (Place, usize)>,
-    /// Whether it is known by now what was taken back.
+    /// True in the second pass, with all withdrawals known.
     is_second: bool,
 }
 
 impl<'a> Latest<'a> {
-    /// Of the questions with these numbers.
+    /// Creates the search for the questions with these numbers.
     pub fn new(asked: &'a [Asked], numbers: impl IntoIterator<Item = usize>) -> Self {
         let mut of_key = HashMap::<&str, Vec<usize>>::new();
         for number in numbers {
@@ -69,15 +71,15 @@ impl<'a> Latest<'a> {
         Self { asked, of_key, found, withdrawn, is_second: false }
     }
 
-    /// The keys that are asked for.
+    /// Returns the keys of the questions.
     pub fn keys(&self) -> impl Iterator<Item = &'a str> {
         self.of_key.keys().copied()
     }
 
-    /// Takes the predictions of a segment.
+    /// Adds the predictions of a segment.
     ///
     /// # Errors
-    /// When a column is not what it must be, or more than [`MAX_WITHDRAWN`] predictions of the keys are withdrawn.
+    /// Fails if a column is invalid, or if more than [`MAX_WITHDRAWN`] predictions of the keys are withdrawn.
     pub fn add(&mut self, LogSegment { place, columns }: LogSegment<'_>) -> Result<()> {
         if columns.rows == 0 {
             return Ok(());
@@ -119,11 +121,11 @@ impl<'a> Latest<'a> {
         Ok(())
     }
 
-    /// Whether the segments must be handed in a second time, and begins that.
+    /// Returns whether the segments must be added a second time, and begins that pass.
     pub fn again(&mut self) -> bool {
         let is_doubted = |(_, key, at): &Identity| {
             let found = |number: &usize| &self.found[*number];
-            // Of too many those are not known that were passed over.
+            // Above the maximum, some instants were skipped and are unknown.
             let doubts = |found: &BTreeSet<i64>| found.contains(at) || found.len() > MAX_JUDGED;
             self.of_key[key.as_str()].iter().map(found).any(doubts)
         };
@@ -135,13 +137,13 @@ impl<'a> Latest<'a> {
         true
     }
 
-    /// What was found, by the number of the question; of too many more than [`MAX_JUDGED`].
+    /// Returns the instants found, by the number of the question; more than [`MAX_JUDGED`] if there are too many.
     pub fn finish(self) -> Vec<BTreeSet<i64>> {
         self.found
     }
 }
 
-/// Notes the instant of a prediction that fits a question.
+/// Records the instant of a prediction that fits a question.
 fn note(found: &mut BTreeSet<i64>, judges: Judges, at: i64) {
     match judges {
         Judges::Latest if found.last().is_none_or(|last| *last < at) => {
@@ -160,7 +162,7 @@ mod tests {
     use super::*;
     use crate::testing::{columns, texts, times};
 
-    /// A prediction: release, key, instant, and whether it is withdrawn.
+    /// A prediction: release, key, instant, and true if withdrawn.
     type Row = (&'static str, &'static str, i64, bool);
 
     fn segment(rows: &[Row]) -> event::Columns {
@@ -234,7 +236,7 @@ mod tests {
         assert_eq!(latest(&[vec![("v2", "a", 40, true)], taken], &question), [[20], [20]]);
     }
 
-    /// It is known that there are too many, also where some of those that were held first are taken back.
+    /// Too many predictions are detected even if some held at first are withdrawn.
     #[test]
     fn of_too_many_no_more_are_held_and_what_is_taken_back_does_not_count() {
         let most = MAX_JUDGED as i64;
@@ -259,7 +261,7 @@ mod tests {
         assert_eq!(error, Err(FoldError::Missing { column: "release".into() }));
     }
 
-    /// By going through all events for each question.
+    /// Answers a question by scanning all events.
     fn naive(segments: &[Vec<Row>], asked: &Asked) -> Vec<i64> {
         let rows: Vec<Row> = segments.iter().flatten().copied().collect();
         let counts = |(number, row): &(usize, &Row)| {

@@ -1,23 +1,22 @@
-//! Pure folds of the log: what Almanac computes from events.
+//! Pure folds of the log: everything that Almanac computes from events.
 //!
-//! Everything here is a function of its arguments: no clock, no randomness, no input or output.
-//! What it returns is the same, byte for byte, for the same events, in whatever pieces and in
-//! whatever order their segments were read. So a stored result can be verified by computing it
-//! again, and a writer that lost a race may simply fold once more.
+//! Everything here is a function of its arguments: no clock, no randomness, no input or output. The result is the
+//! same, byte for byte, for the same events, in any pieces and any order of their segments. So a stored result can be
+//! verified by computing it again, and a writer that lost a race may simply fold once more.
 //!
 //! In reading order:
 //! - [`exact`] and [`fixed`]: sums of doubles that do not depend on the order of their terms;
 //! - [`sketch`]: quantiles that do not depend on it either;
 //! - [`rollup`]: counts, sums, histograms and quantiles of one day, by release, metric, tag and feature;
-//! - [`mod@join`]: which outcome judges which prediction, including repeats and corrections;
-//! - [`latest`]: which prediction an outcome judges that names none;
+//! - [`mod@join`]: the outcome that judges each prediction, including repeats and corrections;
+//! - [`latest`]: the predictions that an outcome without an instant judges;
 //! - [`metrics`]: the formulas of accuracy, AUC, log loss and their like;
-//! - [`evaluation`]: how good each release was on one day;
+//! - [`evaluation`]: the quality of each release on one day;
 //! - [`figure`]: the table of its figures, from which columns, rankings and windows are derived;
-//! - [`drift`]: how far the numbers and names of a window are from those of a reference;
-//! - [`alert`]: on which days the numbers of a figure are a reason to tell people.
+//! - [`drift`]: the distances between the numbers and names of a window and those of a reference;
+//! - [`alert`]: the days on which the numbers of a figure are a reason to notify people.
 //!
-//! Each of them names the columns that it needs, so that readers decode no others.
+//! Each module names the columns that it needs, so that readers decode no others.
 //!
 //! ```
 //! use almanac_fold::{Delta, LogSegment, Rollup, rollup::Merge};

@@ -1,22 +1,22 @@
-//! How many predictions of a day will be judged in the end, told by days whose truth has come.
+//! Number of predictions of a day that will finally be judged, estimated from days with complete truth.
 //!
 //! The additive method of claims reserving (Schmidt and Zocher, "The Bornhuetter-Ferguson principle", Variance 2(1),
-//! 2008): of all predictions of the days that have reached an age, the share that was judged between the age before and
+//! 2008): among all predictions of the days that have reached an age, the share judged between the age before and
 //! this one is expected of every day. Unlike a ratio of counts it needs no truth at a young age.
 
 use event::{Day, Timestamp};
 
-/// An age of a day: how long ago the day ended.
+/// Age of a day: the time since the day ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Age {
-    /// How long, in hours.
+    /// Age in hours.
     pub hours: u32,
     /// Its name.
     pub name: &'static str,
 }
 
-/// The ages at which maturity tells how good a day was, the youngest first. The evaluation of a day is kept as it stood at
-/// each of them.
+/// Ages at which maturity reports the evaluation of a day, the youngest first. A snapshot of the evaluation is kept
+/// at each of them.
 pub const AGES: [Age; 7] = [
     Age { hours: 1, name: "1h" },
     Age { hours: 6, name: "6h" },
@@ -28,27 +28,27 @@ pub const AGES: [Age; 7] = [
 ];
 
 impl Age {
-    /// When a day has it; `None` of the last day of the calendar, which has no end.
+    /// Returns the time at which a day reaches it; `None` for the last day of the calendar, which has no end.
     pub fn of(self, day: Day) -> Option<Timestamp> {
         Some(day.next()?.start().plus_seconds(i64::from(self.hours) * 3_600))
     }
 }
 
-/// A day, and how its truth arrived.
+/// A day with the arrival of its truth.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
-    /// How many predictions it has.
+    /// Number of predictions.
     pub predictions: u64,
-    /// How many of them were judged at each age that it has reached, the youngest first.
+    /// Number of predictions judged at each age reached, the youngest first.
     pub judged: Vec<u64>,
-    /// How many of them are judged by what is known last.
+    /// Number of predictions judged by the latest data.
     pub latest: u64,
 }
 
-/// How many predictions of each of some days will be judged in the end. Of a day that has reached the last of `ages`, how
-/// many are; of another one `None`, when an age is missing that no day has reached.
+/// Returns the expected final number of judged predictions of each day. For a day that has reached the last of
+/// `ages`, it is the known number; for another one it is `None` if no day has reached some later age.
 pub fn expected(days: &[Arrival], ages: usize) -> Vec<Option<f64>> {
-    // After the last age comes what is known last.
+    // The latest data follows the last age.
     let shares: Vec<Option<f64>> = (0..=ages).map(|age| share(days, age, ages)).collect();
     let of_day = |day: &Arrival| {
         let latest = day.latest as f64;
@@ -62,8 +62,8 @@ pub fn expected(days: &[Arrival], ages: usize) -> Vec<Option<f64>> {
     days.iter().map(of_day).collect()
 }
 
-/// Of the predictions of the days that have reached an age, the share that was judged since the age before. `None`
-/// when there are none.
+/// Returns the share of predictions judged since the age before, over the days that have reached an age. `None` if
+/// there are none.
 fn share(days: &[Arrival], age: usize, ages: usize) -> Option<f64> {
     let (mut judged, mut predictions) = (0.0, 0.0);
     for day in days {
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn what_is_to_come_is_what_came_of_days_before() {
         let days = [
-            // After an hour none, after a day half of them, after a week nine of ten; one more came later.
+            // None after an hour, half of them after a day, nine of ten after a week; one more came later.
             day(100, &[0, 50, 90], 91),
             day(300, &[0, 150, 270], 270),
             day(200, &[0, 110], 110),
@@ -111,9 +111,9 @@ mod tests {
     fn nothing_is_expected_where_no_day_is_old_enough() {
         assert_eq!(expected(&[day(10, &[1], 2), day(10, &[1, 4], 4)], 3), [None, None]);
         assert_eq!(expected(&[day(0, &[0, 0, 0], 0), day(5, &[], 0)], 3), [Some(0.0), None]);
-        // More has come already than was to be expected.
+        // More has arrived already than was expected.
         assert_eq!(expected(&[day(10, &[1, 1], 1), day(10, &[1], 9)], 2), [Some(1.0), Some(9.0)]);
-        // What was taken in long after is to be expected again.
+        // Late arrivals on the old day are expected again.
         assert_eq!(expected(&[day(10, &[0, 0], 8), day(5, &[], 0)], 2), [Some(8.0), Some(4.0)]);
     }
 

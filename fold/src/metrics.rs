@@ -1,8 +1,8 @@
-//! The formulas by which predictions are judged, as in scikit-learn 1.x unless said otherwise.
+//! Formulas by which predictions are judged, as in scikit-learn 1.x unless noted otherwise.
 //!
-//! Each is fed one judged prediction at a time and does not depend on their order: counts are whole
-//! numbers, sums are exact, and the logarithm is `libm`'s, so that every platform gives the same
-//! bits. A result that is not defined, such as recall without positives, is `None`.
+//! Each is fed one judged prediction at a time and does not depend on their order: counts are integers, sums are
+//! exact, and the logarithm is `libm`'s, so that every platform gives the same bits. An undefined result, such as
+//! recall without positives, is `None`.
 
 mod bounds;
 mod class_scores;
@@ -32,10 +32,10 @@ pub use scores::{Ranked, Ranks, Scores};
 pub(crate) use value::value;
 pub use value::{Best, Worth};
 
-/// How many equal bins of [0, 1] the calibration has.
+/// Number of equal bins of [0, 1] in the calibration.
 pub const CALIBRATION_BINS: usize = 10;
 
-/// `part / whole`; `None` when the whole is nothing.
+/// Returns `part / whole`; `None` if the whole is zero.
 pub(crate) fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
@@ -65,59 +65,60 @@ impl Confusion {
         }
     }
 
-    /// How many were counted.
+    /// Returns the number of counted predictions.
     pub fn n(&self) -> u64 {
         self.tp + self.fp + self.tn + self.fn_
     }
 
-    /// (tp + tn) / n (`accuracy_score`).
+    /// Returns (tp + tn) / n (`accuracy_score`).
     pub fn accuracy(&self) -> Option<f64> {
         ratio(self.tp + self.tn, self.n())
     }
 
-    /// tp / (tp + fp) (`precision_score`): of those predicted positive, the share that really is.
+    /// Returns tp / (tp + fp) (`precision_score`): the share of predicted positives that are real.
     pub fn precision(&self) -> Option<f64> {
         ratio(self.tp, self.tp + self.fp)
     }
 
-    /// (tp + fp) / n (`selection_rate` of fairlearn): the share that was predicted positive.
+    /// Returns (tp + fp) / n (`selection_rate` of fairlearn): the share of predicted positives.
     pub fn selection_rate(&self) -> Option<f64> {
         ratio(self.tp + self.fp, self.n())
     }
 
-    /// tp / (tp + fn) (`recall_score`): of those really positive, the share that was found.
+    /// Returns tp / (tp + fn) (`recall_score`): the share of real positives that were found.
     pub fn recall(&self) -> Option<f64> {
         ratio(self.tp, self.tp + self.fn_)
     }
 
-    /// 2 tp / (2 tp + fp + fn) (`f1_score`): the harmonic mean of precision and recall.
+    /// Returns 2 tp / (2 tp + fp + fn) (`f1_score`): the harmonic mean of precision and recall.
     pub fn f1(&self) -> Option<f64> {
         ratio(2 * self.tp, 2 * self.tp + self.fp + self.fn_)
     }
 
-    /// tn / (tn + fp) (`recall_score` of the negative class): of those really negative, the share that was found.
+    /// Returns tn / (tn + fp) (`recall_score` of the negative class): the share of real negatives that were found.
     pub fn specificity(&self) -> Option<f64> {
         ratio(self.tn, self.tn + self.fp)
     }
 
-    /// fp / (tn + fp): of those really negative, the share that was predicted positive.
+    /// Returns fp / (tn + fp): the share of real negatives that were predicted positive.
     pub fn fpr(&self) -> Option<f64> {
         ratio(self.fp, self.tn + self.fp)
     }
 
-    /// fn / (tp + fn): of those really positive, the share that was predicted negative.
+    /// Returns fn / (tp + fn): the share of real positives that were predicted negative.
     pub fn fnr(&self) -> Option<f64> {
         ratio(self.fn_, self.tp + self.fn_)
     }
 
-    /// The mean of recall and specificity (`balanced_accuracy_score`); 1/2 for what guesses. `None` unless there are both
-    /// positives and negatives.
+    /// Returns the mean of recall and specificity (`balanced_accuracy_score`); 1/2 for random guesses. `None` unless
+    /// there are both positives and negatives.
     pub fn balanced_accuracy(&self) -> Option<f64> {
         Some((self.recall()? + self.specificity()?) / 2.0)
     }
 
-    /// (tp tn - fp fn) / sqrt((tp + fp) (tp + fn) (tn + fp) (tn + fn)) (`matthews_corrcoef`; Matthews 1975): the correlation
-    /// of predicted and real classes, from -1 to 1. `None` unless both classes were predicted and are real.
+    /// Returns (tp tn - fp fn) / sqrt((tp + fp) (tp + fn) (tn + fp) (tn + fn)) (`matthews_corrcoef`; Matthews 1975):
+    /// the correlation of predicted and real classes, from -1 to 1. `None` unless both classes were predicted and are
+    /// real.
     pub fn mcc(&self) -> Option<f64> {
         let product = |a: u64, b: u64| u128::from(a) * u128::from(b);
         let (right, wrong) = (product(self.tp, self.tn), product(self.fp, self.fn_));
@@ -139,14 +140,14 @@ impl AddAssign for Confusion {
     }
 }
 
-/// A bin of the calibration: how often what was given a probability really happened.
+/// Bin of the calibration: predicted probabilities against the share of real positives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CalibrationBin {
-    /// How many probabilities are in the bin.
+    /// Number of probabilities in the bin.
     pub n: u64,
-    /// Their sum: n times the mean probability.
+    /// Sum of the probabilities: n times their mean.
     pub sum: f64,
-    /// How many were really positive.
+    /// Number of real positives.
     pub positives: u64,
 }
 
@@ -158,26 +159,26 @@ impl AddAssign for CalibrationBin {
     }
 }
 
-/// [`Probabilities::ece`] of bins whose sums are rounded.
+/// Returns [`Probabilities::ece`] of bins whose sums are rounded.
 pub fn calibration_error(bins: &[CalibrationBin]) -> Option<f64> {
     let n: u64 = bins.iter().map(|bin| bin.n).sum();
     let gaps: f64 = bins.iter().map(|bin| (bin.sum - bin.positives as f64).abs()).sum();
     (n > 0).then(|| gaps / n as f64)
 }
 
-/// The logarithmic loss of one probability of the positive class: see [`Probabilities::log_loss`].
+/// Returns the logarithmic loss of one probability of the positive class: see [`Probabilities::log_loss`].
 #[inline]
 pub(crate) fn log_loss(probability: f64, positive: bool) -> f64 {
     log_loss_of_truth(if positive { probability } else { 1.0 - probability })
 }
 
-/// The logarithmic loss of the probability that was given to what really happened.
+/// Returns the logarithmic loss of the predicted probability of the real class.
 #[inline]
 pub(crate) fn log_loss_of_truth(probability: f64) -> f64 {
     -libm::log(probability.clamp(f64::EPSILON, 1.0 - f64::EPSILON))
 }
 
-/// The squared error of one probability of the positive class: see [`Probabilities::brier`].
+/// Returns the squared error of one probability of the positive class: see [`Probabilities::brier`].
 #[inline]
 pub(crate) fn brier(probability: f64, positive: bool) -> f64 {
     let error = probability - f64::from(u8::from(positive));
@@ -193,7 +194,7 @@ pub struct Probabilities {
     bins: Bins,
 }
 
-/// Equal bins of probabilities, each with their number, their sum and how many were right.
+/// Equal bins of probabilities, each with their number, their sum and the number of right ones.
 #[derive(Clone, Debug, Default)]
 struct Bins([(u64, ExactSum, u64); CALIBRATION_BINS]);
 
@@ -206,8 +207,8 @@ impl Bins {
         *right += u64::from(is_right);
     }
 
-    /// The mean over the bins, weighted by their n, of |mean probability - share that was right|. That is the sum over the
-    /// bins of |sum of probabilities - number that was right|, divided by the number of all.
+    /// Returns the mean over the bins, weighted by their n, of |mean probability - share of right ones|. That is the
+    /// sum over the bins of |sum of probabilities - number of right ones|, divided by the number of all.
     fn error(&self) -> Option<f64> {
         let gap = |&(_, ref sum, right): &(u64, ExactSum, u64)| {
             let mut gap = sum.clone();
@@ -219,7 +220,7 @@ impl Bins {
 }
 
 impl Probabilities {
-    /// Takes one probability in [0, 1] and whether its case was really positive.
+    /// Takes one probability in [0, 1]; `positive` is true if the positive class is the real one.
     #[inline]
     pub fn add(&mut self, probability: f64, positive: bool) {
         self.n += 1;
@@ -229,24 +230,25 @@ impl Probabilities {
         self.bins.add(bin, probability, positive);
     }
 
-    /// How many were taken.
+    /// Returns the number of probabilities taken.
     pub fn n(&self) -> u64 {
         self.n
     }
 
-    /// Mean of -ln p, where p is the probability given to what really happened, clipped to
-    /// [eps, 1 - eps] with eps = 2^-52 (`log_loss`). In nats.
+    /// Returns the mean of -ln p, where p is the predicted probability of the real class, clipped to [eps, 1 - eps]
+    /// with eps = 2^-52 (`log_loss`). In nats.
     pub fn log_loss(&self) -> Option<f64> {
         mean(&self.log_loss, self.n)
     }
 
-    /// Mean of (p - y)^2, where p is the probability and y is 1 for positives, else 0
+    /// Returns the mean of (p - y)^2, where p is the probability and y is 1 for positives, else 0
     /// (`brier_score_loss`; Brier 1950, in its form for one event).
     pub fn brier(&self) -> Option<f64> {
         mean(&self.brier, self.n)
     }
 
-    /// Bin b holds the probabilities p with b = floor(10 p) in double arithmetic, the last one also 1.
+    /// Returns the bins: bin b holds the probabilities p with b = floor(10 p) in double arithmetic, the last one also
+    /// 1.
     pub fn calibration(&self) -> [CalibrationBin; CALIBRATION_BINS] {
         self.bins.0.each_ref().map(|&(n, ref sum, positives)| CalibrationBin {
             n,
@@ -255,14 +257,14 @@ impl Probabilities {
         })
     }
 
-    /// Expected calibration error over these bins: the mean, weighted by their n, of |mean probability - share of
-    /// positives| (Naeini, Cooper, Hauskrecht 2015).
+    /// Returns the expected calibration error over these bins: the mean, weighted by their n, of |mean probability -
+    /// share of positives| (Naeini, Cooper, Hauskrecht 2015).
     pub fn ece(&self) -> Option<f64> {
         self.bins.error()
     }
 }
 
-/// The exact sum divided by `n`, rounded twice. `None` when `n` is nothing.
+/// Returns the exact sum divided by `n`, rounded twice. `None` if `n` is zero or the mean is not finite.
 pub(crate) fn mean(sum: &ExactSum, n: u64) -> Option<f64> {
     (n > 0).then(|| sum.mean(n)).filter(|mean| mean.is_finite())
 }

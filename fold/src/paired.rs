@@ -1,6 +1,6 @@
-//! Two releases head to head, prediction by prediction: what both predicted, and the same outcome judges.
+//! Two releases head to head, prediction by prediction: outcomes that both predicted, and that judge both.
 //!
-//! What they share makes the comparison sharper than that of two figures with an interval each: a hard day is hard for both.
+//! Pairing makes the comparison sharper than that of two figures with an interval each: a hard day is hard for both.
 
 mod ongoing;
 mod sequence;
@@ -14,72 +14,72 @@ use self::{
 };
 use crate::decimal;
 
-/// What one release predicted of an outcome, and how far off it was.
+/// Prediction of one release for an outcome, with its distance from the truth.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Side {
-    /// How far it is from the truth: a probability from 0 or 1, a number from the real one, a class by 1 if it is not the
-    /// real one.
+    /// Distance from the truth: of a probability from 0 or 1, of a number from the real one; 1 for a wrong class.
     pub distance: f64,
-    /// Whether the class that it says is the real one; `None` without a class.
+    /// True if its class is the real one; `None` without a class.
     pub is_right: Option<bool>,
-    /// The probability of the positive class; `None` without one.
+    /// Probability of the positive class; `None` without one.
     pub probability: Option<f64>,
-    /// Whether it is a number, and not a class.
+    /// True for a number, false for a class.
     pub is_number: bool,
 }
 
-/// A prediction of each of two releases, which one outcome judges.
+/// Predictions of two releases that one outcome judges.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Meeting {
-    /// The place of its day among the days that were judged.
+    /// Place of its day among the judged days.
     pub day: u32,
-    /// The hash of its key: within a day, the order of meetings, which says nothing about who is better.
+    /// Hash of its key: the order of meetings within a day, which is independent of their results.
     pub key: u64,
-    /// Whether the positive class is the real one.
+    /// True if the positive class is the real one.
     pub is_positive: bool,
-    /// What the release predicted, and what the one predicted that it is compared with.
+    /// Prediction of the compared release, and that of the release it is compared with.
     pub sides: [Side; 2],
 }
 
 /// A figure of two releases on the same predictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Difference {
-    /// That of each.
+    /// Figure of each.
     pub of: [f64; 2],
-    /// The 95% interval of the first less the second, by the normal distribution; `None` of fewer than two predictions.
+    /// 95% interval of the first less the second, by the normal distribution; `None` for fewer than two predictions.
     pub interval: Option<(f64, f64)>,
-    /// How probable so great a difference is, on either side, if there is none; `None` where nothing differs.
+    /// Probability of so great a difference, in either direction, if there is none; `None` if nothing differs.
     pub p_value: Option<f64>,
 }
 
 impl Difference {
-    /// The first less the second.
+    /// Returns the first less the second.
     pub fn difference(&self) -> f64 {
         self.of[0] - self.of[1]
     }
 }
 
-/// A figure, and how it is computed of what both predicted.
+/// A figure with its formula for paired predictions.
 pub struct Paired {
-    /// Its name.
+    /// Name of the figure.
     pub name: &'static str,
-    /// Computes it; `None` where it is not defined.
+    /// Computes it; `None` if undefined.
     pub of: fn(&[Meeting]) -> Option<Difference>,
 }
 
-/// The figures that are compared, with the tests of their differences:
+/// Figures that are compared, with the tests of their differences:
 ///
 /// - `accuracy`: the exact test of McNemar (1947), as `statsmodels.stats.contingency_tables.mcnemar(exact=True)`;
 /// - `auc`: the test of DeLong, DeLong and Clarke-Pearson (1988), as `Delong_test` of MLstatkit;
-/// - `brier`, `log_loss` and `mae`: the signed ranks of Wilcoxon (1945), as `scipy.stats.wilcoxon(method="asymptotic")` of differences without
-///   the noise of doubles, which would part ties.
+/// - `brier`, `log_loss` and `mae`: the signed ranks of Wilcoxon (1945), as
+///   `scipy.stats.wilcoxon(method="asymptotic")` of differences without rounding errors of doubles, which would break
+///   ties.
 ///
-/// An interval of `accuracy`, `auc` or `brier` ends at -1 and 1, between which differences of these lie.
+/// Intervals of `accuracy`, `auc` and `brier` are cut at -1 and 1, the limits of their differences.
 pub const PAIRED: [Paired; 5] = [
     Paired { name: "accuracy", of: accuracy },
     Paired { name: "auc", of: |met| delong(&scored(met)).map(within_one) },
     Paired { name: "brier", of: |met| of_means(&losses(met, brier), 0.0).map(within_one) },
-    // The noise of a logarithm is that of the probability, however small the loss is.
+    // The error of a logarithm is that of the probability, however small the loss is.
     Paired { name: "log_loss", of: |met| of_means(&losses(met, log_loss_by_decimals), 1.0) },
     Paired {
         name: "mae",
@@ -90,19 +90,20 @@ pub const PAIRED: [Paired; 5] = [
     },
 ];
 
-/// By what the advantage of a release is measured: each lies from -1 to 1, and above 0 the release is better.
+/// Measure of the advantage of a release: each is from -1 to 1, and above 0 the release is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// The Brier score of the other less its own, where all have probabilities.
+    /// Brier score of the other less its own, if all have probabilities.
     Brier,
-    /// Its accuracy less that of the other, where all have classes.
+    /// Its accuracy less that of the other, if all have classes.
     Accuracy,
-    /// How often it was nearer to the truth less how often it was farther, by the number of meetings.
+    /// Number of meetings in which it was nearer to the truth less those in which it was farther, divided by all
+    /// meetings.
     Wins,
 }
 
 impl Measure {
-    /// In the order in which they are preferred.
+    /// All measures, in order of preference.
     const ALL: [Self; 3] = [Self::Brier, Self::Accuracy, Self::Wins];
 
     /// Its name.
@@ -114,7 +115,7 @@ impl Measure {
         }
     }
 
-    /// The advantage of the first in one meeting; `None` where it has none of this measure.
+    /// Returns the advantage of the first in one meeting; `None` if this measure is undefined there.
     fn of(self, met: &Meeting) -> Option<f64> {
         let [one, other] = &met.sides;
         match self {
@@ -133,20 +134,20 @@ impl Measure {
     }
 }
 
-/// What is known of an advantage after all meetings so far.
+/// Advantage after all meetings so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SoFar {
-    /// How many meetings there were.
+    /// Number of meetings.
     pub n: u64,
-    /// The mean advantage; `None` before the first meeting.
+    /// Mean advantage; `None` before the first meeting.
     pub advantage: Option<f64>,
-    /// Between what bounds the true advantage lies. With a probability of 95% that holds after each meeting at once, so one
-    /// may look every day and stop when one likes.
+    /// Bounds of the true advantage. With a probability of 95% they hold after all meetings simultaneously, so one
+    /// may look every day and stop at any time.
     pub bounds: (f64, f64),
 }
 
 impl SoFar {
-    /// Which release is better, where the bounds leave out zero; `None` where they hold it.
+    /// Returns the better release if the bounds exclude zero; else `None`.
     pub fn winner(&self) -> Option<Winner> {
         match self.bounds {
             (low, _) if low > 0.0 => Some(Winner::First),
@@ -156,30 +157,30 @@ impl SoFar {
     }
 }
 
-/// Which of two releases is better.
+/// Better one of two releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Winner {
-    /// The one that is compared.
+    /// The compared release.
     First,
-    /// The one that it is compared with.
+    /// The release that it is compared with.
     Second,
 }
 
-/// That it is decided which of two releases is better: after each day from this one on, up to the latest, the bounds left out zero on the
-/// side of the winner.
+/// Decision that one of two releases is better: after each day from this one on, up to the latest, the bounds
+/// excluded zero on the side of the winner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decided {
-    /// Which is better.
+    /// Better release.
     pub winner: Winner,
-    /// The period of the first of these days.
+    /// Period of the first of these days.
     pub period: usize,
-    /// The place of that day (see [`Meeting::day`]).
+    /// Place of that day (see [`Meeting::day`]).
     pub day: u32,
 }
 
 impl Decided {
-    /// What is decided after a day, where something or nothing was decided before it. Where the bounds hold zero again, predictions are not
-    /// what they were, and what was decided no longer is.
+    /// Returns the decision after a day, given the one before it. If the bounds include zero again, predictions have
+    /// changed, and the decision is withdrawn.
     fn after(before: Option<Self>, so_far: &SoFar, (period, day): (usize, u32)) -> Option<Self> {
         let winner = so_far.winner()?;
         let goes_on = before.filter(|before| before.winner == winner);
@@ -187,26 +188,26 @@ impl Decided {
     }
 }
 
-/// A period of two releases head to head.
+/// Comparison of two releases in a period.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeadToHead {
-    /// How often the first was nearer to the truth.
+    /// Number of meetings in which the first was nearer to the truth.
     pub wins: u64,
-    /// How often it was farther.
+    /// Number of meetings in which it was farther.
     pub losses: u64,
-    /// How often both were equally near.
+    /// Number of meetings in which both were equally near.
     pub ties: u64,
-    /// The mean advantage of the period; `None` without meetings.
+    /// Mean advantage of the period; `None` without meetings.
     pub advantage: Option<f64>,
-    /// With all periods before.
+    /// Advantage including all earlier periods.
     pub so_far: SoFar,
-    /// Which is better, as it is decided after this period; `None`, when it is not.
+    /// Decision after this period; `None` if undecided.
     pub decided: Option<Decided>,
-    /// By the place in [`PAIRED`].
+    /// Figures by the place in [`PAIRED`].
     pub figures: [Option<Difference>; PAIRED.len()],
 }
 
-/// Compares two releases in periods, which follow each other; `periods` need not be sorted within.
+/// Compares two releases in consecutive periods; the meetings of a period need not be sorted.
 pub fn head_to_head(mut periods: Vec<Vec<Meeting>>) -> (Measure, Vec<HeadToHead>) {
     periods.iter_mut().for_each(|period| in_order(period));
     let has = |measure: &Measure| periods.iter().flatten().all(|met| measure.of(met).is_some());
@@ -238,7 +239,7 @@ pub fn head_to_head(mut periods: Vec<Vec<Meeting>>) -> (Measure, Vec<HeadToHead>
     (measure, compared)
 }
 
-/// Sorts meetings: the order of their keys says nothing about who is better.
+/// Sorts meetings by keys, whose order is independent of the results.
 fn in_order(met: &mut [Meeting]) {
     let bits = |met: &Meeting| met.sides.map(|side| side.distance.to_bits());
     met.sort_unstable_by_key(|met| (met.day, met.key, bits(met)));
@@ -249,7 +250,7 @@ fn take(sequence: &mut Sequence, advantage: f64) {
     sequence.add((advantage + 1.0) / 2.0);
 }
 
-/// What all advantages so far say.
+/// Returns the bounds after all advantages so far.
 fn so_far(sequence: &Sequence) -> SoFar {
     let to_advantage = |mean: f64| 2.0 * mean - 1.0;
     let (lower, upper) = sequence.bounds();
@@ -269,20 +270,20 @@ fn accuracy(met: &[Meeting]) -> Option<Difference> {
     Some(Difference { p_value: mcnemar(only(0), only(1)), ..within_one(of_means(&numbers, 0.0)?) })
 }
 
-/// The same, of a figure whose differences lie between -1 and 1.
+/// Cuts the interval of a figure whose differences are between -1 and 1.
 fn within_one(found: Difference) -> Difference {
     let interval = found.interval.map(|(low, high)| (low.max(-1.0), high.min(1.0)));
     Difference { interval, ..found }
 }
 
-/// The probabilities of both, and whether the positive class is the real one.
+/// Returns the probabilities of both, and whether the positive class is the real one.
 fn scored(met: &[Meeting]) -> Vec<([f64; 2], bool)> {
     let both =
         |met: &Meeting| Some(([met.sides[0].probability?, met.sides[1].probability?], met.is_positive));
     met.iter().filter_map(both).collect()
 }
 
-/// What both lose by a loss of a probability and of what really was, 1 or 0.
+/// Returns the losses of both, by a loss of a probability and the truth, 1 or 0.
 fn losses(met: &[Meeting], loss: fn(f64, f64) -> f64) -> Vec<[f64; 2]> {
     let both = |(p, real): ([f64; 2], bool)| p.map(|p| loss(p, f64::from(u8::from(real))));
     scored(met).into_iter().map(both).collect()
@@ -293,16 +294,17 @@ fn brier(p: f64, real: f64) -> f64 {
     off * off
 }
 
-/// As [`Probabilities::log_loss`](crate::metrics::Probabilities::log_loss).
+/// Computes the loss of [`Probabilities::log_loss`](crate::metrics::Probabilities::log_loss).
 pub(crate) fn log_loss(p: f64, real: f64) -> f64 {
     let of_truth = if real == 1.0 { p } else { 1.0 - p };
     -libm::log(of_truth.clamp(f64::EPSILON, 1.0 - f64::EPSILON))
 }
 
-/// The same of the probability of the truth as people write it, so that 0.9999 of what is not so loses as much as 0.0001 of what is.
+/// Computes the loss from the decimal probability of the truth, so that 0.9999 for a negative loses as much as 0.0001
+/// for a positive.
 fn log_loss_by_decimals(p: f64, real: f64) -> f64 {
     match decimal::difference(1.0, p) {
-        // So near to 1 there is no decimal but 1.
+        // So near to 1 the only decimal is 1.
         of_truth if real != 1.0 && of_truth > 0.0 => log_loss(of_truth, 1.0),
         _ => log_loss(p, real),
     }

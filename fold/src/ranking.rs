@@ -1,80 +1,81 @@
-//! How releases rank by votes on pairs of them: the model of Bradley and Terry.
+//! Ranking of releases by votes on pairs of them: the model of Bradley and Terry.
 //!
-//! A release of strength `a` wins against one of strength `b` with probability `1 / (1 + exp(b - a))` (R. A. Bradley and M. E. Terry,
-//! *Rank analysis of incomplete block designs*, 1952). A tie is half a win of each. Strengths are those under which the votes, and one
-//! *virtual tie* of each release against a release of strength 0, are likeliest; the virtual ties are the prior, by which there is one answer
-//! whatever the votes are (D. R. Hunter, *MM algorithms for generalized Bradley-Terry models*, 2004, says when there would be none without
-//! it). The likelihood is strictly concave, and its maximum is found by the method of Newton. Strengths are told as differences from
-//! their mean; the interval holds 95 percent by the observed information.
+//! A release of strength `a` wins against one of strength `b` with probability `1 / (1 + exp(b - a))` (R. A. Bradley
+//! and M. E. Terry, *Rank analysis of incomplete block designs*, 1952). A tie is half a win of each. Strengths
+//! maximise the likelihood of the votes and of one *virtual tie* of each release against a release of strength 0; the
+//! virtual ties are the prior, which makes the answer unique for any votes (D. R. Hunter, *MM algorithms for
+//! generalized Bradley-Terry models*, 2004, gives the conditions without it). The likelihood is strictly concave, and
+//! its maximum is found by Newton's method. Strengths are given as differences from their mean; the interval holds 95
+//! percent by the observed information.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::metrics::NORMAL_975;
 
-/// How many steps are taken at most. Newton's method needs about ten.
+/// Maximum number of steps. Newton's method needs about ten.
 const MAX_STEPS: usize = 100;
 
-/// A step that changes no strength by more is the last one.
+/// Maximum change of a strength in the last step.
 const CLOSE: f64 = 1e-12;
 
-/// By what share of itself a likelihood may be wrong as it is computed.
+/// Relative rounding error of a computed likelihood.
 const ROUNDING: f64 = 1e-12;
 
-/// The votes on two releases.
+/// Votes on two releases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// The releases.
     pub releases: [String; 2],
-    /// How often each of them won.
+    /// Number of wins of each.
     pub wins: [u64; 2],
-    /// How often neither did.
+    /// Number of ties.
     pub ties: u64,
 }
 
 impl Tally {
-    /// How many votes there were.
+    /// Returns the number of votes.
     pub fn votes(&self) -> u64 {
         self.wins[0] + self.wins[1] + self.ties
     }
 }
 
-/// A release among those that votes rank.
+/// A release in a ranking.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranked {
-    /// The release.
+    /// Name of the release.
     pub release: String,
-    /// How often it won.
+    /// Number of wins.
     pub wins: u64,
-    /// How often it lost.
+    /// Number of losses.
     pub losses: u64,
-    /// How often it did neither.
+    /// Number of ties.
     pub ties: u64,
-    /// Its strength, and the interval; `None` without a vote.
+    /// Strength with its interval; `None` without a vote.
     pub strength: Option<Strength>,
 }
 
-/// The strength of a release, as the logarithm of odds: the difference from the mean of all that have votes.
+/// Strength of a release, as the logarithm of odds: the difference from the mean of all releases with votes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Strength {
-    /// The strength.
+    /// Strength.
     pub value: f64,
-    /// The lower end of its 95 percent interval.
+    /// Lower end of its 95 percent interval.
     pub lower: f64,
-    /// The upper end.
+    /// Upper end of its 95 percent interval.
     pub upper: f64,
 }
 
-/// Releases as votes rank them.
+/// Ranking of releases by votes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranking {
-    /// The strongest first, those without a vote last; of equal ones by name.
+    /// Releases, the strongest first, those without a vote last; equal ones by name.
     pub releases: Vec<Ranked>,
-    /// Whether each release with votes won against each other one, or against one that did, and so on. Where not, how far some are
-    /// apart rests on the prior alone.
+    /// True if each release with votes won, directly or through others, against each other one. Otherwise some
+    /// distances depend on the prior alone.
     pub is_connected: bool,
 }
 
-/// Ranks releases by votes on pairs of them. A pair may come several times.
+/// Ranks releases by votes on pairs of them. A pair may occur several times.
 pub fn rank(tallies: &[Tally]) -> Ranking {
     let mut releases = BTreeMap::<&str, [u64; 3]>::new();
     for Tally { releases: [one, other], wins: [won, lost], ties } in tallies {
@@ -99,13 +100,13 @@ pub fn rank(tallies: &[Tally]) -> Ranking {
     Ranking { releases, is_connected: votes.are_connected() }
 }
 
-/// How often each of some releases, by their numbers, won against each other one; a tie is half a win of each.
+/// Number of wins of each release against each other one, by their numbers; a tie is half a win of each.
 struct Votes {
     n: usize,
     wins: BTreeMap<(usize, usize), f64>,
 }
 
-/// Of a likelihood: its derivative, and the negative of its second one by rows.
+/// Derivatives of a likelihood: the first, and the negative second by rows.
 struct Slopes {
     first: Vec<f64>,
     information: Vec<Vec<f64>>,
@@ -115,10 +116,10 @@ fn chance(strength: f64, other: f64) -> f64 {
     1.0 / (1.0 + libm::exp(other - strength))
 }
 
-/// The logarithm of the chance.
+/// Returns the logarithm of the chance.
 fn log_chance(strength: f64, other: f64) -> f64 {
     let behind = other - strength;
-    // In this form nothing grows beyond a double.
+    // This form does not overflow.
     -(behind.max(0.0) + libm::log1p(libm::exp(-behind.abs())))
 }
 
@@ -138,7 +139,7 @@ impl Votes {
         Self { n: numbers.len(), wins }
     }
 
-    /// The logarithm of how likely the votes and the virtual ties are.
+    /// Returns the logarithm of the likelihood of the votes and the virtual ties.
     fn likelihood(&self, at: &[f64]) -> f64 {
         let votes = self.wins.iter().map(|((one, other), won)| won * log_chance(at[*one], at[*other]));
         let virtual_ties = at.iter().map(|own| (log_chance(*own, 0.0) + log_chance(0.0, *own)) / 2.0);
@@ -166,7 +167,7 @@ impl Votes {
         slopes
     }
 
-    /// The strengths under which the votes are likeliest, with their intervals, by number.
+    /// Returns the strengths of maximum likelihood, with their intervals, by number.
     fn strengths(&self) -> Vec<Strength> {
         let mut at = vec![0.0; self.n];
         for _ in 0..MAX_STEPS {
@@ -191,7 +192,7 @@ impl Votes {
         self.centred(&at)
     }
 
-    /// Strengths as differences from their mean, with the intervals of those differences.
+    /// Returns strengths as differences from their mean, with the intervals of those differences.
     fn centred(&self, at: &[f64]) -> Vec<Strength> {
         let n = self.n as f64;
         let unit = |number| (0..self.n).map(|other| f64::from(u8::from(other == number))).collect();
@@ -225,14 +226,14 @@ impl Votes {
     }
 }
 
-/// Solves equations whose matrix is symmetric and positive definite for several right sides: by the decomposition of Cholesky.
+/// Solves equations with a symmetric positive definite matrix for several right sides: by Cholesky decomposition.
 fn solve(mut matrix: Vec<Vec<f64>>, mut sides: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let n = matrix.len();
     for column in 0..n {
         for row in column..n {
             let above: f64 = (0..column).map(|k| matrix[row][k] * matrix[column][k]).sum();
             let rest = matrix[row][column] - above;
-            // Rounding alone makes it no more than nothing.
+            // Only rounding makes it zero or negative.
             let pivot = if row == column {
                 rest.max(f64::MIN_POSITIVE).sqrt()
             } else {

@@ -1,5 +1,4 @@
-//! Columns as slices of the type that a fold expects, checked once, so that the loops over rows
-//! need not check again.
+//! Columns as slices of the type that a fold expects, checked once, so that the loops over rows need not check again.
 
 use event::{
     Column, Columns, Values,
@@ -11,7 +10,7 @@ use crate::{
     hash::{Table, hash},
 };
 
-/// The rows that hold a value; all of them when `None`.
+/// Flags of the rows that have a value; `None` if all have.
 pub(crate) type Valid<'a> = Option<&'a [bool]>;
 
 /// A column of numbers or times.
@@ -50,12 +49,12 @@ impl<'a> Texts<'a> {
         })
     }
 
-    /// How many bytes the strings have together; 0 where they are drawn from a few.
+    /// Returns the total number of bytes of the strings; 0 for a dictionary column.
     pub(crate) fn bytes(&self) -> usize {
         if let TextValues::Text(strings) = self.values { strings.text().len() } else { 0 }
     }
 
-    /// The column as small numbers of distinct strings.
+    /// Returns the column as small numbers of distinct strings.
     pub(crate) fn codes(&self) -> Codes<'a> {
         let (mut codes, names) = match self.values {
             TextValues::Coded(coded) => {
@@ -99,30 +98,30 @@ fn number_strings(strings: &Strings) -> (Vec<u32>, Vec<&str>) {
 
 /// Strings of a segment by number.
 pub(crate) struct Codes<'a> {
-    /// For each row the index of its string in `names`, or `names.len()` when it is null.
+    /// Index of the string of each row in `names`, or `names.len()` for null.
     pub(crate) codes: Vec<u32>,
-    /// The strings. Some may be unused; all are distinct unless a coded column repeated one.
+    /// Strings. Some may be unused; all are distinct unless a coded column repeated one.
     pub(crate) names: Vec<&'a str>,
 }
 
 impl Codes<'_> {
-    /// Every row null.
+    /// Creates codes with every row null.
     pub(crate) fn null(rows: usize) -> Self {
         Self { codes: vec![0; rows], names: Vec::new() }
     }
 
-    /// How many different codes there may be, the one for null included.
+    /// Returns the number of possible codes, the one for null included.
     pub(crate) fn len(&self) -> usize {
         self.names.len() + 1
     }
 }
 
-/// How many rows have a value of an optional field.
+/// Returns the number of rows with a value of an optional field.
 pub(crate) fn present(columns: &Columns, name: &str) -> Result<u64> {
     Ok(find(columns, name)?.map_or(0, |column| columns.rows - column.nulls()) as u64)
 }
 
-/// The times of an optional field; `None` when the column is absent.
+/// Returns the times of an optional field; `None` if the column is absent.
 pub(crate) fn times<'a>(columns: &'a Columns, name: &str) -> Result<Option<Numbers<'a, i64>>> {
     let Some(column) = find(columns, name)? else { return Ok(None) };
     let Values::Time(values) = &column.values else {
@@ -131,7 +130,7 @@ pub(crate) fn times<'a>(columns: &'a Columns, name: &str) -> Result<Option<Numbe
     Ok(Some(Numbers { values, valid: column.valid.as_deref() }))
 }
 
-/// The numbers of an optional field, whatever they are; `None` when the column is absent.
+/// Returns the numbers of an optional field, finite or not; `None` if the column is absent.
 fn any_floats<'a>(columns: &'a Columns, name: &str) -> Result<Option<Numbers<'a, f64>>> {
     let Some(column) = find(columns, name)? else { return Ok(None) };
     let Values::Float(values) = &column.values else {
@@ -140,11 +139,11 @@ fn any_floats<'a>(columns: &'a Columns, name: &str) -> Result<Option<Numbers<'a,
     Ok(Some(Numbers { values, valid: column.valid.as_deref() }))
 }
 
-/// The numbers of an optional field, all of them finite; `None` when the column is absent.
+/// Returns the numbers of an optional field, all of them finite; `None` if the column is absent.
 pub(crate) fn floats<'a>(columns: &'a Columns, name: &str) -> Result<Option<Numbers<'a, f64>>> {
     let Some(numbers) = any_floats(columns, name)? else { return Ok(None) };
     let values = numbers.values;
-    // The short check first: what stands under a null is nearly always finite too.
+    // The short check first: values under a null are nearly always finite too.
     if !values.iter().all(|value| value.is_finite())
         && let Some(row) =
             (0..values.len()).find(|&row| numbers.get(row).is_some_and(|value| !value.is_finite()))
@@ -154,7 +153,7 @@ pub(crate) fn floats<'a>(columns: &'a Columns, name: &str) -> Result<Option<Numb
     Ok(Some(numbers))
 }
 
-/// The strings of an optional field; `None` when the column is absent.
+/// Returns the strings of an optional field; `None` if the column is absent.
 pub(crate) fn texts<'a>(columns: &'a Columns, name: &str) -> Result<Option<Texts<'a>>> {
     let Some(column) = find(columns, name)? else { return Ok(None) };
     let values = match &column.values {
@@ -172,21 +171,21 @@ pub(crate) fn texts<'a>(columns: &'a Columns, name: &str) -> Result<Option<Texts
     Ok(Some(Texts { values, valid: column.valid.as_deref() }))
 }
 
-/// The times of a required field.
+/// Returns the times of a required field.
 pub(crate) fn required_times<'a>(columns: &'a Columns, name: &str) -> Result<&'a [i64]> {
     let times = times(columns, name)?.ok_or(FoldError::Missing { column: name.to_owned() })?;
     no_null(times.valid, name)?;
     Ok(times.values)
 }
 
-/// The numbers of a required field. Some may be NaN or infinite: metrics of runs may have such values.
+/// Returns the numbers of a required field. Some may be NaN or infinite: metrics of runs may have such values.
 pub(crate) fn measured<'a>(columns: &'a Columns, name: &str) -> Result<Numbers<'a, f64>> {
     let numbers = any_floats(columns, name)?.ok_or(FoldError::Missing { column: name.to_owned() })?;
     no_null(numbers.valid, name)?;
     Ok(numbers)
 }
 
-/// The strings of a required field.
+/// Returns the strings of a required field.
 pub(crate) fn required_texts<'a>(columns: &'a Columns, name: &str) -> Result<Texts<'a>> {
     let texts = texts(columns, name)?.ok_or(FoldError::Missing { column: name.to_owned() })?;
     no_null(texts.valid, name)?;

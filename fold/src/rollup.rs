@@ -1,12 +1,11 @@
 //! The rollup of one workspace and day, and its breakdowns by release, metric, tag and feature.
 //!
-//! They keep exact things only (whole numbers, fixed-point sums, extremes, counts of bins), never a mean
-//! or another rounded result: those are derived when they are read. So folding a log in any pieces and
-//! in any order, and merging the pieces, gives the same state byte for byte.
+//! They keep exact values only (integers, fixed-point sums, extremes, counts of bins), never a mean or another
+//! rounded result: those are derived when they are read. So folding a log in any pieces and in any order, and merging
+//! the pieces, gives the same state byte for byte.
 //!
-//! The [`Rollup`] itself is a few KB. What grows with the number of releases, metrics, tags and features is cut
-//! into [`Part`]s by a hash of the name, each of them a projection with a bound of its own
-//! ([`MAX_PART_BYTES`]).
+//! The [`Rollup`] itself is a few KB. Data that grows with the number of releases, metrics, tags and features is cut
+//! into [`Part`]s by a hash of the name, each of them a projection with a bound of its own ([`MAX_PART_BYTES`]).
 
 pub mod bounded;
 pub mod feature;
@@ -41,23 +40,23 @@ pub use parts::{MetricRollup, OutcomeRollup, PredictionRollup, ReleaseRollup};
 pub use release::{ReleaseCounts, ReleaseDetail, ReleaseNumbers, ReleasePart};
 pub use tag::{TagCounts, TagPart, TagScores, TagValues};
 
-/// No rollup is longer than this.
+/// Maximum number of bytes of a rollup.
 pub const MAX_ROLLUP_BYTES: usize = 72 * 1024;
 
-/// No part is longer than this. An item of DynamoDB may have 400 KB.
+/// Maximum number of bytes of a part. An item of DynamoDB may have 400 KB.
 pub const MAX_PART_BYTES: usize = 340 * 1024;
 
-/// What the events of a day are folded to.
+/// Projection that the events of a day are folded into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Folding {
     /// The rollup, and the parts by release, metric and tag.
     Rollup,
-    /// The parts by feature. Their rollup only counts the predictions of each release: of how many they are.
+    /// The parts by feature. Their rollup only counts the predictions of each release, as the denominator.
     Features,
 }
 
 impl Folding {
-    /// Whether it needs the column `name` of events of a kind.
+    /// Returns whether it needs the column `name` of events of a kind.
     pub fn wants(self, kind: Kind, name: &str) -> bool {
         match self {
             Self::Rollup => kind.is_rolled_up(name),
@@ -68,7 +67,7 @@ impl Folding {
     }
 }
 
-/// What the events of one workspace and day add up to.
+/// Sums of the events of one workspace and day.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rollup {
     /// All predictions, also repeated ones.
@@ -79,13 +78,13 @@ pub struct Rollup {
     pub metrics: MetricRollup,
     /// All release changes.
     pub releases: ReleaseRollup,
-    /// How many of these events had keys that were erased.
+    /// Number of these events whose keys were erased.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub erased: u64,
 }
 
 impl Rollup {
-    /// How many events of a kind there are. Pending outcomes are counted on the days that they judge, as outcomes.
+    /// Returns the number of events of a kind. Pending outcomes are counted on the days that they judge, as outcomes.
     pub fn events(&self, kind: Kind) -> u64 {
         match kind {
             Kind::Predictions => self.predictions.total.n,
@@ -96,7 +95,7 @@ impl Rollup {
         }
     }
 
-    /// Its text: JSON without white space, keys in order, the same for the same events.
+    /// Returns its text: JSON without white space, keys in order, the same for the same events.
     pub fn to_state(&self) -> String {
         ROLLUP.write(self)
     }
@@ -104,14 +103,14 @@ impl Rollup {
     /// Reads the text of a rollup of any version.
     ///
     /// # Errors
-    /// When it is not such a text, or of a newer version.
+    /// Fails if it is not such a text, or of a newer version.
     pub fn from_state(text: &str) -> Result<Self> {
         ROLLUP.read(text)
     }
 }
 
-/// Whether a state, also an empty one, is of the version that is written now. What an older version wrote is read
-/// as well as it can be, but folding the same events gives another text.
+/// Returns whether a state, also an empty one, is of the current version. States of older versions are read as well
+/// as possible, but folding the same events gives another text.
 pub fn is_current(state: &str) -> bool {
     state.is_empty() || ROLLUP.is_current(state)
 }
@@ -140,7 +139,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// An empty part.
+    /// Creates an empty part.
     pub fn of(by: By) -> Self {
         match by {
             By::Release => Self::Release(Box::default()),
@@ -150,7 +149,7 @@ impl Part {
         }
     }
 
-    /// Its text: JSON without white space, keys in order, the same for the same events.
+    /// Returns its text: JSON without white space, keys in order, the same for the same events.
     pub fn to_state(&self) -> String {
         match self {
             Self::Release(part) => RELEASE.write(part.as_ref()),
@@ -163,7 +162,7 @@ impl Part {
     /// Reads the text of a part of any version.
     ///
     /// # Errors
-    /// When it is not such a text, or of a newer version.
+    /// Fails if it is not such a text, or of a newer version.
     pub fn from_state(by: By, text: &str) -> Result<Self> {
         Ok(match by {
             By::Release => Self::Release(RELEASE.read(text)?),
@@ -174,7 +173,7 @@ impl Part {
     }
 }
 
-/// Adds a part of the same kind; parts of different kinds have nothing to do with each other.
+/// Adds a part of the same kind; parts of different kinds are never merged.
 impl Merge for Part {
     fn merge(&mut self, other: &Self) {
         match (self, other) {
@@ -187,7 +186,7 @@ impl Merge for Part {
     }
 }
 
-/// What a segment, or several, add to a day: to its rollup, and to those parts that it touches.
+/// Contribution of one or more segments to a day: to its rollup, and to the parts that they touch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Delta {
     /// The rollup of the segment.
@@ -197,10 +196,10 @@ pub struct Delta {
 }
 
 impl Delta {
-    /// Folds a segment to what the rollup and its parts are made of.
+    /// Folds a segment into the rollup and its parts.
     ///
     /// # Errors
-    /// When the columns are not what the kind must have, or a number is not finite.
+    /// Fails if the columns are not as the kind requires, or a number is not finite.
     pub fn of(kind: Kind, segment: LogSegment<'_>) -> Result<Self> {
         Self::folded(Folding::Rollup, kind, segment)
     }
@@ -208,7 +207,7 @@ impl Delta {
     /// Folds a segment.
     ///
     /// # Errors
-    /// As [`Delta::of`].
+    /// See [`Delta::of`].
     pub fn folded(to: Folding, kind: Kind, segment: LogSegment<'_>) -> Result<Self> {
         match to {
             Folding::Rollup => fold::segment(kind, segment),
@@ -226,7 +225,7 @@ impl Merge for Delta {
     }
 }
 
-/// How many events of each kind name each release.
+/// Returns the number of events of each kind that name each release.
 pub fn release_counts<'a>(
     parts: impl IntoIterator<Item = &'a Part>,
 ) -> impl Iterator<Item = (&'a str, &'a ReleaseCounts)> {

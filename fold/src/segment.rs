@@ -13,26 +13,26 @@ use crate::{FoldError, Result};
 /// One decoded segment with its place in the log of its day and kind.
 #[derive(Clone, Copy, Debug)]
 pub struct LogSegment<'a> {
-    /// Where it stands: what has the greater place is later.
+    /// Place of the segment: a greater place is later.
     pub place: Place,
-    /// Its events, at least the columns that are needed.
+    /// Events, with at least the columns that are needed.
     pub columns: &'a Columns,
 }
 
-/// Where an event stands in the one order of all events of its day and kind: the greater place is later.
+/// Place of an event in the total order of all events of its day and kind: a greater place is later.
 ///
-/// Written as lane, segment and row, such as `3/17/0`, with a `b` before it where the segment was placed by its batch.
+/// Written as lane, segment and row, such as `3/17/0`, with a `b` before it if the segment was placed by its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct EventPlace {
-    /// Of its segment.
+    /// Place of its segment.
     pub segment: Place,
-    /// The row in it, from 0.
+    /// Row in the segment, from 0.
     pub row: u32,
 }
 
 impl EventPlace {
-    /// The most bytes of its text, quotes included.
+    /// Maximum number of bytes of its text, quotes included.
     pub const MAX_TEXT: usize = 1 + 3 + 1 + 20 + 1 + 10 + 2;
 
     fn parse(text: &str) -> Option<Self> {
@@ -44,7 +44,7 @@ impl EventPlace {
         let mut next = || numbers.next();
         let (lane, seq, row) = (next()?.parse().ok()?, next()?.parse().ok()?, next()?.parse().ok()?);
         let place = Self { segment: Place { placed, lane, seq }, row };
-        // A place has one text only.
+        // A place has only one text.
         (place.to_string() == text).then_some(place)
     }
 }
@@ -74,17 +74,17 @@ impl TryFrom<String> for EventPlace {
 /// A row of a slice of segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowRef {
-    /// Which element of the slice.
+    /// Index in the slice.
     pub segment: u32,
-    /// Which row of that segment, from 0.
+    /// Row of that segment, from 0.
     pub row: u32,
 }
 
-/// The elements of `segments` that have rows, in log order ([`Place`]), each with its index in the
-/// slice; and how many rows they have together.
+/// Returns the elements of `segments` that have rows, in log order ([`Place`]), each with its index in the slice; and
+/// their total number of rows.
 pub(crate) fn in_log_order<'a>(segments: &[LogSegment<'a>]) -> Result<(Vec<(u32, &'a Columns)>, usize)> {
     let rows = segments.iter().map(|segment| segment.columns.rows).sum();
-    // Row numbers take 32 bits, less two that mean "none".
+    // Row numbers take 32 bits, less two values that mean "none".
     if rows >= u32::MAX as usize - 1 || segments.len() >= u32::MAX as usize {
         return Err(FoldError::TooManyRows { rows });
     }

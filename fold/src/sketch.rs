@@ -1,21 +1,21 @@
-//! A quantile sketch: how many numbers lie in which cell, in a bounded number of bytes.
+//! A quantile sketch: counts of numbers by cell, in a bounded number of bytes.
 //!
-//! As long as they fit, each distinct number is a cell of its own and quantiles are exact. After that,
-//! cells are equal steps of the bits of a double: a power of two is cut into equal cells. Between 1/2 and 1 it is
-//! the distance from 1 that is cut so, because that is where probabilities crowd. With every four powers of two away
-//! from there the cells become twice as wide, so that tails do not take them all (`axis`).
-//! When cells do not fit, all are merged in pairs until they do (the uniform collapse of Epicoco et
-//! al., "UDDSketch", 2020, <https://arxiv.org/abs/2004.08604>). Zero has a cell of its own, always.
+//! As long as they fit, each distinct number is a cell of its own and quantiles are exact. After that, cells are
+//! equal steps of the bits of a double: a power of two is cut into equal cells. Between 1/2 and 1 the distance from 1
+//! is cut so, because probabilities crowd there. With every four powers of two away from there the cells become twice
+//! as wide, so that tails do not take them all (`axis`). If cells do not fit, all are merged in pairs until they do
+//! (the uniform collapse of Epicoco et al., "UDDSketch", 2020, <https://arxiv.org/abs/2004.08604>). Zero always has a
+//! cell of its own.
 //!
-//! **The same bytes in any grouping.** The [`level`](Sketch::level), how often pairs were merged, is the
-//! least at which the text and the span of the cells fit. More numbers never make either of them less: so if
-//! a part does not fit at a level the whole does not either, and the level is a function of the numbers alone.
+//! **The same bytes in any grouping.** The [`level`](Sketch::level), the number of times that pairs were merged, is
+//! the least at which the text and the span of the cells fit. More numbers never make either of them less: so if a
+//! part does not fit at a level the whole does not either, and the level is a function of the numbers alone.
 //!
-//! **What a quantile is worth.** Counts of cells are exact, so it is certain between which ranks a reported
-//! number stands: [`Quantile`] carries them. No bound in rank can be promised beforehand: where a summary
-//! of bounded size, the same in any grouping, no longer tells `x` from `y` in some set, it does not tell a million
-//! more of `x` from as many of `y`. So numbers that crowd within a cell are known by their cell only, and the
-//! ranks say so. What is promised beforehand is the width of a cell ([`Sketch::width`]).
+//! **Accuracy of a quantile.** Counts of cells are exact, so the ranks that enclose a reported number are certain:
+//! [`Quantile`] carries them. No bound in rank can be guaranteed beforehand: if a summary of bounded size, the same
+//! in any grouping, does not distinguish `x` from `y` in some set, it does not distinguish a million more of `x` from
+//! as many of `y`. So numbers that crowd within a cell are known by their cell only, and the ranks show that. The
+//! width of a cell is guaranteed beforehand ([`Sketch::width`]).
 
 mod axis;
 mod near;
@@ -29,10 +29,10 @@ use self::{
 };
 use crate::rollup::bounded::{Cell, Merge};
 
-/// With fewer numbers than this, sorting them costs less than an array.
+/// Number of numbers below which sorting costs less than an array.
 const FEW: usize = 1024;
 
-/// How many numbers lie where, in at most `BYTES` bytes of text, at a level of at least `FLOOR`.
+/// Counts of numbers by cell, in at most `BYTES` bytes of text, at a level of at least `FLOOR`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sketch<const BYTES: usize, const FLOOR: u32 = 0> {
     cells: Cells,
@@ -41,31 +41,31 @@ pub struct Sketch<const BYTES: usize, const FLOOR: u32 = 0> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Cells {
     Near(Near),
-    /// Read from what an older version stored.
+    /// Cells stored by an older version.
     Old(OldCells),
-    /// Numbers in cells of different kinds were added up: where they lie is no longer known.
+    /// Sum of numbers in cells of different kinds, so that their distribution is lost.
     Mixed,
 }
 
-/// A quantile, and between which ranks the reported number stands.
+/// A quantile with the ranks that enclose it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantile {
     /// The number.
     pub value: f64,
-    /// It is not less than the number of this rank, a share of all in [0, 1].
+    /// Rank, as a share of all in [0, 1], whose number is certainly not greater.
     pub from: f64,
-    /// It is not greater than the number of this rank.
+    /// Rank whose number is certainly not less.
     pub to: f64,
 }
 
-/// How many numbers of two sketches lie in a cell that both have.
+/// Numbers of two sketches in a cell of both.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Beside {
-    /// No number of the cell is less.
+    /// Lower bound of the numbers of the cell.
     pub least: f64,
-    /// None is greater. Equal to the least one where the cell has one number only.
+    /// Upper bound. Equal to the lower bound if the cell has one number only.
     pub greatest: f64,
-    /// How many there are in the one and in the other.
+    /// Number of numbers in the one and in the other.
     pub n: [u64; 2],
 }
 
@@ -78,15 +78,15 @@ struct Run {
 }
 
 impl<const BYTES: usize, const FLOOR: u32> Sketch<BYTES, FLOOR> {
-    /// The most bytes of its text.
+    /// Maximum number of bytes of its text.
     pub const MAX_TEXT: usize = BYTES;
 
-    /// Whether it knows no number.
+    /// Returns whether it has no numbers.
     pub fn is_empty(&self) -> bool {
         matches!(&self.cells, Cells::Near(near) if near.zeros == 0 && near.cells.is_empty())
     }
 
-    /// How many numbers it knows.
+    /// Returns the number of numbers.
     pub fn n(&self) -> u64 {
         match &self.cells {
             Cells::Near(near) => near.n(),
@@ -95,12 +95,12 @@ impl<const BYTES: usize, const FLOOR: u32> Sketch<BYTES, FLOOR> {
         }
     }
 
-    /// The sketch of these numbers, all of them finite.
+    /// Creates the sketch of these numbers, all of them finite.
     pub(crate) fn of(numbers: &[f64]) -> Self {
         let mut near = if FLOOR > 0 || numbers.len() <= FEW {
             Near::exact(numbers)
         } else {
-            // What does not fit of some does not fit of all.
+            // If some do not fit, all do not fit.
             let some = Near::exact(&numbers[..FEW.min(BYTES / 8)]);
             match text::bytes(some.zeros, &some.cells, BYTES) > BYTES {
                 true => Near::counted(numbers),
@@ -111,7 +111,7 @@ impl<const BYTES: usize, const FLOOR: u32> Sketch<BYTES, FLOOR> {
         Self { cells: Cells::Near(near) }
     }
 
-    /// The sketches of groups of a column: `rows` are numbers of rows, with the codes of their groups.
+    /// Creates the sketches of groups of a column: `rows` are numbers of rows, with the codes of their groups.
     pub(crate) fn of_groups(
         groups: usize,
         floored: &Floored,
@@ -131,15 +131,15 @@ impl<const BYTES: usize, const FLOOR: u32> Sketch<BYTES, FLOOR> {
         counts.chunks(width).map(of_group).collect()
     }
 
-    /// How often cells were merged in pairs: 0 while each distinct number has its own. `None` when it was
-    /// stored by an older version.
+    /// Returns the number of times that cells were merged in pairs: 0 while each distinct number has its own. `None`
+    /// if it was stored by an older version.
     pub fn level(&self) -> Option<u32> {
         if let Cells::Near(near) = &self.cells { Some(near.level) } else { None }
     }
 
-    /// The width of a cell: as a share of the distance of its numbers from zero, or from 1 between 1/2
-    /// and 1. So much a quantile is off at most; 0 while it is exact. Twice as much with every four powers of two
-    /// away from 1/2 or 1.
+    /// Returns the width of a cell, the maximum error of a quantile: as a share of the distance of its numbers from
+    /// zero, or from 1 between 1/2 and 1; 0 while quantiles are exact. It doubles with every four powers of two away
+    /// from 1/2 or 1.
     pub fn width(&self) -> f64 {
         match &self.cells {
             Cells::Near(near) if near.level == 0 => 0.0,
@@ -149,8 +149,8 @@ impl<const BYTES: usize, const FLOOR: u32> Sketch<BYTES, FLOOR> {
         }
     }
 
-    /// The cells of both, from the least to the greatest, as wide as those of the coarser one, where all numbers lie within the
-    /// extremes. `None` when an older version stored one of them, in cells of another kind.
+    /// Returns the cells of both, in ascending order, as wide as those of the coarser one; all numbers lie within the
+    /// extremes. `None` if an older version stored one of them, in cells of another kind.
     pub fn beside(&self, other: &Self, (min, max): (f64, f64)) -> Option<Vec<Beside>> {
         let mut cells = match (&self.cells, &other.cells) {
             (Cells::Near(one), Cells::Near(other)) => one.beside(other),
@@ -163,7 +163,7 @@ impl<const BYTES: usize, const FLOOR: u32> Sketch<BYTES, FLOOR> {
         Some(cells)
     }
 
-    /// What a text of it may take: never less than one of fewer numbers takes.
+    /// Returns an upper bound of its bytes, never less than that of fewer numbers.
     fn most_bytes(&self) -> usize {
         if self.is_empty() {
             return 2;
@@ -174,9 +174,9 @@ impl<const BYTES: usize, const FLOOR: u32> Sketch<BYTES, FLOOR> {
         }
     }
 
-    /// The number below which the share `q` of the numbers lies, `q` in [0, 1], where all numbers lie within
-    /// the extremes: that of rank q (n - 1), between two ranks in a straight line (the default of
-    /// numpy and pandas). Within a cell the numbers are taken to be evenly spread. `None` when it knows no number.
+    /// Returns the number below which the share `q` of the numbers lies, `q` in [0, 1]; all numbers lie within the
+    /// extremes. It has rank q (n - 1), with linear interpolation between two ranks (the default of numpy and
+    /// pandas). Within a cell the numbers are assumed to be evenly spread. `None` if it has no numbers.
     pub fn quantile(&self, q: f64, (min, max): (f64, f64)) -> Option<Quantile> {
         let mut runs = match &self.cells {
             Cells::Near(near) => near.runs(),
@@ -201,18 +201,18 @@ impl<const BYTES: usize, const FLOOR: u32> Sketch<BYTES, FLOOR> {
     }
 }
 
-/// What is known of the number of a rank.
+/// Number of a rank with its bounds.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     number: f64,
     is_exact: bool,
-    /// The greatest rank whose number is certainly not greater than this one.
+    /// Greatest rank whose number is certainly not greater than this one.
     from: u64,
-    /// The least rank whose number is certainly not less.
+    /// Least rank whose number is certainly not less.
     to: u64,
 }
 
-/// The number of a rank, within its cell if that holds several numbers.
+/// Returns the number of a rank, interpolated within its cell if that holds several numbers.
 fn at(runs: &[Run], rank: u64, last: u64) -> Option<Known> {
     let mut before = 0u64;
     for run in runs {
@@ -226,13 +226,13 @@ fn at(runs: &[Run], rank: u64, last: u64) -> Option<Known> {
         }
         let within = ((rank - before) as f64 + 0.5) / run.n as f64;
         let number = run.least + (run.greatest - run.least) * within;
-        // Those of the cell may lie to either side of it.
+        // Other numbers of the cell may lie to either side of it.
         return Some(Known { number, is_exact: false, from: before.saturating_sub(1), to: after.min(last) });
     }
     None
 }
 
-/// `share` of the way from one number to the next, as numpy computes it.
+/// Interpolates by `share` from one number to the next, as numpy computes it.
 fn between(low: f64, high: f64, share: f64) -> f64 {
     let distance = high - low;
     match share {

@@ -1,8 +1,8 @@
-//! Where the predictions of a release are bad: slices of them, ranked by how far a figure is from that of all.
+//! Slices of the predictions of a release in which it is bad, ranked by the gap between their figure and that of all.
 //!
-//! A slice has what is known of some predictions, and stands beside all of its release. What is tested is the slice against the
-//! rest: that is what all have less what the slice has, so nothing is read for it. Any gap is significant when there are enough
-//! predictions, so slices are ranked by the gap; p-values stand beside it, [`adjusted`] for the number of slices that are tested.
+//! A slice is a part of the predictions, and is compared with all of its release. The test compares the slice with
+//! the rest, which is all less the slice, so nothing is read for it. Any gap is significant with enough predictions,
+//! so slices are ranked by the gap; p-values stand beside it, [`adjusted`] for the number of tested slices.
 
 use std::sync::Arc;
 
@@ -14,23 +14,23 @@ use crate::{
     metrics::Curve,
 };
 
-/// What is known of a figure in some predictions of the days of a window.
+/// A figure of some predictions of the days of a window.
 #[derive(Clone, Debug)]
 pub struct Sample {
     figure: AnyFigure,
     windowed: Windowed,
     predictions: u64,
     evidence: Option<Evidence>,
-    /// Whether the figure of some day has no evidence, so that there is none of the window.
+    /// True if the figure of some day has no evidence, so that the window has none.
     lacks_evidence: bool,
-    /// The scores, where they are known and the figure is tested by them.
+    /// Scores, if known and needed to test the figure.
     curve: Option<Arc<Curve>>,
-    /// How many results were added.
+    /// Number of results added.
     results: u64,
 }
 
 impl Sample {
-    /// Nothing is judged yet.
+    /// Creates an empty sample.
     pub fn new(figure: &AnyFigure) -> Self {
         let windowed = Windowed::new(figure.clone());
         Self {
@@ -59,17 +59,17 @@ impl Sample {
         self.results += 1;
     }
 
-    /// How many predictions there are, judged or not.
+    /// Returns the number of predictions, judged or not.
     pub fn predictions(&self) -> u64 {
         self.predictions
     }
 
-    /// The figure; `None`, where it is not defined.
+    /// Returns the figure; `None` if undefined.
     pub fn value(&self) -> Option<f64> {
         self.windowed.value()
     }
 
-    /// Of how many predictions the figure is.
+    /// Returns the number of predictions behind the figure.
     pub fn n(&self) -> u64 {
         self.evidence().map_or(self.windowed.n(), |evidence| evidence.n())
     }
@@ -78,14 +78,14 @@ impl Sample {
         self.evidence.filter(|_| !self.lacks_evidence)
     }
 
-    /// The scores of which the figure is the area under the curve. That of several results is the mean of theirs, and the area of no
-    /// curve.
+    /// Returns the scores behind the area under the curve. With several results there are none: the figure is the
+    /// mean of their areas, and not the area of one curve.
     fn curve(&self) -> Option<&Curve> {
         self.curve.as_deref().filter(|_| self.results == 1)
     }
 
-    /// How probable so great a difference from the rest of `whole` is if there is none: see [`Evidence::p_value`] and
-    /// [`Curve::p_value_of`].
+    /// Returns the probability of so great a difference from the rest of `whole` if there is none: see
+    /// [`Evidence::p_value`] and [`Curve::p_value_of`].
     fn p_value(&self, whole: &Self) -> Option<f64> {
         if let (Some(part), Some(curve)) = (self.curve(), whole.curve()) {
             return curve.p_value_of(part);
@@ -95,37 +95,37 @@ impl Sample {
     }
 }
 
-/// A slice in its place.
+/// A slice in a ranking.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranked<L> {
-    /// What the slice is of.
+    /// Label of the slice.
     pub label: L,
-    /// How many predictions are in it, judged or not, as a share of all.
+    /// Number of its predictions, judged or not, as a share of all.
     pub share: f64,
-    /// Of how many predictions the figure is.
+    /// Number of predictions behind the figure.
     pub n: u64,
-    /// The figure of the slice.
+    /// Figure of the slice.
     pub value: f64,
-    /// The figure of all.
+    /// Figure of all.
     pub whole: f64,
-    /// How probable so great a difference between the slice and the rest is without one; `None`, where nothing is tested.
+    /// Probability of so great a difference between the slice and the rest without one; `None` if not tested.
     pub p_value: Option<f64>,
-    /// The same, raised for the number of slices that are tested: see [`adjusted`].
+    /// Probability adjusted for the number of tested slices: see [`adjusted`].
     pub p_adjusted: Option<f64>,
-    /// Whether there are enough predictions to be ranked; else it stands behind those that are, and is not tested.
+    /// True if there are enough predictions to be ranked; else it comes after the ranked ones, and is not tested.
     pub is_ranked: bool,
 }
 
 impl<L> Ranked<L> {
-    /// By how much the figure of the slice is greater than that of all.
+    /// Returns the excess of the figure of the slice over that of all.
     pub fn gap(&self) -> f64 {
         self.value - self.whole
     }
 }
 
-/// Slices, each with all predictions of its release, in their places: the worst first, and behind all those with fewer than
-/// `min_n` predictions. Where the figure of either is not defined, a slice has no place. Of equal gaps the one with the lesser label comes
-/// first.
+/// Ranks slices, each given with all predictions of its release: the worst first, and at the end those with fewer
+/// than `min_n` predictions. A slice is left out if the figure of either is undefined. Among equal gaps the lesser
+/// label comes first.
 pub fn ranked<'a, L: Ord>(
     slices: impl IntoIterator<Item = (L, &'a Sample, &'a Sample)>,
     better: Direction,

@@ -1,27 +1,26 @@
-//! The text in which results are stored: JSON without white space, with a version. Keys come in a
-//! fixed order and doubles in the shortest form that reads back as the same double, so that equal
-//! results have equal texts.
+//! Text in which results are stored: JSON without white space, with a version. Keys come in a fixed order and doubles
+//! in the shortest form that reads back as the same double, so that equal results have equal texts.
 //!
-//! A state can be older than its events: those of an expired day are gone, and it can never be folded again. So every
-//! version that was ever written stays readable. [`Versions`] has for each older version a function that turns its JSON
-//! into that of the next; they are applied one after the other, and only the newest is read into types. To change what is
-//! stored, add a module `versions/vN.rs` for what is written today, with its upgrade, and a golden text of it.
+//! A state can outlive its events: those of an expired day are gone, and it can never be folded again. So every
+//! version ever written stays readable. [`Versions`] has for each older version a function that turns its JSON into
+//! that of the next; they are applied one after the other, and only the newest is read into types. To change the
+//! stored form, add a module `versions/vN.rs` for the current version, with its upgrade, and a golden text of it.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{FoldError, Result};
 
-/// Turns the JSON of a state into that of the next version, or says what is wrong with it.
+/// Turns the JSON of a state into that of the next version, or returns an error message.
 pub(crate) type Upgrade = fn(Value) -> Result<Value, String>;
 
-/// The versions of a state.
+/// Versions of a state.
 pub(crate) struct Versions {
-    /// Of what the state is.
+    /// Type of the state.
     pub(crate) what: &'static str,
-    /// The oldest version that there was.
+    /// Oldest version ever written.
     pub(crate) oldest: u32,
-    /// How each version becomes the next, from the oldest on.
+    /// Upgrades of each version to the next, from the oldest on.
     pub(crate) upgrades: &'static [Upgrade],
 }
 
@@ -38,17 +37,17 @@ struct Version {
 }
 
 impl Versions {
-    /// The version that is written.
+    /// Returns the version that is written.
     pub(crate) const fn current(&self) -> u32 {
         self.oldest + self.upgrades.len() as u32
     }
 
-    /// Whether a text is of the version that is written.
+    /// Returns whether a text is of the version that is written.
     pub(crate) fn is_current(&self, text: &str) -> bool {
         text.starts_with(&format!("{{\"v\":{},", self.current()))
     }
 
-    /// The text of a state, which must be made of strings and finite numbers.
+    /// Returns the text of a state, which must be made of strings and finite numbers.
     pub(crate) fn write<T: Serialize>(&self, state: &T) -> String {
         let versioned = Versioned { v: self.current(), state };
         serde_json::to_string(&versioned).expect("maps with text keys become JSON")
@@ -76,28 +75,28 @@ impl Versions {
     }
 }
 
-/// For a version whose states are also states of the next one.
+/// Keeps a state that is also valid in the next version.
 pub(crate) fn as_it_is(state: Value) -> Result<Value, String> {
     Ok(state)
 }
 
-/// What a field holds that is absent because there was nothing to say. One that an older version did not have is null,
-/// which its upgrade writes.
+/// Returns the value of an absent field, which is empty. A field that an older version lacks is null instead, written
+/// by its upgrade.
 pub(crate) fn nothing<T: Default>() -> Option<T> {
     Some(T::default())
 }
 
-/// Whether a field says nothing, and is left out.
+/// Returns whether a field is empty, and is left out.
 pub(crate) fn is_nothing<T: Default + PartialEq>(field: &Option<T>) -> bool {
     *field == nothing()
 }
 
-/// Whether a count is of nothing, and is left out.
+/// Returns whether a count is zero, and is left out.
 pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// A day as text, where there is one.
+/// Optional day as text.
 pub(crate) mod day {
     use event::Day;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};

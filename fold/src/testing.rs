@@ -8,7 +8,7 @@ use event::{
     fields::{SCORE_PREFIX, WITHDRAWN},
 };
 
-/// A column of strings; `coded` chooses between its two representations, where it can.
+/// Creates a column of strings; `coded` chooses between its two representations, if possible.
 pub(crate) fn texts(name: &str, rows: &[Option<&str>], coded: bool) -> Column {
     let valid = valid(rows);
     let mut dictionary: Vec<&str> = rows.iter().flatten().copied().collect();
@@ -18,7 +18,7 @@ pub(crate) fn texts(name: &str, rows: &[Option<&str>], coded: bool) -> Column {
         let values = Values::Text(rows.iter().map(|row| row.unwrap_or("")).collect());
         return Column { name: name.into(), values, valid };
     }
-    // An entry that no row uses, as `Columns::take` leaves them behind.
+    // An entry that no row uses, like those left by `Columns::take`.
     dictionary.insert(0, "unused");
     let code = |row: &Option<&str>| {
         row.map_or(0, |text| dictionary.iter().rposition(|&one| one == text).unwrap() as u8)
@@ -28,19 +28,19 @@ pub(crate) fn texts(name: &str, rows: &[Option<&str>], coded: bool) -> Column {
     Column { name: name.into(), values: Values::Coded(Coded { codes, dictionary }), valid }
 }
 
-/// A column of numbers.
+/// Creates a column of numbers.
 pub(crate) fn floats(name: &str, rows: &[Option<f64>]) -> Column {
     let values = Values::Float(rows.iter().map(|row| row.unwrap_or(0.0)).collect());
     Column { name: name.into(), values, valid: valid(rows) }
 }
 
-/// A column of times.
+/// Creates a column of times.
 pub(crate) fn times(name: &str, rows: &[Option<i64>]) -> Column {
     let values = Values::Time(rows.iter().map(|row| row.unwrap_or(0)).collect());
     Column { name: name.into(), values, valid: valid(rows) }
 }
 
-/// Columns of equal length.
+/// Combines columns of equal length.
 pub(crate) fn columns(columns: Vec<Column>) -> Columns {
     Columns { rows: columns.first().map_or(0, |column| column.values.len()), columns }
 }
@@ -49,7 +49,7 @@ fn valid<T>(rows: &[Option<T>]) -> Option<Vec<bool>> {
     rows.iter().any(Option::is_none).then(|| rows.iter().map(Option::is_some).collect())
 }
 
-/// The rows of a prediction as the tests write them.
+/// A prediction in tests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Prediction {
     pub(crate) release: &'static str,
@@ -66,7 +66,7 @@ pub(crate) struct Prediction {
     pub(crate) withdrawn: bool,
 }
 
-/// The rows of an outcome as the tests write them.
+/// An outcome in tests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) key: &'static str,
@@ -77,7 +77,7 @@ pub(crate) struct Outcome {
     pub(crate) withdrawn: bool,
 }
 
-/// The column of what is withdrawn; absent, when nothing is.
+/// Creates the column of withdrawals; `None` if there are none.
 fn withdrawn<R>(rows: &[R], is_withdrawn: impl Fn(&R) -> bool, coded: bool) -> Option<Column> {
     let said = pick(rows, |row| is_withdrawn(row).then_some("true"));
     said.iter().any(Option::is_some).then(|| texts(WITHDRAWN, &said, coded))
@@ -87,7 +87,7 @@ fn pick<R, T>(rows: &[R], field: impl Fn(&R) -> Option<T>) -> Vec<Option<T>> {
     rows.iter().map(field).collect()
 }
 
-/// Predictions as columns.
+/// Packs predictions as columns.
 pub(crate) fn predictions(rows: &[Prediction], coded: bool) -> Columns {
     let mut made = vec![
         texts("key", &pick(rows, |row| Some(row.key)), !coded),
@@ -97,7 +97,7 @@ pub(crate) fn predictions(rows: &[Prediction], coded: bool) -> Columns {
         texts("label", &pick(rows, |row| row.label), coded),
         floats("value", &pick(rows, |row| row.value)),
     ];
-    // Columns that no row has a value of are absent.
+    // Columns without values are absent.
     let mut add = |name: &str, values: Vec<Option<f64>>| {
         if values.iter().any(Option::is_some) {
             made.push(floats(name, &values));
@@ -119,7 +119,7 @@ pub(crate) fn predictions(rows: &[Prediction], coded: bool) -> Columns {
     columns(made)
 }
 
-/// Outcomes as columns.
+/// Packs outcomes as columns.
 pub(crate) fn outcomes(rows: &[Outcome], coded: bool) -> Columns {
     let mut made = vec![
         texts("key", &pick(rows, |row| Some(row.key)), coded),

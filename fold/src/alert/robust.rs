@@ -1,18 +1,19 @@
-//! The robust z-score: how far a number is from others, in deviations that a few odd ones among them do not move.
+//! The robust z-score: the distance of a number from others, in deviations that few outliers among them do not move.
 
-/// The quantile of the standard normal distribution at 3/4, by which a median deviation is a standard deviation.
+/// Quantile of the standard normal distribution at 3/4: the median deviation in standard deviations.
 const NORMAL_75: f64 = 0.674_489_750_196_081_7;
 
-/// The standard deviation of a normal distribution in mean absolute deviations: the root of π/2.
+/// Standard deviation of a normal distribution in mean absolute deviations: the root of π/2.
 const ROOT_HALF_PI: f64 = 1.253_314_137_315_500_3;
 
-/// The most deviations that are told: where all others are equal, every other number is infinitely far away.
+/// Limit of deviations: if all others are equal, every other number is infinitely far away.
 pub const MAX_DEVIATIONS: f64 = 1e6;
 
-/// How many robust standard deviations a number is above (or, negative, below) the median of others; `None` without others.
+/// Returns the number of robust standard deviations above the median of others, negative below; `None` without
+/// others.
 ///
-/// The modified z-score of Iglewicz and Hoaglin (How to Detect and Handle Outliers, 1993): by the median absolute deviation
-/// from the median, or, where half of the numbers are equal to it, by the mean absolute deviation from it.
+/// The modified z-score of Iglewicz and Hoaglin (How to Detect and Handle Outliers, 1993): by the median absolute
+/// deviation from the median, or by the mean absolute deviation if half of the numbers equal the median.
 pub fn robust_z(value: f64, others: &[f64]) -> Option<f64> {
     let middle = median(others.to_vec())?;
     let deviations: Vec<f64> = others.iter().map(|other| (other - middle).abs()).collect();

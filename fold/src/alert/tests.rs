@@ -64,7 +64,7 @@ fn a_change_is_measured_against_the_days_before_of_which_half_must_be_known() {
     let measured: Vec<bool> = judged.iter().map(|day| day.measured.is_some()).collect();
     assert_eq!(measured, [false, false, false, false, true, true, true]);
     assert_eq!(judged[5].crossing, Some(Crossing::Fires), "{judged:?}");
-    // The first four are only looked back at.
+    // The first four days only serve as history.
     let late = replay(&rule, Standing::default(), &days(&values), 4);
     assert_eq!(
         late.iter().map(|day| day.measured).collect::<Vec<_>>(),
@@ -83,7 +83,7 @@ fn names_are_read_as_they_are_written() {
     assert_eq!(State::from_name("fires"), None);
 }
 
-/// The cases of a statistic in alert.json.
+/// Reads the cases of a statistic from alert.json.
 fn reference(statistic: &str) -> Vec<Value> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/reference/alert.json");
     let cases: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
@@ -109,13 +109,13 @@ fn robust_scores_are_those_of_the_reference() {
     assert_eq!(robust_z(1.0, &[2.0, 2.0]), Some(-MAX_DEVIATIONS));
 }
 
-/// A day's number: none, or one that lies well, between or beyond the thresholds.
+/// Numbers of days: none, below, between or beyond the thresholds.
 fn values() -> impl Strategy<Value = Vec<Option<f64>>> {
     prop::collection::vec(prop::option::weighted(0.8, prop::sample::select(vec![0.1, 0.17, 0.3])), 0..40)
 }
 
 proptest! {
-    /// However a history is cut into pieces, its days are judged the same, and what crosses does so in turns.
+    /// Judging a history in pieces gives the same days, and crossings alternate.
     #[test]
     fn a_replay_in_pieces_gives_the_same_crossings(values in values(), for_days in 1u32..4, cut in 0usize..40) {
         let rule = Rule { clear: Some(0.15), for_days, ..rule(Test::Above(0.2)) };
@@ -132,7 +132,7 @@ proptest! {
         }
     }
 
-    /// The days on which a rule crosses, by a naive search of the history instead of a machine.
+    /// Compares the crossings with a naive search of the history.
     #[test]
     fn a_rule_fires_after_as_many_days_in_a_row_as_it_says(values in values(), for_days in 1usize..4) {
         let rule = Rule { clear: Some(0.15), for_days: for_days as u32, ..rule(Test::Above(0.2)) };

@@ -1,4 +1,4 @@
-//! What the rollups of some days say of a column of predictions by itself: how much of it is missing, and where its numbers lie.
+//! Statistics of one column of predictions by itself, from the rollups of some days: its null rate and its numbers.
 
 use event::fields::{FEATURE_PREFIX, TAG_PREFIX};
 
@@ -8,25 +8,25 @@ use crate::{
     rollup::{FeatureNumbers, ReleaseNumbers},
 };
 
-/// The share of predictions that lack a column.
+/// Share of predictions that lack a column.
 pub const NULL_RATE: &str = "null_rate";
 
-/// The statistics of a column by itself: [`NULL_RATE`], and of numbers those of rollups ([`STATISTICS`]).
+/// Returns the statistics of a column by itself: [`NULL_RATE`], and for numbers those of rollups ([`STATISTICS`]).
 pub fn column_statistics(sort: Sort) -> impl Iterator<Item = &'static str> {
     let of_numbers = STATISTICS.iter().filter(move |_| sort == Sort::Numbers);
     std::iter::once(NULL_RATE).chain(of_numbers.map(|statistic| statistic.name))
 }
 
-/// What a column holds.
+/// Content of a column.
 enum Held<'a> {
     Numbers(Option<&'a ReleaseNumbers>),
     Feature(Option<&'a FeatureNumbers>),
-    /// So many names.
+    /// Number of predictions with a name.
     Names(u64),
 }
 
 impl Held<'_> {
-    /// How many predictions have the column.
+    /// Returns the number of predictions that have the column.
     fn n(&self) -> u64 {
         match self {
             Self::Numbers(numbers) => numbers.map_or(0, |numbers| numbers.numbers.n),
@@ -45,18 +45,18 @@ impl Held<'_> {
 }
 
 impl Profile {
-    /// One of the [`column_statistics`], and of how many predictions it is; `None`, where it is not known.
+    /// Returns one of the [`column_statistics`] and the number of predictions behind it; `None` if unknown.
     pub fn statistic(&self, column: &str, statistic: &str) -> Option<(f64, u64)> {
         let (held, of) = self.held(column);
         if statistic == NULL_RATE {
-            // What is not there may be among what is not kept apart.
+            // An absent column may be among those that are not kept apart.
             let is_known = of > 0 && (held.n() > 0 || PLAIN.contains(&column) || !self.has_others);
             return is_known.then(|| (of.saturating_sub(held.n()) as f64 / of as f64, of));
         }
         Some((held.statistic(Statistic::named(statistic)?)?, held.n()))
     }
 
-    /// What a column holds, and of how many predictions.
+    /// Returns the content of a column, and the number of predictions behind it.
     fn held(&self, column: &str) -> (Held<'_>, u64) {
         let of = &self.detail;
         let held = match column {
@@ -74,7 +74,7 @@ impl Profile {
     }
 }
 
-/// How many predictions have a tag, whatever its value.
+/// Returns the number of predictions that have a tag, whatever its value.
 fn with_tag(values: &TagNames) -> u64 {
     let all = values.names().values().chain(values.others());
     all.fold(0u64, |n, counts| n.saturating_add(counts.predictions))

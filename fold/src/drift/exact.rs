@@ -1,4 +1,4 @@
-//! The predictions of some days, of which every number and every name is known.
+//! Predictions of some days, with every number and every name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use crate::{
     read::{floats, required_texts, texts},
 };
 
-/// About how many bytes a name takes besides its text.
+/// Approximate number of bytes of a name besides its text.
 const BYTES_OF_NAME: u64 = 64;
 
-/// Predictions column by column, each number and each name of them.
+/// Predictions column by column, with each number and each name.
 #[derive(Clone, Debug, Default)]
 pub struct Exact {
     predictions: u64,
@@ -22,10 +22,10 @@ pub struct Exact {
 }
 
 impl Exact {
-    /// Adds the predictions of a segment: those of a release, or all. About how many bytes more they take.
+    /// Adds the predictions of a segment, of one release or of all. Returns the approximate number of bytes added.
     ///
     /// # Errors
-    /// When a column is not as predictions have it.
+    /// Fails if a column has another type or shape than predictions have.
     pub fn add(&mut self, columns: &Columns, release: Option<&str>) -> Result<u64> {
         if columns.rows == 0 {
             return Ok(0);
@@ -60,7 +60,7 @@ impl Exact {
         Ok(bytes)
     }
 
-    /// Adds others.
+    /// Adds the predictions of another.
     pub fn merge(&mut self, other: Self) {
         self.predictions += other.predictions;
         for (column, numbers) in other.numbers {
@@ -72,12 +72,12 @@ impl Exact {
         }
     }
 
-    /// How many predictions there are.
+    /// Returns the number of predictions.
     pub fn predictions(&self) -> u64 {
         self.predictions
     }
 
-    /// How far each column of `window` is from that of the reference.
+    /// Compares each column of `window` with that of the reference.
     pub fn compared(&self, window: &Self) -> Vec<Compared> {
         let of = [self.predictions, window.predictions];
         let columns = self.numbers.keys().chain(self.names.keys());

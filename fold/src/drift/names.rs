@@ -6,9 +6,9 @@ use crate::rollup::{
     bounded::{Bounded, Cell, Merge},
 };
 
-/// What says how many predictions have a name.
+/// Cell with a number of predictions.
 pub trait Counted: Cell {
-    /// How many they are.
+    /// Returns the number of predictions.
     fn predictions(&self) -> u64;
 }
 
@@ -24,26 +24,26 @@ impl Counted for TagCounts {
     }
 }
 
-/// How many predictions of the reference and of the window have which name.
+/// Predictions of the reference and of the window, counted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     pub(super) counts: Vec<(String, Sides)>,
-    /// Of names that are not known one by one on both sides.
+    /// Predictions with names that are not kept apart on both sides.
     pub(super) others: Sides,
 }
 
 impl Names {
-    /// Of names that are all known.
+    /// Takes counts of names that are all known.
     pub fn of_counts(counts: impl IntoIterator<Item = (String, [u64; 2])>) -> Self {
         Self { counts: counts.into_iter().collect(), others: [0; 2] }
     }
 
-    /// Of stored ones. Names that one of the sides does not know are taken together.
+    /// Takes stored counts. Names that one of the sides does not keep are summed as one.
     pub fn of<V: Counted, const BUDGET: usize>(
         reference: &Bounded<V, BUDGET>,
         window: &Bounded<V, BUDGET>,
     ) -> Self {
-        // A name that both together keep is known on each side: what is not there does not occur.
+        // A name kept by the merged counts is known on each side: an absent one does not occur.
         let mut both = reference.clone();
         both.merge(window);
         let sides = [reference, window];
@@ -63,13 +63,13 @@ impl Names {
         Self { counts, others }
     }
 
-    /// How many there are on each side: the reference, the window.
+    /// Returns the totals of both sides: the reference, the window.
     pub fn totals(&self) -> [u64; 2] {
         let sum = |sum: Sides, n: &Sides| [sum[0].saturating_add(n[0]), sum[1].saturating_add(n[1])];
         self.counts.iter().fold(self.others, |all, (_, n)| sum(all, n))
     }
 
-    /// The names of the window that the reference does not have, with how often they occur: the most frequent first.
+    /// Returns the names of the window that the reference does not have, with their counts: the most frequent first.
     pub fn unseen(&self) -> Vec<(&str, u64)> {
         let unseen = self.counts.iter().filter(|(_, [reference, window])| *reference == 0 && *window > 0);
         let mut unseen: Vec<(&str, u64)> = unseen.map(|(name, n)| (name.as_str(), n[1])).collect();
@@ -77,7 +77,7 @@ impl Names {
         unseen
     }
 
-    /// How far the window is from the reference.
+    /// Compares the window with the reference.
     pub fn drift(&self) -> Drift {
         let others = Some(self.others).filter(|n| *n != [0; 2]);
         let counts: Vec<Sides> = self.counts.iter().map(|(_, n)| *n).chain(others).collect();
@@ -101,7 +101,8 @@ impl Names {
     }
 }
 
-/// The statistic of Pearson's chi-squared test of the table of both sides by all names, without Yates' correction.
+/// Returns the statistic of Pearson's chi-squared test of the table of both sides by all names, without Yates'
+/// correction.
 fn chi2(counts: &[Sides], total: [f64; 2]) -> f64 {
     let all = total[0] + total[1];
     let of_name = |n: &Sides| -> f64 {

@@ -5,22 +5,22 @@ use std::ops::Range;
 use super::{Drift, Sides, divergences, tail::kolmogorov, totals};
 use crate::{rollup::Distribution, sketch::Beside};
 
-/// How many bins the reference is cut into for the population stability index and the Jensen-Shannon distance.
+/// Number of bins of the reference for the population stability index and the Jensen-Shannon distance.
 const TENTHS: f64 = 10.0;
 
-/// Where the numbers of the reference and of the window lie: in common cells, from the least to the greatest.
+/// Distributions of the numbers of the reference and of the window: in common cells, in ascending order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spread {
     cells: Vec<Beside>,
-    /// The population standard deviation of the reference.
+    /// Population standard deviation of the reference.
     std: Option<f64>,
 }
 
 impl Spread {
-    /// Of numbers that are known one by one, all of them finite.
+    /// Takes finite numbers, known one by one.
     pub fn of_numbers(reference: &[f64], window: &[f64]) -> Self {
         let side = |numbers: &[f64], side: usize| -> Vec<(f64, usize)> {
-            // Zero is not less than zero.
+            // Negative zero becomes zero.
             numbers.iter().map(|number| (number + 0.0, side)).collect()
         };
         let mut numbers = [side(reference, 0), side(window, 1)].concat();
@@ -36,21 +36,21 @@ impl Spread {
         Self { cells: cells.collect(), std: (n > 0.0).then(|| (squares / n).sqrt()) }
     }
 
-    /// Of stored ones. Where an older version kept the numbers of a side in cells that have nothing to do with those of the other
-    /// side, it knows none.
+    /// Takes stored distributions. It has no cells if an older version sketched one side in cells that do not match
+    /// those of the other.
     pub fn of<const MAX: usize>(reference: &Distribution<MAX>, window: &Distribution<MAX>) -> Self {
         let [one, other] = [reference, window].map(|side| side.numbers.extremes());
         let cells = reference.sketch.beside(&window.sketch, (one.0.min(other.0), one.1.max(other.1)));
         Self { cells: cells.unwrap_or_default(), std: reference.numbers.std() }
     }
 
-    /// Of cells, of which no deviation is known.
+    /// Takes cells, without a deviation.
     #[cfg(test)]
     pub(super) fn of_cells(cells: Vec<Beside>) -> Self {
         Self { cells, std: None }
     }
 
-    /// How far the window is from the reference.
+    /// Compares the window with the reference.
     pub fn drift(&self) -> Drift {
         let counts: Vec<Sides> = self.cells.iter().map(|cell| cell.n).collect();
         let Some(total) = totals(&counts) else { return Drift::default() };
@@ -73,11 +73,11 @@ impl Spread {
 
     fn areas(&self, total: [f64; 2]) -> Areas {
         let mut found = Areas::default();
-        // How many of each side are below.
+        // Counts of each side below the cell.
         let (mut below, mut last) = ([0.0; 2], None);
         for cell in &self.cells {
             let gap_before = below[0] / total[0] - below[1] / total[1];
-            // Between two cells there is no number: the area is exact.
+            // The area between two cells is exact, since they have no numbers between them.
             found.area += last.map_or(0.0, |last| gap_before.abs() * (cell.least - last));
             let before = [below[0] / total[0], below[1] / total[1]];
             below = [below[0] + cell.n[0] as f64, below[1] + cell.n[1] as f64];
@@ -91,19 +91,19 @@ impl Spread {
     }
 }
 
-/// What lies between two cumulative distributions.
+/// Areas and differences between two cumulative distributions.
 #[derive(Clone, Copy, Debug, Default)]
 struct Areas {
     area: f64,
     area_error: f64,
-    /// The greatest difference at the edges of cells, where it is known.
+    /// Greatest difference at the edges of cells, which is exact.
     gap: f64,
-    /// The greatest one that there may be within a cell.
+    /// Greatest possible difference within a cell.
     greatest_gap: f64,
 }
 
 impl Areas {
-    /// A cell, between whose ends the distributions rise from `before` to `after`: evenly, as far as is known.
+    /// Adds a cell, in which the distributions rise from `before` to `after`: evenly, by assumption.
     fn within(&mut self, cell: &Beside, before: [f64; 2], after: [f64; 2]) {
         let width = cell.greatest - cell.least;
         if width <= 0.0 {
@@ -124,8 +124,8 @@ impl Areas {
     }
 }
 
-/// Cells gathered to bins, as ranges of cells: the tenths of the reference, what is below all of it, what is above. A tenth ends with
-/// the cell in which that share of the reference has come.
+/// Groups cells into bins, as ranges of cells: the tenths of the reference, the cells below all of it, the cells
+/// above. A tenth ends with the cell that completes its share of the reference.
 pub(super) fn bins(counts: &[Sides], reference: f64) -> Vec<Range<usize>> {
     let first = counts.iter().position(|n| n[0] > 0).unwrap_or(0);
     let end = counts.iter().rposition(|n| n[0] > 0).map_or(0, |last| last + 1);
@@ -143,7 +143,7 @@ pub(super) fn bins(counts: &[Sides], reference: f64) -> Vec<Range<usize>> {
     bins
 }
 
-/// How many of each side are in each bin.
+/// Returns the counts of each side by bin.
 pub(super) fn in_bins(counts: &[Sides], reference: f64) -> Vec<Sides> {
     let sum = |cells: &[Sides]| cells.iter().fold([0; 2], |all, n| [all[0] + n[0], all[1] + n[1]]);
     bins(counts, reference).into_iter().map(|bin| sum(&counts[bin])).collect()

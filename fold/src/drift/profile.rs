@@ -1,4 +1,4 @@
-//! What the rollups of some days say of each column of predictions.
+//! Rollups of some days, by column of predictions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,41 +11,41 @@ use crate::rollup::{
 
 pub(super) type TagNames = Bounded<TagCounts, TAG_COUNTS_BUDGET>;
 
-/// The predictions of some days, column by column: of one release, or of all.
+/// Predictions of some days, column by column: of one release, or of all.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
     pub(super) detail: ReleaseDetail,
     pub(super) tags: BTreeMap<String, TagNames>,
     pub(super) features: BTreeMap<String, FeatureNumbers>,
-    /// Of how many predictions the features are. They are folded less often than all else.
+    /// Number of predictions behind the features. These are folded less often than all else.
     pub(super) featured: u64,
-    /// Whether there are tags or features that are not kept apart, so that one may be among them.
+    /// True if some tags or features are not kept apart, so that any one may be among them.
     pub(super) has_others: bool,
 }
 
-/// How far a column of a window is from that of the reference.
+/// Comparison of a column of a window with that of the reference.
 #[derive(Clone, Debug)]
 pub struct Compared {
     /// The column of predictions.
     pub column: String,
-    /// Whether it holds `numbers` or `names`.
+    /// Sort of the column: `numbers` or `names`.
     pub sort: &'static str,
-    /// How far they are from each other.
+    /// Distances between the two sides.
     pub drift: Drift,
-    /// How many predictions have the column: of the reference, of the window.
+    /// Number of predictions that have the column: of the reference, of the window.
     pub n: [u64; 2],
-    /// Of how many.
+    /// Number of all predictions: of the reference, of the window.
     pub of: [u64; 2],
     /// Names that the reference does not have, the most frequent first.
     pub unseen: Vec<String>,
 }
 
-/// The names of [`Compared::sort`].
+/// Names of [`Compared::sort`].
 pub(super) const NUMBERS: &str = "numbers";
 const NAMES: &str = "names";
 
 impl Profile {
-    /// All days together.
+    /// Merges all days.
     pub fn of<'a>(days: impl IntoIterator<Item = &'a Self>) -> Self {
         days.into_iter().fold(Self::default(), |mut all, day| {
             all.merge(day);
@@ -53,17 +53,17 @@ impl Profile {
         })
     }
 
-    /// How many predictions there are.
+    /// Returns the number of predictions.
     pub fn predictions(&self) -> u64 {
         self.detail.n
     }
 
-    /// Of how many predictions the features are, which are folded less often than all else.
+    /// Sets the number of predictions behind the features, which are folded less often than all else.
     pub fn features_are_of(&mut self, predictions: u64) {
         self.featured = predictions;
     }
 
-    /// Adds what a part of a rollup says of a release, or of all.
+    /// Adds a part of a rollup, of one release or of all.
     pub fn add(&mut self, part: &Part, release: Option<&str>) {
         match (part, release) {
             (Part::Release(part), Some(name)) => {
@@ -95,7 +95,7 @@ impl Profile {
         }
     }
 
-    /// How far each column of `window` is from that of the reference.
+    /// Compares each column of `window` with that of the reference.
     pub fn compared(&self, window: &Self) -> Vec<Compared> {
         let of = [self.detail.n, window.detail.n];
         let scalar =
@@ -136,7 +136,7 @@ impl Merge for Profile {
     }
 }
 
-/// Adds numbers to those of a name.
+/// Adds numbers under a name.
 fn merge(all: &mut BTreeMap<String, FeatureNumbers>, name: &str, numbers: &FeatureNumbers) {
     match all.get_mut(name) {
         Some(known) => known.merge(numbers),
@@ -165,7 +165,7 @@ fn names<V: Counted, const BUDGET: usize>(
     of_names(column, &Names::of(reference, window), of)
 }
 
-/// How far names are from those of the reference.
+/// Compares the names of both sides.
 pub(super) fn of_names(column: String, names: &Names, of: [u64; 2]) -> Compared {
     let unseen = names.unseen().into_iter().map(|(name, _)| name.to_owned()).collect();
     Compared { column, sort: NAMES, drift: names.drift(), n: names.totals(), of, unseen }

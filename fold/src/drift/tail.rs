@@ -1,12 +1,12 @@
-//! How probable it is that a statistic is greater than what was found.
+//! Upper tails of distributions: the probability of exceeding a statistic.
 
-/// That the Kolmogorov-Smirnov statistic, by the square root of the number of observations, is greater than `x`, when there are many
-/// (`scipy.special.kolmogorov`; Marsaglia, Tsang and Wang 2003).
+/// Returns the probability that the Kolmogorov-Smirnov statistic, times the square root of the number of
+/// observations, exceeds `x`, for many observations (`scipy.special.kolmogorov`; Marsaglia, Tsang and Wang 2003).
 pub(super) fn kolmogorov(x: f64) -> f64 {
     if x <= 0.0 {
         return 1.0;
     }
-    // Two series of the same function, each fast on its side.
+    // Both series give the function; each converges fast on its side.
     let tail = if x < 1.18 {
         let exponent = -std::f64::consts::PI.powi(2) / (8.0 * x * x);
         let terms = (0..8).map(|k| libm::exp(exponent * f64::from((2 * k + 1) * (2 * k + 1))));
@@ -21,8 +21,8 @@ pub(super) fn kolmogorov(x: f64) -> f64 {
     tail.clamp(0.0, 1.0)
 }
 
-/// That a number of the chi-squared distribution is greater than `x` (`scipy.stats.chi2.sf`): the upper incomplete gamma function,
-/// regularised, by its series (DLMF 8.11.4) or its continued fraction (DLMF 8.9.2).
+/// Returns the probability that a number of the chi-squared distribution exceeds `x` (`scipy.stats.chi2.sf`): the
+/// upper incomplete gamma function, regularised, by its series (DLMF 8.11.4) or its continued fraction (DLMF 8.9.2).
 pub(super) fn chi_squared(x: f64, freedom: f64) -> f64 {
     let (a, x) = (freedom / 2.0, x / 2.0);
     if x <= 0.0 {
@@ -43,7 +43,7 @@ pub(super) fn chi_squared(x: f64, freedom: f64) -> f64 {
     tail.clamp(0.0, 1.0)
 }
 
-/// The continued fraction by the method of Lentz.
+/// Computes the continued fraction by the method of Lentz.
 fn continued(x: f64, a: f64) -> f64 {
     let mut b = x + 1.0 - a;
     let mut d = 1.0 / b;
@@ -66,7 +66,7 @@ fn continued(x: f64, a: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Of `scipy.special.kolmogorov` and `scipy.stats.chi2.sf` (scipy 1.17.1).
+    /// References are `scipy.special.kolmogorov` and `scipy.stats.chi2.sf` (scipy 1.17.1).
     #[test]
     fn tails_are_those_of_scipy() {
         for (x, tail) in KOLMOGOROV {

@@ -47,7 +47,7 @@ fn is_close(found: f64, said: f64) -> bool {
     (found - said).abs() <= 1e-9 * said.abs().max(1e-3)
 }
 
-/// Every statistic that has no reference value is an error bound.
+/// Compares each statistic with its reference value.
 fn compare(case: &str, found: &Drift, says: &BTreeMap<String, Option<f64>>) {
     for (name, said) in says {
         let statistic = STATISTICS.iter().find(|statistic| statistic.name == name).unwrap();
@@ -78,7 +78,7 @@ fn statistics_are_those_of_scipy() {
     }
 }
 
-/// Whether a statistic bounds what others are off by.
+/// Returns whether a statistic is an error bound.
 fn is_bound(name: &str) -> bool {
     name.ends_with("_error") || name == "others_rate"
 }
@@ -125,7 +125,7 @@ fn names_that_a_side_does_not_keep_are_taken_together() {
         assert_eq!(*reference, few.get(name).copied().unwrap_or(0));
         assert!(*window == many.get(name).copied().unwrap_or(0) || name == "a", "{name}");
     }
-    // Of those that are not kept by the reference it is certain that it does not have them, as it kept all it had.
+    // The reference kept all of its names, so it certainly lacks every name that it does not keep.
     assert!(names.unseen().iter().all(|(name, _)| known.contains(name) && few.get(name).is_none()));
     assert!(names.others[1] > 0);
 }
@@ -152,8 +152,8 @@ fn sketched(numbers: &[f64]) -> Sketch<160> {
     whole
 }
 
-/// How many numbers lie between the first and the last cell of a bin: surely, and at most, as a number at the edge of two cells may be
-/// of either.
+/// Returns the number of numbers between the first and the last cell of a bin: the least and the most, as a number at
+/// the edge of two cells may belong to either.
 fn between(numbers: &[f64], cells: &[Beside]) -> [u64; 2] {
     let (Some(first), Some(last)) = (cells.first(), cells.last()) else { return [0; 2] };
     let count = |is: &dyn Fn(f64) -> bool| numbers.iter().filter(|number| is(**number)).count() as u64;
@@ -164,7 +164,7 @@ fn between(numbers: &[f64], cells: &[Beside]) -> [u64; 2] {
 }
 
 proptest! {
-    /// So the index and the distance are exact for these bins.
+    /// The index and the distance are exact for these bins.
     #[test]
     fn a_bin_counts_what_lies_between_its_edges(reference in numbers(), window in numbers()) {
         let all = || reference.iter().chain(&window).copied();
@@ -181,7 +181,7 @@ proptest! {
         }
         let drift = Spread::of_cells(cells.clone()).drift();
         prop_assert_eq!(drift.psi.zip(drift.js_distance), divergences(&found));
-        // A tenth ends with the cell in which it is full: no more than that cell is on the wrong side of its end.
+        // A tenth ends with the cell that fills it: at most the content of that cell is beyond its end.
         let mut sorted = reference.clone();
         sorted.sort_unstable_by(f64::total_cmp);
         let tenths = &ranges[..ranges.len() - 3];
@@ -198,7 +198,7 @@ proptest! {
         }
     }
 
-    /// What is taken together hides no more than its share.
+    /// Names that are not kept apart cause an error of at most their share.
     #[test]
     fn names_that_are_not_kept_apart_hide_no_more_than_their_share(
         reference in prop::collection::btree_map(0u8..60, 1u64..50, 1..40),

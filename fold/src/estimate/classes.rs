@@ -1,5 +1,6 @@
-//! What figures of several classes are to be expected: the scores of each class are calibrated by themselves, against all others, and what
-//! they say of a prediction is divided by its sum, so that it adds up to one (Zadrozny and Elkan 2002, 4), as NannyML does.
+//! Expected figures of several classes: the scores of each class are calibrated against all others, and the
+//! calibrated scores of a prediction are divided by their sum, so that they add up to one (Zadrozny and Elkan 2002,
+//! 4), as NannyML does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,31 +12,31 @@ use crate::metrics::MAX_CLASSES;
 /// Predictions of several classes, each with the scores of some.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassCases {
-    /// The number of each class that is named.
+    /// Number of each named class.
     numbers: BTreeMap<Box<str>, u32>,
     rows: Vec<Row>,
-    /// The classes with scores of each row, one row after the other.
+    /// Classes with scores of each row, one row after the other.
     scores: Vec<(u32, f64)>,
-    /// Whether there are more than [`MAX_CLASSES`], so that nothing is kept.
+    /// True if there are more than [`MAX_CLASSES`], so that nothing is kept.
     has_too_many: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Row {
-    /// The class that it says.
+    /// Predicted class.
     says: u32,
-    /// The real one, where that is known.
+    /// Real class, if known.
     real: Option<u32>,
-    /// Where its scores end.
+    /// End of its scores.
     end: usize,
 }
 
-/// What the scores of each class mean.
+/// Calibration of the scores of each class.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassCalibration(BTreeMap<Box<str>, Calibration>);
 
 impl ClassCases {
-    /// Takes a prediction: its scores from 0 to 1, each class once, the class that it says, and the real one, if that is known.
+    /// Takes a prediction: its scores from 0 to 1, each class once, the predicted class, and the real one, if known.
     pub fn add<'a>(&mut self, scores: impl Iterator<Item = (&'a str, f64)>, says: &str, real: Option<&str>) {
         if self.has_too_many {
             return;
@@ -61,7 +62,7 @@ impl ClassCases {
         number
     }
 
-    /// Adds those of another join.
+    /// Adds the cases of another join.
     pub fn extend(&mut self, more: &Self) {
         let names: BTreeMap<u32, &str> =
             more.numbers.iter().map(|(name, number)| (*number, &**name)).collect();
@@ -75,49 +76,49 @@ impl ClassCases {
         }
     }
 
-    /// Each with its scores.
+    /// Iterates over the rows with their scores.
     fn each(&self) -> impl Iterator<Item = (Row, &[(u32, f64)])> {
         let mut begin = 0;
         self.rows.iter().map(move |row| (*row, &self.scores[std::mem::replace(&mut begin, row.end)..row.end]))
     }
 
-    /// How many there are.
+    /// Returns the number of cases.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no cases.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Whether there are more classes than figures are expected of, [`MAX_CLASSES`].
+    /// Returns whether there are more classes than supported, [`MAX_CLASSES`].
     pub fn has_too_many(&self) -> bool {
         self.has_too_many
     }
 
-    /// Of how many the real class is known.
+    /// Returns the number of cases whose real class is known.
     pub fn judged(&self) -> usize {
         self.rows.iter().filter(|row| row.real.is_some()).count()
     }
 
-    /// How many bytes they take.
+    /// Returns the number of bytes held.
     pub fn bytes(&self) -> usize {
         size_of_val(self.rows.as_slice()) + size_of_val(self.scores.as_slice())
     }
 
-    /// How many more bytes they take while figures are expected of them.
+    /// Returns the number of further bytes needed while figures are computed.
     pub fn bytes_of_expected(&self) -> usize {
         self.rows.len() * self.numbers.len() * size_of::<[f64; 4]>()
     }
 }
 
 impl ClassCalibration {
-    /// From the cases with truth; `None` unless there are two classes among the real ones. A class that a prediction has no score of has
-    /// the score 0.
+    /// Fits cases with truth; `None` unless two classes occur among the real ones. A class without a score in a
+    /// prediction has the score 0.
     pub fn of(cases: &ClassCases) -> Option<Self> {
         let mut judged = vec![Vec::<Judged>::new(); cases.numbers.len()];
-        // Of each class, how many have no score of it, and of how many of these it is the real one.
+        // By class: predictions with a score of it, those of them that are really of it, and all that are.
         let (mut scored, mut real_scored, mut real) =
             (judged_counts(cases), judged_counts(cases), judged_counts(cases));
         let mut n = 0;
@@ -151,10 +152,10 @@ fn judged_counts(cases: &ClassCases) -> Vec<u64> {
     vec![0; cases.numbers.len()]
 }
 
-/// What is expected of each figure of [`EXPECTED`]; `None` where it is not defined. With `is_judged` of those predictions alone whose real class
-/// is known.
+/// Returns the expectation of each figure of [`EXPECTED`]; `None` if undefined. With `is_judged`, only predictions
+/// whose real class is known count.
 ///
-/// It holds [`ClassCases::bytes_of_expected`].
+/// Holds [`ClassCases::bytes_of_expected`].
 pub fn expected_of_classes(
     cases: &ClassCases,
     calibration: &ClassCalibration,
@@ -168,9 +169,9 @@ pub fn expected_of_classes(
     EXPECTED.map(of)
 }
 
-/// What each figure of [`EXPECTED`] is of the predictions whose real class is known; `None` where it is not defined.
+/// Returns each figure of [`EXPECTED`] of the predictions whose real class is known; `None` if undefined.
 ///
-/// It holds [`ClassCases::bytes_of_expected`].
+/// Holds [`ClassCases::bytes_of_expected`].
 pub fn realised_of_classes(cases: &ClassCases) -> [Option<f64>; EXPECTED.len()] {
     let figures = Likely::new(cases, Says::Truth, true).figures();
     EXPECTED.map(|(name, _)| {
@@ -179,17 +180,17 @@ pub fn realised_of_classes(cases: &ClassCases) -> [Option<f64>; EXPECTED.len()] 
     })
 }
 
-/// What says how probable each class of a prediction is.
+/// Source of the probabilities of the classes of a prediction.
 #[derive(Clone, Copy)]
 enum Says<'a> {
-    /// Its scores, by what they mean.
+    /// Calibrated scores.
     Scores(&'a ClassCalibration),
-    /// Its real class, which is certain.
+    /// Real class, which is certain.
     Truth,
 }
 
 impl<'a> Says<'a> {
-    /// The classes that it knows of.
+    /// Returns the classes with a calibration.
     fn names(self) -> impl Iterator<Item = &'a Box<str>> {
         let calibration = match self {
             Self::Scores(calibration) => Some(calibration),
@@ -198,7 +199,7 @@ impl<'a> Says<'a> {
         calibration.into_iter().flat_map(|calibration| calibration.0.keys())
     }
 
-    /// How probable each of the classes with these names is, for a prediction with these scores of a real class.
+    /// Returns the probability of each named class, given the scores and the real class of a prediction.
     fn of(self, places: &BTreeMap<&str, usize>, scores: &[f64], real: Option<usize>) -> Vec<f64> {
         let calibration = match self {
             Self::Scores(calibration) => calibration,
@@ -210,18 +211,18 @@ impl<'a> Says<'a> {
             |(name, score): (&&str, &f64)| calibration.0.get(*name).map_or(0.0, |of| of.probability(*score));
         let likely: Vec<f64> = places.keys().zip(scores).map(of_class).collect();
         let sum: f64 = likely.iter().sum();
-        // What no score speaks of may be any class.
+        // Without any score, every class is equally probable.
         likely.iter().map(|one| if sum > 0.0 { one / sum } else { 1.0 / likely.len() as f64 }).collect()
     }
 }
 
-/// Predictions with what their scores say of each class.
+/// Predictions with the probability of each class.
 struct Likely {
-    /// How many classes there are.
+    /// Number of classes.
     classes: usize,
-    /// The number of the class that each says.
+    /// Number of the predicted class of each prediction.
     says: Vec<usize>,
-    /// Of each, one class after the other: its score, and how probable it is.
+    /// Score of each class of each prediction, one prediction after the other; `p` holds the probabilities.
     scores: Vec<f64>,
     p: Vec<f64>,
 }
@@ -265,7 +266,7 @@ impl Likely {
         f64::from(u8::from(self.says[row] == class))
     }
 
-    /// The figures that several classes have: the name, the figure of the expected counts, and its standard deviation.
+    /// Returns the figures that several classes have: name, figure of the expected counts, standard deviation.
     fn figures(&self) -> Vec<(&'static str, f64, f64)> {
         if self.n() == 0 {
             return Vec::new();
@@ -279,8 +280,8 @@ impl Likely {
             said[self.says[row]] += 1.0;
             hits[self.says[row]] += self.p(row, self.says[row]);
         }
-        // The mean over the classes of `hits * times / of`, where that is defined, and by how much it changes with the truth: `own` times
-        // what a prediction that says the class adds, less `share` times the figure of the class.
+        // Mean over the classes of `times * hits / of`, if defined, and its derivative by the truth: `times` for a
+        // prediction of the class, less `share` times the figure of the class.
         let mean_of = |name, times: f64, of: &dyn Fn(usize) -> f64, share: f64| {
             let defined: Vec<usize> = (0..self.classes).filter(|class| of(*class) > 0.0).collect();
             let count = defined.len() as f64;
@@ -313,7 +314,8 @@ impl Likely {
         ]
     }
 
-    /// The standard deviation of a figure that changes by `slope` when the truth of a row is a class, by the delta method.
+    /// Returns the standard deviation of a figure that changes by `slope` when the truth of a row is a class, by the
+    /// delta method.
     fn deviation(&self, slope: impl Fn(usize, usize) -> f64) -> f64 {
         let of_row = |row: usize| {
             let (mut mean, mut square) = (0.0, 0.0);
@@ -327,15 +329,15 @@ impl Likely {
         (0..self.n()).map(of_row).sum::<f64>().sqrt()
     }
 
-    /// The mean over the classes of the area under the curve of the expected counts of one against the rest, and by how much it changes when the
-    /// truth of a row is a class.
+    /// Returns the mean over the classes of the area under the curve of one against the rest, by expected counts; and
+    /// its derivative by the truth of each row and class.
     fn auc(&self) -> (f64, Vec<f64>) {
         let mut slopes = vec![0.0; self.p.len()];
         let (mut sum, mut defined) = (0.0, Vec::new());
         for class in 0..self.classes {
             let score = |row: &usize| self.scores[*row * self.classes + class];
             let mut order: Vec<usize> = (0..self.n()).collect();
-            // Stable, so what ties stays in the order of the rows.
+            // Stable: ties stay in the order of the rows.
             order.sort_by(|one, other| score(one).total_cmp(&score(other)));
             let ordered: Vec<(f64, f64)> =
                 order.iter().map(|row| (score(row), self.p(*row, class))).collect();
@@ -357,7 +359,7 @@ impl Likely {
 
 #[cfg(test)]
 impl ClassCalibration {
-    /// The same calibration of each class.
+    /// Uses one calibration for each class.
     pub(super) fn of_each<const N: usize>(names: [&str; N], of: &Calibration) -> Self {
         Self(names.map(|name| (name.into(), of.clone())).into())
     }

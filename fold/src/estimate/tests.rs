@@ -45,7 +45,8 @@ fn close(found: Option<Expected>, known: &Value, tolerance: f64, what: &str) {
     assert!(is_close, "{what}: {found:?} is not {known:?}");
 }
 
-/// Cases as the reference counts them: score, whether it says the positive class, how many are negative and positive.
+/// Reads cases as the reference counts them: score, predicted class (1 if positive), number of negatives and of
+/// positives.
 fn cases_of(rows: &Value) -> Vec<Case> {
     let of_row = |row: &Value| {
         let count = |at: usize| row[at].as_u64().unwrap() as usize;
@@ -65,9 +66,11 @@ fn expected_figures_are_those_of_the_reference() {
         for chunk in set["chunks"].as_array().unwrap() {
             let found = expected(&cases_of(&chunk["cases"]), &calibration);
             for ((figure, _), found) in EXPECTED.iter().zip(found) {
-                // With isotonic regression of scikit-learn, and what NannyML makes of calibrated scores.
+                // Reference: isotonic regression of scikit-learn, and the estimates of NannyML from calibrated
+                // scores.
                 close(found, &chunk["same_calibration"][figure], 1e-9, &format!("{name}: {figure}"));
-                // What NannyML answers as a whole; it has no Brier score and no log loss, and rounds what AUC is made of.
+                // End-to-end results of NannyML, which has no Brier score and no log loss, and rounds the inputs of
+                // AUC.
                 if let Some(theirs) = chunk["nannyml"].get(figure) {
                     close(found, theirs, 1e-8, &format!("{name}, NannyML: {figure}"));
                     let (theirs, (low, high)) = (theirs.as_f64().unwrap(), found.unwrap().band);
@@ -109,7 +112,7 @@ fn what_predictions_are_worth_is_that_of_the_reference() {
         for ((chunk, known), theirs) in set["chunks"].as_array().unwrap().iter().zip(known).zip(theirs) {
             let cases = priced(&chunk["cases"]);
             let found = expected(&cases, &calibration);
-            // What NannyML answers as a whole, to 1e-9 for each prediction.
+            // End-to-end results of NannyML, to 1e-9 for each prediction.
             let (theirs, worth) = (theirs.as_f64().unwrap(), found[place("value")].unwrap());
             let off = (worth.value - theirs).abs() / cases.len() as f64;
             let (low, high) = worth.band;
@@ -152,7 +155,7 @@ proptest! {
     }
 }
 
-/// Truth drawn as calibrated scores say lies within the band as often as the band says.
+/// Truth drawn by calibrated scores lies within the band at its nominal rate.
 #[test]
 fn bands_hold_as_often_as_they_say() {
     let mut state = 7u64;
@@ -174,7 +177,7 @@ fn bands_hold_as_often_as_they_say() {
             .collect();
         let expected = expected(&cases, &calibration);
         for ((within, expected), real) in within.iter_mut().zip(expected).zip(realised(&cases)) {
-            // What is not defined of a binary task holds.
+            // A figure undefined for a binary task counts as holding.
             let holds = expected
                 .zip(real)
                 .is_none_or(|(expected, real)| (expected.band.0..=expected.band.1).contains(&real));
@@ -188,7 +191,8 @@ fn bands_hold_as_often_as_they_say() {
     }
 }
 
-/// Cases of several classes as the reference counts them: what it says, the real class, the scores in twentieths, and how often.
+/// Reads cases of several classes as the reference counts them: predicted class, real class, scores in twentieths,
+/// count.
 fn class_cases(rows: &Value, classes: &[String], has_truth: bool) -> ClassCases {
     let mut cases = ClassCases::default();
     for row in rows.as_array().unwrap() {
@@ -222,7 +226,7 @@ fn expected_figures_of_classes_are_those_of_the_reference() {
         for ((figure, _), found) in EXPECTED.iter().zip(found) {
             close(found, &chunk["same_calibration"][figure], 1e-9, figure);
             if let Some(theirs) = chunk["nannyml"].get(figure) {
-                // It takes equal scores of a class in some order, which AUC is made of.
+                // NannyML orders equal scores of a class arbitrarily, which changes AUC.
                 let tolerance = if *figure == "auc" { 1e-3 } else { 1e-8 };
                 close(found, theirs, tolerance, &format!("NannyML: {figure}"));
             }
@@ -239,7 +243,7 @@ fn expected_figures_of_classes_are_those_of_the_reference() {
 #[test]
 fn classes_without_a_score_or_a_truth_are_expected_of_nothing() {
     let mut reference = ClassCases::default();
-    // The scores, what is said, and the truth.
+    // Scores, predicted class, truth.
     type Case = (&'static [(&'static str, f64)], &'static str, &'static str);
     let rows: [Case; 4] = [
         (&[("a", 0.75), ("b", 0.25)], "a", "a"),
@@ -256,19 +260,20 @@ fn classes_without_a_score_or_a_truth_are_expected_of_nothing() {
         found[EXPECTED.iter().position(|(known, _)| *known == name).unwrap()].map(|found| found.value)
     };
     let found = expected_of_classes(&cases, &calibration, false);
-    // Of `a` one half, of `b` one half, of `2`, which has no score, a quarter: 1 in 4 of those without a score of it.
+    // `a` gets one half, `b` one half, and `2`, which has no score, a quarter: 1 in 4 of the predictions without a
+    // score of it.
     assert!((named(&found, "accuracy").unwrap() - 0.4).abs() < 1e-12, "{found:?}");
     assert_eq!(
         (named(&found, "precision"), named(&found, "brier"), named(&found, "value")),
         (None, None, None)
     );
-    // One class says nothing of another.
+    // One class does not calibrate another.
     let mut one = ClassCases::default();
     one.add([("a", 0.75)].into_iter(), "a", Some("a"));
     one.add([("a", 0.75)].into_iter(), "a", None);
     assert_eq!(ClassCalibration::of(&one), None);
     assert_eq!(expected_of_classes(&ClassCases::default(), &calibration, false), [None; EXPECTED.len()]);
-    // What no score speaks of may be any class.
+    // Without any score, every class is equally probable.
     let mut unknown = ClassCases::default();
     unknown.add([("z", 1.0)].into_iter(), "z", None);
     let sure = ClassCalibration::of(&{
@@ -306,7 +311,7 @@ proptest! {
         let kept = |rows: &[(u32, u32, usize, Option<usize>)]| {
             let mut cases = ClassCases::default();
             for (one, other, says, real) in rows {
-                // A score of nothing is absent.
+                // A score of zero is absent.
                 let scores = [("a", *one), ("c", *other)].into_iter().filter(|(_, score)| *score > 0);
                 let scores = scores.map(|(class, score)| (class, f64::from(score) / 8.0));
                 cases.add(scores, NAMES[*says], real.map(|real| NAMES[real]));
@@ -323,7 +328,7 @@ proptest! {
             let found = expected_of_classes(&cases, &calibration, is_judged);
             prop_assert_eq!(found, expected_of_classes(&turned, &calibration, is_judged));
         }
-        // In two joins they are the same.
+        // Splitting the rows into two joins changes nothing.
         let mut both = kept(&rows[..rows.len() / 2]);
         both.extend(&kept(&rows[rows.len() / 2..]));
         let found = expected_of_classes(&both, &calibration, false);
@@ -331,7 +336,7 @@ proptest! {
     }
 }
 
-/// Truth of classes drawn as calibrated scores say lies within the band as often as the band says.
+/// Truth of classes drawn by calibrated scores lies within the band at its nominal rate.
 #[test]
 fn bands_of_classes_hold_as_often_as_they_say() {
     const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -340,7 +345,7 @@ fn bands_of_classes_hold_as_often_as_they_say() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 11) as f64 / (1u64 << 53) as f64
     };
-    // Scores that mean what they say.
+    // The identity as calibration.
     let line = Calibration { points: vec![(0.0, 0.0), (1.0, 1.0)] };
     let calibration = ClassCalibration::of_each(NAMES, &line);
     let (rounds, n) = (200, 300);

@@ -1,4 +1,4 @@
-//! The predictions of classes that have scores, kept while days are judged.
+//! Predictions of classes with scores, kept while days are judged.
 
 use std::collections::BTreeMap;
 
@@ -13,28 +13,28 @@ use super::{
 };
 use crate::estimate::{Case, ClassCases};
 
-/// The predictions of each bucket.
+/// Predictions of each bucket.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cases {
-    /// Those of binary tasks.
+    /// Predictions of binary tasks.
     pub binary: BTreeMap<Bucket, Vec<Case>>,
-    /// Those of several classes.
+    /// Predictions of several classes.
     pub classes: BTreeMap<Bucket, ClassCases>,
 }
 
 impl Cases {
-    /// How many bytes they take.
+    /// Returns the number of bytes held.
     pub(super) fn bytes(&self) -> usize {
         bytes_of(&self.binary) + self.classes.values().map(ClassCases::bytes).sum::<usize>()
     }
 }
 
-/// How many bytes the rows take that are kept of each bucket.
+/// Returns the number of bytes of the kept rows of all buckets.
 pub(super) fn bytes_of<T>(kept: &BTreeMap<Bucket, Vec<T>>) -> usize {
     kept.values().map(|rows| size_of_val(rows.as_slice())).sum()
 }
 
-/// Adds those of a join.
+/// Adds the predictions of a join.
 pub(super) fn add(cases: &mut Cases, rows: &Rows<'_>, dealt: &Dealt) {
     let mut binary = vec![Vec::new(); dealt.buckets.len()];
     let mut classes = vec![ClassCases::default(); dealt.buckets.len()];
@@ -61,7 +61,7 @@ pub(super) fn add(cases: &mut Cases, rows: &Rows<'_>, dealt: &Dealt) {
     }
 }
 
-/// A prediction of a binary task, if it has a score and says a class.
+/// Returns a prediction of a binary task, if it has a score and a class.
 fn binary_case(
     (definition, positive_label): (&Definition, &str),
     instead: Instead,
@@ -78,7 +78,7 @@ fn binary_case(
     Some(Case { score, says_positive, is_positive, worth })
 }
 
-/// Adds a prediction of several classes, if it has scores from 0 to 1.
+/// Adds a prediction of several classes, if it has a class and scores from 0 to 1.
 fn add_class(cases: &mut ClassCases, prediction: &Fields<'_>, truth: Option<&str>) {
     let (Some(scores), Some(says)) = (prediction.scores, prediction.class()) else { return };
     if scores.iter().all(|(_, score)| (0.0..=1.0).contains(&score)) {

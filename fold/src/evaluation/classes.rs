@@ -1,25 +1,25 @@
-//! What an evaluation says of each class, and which class was taken for which.
+//! Counts by class, and the confusion of classes.
 
 use super::{Measures, ReleaseEvaluation};
 use crate::metrics::ClassCounts;
 
-/// A class by its name; `None` for all that are not told apart.
+/// Name of a class; `None` for all that are not kept apart.
 pub type Class = Option<String>;
 
-/// How often a class was taken for a class.
+/// Number of predictions of one class whose real class is another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// The class that it really was.
+    /// Real class.
     pub truth: Class,
-    /// The class that was predicted.
+    /// Predicted class.
     pub predicted: Class,
-    /// How often.
+    /// Number of predictions.
     pub count: u64,
 }
 
 impl ReleaseEvaluation {
-    /// The counts of each class, in the order of their names; what they leave over comes last. Of a binary task these are
-    /// the positive class and the rest.
+    /// Returns the counts of each class, in the order of their names; the rest comes last. For a binary task these
+    /// are the positive class and the rest.
     pub fn classes(&self) -> Vec<(Class, ClassCounts)> {
         match &self.measures {
             Some(Measures::Binary(of)) if of.confusion.n() > 0 => {
@@ -40,8 +40,8 @@ impl ReleaseEvaluation {
         }
     }
 
-    /// Which class was taken for which, and how often; what never happened is left out. Of many classes the most frequent
-    /// ones are told apart.
+    /// Returns the confusion of real and predicted classes; pairs that never occur are left out. Of many classes only
+    /// the most frequent ones are kept apart.
     pub fn confusion(&self) -> Vec<Taken> {
         let taken = match &self.measures {
             Some(Measures::Binary(of)) => {
@@ -75,7 +75,7 @@ mod tests {
         testing::{self, Outcome, Prediction},
     };
 
-    /// The only release, whose predictions say the first and whose outcomes the second of each pair.
+    /// Judges one release whose predictions have the first label and whose outcomes the second label of each pair.
     fn judged(task: Task, pairs: &[(&'static str, &'static str)]) -> ReleaseEvaluation {
         let key = |n: usize| -> &'static str { format!("k{n}").leak() };
         let numbered = || pairs.iter().enumerate();
@@ -131,7 +131,7 @@ mod tests {
         use crate::metrics::{MAX_CLASSES, MAX_CONFUSED};
 
         let name = |n: usize| -> &'static str { format!("c{n:03}").leak() };
-        // Each of 300 classes is taken for itself and for the next; the first ten are frequent.
+        // Each of 300 classes is predicted as itself and as the next; the first ten are frequent.
         let pairs: Vec<_> = (0..300)
             .flat_map(|n| {
                 let often = if n < 10 { 5 } else { 1 };
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(apart.len(), MAX_CONFUSED);
         let classes = release.classes();
         assert_eq!((classes.len(), &classes.last().unwrap().0), (MAX_CLASSES + 1, &None));
-        // What is said of a class is what its rows and columns add up to.
+        // The counts of a class are the sums of its rows and columns.
         for (class, counts) in
             classes.iter().filter(|(class, _)| class.as_ref().is_some_and(|class| apart.contains(class)))
         {

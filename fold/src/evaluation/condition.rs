@@ -1,18 +1,18 @@
-//! A condition on predictions: those for which it does not hold are left out.
+//! A condition that selects predictions.
 
 use std::fmt;
 
 use crate::{LogSegment, Result};
 
-/// Says which predictions are kept. Like a bucket, it is asked of the prediction alone, and after the join: of one that was sent several
-/// times it is asked what was sent last.
+/// Condition that selects predictions. Like a bucket, it depends on the prediction alone, and is evaluated after the
+/// join: for a prediction sent several times, on the last one.
 pub trait Condition: fmt::Debug + Send + Sync {
-    /// The columns that it needs of predictions.
+    /// Returns the columns of predictions that it needs.
     fn columns(&self) -> &[String];
 
-    /// Whether it holds, of each row of all segments, one segment after the other.
+    /// Evaluates the condition for each row of all segments, one segment after the other.
     ///
     /// # Errors
-    /// [`FoldError::Refused`](crate::FoldError::Refused), when it cannot be computed.
+    /// [`FoldError::Refused`](crate::FoldError::Refused) if it cannot be computed.
     fn holds(&self, predictions: &[LogSegment<'_>]) -> Result<Vec<bool>>;
 }

@@ -1,7 +1,7 @@
-//! The figures that models define themselves, while predictions are being judged.
+//! Figures that models define themselves, while predictions are being judged.
 //!
-//! They are of all predictions, with and without an outcome. Sums are exact and quantiles are of all values, so what comes of them does not
-//! depend on the order of the rows.
+//! They cover all predictions, with and without an outcome. Sums are exact and quantiles use all values, so the
+//! results do not depend on the order of the rows.
 
 mod sample;
 
@@ -23,34 +23,34 @@ use crate::{
     read::{Numbers, Texts, floats, texts, times},
 };
 
-/// What a custom figure is.
+/// Result of a custom figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CustomValue {
-    /// Its value; `None`, when it is null or no finite number.
+    /// Its value; `None` if null or not finite.
     pub value: Option<f64>,
-    /// How many predictions it is made of: those of which any of its aggregates took a value.
+    /// Number of predictions from which any of its aggregates took a value.
     pub n: u64,
-    /// From where to where its 95% interval goes, where it was asked for and there is one; it is not stored.
+    /// Its 95% interval, if requested and available; not stored.
     #[serde(skip)]
     pub interval: Option<(f64, f64)>,
 }
 
-/// The custom figures of a release, by name.
+/// Custom figures of a release, by name.
 pub type CustomValues = BTreeMap<String, CustomValue>;
 
-/// The columns that custom figures need of predictions, each once.
+/// Returns the distinct columns of predictions that custom figures need.
 pub(super) fn columns(definitions: &BTreeMap<String, Definition>) -> BTreeSet<String> {
     let figures = definitions.values().flat_map(|definition| &definition.figures);
     let columns = figures.flat_map(|figure| &figure.formula.columns);
     columns.filter(|column| column.of == Kind::Predictions).map(|column| column.field.clone()).collect()
 }
 
-/// What custom figures need of joined rows.
+/// Inputs of custom figures from joined rows.
 pub(super) struct CustomRows<'a> {
-    /// By release of the join, its figures, and the place of each of their columns.
+    /// Figures by release of the join, each with the places of its columns.
     releases: Vec<Vec<(&'a CustomFigure, Vec<usize>)>>,
     columns: Vec<JoinedColumn>,
-    /// By segment and column.
+    /// Cells by segment and column.
     predictions: Vec<Vec<Cells<'a>>>,
     outcomes: Vec<Vec<Cells<'a>>>,
 }
@@ -91,7 +91,7 @@ impl<'a> Cells<'a> {
 }
 
 impl<'a> CustomRows<'a> {
-    /// What the figures of these definitions need; `None`, when there are no such figures.
+    /// Reads the inputs of the figures of these definitions; `None` if there are none.
     pub(super) fn read(
         definitions: &[Option<&'a Definition>],
         predictions: &[LogSegment<'a>],
@@ -131,11 +131,11 @@ impl<'a> CustomRows<'a> {
     }
 }
 
-/// The custom figures of a release, or of what else a bucket is of, while rows are being added.
+/// Custom figures of a release, or of another bucket, while rows are being added.
 #[derive(Debug, Default)]
 pub(super) struct Customs {
     tallies: Vec<Tally>,
-    /// The release of the join whose rows come now, and the places of its figures among the tallies.
+    /// Release of the join whose rows are being added, and the places of its figures among the tallies.
     current: Option<(u32, Vec<usize>)>,
     has_intervals: bool,
 }
@@ -143,14 +143,14 @@ pub(super) struct Customs {
 #[derive(Debug)]
 struct Tally {
     figure: CustomFigure,
-    /// Whether it was defined in more than one way; then it has no value.
+    /// True if it was defined in more than one way, so that it has no value.
     is_mixed: bool,
     aggregates: Aggregates,
-    /// What it was made of, where its interval is asked for.
+    /// Inputs of each prediction, if its interval is requested.
     sample: Option<Sample>,
 }
 
-/// What the aggregates of a figure took.
+/// Aggregates of a figure while rows are being added.
 #[derive(Debug)]
 struct Aggregates(Vec<Values>);
 
@@ -159,12 +159,12 @@ impl Customs {
         Self { has_intervals, ..Self::default() }
     }
 
-    /// Rows of another join come from now on.
+    /// Begins the rows of another join.
     pub(super) fn next_join(&mut self) {
         self.current = None;
     }
 
-    /// Adds a prediction, whose key is asked for where intervals are.
+    /// Adds a prediction. Its key is only computed for intervals.
     pub(super) fn add<'k>(&mut self, rows: &CustomRows<'_>, pair: &Pair, key: impl Fn() -> &'k str) {
         let figures = &rows.releases[pair.release as usize];
         if self.current.as_ref().is_none_or(|(release, _)| *release != pair.release) {
@@ -180,7 +180,7 @@ impl Customs {
         }
     }
 
-    /// The place of a figure, which is made if there is none.
+    /// Returns the place of a figure, which is added if missing.
     fn place(&mut self, figure: &CustomFigure) -> usize {
         let known = self.tallies.iter().position(|tally| tally.figure.name == figure.name);
         match known {
@@ -201,7 +201,7 @@ impl Customs {
         }
     }
 
-    /// About how many bytes they take.
+    /// Returns the approximate number of bytes held.
     pub(super) fn bytes(&self) -> usize {
         let aggregates = self.tallies.iter().flat_map(|tally| &tally.aggregates.0);
         let samples = self.tallies.iter().filter_map(|tally| tally.sample.as_ref());
@@ -241,7 +241,7 @@ impl Tally {
     }
 }
 
-/// What an aggregate takes of a row: 1 where it counts.
+/// Returns the number that an aggregate takes from a row: 1 if it counts.
 fn number_of<'a>(aggregate: &Aggregate, leaf: &impl Fn(usize) -> Value<'a>) -> Option<f64> {
     if aggregate.filter.as_ref().is_some_and(|filter| filter.truth(leaf) != Some(true)) {
         return None;
@@ -254,31 +254,31 @@ fn number_of<'a>(aggregate: &Aggregate, leaf: &impl Fn(usize) -> Value<'a>) -> O
 }
 
 impl Aggregates {
-    /// Those of a formula, that took nothing yet.
+    /// Creates the empty aggregates of a formula.
     fn of(formula: &Formula) -> Self {
         Self(formula.aggregates.iter().map(|aggregate| Values::new(aggregate.of)).collect())
     }
 
-    /// Adds a row: by aggregate, what it takes of it.
+    /// Adds a row: the number for each aggregate.
     fn take(&mut self, row: impl Iterator<Item = Option<f64>>) {
         for (values, number) in self.0.iter_mut().zip(row) {
             number.into_iter().for_each(|number| values.add(number));
         }
     }
 
-    /// The value of their formula.
+    /// Returns the value of their formula.
     fn value(self, formula: &Formula) -> Option<f64> {
         let all: Vec<Option<f64>> = self.0.into_iter().map(Values::finish).collect();
         let leaf = |at: usize| {
             let value = all[at].filter(|value| value.is_finite());
             value.map_or(Value::Null, Value::Number)
         };
-        // Zero has one sign.
+        // Negative zero becomes zero.
         formula.value.number(&leaf).map(|value| value + 0.0)
     }
 }
 
-/// The values that an aggregate took.
+/// Values of an aggregate.
 #[derive(Debug)]
 struct Values {
     of: AggregateOf,
@@ -286,7 +286,7 @@ struct Values {
     kept: Kept,
 }
 
-/// What is kept of the values.
+/// State of the values.
 #[derive(Debug)]
 enum Kept {
     Nothing,
@@ -342,7 +342,7 @@ impl Values {
     }
 }
 
-/// The variance of a sample; `None` of fewer than two numbers, or when it is beyond the doubles.
+/// Returns the variance of a sample; `None` for fewer than two numbers, or if it exceeds the range of doubles.
 fn variance(numbers: &[f64]) -> Option<f64> {
     let n = numbers.len() as u64;
     let freedom = n.checked_sub(1).filter(|freedom| *freedom > 0)?;

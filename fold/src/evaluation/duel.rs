@@ -1,4 +1,4 @@
-//! What two releases predicted of the same outcomes, kept while days are judged.
+//! Predictions of two releases with common outcomes, kept while days are judged.
 
 use std::collections::BTreeMap;
 
@@ -19,19 +19,19 @@ use crate::{
     paired::{Meeting, Side},
 };
 
-/// The meetings of two releases by what their predictions have in common: buckets without a name.
+/// Meetings of two releases by the split values that their predictions share: buckets without a name.
 pub type Duels = BTreeMap<Bucket, Vec<Meeting>>;
 
-/// Two releases, and where they met so far. They meet as in a [`Record`](super::Record).
+/// Two releases, and their meetings so far. They meet as in a [`Record`](super::Record).
 #[derive(Debug)]
 pub(super) struct Duel {
     releases: [String; 2],
-    /// How many days began.
+    /// Number of days begun.
     days: u32,
     duels: Duels,
 }
 
-/// Of a cell (see [`Dealt::cells`]), the number of the last pair of each of two releases.
+/// Cell (see [`Dealt::cells`]), and the number of the last pair of each of two releases in it.
 type Last = (u32, [Option<usize>; 2]);
 
 impl Duel {
@@ -91,7 +91,7 @@ impl Duel {
     }
 }
 
-/// Two pairs with one outcome; `None`, when it does not judge both.
+/// Compares two pairs with one outcome; `None` when it does not judge both.
 fn meeting(rows: &Rows<'_>, pairs: [usize; 2], definitions: [&Definition; 2]) -> Option<Meeting> {
     let side = |at: usize| {
         let (prediction, outcome) = rows.fields(&rows.joined.pairs[pairs[at]]);
@@ -101,7 +101,7 @@ fn meeting(rows: &Rows<'_>, pairs: [usize; 2], definitions: [&Definition; 2]) ->
     Some(Meeting { is_positive, sides: [one, other], ..Meeting::default() })
 }
 
-/// What was predicted, and whether the positive class is the real one.
+/// Returns the side of a prediction, and whether the positive class is the real one.
 fn side(
     definition: &Definition,
     instead: Instead,
@@ -138,7 +138,7 @@ mod tests {
     const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
 
     proptest! {
-        /// Two releases alone have the record that evaluations say, and the same however their days are dealt out.
+        /// Meetings of two releases agree with their records, however their days are partitioned.
         #[test]
         fn they_meet_as_their_records_say(
             scores in uniform2(vec(option::of(select(vec![0.0, 0.25, 0.5, 0.75, 1.0])), 5)),
@@ -149,7 +149,7 @@ mod tests {
             let definitions: BTreeMap<_, _> = names.map(|name| (name.to_owned(), task())).into();
             let mut evaluator = Evaluator::new(BTreeMap::new()).between(&[names.map(str::to_owned)]);
             evaluator.next_day(definitions).unwrap();
-            // Each key alone, as partitions of a day are.
+            // Each key is a partition of its own.
             for (at, key) in KEYS.into_iter().enumerate() {
                 let of_key = names.iter().zip(&scores).filter_map(|(release, scores)| {
                     Some(Prediction { release, key, score: Some(scores[at]?), ..Prediction::default() })

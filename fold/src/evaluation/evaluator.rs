@@ -1,4 +1,4 @@
-//! From predictions and outcomes to the results of each release.
+//! Evaluation of predictions and outcomes into the results of each release.
 
 use std::{collections::BTreeMap, convert::Infallible, iter, mem, sync::Arc};
 
@@ -29,29 +29,29 @@ use crate::{
 pub struct Evaluator {
     definitions: BTreeMap<String, Definition>,
     table: Table,
-    /// The splits that are declared, where these are evaluated too.
+    /// Declared splits, if these are evaluated too.
     splits: Vec<Split>,
-    /// Predictions dealt in other ways as well: by each of the splits, or as was asked for.
+    /// Further groupings of the predictions: by each of the splits, or as requested.
     more: Vec<Table>,
     outcomes: u64,
     unmatched: u64,
     options: Options,
-    /// The release of which alone there are intervals; those of all, when `None`.
+    /// Only release with intervals; all have them, when `None`.
     shown: Option<String>,
     /// Pairs of releases whose meetings are kept.
     duels: Vec<Duel>,
-    /// The predictions of classes with scores, where these are kept.
+    /// Predictions of classes with scores, if kept.
     cases: Option<Cases>,
 }
 
-/// Predictions dealt in one way, while they are being judged.
+/// Predictions of one grouping, while they are being judged.
 #[derive(Debug, Default)]
 struct Table {
     grouping: Arc<Grouping>,
     buckets: BTreeMap<Bucket, Release>,
 }
 
-/// What is asked for beside what is stored.
+/// Requested results beyond those stored.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Options {
     pub(super) instead: Instead,
@@ -60,7 +60,7 @@ pub(super) struct Options {
 }
 
 impl Evaluator {
-    /// Nothing is judged yet. A release without a definition will be counted, but not judged.
+    /// Creates an evaluator without any data. A release without a definition will be counted, but not judged.
     pub fn new(definitions: BTreeMap<String, Definition>) -> Self {
         Self {
             definitions,
@@ -76,34 +76,33 @@ impl Evaluator {
         }
     }
 
-    /// The same, and predictions of classes with scores from 0 to 1 are kept, with their truth if it is known.
+    /// Keeps predictions of classes with scores from 0 to 1, with their truth if known.
     #[must_use]
     pub fn keeping_cases(self) -> Self {
         Self { cases: Some(Cases::default()), ..self }
     }
 
-    /// The same, and of each pair of releases what both predicted is kept, prediction by prediction, by the values by which
-    /// predictions are dealt.
+    /// Keeps the meetings of each pair of releases, prediction by prediction, by the values that group predictions.
     #[must_use]
     pub fn between(self, pairs: &[[String; 2]]) -> Self {
         Self { duels: pairs.iter().cloned().map(Duel::new).collect(), ..self }
     }
 
-    /// The same, and predictions are dealt to buckets, which [`Evaluator::finish_buckets`] returns.
+    /// Groups predictions into buckets, which [`Evaluator::finish_buckets`] returns.
     #[must_use]
     pub fn grouped(self, grouping: Arc<Grouping>) -> Self {
         let table = Table { grouping, ..self.table };
         Self { table, ..self }
     }
 
-    /// What must be known of all predictions of the day before they are judged by the splits that are declared: a survey of
-    /// these columns. `None`, when there is no split.
+    /// Returns an empty survey of the columns of declared splits, which must see all predictions of the day before
+    /// they are judged. `None` if there is no split.
     pub fn survey(&self) -> Option<Survey> {
         let declared = splits::declared(&self.definitions);
         (!declared.is_empty()).then(|| splits::survey_of(&declared))
     }
 
-    /// The same, and predictions are also judged by each split that is declared, of which `survey` knows the values.
+    /// Also judges predictions by each declared split, with the values that `survey` found.
     #[must_use]
     pub fn split(self, survey: Survey) -> Self {
         let declared = splits::declared(&self.definitions);
@@ -112,20 +111,20 @@ impl Evaluator {
         Self { splits, ..self.dealt_by(&groupings) }
     }
 
-    /// The same, and predictions are dealt in each of these ways as well, of which [`Buckets::more`] has the results.
+    /// Also groups predictions in each of these ways; [`Buckets::more`] has the results.
     #[must_use]
     pub fn dealt_by(self, groupings: &[Arc<Grouping>]) -> Self {
         let table = |grouping: &Arc<Grouping>| Table { grouping: Arc::clone(grouping), ..Table::default() };
         Self { more: groupings.iter().map(table).collect(), ..self }
     }
 
-    /// The columns that it needs of predictions beside those that [`needs`](super::needs) names.
+    /// Returns the columns of predictions needed beside those that [`needs`](super::needs) names.
     pub fn more_columns(&self) -> Vec<String> {
         let dealt = self.tables().flat_map(|table| table.grouping.columns()).map(str::to_owned);
         dealt.chain(custom::columns(&self.definitions)).collect()
     }
 
-    /// Whether it asks a condition, which may take long however few the rows are.
+    /// Returns whether it has a condition, which may be slow even for few rows.
     pub fn has_condition(&self) -> bool {
         self.tables().any(|table| table.grouping.condition.is_some())
     }
@@ -134,45 +133,44 @@ impl Evaluator {
         iter::once(&self.table).chain(&self.more)
     }
 
-    /// The same, and a binary prediction with a score is of the positive class from `threshold` on, whatever its label and
-    /// its definition say.
+    /// Overrides the threshold: a binary prediction with a score is of the positive class from `threshold` on,
+    /// regardless of its label and definition.
     #[must_use]
     pub fn at_threshold(self, threshold: Option<f64>) -> Self {
         let instead = Instead { threshold, ..self.options.instead };
         Self { options: Options { instead, ..self.options }, ..self }
     }
 
-    /// The same, and predictions gain and cost that, whatever their definitions say.
+    /// Overrides the costs of predictions, regardless of their definitions.
     #[must_use]
     pub fn at_costs(self, costs: Option<Costs>) -> Self {
         let instead = Instead { costs, ..self.options.instead };
         Self { options: Options { instead, ..self.options }, ..self }
     }
 
-    /// The same, and with or without [intervals](super::Intervals).
+    /// Sets the [intervals](super::Intervals) to compute, if any.
     #[must_use]
     pub fn with_intervals(self, intervals: Option<IntervalsOf>) -> Self {
         Self { options: Options { intervals, ..self.options }, ..self }
     }
 
-    /// The same, and there are intervals of this release alone, or of what else a bucket is named after.
+    /// Limits intervals to this release, or to the bucket of this name.
     #[must_use]
     pub fn with_intervals_of(self, shown: Option<String>) -> Self {
         Self { shown, ..self }
     }
 
-    /// The same, and results have what a [test](Tested) of a figure needs.
+    /// Adds the inputs of a [test](Tested) of a figure to the results.
     #[must_use]
     pub fn tested_by(self, tested: Option<Tested>) -> Self {
         Self { options: Options { tested, ..self.options }, ..self }
     }
 
-    /// Goes on with the next day of a window, on which releases are judged by these definitions. The results are of all
-    /// days together: each prediction is judged by the definition of its day, and what is said of the definition
-    /// itself is of the last day.
+    /// Begins the next day of a window, with the definitions of that day. The results cover all days together: each
+    /// prediction is judged by the definition of its day, and the reported definition is that of the last day.
     ///
     /// # Errors
-    /// [`FoldError::OtherTask`], when a release that was judged has another kind of task from now on.
+    /// [`FoldError::OtherTask`] if the kind of task of a judged release changes.
     pub fn next_day(&mut self, definitions: BTreeMap<String, Definition>) -> Result<()> {
         for table in iter::once(&mut self.table).chain(&mut self.more) {
             if table.grouping.pools.is_some() {
@@ -191,18 +189,19 @@ impl Evaluator {
         Ok(())
     }
 
-    /// About how many bytes it takes, which grow with what it has judged.
+    /// Returns the approximate number of bytes held, which grow with the judged predictions.
     pub fn bytes(&self) -> usize {
         self.tables().map(Table::bytes).sum::<usize>()
             + self.duels.iter().map(Duel::bytes).sum::<usize>()
             + self.cases.as_ref().map_or(0, Cases::bytes)
     }
 
-    /// Adds all predictions and outcomes of some keys. Those keys must not be added again on the same day.
+    /// Adds all predictions and outcomes of some keys. These keys must not be added again on the same day.
     ///
     /// # Errors
-    /// When a column is not what its kind must have, or there are more than 2^32 - 3 rows; [`FoldError::OtherTasks`], when
-    /// releases are pooled whose tasks are not of one kind. Then it is of no use any more.
+    /// Fails if a column is not as its kind requires, or if there are more than 2^32 - 3 rows;
+    /// [`FoldError::OtherTasks`] if pooled releases have tasks of several kinds. The evaluator is unusable
+    /// afterwards.
     pub fn add(&mut self, predictions: &[LogSegment<'_>], outcomes: &[LogSegment<'_>]) -> Result<()> {
         let joined = join::join(predictions, outcomes)?;
         let prediction_views = predictions.iter().map(View::read).collect::<Result<Vec<_>>>()?;
@@ -229,7 +228,7 @@ impl Evaluator {
         Ok(())
     }
 
-    /// The results by release and, where they are judged by splits, by these; of an evaluator that is not grouped.
+    /// Returns the results of an ungrouped evaluator, by release and by its declared splits.
     pub fn finish(mut self) -> Evaluation {
         let mut rows = Splits::new();
         for (split, table) in mem::take(&mut self.splits).into_iter().zip(mem::take(&mut self.more)) {
@@ -241,7 +240,7 @@ impl Evaluator {
         Evaluation { releases, splits: rows, outcomes: Some(outcomes), unmatched: Some(unmatched) }
     }
 
-    /// The results by bucket.
+    /// Returns the results by bucket.
     pub fn finish_buckets(self) -> Buckets {
         match self.finish_while(&mut |_| Ok::<_, Infallible>(())) {
             Ok(buckets) => buckets,
@@ -249,11 +248,11 @@ impl Evaluator {
         }
     }
 
-    /// The results by bucket, as long as `go_on` says so. With intervals it takes long, and `go_on` is asked before each draw of a
-    /// bootstrap, with how many rows are judged next (each score of a class counts as one more).
+    /// Returns the results by bucket, or stops when `go_on` does. Intervals take long: `go_on` is called before each
+    /// draw of a bootstrap, with the number of rows to judge next (each score of a class counts as one more).
     ///
     /// # Errors
-    /// That of `go_on`.
+    /// The error of `go_on`.
     pub fn finish_while<E>(self, go_on: &mut dyn FnMut(u64) -> Result<(), E>) -> Result<Buckets, E> {
         let Self { table, more, definitions, options, outcomes, unmatched, duels, cases, .. } = self;
         let duels = duels.into_iter().map(Duel::finish).collect();
@@ -264,13 +263,13 @@ impl Evaluator {
     }
 }
 
-/// Joined predictions, with all that is needed to judge them.
+/// Joined predictions, with all inputs of judging them.
 pub(super) struct Rows<'a> {
     pub(super) joined: &'a Joined,
     pub(super) predictions: (&'a [LogSegment<'a>], &'a [View<'a>]),
     pub(super) outcomes: (&'a [LogSegment<'a>], &'a [View<'a>]),
     by: &'a BTreeMap<String, Definition>,
-    /// By release of the join, how it is judged, and the number of its task.
+    /// Definitions by release of the join; `numbers` has the numbers of their tasks.
     pub(super) definitions: Vec<Option<&'a Definition>>,
     pub(super) numbers: Vec<u32>,
     customs: Option<CustomRows<'a>>,
@@ -287,14 +286,14 @@ impl<'a> Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// What is asked for of what is called so.
+    /// Returns the options of a release or bucket of this name.
     fn options_of(&self, name: &str) -> Options {
         let is_shown = self.shown.is_none_or(|shown| shown == name);
         Options { intervals: self.options.intervals.filter(|_| is_shown), ..self.options }
     }
 
-    /// Keeps a pair to be judged again, if it has an outcome. It reads the fields itself: the loop that judges is faster where
-    /// it hands them to nobody.
+    /// Keeps a pair to be judged again, if it has an outcome. It reads the fields itself: the judging loop is faster
+    /// when it does not pass them on.
     fn keep(&self, pair: &Pair, kept: &mut interval::Rows) {
         if let (prediction, Some(outcome)) = self.fields(pair) {
             kept.keep(self.key(pair), &prediction, &outcome);
@@ -377,7 +376,7 @@ impl Table {
         Ok(())
     }
 
-    /// The results by bucket.
+    /// Returns the results by bucket.
     fn finish<E>(
         self,
         definitions: &BTreeMap<String, Definition>,
@@ -385,12 +384,12 @@ impl Table {
         go_on: GoOn<'_, E>,
     ) -> Result<Vec<(Bucket, ReleaseEvaluation)>, E> {
         let of_bucket = |(bucket, mut release): (Bucket, Release)| {
-            // What is said of the definition of a pool is that of the last of its releases by name.
+            // The definition reported for a pool is that of the last of its releases by name.
             let last = release.last_pooled.take().and_then(|last| definitions.get(&last));
             last.map(|definition| release.go_on(definition, options));
             Ok((bucket, release.finish(options, go_on)?))
         };
-        // A bucket may have nothing but predictions that do not count.
+        // A bucket may have only predictions that do not count.
         let buckets = self.buckets.into_iter().filter(|(_, release)| release.predictions > 0);
         buckets.map(of_bucket).collect()
     }

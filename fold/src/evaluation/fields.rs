@@ -1,4 +1,4 @@
-//! What is judged of events: the fields of a row, as they stand in its segment or kept apart from it.
+//! Judged fields of events, read from a segment or kept apart from it.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{
     read::{Numbers, Texts, floats, texts},
 };
 
-/// What is judged of a row.
+/// Judged fields of a row.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Fields<'a> {
     pub(super) score: Option<f64>,
@@ -24,14 +24,14 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The class that a prediction of several says: its label, else the class with the greatest score; of several such
-    /// classes the first in the order of their bytes, as `numpy.argmax` of sorted classes has it.
+    /// Returns the class of a prediction of several classes: its label, else the class with the greatest score; among
+    /// several such classes the first in the order of their bytes, as `numpy.argmax` of sorted classes.
     pub(super) fn class(&self) -> Option<&'a str> {
         self.label.or_else(|| self.scores?.greatest())
     }
 }
 
-/// The scores of the classes of one prediction, of which there is one at least.
+/// Scores of the classes of one prediction, at least one.
 #[derive(Clone, Copy)]
 pub(super) struct Scores<'a> {
     classes: &'a Arc<[Box<str>]>,
@@ -40,14 +40,14 @@ pub(super) struct Scores<'a> {
 
 #[derive(Clone, Copy)]
 enum Values<'a> {
-    /// In a segment, by class.
+    /// Columns of a segment, by class, and the row.
     Columns(&'a [Numbers<'a, f64>], usize),
-    /// Kept apart; not a number where the class has no score.
+    /// Kept scores; NaN if the class has none.
     Kept(&'a [f64]),
 }
 
 impl<'a> Scores<'a> {
-    /// Each class that has a score, in the order of the classes.
+    /// Iterates over the classes that have a score, in the order of the classes.
     #[inline]
     pub(super) fn iter(self) -> impl Iterator<Item = (&'a str, f64)> + Clone {
         let score = move |at: usize| match self.values {
@@ -64,17 +64,17 @@ impl<'a> Scores<'a> {
     }
 }
 
-/// What is judged of a segment.
+/// Judged fields of a segment.
 pub(super) struct View<'a> {
     key: Option<Texts<'a>>,
-    /// Whether the key of one of its rows was erased.
+    /// True if the key of any row was erased.
     has_erased: bool,
     score: Option<Numbers<'a, f64>>,
     label: Option<Texts<'a>>,
     value: Option<Numbers<'a, f64>>,
     lower: Option<Numbers<'a, f64>>,
     upper: Option<Numbers<'a, f64>>,
-    /// The classes that have scores, in the order of their bytes.
+    /// Classes with scores, in the order of their bytes.
     classes: Arc<[Box<str>]>,
     scores: Vec<Numbers<'a, f64>>,
 }
@@ -109,12 +109,12 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The join has seen that there is one.
+    /// Returns the key of a row. The join has checked that there is one.
     pub(super) fn key(&self, at: RowRef) -> &'a str {
         self.key.and_then(|key| key.get(at.row as usize)).unwrap_or_default()
     }
 
-    /// Whether the key of a row was erased.
+    /// Returns whether the key of a row was erased.
     #[inline(always)]
     pub(super) fn is_erased(&self, at: RowRef) -> bool {
         self.has_erased && is_surrogate(self.key(at))
@@ -140,13 +140,13 @@ impl<'a> View<'a> {
     }
 }
 
-/// The fields of a row, kept to be judged again.
+/// Fields of a row, kept to be judged again.
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
     score: Option<f64>,
     label: Option<Box<str>>,
     value: Option<f64>,
-    /// Most predictions have neither.
+    /// Bounds and scores; most predictions have none.
     more: Option<Box<More>>,
 }
 
@@ -159,9 +159,9 @@ struct More {
 
 #[derive(Clone, Debug)]
 struct KeptScores {
-    /// Those of the segment, which its rows share.
+    /// Classes of the segment, shared by its rows.
     classes: Arc<[Box<str>]>,
-    /// One for each class.
+    /// One score for each class.
     scores: Box<[f64]>,
 }
 
@@ -195,7 +195,7 @@ impl Kept {
         }
     }
 
-    /// About how many bytes it takes, beside itself.
+    /// Returns the approximate number of bytes held, beside itself.
     pub(super) fn bytes(&self) -> usize {
         let more = self.more.as_deref().map_or(0, |more| {
             size_of::<More>() + more.scores.as_ref().map_or(0, |of| size_of_val(&*of.scores))
@@ -203,20 +203,20 @@ impl Kept {
         self.label.as_deref().map_or(0, str::len) + more
     }
 
-    /// How much work it is to judge: one, and one for each class.
+    /// Returns the work of judging it: one, plus one for each class.
     pub(super) fn work(&self) -> usize {
         let scores = self.more.as_deref().and_then(|more| more.scores.as_ref());
         1 + scores.map_or(0, |of| of.scores.len())
     }
 
-    /// An order of what they say; those that are equal say the same.
+    /// Orders by content; equal fields are interchangeable.
     pub(super) fn cmp(&self, other: &Self) -> Ordering {
         let (one, other) = (self.fields(), other.fields());
         plain(&one).cmp(&plain(&other)).then_with(|| bits_of_scores(one).cmp(bits_of_scores(other)))
     }
 }
 
-/// By what rows are ordered before their scores.
+/// Sort key of rows before their scores.
 type Plain<'a> = (Option<u64>, Option<&'a str>, [Option<u64>; 3]);
 
 fn plain<'a>(of: &Fields<'a>) -> Plain<'a> {

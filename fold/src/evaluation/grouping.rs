@@ -1,9 +1,9 @@
-//! How predictions are dealt to the rows of an answer: by release or by what pools releases, by the values of texts, by bins
-//! of numbers, by the time at which they were made.
+//! Grouping of predictions into the rows of an answer: by release or pool of releases, by the values of texts, by
+//! bins of numbers, by time of prediction.
 //!
-//! A bucket is a function of the prediction alone, which is taken after the join: so a correction that moves a prediction
-//! to another bucket counts there, and nothing counts twice. A bucket has the figures that an evaluation of its predictions alone has;
-//! its wins, losses and ties are against all that predicted the same, judged or not.
+//! A bucket is a function of the prediction alone, after the join: a correction that moves a prediction to another
+//! bucket counts there, and nothing counts twice. A bucket has the figures that an evaluation of its predictions
+//! alone has; its wins, losses and ties are against all releases that predicted the same outcomes, judged or not.
 
 mod interned;
 
@@ -18,50 +18,50 @@ use serde::{Deserialize, Serialize};
 use super::Condition;
 use crate::{Joined, LogSegment, Result, RowRef, read::required_times};
 
-/// By how many columns predictions are dealt at most.
+/// Maximum number of columns to group predictions by.
 pub const MAX_BY: usize = 4;
 
-/// So many buckets an evaluation has at most.
+/// Maximum number of buckets of an evaluation.
 pub const MAX_BUCKETS: usize = 10_000;
 
-/// The name of what is in none of the pools.
+/// Name of releases that are in no pool.
 pub const UNKNOWN: &str = "(unknown)";
 
-/// The value by which predictions are told apart. Texts and bins come first, then what has no value of its own.
+/// Value of a column that groups predictions. Texts and bins come first, then those without a value of their own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Value {
     /// A text.
     Text(String),
-    /// The number of a bin: how many of its edges are not greater.
+    /// Number of a bin: the number of its edges that are not greater than the value.
     Bin(usize),
-    /// Any of the texts that have no bucket of their own.
+    /// Any text without a bucket of its own.
     Others,
-    /// There is no value.
+    /// No value.
     Null,
 }
 
-/// A column by which predictions are told apart.
+/// Column that groups predictions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum By {
-    /// By the values of a column of texts.
+    /// Groups by the values of a column of texts.
     Texts {
-        /// Its name, such as `tag.carrier`.
+        /// Name of the column, such as `tag.carrier`.
         column: String,
-        /// The values that have a bucket each, the rest having one together; all, when `None`.
+        /// Values with a bucket each, all others sharing one; every value has one, when `None`.
         kept: Option<BTreeSet<String>>,
     },
-    /// By bins of a column of numbers.
+    /// Groups by bins of a column of numbers.
     Bins {
-        /// Its name, such as `feature.distance`.
+        /// Name of the column, such as `feature.distance`.
         column: String,
-        /// Where a new bin begins, in their order: a number that equals an edge is above it.
+        /// Edges of the bins, in ascending order: a number that equals an edge is above it.
         edges: Vec<f64>,
     },
 }
 
 impl By {
-    /// The name of the column.
+    /// Returns the name of the column.
     pub fn column(&self) -> &str {
         match self {
             Self::Texts { column, .. } | Self::Bins { column, .. } => column,
@@ -69,68 +69,70 @@ impl By {
     }
 }
 
-/// When each release was live: from one instant, which is included, to the next, which is not.
+/// Spans in which each release was live, in microseconds: from the first instant, inclusive, to the second,
+/// exclusive.
 pub type LiveSpans = BTreeMap<String, Vec<(i64, i64)>>;
 
-/// Which predictions are judged by whether their release was live when they were made. Those that are not
-/// judged are met: so what was live is compared with what was not.
+/// Selection of judged predictions by whether their release was live when they were made. The others are still met
+/// head to head, so live releases are compared with those that were not live.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
-    /// When releases were live.
+    /// Spans in which releases were live.
     pub live: LiveSpans,
-    /// Whether what was live is judged, or what was not.
+    /// True to judge predictions of live releases, false to judge the others.
     pub is_live: bool,
 }
 
-/// How predictions are dealt; by default to one bucket a release.
+/// Grouping of predictions; by default one bucket for each release.
 #[derive(Clone, Debug, Default)]
 pub struct Grouping {
-    /// The name of the pool of each release, such as its model; `None`, when each release is alone.
+    /// Name of the pool of each release, such as its model; `None` for one bucket a release.
     pub pools: Option<BTreeMap<String, String>>,
-    /// The columns by which they are told apart further, at most [`MAX_BY`].
+    /// Further columns to group by, at most [`MAX_BY`].
     pub by: Vec<By>,
-    /// The instants at which periods begin, and the one at which the last one ends. What was predicted before or after
-    /// is left out. There is one period, of everything, when this is empty.
+    /// Instants at which periods begin, and the end of the last one. Predictions before or after are left out. Empty
+    /// for one period without bounds.
     pub borders: Vec<i64>,
-    /// Which predictions are judged; all, when `None`.
+    /// Selection of judged predictions; all, when `None`.
     pub judged: Option<Judged>,
-    /// The releases whose predictions are dealt, and whether they are judged or only met by others; all, when `None`.
+    /// Releases whose predictions are included, each with whether it is judged or only met by others; all, when
+    /// `None`.
     pub only: Option<BTreeMap<String, bool>>,
-    /// Which predictions are dealt; all, when `None`.
+    /// Condition on included predictions; all, when `None`.
     pub condition: Option<Arc<dyn Condition>>,
 }
 
-/// What predictions of one row have in common. Buckets have the order of rows.
+/// Common properties of the predictions of one row. Buckets are ordered as rows are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bucket {
-    /// The number of the period.
+    /// Number of the period.
     pub period: usize,
-    /// The release, or what it is pooled in.
+    /// Name of the release or its pool.
     pub name: String,
-    /// By column of [`Grouping::by`].
+    /// Values by column of [`Grouping::by`].
     pub values: Vec<Value>,
 }
 
-/// No bucket.
+/// Marker of no bucket.
 const NONE: u32 = u32::MAX;
 
-/// Which predictions of a join are in which bucket.
+/// Assignment of the predictions of a join to buckets.
 pub(super) struct Dealt {
     pub(super) buckets: Vec<Bucket>,
-    /// By bucket, the number of its period and values: what predictions have in common that meet.
+    /// Cell of each bucket: the number of its period and values. Predictions of one cell meet.
     pub(super) cells: Vec<u32>,
-    /// By bucket, how many predictions do not count, because they were sent again later.
+    /// Number of superseded predictions of each bucket, which do not count because they were sent again later.
     pub(super) repeated: Vec<u64>,
-    /// By pair; `None`, when each release is a bucket.
+    /// Bucket of each pair; `None` if each release is a bucket.
     of_pair: Option<Vec<u32>>,
-    /// By pair that is in no bucket, the number of the crowd that it is in, which those in buckets meet.
+    /// Crowd of each pair that is in no bucket. Pairs in buckets meet crowds.
     crowds: Vec<u32>,
-    /// By crowd, the number of its period and values.
+    /// Cell of each crowd: the number of its period and values.
     crowd_cells: Vec<u32>,
 }
 
 impl Dealt {
-    /// The bucket of a pair, by its number and its release; `None`, when it is left out.
+    /// Returns the bucket of a pair, by its number and its release; `None` if it is left out.
     #[inline]
     pub(super) fn bucket(&self, number: usize, release: u32) -> Option<usize> {
         match &self.of_pair {
@@ -143,12 +145,12 @@ impl Dealt {
 }
 
 impl Dealt {
-    /// How many buckets and crowds there are.
+    /// Returns the number of buckets and crowds.
     pub(super) fn contenders(&self) -> usize {
         self.buckets.len() + self.crowd_cells.len()
     }
 
-    /// The number of the bucket of a pair or, after all of these, of its crowd; and of the period and values of that.
+    /// Returns the number of the bucket of a pair or, counted after all buckets, of its crowd; and the cell of that.
     #[inline]
     pub(super) fn contender(&self, number: usize, release: u32) -> Option<(usize, u32)> {
         if let Some(bucket) = self.bucket(number, release) {
@@ -160,13 +162,13 @@ impl Dealt {
 }
 
 impl Grouping {
-    /// The columns that it needs of predictions, beside those of every evaluation.
+    /// Returns the columns of predictions that it needs, beside those of every evaluation.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
         let of_condition = self.condition.iter().flat_map(|condition| condition.columns());
         self.by.iter().map(By::column).chain(of_condition.map(String::as_str))
     }
 
-    /// Whether each release is a bucket, with all its predictions.
+    /// Returns whether each release is a bucket, with all its predictions.
     pub(super) fn is_plain(&self) -> bool {
         self.pools.is_none()
             && self.by.is_empty()
@@ -176,17 +178,17 @@ impl Grouping {
             && self.condition.is_none()
     }
 
-    /// Whether the predictions of a release are judged.
+    /// Returns whether the predictions of a release are judged.
     pub(super) fn judges(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|only| only.get(name).is_some_and(|is_judged| *is_judged))
     }
 
-    /// Whether it was seen to that there are not too many buckets: they are releases, or values that are stored.
+    /// Returns whether the number of buckets is bounded by other means: they are releases, or stored values.
     pub(super) fn is_bounded(&self) -> bool {
         self.is_plain() || self.only.is_some()
     }
 
-    /// Deals the predictions of a join.
+    /// Assigns the predictions of a join to buckets.
     pub(super) fn deal(&self, joined: &Joined, predictions: &[LogSegment<'_>]) -> Result<Dealt> {
         if self.is_plain() {
             let bucket = |name: &String| Bucket { name: name.clone(), ..Bucket::default() };
@@ -218,19 +220,19 @@ impl Grouping {
     }
 }
 
-/// A number for each of what predictions differ in.
+/// Key of a bucket: a number for the name, the period and each column.
 type Numbers = [u32; MAX_BY + 2];
 
-/// The number of a name, and when it was live.
+/// Number of a name, and the spans in which the release was live.
 type Named<'a> = (u32, &'a [(i64, i64)]);
 
 struct Dealer<'a> {
     grouping: &'a Grouping,
     segments: Vec<Dimensions<'a>>,
-    /// By release, the number of its name and when it was live; `None`, of one whose predictions are left out.
+    /// Name and live spans of each release; `None` if its predictions are left out.
     names: Vec<Option<Named<'a>>>,
     name_texts: Vec<String>,
-    /// By column, the values by their numbers.
+    /// Values of each column, by number.
     values: Vec<Vec<Value>>,
     known: HashMap<Numbers, u32>,
     known_cells: HashMap<Numbers, u32>,
@@ -241,12 +243,12 @@ struct Dealer<'a> {
     crowd_cells: Vec<u32>,
 }
 
-/// What tells the predictions of a segment apart.
+/// Grouping inputs of the predictions of a segment.
 struct Dimensions<'a> {
     predicted_at: &'a [i64],
-    /// By column, the number of the value of each row.
+    /// Number of the value of each row, by column.
     codes: Vec<Vec<u32>>,
-    /// Which rows are dealt; all, when `None`.
+    /// True for included rows; all are, when `None`.
     kept: Option<Vec<bool>>,
 }
 
@@ -302,7 +304,7 @@ impl<'a> Dealer<'a> {
         })
     }
 
-    /// The bucket of a prediction.
+    /// Returns the bucket of a prediction.
     fn deal(&mut self, at: RowRef, release: u32) -> u32 {
         let Some((numbers, true)) = self.numbers(at, release) else { return NONE };
         match self.last {
@@ -311,7 +313,8 @@ impl<'a> Dealer<'a> {
         }
     }
 
-    /// The crowd of a prediction that is not judged, because of when its release was live: those of the release.
+    /// Returns the crowd of a prediction that is not judged because of the live spans of its release. Crowds are by
+    /// release.
     fn crowd(&mut self, at: RowRef, release: u32) -> u32 {
         let Some((mut numbers, false)) = self.numbers(at, release) else { return NONE };
         numbers[0] = release;
@@ -324,7 +327,7 @@ impl<'a> Dealer<'a> {
         crowd
     }
 
-    /// What a prediction differs in from those of other buckets, and whether it is judged; `None`, when it is left out.
+    /// Returns the key of a prediction, and whether it is judged; `None` if it is left out.
     fn numbers(&self, at: RowRef, release: u32) -> Option<(Numbers, bool)> {
         let (segment, row) = (&self.segments[at.segment as usize], at.row as usize);
         if segment.kept.as_ref().is_some_and(|kept| !kept[row]) {
@@ -351,7 +354,7 @@ impl<'a> Dealer<'a> {
         Some((numbers, is_judged))
     }
 
-    /// The number of the period and values.
+    /// Returns the cell of a key: the number of its period and values.
     fn cell(&mut self, mut numbers: Numbers) -> u32 {
         numbers[0] = 0;
         let next = self.known_cells.len() as u32;

@@ -1,8 +1,8 @@
-//! Head to head: which release was nearer to the truth, where several predicted the same.
+//! Head to head: the release nearer to the truth, among several that predicted the same.
 //!
-//! Releases of the same task meet at an outcome that judges a prediction of each; of a release that
-//! predicted it several times, the last in log order counts. A release wins against each that is farther
-//! from the truth; two that are equally near tie.
+//! Releases of one task meet at an outcome that judges a prediction of each; if a release predicted it several times,
+//! the last prediction in log order counts. A release wins against each that is farther from the truth; two that are
+//! equally near tie.
 
 use std::{iter::once, ops::AddAssign};
 
@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Joined, LogSegment};
 
-/// How often a release was nearer to the truth than another one that predicted the same, farther from it,
-/// and equally near. Against each release that it met one of the three rises by one.
+/// Wins, losses and ties of a release against others that predicted the same. One of the three rises by one for each
+/// release that it met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// It was nearer.
+    /// Meetings in which it was nearer to the truth.
     pub wins: u64,
-    /// It was farther.
+    /// Meetings in which it was farther.
     pub losses: u64,
-    /// It was equally near.
+    /// Meetings in which both were equally near.
     pub ties: u64,
 }
 
 impl Record {
-    /// Whether it met no other release.
+    /// Returns whether it met no other release.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -39,19 +39,19 @@ impl AddAssign for Record {
 
 /// A prediction among those that one outcome judges.
 pub(super) struct Contender {
-    /// The number of the bucket that it is in, which has its record: of a release, say.
+    /// Number of its bucket, to which the record belongs.
     pub(super) bucket: u32,
-    /// The numbers of what buckets have in common that meet, and of what is to be predicted; only the same meet.
+    /// Numbers of the cell of its bucket and of its task; only equal ones meet.
     pub(super) meets: (u32, u32),
-    /// How far it is from the truth.
+    /// Distance from the truth.
     pub(super) distance: f64,
 }
 
-/// No pair is the first yet.
+/// Marker of an outcome without a pair.
 const NONE: u32 = u32::MAX;
 
-/// The record of each of `buckets` buckets. `judged` says of the pair of a number which bucket it is in and how far its
-/// prediction is from its outcome; `None` where that cannot be said.
+/// Returns the record of each of `buckets` buckets. `judged` returns the contender of the pair of a number: its
+/// bucket and the distance of its prediction from its outcome; `None` if it has none.
 pub(super) fn records(
     joined: &Joined,
     outcomes: &[LogSegment<'_>],
@@ -71,7 +71,7 @@ pub(super) fn records(
     records
 }
 
-/// Hands over the numbers of the pairs that one outcome judges, in log order, for each outcome that judges several.
+/// Passes on the numbers of the pairs that one outcome judges, in log order, for each outcome that judges several.
 pub(super) fn each_shared(
     joined: &Joined,
     outcomes: &[LogSegment<'_>],
@@ -83,7 +83,7 @@ pub(super) fn each_shared(
         starts.push(rows);
         rows += segment.columns.rows;
     }
-    // Most outcomes judge one prediction, so what is noted of each is only the first one.
+    // Most outcomes judge one prediction, so only the first one is recorded for each.
     let mut first = vec![NONE; rows];
     let mut later = Vec::<(usize, u32)>::new();
     for (pair, number) in joined.pairs.iter().zip(0..) {
@@ -101,9 +101,9 @@ pub(super) fn each_shared(
     }
 }
 
-/// Adds what comes of the meeting of `contenders`, which are in log order.
+/// Adds the results of one meeting of `contenders`, which are in log order.
 fn compare(contenders: &mut Vec<Contender>, records: &mut [Record]) {
-    // Of each bucket the last: sorting keeps the order of what is equal.
+    // The last of each bucket counts: sorting is stable.
     contenders.reverse();
     contenders.sort_by_key(|contender| contender.bucket);
     contenders.dedup_by_key(|contender| contender.bucket);
@@ -147,7 +147,7 @@ mod tests {
         Outcome { key, label: Some(label), ..Outcome::default() }
     }
 
-    /// The record of each release.
+    /// Returns the record of each release.
     fn records(predictions: &[Prediction], outcomes: &[Outcome]) -> BTreeMap<String, Record> {
         let tasks = RELEASES.map(|name| (name.to_owned(), Task::Binary { positive_label: "late".into() }));
         let others = [("classes".to_owned(), Task::Multiclass), ("number".to_owned(), Task::Regression)];
@@ -169,7 +169,7 @@ mod tests {
         let predictions = [
             scored("v1", "a", 0.9),
             scored("v2", "a", 0.6),
-            // Of a release that predicted several times the last counts.
+            // The last prediction of a release counts.
             Prediction { at: 1, ..scored("v2", "a", 0.95) },
             scored("v1", "b", 0.9),
             scored("v2", "b", 0.2),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     proptest! {
-        /// All pairs, one after the other.
+        /// Compares with each pair of releases separately.
         #[test]
         fn as_each_against_each(
             scores in uniform3(vec(option::of(select(vec![0.0, 0.25, 0.5, 0.75, 1.0])), 5)),

@@ -1,7 +1,8 @@
-//! How uncertain the figures of a release are: their 95% intervals.
+//! The uncertainty of the figures of a release: their 95% intervals.
 //!
-//! Which method a figure has stands in the table of figures ([`Method`]). The methods with a formula take predictions as
-//! independent of each other. Where keys repeat they are not, and every figure gets a bootstrap of the keys.
+//! The table of figures assigns a method to each figure ([`Method`]). The methods with a formula treat predictions as
+//! independent of each other. Predictions of repeated keys are not, so every figure then gets a bootstrap of the
+//! keys.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
@@ -19,52 +20,52 @@ use crate::{
     metrics::{NORMAL_975, delong, quantile, student_975, wilson},
 };
 
-/// A release with more judged predictions than this has no intervals; each score of a class counts as one more. Nor has a
-/// custom figure of which that many predictions were taken, each as often as it has aggregates.
+/// Maximum number of judged predictions of a release with intervals; each score of a class counts as one more. Also
+/// the maximum for a custom figure, where each prediction counts once for each aggregate.
 pub const MAX_ROWS: usize = 200_000;
 
-/// How often a bootstrap draws all keys: as often as that many rows allow, within these bounds. Each score of a class counts
-/// as a row more.
+/// Number of rows that all draws of a bootstrap together judge, within the bounds on draws below. Each score of a
+/// class counts as one row more.
 const ROWS_TO_DRAW: usize = 10_000_000;
 const MIN_DRAWS: usize = 100;
 const MAX_DRAWS: usize = 1_000;
 
-/// What a draw costs beside its rows, in rows: the figures are computed of it.
+/// Cost of a draw beside its rows, in rows: computing the figures.
 const ROWS_OF_DRAW: usize = 500;
 
-/// Where the draws of every bootstrap begin.
+/// Seed of every bootstrap.
 const SEED: u64 = 0x416c_6d61_6e61_6373;
 
-/// Asked again and again whether to go on, with how many rows are judged next, or what takes as long.
+/// Called repeatedly to ask whether to continue, with the number of rows to judge next, or the equivalent work.
 pub(super) type GoOn<'a, E> = &'a mut dyn FnMut(u64) -> Result<(), E>;
 
-/// Of which figures an evaluation has intervals. What one of them is does not depend on which others are asked for.
+/// Figures to compute intervals of. The interval of a figure does not depend on the others requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IntervalsOf {
-    /// A bit for each of [`FIGURES`], by its place.
+    /// Bit for each of [`FIGURES`], by its place.
     figures: u128,
-    /// Those of custom figures.
+    /// True to include custom figures.
     has_customs: bool,
 }
 
 impl IntervalsOf {
-    /// Of all figures.
+    /// All figures.
     pub const ALL: Self = Self { figures: u128::MAX, has_customs: true };
 
-    /// Also of this figure.
+    /// Adds this figure.
     #[must_use]
     pub fn and(self, figure: &Figure) -> Self {
         let place = FIGURES.iter().position(|other| other.name == figure.name);
         Self { figures: self.figures | place.map_or(0, bit), ..self }
     }
 
-    /// Also of the custom figures.
+    /// Adds the custom figures.
     #[must_use]
     pub fn and_customs(self) -> Self {
         Self { has_customs: true, ..self }
     }
 
-    /// Whether they are of custom figures too.
+    /// Returns whether custom figures are included.
     pub(super) fn has_customs(self) -> bool {
         self.has_customs
     }
@@ -74,26 +75,26 @@ impl IntervalsOf {
     }
 }
 
-/// The bit of a figure. Were there more figures than bits, some would share one, and be computed unasked.
+/// Returns the bit of a figure. With more figures than bits, some would share one, and be computed unasked.
 fn bit(place: usize) -> u128 {
     1 << (place % 128)
 }
 
-/// The intervals of the figures of a release.
+/// Intervals of the figures of a release.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Intervals {
-    /// How many keys the judged predictions have.
+    /// Number of keys of the judged predictions.
     pub keys: u64,
-    /// By the name of the figure.
+    /// Estimates by the name of the figure.
     pub estimates: BTreeMap<&'static str, Estimate>,
 }
 
-/// How sure a figure is.
+/// Uncertainty of a figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// How many predictions the figure is made of.
+    /// Number of predictions behind the figure.
     pub n: u64,
-    /// From where to where the interval goes; `None`, when there are too few predictions for one.
+    /// Lower and upper bound; `None` if there are too few predictions.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -101,7 +102,7 @@ pub struct Estimate {
 #[derive(Clone, Debug)]
 struct Row {
     key: u64,
-    /// The place of its definition.
+    /// Place of its definition.
     by: usize,
     prediction: Kept,
     outcome: Kept,
@@ -121,26 +122,26 @@ impl Row {
     }
 }
 
-/// The judged predictions of a release, kept until all are there.
+/// Judged predictions of a release, kept until all have been added.
 #[derive(Clone, Debug)]
 pub(super) struct Rows {
-    /// `None` when there are too many.
+    /// Rows; `None` if there are too many.
     rows: Option<Vec<Row>>,
-    /// How many they are, with the scores of their classes.
+    /// Number of rows, plus the scores of their classes.
     work: usize,
     by: Definitions,
-    /// The place of the definition by which what comes is judged.
+    /// Place of the definition by which further rows are judged.
     current: usize,
     asked: IntervalsOf,
 }
 
-/// By what rows are judged.
+/// Definitions that rows are judged by.
 #[derive(Clone, Debug)]
 struct Definitions {
-    /// Those of the days, in their order.
+    /// Definitions of the days, in order.
     definitions: Vec<Definition>,
     instead: Instead,
-    /// A judge that has judged nothing.
+    /// Empty judge.
     fresh: Judge,
 }
 
@@ -152,7 +153,7 @@ impl Definitions {
         for row in rows {
             if row.by != by {
                 by = row.by;
-                // They are of one kind of task.
+                // All definitions have one kind of task.
                 judge.go_on(&self.definitions[by], self.instead);
             }
             judge.add(&row.prediction.fields(), &row.outcome.fields());
@@ -168,7 +169,7 @@ impl Rows {
         Self { rows: Some(Vec::new()), work: 0, by, current: 0, asked }
     }
 
-    /// Judges what comes by another definition.
+    /// Judges further rows by another definition.
     pub(super) fn go_on(&mut self, definition: &Definition) {
         let known = self.by.definitions.iter().position(|known| known == definition);
         self.current = known.unwrap_or_else(|| {
@@ -177,7 +178,7 @@ impl Rows {
         });
     }
 
-    /// About how many bytes they take.
+    /// Returns the approximate number of bytes held.
     pub(super) fn bytes(&self) -> usize {
         self.rows.iter().flatten().map(Row::bytes).sum()
     }
@@ -197,7 +198,7 @@ impl Rows {
         rows.push(Row { key: hash(key.as_bytes()), by: self.current, prediction, outcome });
     }
 
-    /// The intervals of the figures that an evaluation of them has and that are asked for.
+    /// Returns the intervals of the requested figures that are defined.
     pub(super) fn intervals<E>(
         self,
         of: &ReleaseEvaluation,
@@ -205,7 +206,7 @@ impl Rows {
     ) -> Result<Option<Intervals>, E> {
         let Self { rows, work, by, asked, .. } = self;
         let Some(mut rows) = rows else { return Ok(None) };
-        // The order in which they came leaves no trace.
+        // The result must not depend on the order of arrival.
         rows.sort_unstable_by(Row::cmp);
         let keys: Vec<&[Row]> = rows.chunk_by(|one, other| one.key == other.key).collect();
         let repeats = keys.len() < rows.len();
@@ -232,7 +233,7 @@ impl Rows {
     }
 }
 
-/// How the interval of a figure is computed; `None` when it has none, or the figure is not defined.
+/// Returns the method of the interval of a figure; `None` if it has none, or the figure is not defined.
 fn method_of(figure: &Figure, of: &ReleaseEvaluation) -> Option<Method> {
     of.figure(figure)?;
     match (figure.method?, &of.measures) {
@@ -241,11 +242,11 @@ fn method_of(figure: &Figure, of: &ReleaseEvaluation) -> Option<Method> {
     }
 }
 
-/// What each prediction alone says. A mean is the mean of that, and a share is a mean of zeros and ones.
+/// Figures of each prediction alone. A mean figure is the mean of these, and a share is a mean of zeros and ones.
 struct Alone {
-    /// By figure, what it is of each prediction that it is defined of.
+    /// Values by figure, of each prediction for which it is defined.
     values: Vec<Vec<f64>>,
-    /// The scores, and whether they are of positives.
+    /// Scores, each with whether it is of a positive.
     scores: Vec<(f64, bool)>,
 }
 
@@ -300,8 +301,8 @@ impl Alone {
     }
 }
 
-/// By figure, its values when as many keys as there are are drawn from them, again and again (Efron 1979; of clusters, Field
-/// and Welsh 2007).
+/// Returns the values of each figure over the draws of a bootstrap: as many keys as there are are drawn again and
+/// again (Efron 1979; of clusters, Field and Welsh 2007).
 fn bootstrap<E>(
     keys: &[&[Row]],
     work: usize,
@@ -322,7 +323,7 @@ fn bootstrap<E>(
     Ok(values)
 }
 
-/// Draws as many keys as there are from them, again and again: as often as `work` rows allow.
+/// Draws as many keys as there are, again and again; the number of draws depends on `work`, in rows.
 pub(super) fn draw<K: Copy, E>(
     keys: &[K],
     work: usize,
@@ -341,7 +342,7 @@ pub(super) fn draw<K: Copy, E>(
     Ok(())
 }
 
-/// The percentiles between which 95% of the values lie.
+/// Returns the percentiles between which 95% of the values lie.
 pub(super) fn percentiles(values: &[f64]) -> Option<(f64, f64)> {
     Some((quantile(values, 0.025)?, quantile(values, 0.975)?))
 }

@@ -1,4 +1,4 @@
-//! What judges predictions by their outcomes, by task.
+//! Judging of predictions by their outcomes, by task.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,12 @@ use crate::metrics::{
     Worth, ratio, value,
 };
 
-/// What is asked for instead of what definitions say.
+/// Overrides of definitions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Instead {
-    /// The threshold by which all scores are judged.
+    /// Threshold for all scores.
     pub(super) threshold: Option<f64>,
-    /// What predictions gain and cost.
+    /// Gains and costs of predictions.
     pub(super) costs: Option<Costs>,
 }
 
@@ -39,9 +39,9 @@ pub(super) struct MulticlassJudge {
 #[derive(Clone, Debug, Default)]
 pub(super) struct RegressionJudge {
     errors: Errors,
-    /// `None` as long as there are none.
+    /// Interval figures; `None` before the first interval.
     intervals: Option<Box<Intervals>>,
-    /// The share of real numbers that the intervals are to hold which come now, and by which those that came were made.
+    /// Nominal share of real numbers within further intervals; `levels` has those of the intervals added.
     level: Option<f64>,
     levels: Vec<Option<f64>>,
 }
@@ -50,23 +50,24 @@ pub(super) struct RegressionJudge {
 pub(super) struct BinaryJudge {
     positive: String,
     threshold: f64,
-    /// Whether the class of a prediction with both is that of its score, not its label.
+    /// True if a prediction with both is classified by its score, not its label.
     is_by_score: bool,
     judged: u64,
     positives: u64,
     /// Labels of outcomes while none was positive.
     instead: BTreeSet<String>,
-    /// What predictions gain and cost now, and which of them there were.
+    /// Costs of further predictions; `confusion` counts those with these costs.
     costs: Option<Costs>,
     confusion: Confusion,
-    /// The same of those with other costs.
+    /// Confusions of predictions with other costs.
     others: Vec<(Option<Costs>, Confusion)>,
     ranked: Scores,
     probabilities: Probabilities,
 }
 
 impl Judge {
-    /// Has judged nothing yet. A threshold that is asked for counts before that of the definition, and scores before labels.
+    /// Creates an empty judge. A requested threshold overrides that of the definition, and scores then override
+    /// labels.
     pub(super) fn new(definition: &Definition, instead: Instead) -> Self {
         match &definition.task {
             Task::Binary { positive_label } => Self::Binary(Box::new(BinaryJudge {
@@ -84,7 +85,7 @@ impl Judge {
         }
     }
 
-    /// Judges by another definition from now on. Says whether it can: the task must be of the same kind.
+    /// Judges by another definition from now on. Returns false if the kind of task differs.
     pub(super) fn go_on(&mut self, definition: &Definition, instead: Instead) -> bool {
         match (self, &definition.task) {
             (Self::Binary(judge), Task::Binary { positive_label }) => {
@@ -99,7 +100,7 @@ impl Judge {
         true
     }
 
-    /// How many bytes it takes that grow with what it has judged.
+    /// Returns the number of bytes that grow with the judged predictions.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Binary(judge) => judge.ranked.bytes(),
@@ -108,7 +109,7 @@ impl Judge {
         }
     }
 
-    /// Whether the outcome judges the prediction.
+    /// Returns whether the outcome judges the prediction.
     pub(super) fn judges(&self, prediction: &Fields<'_>, outcome: &Fields<'_>) -> bool {
         match self {
             Self::Binary(_) => outcome.label.is_some(),
@@ -130,7 +131,7 @@ impl Judge {
         }
     }
 
-    /// The results, and what single predictions say of the figure that is to be tested.
+    /// Returns the results, and the single predictions' part of the tested figure.
     pub(super) fn finish(self, tested: Option<Tested>) -> (Measures, Option<Singles>) {
         let of_classes = |judge: &MulticlassJudge| Singles::of_classes(tested?, &judge.probabilities);
         match self {
@@ -200,8 +201,8 @@ impl RegressionJudge {
     }
 }
 
-/// Whether a prediction says the positive class: by its label, else by its score. A threshold that is asked for counts before both
-/// the label and the threshold of the definition.
+/// Returns whether a prediction is of the positive class: by its label, else by its score. A requested threshold
+/// overrides both the label and the threshold of the definition.
 #[inline]
 pub(super) fn says_positive(
     prediction: &Fields<'_>,
@@ -235,7 +236,7 @@ impl BinaryJudge {
         }
     }
 
-    /// What comes now gains and costs that.
+    /// Sets the costs of further predictions.
     fn go_on_by(&mut self, costs: Option<Costs>) {
         if costs == self.costs {
             return;
@@ -246,7 +247,7 @@ impl BinaryJudge {
         self.costs = costs;
     }
 
-    /// Notes a label that is not the positive one, if it is among the first in the order of their bytes.
+    /// Records a label that is not the positive one, if it is among the first in the order of their bytes.
     fn doubt(&mut self, label: &str) {
         let is_full = self.instead.len() >= MAX_DOUBTED_LABELS;
         let is_late = is_full && self.instead.last().is_some_and(|last| last.as_str() <= label);
@@ -259,7 +260,7 @@ impl BinaryJudge {
         }
     }
 
-    /// The results, and the scores.
+    /// Returns the results, and the scores.
     fn finish(self) -> (Binary, Scores) {
         let is_doubted = self.positives == 0 && self.judged >= MIN_DOUBTED;
         let instead = if is_doubted { self.instead.into_iter().collect() } else { Vec::new() };

@@ -1,4 +1,4 @@
-//! Partitions of a day, for days that are too large to be held as a whole.
+//! Partitions of a day, for days too large for memory.
 
 use event::Columns;
 
@@ -8,40 +8,40 @@ use crate::{
     read::required_texts,
 };
 
-/// Mixed with the hash of a key before partitions are dealt by its low bits. The join's tables find their slots by the low
-/// bits of the plain hash; without this, all keys of a partition would have these in common and crowd in few slots.
+/// Salt mixed with the hash of a key, of which the low bits choose the partition. The join's tables use the low bits
+/// of the plain hash; without the salt, all keys of a partition would have these in common and crowd in few slots.
 const SALT: u64 = 0x7368_6172_6573;
 
-/// The predictions and outcomes of some of all keys, dealt by the hash of the key: whatever judges a prediction
-/// or meets it at an outcome is in the same partition.
+/// Predictions and outcomes of a subset of all keys, selected by the hash of the key: an outcome, and all predictions
+/// that it judges, are in one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
     number: u64,
-    /// A power of two.
+    /// Number of partitions, a power of two.
     of: u64,
 }
 
 impl Partition {
-    /// Everything.
+    /// All keys.
     pub const ALL: Self = Self { number: 0, of: 1 };
 
-    /// About half of it, by the key.
+    /// Returns about half of it, by the key.
     #[must_use]
     pub fn half(self) -> Self {
         Self { of: self.of * 2, ..self }
     }
 
-    /// The one after it of as many partitions, which has none of its keys; `None` after the last.
+    /// Returns the next of as many partitions, which has none of its keys; `None` after the last.
     #[must_use]
     pub fn following(self) -> Option<Self> {
         let number = self.number + 1;
         (number < self.of).then_some(Self { number, ..self })
     }
 
-    /// The rows of the partition, in their order.
+    /// Selects the rows of the partition, in order.
     ///
     /// # Errors
-    /// When there is no column of keys without nulls.
+    /// Fails if there is no column of keys without nulls.
     pub fn take(self, columns: Columns) -> Result<Columns> {
         if self == Self::ALL || columns.rows == 0 {
             return Ok(columns);

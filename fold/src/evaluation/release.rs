@@ -1,4 +1,4 @@
-//! A release, or what else a bucket is of, while its predictions are being judged.
+//! A release, or another bucket, while its predictions are being judged.
 
 use std::sync::Arc;
 
@@ -25,15 +25,15 @@ pub(super) struct Release {
     pub(super) record: Record,
     defined_from: Option<Day>,
     judge: Option<Judge>,
-    /// The figures that its model defines.
+    /// Figures that its model defines.
     pub(super) customs: Customs,
-    /// What is judged, where intervals are asked for.
+    /// Judged predictions, if intervals are requested.
     pub(super) rows: Option<Rows>,
-    /// Which intervals it has.
+    /// Requested intervals.
     intervals: Option<IntervalsOf>,
-    /// In a pool, the number of the release by whose definition it judges now.
+    /// Number of the release whose definition it judges by, in a pool.
     pub(super) judged_by: Option<u32>,
-    /// In a pool, the last of its releases by name.
+    /// Last of its releases by name, in a pool.
     pub(super) last_pooled: Option<String>,
 }
 
@@ -59,7 +59,7 @@ impl Release {
         }
     }
 
-    /// Judges by the definition of a release of the pool from now on. Says whether that can be.
+    /// Judges by the definition of a release of the pool from now on. Returns false if the kind of task differs.
     #[inline]
     pub(super) fn pool(
         &mut self,
@@ -79,7 +79,7 @@ impl Release {
         definitions[release as usize].is_none_or(|definition| self.go_on(definition, options))
     }
 
-    /// Is judged by another definition from now on. Says whether that can be: its task must be of the same kind.
+    /// Judges by another definition from now on. Returns false if the kind of task differs.
     pub(super) fn go_on(&mut self, definition: &Definition, options: Options) -> bool {
         match &mut self.judge {
             None => {
@@ -100,7 +100,7 @@ impl Release {
         true
     }
 
-    /// Whether its predictions are judged, and not only met by those of other releases.
+    /// Returns whether its predictions are judged, and not only met by those of other releases.
     pub(super) fn is_judged(&self) -> bool {
         self.judge.is_some()
     }

@@ -1,6 +1,8 @@
-//! What single predictions say of a figure, beyond what is stored of it: what a test of a part of them against the rest needs.
+//! Contributions of single predictions to a figure, beyond the stored results: the inputs of a test of a part of them
+//! against the rest.
 //!
-//! Nothing is gathered for it while predictions are judged. A judge keeps all scores until it ends, and they say it all.
+//! No extra data is gathered while predictions are judged. A judge keeps all scores until it ends, and they are
+//! sufficient.
 
 use std::sync::Arc;
 
@@ -9,30 +11,30 @@ use crate::{
     metrics::{ClassProbabilities, Curve, Scores, brier, log_loss},
 };
 
-/// A figure whose test needs more than what is stored of it.
+/// Figure whose test needs more than the stored results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tested {
-    /// The Brier score, of which the squares of the losses are needed.
+    /// Brier score, whose test needs the squares of the losses.
     Brier,
-    /// The logarithmic loss, likewise.
+    /// Logarithmic loss, whose test needs the squares of the losses.
     LogLoss,
-    /// The area under the curve of a binary task, of which all scores are needed.
+    /// Area under the curve of a binary task, whose test needs all scores.
     Auc,
 }
 
-/// What the predictions of a bucket say of the figure that is tested, and of no other one.
+/// Contributions of the predictions of a bucket to the tested figure, and to no other one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Singles {
-    /// Of the Brier score.
+    /// Losses of the Brier score.
     pub brier: Option<Evidence>,
-    /// Of the logarithmic loss; `None` also where a task of several classes has too many scores.
+    /// Losses of the logarithmic loss; `None` also for a task of several classes with too many scores.
     pub log_loss: Option<Evidence>,
-    /// Of the area under the curve.
+    /// Scores of the area under the curve.
     pub curve: Option<Arc<Curve>>,
 }
 
 impl Singles {
-    /// Of the scores of a binary task.
+    /// Takes the scores of a binary task.
     pub(super) fn of_scores(tested: Tested, scores: Scores) -> Self {
         let losses = |of: fn(f64, bool) -> f64| {
             Evidence::of_losses(|each| scores.each(|score, positive| each(of(score, positive))))
@@ -44,7 +46,7 @@ impl Singles {
         }
     }
 
-    /// Of the scores of several classes; `None` of a figure that they do not test.
+    /// Takes the scores of several classes; `None` for a figure that they do not test.
     pub(super) fn of_classes(tested: Tested, scores: &ClassProbabilities) -> Option<Self> {
         let mut are_kept = false;
         let log_loss = match tested {
@@ -54,12 +56,12 @@ impl Singles {
         are_kept.then(|| Self { log_loss, ..Self::default() })
     }
 
-    /// How many bytes more they take at most once parts of the curve are tested.
+    /// Returns the maximum number of further bytes needed once parts of the curve are tested.
     pub fn bytes_of_tests(&self) -> usize {
         self.curve.as_ref().map_or(0, |curve| curve.bytes_of_tests())
     }
 
-    /// How many bytes the scores take that are kept.
+    /// Returns the number of bytes of the kept scores.
     pub fn bytes(&self) -> usize {
         self.curve.as_ref().map_or(0, |curve| curve.bytes())
     }

@@ -1,7 +1,7 @@
-//! The results that are stored beside those of releases: of the values of each split that a release declares.
+//! Results that are stored beside those of releases: by the values of each split that a release declares.
 //!
-//! Each split is a [`Grouping`] of its own over the same join, so a stored row is to the bit what a breakdown by that column
-//! alone gives.
+//! Each split is a [`Grouping`] of its own over the same join, so a stored row equals to the bit that of a breakdown
+//! by this column alone.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,25 +13,26 @@ use serde::{Deserialize, Serialize};
 
 use super::{Bucket, By, Evaluation, Grouping, MAX_BUCKETS, ReleaseEvaluation, Survey, Value, Wanted};
 
-/// So many values of a tag are stored by themselves, the most frequent ones of the day; the rest is stored together.
+/// Maximum number of values of a tag stored by themselves, the most frequent ones of the day; all others share one
+/// row.
 pub const MAX_SPLIT_VALUES: usize = 64;
 
-/// The column that says of which release predictions are.
+/// Column of the release of predictions.
 const RELEASE: &str = "release";
 
-/// By release, split (as text) and value, how good the predictions were.
+/// Results by release, split (as text) and value.
 pub type Splits = BTreeMap<String, BTreeMap<String, Vec<SplitRow>>>;
 
-/// How good the predictions of a release with one value were.
+/// Results of the predictions of a release with one value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SplitRow {
-    /// The value; rows have its order.
+    /// The value, by which rows are ordered.
     pub value: Value,
     /// The results.
     pub of: ReleaseEvaluation,
 }
 
-/// The splits that definitions declare, each once.
+/// Returns the distinct splits that definitions declare.
 pub(super) fn declared(definitions: &BTreeMap<String, Definition>) -> Vec<Split> {
     let mut all = Vec::<Split>::new();
     for split in definitions.values().flat_map(|definition| &definition.splits) {
@@ -42,14 +43,14 @@ pub(super) fn declared(definitions: &BTreeMap<String, Definition>) -> Vec<Split>
     all
 }
 
-/// A survey that finds which values of splits are stored by themselves.
+/// Creates a survey that selects the values of splits to be stored by themselves.
 pub(super) fn survey_of(splits: &[Split]) -> Survey {
     let tags = splits.iter().filter(|split| split.edges.is_empty());
     let tags: BTreeSet<&str> = tags.map(|split| split.column.as_str()).collect();
     Survey::new(tags.into_iter().chain([RELEASE]).map(|column| Wanted::Texts(column.to_owned())).collect())
 }
 
-/// How predictions are dealt by each split. Of very many releases fewer values are kept, so that there are no more than
+/// Returns the grouping of each split. With very many releases, fewer values are kept, so that there are at most
 /// [`MAX_BUCKETS`].
 pub(super) fn groupings(
     splits: Vec<Split>,
@@ -57,7 +58,7 @@ pub(super) fn groupings(
     definitions: &BTreeMap<String, Definition>,
 ) -> Vec<(Split, Arc<Grouping>)> {
     let releases = survey.distinct(RELEASE).max(1);
-    // One bucket is of the rest, one of those without a value.
+    // One bucket is for all other values, one for predictions without a value.
     let most = (MAX_BUCKETS / releases).saturating_sub(2).min(MAX_SPLIT_VALUES);
     let found = survey.keep(most);
     let by = |split: &Split| match split.edges.is_empty() {
@@ -75,7 +76,7 @@ pub(super) fn groupings(
     splits.into_iter().filter_map(of_split).collect()
 }
 
-/// The releases that declare a split, and those that they meet head to head, which are not judged.
+/// Returns the releases that declare a split, and those that they meet head to head, which are not judged.
 fn meeting(split: &Split, definitions: &BTreeMap<String, Definition>) -> BTreeMap<String, bool> {
     let declares = |one: &Definition| one.splits.contains(split);
     let tasks: Vec<&Task> = definitions.values().filter(|one| declares(one)).map(|one| &one.task).collect();
@@ -83,7 +84,7 @@ fn meeting(split: &Split, definitions: &BTreeMap<String, Definition>) -> BTreeMa
     meets.map(|(name, one)| (name.clone(), declares(one))).collect()
 }
 
-/// The rows of a split from its buckets: of the releases that declare it.
+/// Adds the rows of a split from its buckets, for the releases that declare it.
 pub(super) fn rows_of(
     all: &mut Splits,
     split: &Split,
@@ -101,8 +102,8 @@ pub(super) fn rows_of(
 }
 
 impl Evaluation {
-    /// The results of the values of a split, of all releases or of one; `None`, when they are not stored of one that has
-    /// predictions.
+    /// Returns the results of the values of a split, of all releases or of one; `None` if they are not stored for a
+    /// release with predictions.
     pub fn split(&self, split: &Split, release: Option<&str>) -> Option<Vec<(Bucket, &ReleaseEvaluation)>> {
         let text = split.to_string();
         let mut found = Vec::new();
@@ -116,7 +117,7 @@ impl Evaluation {
         Some(found)
     }
 
-    /// Evaluations with one release, or one row of a split, each, in the order in which they are stored.
+    /// Splits it into evaluations with one release, or one row of a split, each, in storage order.
     pub(super) fn pieces(&self) -> impl Iterator<Item = Self> {
         let releases = self.releases.iter().map(|(name, of)| Self {
             releases: BTreeMap::from([(name.clone(), of.clone())]),
@@ -133,7 +134,7 @@ impl Evaluation {
         releases.chain(rows)
     }
 
-    /// Takes the releases and rows of another part of the same evaluation, which comes after it.
+    /// Adds the releases and rows of a later part of the same evaluation.
     pub(super) fn take(&mut self, other: Self) {
         self.releases.extend(other.releases);
         for (name, splits) in other.splits {

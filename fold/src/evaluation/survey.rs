@@ -1,4 +1,4 @@
-//! What values the predictions of a window have, from which buckets are made that are the same on all its days.
+//! Survey of the values of predictions of a window, to choose buckets that are the same on all its days.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,32 +13,33 @@ use crate::{
     sketch::Sketch,
 };
 
-/// So many values of a column have a bucket each, the most frequent ones; the rest has one together.
+/// Maximum number of values of a column with a bucket each, the most frequent ones; all others share one.
 pub const MAX_VALUES: usize = 256;
 
-/// Of so many values it is counted how frequent they are. Of more, those are counted whose hashes are the least.
+/// Number of values of which the frequency is counted. Of more, those with the least hashes are counted.
 const MAX_COUNTED: usize = 50_000;
 
-/// How many bytes the sketch of a column of numbers has: each number is known by itself as long as they fit.
+/// Size of the sketch of a column of numbers, in bytes: exact as long as all numbers fit.
 const SKETCH_BYTES: usize = 32 * 1024;
 
-/// The most digits that a double needs.
+/// Maximum number of digits that a double needs.
 const MAX_DIGITS: usize = 17;
 
-/// What a column is surveyed for.
+/// Column to survey.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wanted {
-    /// The most frequent texts.
+    /// Most frequent texts of a column.
     Texts(String),
-    /// Where so many bins of numbers begin that as many lie in each, or about as many where numbers are equal.
+    /// Edges of this number of bins with equally many numbers each, or about as many if numbers repeat.
     Bins(String, usize),
 }
 
-/// The values of some columns, counted in bounded memory. What comes of it does not depend on the order of the events.
+/// Values of some columns, counted in bounded memory. The result does not depend on the order of the events.
 #[derive(Debug)]
 pub struct Survey {
     columns: Vec<(Wanted, Seen)>,
-    /// From which instant to which predictions are surveyed; the last one is not. All, when it is `None`.
+    /// Span of the surveyed predictions, from the first instant, inclusive, to the second, exclusive; all, when
+    /// `None`.
     span: Option<(i64, i64)>,
 }
 
@@ -49,7 +50,7 @@ enum Seen {
 }
 
 impl Survey {
-    /// Nothing is seen yet.
+    /// Creates an empty survey.
     pub fn new(wanted: Vec<Wanted>) -> Self {
         let seen = |wanted: &Wanted| match wanted {
             Wanted::Texts(_) => Seen::Texts(Counts::default()),
@@ -59,13 +60,14 @@ impl Survey {
         Self { columns: columns.map(|(seen, wanted)| (wanted, seen)).collect(), span: None }
     }
 
-    /// The same of what was predicted in a span of time, which goes up to its second instant. It needs `predicted_at` too.
+    /// Limits the survey to predictions from the first instant, inclusive, to the second, exclusive. It then needs
+    /// `predicted_at` too.
     #[must_use]
     pub fn within(self, span: Option<(i64, i64)>) -> Self {
         Self { span, ..self }
     }
 
-    /// Whether it needs a column.
+    /// Returns whether it needs a column.
     pub fn needs(&self, column: &str) -> bool {
         self.columns.iter().any(|(wanted, _)| match wanted {
             Wanted::Texts(known) | Wanted::Bins(known, _) => known == column,
@@ -75,7 +77,7 @@ impl Survey {
     /// Adds the predictions of a segment.
     ///
     /// # Errors
-    /// When a column is not what its name says.
+    /// Fails if a column has another type than its name requires.
     pub fn add(&mut self, predictions: &Columns) -> Result<()> {
         if predictions.rows == 0 {
             return Ok(());
@@ -113,7 +115,7 @@ impl Survey {
         Ok(())
     }
 
-    /// About how many bytes it takes.
+    /// Returns the approximate number of bytes held.
     pub fn bytes(&self) -> usize {
         let of_column = |(_, seen): &(_, Seen)| match seen {
             Seen::Texts(counts) => counts.bytes,
@@ -122,7 +124,7 @@ impl Survey {
         self.columns.iter().map(of_column).sum()
     }
 
-    /// How many values of a column of texts are counted.
+    /// Returns the number of counted values of a column of texts.
     pub(super) fn distinct(&self, column: &str) -> usize {
         let of_column = self.columns.iter().find_map(|(wanted, seen)| match (wanted, seen) {
             (Wanted::Texts(known), Seen::Texts(counts)) if known == column => Some(counts.counts.len()),
@@ -131,7 +133,7 @@ impl Survey {
         of_column.unwrap_or(0)
     }
 
-    /// The columns of which no prediction has a value.
+    /// Returns the columns without a value in any prediction.
     pub fn unseen(&self) -> impl Iterator<Item = &str> {
         self.columns.iter().filter_map(|(wanted, seen)| {
             let is_unseen = match seen {
@@ -143,12 +145,13 @@ impl Survey {
         })
     }
 
-    /// The buckets of each column.
+    /// Returns the grouping by each column.
     pub fn finish(self) -> Vec<By> {
         self.keep(MAX_VALUES)
     }
 
-    /// The same, and so many values of a column of texts at most have a bucket of their own.
+    /// Returns the grouping by each column, in which at most `most` values of a column of texts have a bucket of
+    /// their own.
     pub fn keep(self, most: usize) -> Vec<By> {
         let of_column = |(wanted, seen)| match (wanted, seen) {
             (Wanted::Texts(column), Seen::Texts(counts)) => By::Texts { column, kept: counts.kept(most) },
@@ -163,7 +166,7 @@ impl Survey {
     }
 }
 
-/// Edges, each once, with as few digits as tell them apart.
+/// Returns the distinct edges, with few digits that keep them distinct.
 fn rounded(mut edges: Vec<f64>) -> Vec<f64> {
     edges.dedup();
     let with = |digits: usize| {
@@ -172,16 +175,16 @@ fn rounded(mut edges: Vec<f64>) -> Vec<f64> {
         rounded.dedup();
         rounded
     };
-    // Two digits more than tell them apart, so that they stay near to where they were.
+    // Two digits more than needed to tell them apart keep them near their true values.
     let few = (1..=MAX_DIGITS).find(|digits| with(*digits).len() == edges.len());
     with(few.map_or(MAX_DIGITS, |few| (few + 2).min(MAX_DIGITS)))
 }
 
-/// How often there is each of some texts.
+/// Counts of texts.
 #[derive(Debug, Default)]
 struct Counts {
     counts: HashMap<String, u64>,
-    /// Texts of this hash and greater ones are not counted.
+    /// Hash from which on texts are not counted.
     beyond: Option<u64>,
     bytes: usize,
 }
@@ -202,7 +205,7 @@ impl Counts {
         }
     }
 
-    /// Keeps those whose hashes are the least.
+    /// Keeps the texts with the least hashes.
     fn leave_out(&mut self) {
         let mut hashes: Vec<u64> = self.counts.keys().map(|text| hash(text.as_bytes())).collect();
         if hashes.len() <= MAX_COUNTED {
@@ -215,17 +218,17 @@ impl Counts {
         self.bytes = self.counts.keys().map(|text| text.len() + size_of::<(String, u64)>()).sum();
     }
 
-    /// The most frequent ones; `None`, when that is all.
+    /// Returns the most frequent texts; `None` if that is all of them.
     fn kept(mut self, most: usize) -> Option<BTreeSet<String>> {
         if self.beyond.is_some() {
-            // Which are counted must not depend on when they were last thinned out.
+            // The counted texts must not depend on the time of the last thinning.
             self.leave_out();
         } else if self.counts.len() <= most {
             return None;
         } else if self.counts.len() > MAX_COUNTED {
             self.leave_out();
         }
-        // The most frequent first, and of equally frequent ones in the order of their bytes.
+        // The most frequent first, equally frequent ones in the order of their bytes.
         let mut by_count = BTreeMap::<(u64, String), ()>::new();
         by_count.extend(self.counts.into_iter().map(|(text, n)| ((u64::MAX - n, text), ())));
         Some(by_count.into_keys().take(most).map(|(_, text)| text).collect())
@@ -269,7 +272,7 @@ mod tests {
         let wanted = || Wanted::Texts("tag.t".into());
         let By::Texts { kept: Some(kept), .. } = surveyed(wanted(), &[column(&names)]) else { panic!() };
         assert_eq!(kept.len(), MAX_VALUES);
-        // All 142 that come seven times, and the first of those that come six times.
+        // The 142 names that occur seven times, and the first of those that occur six times.
         for n in 0..1_000 {
             if n % 7 == 6 {
                 assert!(kept.contains(&name(n)), "{n}");

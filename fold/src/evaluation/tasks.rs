@@ -1,11 +1,11 @@
-//! What releases are to predict: which of them the same, and how far a prediction is from the truth.
+//! Tasks of releases: equality of tasks, and the distance of a prediction from the truth.
 
 use event::{Task, fields::same_label};
 
 use super::fields::Fields;
 use crate::decimal;
 
-/// Numbers for what releases are to predict; those of equal tasks have the same.
+/// Numbers tasks; equal tasks have equal numbers.
 pub(super) fn task_numbers<'a>(tasks: &[Option<&'a Task>]) -> Vec<u32> {
     let mut known = Vec::<Option<&'a Task>>::new();
     let mut numbers = Vec::with_capacity(tasks.len());
@@ -19,8 +19,8 @@ pub(super) fn task_numbers<'a>(tasks: &[Option<&'a Task>]) -> Vec<u32> {
     numbers
 }
 
-/// How far a prediction is from the truth: a probability from 0 or 1, a number from the real one, and a class
-/// by 1 if it is not the real one. Two that are equally far off by their decimals are so here.
+/// Returns the distance of a prediction from the truth: of a probability from 0 or 1, of a number from the real one;
+/// 1 for a wrong class. Two predictions whose decimals are equally far off have equal distances.
 pub(super) fn distance(task: &Task, prediction: &Fields<'_>, outcome: &Fields<'_>) -> Option<f64> {
     let wrong = |is_wrong: bool| f64::from(u8::from(is_wrong));
     match task {

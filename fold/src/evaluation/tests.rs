@@ -45,7 +45,7 @@ fn binary_by_hand() {
     let predictions = [
         row("a", Some(0.9), None),
         row("b", Some(0.5), None),
-        row("c", Some(0.2), Some("late")), // the label says positive, whatever the score
+        row("c", Some(0.2), Some("late")), // positive by its label, whatever the score
         row("d", Some(0.4), Some("on time")),
         row("e", None, None),
         row("f", Some(0.8), None),
@@ -256,7 +256,7 @@ proptest! {
         let mut evaluator = Evaluator::new(BTreeMap::new());
         let (mut predictions, mut outcomes) = (Vec::new(), Vec::new());
         for (day, (predicted, observed)) in days.into_iter().enumerate() {
-            // A key names other things on other days.
+            // A key identifies other things on other days.
             let key = |key: &'static str| -> &'static str { format!("{key}{day}").leak() };
             let predicted: Vec<_> = predicted.into_iter().map(|row| Prediction { key: key(row.key), ..row }).collect();
             let observed: Vec<_> = observed.into_iter().map(|row| Outcome { key: key(row.key), ..row }).collect();
@@ -297,7 +297,7 @@ fn outcomes_without_a_prediction_and_repeated_predictions_are_counted() {
         observed("a", Some("late"), None),
         observed("a", Some("on time"), None),
         of_instant("b", 0),
-        of_instant("b", 7), // nothing was predicted at that instant
+        of_instant("b", 7), // no prediction at that instant
         observed("c", None, Some(1.0)),
         observed("x", Some("late"), None),
         observed("x", Some("late"), None),
@@ -307,7 +307,7 @@ fn outcomes_without_a_prediction_and_repeated_predictions_are_counted() {
     let repeated: Vec<_> = evaluation.releases.values().map(|release| release.repeated).collect();
     assert_eq!(repeated, [Some(2), Some(0)]);
     assert_eq!(evaluation.releases["binary"].predictions, 2);
-    // A day on which nothing was predicted at all.
+    // A day without predictions.
     let alone = judge(&[], &outcomes);
     assert_eq!((alone.outcomes, alone.unmatched, alone.releases.len()), (Some(7), Some(7), 0));
 }
@@ -389,7 +389,7 @@ fn an_evaluation_of_any_number_of_releases_is_cut_into_texts_that_fit() {
     assert_eq!(evaluation.to_states(whole.len()), std::slice::from_ref(&whole));
     for most in [whole.len() - 1, 10_000, 1_000, 200, 10] {
         let states = evaluation.to_states(most);
-        // A release alone may take more than there is room for.
+        // A single release may exceed the limit.
         assert!(states.iter().all(|state| state.len() <= most.max(200)), "{most}");
         assert!(states.len() <= 3_000.min(2 + whole.len() * 3 / most), "{most}: {}", states.len());
         assert_eq!(Evaluation::from_states(&states).unwrap(), evaluation);

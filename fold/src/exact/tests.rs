@@ -2,8 +2,8 @@ use proptest::{collection::vec, prelude::*};
 
 use super::ExactSum;
 
-/// Python's `math.fsum` (Shewchuk's growing expansion with a correctly rounded end), an
-/// independent exact method as long as no partial sum overflows.
+/// Computes Python's `math.fsum` (Shewchuk's growing expansion with a correctly rounded end), an independent exact
+/// method as long as no partial sum overflows.
 fn fsum(terms: &[f64]) -> f64 {
     let mut partials: Vec<f64> = Vec::new();
     for &term in terms {
@@ -35,7 +35,7 @@ fn fsum(terms: &[f64]) -> f64 {
             break;
         }
     }
-    // Half way cases: the next partial says on which side of the tie the sum really is.
+    // Halfway cases: the next partial decides the side of the tie.
     if let Some(next) = partials.last()
         && (low < 0.0) == (*next < 0.0)
         && low != 0.0
@@ -53,7 +53,7 @@ fn sum(terms: &[f64]) -> ExactSum {
     terms.iter().copied().collect()
 }
 
-/// Any finite double, with a bias for edges.
+/// Generates any finite double, with a bias for edges.
 fn finite() -> impl Strategy<Value = f64> {
     let edges =
         vec![0.0, -0.0, 1.0, -1.0, f64::MIN_POSITIVE, f64::from_bits(1), -f64::from_bits(1), f64::EPSILON];
@@ -109,7 +109,7 @@ fn carries_survive_many_equal_terms() {
     for term in [f64::from_bits(u64::MAX >> 12), 1.999_999_999_999_999_8, -0.1, f64::MIN_POSITIVE * 1.7] {
         let n = 100_000u32;
         let exact: ExactSum = std::iter::repeat_n(term, n as usize).collect();
-        // n * term to the last bit: the product and its remainder.
+        // The product is exact here: n * term to the last bit.
         let product = f64::from(n) * term;
         assert_eq!(exact.value(), product, "{term:e}");
         let mut zero = exact.clone();

@@ -1,21 +1,21 @@
-//! A figure by its name: one of the table, one that a model defines, or a statistic of a metric that clients log.
+//! Figures by name: of the table, defined by a model, or a statistic of a metric that clients log.
 
 use event::{Error, Result, custom::CUSTOM_FIGURES, fields::MAX_TEXT_BYTES, id::check_name};
 
 use super::{Direction, Figure, Merge};
 use crate::{evaluation::ReleaseEvaluation, rollup::Series};
 
-/// Before the name of a logged metric, in the name of a figure.
+/// Prefix of the name of a logged metric in the name of a figure.
 pub const METRIC_PREFIX: &str = "metric.";
 
-/// A figure of the table, one that a model defines, or a statistic of a logged metric.
+/// A figure of the table, a custom figure, or a statistic of a logged metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnyFigure {
-    /// One of the table.
+    /// Figure of the table.
     Declared(&'static Figure),
-    /// One that models define, by the name of its column.
+    /// Custom figure of a model, by the name of its column.
     Custom(String),
-    /// A statistic of a metric that clients log.
+    /// Statistic of a metric that clients log.
     Logged(LoggedFigure),
 }
 
@@ -27,23 +27,23 @@ pub struct LoggedFigure {
     statistic: LoggedStatistic,
 }
 
-/// A statistic of the observations of a metric.
+/// Statistic of the observations of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoggedStatistic {
-    /// Their mean, which need not be named.
+    /// Mean, the default.
     Mean,
-    /// Their sum.
+    /// Sum.
     Sum,
-    /// The least.
+    /// Minimum.
     Min,
-    /// The greatest.
+    /// Maximum.
     Max,
-    /// The one that was measured last.
+    /// Last measured value.
     Last,
 }
 
 impl LoggedStatistic {
-    /// All of them.
+    /// All statistics.
     pub const ALL: [Self; 5] = [Self::Mean, Self::Sum, Self::Min, Self::Max, Self::Last];
 
     /// Its name: `mean`, `sum`, `min`, `max` or `last`.
@@ -57,7 +57,7 @@ impl LoggedStatistic {
         }
     }
 
-    /// The statistic of some observations; `None`, where it is too large for a double.
+    /// Returns the statistic of some observations; `None` if it is beyond the range of doubles.
     fn of(self, series: &Series) -> Option<f64> {
         let numbers = &series.numbers;
         let found = match self {
@@ -72,7 +72,7 @@ impl LoggedStatistic {
 }
 
 impl LoggedFigure {
-    /// The figure whose name goes on like this after [`METRIC_PREFIX`].
+    /// Parses the name of a figure, without [`METRIC_PREFIX`].
     fn parse(text: &str) -> Option<Self> {
         let named = text.rsplit_once(':').and_then(|(metric, statistic)| {
             let found = LoggedStatistic::ALL.into_iter().find(|known| known.name() == statistic)?;
@@ -83,24 +83,25 @@ impl LoggedFigure {
         is_name.then(|| Self { name: format!("{METRIC_PREFIX}{text}"), metric: metric.to_owned(), statistic })
     }
 
-    /// The metric, by the name under which it is logged.
+    /// Returns the name under which the metric is logged.
     pub fn metric(&self) -> &str {
         &self.metric
     }
 
-    /// The statistic of its observations.
+    /// Returns the statistic of its observations.
     pub fn statistic(&self) -> LoggedStatistic {
         self.statistic
     }
 
-    /// The value of some observations of the metric.
+    /// Returns the value of some observations of the metric.
     pub fn of(&self, series: &Series) -> Option<f64> {
         self.statistic.of(series)
     }
 }
 
 impl AnyFigure {
-    /// The figure of a name. Whether a model defines a custom figure, or somebody logs a metric, is not asked.
+    /// Returns the figure of a name, without checking that a model defines a custom figure, or that a metric is
+    /// logged.
     pub fn named(name: &str) -> Option<Self> {
         if let Some(logged) = name.strip_prefix(METRIC_PREFIX) {
             return LoggedFigure::parse(logged).map(Self::Logged);
@@ -111,11 +112,11 @@ impl AnyFigure {
         }
     }
 
-    /// The figure of a name to rank releases by, and which way it is better. Of a custom figure and of a logged metric the greater value is the
-    /// better one, unless `direction` says otherwise.
+    /// Returns the figure of a name to rank releases by, and its better direction. For a custom figure and a logged
+    /// metric greater is better, unless `direction` overrides it.
     ///
     /// # Errors
-    /// `Invalid`, naming those there are.
+    /// `Invalid`, with the valid names.
     pub fn to_rank_by(name: &str, direction: Option<Direction>) -> Result<(Self, Direction)> {
         let found = Self::named(name).and_then(|figure| {
             let better = match &figure {
@@ -133,7 +134,7 @@ impl AnyFigure {
         })
     }
 
-    /// Its name, which is that of its column.
+    /// Returns its name, which is also that of its column.
     pub fn name(&self) -> &str {
         match self {
             Self::Declared(figure) => figure.name,
@@ -142,12 +143,12 @@ impl AnyFigure {
         }
     }
 
-    /// The statistic of a logged metric that it is, if it is one.
+    /// Returns the statistic of a logged metric, if it is one.
     pub fn logged(&self) -> Option<&LoggedFigure> {
         if let Self::Logged(logged) = self { Some(logged) } else { None }
     }
 
-    /// Its value; `None`, where it is not defined, as is a logged metric of predictions.
+    /// Returns its value; `None` if undefined, as for a logged metric.
     pub fn of(&self, release: &ReleaseEvaluation) -> Option<f64> {
         match self {
             Self::Declared(figure) => release.figure(figure),
@@ -156,7 +157,7 @@ impl AnyFigure {
         }
     }
 
-    /// How many predictions it is made of.
+    /// Returns the number of predictions behind it.
     pub fn n(&self, release: &ReleaseEvaluation) -> u64 {
         match self {
             Self::Declared(figure) => release.judged_by(figure),
@@ -168,12 +169,12 @@ impl AnyFigure {
         }
     }
 
-    /// Whether it is a sum, which grows with what it is of.
+    /// Returns whether it is a sum, which grows with the number of predictions.
     pub fn is_sum(&self) -> bool {
         matches!(self.merge(), Some(Merge::Sum))
     }
 
-    /// How several days make one value; `None`, when releases are not ranked by it.
+    /// Returns the merging of several days; `None` if releases are not ranked by it.
     pub(super) fn merge(&self) -> Option<Merge> {
         match self {
             Self::Declared(figure) => Some(figure.ranking?.merge),

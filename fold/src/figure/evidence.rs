@@ -1,4 +1,4 @@
-//! What a test of the difference between two figures needs, from counts and sums.
+//! Inputs of a test of the difference between two figures, as counts and sums.
 
 use std::ops::{AddAssign, Sub};
 
@@ -10,33 +10,33 @@ use crate::{
     metrics::{Confusion, normal_beyond, student_975, student_beyond, wilson},
 };
 
-/// What equal numbers may seem to vary by, as a share of their squares, since their sums are rounded.
+/// Apparent variation of equal numbers due to rounded sums, as a share of their squares.
 const ROUNDING: f64 = 1e-12;
 
-/// Of a figure that is a share or a mean of what single predictions say: what its test needs. Those of days add up, and what
-/// a part lacks of a whole is the difference of both.
+/// Inputs of the test of a figure that is a share or a mean over single predictions. Evidence of several days adds
+/// up; that of the rest is the whole minus a part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Evidence {
-    /// Of a share.
+    /// Evidence of a share.
     Share {
-        /// How many predictions have what it counts.
+        /// Number of counted predictions.
         right: u64,
-        /// Of how many.
+        /// Number of all predictions.
         n: u64,
     },
-    /// Of a mean.
+    /// Evidence of a mean.
     Mean {
-        /// How many numbers.
+        /// Number of values.
         n: u64,
-        /// Their sum.
+        /// Sum of the values.
         sum: f64,
-        /// The sum of their squares.
+        /// Sum of their squares.
         squares: f64,
     },
 }
 
 impl Evidence {
-    /// Of the mean of numbers; `None` of none. In which order they come makes no difference.
+    /// Returns the evidence of the mean of numbers; `None` without any. Their order does not matter.
     pub(crate) fn of_losses(each: impl FnOnce(&mut dyn FnMut(f64))) -> Option<Self> {
         let (mut n, mut sum, mut squares) = (0, ExactSum::new(), ExactSum::new());
         each(&mut |loss| {
@@ -51,7 +51,7 @@ impl Evidence {
         Self::Share { right, n }
     }
 
-    /// Of absolute errors: the squares are those of the errors.
+    /// Returns the evidence of absolute errors, whose squares are those of the errors.
     pub(super) fn of_errors(of: &Regression) -> Option<Self> {
         let (mae, rmse) = (of.mae?, of.rmse?);
         let n = of.judged as f64;
@@ -59,7 +59,7 @@ impl Evidence {
         Some(Self::Mean { n: of.judged, sum: n * mae, squares: n * squares })
     }
 
-    /// Of what predictions gain and cost; `None`, when not all have the same costs.
+    /// Returns the evidence of the gains and costs of predictions; `None` if not all have the same costs.
     pub(super) fn of_worth(of: &Binary) -> Option<Self> {
         let (Costs { tp, tn, fp, fn_ }, worth, cells) = (of.costs?, of.worth?, of.confusion);
         let Confusion { tp: tps, fp: fps, tn: tns, fn_: fns } = cells;
@@ -68,15 +68,16 @@ impl Evidence {
         (worth.n == cells.n()).then_some(Self::Mean { n: worth.n, sum: worth.value, squares })
     }
 
-    /// How many predictions the figure is made of.
+    /// Returns the number of predictions behind the figure.
     pub fn n(&self) -> u64 {
         match self {
             Self::Share { n, .. } | Self::Mean { n, .. } => *n,
         }
     }
 
-    /// The 95% interval of the figure, where the predictions are independent of each other: of a share that of Wilson (1927;
-    /// `scipy.stats.binomtest`, `method="wilson"`), of a mean that of Student. `None`, when there are too few predictions.
+    /// Returns the 95% interval of the figure, for predictions that are independent of each other: for a share that
+    /// of Wilson (1927; `scipy.stats.binomtest`, `method="wilson"`), for a mean that of Student. `None` if there are
+    /// too few predictions.
     pub fn interval(&self) -> Option<(f64, f64)> {
         if let Self::Share { right, n } = *self {
             return wilson(right, n);
@@ -87,10 +88,11 @@ impl Evidence {
         Some((mean - half, mean + half))
     }
 
-    /// How probable a difference of both figures so great is if there is none, where the predictions are independent of each other. Of
-    /// shares by the z-test of two proportions, pooled (`statsmodels.stats.proportion.proportions_ztest`); of means by Welch's
-    /// t-test (Welch 1947; `scipy.stats.ttest_ind_from_stats`, `equal_var=False`). `None`, when one has too few predictions or
-    /// nothing varies.
+    /// Returns the probability of so great a difference between both figures if they are equal, for predictions that
+    /// are independent of each other. Shares are compared by the z-test of two proportions, pooled
+    /// (`statsmodels.stats.proportion.proportions_ztest`); means by Welch's t-test (Welch 1947;
+    /// `scipy.stats.ttest_ind_from_stats`, `equal_var=False`). `None` if one has too few predictions or nothing
+    /// varies.
     pub fn p_value(&self, other: &Self) -> Option<f64> {
         match (*self, *other) {
             (Self::Share { right, n }, Self::Share { right: others, n: of_others }) => {
@@ -114,7 +116,7 @@ impl Evidence {
         }
     }
 
-    /// The mean, the variance of the mean, and the degrees of freedom; `None` of fewer than two numbers.
+    /// Returns the mean, the variance of the mean, and the degrees of freedom; `None` for fewer than two numbers.
     fn mean_and_error(&self) -> Option<(f64, f64, f64)> {
         let Self::Mean { n: n @ 2.., sum, squares } = *self else { return None };
         let (n, mean) = (n as f64, sum / n as f64);
@@ -136,7 +138,7 @@ impl AddAssign for Evidence {
                 *sum += others;
                 *squares += of_others;
             }
-            // A figure is always of the one or of the other.
+            // All evidence of one figure has one variant.
             _ => {}
         }
     }

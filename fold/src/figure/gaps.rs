@@ -1,13 +1,13 @@
-//! How fair predictions are: the gaps between what holds of the values of a column, such as a tag.
+//! Fairness of predictions: the gaps between the groups that the values of a column form, such as a tag.
 //!
-//! The definitions are those of fairlearn; `tests/reference/fairness.py` says what it finds.
+//! The definitions are those of fairlearn; `tests/reference/fairness.py` computes its results.
 
 use crate::{evaluation::Measures, evaluation::ReleaseEvaluation, metrics::Confusion};
 
 /// A gap between groups of the predictions of a binary task.
 #[derive(Clone, Copy, Debug)]
 pub struct Gap {
-    /// Its name, that of the column.
+    /// Name of the gap and its column.
     pub name: &'static str,
     read: fn(&[Rates]) -> Option<f64>,
 }
@@ -24,7 +24,7 @@ pub static GAPS: &[Gap] = &[
     }),
     gap("equalized_odds_ratio", |of| {
         let of = with_both(of);
-        // Where one of them is 0 of every group, the other one says it.
+        // If one rate is 0 in every group, the other one decides.
         let ratios = [ratio(&of, Rates::positives_found), ratio(&of, Rates::false_alarms)];
         ratios.into_iter().flatten().reduce(f64::min)
     }),
@@ -34,7 +34,7 @@ const fn gap(name: &'static str, read: fn(&[Rates]) -> Option<f64>) -> Gap {
     Gap { name, read }
 }
 
-/// What is compared of a group.
+/// Rates of a group.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rates(Confusion);
 
@@ -52,13 +52,13 @@ impl Rates {
     }
 }
 
-/// The groups in which there are positives and negatives.
+/// Returns the groups with both positives and negatives.
 fn with_both(of: &[Rates]) -> Vec<Rates> {
     let has_both = |rates: &&Rates| rates.positives_found().is_some() && rates.false_alarms().is_some();
     of.iter().filter(has_both).copied().collect()
 }
 
-/// The least and the greatest rate of the groups that have one; `None`, when these are fewer than two.
+/// Returns the least and the greatest rate of the groups that have one; `None` for fewer than two.
 fn extremes(of: &[Rates], rate: fn(&Rates) -> Option<f64>) -> Option<(f64, f64)> {
     let rates: Vec<f64> = of.iter().filter_map(rate).collect();
     let (min, max) = rates
@@ -76,12 +76,12 @@ fn ratio(of: &[Rates], rate: fn(&Rates) -> Option<f64>) -> Option<f64> {
 }
 
 impl Gap {
-    /// The gap of a name.
+    /// Returns the gap of a name.
     pub fn named(name: &str) -> Option<&'static Self> {
         GAPS.iter().find(|gap| gap.name == name)
     }
 
-    /// What it is between groups; `None`, when it is defined of fewer than two of them.
+    /// Returns the gap between groups; `None` if its rates are defined for fewer than two of them.
     pub fn between(&self, groups: &[&ReleaseEvaluation]) -> Option<f64> {
         let rates = groups.iter().filter_map(|group| match &group.measures {
             Some(Measures::Binary(of)) => Some(Rates(of.confusion)),

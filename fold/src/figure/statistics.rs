@@ -1,23 +1,23 @@
-//! The figures of numbers in rollups: of scores, values and latencies.
+//! Figures of numbers in rollups: of scores, values and latencies.
 
 use crate::rollup::{Distribution, NumberRollup};
 
 /// A figure of numbers in rollups.
 #[derive(Clone, Copy, Debug)]
 pub struct Statistic {
-    /// Its name, which follows that of the numbers: `score_mean`.
+    /// Suffix of its name, after that of the numbers: `score_mean`.
     pub name: &'static str,
-    /// How it is read.
+    /// Reader of the figure.
     pub getter: StatisticGetter,
 }
 
 impl Statistic {
-    /// The figure of a name.
+    /// Returns the figure of a name.
     pub fn named(name: &str) -> Option<&'static Self> {
         STATISTICS.iter().find(|statistic| statistic.name == name)
     }
 
-    /// The figure of these numbers; `None`, where it is not finite or not known.
+    /// Returns the figure of these numbers; `None` if not finite or unknown.
     pub fn of<const MAX: usize>(&self, numbers: &Distribution<MAX>) -> Option<f64> {
         let found = match self.getter {
             StatisticGetter::Numbers(read) => read(&numbers.numbers),
@@ -27,12 +27,12 @@ impl Statistic {
     }
 }
 
-/// How a figure of numbers is read.
+/// Reader of a figure of numbers.
 #[derive(Clone, Copy, Debug)]
 pub enum StatisticGetter {
-    /// From their count, sums and extremes.
+    /// Figure of their count, sums and extremes.
     Numbers(fn(&NumberRollup) -> Option<f64>),
-    /// The quantile of this share, where there is a sketch.
+    /// Quantile at this share, if there is a sketch.
     Quantile(f64),
 }
 

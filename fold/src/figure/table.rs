@@ -202,19 +202,19 @@ fn accuracy_evidence(row: &Row<'_>) -> Option<Evidence> {
     }
 }
 
-/// Of a share of a confusion matrix: what it counts, and of how many.
+/// Returns the evidence of a share of a confusion matrix, from its numerator and denominator.
 fn share(row: &Row<'_>, counts: fn(&Confusion) -> (u64, u64)) -> Option<Evidence> {
     let (right, n) = counts(&row.binary()?.confusion);
     Some(Evidence::share(right, n))
 }
 
-/// What divides counts, with `zero` where it divides by nothing; `None` where nothing is judged.
+/// Returns a quotient of counts, with `zero` in place of a division by zero; `None` if nothing is judged.
 fn divided(row: &Row<'_>, figure: fn(&Confusion) -> Option<f64>, zero: f64) -> Option<f64> {
     let confusion = &row.binary()?.confusion;
     figure(confusion).or((confusion.n() > 0).then_some(zero))
 }
 
-/// Of several classes the mean of the recalls of those that are real.
+/// Returns the balanced accuracy; for several classes it is the mean of the recalls of the real ones.
 fn balanced_accuracy(row: &Row<'_>) -> Option<f64> {
     match row.measures()? {
         Measures::Binary(of) => of.confusion.balanced_accuracy(),
@@ -223,12 +223,12 @@ fn balanced_accuracy(row: &Row<'_>) -> Option<f64> {
     }
 }
 
-/// The mean of the recalls of the classes that are real.
+/// Returns the mean of the recalls of the real classes.
 fn recalls(classes: &Classes) -> Option<f64> {
     classes.macro_mean(ClassCounts::recall, None)
 }
 
-/// Where each prediction has one class, the precision, the recall and the F1 of all of them are the accuracy.
+/// Returns the micro average: with one class for each prediction, micro precision, recall and F1 equal the accuracy.
 fn micro(row: &Row<'_>) -> Option<f64> {
     let of = multiclass(row)?;
     ratio(of.correct, of.judged)
@@ -264,7 +264,7 @@ fn bounds(row: &Row<'_>) -> Option<Bounds> {
     regression(row)?.bounds
 }
 
-/// The mean of the losses of both ends as quantiles: between them lies the share that intervals are to hold.
+/// Returns the mean of the losses of both ends as quantiles, which enclose the nominal share of the intervals.
 fn pinball(row: &Row<'_>) -> Option<f64> {
     let (bounds, level) = (bounds(row)?, regression(row)?.level?);
     let (lower, upper) =
@@ -310,7 +310,7 @@ const fn figure(name: &'static str, getter: Getter) -> Figure {
     }
 }
 
-/// The accuracy of the classes with the greatest scores.
+/// Creates the figure of the accuracy of the classes with the greatest scores.
 const fn top(
     name: &'static str,
     read: fn(&Row<'_>) -> Option<f64>,

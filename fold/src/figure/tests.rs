@@ -56,8 +56,7 @@ fn releases_are_ranked_by_figures_with_a_direction_only() {
     assert!(Direction::parse("up").is_err());
 }
 
-/// Each figure is described in `docs/figures.md`, and those that releases can be ranked by are listed there with the
-/// direction in which they are better.
+/// Each figure is described in `docs/figures.md`, and rankable figures are listed there with their better direction.
 #[test]
 fn the_figures_are_documented() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/figures.md");

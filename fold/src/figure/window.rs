@@ -1,4 +1,4 @@
-//! One figure over several days, by which releases are ranked.
+//! A figure over several days, by which releases are ranked.
 
 use super::{AnyFigure, Merge};
 use crate::{
@@ -7,20 +7,20 @@ use crate::{
     rollup::{Merge as _, Series},
 };
 
-/// One figure of a release over some days, merged as its [`Merge`] says.
+/// A figure of a release over some days, merged by its [`Merge`].
 #[derive(Clone, Debug)]
 pub struct Windowed {
     figure: AnyFigure,
     days: u64,
     n: u64,
-    /// The sum of what is weighted, each day's by its rows.
+    /// Weighted sum of the days' figures, by rows.
     sum: f64,
-    /// The figure of the only day, which no weighing may touch.
+    /// Figure of the only day, without rounding by weights.
     only: Option<f64>,
     confusion: Confusion,
-    /// How many days have a confusion matrix or counts of classes, also where the figure of the day is not defined.
+    /// Number of days with a confusion matrix or counts of classes, including those with an undefined figure.
     matrices: u64,
-    /// How many of the rows are in neither.
+    /// Number of rows in neither.
     unclassed: u64,
     bins: Vec<CalibrationBin>,
     classes: Classes,
@@ -29,7 +29,7 @@ pub struct Windowed {
 }
 
 impl Windowed {
-    /// Nothing is judged yet.
+    /// Creates an empty window.
     pub fn new(figure: impl Into<AnyFigure>) -> Self {
         Self {
             figure: figure.into(),
@@ -46,8 +46,8 @@ impl Windowed {
         }
     }
 
-    /// Adds a day. One on which the figure is not defined is none of the days, but its confusion matrix counts:
-    /// a day of positives alone says nothing of both classes, and something of the window.
+    /// Adds a day. A day with an undefined figure does not count as a day, but its confusion matrix is added: a day
+    /// of positives alone lacks one class, but contributes to the window.
     pub fn add(&mut self, day: &ReleaseEvaluation) {
         let merge = self.figure.merge();
         let binary = if let Some(Measures::Binary(of)) = &day.measures { Some(of) } else { None };
@@ -83,24 +83,25 @@ impl Windowed {
         }
     }
 
-    /// Adds what was observed of a logged metric on a day. The figure is made of all observations, and is no mean of days.
+    /// Adds the observations of a logged metric on a day. The figure is computed from all observations, not as a mean
+    /// of days.
     pub fn add_logged(&mut self, day: &Series) {
         self.days += 1;
         self.n += day.numbers.n;
         self.logged.merge(&Some(day.clone()));
     }
 
-    /// On how many days the figure is defined.
+    /// Returns the number of days on which the figure is defined.
     pub fn days(&self) -> u64 {
         self.days
     }
 
-    /// How many predictions, or observations, of these days it is made of.
+    /// Returns the number of predictions, or observations, of these days.
     pub fn n(&self) -> u64 {
         self.n
     }
 
-    /// The figure; `None`, when it is defined on none of the days, or releases are not ranked by it.
+    /// Returns the figure; `None` if it is defined on none of the days, or releases are not ranked by it.
     pub fn value(&self) -> Option<f64> {
         if let AnyFigure::Logged(figure) = &self.figure {
             return figure.of(self.logged.as_ref()?);
@@ -184,11 +185,11 @@ mod tests {
                 assert!(window.n() <= 6 && window.days() >= 1, "{metric:?}");
             }
         }
-        // On one day alone both classes are predicted and real, but the matrices of the other days count.
+        // Only one day has both classes predicted and real, but the matrices of the other days count.
         let mut mcc = Windowed::new(Figure::named("mcc").unwrap());
         parts.iter().for_each(|part| mcc.add(&part.releases["v1"]));
         assert_eq!((mcc.days(), mcc.n(), mcc.value()), (1, 3, mcc.figure.of(&whole.releases["v1"])));
-        // The mean of the days that have one, weighted: 1 of 2 rows, 1 of 3.
+        // The weighted mean of the days with an AUC: 2 rows and 3 rows.
         let figure = Figure::named("auc").unwrap();
         let mut auc = Windowed::new(figure);
         parts.iter().for_each(|part| auc.add(&part.releases["v1"]));

@@ -1,4 +1,4 @@
-//! A bucket of the join: all rows whose keys hash to it, of both sides, joined on their own.
+//! A bucket of the join: all rows of both sides whose keys hash to it, joined on their own.
 
 use std::{mem, ops::AddAssign};
 
@@ -8,19 +8,19 @@ use crate::{
     hash::{Table, hash, mix, same as same_key},
 };
 
-/// So many rows of a side make a bucket: keys, rows and table of both fit a cache of 1 MiB.
+/// Target number of rows of a side in a bucket: keys, rows and table of both sides fit a cache of 1 MiB.
 const BUCKET_ROWS: usize = 4096;
 
-/// More buckets than this would themselves not fit the cache while rows are dealt. What needs more takes
+/// Maximum number of buckets in a round; more would not fit the cache while rows are distributed. Larger joins take
 /// several rounds, which also bounds the memory of the buckets.
 const MAX_BUCKETS: usize = 256;
 
-/// How many buckets `rows` rows of a side make.
+/// Returns the number of buckets for `rows` rows of a side.
 pub(super) fn buckets_of(rows: usize) -> usize {
     rows.div_ceil(BUCKET_ROWS).max(1)
 }
 
-/// Parts that are dealt and joined at a time, of all that there are.
+/// Range of buckets that are filled and joined together, out of all buckets.
 #[derive(Clone, Copy)]
 pub(super) struct Round {
     first: usize,
@@ -29,26 +29,26 @@ pub(super) struct Round {
 }
 
 impl Round {
-    /// The rounds that it takes to deal and join `of` buckets, at least one.
+    /// Returns the rounds that fill and join `of` buckets, at least one.
     pub(super) fn of_buckets(of: usize) -> impl Iterator<Item = Self> {
         let size = of.div_ceil(of.div_ceil(MAX_BUCKETS));
         (0..of).step_by(size).map(move |first| Self { first, count: size.min(of - first), of })
     }
 
-    /// Empty buckets for those of `rows` rows that fall into this round, and of as many `bytes` of keys.
+    /// Creates the empty buckets of this round, sized for its share of `rows` rows and `bytes` of keys.
     pub(super) fn empty<T>(self, rows: usize, bytes: usize) -> Vec<Bucket<T>> {
-        // Hashes deal evenly, but not to the row.
+        // Hashes distribute evenly, but not exactly.
         let [rows, bytes] = [rows, bytes].map(|all| all / self.of * 17 / 16);
         let bucket = || Bucket { keys: Vec::with_capacity(bytes), rows: Vec::with_capacity(rows) };
         std::iter::repeat_with(bucket).take(self.count).collect()
     }
 
-    /// Puts a row into its bucket, if that is of this round.
+    /// Adds a row to its bucket, if that is in this round.
     #[inline]
     pub(super) fn deal<T>(self, buckets: &mut [Bucket<T>], key: &str, instant: i64, more: T) {
         let hash = hash(key.as_bytes());
-        // The high half scaled to the number of buckets, which need not be a power of two. The
-        // tables look at the low half first.
+        // The high half scaled to the number of buckets, which need not be a power of two. The tables use the low
+        // half first.
         let bucket = (((hash >> 32) * self.of as u64) >> 32) as usize;
         let Some(bucket) = buckets.get_mut(bucket.wrapping_sub(self.first)) else { return };
         let start = bucket.keys.len();
@@ -57,25 +57,25 @@ impl Round {
     }
 }
 
-/// The rows of one side in one bucket, in log order.
+/// Rows of one side in one bucket, in log order.
 pub(super) struct Bucket<T> {
-    /// The bytes of all keys.
+    /// Bytes of all keys.
     keys: Vec<u8>,
     rows: Vec<Row<T>>,
 }
 
 struct Row<T> {
-    /// Of the key.
+    /// Hash of the key.
     hash: u64,
     instant: i64,
-    /// Where the key starts in the bytes of all keys.
+    /// Start of the key in the bytes of all keys.
     start: usize,
     len: u32,
     more: T,
 }
 
 impl<T> Row<T> {
-    /// The hash of key and instant.
+    /// Hashes key and instant.
     #[inline]
     fn instant_hash(&self) -> u64 {
         mix(self.hash, self.instant as u64)
@@ -90,20 +90,21 @@ impl<T> Bucket<T> {
 }
 
 impl Row<Outcome> {
-    /// By what outcomes of one key are known: those that are observed at one time and name their prediction alike.
+    /// Returns the identity of an outcome among those of its key: its instant, if it names one, and the time of
+    /// observation.
     fn identity(&self) -> (bool, i64, i64) {
         (self.more.of_instant, self.instant, self.more.observed)
     }
 }
 
 impl Bucket<Outcome> {
-    /// Takes out what is withdrawn: outcomes that take others back, and those of the same identity before them.
+    /// Removes withdrawn outcomes: the withdrawing ones, and those of the same identity before them.
     fn withdraw(&mut self) {
         if !self.rows.iter().any(|row| row.more.is_withdrawn) {
             return;
         }
         let mut seen = Table::new(self.rows.len());
-        // Of the last one of an identity, whether those that are still to come are taken back.
+        // Flag at the last outcome of each identity: true once a withdrawal was seen.
         let mut taken_back = vec![false; self.rows.len()];
         let mut counts = vec![true; self.rows.len()];
         for (at, row) in self.rows.iter().enumerate().rev() {
@@ -122,32 +123,32 @@ impl Bucket<Outcome> {
     }
 }
 
-/// What the join says of a prediction.
+/// Result of the join for a prediction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    /// It was taken back.
+    /// Withdrawn.
     Withdrawn,
-    /// No outcome judges it.
+    /// Not judged by any outcome.
     Nothing,
-    /// The same prediction was sent again later; this one does not count.
+    /// Superseded: the same prediction was sent again later.
     Repeated,
-    /// The outcome that judges it.
+    /// Judged by this outcome.
     Outcome(RowRef),
 }
 
 impl Found {
-    /// Whether the prediction counts.
+    /// Returns whether the prediction counts.
     pub(super) fn counts(self) -> bool {
         matches!(self, Self::Nothing | Self::Outcome(_))
     }
 }
 
-/// How outcomes met predictions.
+/// Counts of outcomes.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Met {
-    /// How many outcomes there are that are not withdrawn.
+    /// Number of outcomes that are not withdrawn.
     pub(super) outcomes: u64,
-    /// How many of them fit no prediction.
+    /// Number of these that fit no prediction.
     pub(super) unmatched: u64,
 }
 
@@ -158,7 +159,7 @@ impl AddAssign for Met {
     }
 }
 
-/// Joins a bucket and writes what it finds for each prediction at its number in log order.
+/// Joins a bucket and writes the result of each prediction at its number in log order.
 pub(super) fn join(
     predictions: &Bucket<Prediction>,
     mut outcomes: Bucket<Outcome>,
@@ -189,14 +190,14 @@ pub(super) fn join(
     Met { outcomes: outcomes.rows.len() as u64, unmatched: index.unmatched }
 }
 
-/// The winning outcome of each key, and of each key and instant.
+/// Winning outcome of each key, and of each key and instant.
 struct OutcomeIndex<'a> {
     outcomes: &'a Bucket<Outcome>,
     of_key: Table,
     of_instant: Table,
-    /// Of each winner, how many outcomes it won over, and itself; 0 when a prediction fits them.
+    /// Number of outcomes that each winner represents, with itself; 0 once a prediction fits them.
     group: Vec<u32>,
-    /// How many outcomes fit no prediction so far.
+    /// Number of outcomes that fit no prediction so far.
     unmatched: u64,
 }
 
@@ -226,7 +227,7 @@ impl<'a> OutcomeIndex<'a> {
         index
     }
 
-    /// The outcome that judges a prediction.
+    /// Returns the outcome that judges a prediction.
     #[inline]
     fn judge(&mut self, row: &Row<Prediction>, key: &[u8]) -> Option<RowRef> {
         let outcomes = self.outcomes;
@@ -246,8 +247,8 @@ impl<'a> OutcomeIndex<'a> {
     }
 }
 
-/// Whether outcome `a` wins over outcome `b`: observed later or, at the same time, later in the log,
-/// whose order the rows of a bucket keep.
+/// Returns whether outcome `a` wins over outcome `b`: observed later or, at the same time, later in the log, whose
+/// order the rows of a bucket keep.
 fn wins(outcomes: &Bucket<Outcome>, a: u32, b: u32) -> bool {
     let rank = |at: u32| (outcomes.rows[at as usize].more.observed, at);
     rank(a) > rank(b)

@@ -20,7 +20,7 @@ fn outcome(key: &'static str, at: Option<i64>, observed: i64) -> Outcome {
     Outcome { key, at, observed, ..Outcome::default() }
 }
 
-/// The same, taken back.
+/// Marks a test event as withdrawn.
 trait Withdrawn {
     fn withdrawn(self) -> Self;
 }
@@ -41,7 +41,7 @@ fn at(segment: u32, row: u32) -> RowRef {
     RowRef { segment, row }
 }
 
-/// The outcome of each distinct prediction, by the prediction's place.
+/// Returns the outcome of each distinct prediction, by the prediction's place.
 fn outcomes_of(joined: &Joined) -> Vec<(RowRef, Option<RowRef>)> {
     joined.pairs.iter().map(|pair| (pair.prediction, pair.outcome)).collect()
 }
@@ -57,7 +57,7 @@ fn the_last_of_equal_predictions_counts() {
         true,
     );
     let second = testing::predictions(&[prediction("r", "k", 1), prediction("r", "k", 1)], false);
-    // Handed in against the log order, which the result follows all the same.
+    // The segments are given against the log order, which the result follows all the same.
     let segments = [
         LogSegment { place: Place::of(1, 1), columns: &second },
         LogSegment { place: Place::of(0, 7), columns: &first },
@@ -109,7 +109,7 @@ fn the_lane_and_the_sequence_decide_ties() {
     assert_eq!(winner(&[place(1, 1), place(0, 99)]), at(0, 0));
 }
 
-/// What 0.1 stored came before all that is placed by key, in whichever lane.
+/// Events that 0.1 stored precede all that are placed by key, in any lane.
 #[test]
 fn what_was_placed_by_its_batch_is_earlier_than_what_was_placed_by_its_key() {
     let columns = testing::predictions(&[prediction("r", "a", 1)], true);
@@ -126,16 +126,16 @@ fn what_is_withdrawn_is_as_if_it_had_never_been_sent() {
     let sent = [prediction("r", "a", 1), prediction("s", "a", 1), prediction("r", "b", 1)];
     let taken_back = |rows: &[Prediction]| testing::predictions(&[&sent[..], rows].concat(), true);
     let outcomes = testing::outcomes(&[outcome("a", None, 5), outcome("b", None, 5)], true);
-    // Of a release alone, with all of its repeats; the release that predicted nothing else is none that predicted.
+    // A withdrawal affects one release, with all repeats; a release without other predictions disappears.
     let columns = taken_back(&[prediction("s", "a", 1), prediction("s", "a", 1).withdrawn()]);
     let joined = join(&one(&columns), &one(&outcomes)).unwrap();
     assert_eq!((&joined.releases[..], &joined.repeated[..]), (&["r".to_owned()][..], &[0][..]));
     assert_eq!(outcomes_of(&joined), [(at(0, 0), Some(at(0, 0))), (at(0, 2), Some(at(0, 1)))]);
-    // What fits only a prediction that was withdrawn fits none.
+    // An outcome that fits only a withdrawn prediction is unmatched.
     let columns = taken_back(&[prediction("r", "b", 1).withdrawn()]);
     let joined = join(&one(&columns), &one(&outcomes)).unwrap();
     assert_eq!((joined.pairs.len(), joined.outcomes, joined.unmatched), (2, 2, 1));
-    // Another instant is another prediction, and what is sent again counts again.
+    // Another instant is another prediction, and an event sent again counts again.
     let columns = taken_back(&[prediction("r", "b", 2).withdrawn()]);
     assert_eq!(join(&one(&columns), &[]).unwrap().pairs.len(), 3);
     let columns = taken_back(&[prediction("r", "b", 1).withdrawn(), prediction("r", "b", 1)]);
@@ -160,7 +160,7 @@ fn a_withdrawn_outcome_leaves_the_one_that_it_had_corrected() {
     assert_eq!(with(&[exact.clone().withdrawn(), second.clone().withdrawn()]), (Some(0), 1, 0));
     let all = sent.clone().map(Withdrawn::withdrawn);
     assert_eq!(with(&all), (None, 0, 0));
-    // One that names the prediction in another way, or was observed at another time, is another one.
+    // An outcome that names the prediction in another way, or was observed at another time, is another outcome.
     assert_eq!(
         with(&[outcome("a", None, 7).withdrawn(), outcome("a", Some(1), 6).withdrawn()]),
         (Some(2), 3, 0)
@@ -207,16 +207,16 @@ fn many_keys_are_joined_across_many_parts() {
         (at(0, row), (key % 2 == 1).then(|| at(0, (59_999 - key) / 2)))
     });
     assert_eq!(outcomes_of(&joined), expected.collect::<Vec<_>>());
-    // In one bucket, and in several rounds of buckets.
+    // One bucket, and several rounds of buckets.
     for buckets in [1, 700] {
         assert_eq!(join_in_buckets(&one(&predictions), &one(&outcomes), |_| buckets).unwrap(), joined);
     }
 }
 
-/// Where a row is in its log, and in the slice.
+/// Place of a row in its log, and its reference in the slice.
 type At = ((u8, u64, u32), RowRef);
 
-/// The events that are not taken back: no withdrawn one of their identity stands after them, and they are none.
+/// Returns the events that are not withdrawn: neither withdrawing nor followed by a withdrawal of their identity.
 fn lasting<T: Clone, I: PartialEq>(
     events: &[(At, T)],
     identity: impl Fn(&T) -> I,
@@ -230,12 +230,12 @@ fn lasting<T: Clone, I: PartialEq>(
     events.iter().filter(|event| !is_taken_back(event)).cloned().collect()
 }
 
-/// The predictions that are not taken back.
+/// Returns the predictions that are not withdrawn.
 fn lasting_predictions(events: &[(At, Prediction)]) -> Vec<(At, Prediction)> {
     lasting(events, |row| (row.release, row.key, row.at), |row| row.withdrawn)
 }
 
-/// The outcomes that are not taken back.
+/// Returns the outcomes that are not withdrawn.
 fn lasting_outcomes(events: &[(At, Outcome)]) -> Vec<(At, Outcome)> {
     lasting(events, |row| (row.key, row.at, row.observed), |row| row.withdrawn)
 }
@@ -261,7 +261,7 @@ fn naive(
     distinct.into_iter().map(|(place, row)| (place.1, row.release, judge(row))).collect()
 }
 
-/// Three lanes of what was placed by its batch, before three of what was placed by its key.
+/// Returns a place: lanes 0 to 2 are placed by batch, before lanes 3 to 5, which are placed by key.
 fn place(lane: u8, seq: u64) -> Place {
     let placed = if lane < 3 { Placed::ByBatch } else { Placed::ByKey };
     Place { placed, lane: lane % 3, seq }

@@ -1,38 +1,38 @@
-//! The figures of predicted intervals.
+//! Figures of predicted intervals.
 
 use serde::{Deserialize, Serialize};
 
 use super::mean;
 use crate::ExactSum;
 
-/// What the intervals of predicted numbers say. The default is of none.
+/// Figures of the intervals of predicted numbers. The default is for no intervals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
     /// Predictions with both ends whose outcome has a value.
     pub n: u64,
-    /// How many of these values lie in the interval, its ends included.
+    /// Number of these values that lie in the interval, its ends included.
     pub inside: u64,
-    /// The mean of upper - lower of these predictions.
+    /// Mean of upper - lower of these predictions.
     pub width: Option<f64>,
-    /// Of predictions with a lower end.
+    /// Distances of predictions with a lower end.
     pub lower: Side,
-    /// Of predictions with an upper end.
+    /// Distances of predictions with an upper end.
     pub upper: Side,
 }
 
-/// How far an end of the interval is from what it bounds.
+/// Distances of real numbers from one end of the interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Side {
-    /// How many there are.
+    /// Number of predictions with this end.
     pub n: u64,
-    /// The mean of how far the real number is above the end; of one below it 0.
+    /// Mean excess of the real number over the end, 0 if below it.
     pub above: Option<f64>,
-    /// The mean of how far the real number is below the end; of one above it 0.
+    /// Mean shortfall of the real number below the end, 0 if above it.
     pub below: Option<f64>,
 }
 
 impl Side {
-    /// The pinball loss of the end as a quantile (`mean_pinball_loss` with this `alpha`).
+    /// Returns the pinball loss of the end as a quantile (`mean_pinball_loss` with this `alpha`).
     pub fn pinball(&self, alpha: f64) -> Option<f64> {
         Some(alpha * self.above? + (1.0 - alpha) * self.below?).filter(|loss| loss.is_finite())
     }
@@ -55,7 +55,7 @@ struct Distances {
 }
 
 impl Intervals {
-    /// Takes the ends of one interval, of which there is one at least, and the truth; all are finite.
+    /// Takes the ends of one interval, at least one, and the truth; all are finite.
     pub fn add(&mut self, lower: Option<f64>, upper: Option<f64>, real: f64) {
         if let (Some(lower), Some(upper)) = (lower, upper) {
             self.n += 1;
@@ -72,7 +72,7 @@ impl Intervals {
         }
     }
 
-    /// What they say.
+    /// Returns the figures.
     pub fn judge(&self) -> Bounds {
         let side =
             |of: &Distances| Side { n: of.n, above: mean(&of.above, of.n), below: mean(&of.below, of.n) };
@@ -81,7 +81,7 @@ impl Intervals {
     }
 }
 
-/// Adds a difference, whose mean may be a double where it is none.
+/// Adds a difference, which may overflow although the mean does not.
 fn add_difference(sum: &mut ExactSum, high: f64, low: f64) {
     match high - low {
         difference if difference.is_finite() => sum.add(difference),

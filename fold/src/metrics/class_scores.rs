@@ -1,4 +1,4 @@
-//! The figures of the probabilities of several classes.
+//! Figures of the probabilities of several classes.
 
 use std::collections::BTreeMap;
 
@@ -8,27 +8,27 @@ use serde::{Deserialize, Serialize};
 use super::{MAX_CLASSES, log_loss_of_truth, mean, scores::area};
 use crate::ExactSum;
 
-/// Of how many classes with the greatest scores the accuracy of the first ones is.
+/// Numbers of classes with the greatest scores that top-k accuracy considers.
 pub const TOP: [usize; 3] = [2, 3, 5];
 
-/// A release with more scores than this has no area under the curve: they are all kept until the end.
+/// Maximum number of scores of a release with an area under the curve: all are kept until the end.
 const MAX_SCORES: usize = 16 * 1024 * 1024;
 
-/// What the scores of classes say. The default is of nothing.
+/// Figures of the scores of classes. The default is for no scores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClassScores {
-    /// Predictions with scores whose outcome has a label; the results below are theirs.
+    /// Predictions with scores whose outcome has a label; the results below are based on them.
     pub scored: u64,
-    /// How often the real class is among the 2, 3 and 5 with the greatest scores (`top_k_accuracy_score`). Of classes with
-    /// the same score the last in the order of their bytes comes first, as scikit-learn has it. A class that the
-    /// prediction has no score of is never among them.
+    /// Number of predictions with the real class among the 2, 3 and 5 with the greatest scores
+    /// (`top_k_accuracy_score`). Among classes with the same score the last in the order of their bytes comes first,
+    /// as in scikit-learn. A class without a score in the prediction is never among them.
     pub top: [u64; TOP.len()],
-    /// Mean of -ln p, where p is the score of the real class, clipped to [eps, 1 - eps] with eps = 2^-52 (`log_loss`); 0 is
-    /// the score of a class that the prediction has none of.
+    /// Mean of -ln p, where p is the score of the real class, clipped to [eps, 1 - eps] with eps = 2^-52
+    /// (`log_loss`); the score is 0 for a class without one in the prediction.
     pub log_loss: Option<f64>,
-    /// The mean over the classes of the area under the curve of one against the rest (`roc_auc_score`,
-    /// `multi_class="ovr"`). A class that is real of none or of all has no area, and is left out. `None` when no class
-    /// has one, and when there are too many scores or more than [`MAX_CLASSES`] classes.
+    /// Mean over the classes of the area under the curve of one against the rest (`roc_auc_score`,
+    /// `multi_class="ovr"`). A class that is real in none or all predictions has no area, and is left out. `None` if
+    /// no class has one, and if there are too many scores or more than [`MAX_CLASSES`] classes.
     pub auc: Option<f64>,
 }
 
@@ -38,28 +38,28 @@ pub struct ClassProbabilities {
     n: u64,
     top: [u64; TOP.len()],
     log_loss: ExactSum,
-    /// `None` once there are too many.
+    /// Kept scores; `None` once there are too many.
     kept: Option<Kept>,
 }
 
-/// The scores of all classes.
+/// Scores of all classes.
 #[derive(Clone, Debug, Default)]
 struct Kept {
-    /// The slot of each class.
+    /// Slot of each class.
     slots: BTreeMap<Box<str>, usize>,
     classes: Vec<OneClass>,
-    /// The slots of the scores of the last prediction: the next one mostly has the same classes in the same order.
+    /// Slots of the scores of the last prediction: the next one mostly has the same classes in the same order.
     last: Vec<usize>,
     scores: usize,
 }
 
-/// The scores of one class.
+/// Scores of one class.
 #[derive(Clone, Debug)]
 struct OneClass {
     name: Box<str>,
-    /// How many outcomes are of it.
+    /// Number of outcomes of this class.
     real: u64,
-    /// The bits of the scores, each shifted by one, and whether the outcome is of the class in the lowest bit.
+    /// Bits of the scores, shifted by one, with 1 in the lowest bit if the outcome is of the class.
     ranked: Vec<u64>,
 }
 
@@ -90,13 +90,13 @@ impl ClassProbabilities {
         }
     }
 
-    /// How many bytes the scores take that are kept.
+    /// Returns the number of bytes of the kept scores.
     pub fn bytes(&self) -> usize {
         self.kept.as_ref().map_or(0, |kept| kept.scores * size_of::<u64>())
     }
 
-    /// Calls `each` with the logarithmic loss of each prediction, in any order. Says whether the scores that this takes were
-    /// kept.
+    /// Calls `each` with the logarithmic loss of each prediction, in any order. Returns whether the scores needed for
+    /// it were kept.
     pub(crate) fn each_log_loss(&self, mut each: impl FnMut(f64)) -> bool {
         let Some(kept) = &self.kept else { return false };
         for class in &kept.classes {
@@ -111,7 +111,7 @@ impl ClassProbabilities {
         true
     }
 
-    /// What they say.
+    /// Returns the figures.
     pub fn judge(self) -> ClassScores {
         ClassScores {
             scored: self.n,
@@ -159,10 +159,10 @@ impl Kept {
         slot
     }
 
-    /// The mean over the classes, of `n` predictions.
+    /// Returns the mean over the classes, for `n` predictions.
     fn auc(mut self, n: u64) -> Option<f64> {
         let (mut sum, mut defined) = (0.0, 0);
-        // In the order of the classes: their sum rounds.
+        // A fixed order of the classes, because their sum rounds.
         for slot in self.slots.into_values() {
             let class = &mut self.classes[slot];
             let scored = class.ranked.iter().map(|ranked| ranked & 1).sum::<u64>();
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn scores_of_classes_by_hand() {
-        // The example of scikit-learn's `top_k_accuracy_score`.
+        // Example of scikit-learn's `top_k_accuracy_score`.
         let rows: [(&[_], _); 4] = [
             (&[("0", 0.5), ("1", 0.2), ("2", 0.2)], "0"),
             (&[("0", 0.3), ("1", 0.4), ("2", 0.2)], "1"),
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!((found.scored, found.top), (4, [3, 4, 4]));
         let loss = -(0.5f64.ln() + 0.4f64.ln() + 0.3f64.ln() + 0.1f64.ln()) / 4.0;
         assert!((found.log_loss.unwrap() - loss).abs() < 1e-15);
-        // Of class 0: 2 of 3 below. Of class 1: one of 0.4 ties. Of class 2: 0.3 and 0.1 against 0.2 twice.
+        // Class 0: 2 of 3 below. Class 1: one of 0.4 ties. Class 2: 0.3 and 0.1 against 0.2 twice.
         let expected = (2.0 / 3.0 + 2.5 / 3.0 + 0.5) / 3.0;
         assert!((found.auc.unwrap() - expected).abs() < 1e-15, "{found:?}");
     }
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(found.top, [2, 2, 2]);
         let loss = -(f64::EPSILON.ln() + 0.6f64.ln() + 0.8f64.ln()) / 3.0;
         assert!((found.log_loss.unwrap() - loss).abs() < 1e-14);
-        // Of class a: 0.6 against 0.9 and 0.2. Of class c: 0 and 0.8 against 0. Nothing is of class b.
+        // Class a: 0.6 against 0.9 and 0.2. Class c: 0 and 0.8 against 0. No outcome is of class b.
         assert!((found.auc.unwrap() - (0.5 + 0.75) / 2.0).abs() < 1e-15, "{found:?}");
         assert_eq!(judged(&[]), ClassScores::default());
         assert_eq!(judged(&[(&[("a", 1.0)], "a")]).auc, None, "there is one class");

@@ -1,4 +1,4 @@
-//! The figures of several classes, from the labels alone.
+//! Figures of several classes, from the labels alone.
 
 use std::collections::BTreeMap;
 
@@ -8,38 +8,38 @@ use serde::{Deserialize, Serialize};
 use super::ratio;
 use crate::hash::hash;
 
-/// So many classes are counted apart; the rest are added up.
+/// Maximum number of classes counted separately; the rest are summed up.
 pub const MAX_CLASSES: usize = 256;
 
-/// Of so many classes, the most frequent ones, it is counted which was taken for which.
+/// Maximum number of classes in the confusion matrix, the most frequent ones.
 pub const MAX_CONFUSED: usize = 24;
 
-/// Labels with more bytes than this count with the rest.
+/// Maximum number of bytes of a label; longer ones count with the rest.
 const MAX_LABEL_BYTES: usize = 128;
 
-/// What is counted of one class.
+/// Counts of one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassCounts {
-    /// How many really are of it.
+    /// Number of real members.
     pub real: u64,
-    /// How many were predicted to be of it.
+    /// Number of predicted members.
     pub predicted: u64,
-    /// How many are both.
+    /// Number of members both real and predicted.
     pub correct: u64,
 }
 
 impl ClassCounts {
-    /// correct / predicted: of those predicted to be of the class, the share that really is.
+    /// Returns correct / predicted: the share of predicted members that are real.
     pub fn precision(&self) -> Option<f64> {
         ratio(self.correct, self.predicted)
     }
 
-    /// correct / real: of those really of the class, the share that was found.
+    /// Returns correct / real: the share of real members that were found.
     pub fn recall(&self) -> Option<f64> {
         ratio(self.correct, self.real)
     }
 
-    /// 2 correct / (real + predicted): the harmonic mean of precision and recall.
+    /// Returns 2 correct / (real + predicted): the harmonic mean of precision and recall.
     pub fn f1(&self) -> Option<f64> {
         ratio(2 * self.correct, self.real + self.predicted)
     }
@@ -54,24 +54,25 @@ impl ClassCounts {
 /// Predicted against real classes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Classes {
-    /// By class, those that were predicted or are real.
+    /// Counts by class, of those that were predicted or are real.
     pub names: BTreeMap<String, ClassCounts>,
-    /// What the classes add up to that are not named; `None` when all are.
+    /// Sum of the classes that are not named; `None` if all are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rest: Option<ClassCounts>,
-    /// How often a class was taken for another one: the real class, the predicted one, both by their places among the
-    /// names, and how often. Only of the most frequent classes, real and predicted added up.
+    /// Confusions of different classes: the real class, the predicted one, both by their places among the names, and
+    /// their number. Only the most frequent classes are included, by real and predicted members.
     pub confused: Vec<(u32, u32, u64)>,
 }
 
 impl Classes {
-    /// The mean of a figure of the classes (`average="macro"`). A class without it counts as `undefined`, or not at all.
-    /// `None` when not all classes are named.
+    /// Returns the mean of a figure over the classes (`average="macro"`). A class with an undefined figure counts as
+    /// `undefined`, or not at all if that is `None`. `None` if not all classes are named.
     pub fn macro_mean(&self, figure: fn(&ClassCounts) -> Option<f64>, undefined: Option<f64>) -> Option<f64> {
         self.average(figure, undefined, |_| 1)
     }
 
-    /// The mean weighted by how many really are of the class (`average="weighted"`), else the same.
+    /// Returns the mean weighted by the real members of each class (`average="weighted"`), otherwise as
+    /// [`Classes::macro_mean`].
     pub fn weighted_mean(
         &self,
         figure: fn(&ClassCounts) -> Option<f64>,
@@ -80,8 +81,8 @@ impl Classes {
         self.average(figure, undefined, |class| class.real)
     }
 
-    /// Which class was taken for which of `judged` predictions: the real and the predicted class, and how often. Only the
-    /// most frequent classes are told apart; `None` is for all others.
+    /// Returns the confusion matrix of `judged` predictions: the real and the predicted class, and their number. Only
+    /// the most frequent classes are kept apart; `None` is all others.
     pub fn matrix(&self, judged: u64) -> Vec<(Option<String>, Option<String>, u64)> {
         let names: Vec<(&String, &ClassCounts)> = self.names.iter().collect();
         let mut places: Vec<Option<usize>> = frequent(&self.names).into_iter().map(Some).collect();
@@ -93,7 +94,7 @@ impl Classes {
         for &at in places.iter().flatten() {
             cells.insert((at, at), names[at].1.correct);
         }
-        // What is not counted apart is left of the counts of the classes, and of all.
+        // The remainders are differences from the counts of the classes, and from the total.
         let sum =
             |cells: &mut dyn Iterator<Item = (&(usize, usize), &u64)>| cells.map(|(_, n)| n).sum::<u64>();
         let count = |real: Option<usize>, predicted: Option<usize>| match (real, predicted) {
@@ -119,7 +120,7 @@ impl Classes {
         found.into_iter().map(|(real, predicted, n)| (name(real), name(predicted), n)).collect()
     }
 
-    /// Adds the classes of other predictions. Which was taken for which is not added up.
+    /// Adds the classes of other predictions, without their confusions.
     pub fn add(&mut self, more: &Self) {
         for (name, counts) in &more.names {
             self.names.entry(name.clone()).or_default().add(*counts);
@@ -147,11 +148,11 @@ impl Classes {
     }
 }
 
-/// The places of the most frequent classes, the most frequent first.
+/// Returns the places of the most frequent classes, the most frequent first.
 fn frequent(names: &BTreeMap<String, ClassCounts>) -> Vec<usize> {
     let counts: Vec<u64> = names.values().map(|counts| counts.real + counts.predicted).collect();
     let mut places: Vec<usize> = (0..counts.len()).collect();
-    // Stable, so of equally frequent ones the first by name.
+    // Stable: equally frequent ones stay in the order of their names.
     places.sort_by_key(|&at| std::cmp::Reverse(counts[at]));
     places.truncate(MAX_CONFUSED);
     places
@@ -165,28 +166,28 @@ struct Entry {
     counts: ClassCounts,
 }
 
-/// A slot that no class has.
+/// Marker of no slot.
 const NO_SLOT: u32 = u32::MAX;
 
-/// How many classes are found without a search.
+/// Number of classes that are found without a search.
 const REMEMBERED: usize = 64;
 
 /// Counts predicted against real classes.
 ///
-/// Of too many classes those are kept whose labels have the least hashes. A class that is kept in the end was kept from
-/// its first row on, so which ones are kept and what is counted of them does not depend on the order of the rows.
+/// If there are too many classes, those whose labels have the least hashes are kept. A class kept in the end was kept
+/// from its first row on, so the kept classes and their counts do not depend on the order of the rows.
 #[derive(Clone, Debug)]
 pub struct Tally {
     judged: u64,
     correct: u64,
-    /// By slot. One that was given up is another class's later.
+    /// Entries by slot. The slot of an abandoned class is reused.
     entries: Vec<Entry>,
-    /// The slots in the order of the hashes, then of the labels.
+    /// Slots in the order of the hashes, then of the labels.
     order: Vec<u32>,
-    /// The slot in which a hash was found last, by its low bits.
+    /// Last slot of each hash, by its low bits.
     remembered: [u32; REMEMBERED],
     rest: Option<ClassCounts>,
-    /// By the slots of the real and the predicted class.
+    /// Confusions by the slots of the real and the predicted class.
     confused: BTreeMap<(u32, u32), u64>,
 }
 
@@ -219,7 +220,7 @@ impl Tally {
         self.judged += 1;
         let real = self.count(&plain, ClassCounts { real: 1, ..ClassCounts::default() });
         let predicted = self.count(&predicted, ClassCounts { predicted: 1, ..ClassCounts::default() });
-        // They are the same when the predicted class took the slot of the real one.
+        // They are equal when the predicted class took the slot of the real one.
         if let (Some(real), Some(predicted)) = (real, predicted)
             && real != predicted
         {
@@ -233,7 +234,7 @@ impl Tally {
         self.count(label, ClassCounts { real: 1, predicted: 1, correct: 1 });
     }
 
-    /// Counts for a class, and says its slot if it is kept.
+    /// Counts for a class, and returns its slot if it is kept.
     #[inline]
     fn count(&mut self, label: &str, counts: ClassCounts) -> Option<u32> {
         let hash = hash(label.as_bytes());
@@ -281,17 +282,17 @@ impl Tally {
         Some(slot)
     }
 
-    /// How many were counted.
+    /// Returns the number of counted predictions.
     pub fn judged(&self) -> u64 {
         self.judged
     }
 
-    /// How many of them were right.
+    /// Returns the number of right ones.
     pub fn correct(&self) -> u64 {
         self.correct
     }
 
-    /// What was counted.
+    /// Returns the counts.
     pub fn classes(&self) -> Classes {
         let entry = |slot: u32| &self.entries[slot as usize];
         let mut slots = self.order.clone();
@@ -329,7 +330,7 @@ mod tests {
         let classes = tally.classes();
         assert_eq!(classes.confused, [(1, 0, 1), (2, 0, 1)]);
         assert_eq!(classes.names["a"], ClassCounts { real: 1, predicted: 3, correct: 1 });
-        // Nothing was predicted to be of c, so its precision is not defined.
+        // No prediction is of class c, so its precision is undefined.
         let mean = |undefined| classes.macro_mean(ClassCounts::precision, undefined);
         for (undefined, expected) in [(None, 2.0 / 3.0), (Some(0.0), 4.0 / 9.0), (Some(1.0), 7.0 / 9.0)] {
             assert!((mean(undefined).unwrap() - expected).abs() < 1e-15, "{undefined:?}");

@@ -1,49 +1,50 @@
-//! The test of whether the area under the curve of some predictions differs from that of the rest.
+//! Test of the difference between the area under the curve of some predictions and that of the rest.
 //!
-//! The variance of an area is that of DeLong, DeLong and Clarke-Pearson 1988: of each class the variance of the mean of its
-//! placements. That of a score is here twice the number of scores of the other class below it, where one that is equal counts one. So all
-//! of it is counted in whole numbers, without rounding, up to the divisions at the end.
+//! The variance of an area is that of DeLong, DeLong and Clarke-Pearson 1988: for each class the variance of the mean
+//! of its placements. The placement of a score is here twice the number of lower scores of the other class, plus one
+//! for each equal one. So all counts are integers, without rounding, up to the divisions at the end.
 //!
-//! The scores of the rest are not put together: each score of the whole has among the rest the placement that it has in the whole less
-//! the one that it has in the part. The latter is the same between two scores of the part, so sums over the whole up to each of its scores are all
-//! that is needed, and a part is tested in as many steps as it has scores.
+//! The scores of the rest are not collected: the placement of a score of the whole among the rest is its placement in
+//! the whole less the one in the part. The latter is constant between two scores of the part, so sums over the whole
+//! up to each of its scores suffice, and a part is tested in as many steps as it has scores.
 
 use std::sync::OnceLock;
 
 use super::normal_beyond;
 
-/// The scores of predictions, in their order, for tests of parts of them.
+/// Sorted scores of predictions, for tests of parts of them.
 #[derive(Debug, Default)]
 pub struct Curve {
-    /// As [`Scores`](super::Scores) ranks them: bits that sort like the score, with the class in the lowest one.
+    /// Scores as ranked by [`Scores`](super::Scores): bits that sort like the score, with the class in the lowest
+    /// one.
     ranked: Box<[u64]>,
-    /// Made when the first part of it is tested.
+    /// Sums, computed with the first test of a part.
     sums: OnceLock<Sums>,
 }
 
-/// By class, negatives first.
+/// Values by class, negatives first.
 type ByClass<T> = [T; 2];
 
-/// What is counted of scores up to some score.
+/// Counts of the scores below some score.
 #[derive(Clone, Copy, Debug, Default)]
 struct Below {
     n: ByClass<u64>,
-    /// The sum of the placements: at most half the square of how many scores there are, so it fits up to 2^32 of them.
+    /// Sum of the placements: at most half the square of the number of scores, so it fits up to 2^32 of them.
     placements: ByClass<u64>,
 }
 
 /// Sums over the scores of a curve.
 #[derive(Debug)]
 struct Sums {
-    /// The distinct scores, as bits, the smallest first.
+    /// Distinct scores, as bits, in ascending order.
     scores: Vec<u64>,
-    /// What is below each of them and, as the last, of all.
+    /// Counts below each of them and, as the last, of all.
     below: Vec<Below>,
-    /// The sums of the squares of all placements.
+    /// Sums of the squares of all placements.
     squares: ByClass<u128>,
 }
 
-/// An area under a curve, counted.
+/// An area under a curve, as integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Area {
     n: ByClass<u64>,
@@ -51,13 +52,14 @@ struct Area {
     squares: ByClass<u128>,
 }
 
-/// How many are of each class.
+/// Returns the number of scores of each class.
 fn classes(ranked: &[u64]) -> ByClass<u64> {
     let positives = ranked.iter().map(|ranked| ranked & 1).sum::<u64>();
     [ranked.len() as u64 - positives, positives]
 }
 
-/// Of each class the placement of a score: how many of the other class are below, twice, and how many have it.
+/// Returns the placement of a score for each class: twice the number of lower scores of the other class, plus the
+/// equal ones.
 fn placements(below: ByClass<u64>, tied: ByClass<u64>) -> ByClass<u64> {
     [2 * below[1] + tied[1], 2 * below[0] + tied[0]]
 }
@@ -90,7 +92,7 @@ impl Sums {
         Area { n, placements: placements.map(u128::from), squares: self.squares }
     }
 
-    /// What is left without a part; `None`, where it is none.
+    /// Returns the area of the rest without a part; `None` if it is not a part.
     fn without(&self, part: &[u64]) -> Option<Area> {
         let mut rest =
             Rest { sums: self, taken: [0; 2], less: [0; 2], squares: [0; 2], less_squares: [0; 2] };
@@ -113,20 +115,20 @@ impl Sums {
     }
 }
 
-/// What a part takes from sums, while its scores are passed.
+/// Subtraction of a part from sums, score by score.
 struct Rest<'a> {
     sums: &'a Sums,
-    /// How many scores are taken.
+    /// Number of scores taken.
     taken: ByClass<u64>,
-    /// By how much the sum of the placements is less.
+    /// Decrease of the sum of the placements.
     less: ByClass<u128>,
-    /// By how much that of the squares is greater, and by how much it is less.
+    /// Increase of the sum of the squares; `less_squares` is its decrease.
     squares: ByClass<u128>,
     less_squares: ByClass<u128>,
 }
 
 impl Rest<'_> {
-    /// The scores of the whole from one place to before another have these placements in the part.
+    /// Subtracts the placements in the part from the scores of the whole in a range of places.
     fn between(&mut self, (from, to): (usize, usize), of_part: ByClass<u64>) {
         let (from, to) = (&self.sums.below[from], &self.sums.below[to]);
         for (class, of_part) in of_part.into_iter().enumerate() {
@@ -139,7 +141,7 @@ impl Rest<'_> {
         }
     }
 
-    /// So many of the scores at a place are of the part, where they have these placements. `None`, if there are not so many.
+    /// Takes the scores of the part at a place, with their placements in it. `None` if the whole has fewer.
     fn take(&mut self, place: usize, own: ByClass<u64>, of_part: ByClass<u64>) -> Option<()> {
         let (from, to) = (&self.sums.below[place], &self.sums.below[place + 1]);
         let tied = [to.n[0] - from.n[0], to.n[1] - from.n[1]];
@@ -166,14 +168,14 @@ impl Rest<'_> {
 }
 
 impl Area {
-    /// The area, and its variance; `None` unless there are two of each class.
+    /// Returns the area and its variance; `None` unless there are two scores of each class.
     fn and_variance(&self) -> Option<(f64, f64)> {
         if self.n.iter().any(|n| *n < 2) {
             return None;
         }
         let of_class = |class: usize| {
             let (n, others) = (self.n[class], self.n[1 - class]);
-            // At most a quarter of the fourth power of how many scores there are: it fits up to 2^32 of them.
+            // At most a quarter of the fourth power of the number of scores: it fits up to 2^32 of them.
             let around =
                 u128::from(n) * self.squares[class] - self.placements[class] * self.placements[class];
             let (n, others) = (n as f64, others as f64);
@@ -185,24 +187,24 @@ impl Area {
 }
 
 impl Curve {
-    /// Of scores as [`Scores`](super::Scores) ranks them, which are sorted.
+    /// Takes sorted scores as ranked by [`Scores`](super::Scores).
     pub(super) fn new(ranked: Vec<u64>) -> Self {
         Self { ranked: ranked.into_boxed_slice(), sums: OnceLock::new() }
     }
 
-    /// How many bytes the scores take.
+    /// Returns the number of bytes of the scores.
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.ranked)
     }
 
-    /// How many bytes more it takes at most once parts of it are tested.
+    /// Returns the maximum number of further bytes needed once parts of it are tested.
     pub fn bytes_of_tests(&self) -> usize {
         self.ranked.len() * (size_of::<u64>() + size_of::<Below>())
     }
 
-    /// How probable so great a difference between the areas under the curves of a part and of the rest is if there is none: of two
-    /// independent samples, by the normal distribution. `None` unless both have two positives and two negatives, and where nothing
-    /// varies.
+    /// Returns the probability of so great a difference between the areas under the curves of a part and of the rest
+    /// if they are equal: for two independent samples, by the normal distribution. `None` unless both have two
+    /// positives and two negatives, and if nothing varies.
     pub fn p_value_of(&self, part: &Self) -> Option<f64> {
         if u32::try_from(self.ranked.len()).is_err() {
             return None;

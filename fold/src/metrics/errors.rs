@@ -1,18 +1,18 @@
-//! The figures of predicted numbers.
+//! Figures of predicted numbers.
 
 use serde::{Deserialize, Serialize};
 
 use super::mean;
 use crate::{ExactSum, rollup::Moments};
 
-/// So many predictions are judged together, which is faster than one by one.
+/// Number of predictions judged in one batch, which is faster than one by one.
 const TOGETHER: usize = 256;
 
 /// Judges predicted numbers. The error of one is predicted minus real.
 #[derive(Clone, Debug, Default)]
 pub struct Errors {
     sums: Sums,
-    /// Predicted and real numbers that are not in the sums yet, fewer than [`TOGETHER`].
+    /// Predicted and real numbers not yet in the sums, fewer than [`TOGETHER`].
     waiting: Vec<(f64, f64)>,
 }
 
@@ -29,10 +29,10 @@ struct Sums {
     all: Vec<f64>,
 }
 
-/// The figures of predicted numbers. What is beyond the doubles is `None`.
+/// Figures of predicted numbers. A value beyond the range of doubles is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ErrorFigures {
-    /// How many were taken.
+    /// Number of predictions taken.
     pub n: u64,
     /// Mean of |error| (`mean_absolute_error`), in the unit of the value.
     pub mae: Option<f64>,
@@ -40,32 +40,32 @@ pub struct ErrorFigures {
     pub rmse: Option<f64>,
     /// Mean of the error, in the unit of the value; positive when predictions are too high.
     pub bias: Option<f64>,
-    /// All that stand beside them.
+    /// All other figures.
     pub detail: ErrorDetail,
 }
 
-/// The figures of numbers beside the mean absolute error, the root mean squared error and the bias. What is beyond the
-/// doubles is `None`.
+/// Figures of numbers besides the mean absolute error, the root mean squared error and the bias. A value beyond the
+/// range of doubles is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ErrorDetail {
     /// Mean of error^2 (`mean_squared_error`).
     pub mse: Option<f64>,
     /// Mean of |error| / max(|real|, 2^-52) (`mean_absolute_percentage_error`): 0.1 is a tenth of the real number.
     pub mape: Option<f64>,
-    /// Mean of 2 |error| / (|predicted| + |real|), 0 where both are 0 (Makridakis 1993): from 0 to 2.
+    /// Mean of 2 |error| / (|predicted| + |real|), 0 if both are 0 (Makridakis 1993): from 0 to 2.
     pub smape: Option<f64>,
-    /// Mean of (ln(1 + predicted) - ln(1 + real))^2 (`mean_squared_log_error`). `None` when a number is -1 or less.
+    /// Mean of (ln(1 + predicted) - ln(1 + real))^2 (`mean_squared_log_error`). `None` if a number is -1 or less.
     pub msle: Option<f64>,
-    /// 1 - the sum of error^2 by the sum of the squared distances of the real numbers from their mean (`r2_score`).
-    /// `None` when all real numbers are the same.
+    /// 1 - the sum of error^2 divided by the sum of the squared distances of the real numbers from their mean
+    /// (`r2_score`). `None` if all real numbers are equal.
     pub r2: Option<f64>,
     /// Median of |error| (`median_absolute_error`).
     pub median_absolute_error: Option<f64>,
-    /// The tenth percentile of the error, as numpy's default has it (`linear`).
+    /// Tenth percentile of the error, by numpy's default method (`linear`).
     pub error_p10: Option<f64>,
-    /// Its median.
+    /// Median of the error.
     pub error_p50: Option<f64>,
-    /// Its ninetieth percentile.
+    /// Ninetieth percentile of the error.
     pub error_p90: Option<f64>,
 }
 
@@ -80,12 +80,12 @@ impl Errors {
         }
     }
 
-    /// How many bytes the errors take that are kept.
+    /// Returns the number of bytes of the kept errors.
     pub fn bytes(&self) -> usize {
         (self.sums.all.len() + self.waiting.len()) * size_of::<f64>()
     }
 
-    /// The figures.
+    /// Returns the figures.
     pub fn judge(mut self) -> ErrorFigures {
         self.sums.add(&self.waiting);
         self.sums.judge()
@@ -116,7 +116,7 @@ impl Sums {
         } else {
             fill(terms, rows, symmetric)
         });
-        // After one number without a logarithm there is no mean of them.
+        // After one number without a logarithm the mean is undefined.
         if !self.logarithmic.has_no_mean {
             fill(terms, rows, |predicted, real| (predicted - real) / (1.0 + real));
             terms.iter_mut().zip(rows).for_each(|(term, row)| *term = logarithmic(*term, *row));
@@ -132,7 +132,7 @@ impl Sums {
             self.absolute.add(error.abs());
             self.signed.add(error);
         } else {
-            // The signs differ. The mean may be a double where the error is none.
+            // The signs differ. The mean may be finite although the error overflows.
             self.absolute.extend([predicted.abs(), real.abs()]);
             self.signed.extend([predicted, -real]);
         }
@@ -165,20 +165,20 @@ impl Sums {
     }
 }
 
-/// Whether all are; it looks at all of them, which is faster than to stop at one.
+/// Returns whether all terms are finite; checking all is faster than stopping early.
 #[inline]
 fn are_finite(terms: &[f64]) -> bool {
     terms.iter().fold(true, |all, term| all & term.is_finite())
 }
 
-/// A term of each row.
+/// Computes a term of each row.
 #[inline]
 fn fill<'a>(terms: &'a mut [f64], rows: &[(f64, f64)], term: impl Fn(f64, f64) -> f64) -> &'a [f64] {
     terms.iter_mut().zip(rows).for_each(|(slot, (predicted, real))| *slot = term(*predicted, *real));
     terms
 }
 
-/// 2 |predicted - real| / (|predicted| + |real|), from 0 to 2, where the sum is a double.
+/// Returns 2 |predicted - real| / (|predicted| + |real|), from 0 to 2, if the sum is finite.
 #[inline]
 fn symmetric(predicted: f64, real: f64) -> f64 {
     let (error, size) = ((predicted - real).abs(), predicted.abs() + real.abs());
@@ -187,23 +187,23 @@ fn symmetric(predicted: f64, real: f64) -> f64 {
     2.0 * (error / size)
 }
 
-/// The same where the sum may be beyond the doubles.
+/// Returns [`symmetric`], also if the sum overflows.
 fn far_symmetric(predicted: f64, real: f64) -> f64 {
     match predicted.abs() + real.abs() {
-        // A quarter of each has a sum that is a double, and the share is the same.
+        // Quarters have a finite sum and the same quotient.
         size if size.is_infinite() => symmetric(predicted / 4.0, real / 4.0),
         _ => symmetric(predicted, real),
     }
 }
 
-/// The squared distance of the logarithms, of which `share` is (predicted - real) / (1 + real); not a number when there are
-/// none.
+/// Returns the squared distance of the logarithms, given `share`, which is (predicted - real) / (1 + real); NaN if a
+/// logarithm is undefined.
 #[inline]
 fn logarithmic(share: f64, (predicted, real): (f64, f64)) -> f64 {
     if predicted <= -1.0 || real <= -1.0 {
         return f64::NAN;
     }
-    // ln((1 + predicted) / (1 + real)); apart where the difference is beyond the doubles.
+    // ln((1 + predicted) / (1 + real)); separate logarithms if the difference overflows.
     let distance = match share {
         share if share.is_finite() && share > -1.0 => libm::log1p(share),
         _ => libm::log1p(predicted) - libm::log1p(real),
@@ -211,21 +211,21 @@ fn logarithmic(share: f64, (predicted, real): (f64, f64)) -> f64 {
     distance * distance
 }
 
-/// A whole number for a double, in the same order as [`f64::total_cmp`] has it.
+/// Maps a double to an integer, in the order of [`f64::total_cmp`].
 #[inline]
 fn ordered(number: f64) -> i64 {
     let bits = number.to_bits() as i64;
     bits ^ (((bits >> 63) as u64) >> 1) as i64
 }
 
-/// The double of such a number.
+/// Maps such an integer back to its double.
 #[inline]
 fn of_ordered(ordered: i64) -> f64 {
-    // What was turned is turned back.
+    // The bits of negative numbers are flipped back.
     f64::from_bits((ordered ^ (((ordered >> 63) as u64) >> 1) as i64) as u64)
 }
 
-/// Where a quantile stands among sorted numbers: on one of them, or between it and the next.
+/// Place of a quantile among sorted numbers: on one of them, or between it and the next.
 #[derive(Clone, Copy)]
 struct Place {
     below: usize,
@@ -233,14 +233,14 @@ struct Place {
 }
 
 impl Place {
-    /// That of a quantile of so many numbers; `None` when there is none.
+    /// Returns the place of a quantile of `n` numbers; `None` if there are none.
     fn of(q: f64, n: usize) -> Option<Self> {
         let place = q * n.checked_sub(1)? as f64;
         Some(Self { below: place as usize, share: place.fract() })
     }
 
-    /// The quantile as numpy's `linear` has it; `None` when it is beyond the doubles. The numbers are put in another order:
-    /// less or equal ones before the place, greater or equal ones after it.
+    /// Returns the quantile by numpy's `linear` method; `None` if it is beyond the range of doubles. It reorders the
+    /// numbers: less or equal ones before the place, greater or equal ones after it.
     fn select(self, numbers: &mut [i64]) -> Option<f64> {
         let (_, &mut low, above) = numbers.select_nth_unstable(self.below);
         let high = if self.share > 0.0 { above.iter().copied().min() } else { None };
@@ -254,33 +254,33 @@ impl Place {
             (true, false) => high - step * (1.0 - share),
             (false, _) => low * (1.0 - share) + high * share,
         };
-        // Zero has one sign.
+        // Negative zero becomes zero.
         Some(between + 0.0).filter(|between| between.is_finite())
     }
 }
 
-/// The quantiles 0.1, 0.5 and 0.9.
+/// Returns the quantiles 0.1, 0.5 and 0.9.
 fn quantiles(numbers: &mut [i64]) -> [Option<f64>; 3] {
     let n = numbers.len();
     let [Some(low), Some(middle), Some(high)] = [0.1, 0.5, 0.9].map(|q| Place::of(q, n)) else {
         return [None; 3];
     };
     let of_middle = middle.select(numbers);
-    // The first and the last are in the halves, unless the lower one is too short to hold a place and the next.
+    // The outer quantiles are in the halves, unless the lower half is too short for a place and the next.
     let (below, above) = numbers.split_at_mut(middle.below);
     let of_high = Place { below: high.below - middle.below, ..high }.select(above);
     let of_low = if low.below + 1 < below.len() { low.select(below) } else { low.select(numbers) };
     [of_low, of_middle, of_high]
 }
 
-/// The quantile of numbers between two of them, as numpy's `linear` has it. `None` when there is none, or it is
-/// beyond the doubles.
+/// Returns the quantile of numbers by numpy's `linear` method. `None` if there are none, or it is beyond the range of
+/// doubles.
 pub(crate) fn quantile(numbers: &[f64], q: f64) -> Option<f64> {
     let mut numbers: Vec<i64> = numbers.iter().copied().map(ordered).collect();
     Place::of(q, numbers.len())?.select(&mut numbers)
 }
 
-/// A sum of terms, after one of which that is no finite number there is no mean.
+/// Sum of terms, without a mean once a term is not finite.
 #[derive(Clone, Debug, Default)]
 struct Terms {
     sum: ExactSum,
@@ -302,22 +302,22 @@ impl Terms {
     }
 }
 
-/// Squares of this size are as exact as any.
+/// Least square with full precision.
 const LEAST_SQUARE: f64 = 1e-290;
 
-/// The power of two by which numbers are scaled whose squares are not doubles, or not exact.
+/// Power of two by which numbers are scaled whose squares overflow or lose precision.
 const SCALE: i32 = 600;
 
-/// The sum of the squares of differences of any size.
+/// Sum of the squares of differences of any size.
 #[derive(Clone, Debug, Default)]
 struct Squares {
     sum: ExactSum,
-    /// Of those whose squares are beyond the doubles, scaled down; of those whose squares are too small, scaled up.
+    /// Sum of squares that would overflow, scaled down; and of those that are too small, scaled up.
     apart: Option<Box<[ExactSum; 2]>>,
 }
 
 impl Squares {
-    /// Adds the squares of differences, of which `squares` are those that are doubles.
+    /// Adds the squares of differences; `squares` has their doubles, which may overflow or underflow.
     #[inline]
     fn add_all(&mut self, pairs: &[(f64, f64)], squares: &[f64]) {
         let is_exact = |square: f64, (one, other): (f64, f64)| {
@@ -337,7 +337,7 @@ impl Squares {
         let [large, small] = &mut **self.apart.get_or_insert_default();
         let difference = one - other;
         let (sum, scaled) = if difference.abs() > 1.0 {
-            // Each is scaled by itself: their difference may be beyond the doubles.
+            // Each is scaled by itself: their difference may overflow.
             (large, libm::scalbn(one, -SCALE) - libm::scalbn(other, -SCALE))
         } else {
             (small, libm::scalbn(difference, SCALE))
@@ -360,7 +360,7 @@ impl Squares {
     }
 }
 
-/// The mean of the squares of numbers divided by a power of two.
+/// Mean of the squares of numbers divided by a power of two.
 #[derive(Clone, Copy)]
 struct Scaled {
     mean: f64,
@@ -368,14 +368,14 @@ struct Scaled {
 }
 
 impl Scaled {
-    /// The mean of the squares themselves.
+    /// Returns the mean of the squares themselves.
     fn value(self) -> Option<f64> {
         Some(libm::scalbn(self.mean, 2 * self.power)).filter(|mean| mean.is_finite())
     }
 
-    /// Its root.
+    /// Returns its root.
     fn root(self) -> Option<f64> {
-        // IEEE 754 rounds square roots correctly, so this one is the same everywhere.
+        // IEEE 754 rounds square roots correctly, so this one is the same on every platform.
         Some(libm::scalbn(self.mean.sqrt(), self.power)).filter(|root| root.is_finite())
     }
 }

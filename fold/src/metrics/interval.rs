@@ -1,9 +1,10 @@
-//! The formulas of intervals.
+//! Formulas of intervals.
 
-/// The quantile 0.975 of the normal distribution.
+/// Quantile 0.975 of the normal distribution.
 pub(crate) const NORMAL_975: f64 = 1.959_963_984_540_054;
 
-/// The 95% interval of the share of `right` among `n` (Wilson 1927; `scipy.stats.binomtest`, `method="wilson"`). `None` of nothing.
+/// Returns the 95% interval of the share of `right` among `n` (Wilson 1927; `scipy.stats.binomtest`,
+/// `method="wilson"`). `None` if `n` is 0.
 pub(crate) fn wilson(right: u64, n: u64) -> Option<(f64, f64)> {
     if n == 0 {
         return None;
@@ -18,10 +19,10 @@ pub(crate) fn wilson(right: u64, n: u64) -> Option<(f64, f64)> {
     Some((low, high))
 }
 
-/// With more degrees of freedom than this, the series is as exact as a double.
+/// Degrees of freedom above which the series is as exact as a double.
 const MANY: f64 = 300.0;
 
-/// The quantile 0.975 of Student's distribution (`scipy.stats.t.ppf`).
+/// Returns the quantile 0.975 of Student's distribution (`scipy.stats.t.ppf`).
 pub(crate) fn student_975(freedom: f64) -> f64 {
     let z = NORMAL_975;
     let z2 = z * z;
@@ -48,25 +49,25 @@ pub(crate) fn student_975(freedom: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// How probable it is that a number of the standard normal distribution is farther than `z` from 0.
+/// Returns the probability that a number of the standard normal distribution is farther than `z` from 0.
 pub(crate) fn normal_beyond(z: f64) -> f64 {
     libm::erfc(z.abs() / std::f64::consts::SQRT_2)
 }
 
-/// How probable it is that a number of Student's distribution is farther than `t` from 0.
+/// Returns the probability that a number of Student's distribution is farther than `t` from 0.
 pub(crate) fn student_beyond(t: f64, freedom: f64) -> f64 {
     beta_share(freedom / (freedom + t * t), freedom / 2.0, 0.5)
 }
 
-/// The regularised incomplete beta function, by the continued fraction of DLMF 8.17.22, which converges fast for
-/// x < (a + 1) / (a + b + 2).
+/// Returns the regularised incomplete beta function, by the continued fraction of DLMF 8.17.22, which converges fast
+/// for x < (a + 1) / (a + b + 2).
 fn beta_share(x: f64, a: f64, b: f64) -> f64 {
     if x > (a + 1.0) / (a + b + 2.0) {
         return 1.0 - beta_share(1.0 - x, b, a);
     }
     let scale = libm::lgamma(a + b) - libm::lgamma(a) - libm::lgamma(b);
     let front = libm::exp(scale + a * libm::log(x) + b * libm::log1p(-x)) / a;
-    // The method of Lentz.
+    // Method of Lentz.
     let (mut c, mut d, mut value) = (1.0, 1.0 / (1.0 - (a + b) * x / (a + 1.0)), 0.0);
     value += d;
     for step in 1..500 {
@@ -87,8 +88,8 @@ fn beta_share(x: f64, a: f64, b: f64) -> f64 {
     front * value
 }
 
-/// The standard error of the area under the curve of scores, each with whether it is of a positive (DeLong, DeLong and
-/// Clarke-Pearson 1988). `None` unless there are two of each.
+/// Returns the standard error of the area under the curve of scores, each with whether it is of a positive (DeLong,
+/// DeLong and Clarke-Pearson 1988). `None` unless there are two of each.
 pub(crate) fn delong(scores: &[(f64, bool)]) -> Option<f64> {
     let Placements { order, shares } = Placements::new(scores);
     let of_class = |is: bool| {
@@ -98,24 +99,24 @@ pub(crate) fn delong(scores: &[(f64, bool)]) -> Option<f64> {
     Some((of_class(true)? + of_class(false)?).sqrt())
 }
 
-/// The variance of the mean of numbers, of which there are two at least.
+/// Returns the variance of the mean of at least two numbers.
 pub(crate) fn variance_of_mean(numbers: &[f64]) -> f64 {
     let n = numbers.len() as f64;
     let mean = numbers.iter().sum::<f64>() / n;
     numbers.iter().map(|number| (number - mean) * (number - mean)).sum::<f64>() / (n - 1.0) / n
 }
 
-/// Where scores stand among those of the other class.
+/// Placements of scores among those of the other class.
 pub(crate) struct Placements {
-    /// The places of the scores, the smallest score first.
+    /// Places of the scores, in ascending order of the score.
     pub(crate) order: Vec<usize>,
-    /// Of each positive, the share of negatives with a smaller score; of each negative, the share of positives with a
-    /// greater one. What is equal counts one half.
+    /// Share of negatives with a smaller score, for each positive; share of positives with a greater score, for each
+    /// negative. Equal scores count one half.
     pub(crate) shares: Vec<f64>,
 }
 
 impl Placements {
-    /// Those of scores, each with whether it is of a positive.
+    /// Returns the placements of scores, each with whether it is of a positive.
     pub(crate) fn new(scores: &[(f64, bool)]) -> Self {
         let mut order: Vec<usize> = (0..scores.len()).collect();
         order.sort_unstable_by(|one, other| scores[*one].0.total_cmp(&scores[*other].0));

@@ -1,4 +1,4 @@
-//! The figures that need all scores in their order.
+//! Figures that need all scores in order.
 
 use event::Costs;
 use serde::{Deserialize, Serialize};
@@ -6,67 +6,68 @@ use serde::{Deserialize, Serialize};
 use super::{Best, Bins, CALIBRATION_BINS, Curve, value::Search};
 use crate::ExactSum;
 
-/// Of how many predictions one is among those with the highest scores, of which the lift is.
+/// Divisor for the share of predictions with the highest scores that the lift is computed on: one in ten.
 const LIFT_ONE_OF: u64 = 10;
 
-/// The scores of judged predictions. Whatever needs their order is computed at the end, from all of them sorted, so the
-/// order in which they came and how they were dealt out leave no trace.
+/// Scores of judged predictions. Figures that need their order are computed at the end, from all of them sorted, so
+/// the result does not depend on the order of arrival or the partitions.
 #[derive(Clone, Debug, Default)]
 pub struct Scores {
-    /// The bits of a score in [0, 1] sort like the score and leave the top bit free; shifted by one
+    /// Ranked scores. The bits of a score in [0, 1] sort like the score and leave the top bit free; shifted by one
     /// they take the class in the lowest bit.
     ranked: Vec<u64>,
 }
 
-/// What the order of the scores says, beside the area under the curve.
+/// Figures of the order of the scores, besides the area under the curve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ranks {
-    /// Average precision (`average_precision_score`): the sum over the thresholds, from the highest score down, of the
-    /// precision at the threshold times the recall that it adds. `None` without positives.
+    /// Average precision (`average_precision_score`): the sum over the thresholds, from the highest score down, of
+    /// the precision at the threshold times the recall that it adds. `None` without positives.
     pub average_precision: Option<f64>,
     /// The statistic of Kolmogorov and Smirnov (`scipy.stats.ks_2samp`): the greatest distance between the shares of
     /// positives and of negatives from a score on. `None` unless there are both.
     pub ks: Option<f64>,
-    /// The share of positives among the tenth with the highest scores (rounded up), by the share among all. Of predictions
-    /// with one score of which only some belong to the tenth, positives count by their share. `None` without positives.
+    /// Lift: the share of positives among the tenth with the highest scores (rounded up), divided by the share among
+    /// all. If only some predictions of one score belong to the tenth, their positives count by share. `None` without
+    /// positives.
     pub lift_at_10: Option<f64>,
     /// Expected calibration error over the bins of scikit-learn's `calibration_curve`: a bin holds its upper edge, and
     /// the first also 0.
     pub ece_sklearn: Option<f64>,
-    /// Expected calibration error of Guo et al. 2017: of the confidence in the predicted class, which is the greater of
-    /// p and 1 - p, against how often that class is right. A bin holds its upper edge.
+    /// Expected calibration error of Guo et al. 2017: compares the confidence in the predicted class, which is the
+    /// greater of p and 1 - p, with the share of predictions in which that class is right. A bin holds its upper edge.
     pub ece_guo: Option<f64>,
 }
 
-/// All that the order of the scores says.
+/// All figures of the order of the scores.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Ranked {
-    /// Area under the receiver operating characteristic (`roc_auc_score`): the probability that a positive scores above a
-    /// negative, a tie counting one half; `None` unless there are both.
+    /// Area under the receiver operating characteristic (`roc_auc_score`): the probability that a positive scores
+    /// above a negative, a tie counting one half; `None` unless there are both.
     ///
-    /// It is computed as the statistic of Mann and Whitney (1947) with midranks for ties, in whole numbers up
-    /// to the one division at the end.
+    /// Computed as the statistic of Mann and Whitney (1947) with midranks for ties, in integers up to the one
+    /// division at the end.
     pub auc: Option<f64>,
-    /// The other figures.
+    /// Other figures.
     pub ranks: Ranks,
-    /// The threshold that would have been best, where there are costs.
+    /// Best threshold in hindsight, if there are costs.
     pub best: Option<Best>,
 }
 
 impl Scores {
-    /// Takes one score in [0, 1] and whether it is of a positive.
+    /// Takes one score in [0, 1]; `positive` is true if it is of a positive.
     #[inline]
     pub fn add(&mut self, score: f64, positive: bool) {
         // Adding zero turns negative zero, which would sort apart from zero, into zero.
         self.ranked.push((score + 0.0).to_bits() << 1 | u64::from(positive));
     }
 
-    /// How many bytes they take.
+    /// Returns the number of bytes held.
     pub fn bytes(&self) -> usize {
         size_of_val(self.ranked.as_slice())
     }
 
-    /// What their order says; with costs, also which threshold would have been best.
+    /// Returns the figures of their order; with costs, also the best threshold.
     pub fn judge(&mut self, costs: Option<Costs>) -> Ranked {
         self.ranked.sort_unstable();
         let positives = self.ranked.iter().map(|ranked| ranked & 1).sum::<u64>();
@@ -105,19 +106,19 @@ impl Scores {
         self.ranked.iter().for_each(|ranked| each(f64::from_bits(ranked >> 1), ranked & 1 == 1));
     }
 
-    /// The scores alone, for tests of parts of them.
+    /// Returns the sorted scores, for tests of parts of them.
     pub fn curve(mut self) -> Curve {
         self.ranked.sort_unstable();
         Curve::new(self.ranked)
     }
 }
 
-/// The bin of a probability when bins hold their upper edges, which are `np.linspace(0, 1, 11)`.
+/// Returns the bin of a probability for bins that hold their upper edges, which are `np.linspace(0, 1, 11)`.
 fn bin_of(probability: f64) -> usize {
     let width = 1.0 / CALIBRATION_BINS as f64;
     let is_above = |edge: usize| probability > edge as f64 * width;
     let guess = (probability * CALIBRATION_BINS as f64) as usize;
-    // Rounded, the guess may be one too high or too low.
+    // Due to rounding, the guess may be one too high or too low.
     let from = guess.saturating_sub(1).min(CALIBRATION_BINS - 1);
     (from + 1..CALIBRATION_BINS).take_while(|&edge| is_above(edge)).last().unwrap_or(from)
 }
@@ -132,22 +133,22 @@ struct Passed {
 }
 
 impl Passed {
-    /// Passes all of one score.
+    /// Passes all predictions of one score.
     fn pass(&mut self, positives: u64, negatives: u64) {
         self.twice_above += u128::from(negatives) * u128::from(2 * self.positives + positives);
         self.positives += positives;
         self.negatives += negatives;
     }
 
-    /// When all are passed.
+    /// Returns the area, once all are passed.
     fn area(&self) -> Option<f64> {
         let pairs = u128::from(self.positives) * u128::from(self.negatives);
         (pairs > 0).then(|| self.twice_above as f64 / (2 * pairs) as f64)
     }
 }
 
-/// The area under the curve of scores as [`Scores`] ranks them, and of so many positives and negatives more whose score
-/// is zero.
+/// Returns the area under the curve of scores as ranked by [`Scores`], with `positives` and `negatives` further
+/// predictions of score zero.
 pub(super) fn area(ranked: &mut [u64], (positives, negatives): (u64, u64)) -> Option<f64> {
     ranked.sort_unstable();
     let zeros = ranked.partition_point(|ranked| ranked >> 1 == 0);
@@ -163,17 +164,17 @@ pub(super) fn area(ranked: &mut [u64], (positives, negatives): (u64, u64)) -> Op
     passed.area()
 }
 
-/// A walk from the highest score down.
+/// Walk from the highest score down.
 struct Walk {
     n: u64,
     positives: u64,
     negatives: u64,
     passed: Passed,
-    /// By positive, the precision at its score.
+    /// Sum of the precision at the score of each positive.
     precisions: ExactSum,
-    /// The greatest distance of the shares, times positives and negatives.
+    /// Greatest distance of the shares, times positives and negatives.
     farthest: u128,
-    /// How many are in the tenth with the highest scores, and how many positives of it were passed.
+    /// Number of predictions in the tenth with the highest scores; `hits` counts its positives passed.
     top: u64,
     hits: f64,
 }
@@ -192,7 +193,7 @@ impl Walk {
         }
     }
 
-    /// Passes all of one score.
+    /// Passes all predictions of one score.
     fn pass(&mut self, positives: u64, negatives: u64) {
         let room = self.top.saturating_sub(self.passed.positives + self.passed.negatives);
         let tied = positives + negatives;
@@ -257,7 +258,7 @@ mod tests {
             rows.iter().for_each(|&(score, positive)| scores.add(score, positive));
             scores.judge(None).ranks
         };
-        // The example of scikit-learn's `average_precision_score`.
+        // Example of scikit-learn's `average_precision_score`.
         let ranks = judged(&[(0.1, false), (0.4, false), (0.35, true), (0.8, true)]);
         assert!((ranks.average_precision.unwrap() - 5.0 / 6.0).abs() < 1e-15);
         assert_eq!((ranks.ks, ranks.lift_at_10), (Some(0.5), Some(2.0)));

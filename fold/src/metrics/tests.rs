@@ -49,7 +49,7 @@ fn what_is_not_defined_is_none() {
 
 #[test]
 fn auc_by_hand() {
-    // The example of scikit-learn's `roc_auc_score`.
+    // Example of scikit-learn's `roc_auc_score`.
     assert_eq!(auc(&[(0.1, false), (0.4, false), (0.35, true), (0.8, true)]), Some(0.75));
     assert_eq!(auc(&[(0.3, true), (0.3, false)]), Some(0.5), "a tie");
     assert_eq!(auc(&[(0.0, true), (-0.0, false)]), Some(0.5), "two zeros are a tie");
@@ -106,7 +106,7 @@ fn errors_of_any_size_have_a_mean_where_it_is_a_double() {
     let (mae, rmse, _) = of(&[(1e-200, 0.0), (3e-200, 0.0), (1e-170, 0.0)]);
     close(mae.map(|mae| mae * 1e170), 1.0 / 3.0);
     close(rmse.map(|rmse| rmse * 1e170), 1.0 / 3f64.sqrt());
-    // The error is twice the greatest double, its mean with a right one is the greatest.
+    // The error is twice the greatest double, its mean with a correct one is the greatest.
     let (mae, rmse, bias) = of(&[(f64::MAX, f64::MIN), (1.0, 1.0)]);
     assert_eq!((mae, bias), (Some(f64::MAX), Some(f64::MAX)));
     assert_eq!(rmse, None, "it is beyond the doubles");
@@ -120,7 +120,7 @@ fn figures_of_numbers_by_hand() {
         rows.iter().for_each(|&(predicted, real)| errors.add(predicted, real));
         errors.judge().detail
     };
-    // The example of scikit-learn's `r2_score`.
+    // Example of scikit-learn's `r2_score`.
     let detail = of(&[(2.5, 3.0), (0.0, -0.5), (2.0, 2.0), (8.0, 7.0)]);
     close(detail.r2, 0.948_608_137_044_967_9);
     close(detail.mse, 0.375);
@@ -191,7 +191,7 @@ fn figures_of_both_classes_by_hand() {
         (confusion.balanced_accuracy(), confusion.mcc())
     };
     assert_eq!(of(2, 1, 1, 0), (Some(0.75), Some(2.0 / 12f64.sqrt())));
-    // scikit-learn 1.x: balanced_accuracy_score, matthews_corrcoef.
+    // References of scikit-learn 1.x: balanced_accuracy_score, matthews_corrcoef.
     let (balanced, mcc) = of(90, 40, 860, 10);
     assert!((balanced.unwrap() - 0.9277777777777778).abs() < 1e-15);
     assert!((mcc.unwrap() - 0.7631996595942341).abs() < 1e-15, "{mcc:?}");
@@ -205,7 +205,7 @@ fn figures_of_both_classes_by_hand() {
     assert_eq!(of(many, 0, many, 0), (Some(1.0), Some(1.0)));
 }
 
-/// The quantile of sorted numbers as numpy's `linear` has it.
+/// Returns the quantile of sorted numbers by numpy's `linear` method.
 fn of_sorted(numbers: &[f64], q: f64) -> f64 {
     let place = q * (numbers.len() - 1) as f64;
     let (low, high) = (numbers[place as usize], numbers[place.ceil() as usize]);

@@ -1,4 +1,4 @@
-//! What predictions of a binary task gained and cost.
+//! Gains and costs of predictions of a binary task.
 
 use std::cmp::Ordering;
 
@@ -8,29 +8,29 @@ use serde::{Deserialize, Serialize};
 use super::Confusion;
 use crate::ExactSum;
 
-/// What judged predictions were worth.
+/// Worth of judged predictions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Worth {
-    /// How many of them have costs.
+    /// Number of predictions with costs.
     pub n: u64,
-    /// What they gained, less what they cost.
+    /// Gains less costs.
     pub value: f64,
-    /// What the best threshold would have given. `None` without scores, or when not all have the same costs.
+    /// Best threshold in hindsight. `None` without scores, or if not all have the same costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best: Option<Best>,
 }
 
-/// The threshold that would have been best, and what it would have given.
+/// Best threshold in hindsight, and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Best {
-    /// The score from which on predictions would have been positive. Of several that are as good it is the greatest; where none
+    /// Score from which on predictions should have been positive. Among equally good ones it is the greatest; if none
     /// should have been positive, it is the next double above the greatest score.
     pub threshold: f64,
-    /// The value of the predictions with a score at this threshold.
+    /// Value of the predictions with a score at this threshold.
     pub value: f64,
 }
 
-/// What confusion matrices are worth, each by its costs: the exact sum, rounded once.
+/// Returns the value of confusion matrices, each by its costs: the exact sum, rounded once.
 pub(crate) fn value<'a>(parts: impl IntoIterator<Item = (&'a Costs, &'a Confusion)>) -> f64 {
     let mut sum = ExactSum::new();
     for (costs, confusion) in parts {
@@ -48,17 +48,17 @@ pub(crate) fn value<'a>(parts: impl IntoIterator<Item = (&'a Costs, &'a Confusio
     sum.value()
 }
 
-/// A product as its double and what that lacks.
+/// Returns a product as a double and its rounding error.
 fn exact_product(count: u64, worth: f64) -> (f64, f64) {
     let product = count as f64 * worth;
     (product, (count as f64).mul_add(worth, -product))
 }
 
-/// Finds the best threshold while scores are passed from the highest down.
+/// Search for the best threshold while scores are passed from the highest down.
 pub(super) struct Search {
     costs: Costs,
     best: Option<f64>,
-    /// How many positives and negatives are passed there.
+    /// Number of positives and negatives passed at the best threshold.
     passed: (u64, u64),
 }
 
@@ -67,12 +67,12 @@ impl Search {
         Self { costs, best: None, passed: (0, 0) }
     }
 
-    /// So many positives and negatives have this score or a higher one.
+    /// Passes a score; `positives` and `negatives` count those with this score or a higher one.
     pub(super) fn pass(&mut self, score: f64, positives: u64, negatives: u64) {
-        // None are positive above the highest score, which comes first.
+        // Initially, the threshold is above the highest score, so that none is positive.
         self.best.get_or_insert(score.next_up());
         let more = (positives - self.passed.0, negatives - self.passed.1);
-        // What a positive and what a negative gives more when it is said to be positive.
+        // Gain of predicting a positive as positive, and cost of predicting a negative so.
         let (of_positive, of_negative) = (self.costs.tp + self.costs.fn_, self.costs.fp + self.costs.tn);
         let (gain, cost) = (exact_product(more.0, of_positive), exact_product(more.1, of_negative));
         let order = gain.0.total_cmp(&cost.0).then(gain.1.total_cmp(&cost.1));
@@ -82,7 +82,7 @@ impl Search {
         }
     }
 
-    /// What is best of so many positives and negatives.
+    /// Returns the best threshold for all positives and negatives.
     pub(super) fn best(&self, positives: u64, negatives: u64) -> Option<Best> {
         let (tp, fp) = self.passed;
         let confusion = Confusion { tp, fp, tn: negatives - fp, fn_: positives - tp };
@@ -106,12 +106,12 @@ mod tests {
     #[test]
     fn the_best_threshold_by_hand() {
         let found = |costs| best(costs, &ROWS).map(|best| (best.threshold, best.value));
-        // At 0.9 two positives are missed, at 0.6 one is, and one negative is taken, at 0.2 two are.
+        // At 0.9 two positives are missed; at 0.6 one is missed and one negative is included; at 0.2 two are.
         assert_eq!(found("fp=1,fn=3"), Some((0.2, -2.0)));
         assert_eq!(found("fp=3,fn=2"), Some((0.9, -4.0)));
         // 0.6 and 0.2 are as good as 0.9: the greatest.
         assert_eq!(found("fp=1,fn=1"), Some((0.9, -2.0)));
-        // Nothing should be said to be positive.
+        // Nothing should be predicted positive.
         assert_eq!(found("fp=9,tp=1"), Some((0.9, 1.0)));
         assert_eq!(found("fp=9,tn=1,tp=-1"), Some((0.9_f64.next_up(), 2.0)));
         assert_eq!(best("tp=1", &[]), None);

@@ -1,21 +1,21 @@
-//! A comparison that goes on day after day, and keeps nothing of the meetings before.
+//! Comparison that continues day after day without keeping earlier meetings.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Measure, Meeting, SoFar, in_order, sequence::Sequence, so_far, take};
 
-/// Two releases head to head, as far as they met so far. After each day it says what [`head_to_head`](super::head_to_head) says of all
-/// days up to it.
+/// Two releases head to head, up to now. After each day it gives the advantage that
+/// [`head_to_head`](super::head_to_head) computes from all days up to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ongoing {
-    /// By the place in [`Measure::ALL`]; `None` from the first meeting on that has none of the measure.
+    /// Courses by the place in [`Measure::ALL`]; `None` from the first meeting on for which the measure is undefined.
     courses: [Option<Course>; Measure::ALL.len()],
 }
 
-/// The advantages by a measure so far.
+/// Advantages so far by one measure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Course {
-    // Older items also say here whether the bounds ever left out zero.
+    // Older items also have a flag here: the bounds ever excluded zero.
     sequence: Sequence,
 }
 
@@ -44,7 +44,7 @@ impl Ongoing {
         }
     }
 
-    /// By what the advantage is measured, and what is known of it.
+    /// Returns the measure of the advantage, and the advantage so far.
     pub fn says(&self) -> (Measure, SoFar) {
         let mut courses = Measure::ALL.into_iter().zip(&self.courses);
         let found = courses.find_map(|(measure, course)| Some((measure, course.as_ref()?)));

@@ -1,4 +1,4 @@
-//! Tests of whether two figures of the same predictions differ.
+//! Tests of the difference between two figures of the same predictions.
 
 use super::Difference;
 use crate::{
@@ -10,8 +10,8 @@ fn around(difference: f64, error: f64) -> (f64, f64) {
     (difference - NORMAL_975 * error, difference + NORMAL_975 * error)
 }
 
-/// The means of two series of numbers, and the test of Wilcoxon of their differences. `None` of no numbers. What the numbers were computed of is
-/// at least as great as `scale`.
+/// Returns the means of two series of numbers, and the test of Wilcoxon of their differences. `None` without numbers.
+/// The inputs of their computation are at least as great as `scale`.
 pub(super) fn of_means(pairs: &[[f64; 2]], scale: f64) -> Option<Difference> {
     if pairs.is_empty() {
         return None;
@@ -25,7 +25,8 @@ pub(super) fn of_means(pairs: &[[f64; 2]], scale: f64) -> Option<Difference> {
     Some(Difference { of, interval, p_value: wilcoxon(differences.collect()) })
 }
 
-/// The probability of the exact test of McNemar: that of `one + other` fair coins so few, or so many, fall on one side.
+/// Returns the p-value of the exact test of McNemar: the probability that of `one + other` fair coins so few, or so
+/// many, fall on one side.
 pub(super) fn mcnemar(one: u64, other: u64) -> Option<f64> {
     let (fewer, n) = (one.min(other), one + other);
     if n == 0 {
@@ -35,7 +36,7 @@ pub(super) fn mcnemar(one: u64, other: u64) -> Option<f64> {
     let ways = libm::lgamma(of + 1.0) - libm::lgamma(k + 1.0) - libm::lgamma(of - k + 1.0);
     let mut term = libm::exp(ways - of * std::f64::consts::LN_2);
     let mut sum = 0.0;
-    // From the most probable down, each is the one before by k / (n - k + 1).
+    // Each term, from the most probable down, is the one before times k / (n - k + 1).
     for k in (0..=fewer).rev() {
         sum += term;
         if term < sum * 1e-18 {
@@ -46,8 +47,8 @@ pub(super) fn mcnemar(one: u64, other: u64) -> Option<f64> {
     Some((2.0 * sum).min(1.0))
 }
 
-/// The probability of the test of Wilcoxon by the normal distribution, of differences that stand with their noise, without those that are zero.
-/// `None` when all are. Neighbours that differ by noise are tied.
+/// Returns the p-value of the test of Wilcoxon by the normal distribution, of differences given with their rounding
+/// error, without those that are zero. `None` if all are. Neighbours that differ by rounding are tied.
 fn wilcoxon(mut differences: Vec<(f64, f64)>) -> Option<f64> {
     differences.retain(|(difference, noise)| difference.abs() > *noise);
     differences.sort_unstable_by(|(one, _), (other, _)| one.abs().total_cmp(&other.abs()));
@@ -65,8 +66,8 @@ fn wilcoxon(mut differences: Vec<(f64, f64)>) -> Option<f64> {
     (variance > 0.0).then(|| normal_beyond((above - n * (n + 1.0) / 4.0) / variance.sqrt()))
 }
 
-/// The areas under the curves of two series of probabilities of the same cases, and the test of their difference. `None`
-/// unless there are positives and negatives.
+/// Returns the areas under the curves of two series of probabilities of the same cases, and the test of their
+/// difference. `None` unless there are positives and negatives.
 pub(super) fn delong(cases: &[([f64; 2], bool)]) -> Option<Difference> {
     let shares = [0, 1].map(|side| {
         let scores: Vec<(f64, bool)> = cases.iter().map(|(p, real)| (p[side], *real)).collect();

@@ -54,7 +54,7 @@ fn of_errors(key: u64, errors: [f64; 2]) -> Meeting {
 }
 
 impl Period {
-    /// In the order of their keys, as the reference takes them.
+    /// Returns the meetings in the order of their keys, as the reference takes them.
     fn meetings(&self) -> Vec<Meeting> {
         let classes = self.real.iter().zip(&self.probabilities);
         let classes = classes.zip(0..).map(|((real, both), key)| of_probabilities(key, *real, *both));
@@ -74,7 +74,7 @@ fn are_close(found: Option<(f64, f64)>, said: Option<(f64, f64)>) -> bool {
     }
 }
 
-/// How far the bounds are from those that take variances from the plain mean, in the cases of the reference.
+/// Maximum distance of the bounds from those with variances from the plain mean, in the cases of the reference.
 const FROM_PLAIN_MEAN: f64 = 0.02;
 
 #[test]
@@ -104,7 +104,7 @@ fn figures_and_bounds_are_those_of_the_reference() {
             assert!(is_close(found.advantage.unwrap(), sequence.advantage), "{name}");
             assert!(is_close(so_far.advantage.unwrap(), sequence.so_far) && so_far.n == sequence.n, "{name}");
             assert!(are_close(Some(so_far.bounds), Some(sequence.bounds)), "{name}: {so_far:?}");
-            // Those of confseq as it is, which predicts the mean otherwise.
+            // Bounds of unmodified confseq, which predicts the mean differently.
             let far = (so_far.bounds.0 - sequence.twosided.0, so_far.bounds.1 - sequence.twosided.1);
             assert!(far.0.abs().max(far.1.abs()) <= FROM_PLAIN_MEAN, "{name}: {far:?}");
             assert_eq!(found.decided.map(|decided| decided.period), sequence.decided, "{name}");
@@ -123,7 +123,7 @@ fn nothing_met_says_nothing() {
     assert_eq!((found[2].so_far.n, found[2].decided), (1, None));
 }
 
-/// What was decided no longer is when the bounds hold zero again, and goes the other way once they leave it out on the other side.
+/// A decision is withdrawn when the bounds include zero again, and reversed once they exclude it on the other side.
 #[test]
 fn what_later_days_contradict_is_decided_no_more() {
     let day = |day: u32| -> Vec<Meeting> {
@@ -140,14 +140,15 @@ fn what_later_days_contradict_is_decided_no_more() {
     let first = by(Winner::First, 0, 0);
     let second = by(Winner::Second, 8, 0);
     assert_eq!(by_day, [first, first, first, first, first, None, None, None, second, second]);
-    // In longer periods it is decided since the same days.
+    // Longer periods decide on the same days.
     let all = of_periods(vec![(0..10).flat_map(day).collect()]);
     assert_eq!(all, [by(Winner::Second, 0, 8)]);
     let in_two = of_periods(vec![(0..5).flat_map(day).collect(), (5..10).flat_map(day).collect()]);
     assert_eq!(in_two, [first, by(Winner::Second, 1, 8)]);
 }
 
-/// Of doubles these losses differ by noise that always points the same way, which ranks would take for a difference of 6 deviations.
+/// As doubles these losses differ by rounding errors of one sign, which ranks would take for a difference of 6
+/// deviations.
 #[test]
 fn losses_that_are_equal_as_decimals_are_ties() {
     let met = |key: u64| {
@@ -203,7 +204,7 @@ fn what_has_no_probability_everywhere_is_measured_by_classes() {
 }
 
 proptest! {
-    /// Changing sides changes the sign of everything, and the order in which meetings are found changes nothing.
+    /// Swapping sides changes the sign of everything, and the order of meetings changes nothing.
     #[test]
     fn sides_and_order_do_not_matter(cases in vec((any::<bool>(), 0u8..=10, 0u8..=10), 1..60)) {
         let met: Vec<Meeting> = cases.iter().zip(0..).map(|((real, one, other), key)| {
@@ -235,7 +236,7 @@ proptest! {
         }
     }
 
-    /// Whatever the days are, and whatever is stored of them in between: after each day it is the same.
+    /// The ongoing comparison equals that of all days, for any days, even if stored and read in between.
     #[test]
     fn what_goes_on_says_what_all_days_say(
         days in vec(vec((any::<bool>(), 0u8..=10, 0u8..=10, 0u8..20), 0..40), 1..8),
@@ -275,7 +276,7 @@ proptest! {
 
 #[test]
 fn bounds_leave_out_the_truth_in_few_sequences() {
-    // 400 sequences of 500 fair coins, from a generator of fixed steps: at most 5% may ever leave out one half.
+    // 400 sequences of 500 fair coins, from a deterministic generator: at most 5% may ever exclude one half.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut coin = || {
         state ^= state << 13;

@@ -14,7 +14,7 @@ fn tally(one: &str, other: &str, wins: [u64; 2], ties: u64) -> Tally {
     Tally { releases: [one.to_owned(), other.to_owned()], wins, ties }
 }
 
-/// choix finds the same strengths, and scipy the same intervals.
+/// Strengths are compared with choix, and intervals with scipy.
 #[test]
 fn strengths_and_intervals_are_those_of_choix_and_scipy() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/reference/ranking.json");

@@ -1,4 +1,4 @@
-//! A breakdown by name that stays small, whatever names arrive and in whatever order.
+//! A breakdown by name of bounded size, for any names in any order.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::hash::hash;
 
-/// What can be added up in any order and grouping with the same result.
+/// Value that can be summed in any order and grouping with the same result.
 pub trait Merge {
     /// Adds `other` to it.
     fn merge(&mut self, other: &Self);
 }
 
-/// What can stand in a breakdown.
+/// Value of a name in a breakdown.
 pub trait Cell: Merge + Clone + Default {
-    /// The most bytes that it takes as JSON.
+    /// Maximum number of bytes as JSON.
     const MAX_BYTES: usize;
 
-    /// The least that [`Cell::weight`] may be.
+    /// Minimum of [`Cell::weight`].
     const LEAST_BYTES: usize = Self::MAX_BYTES;
 
-    /// At least the bytes that it takes as JSON, and never less than what it was merged from.
+    /// Returns an upper bound of its bytes as JSON, never less than that of the values merged into it.
     fn weight(&self) -> usize {
         Self::MAX_BYTES
     }
@@ -51,12 +51,12 @@ impl<T: Merge + Clone> Merge for Option<T> {
     }
 }
 
-/// What stands in a breakdown for some of its names, and for all other names `null`.
+/// Value of some names in a breakdown; `null` for all others.
 pub trait Optional: Merge + Clone {
-    /// The most bytes that it takes as JSON.
+    /// Maximum number of bytes as JSON.
     const MAX_BYTES: usize;
 
-    /// At least the bytes that it takes as JSON, and never less than what it was merged from.
+    /// Returns an upper bound of its bytes as JSON, never less than that of the values merged into it.
     fn weight(&self) -> usize;
 }
 
@@ -69,19 +69,19 @@ impl<T: Optional> Cell for Option<T> {
     }
 }
 
-/// Values by name, in at most `BUDGET` bytes of JSON; names that do not fit are added up as the rest.
+/// Values by name, in at most `BUDGET` bytes of JSON; names that do not fit are summed up as the rest.
 ///
-/// Names are admitted by a hash of theirs, the least first, as long as all of them together fit, each
-/// with the weight of its value, which never falls when more is added. So which are kept depends on what was
-/// added and not on its order: a name that does not fit in a part does not fit in the whole, so parts know of
-/// every name that the whole keeps all there is. The kept ones are a fair sample, not the most frequent ones.
-/// (Nothing that is bounded and the same in any grouping could keep those: where it no longer tells two names
-/// apart, it does not do so when one of them becomes frequent.) (The k least hashes of Cohen and Kaplan, "Summarizing data using
-/// bottom-k sketches", 2007, with a budget in the place of k.)
+/// Names are admitted by their hashes, the least first, as long as all of them together fit, each with the weight of
+/// its value, which never falls when more is added. So the kept names depend on the added data and not on its order:
+/// a name that does not fit in a part does not fit in the whole, so parts have the complete value of every name that
+/// the whole keeps. The kept names are a fair sample, not the most frequent ones. (No bounded summary that is the
+/// same in any grouping could keep those: once it merges two names, it cannot separate them when one becomes
+/// frequent.) (The k least hashes of Cohen and Kaplan, "Summarizing data using bottom-k sketches", 2007, with a
+/// budget in the place of k.)
 ///
-/// Written as `{"names":{...}}`, when some did not fit with `"beyond"`, the hash of the first of them
-/// in hexadecimal, and `"others"`, their value. The hash, the budget and the weights are part of the stored format: a
-/// change of one of them makes a new version of the state. A text of another version is fitted when it is read.
+/// Written as `{"names":{...}}`; if some did not fit, with `"beyond"`, the hash of the first of them in hexadecimal,
+/// and `"others"`, their value. The hash, the budget and the weights are part of the stored format: a change of one
+/// of them makes a new version of the state. A text of another version is fitted when it is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Text<V>", bound(deserialize = "V: Cell + Deserialize<'de>"))]
 pub struct Bounded<V, const BUDGET: usize> {
@@ -97,7 +97,7 @@ struct Rest<V> {
     others: V,
 }
 
-/// As it is read, before it is checked.
+/// Text as read, before it is checked.
 #[derive(Deserialize)]
 struct Text<V> {
     names: BTreeMap<String, V>,
@@ -107,29 +107,29 @@ struct Text<V> {
 }
 
 impl<V, const BUDGET: usize> Bounded<V, BUDGET> {
-    /// The names that are kept, in order, with their values.
+    /// Returns the kept names, in order, with their values.
     pub fn names(&self) -> &BTreeMap<String, V> {
         &self.names
     }
 
-    /// The value of `name`, when it is kept.
+    /// Returns the value of `name`, if it is kept.
     pub fn get(&self, name: &str) -> Option<&V> {
         self.names.get(name)
     }
 
-    /// What the names that did not fit add up to; `None` when all did.
+    /// Returns the sum of the names that did not fit; `None` if all did.
     pub fn others(&self) -> Option<&V> {
         self.rest.as_ref().map(|rest| &rest.others)
     }
 
-    /// Whether there is no name.
+    /// Returns whether there is no name.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty() && self.rest.is_none()
     }
 
-    /// How many distinct names there were: exact as long as all fit, then estimated from how dense the
-    /// hashes of the kept ones are (relative standard error about 1 / sqrt(kept - 1); Bar-Yossef et
-    /// al., "Counting distinct elements in a data stream", 2002).
+    /// Returns the number of distinct names: exact as long as all fit, then estimated from the density of the hashes
+    /// of the kept ones (relative standard error about 1 / sqrt(kept - 1); Bar-Yossef et al., "Counting distinct
+    /// elements in a data stream", 2002).
     pub fn distinct(&self) -> f64 {
         let kept = self.names.len() as f64;
         self.rest.as_ref().map_or(kept, |rest| {
@@ -140,10 +140,10 @@ impl<V, const BUDGET: usize> Bounded<V, BUDGET> {
 }
 
 impl<V: Cell, const BUDGET: usize> Bounded<V, BUDGET> {
-    /// The most bytes of its text.
+    /// Maximum number of bytes of its text.
     pub const MAX_TEXT: usize = BUDGET + V::MAX_BYTES + 64;
 
-    /// All names of hashes less than that of the rest, if there is one; as many are kept as fit.
+    /// Takes all names with hashes less than that of the rest, if there is one; keeps as many as fit.
     pub(super) fn admitted(names: BTreeMap<String, V>, others: Option<(u64, V)>) -> Self {
         let mut all = Self { names, rest: others.map(|(beyond, others)| Rest { beyond, others }) };
         if all.names_weight() > BUDGET {
@@ -152,7 +152,7 @@ impl<V: Cell, const BUDGET: usize> Bounded<V, BUDGET> {
         all
     }
 
-    /// Adds `value` to what `name` has.
+    /// Adds `value` to that of `name`.
     pub fn add(&mut self, name: &str, value: &V) {
         if let Some(known) = self.names.get_mut(name) {
             let before = known.weight();
@@ -169,7 +169,7 @@ impl<V: Cell, const BUDGET: usize> Bounded<V, BUDGET> {
         }
     }
 
-    /// Sees to the budget after the value of a name has grown.
+    /// Restores the budget after the value of a name has grown.
     fn grown(&mut self, before: usize, name: &str) {
         if self.names.get(name).is_some_and(|value| value.weight() > before) {
             self.fit();
@@ -204,18 +204,18 @@ impl<V: Cell, const BUDGET: usize> Bounded<V, BUDGET> {
         self.rest = Some(Rest { beyond, others });
     }
 
-    /// What a name takes with a value of this weight.
+    /// Returns the weight of a name with a value of this weight.
     pub(super) fn weight(name: &str, value: usize) -> usize {
         text_bytes(name) + value + 2
     }
 
-    /// What its names take.
+    /// Returns the weight of its names.
     fn names_weight(&self) -> usize {
         self.names.iter().map(|(name, value)| Self::weight(name, value.weight())).sum()
     }
 }
 
-/// The least hash of which a name does not fit `budget` together with all names of lesser hashes.
+/// Returns the least hash of a name that does not fit `budget` together with all names of lesser hashes.
 pub(super) fn cut<'a>(names: impl Iterator<Item = (&'a str, usize)>, budget: usize) -> Option<u64> {
     let weighed: Vec<(&str, usize)> = names.collect();
     if weighed.iter().map(|(_, weight)| weight).sum::<usize>() <= budget {
@@ -224,7 +224,7 @@ pub(super) fn cut<'a>(names: impl Iterator<Item = (&'a str, usize)>, budget: usi
     let mut hashes: Vec<(u64, usize)> =
         weighed.into_iter().map(|(name, weight)| (hash(name.as_bytes()), weight)).collect();
     hashes.sort_unstable();
-    // The strings of a segment may hold one twice.
+    // The strings of a segment may contain duplicates.
     hashes.dedup_by_key(|(hash, _)| *hash);
     let mut total = 0;
     let over = hashes.iter().find(|(_, weight)| {
@@ -234,7 +234,7 @@ pub(super) fn cut<'a>(names: impl Iterator<Item = (&'a str, usize)>, budget: usi
     over.map(|(hash, _)| *hash)
 }
 
-/// The bytes of a text as JSON, quotes included.
+/// Returns the number of bytes of a text as JSON, quotes included.
 fn text_bytes(text: &str) -> usize {
     let byte = |byte: u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
@@ -264,7 +264,7 @@ impl<V: Cell, const BUDGET: usize> Cell for Bounded<V, BUDGET> {
     const LEAST_BYTES: usize = 64;
 
     fn weight(&self) -> usize {
-        // Once names were moved to the rest, the kept ones may weigh less.
+        // After names were moved to the rest, the kept ones may weigh less.
         if self.rest.is_some() { Self::MAX_TEXT } else { self.names_weight() + Self::LEAST_BYTES }
     }
 }
@@ -281,7 +281,7 @@ impl<V: Cell, const BUDGET: usize> TryFrom<Text<V>> for Bounded<V, BUDGET> {
         let mut all = Self { names: text.names, rest };
         let beyond = all.rest.as_ref().map(|rest| rest.beyond);
         let is_kept = |name: &String| beyond.is_none_or(|beyond| hash(name.as_bytes()) < beyond);
-        // Older versions hashed and weighed in other ways. What does not fit any more goes to the rest.
+        // Older versions hashed and weighed differently. Names that no longer fit go to the rest.
         if all.names_weight() > BUDGET || !all.names.keys().all(is_kept) {
             all.fit();
         }
@@ -289,7 +289,7 @@ impl<V: Cell, const BUDGET: usize> TryFrom<Text<V>> for Bounded<V, BUDGET> {
     }
 }
 
-/// A hash as 16 hexadecimal digits: JSON readers round large numbers.
+/// Hash as 16 hexadecimal digits: JSON readers round large numbers.
 mod hexadecimal {
     use serde::Serializer;
 
@@ -310,7 +310,7 @@ mod tests {
 
     use super::*;
 
-    /// Room for about four short names.
+    /// Breakdown of about four short names.
     type Few = Bounded<u64, 110>;
 
     fn few(names: &[String]) -> Few {
@@ -340,7 +340,7 @@ mod tests {
         let text = serde_json::to_string(&many).unwrap();
         assert_eq!(serde_json::from_str::<Few>(&text).unwrap(), many);
         assert!(text.len() <= Few::MAX_TEXT);
-        // What it would not keep is added to the rest.
+        // A name that it would not keep is added to the rest.
         let beyond = r#"{"names":{"a":2},"beyond":"0000000000000000","others":1}"#;
         let fitted = serde_json::from_str::<Few>(beyond).unwrap();
         assert_eq!((fitted.names().len(), fitted.others()), (0, Some(&3)));

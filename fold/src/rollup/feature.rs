@@ -1,8 +1,8 @@
-//! The breakdown by feature, and within a feature by release.
+//! Breakdown by feature, and within a feature by release.
 //!
-//! It is folded apart from the rollup, and less often: with a hundred features it is larger than all else of a day.
-//! Its head is a [`Rollup`](super::Rollup) that only counts predictions, by release: of how many the features are,
-//! also those that have none.
+//! It is folded separately from the rollup, and less often: with a hundred features it is larger than the rest of the
+//! day. Its head is a [`Rollup`](super::Rollup) that only counts predictions by release, as the denominator of
+//! features, including predictions without features.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,22 +14,22 @@ use super::{
 /// Bytes of the sketch of a feature of a release.
 pub const FEATURE_SKETCH_BYTES: usize = 1200;
 
-/// Bytes for the releases of one feature: 25 whatever they hold.
+/// Bytes for the releases of one feature: 25 with any content.
 pub const FEATURE_RELEASES_BUDGET: usize = 60 * 1024;
 
-/// Bytes for the features of one of 256 items: four whatever they hold, and some hundred of one release.
+/// Bytes for the features of one of 256 items: four with any content, and some hundred of one release.
 pub const FEATURES_BUDGET: usize = 272 * 1024;
 
-/// The numbers of one feature of one release.
+/// Numbers of one feature of one release.
 pub type FeatureNumbers = Distribution<FEATURE_SKETCH_BYTES>;
 
-/// No numbers of a release take more, the name of the release apart.
+/// Maximum size of the numbers of a release, without the name of the release.
 const _: () = assert!(FeatureNumbers::MAX_TEXT <= 2 * 1024, "at most 2 KB for a release, feature and day");
 
 /// One feature.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Feature {
-    /// By release. (Of the features that did not fit together, only their number means anything.)
+    /// Numbers by release. (For features that did not fit, only the total is meaningful.)
     pub releases: Bounded<Option<FeatureNumbers>, FEATURE_RELEASES_BUDGET>,
 }
 
@@ -51,12 +51,12 @@ impl Cell for Feature {
 /// Features whose names have the same hash modulo [`event::lane::BREAKDOWN_BUCKETS`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FeaturePart {
-    /// By the name of the feature, without `feature.`.
+    /// Features by name, without `feature.`.
     pub features: Bounded<Feature, FEATURES_BUDGET>,
 }
 
 impl FeaturePart {
-    /// The most bytes of its text.
+    /// Maximum number of bytes of its text.
     pub const MAX_TEXT: usize = Bounded::<Feature, FEATURES_BUDGET>::MAX_TEXT + 20;
 }
 

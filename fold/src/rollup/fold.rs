@@ -1,4 +1,4 @@
-//! From the columns of one segment to what it adds to the projections of its day.
+//! Folding of the columns of one segment into its contribution to the projections of its day.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ use crate::{
     sketch::Floored,
 };
 
-/// What a segment of a kind adds.
+/// Folds a segment of a kind.
 pub(super) fn segment(kind: Kind, LogSegment { place, columns }: LogSegment<'_>) -> Result<Delta> {
     let mut delta = Delta::default();
     if columns.rows > 0 {
@@ -38,7 +38,7 @@ pub(super) fn segment(kind: Kind, LogSegment { place, columns }: LogSegment<'_>)
             Kind::Outcomes => outcomes(columns, &mut delta.rollup)?,
             Kind::Metrics => metrics(place, columns, &mut delta)?,
             Kind::Releases => releases(columns, &mut delta)?,
-            // It is counted as an outcome on the day that it judges, once that is found.
+            // Counted as an outcome on the day that it judges, once that is found.
             Kind::Pending => {}
         }
     }
@@ -86,7 +86,7 @@ fn predictions(columns: &Columns, delta: &mut Delta) -> Result<()> {
     tags(columns, delta, |tag| by_tag.values(tag))
 }
 
-/// What a segment adds to what is known of features.
+/// Folds the features of a segment.
 pub(super) fn features(kind: Kind, columns: &Columns) -> Result<Delta> {
     let mut delta = Delta::default();
     if columns.rows == 0 || kind != Kind::Predictions {
@@ -118,7 +118,7 @@ pub(super) fn features(kind: Kind, columns: &Columns) -> Result<Delta> {
     Ok(delta)
 }
 
-/// Adds to what is known of a release.
+/// Adds to the counts and details of a release.
 fn release(delta: &mut Delta, name: &str, counts: &ReleaseCounts, detail: Option<&ReleaseDetail>) {
     let part = delta.parts.entry(Breakdown::of(By::Release, name)).or_insert_with(|| Part::of(By::Release));
     if let Part::Release(part) = part {
@@ -129,7 +129,7 @@ fn release(delta: &mut Delta, name: &str, counts: &ReleaseCounts, detail: Option
     }
 }
 
-/// The predictions of each value of a tag.
+/// Columns of predictions to break down by the values of a tag.
 struct ByTag<'a, 'b> {
     label: &'a Codes<'b>,
     score: Option<Numbers<'a, f64>>,
@@ -160,7 +160,7 @@ impl ByTag<'_, '_> {
         let ns = count(&tag.codes, tag.len());
         let counts = ns.iter().map(|&predictions| TagCounts { predictions, metrics: 0 }).collect();
         let heads = self.heads(tag, &ns);
-        // Every value has one, also without a score: so which are kept depends on the values alone.
+        // Every value has a sketch, even without a score: so the kept ones depend on the values alone.
         let scores = match (&self.floored, self.score) {
             (Some(floored), Some(score)) => {
                 let rows = tag.codes.iter().copied().enumerate();
@@ -175,7 +175,7 @@ impl ByTag<'_, '_> {
 
 /// Breaks down by every tag; `values` gives the values of the groups.
 fn tags(columns: &Columns, delta: &mut Delta, values: impl Fn(&Admitted<'_>) -> TagValues) -> Result<()> {
-    // The first hash that none of the three keeps.
+    // First hash that none of the three keeps.
     let beyond = |names: &[&str]| {
         let counts = beyond::<TagCounts, TAG_COUNTS_BUDGET>(names)?;
         let heads = beyond::<Headline, TAG_HEADS_BUDGET>(names)?;
@@ -225,7 +225,8 @@ fn metrics(place: Place, columns: &Columns, delta: &mut Delta) -> Result<()> {
         }
     }
     let mut by_name = BTreeMap::<u32, Metric>::new();
-    // What is NaN or infinite counts as an event, and is no part of sums, extremes, quantiles and the last value.
+    // Values that are NaN or infinite count as events, but are left out of sums, extremes, quantiles and the last
+    // value.
     let with_values = pairs.pairs.iter().zip(series).filter(|(_, series)| series.numbers.n > 0);
     for (&(name, release), series) in with_values {
         let release = releases.names.get(release as usize).copied().unwrap_or("");

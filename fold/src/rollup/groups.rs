@@ -1,5 +1,5 @@
-//! Grouping the rows of a segment: by one column of strings or by the pairs of two. Whole-column
-//! loops over small numbers, so that a row costs a few nanoseconds whatever its strings are.
+//! Grouping the rows of a segment: by one column of strings or by the pairs of two. Whole-column loops over small
+//! numbers, so that a row costs a few nanoseconds for any strings.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,17 +14,17 @@ use crate::{
     sketch::Sketch,
 };
 
-/// Up to this many possible pairs are numbered by a plain array.
+/// Maximum number of possible pairs numbered by a plain array.
 const DENSE_PAIRS: usize = 1 << 16;
 
-/// How many rows each code has; the last entry counts nulls.
+/// Counts the rows of each code; the last entry counts nulls.
 pub(super) fn count(codes: &[u32], groups: usize) -> Vec<u64> {
     let mut counts = vec![0; groups];
     codes.iter().for_each(|&code| counts[code as usize] += 1);
     counts
 }
 
-/// The histogram of the scores of each group.
+/// Returns the histogram of the scores of each group.
 pub(super) fn score_bins(codes: &[u32], groups: usize, column: Option<Numbers<'_, f64>>) -> Vec<Bins> {
     let mut bins = vec![Bins::default(); groups];
     if let Some(column) = column {
@@ -33,13 +33,13 @@ pub(super) fn score_bins(codes: &[u32], groups: usize, column: Option<Numbers<'_
     bins
 }
 
-/// The sketch of the numbers of each group.
+/// Returns the sketch of the numbers of each group.
 pub(super) fn sketches<const MAX: usize>(
     codes: &[u32],
     groups: usize,
     column: Numbers<'_, f64>,
 ) -> Vec<Sketch<MAX>> {
-    // Where the numbers of each group end, once all are laid out group after group.
+    // End of the numbers of each group, once all are laid out group after group.
     let mut ends = vec![0usize; groups];
     each(codes, column, |group, _| ends[group] += 1);
     let mut end = 0;
@@ -61,7 +61,7 @@ pub(super) fn sketches<const MAX: usize>(
     ends.into_iter().map(of_group).collect()
 }
 
-/// The numbers of each group with their quantiles.
+/// Returns the numbers of each group with their quantiles.
 pub(super) fn distributions<const MAX: usize>(
     codes: &[u32],
     groups: usize,
@@ -73,26 +73,26 @@ pub(super) fn distributions<const MAX: usize>(
     both.map(|(numbers, sketch)| numbers.map(|numbers| Distribution { numbers, sketch })).collect()
 }
 
-/// Rows grouped by a column of any number of strings, of which only those that a breakdown may keep
-/// have a group of their own.
+/// Rows grouped by a column of any number of strings; only strings that a breakdown may keep have a group of their
+/// own.
 pub(super) struct Admitted<'a> {
-    /// For each row its group: a name, the rest, or none.
+    /// Group of each row: a name, the rest, or none.
     pub(super) codes: Vec<u32>,
     names: Vec<&'a str>,
-    /// The least hash of the rest, if there is one.
+    /// Least hash of the rest, if there is one.
     beyond: Option<u64>,
 }
 
-/// The least hash of those of some names that a `Bounded<V, BUDGET>` certainly does not keep.
+/// Returns the least hash of some names that a `Bounded<V, BUDGET>` certainly does not keep.
 pub(super) fn beyond<V: Cell, const BUDGET: usize>(names: &[&str]) -> Option<u64> {
     let least = |name: &&str| Bounded::<V, BUDGET>::weight(name, V::LEAST_BYTES);
     cut(names.iter().map(|name| (*name, least(name))), BUDGET)
 }
 
 impl<'a> Admitted<'a> {
-    /// Admits what `beyond` does not leave out of the strings of a segment: the least hash of what the breakdowns
-    /// that are made of them certainly do not keep. They keep no other when the segment is a part of the day,
-    /// so those need no figures of their own.
+    /// Admits the strings of a segment with hashes below that of `beyond`: the least hash that the breakdowns made of
+    /// them certainly do not keep. The breakdowns of the day, of which the segment is a part, do not keep those
+    /// either, so they need no figures of their own.
     pub(super) fn new(strings: &Codes<'a>, beyond: impl FnOnce(&[&str]) -> Option<u64>) -> Self {
         let counts = count(&strings.codes, strings.len());
         let used = |code: usize| counts[code] > 0;
@@ -102,7 +102,7 @@ impl<'a> Admitted<'a> {
         let (mut names, mut groups) = (Vec::new(), Vec::with_capacity(strings.len()));
         for (code, &name) in strings.names.iter().enumerate() {
             let stays = used(code) && beyond.is_none_or(|beyond| hash(name.as_bytes()) < beyond);
-            // Groups count names; what they do not count is numbered below.
+            // Names have the first groups; the others are numbered below.
             groups.push(stays.then(|| {
                 names.push(name);
                 names.len() as u32 - 1
@@ -115,12 +115,12 @@ impl<'a> Admitted<'a> {
         Self { codes, names, beyond }
     }
 
-    /// How many groups there are: the names, the rest, the rows without a string.
+    /// Returns the number of groups: the names, the rest, the rows without a string.
     pub(super) fn len(&self) -> usize {
         self.names.len() + 2
     }
 
-    /// The breakdown of the values of the groups.
+    /// Returns the breakdown of the values of the groups.
     pub(super) fn collect<V: Cell, const BUDGET: usize>(&self, values: Vec<V>) -> Bounded<V, BUDGET> {
         let mut values = values.into_iter();
         let mut names = BTreeMap::<String, V>::new();
@@ -135,7 +135,7 @@ impl<'a> Admitted<'a> {
     }
 }
 
-/// How often each string occurs; nulls are none.
+/// Counts the occurrences of each string, without nulls.
 pub(super) fn counts<const BUDGET: usize>(strings: &Codes<'_>) -> Bounded<u64, BUDGET> {
     let groups = Admitted::new(strings, beyond::<u64, BUDGET>);
     groups.collect(count(&groups.codes, groups.len()))
@@ -143,9 +143,9 @@ pub(super) fn counts<const BUDGET: usize>(strings: &Codes<'_>) -> Bounded<u64, B
 
 /// Rows grouped by the pair of two columns.
 pub(super) struct Pairs {
-    /// For each row the number of its pair.
+    /// Number of the pair of each row.
     pub(super) codes: Vec<u32>,
-    /// The pairs that occur, as codes of the first and the second column.
+    /// Occurring pairs, as codes of the first and the second column.
     pub(super) pairs: Vec<(u32, u32)>,
 }
 
@@ -174,13 +174,13 @@ impl Pairs {
         Self { codes, pairs }
     }
 
-    /// How many rows each pair has.
+    /// Counts the rows of each pair.
     pub(super) fn counts(&self) -> impl Iterator<Item = ((u32, u32), u64)> {
         self.pairs.iter().copied().zip(count(&self.codes, self.pairs.len()))
     }
 }
 
-/// How often each label occurs in each group; nulls are no labels.
+/// Counts the occurrences of each label in each group, without nulls.
 pub(super) fn labels_by<const BUDGET: usize>(
     groups: &Codes<'_>,
     labels: &Codes<'_>,

@@ -1,4 +1,4 @@
-//! The breakdown by metric, and within a metric by release.
+//! Breakdown by metric, and within a metric by release.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,31 +11,31 @@ use crate::{EventPlace, sketch::Sketch};
 /// Bytes of the sketch of a metric.
 pub const METRIC_SKETCH_BYTES: usize = 2 * 1024;
 
-/// Bytes for the releases of one metric: about 40 whatever they hold.
+/// Bytes for the releases of one metric: about 40 with any content.
 pub const METRIC_RELEASES_BUDGET: usize = 19 * 1024;
 
-/// Bytes for the metrics of one of 256 items: about 12 whatever they hold.
+/// Bytes for the metrics of one of 256 items: about 12 with any content.
 pub const METRICS_BUDGET: usize = 312 * 1024;
 
 /// Observations of a metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// The observed values.
+    /// Observed values.
     pub numbers: NumberRollup,
-    /// When the last one was measured, in microseconds since 1970-01-01T00:00:00Z.
+    /// Time of the last measurement, in microseconds since 1970-01-01T00:00:00Z.
     pub last_at: i64,
-    /// The value that was measured last; of several at the same instant that of the later event.
+    /// Last measured value; among several at the same instant that of the later event.
     pub last: f64,
-    /// Where that event stands; `None` when an older version stored it, before all whose place is known.
+    /// Place of that event; `None` if an older version stored it, which precedes all known places.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_in: Option<EventPlace>,
 }
 
 impl Series {
-    /// The most bytes of its text.
+    /// Maximum number of bytes of its text.
     pub const MAX_TEXT: usize = NumberRollup::MAX_TEXT + 20 + 24 + 36 + EventPlace::MAX_TEXT + 11;
 
-    /// No observation yet; never stored.
+    /// Creates a series without observations; never stored.
     pub(super) const fn empty() -> Self {
         let numbers = NumberRollup::empty();
         Self { numbers, last_at: i64::MIN, last: f64::NEG_INFINITY, last_in: None }
@@ -50,7 +50,7 @@ impl Series {
     #[inline]
     fn latest(&mut self, at: i64, value: f64, place: Option<EventPlace>) {
         let order = at.cmp(&self.last_at).then_with(|| place.cmp(&self.last_in));
-        // Of two without a place the greater one, so that order leaves no trace there either.
+        // Between two without a place the greater value wins, so that the order of merging does not matter.
         if order.then_with(|| value.total_cmp(&self.last)).is_gt() {
             (self.last_at, self.last, self.last_in) = (at, value, place);
         }
@@ -75,11 +75,11 @@ impl Optional for Series {
 /// One metric.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
-    /// All observations. (Of the metrics that did not fit together, only their number means anything.)
+    /// All observations. (For metrics that did not fit, only the total is meaningful.)
     pub total: Option<Series>,
-    /// Where the values lie.
+    /// Quantiles of the values.
     pub sketch: Sketch<METRIC_SKETCH_BYTES>,
-    /// By release; under the empty name those of no release.
+    /// Observations by release; the empty name has those without a release.
     pub releases: Bounded<Option<Series>, METRIC_RELEASES_BUDGET>,
 }
 
@@ -106,12 +106,12 @@ impl Cell for Metric {
 /// Metrics whose names have the same hash modulo [`event::lane::BREAKDOWN_BUCKETS`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MetricPart {
-    /// By name.
+    /// Metrics by name.
     pub metrics: Bounded<Metric, METRICS_BUDGET>,
 }
 
 impl MetricPart {
-    /// The most bytes of its text.
+    /// Maximum number of bytes of its text.
     pub const MAX_TEXT: usize = Bounded::<Metric, METRICS_BUDGET>::MAX_TEXT + 20;
 }
 

@@ -1,20 +1,20 @@
-//! Sums of numbers and of their squares, over all of the range of doubles.
+//! Sums of numbers and of their squares, over the whole range of doubles.
 //!
-//! Doubles fall into groups of 128 powers of two ([`group`]). Each is added up whole, in the units of its group,
-//! so nothing of it is cut and nothing rounds. Kept are the sums of the greatest group that has a number, and of the
-//! one below it: a number is left out only when it is less than 2^-128 of the greatest. Which groups are kept
-//! depends on the numbers alone, and what is added to one never carries over to another; so order and grouping leave
-//! no trace (as in the binned sums of Demmel and Nguyen, "Parallel reproducible summation", 2015).
+//! Doubles fall into groups of 128 powers of two ([`group`]). Each is added in full, in the units of its group, so
+//! nothing is truncated or rounded. The sums of the greatest non-empty group are kept, and of the one below it: a
+//! number is left out only if it is less than 2^-128 of the greatest. The kept groups depend on the numbers alone,
+//! and sums of one group never carry over to another; so order and grouping do not matter (as in the binned sums of
+//! Demmel and Nguyen, "Parallel reproducible summation", 2015).
 
 use serde::{Deserialize, Serialize};
 
 use super::Merge;
 use crate::fixed::{self, Squares, Sum, variance};
 
-/// How many powers of two a group has.
+/// Number of powers of two in a group.
 const POWERS: i32 = fixed::GROUP_POWERS;
 
-/// The group when all numbers are zero.
+/// Group if all numbers are zero.
 const NONE: i32 = i32::MIN;
 
 /// Two sums of one group.
@@ -24,12 +24,13 @@ struct Pair {
     squares: Squares,
 }
 
-/// So many numbers are added up by their exponent fields together, of so many fields from the greatest down.
+/// Number of numbers summed up together by their exponent fields; `CELLS` is the number of fields, from the greatest
+/// down.
 const BLOCK: usize = 1 << 10;
 const CELLS: usize = 16;
 
-/// What numbers of one exponent field add up to, and their squares, in units of their last place. It has room for 2^20 of
-/// them.
+/// Sums of numbers of one exponent field and of their squares, in units of their last place. It has room for 2^20
+/// numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cell {
     pub(super) sum: i128,
@@ -46,19 +47,19 @@ impl Cell {
     }
 }
 
-/// The sums.
+/// Sums of numbers and of their squares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Moments {
-    /// The greatest group that has a number.
+    /// Greatest group with a number.
     top: i32,
     upper: Pair,
-    /// Of the group below; there is none as long as all numbers are of one group.
+    /// Sums of the group below; `None` as long as all numbers are of one group.
     lower: Option<Pair>,
-    /// Version 1 kept no sums of squares.
+    /// False for version 1, which kept no sums of squares.
     has_squares: bool,
 }
 
-/// As they are written. A sum is in the number's own units, whatever its group.
+/// Stored form. A sum is in the number's own units, whatever its group.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Text {
     sum: Option<String>,
@@ -69,13 +70,13 @@ pub(super) struct Text {
     low_squares: Option<String>,
 }
 
-/// The most bytes of the sums of numbers of one group, with their names.
+/// Maximum number of bytes of the sums of numbers of one group, with their names.
 pub(super) const NARROW_TEXT: usize = Sum::MAX_TEXT + Squares::MAX_TEXT + 24;
 
-/// The most bytes of any sums.
+/// Maximum number of bytes of any sums.
 pub(super) const MAX_TEXT: usize = 2 * NARROW_TEXT + 8;
 
-/// The group of a number that is not zero: from 2^(128 g - 64) on, below 2^(128 g + 64).
+/// Returns the group of a nonzero number: from 2^(128 g - 64) on, below 2^(128 g + 64).
 #[inline]
 fn group(number: f64) -> i32 {
     group_of(fixed::exponent(number))
@@ -87,7 +88,7 @@ fn group_of(field: i32) -> i32 {
 }
 
 impl Moments {
-    /// Of nothing.
+    /// Creates the sums of no numbers.
     pub(crate) const fn empty() -> Self {
         Self {
             top: NONE,
@@ -97,12 +98,12 @@ impl Moments {
         }
     }
 
-    /// Whether there were numbers of different groups.
+    /// Returns whether there are numbers of different groups.
     pub(super) fn is_wide(&self) -> bool {
         self.lower.is_some()
     }
 
-    /// The sums of a group; `None` when it is not kept.
+    /// Returns the sums of a group; `None` if it is not kept.
     #[inline]
     fn pair(&mut self, group: i32) -> Option<&mut Pair> {
         if group != self.top {
@@ -147,11 +148,11 @@ impl Moments {
         }
     }
 
-    /// Adds numbers; the same as one after the other, and faster where they are of similar size.
+    /// Adds numbers. The result is that of adding them one by one, but faster for numbers of similar size.
     pub(crate) fn add_all(&mut self, numbers: &[f64]) {
         for block in numbers.chunks(BLOCK) {
             let greatest = block.iter().map(|number| fixed::exponent(*number)).max().unwrap_or(0);
-            // The exponent field 0 is of zero and of numbers that are rarer still.
+            // Exponent field 0 is that of zero and of numbers that are rarer still.
             let least = (greatest + 1 - CELLS as i32).max(1);
             let mut cells = [Cell::default(); CELLS];
             for number in block {
@@ -166,7 +167,7 @@ impl Moments {
         }
     }
 
-    /// Adds what numbers of one exponent field add up to, and their squares, in units of their last place.
+    /// Adds the sum of numbers of one exponent field, and that of their squares, in units of their last place.
     pub(super) fn add_whole(&mut self, sum: i128, squares: u128, field: i32) {
         let group = group_of(field);
         if let Some(pair) = self.pair(group) {
@@ -175,13 +176,13 @@ impl Moments {
         }
     }
 
-    /// The arithmetic mean of `n` numbers with these sums.
+    /// Returns the arithmetic mean of `n` numbers with these sums.
     pub(super) fn mean(&self, n: u64) -> f64 {
         let lower = self.lower.unwrap_or_default();
         libm::scalbn(self.upper.sum.value(&lower.sum) / n as f64, self.power())
     }
 
-    /// The population variance, and its square root, which may be finite where the variance is not.
+    /// Returns the population variance, and its square root, which may be finite even if the variance is not.
     pub(crate) fn variance(&self, n: u64) -> Option<(f64, f64)> {
         if !self.has_squares {
             return None;
@@ -191,7 +192,7 @@ impl Moments {
         Some((libm::scalbn(variance, 2 * self.power()), libm::scalbn(variance.sqrt(), self.power())))
     }
 
-    /// The power of two that sums of numbers are scaled by.
+    /// Returns the power of two that sums of numbers are scaled by.
     fn power(&self) -> i32 {
         if self.top == NONE { 0 } else { self.top * POWERS }
     }
@@ -207,8 +208,8 @@ impl Moments {
         }
     }
 
-    /// Reads the sums of numbers of which `greatest` is the greatest in size. Version 2 wrote no low sums; a
-    /// sum of its that reaches below the units of the group is split. `None` when one was too large for it. Version 1
+    /// Reads the sums of numbers of which `greatest` is the greatest in size. Version 2 wrote no low sums; one of its
+    /// sums that reaches below the units of the group is split. `None` if it recorded a sum as too large. Version 1
     /// wrote no squares.
     pub(super) fn read(text: &Text, greatest: f64) -> Result<Option<Self>, String> {
         let Some(sum) = &text.sum else { return Ok(None) };
@@ -236,7 +237,7 @@ impl Moments {
     }
 }
 
-/// Reads squares, where there are any.
+/// Reads the sum of squares, if present.
 fn squares_of(text: Option<&str>, power: i32) -> Result<(Squares, Squares), String> {
     text.map_or(Ok((Squares::ZERO, Squares::ZERO)), |text| Squares::read(text, power))
 }

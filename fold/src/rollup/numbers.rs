@@ -1,4 +1,4 @@
-//! What is kept of numbers: count, sums, extremes, a histogram of scores.
+//! Summary of numbers: count, sums, extremes, a histogram of scores.
 
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -8,24 +8,24 @@ use super::{
 };
 use crate::sketch::{Quantile, Sketch};
 
-/// How many equal bins of [0, 1] scores are counted in.
+/// Number of equal bins of [0, 1] that scores are counted in.
 pub const SCORE_BINS: usize = 20;
 
 /// Count, sums and extremes of finite numbers.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "Text")]
 pub struct NumberRollup {
-    /// How many numbers.
+    /// Number of numbers.
     pub n: u64,
-    /// Their sums; `None` when version 2 found one of them too large to be added up.
+    /// Their sums; `None` if version 2 found one of them too large.
     moments: Option<Moments>,
-    /// The least one; negative zero is less than zero. Infinite when there is no number.
+    /// Minimum; negative zero is less than zero. Infinite without numbers.
     pub min: f64,
-    /// The greatest one; zero is greater than negative zero.
+    /// Maximum; zero is greater than negative zero.
     pub max: f64,
 }
 
-/// As it is written.
+/// Stored form.
 #[derive(Serialize, Deserialize)]
 struct Text {
     n: u64,
@@ -53,39 +53,39 @@ impl TryFrom<Text> for NumberRollup {
 }
 
 impl NumberRollup {
-    /// No number yet. Such a one is never stored, it has no extremes: see [`Self::some`].
+    /// Creates a rollup without numbers, and so without extremes. It is never stored: see [`Self::some`].
     pub(super) const fn empty() -> Self {
         Self { n: 0, moments: Some(Moments::empty()), min: f64::INFINITY, max: f64::NEG_INFINITY }
     }
 
-    /// Itself, if there was a number.
+    /// Returns itself, if there was a number.
     pub(super) fn some(self) -> Option<Self> {
         (self.n > 0).then_some(self)
     }
 
-    /// The least and the greatest number.
+    /// Returns the minimum and the maximum.
     pub fn extremes(&self) -> (f64, f64) {
         (self.min, self.max)
     }
 
-    /// The arithmetic mean: the sum, rounded, divided by the count. Numbers smaller than 2^-128 of the greatest
-    /// may be left out of the sum.
+    /// Returns the arithmetic mean: the sum, rounded, divided by the count. Numbers smaller than 2^-128 of the
+    /// greatest may be left out of the sum.
     pub fn mean(&self) -> Option<f64> {
         self.moments.as_ref().map(|moments| moments.mean(self.n))
     }
 
-    /// The sum, rounded once; infinite where it is too large for a double.
+    /// Returns the sum, rounded once; infinite if it is too large for a double.
     pub fn sum(&self) -> Option<f64> {
         self.moments.as_ref().map(|moments| moments.mean(1))
     }
 
-    /// The population variance, that is the mean squared distance from the mean (divided by the count,
-    /// not by one less). The sums are exact, so nothing cancels. It may be too large for a double.
+    /// Returns the population variance, the mean squared distance from the mean (divided by the count, not by one
+    /// less). The sums are exact, so nothing cancels. It may be too large for a double.
     pub fn variance(&self) -> Option<f64> {
         Some(self.moments.as_ref()?.variance(self.n)?.0)
     }
 
-    /// The population standard deviation; `None` like the variance when version 1 kept no squares.
+    /// Returns the population standard deviation; `None` like the variance if version 1 kept no squares.
     pub fn std(&self) -> Option<f64> {
         Some(self.moments.as_ref()?.variance(self.n)?.1)
     }
@@ -111,14 +111,14 @@ impl NumberRollup {
         }
     }
 
-    /// Adds what numbers of one exponent add up to, and their squares, in units of their last place.
+    /// Adds the sum of numbers of one exponent, and that of their squares, in units of their last place.
     pub(super) fn add_whole(&mut self, sum: i128, squares: u128, exponent: i32) {
         if let Some(moments) = &mut self.moments {
             moments.add_whole(sum, squares, exponent);
         }
     }
 
-    /// `f64::min` may return either of two zeros; a total order leaves no choice.
+    /// Extends the extremes. `f64::min` may return either of two zeros; a total order is unique.
     #[inline]
     fn widen(&mut self, min: f64, max: f64) {
         if min.total_cmp(&self.min).is_lt() {
@@ -142,13 +142,13 @@ impl Merge for NumberRollup {
 }
 
 impl NumberRollup {
-    /// The most bytes of its text: a count, the sums, two doubles of 24 characters, and the names.
+    /// Maximum number of bytes of its text: a count, the sums, two doubles of 24 characters, and the names.
     pub const MAX_TEXT: usize = Self::OTHER_TEXT + moments::MAX_TEXT;
 
-    /// Those of all but the sums.
+    /// Maximum number of bytes of all but the sums.
     const OTHER_TEXT: usize = 20 + 2 * 24 + 24;
 
-    /// What a text of it may take: never less than one of fewer numbers takes.
+    /// Returns an upper bound of its bytes, never less than that of fewer numbers.
     pub(super) fn weight(&self) -> usize {
         match self.moments.as_ref().is_some_and(Moments::is_wide) {
             true => Self::MAX_TEXT,
@@ -157,7 +157,7 @@ impl NumberRollup {
     }
 }
 
-/// Numbers with a sketch of where they lie.
+/// Numbers with a sketch of their quantiles.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Distribution<const MAX: usize> {
     /// Count, sums, extremes.
@@ -167,11 +167,11 @@ pub struct Distribution<const MAX: usize> {
 }
 
 impl<const MAX: usize> Distribution<MAX> {
-    /// The most bytes of its text.
+    /// Maximum number of bytes of its text.
     pub const MAX_TEXT: usize = NumberRollup::MAX_TEXT + Sketch::<MAX>::MAX_TEXT + 26;
 
-    /// The number below which the share `q` of the numbers lies: [`Sketch::quantile`], within the
-    /// extremes, which are exact.
+    /// Returns the number below which the share `q` of the numbers lies: [`Sketch::quantile`], within the extremes,
+    /// which are exact.
     pub fn quantile(&self, q: f64) -> Option<Quantile> {
         self.sketch.quantile(q, self.numbers.extremes())
     }
@@ -192,21 +192,21 @@ impl<const MAX: usize> Merge for Distribution<MAX> {
     }
 }
 
-/// Scores by bin: bin b counts those with b = floor(20 score) in double arithmetic, the last one also
-/// the score 1. A score outside of [0, 1] is in no bin.
+/// Scores by bin: bin b counts the scores with b = floor(20 score) in double arithmetic, the last one also the score
+/// 1. A score outside of [0, 1] is in no bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bins(pub [u64; SCORE_BINS]);
 
 impl Bins {
-    /// The most bytes of its text.
+    /// Maximum number of bytes of its text.
     pub const MAX_TEXT: usize = SCORE_BINS * 21 + 2;
 
-    /// Whether no score is in a bin.
+    /// Returns whether no score is in a bin.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|&n| n == 0)
     }
 
-    /// How many scores are in a bin.
+    /// Returns the number of scores in bins.
     pub fn n(&self) -> u64 {
         self.0.iter().fold(0, |n, more| n.saturating_add(*more))
     }
@@ -225,12 +225,12 @@ impl Merge for Bins {
     }
 }
 
-/// How many predictions there are, and what their numbers add up to.
+/// Number of predictions, and sums of their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Headline {
-    /// How many predictions. What has no score, label, value or latency follows from the counts.
+    /// Number of predictions. Numbers of missing scores, labels, values and latencies follow from the counts.
     pub n: u64,
-    /// How many have a label.
+    /// Number of predictions with a label.
     pub labelled: u64,
     /// Their scores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -238,27 +238,27 @@ pub struct Headline {
     /// Their values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<NumberRollup>,
-    /// How long they took, in milliseconds.
+    /// Their latencies, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<NumberRollup>,
 }
 
 impl Headline {
-    /// The most bytes of its text.
+    /// Maximum number of bytes of its text.
     pub const MAX_TEXT: usize = 2 * 20 + 3 * NumberRollup::MAX_TEXT + 60;
 
-    /// The share of predictions without one of their numbers, such as [`Headline::score`].
+    /// Returns the share of predictions without one of their numbers, such as [`Headline::score`].
     pub fn null_rate(&self, numbers: Option<&NumberRollup>) -> Option<f64> {
         share(self.n - numbers.map_or(0, |numbers| numbers.n).min(self.n), self.n)
     }
 
-    /// The share of predictions without a label.
+    /// Returns the share of predictions without a label.
     pub fn label_null_rate(&self) -> Option<f64> {
         share(self.n - self.labelled.min(self.n), self.n)
     }
 }
 
-/// `part` of `whole`, if there is any.
+/// Returns `part / whole`; `None` if the whole is zero.
 pub(crate) fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }

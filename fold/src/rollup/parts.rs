@@ -1,4 +1,4 @@
-//! What the rollup of a day is made of, besides its breakdowns.
+//! Content of the rollup of a day, besides its breakdowns.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,25 +7,24 @@ use super::{
     numbers::{Bins, Headline, NumberRollup},
 };
 
-/// Bytes for the headline figures of releases: about 20 of them. All releases are in
-/// [`super::release::ReleasePart`].
+/// Bytes for the headline figures of releases: about 20 of them. All releases are in [`super::release::ReleasePart`].
 pub const RELEASES_BUDGET: usize = 24 * 1024;
 
 /// Bytes for the counts of labels, of metric names, of actions.
 pub const NAMES_BUDGET: usize = 8 * 1024;
 
-/// How often each label (or name, or action) occurs.
+/// Occurrences of each label (or name, or action).
 pub type Counts = Bounded<u64, NAMES_BUDGET>;
 
 /// All predictions, also repeated ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PredictionRollup {
-    /// All of them together.
+    /// Headline of all predictions.
     pub total: Headline,
     /// Their scores.
     #[serde(default, skip_serializing_if = "Bins::is_empty")]
     pub score_bins: Bins,
-    /// Those of each release.
+    /// Headline of each release.
     pub releases: Bounded<Headline, RELEASES_BUDGET>,
 }
 
@@ -40,13 +39,13 @@ impl Merge for PredictionRollup {
 /// All outcomes, also corrected ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OutcomeRollup {
-    /// How many.
+    /// Number of outcomes.
     pub n: u64,
-    /// How many name the instant of the prediction that they judge.
+    /// Number of outcomes that name the instant of the prediction that they judge.
     pub with_instant: u64,
-    /// How many have a label.
+    /// Number of outcomes with a label.
     pub labelled: u64,
-    /// How many have which label.
+    /// Number of outcomes by label.
     pub labels: Counts,
     /// Their values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,11 +65,11 @@ impl Merge for OutcomeRollup {
 /// All metric observations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MetricRollup {
-    /// How many.
+    /// Number of observations.
     pub n: u64,
-    /// How many name a release.
+    /// Number of observations that name a release.
     pub with_release: u64,
-    /// How many observe which metric.
+    /// Number of observations by metric.
     pub names: Counts,
 }
 
@@ -85,13 +84,13 @@ impl Merge for MetricRollup {
 /// All release changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReleaseRollup {
-    /// How many.
+    /// Number of changes.
     pub n: u64,
-    /// How many name a configuration.
+    /// Number of changes that name a configuration.
     pub with_configuration: u64,
-    /// How many name an environment.
+    /// Number of changes that name an environment.
     pub with_environment: u64,
-    /// How many are which action.
+    /// Number of changes by action.
     pub actions: Counts,
 }
 

@@ -1,4 +1,4 @@
-//! The breakdown by release.
+//! Breakdown by release.
 
 use event::Kind;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub const ACTIONS_BUDGET: usize = 1024;
 /// Figures of numbers of one release, with quantiles.
 pub type ReleaseNumbers = Distribution<RELEASE_SKETCH_BYTES>;
 
-/// How many events name a release.
+/// Number of events that name a release.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleaseCounts {
     /// Predictions.
@@ -38,7 +38,7 @@ pub struct ReleaseCounts {
 }
 
 impl ReleaseCounts {
-    /// The count of a kind; outcomes name no release, pending ones neither.
+    /// Returns the count of a kind; outcomes name no release, nor do pending ones.
     pub fn of(&self, kind: Kind) -> u64 {
         match kind {
             Kind::Predictions => self.p,
@@ -48,7 +48,7 @@ impl ReleaseCounts {
         }
     }
 
-    /// `n` events of a kind.
+    /// Counts `n` events of a kind.
     pub(super) fn new(kind: Kind, n: u64) -> Self {
         match kind {
             Kind::Predictions => Self { p: n, ..Self::default() },
@@ -71,12 +71,12 @@ impl Cell for ReleaseCounts {
     const MAX_BYTES: usize = 3 * 24 + 4;
 }
 
-/// The predictions of one release, and what was done with it.
+/// Predictions of one release, and the actions on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReleaseDetail {
-    /// How many predictions.
+    /// Number of predictions.
     pub n: u64,
-    /// How many of them have a label.
+    /// Number of predictions with a label.
     pub labelled: u64,
     /// Their scores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,19 +87,19 @@ pub struct ReleaseDetail {
     /// Their values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<ReleaseNumbers>,
-    /// How long they took, in milliseconds.
+    /// Their latencies, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<ReleaseNumbers>,
-    /// How often each label was predicted.
+    /// Number of predictions by label.
     #[serde(default, skip_serializing_if = "Bounded::is_empty")]
     pub labels: Bounded<u64, LABELS_BUDGET>,
-    /// How often each action was taken.
+    /// Number of changes by action.
     #[serde(default, skip_serializing_if = "Bounded::is_empty")]
     pub actions: Bounded<u64, ACTIONS_BUDGET>,
 }
 
 impl ReleaseDetail {
-    /// Without sketches, bins and names.
+    /// Returns the numbers without sketches, bins and names.
     pub fn headline(&self) -> Headline {
         let numbers = |of: &Option<ReleaseNumbers>| -> Option<NumberRollup> {
             of.as_ref().map(|distribution| distribution.numbers.clone())
@@ -147,14 +147,14 @@ impl Cell for ReleaseDetail {
 /// Releases whose names have the same hash modulo [`event::lane::BREAKDOWN_BUCKETS`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReleasePart {
-    /// How many events name each.
+    /// Number of events that name each release.
     pub counts: Bounded<ReleaseCounts, COUNTS_BUDGET>,
-    /// What their predictions are like.
+    /// Details of each release.
     pub details: Bounded<ReleaseDetail, DETAILS_BUDGET>,
 }
 
 impl ReleasePart {
-    /// The most bytes of its text.
+    /// Maximum number of bytes of its text.
     pub const MAX_TEXT: usize = Bounded::<ReleaseCounts, COUNTS_BUDGET>::MAX_TEXT
         + Bounded::<ReleaseDetail, DETAILS_BUDGET>::MAX_TEXT
         + 40;

@@ -1,19 +1,19 @@
-//! The numbers of many groups in one pass over a column.
+//! Summing up the numbers of many groups in one pass over a column.
 //!
-//! Adding a double to a fixed-point sum shifts its bits to where they belong. Doubles of the same
-//! exponent belong to the same place; so their bits are added up as whole numbers first, and one shift
-//! for each group and exponent follows. The sums are the same, bit for bit.
+//! Adding a double to a fixed-point sum shifts its bits to their place. Doubles of the same exponent have the same
+//! place; so their bits are summed as integers first, and one shift for each group and exponent follows. The sums are
+//! the same, bit for bit.
 
 use super::{moments::Cell, numbers::NumberRollup};
 use crate::{fixed, read::Numbers};
 
-/// So many exponents from the greatest down are added up apart; smaller numbers are rare.
+/// Number of exponents, from the greatest down, that are summed separately; smaller numbers are rare.
 const EXPONENTS: i32 = 24;
 
-/// With more rows than this a [`Cell`] might overflow: 2^53 squared, 2^20 times.
+/// Maximum number of rows for which a [`Cell`] cannot overflow: 2^53 squared, 2^20 times.
 const MAX_ROWS: usize = 1 << 20;
 
-/// With more groups than this, the memory is not worth it.
+/// Maximum number of groups for which the memory is worth it.
 const MAX_GROUPS: usize = 512;
 
 /// Calls `visit` with the group and the number of each row that has one.
@@ -29,7 +29,7 @@ pub(super) fn each(groups: &[u32], column: Numbers<'_, f64>, mut visit: impl FnM
     }
 }
 
-/// The numbers of each group; `None` where there is none.
+/// Sums up the numbers of each group; `None` for a group without numbers.
 pub(super) fn numbers(
     codes: &[u32],
     groups: usize,
@@ -38,7 +38,7 @@ pub(super) fn numbers(
     let Some(column) = column else { return vec![None; groups] };
     let mut rollups = vec![NumberRollup::empty(); groups];
     let greatest = column.values.iter().map(|&number| fixed::exponent(number)).max().unwrap_or(0);
-    // The exponent field 0 is of zero and of numbers that are rarer still.
+    // Exponent field 0 is that of zero and of numbers that are rarer still.
     let least = (greatest + 1 - EXPONENTS).max(1);
     if codes.len() > MAX_ROWS || groups > MAX_GROUPS || greatest < least {
         each(codes, column, |group, number| rollups[group].add(number));

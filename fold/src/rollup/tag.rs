@@ -1,7 +1,7 @@
-//! The breakdown by tag, and within a tag by value.
+//! Breakdown by tag, and within a tag by value.
 //!
-//! A tag of few values is broken down in full. With more of them the detail goes first: sketches, then sums; how many
-//! events have which value is counted for about a thousand values a day. Which values keep more is by hash.
+//! A tag of few values is broken down in full. With more values the detail goes first: sketches, then sums; events
+//! are counted by value for about a thousand values a day. The hash of a value decides whether it keeps more.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::sketch::Sketch;
 
-/// Bytes for how many events have which value of a tag: a thousand short values.
+/// Bytes for the number of events by value of a tag: a thousand short values.
 pub const TAG_COUNTS_BUDGET: usize = 22 * 1024;
 
 /// Bytes for the figures of the values of a tag: 25 of any length with all figures, 70 short ones with scores alone.
@@ -23,16 +23,16 @@ pub const TAG_SCORES_BUDGET: usize = 28 * 1024;
 /// Bytes of the sketch of the scores of one value.
 pub const TAG_SKETCH_BYTES: usize = 1024;
 
-/// The least level of such a sketch: 16 cells from 1/4 to 1/2. Finer ones would cost more than all else by tag.
+/// Least level of such a sketch: 16 cells from 1/4 to 1/2. Finer ones would cost more than all else by tag.
 pub const TAG_SKETCH_LEVEL: u32 = 49;
 
-/// Where the scores of one value of a tag lie.
+/// Quantiles of the scores of one value of a tag.
 pub type TagScores = Sketch<TAG_SKETCH_BYTES, TAG_SKETCH_LEVEL>;
 
-/// Bytes for the tags of one of 256 items: three, whatever they hold.
+/// Bytes for the tags of one of 256 items: three, with any content.
 pub const TAGS_BUDGET: usize = 252 * 1024;
 
-/// How many events have a value of a tag.
+/// Number of events with a value of a tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "(u64, u64)", into = "(u64, u64)")]
 pub struct TagCounts {
@@ -70,15 +70,15 @@ impl Cell for TagCounts {
     }
 }
 
-/// The values of one tag. Events without the tag are in none.
+/// Values of one tag. Events without the tag are not counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TagValues {
-    /// How many events have which value.
+    /// Number of events by value.
     pub counts: Bounded<TagCounts, TAG_COUNTS_BUDGET>,
-    /// What their predictions add up to.
+    /// Numbers of their predictions.
     #[serde(default, skip_serializing_if = "Bounded::is_empty")]
     pub heads: Bounded<Headline, TAG_HEADS_BUDGET>,
-    /// Where their scores lie.
+    /// Quantiles of their scores.
     #[serde(default, skip_serializing_if = "Bounded::is_empty")]
     pub scores: Bounded<TagScores, TAG_SCORES_BUDGET>,
 }
@@ -106,12 +106,12 @@ impl Cell for TagValues {
 /// Tags whose names have the same hash modulo [`event::lane::BREAKDOWN_BUCKETS`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TagPart {
-    /// By the name of the tag, without `tag.`.
+    /// Tags by name, without `tag.`.
     pub tags: Bounded<TagValues, TAGS_BUDGET>,
 }
 
 impl TagPart {
-    /// The most bytes of its text.
+    /// Maximum number of bytes of its text.
     pub const MAX_TEXT: usize = Bounded::<TagValues, TAGS_BUDGET>::MAX_TEXT + 20;
 }
 

@@ -41,7 +41,7 @@ fn tag<'a>(day: &'a Delta, name: &str) -> &'a TagValues {
     }
 }
 
-/// The texts of everything, each read back.
+/// Writes the texts of everything, and reads each back.
 fn texts_of(day: &Delta) -> Vec<String> {
     let rollup = day.rollup.to_state();
     assert_eq!(Rollup::from_state(&rollup).unwrap(), day.rollup);
@@ -56,7 +56,7 @@ fn texts_of(day: &Delta) -> Vec<String> {
     texts
 }
 
-/// What is handed over has columns that no fold wants, which what is read has not.
+/// Columns handed over include some that no fold wants, unlike columns that were read.
 #[test]
 fn a_fold_looks_at_no_column_that_it_does_not_want() {
     use event::{Column, fields::FieldType};
@@ -72,7 +72,7 @@ fn a_fold_looks_at_no_column_that_it_does_not_want() {
         let fields = kind.fields().iter().map(|field| column(field.name, field.kind));
         let members = kind.families().iter().map(|family| column(&family.column("x"), family.kind));
         let mut all: Vec<_> = fields.chain(members).collect();
-        // Of these no row is null.
+        // Required columns have no nulls.
         for required in
             all.iter_mut().filter(|column| kind.field(&column.name).is_some_and(|field| field.is_required))
         {

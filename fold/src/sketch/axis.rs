@@ -1,22 +1,22 @@
-//! Where numbers stand on the axis that cells are steps of.
+//! The axis that cells are steps of.
 //!
-//! A power of two that is k powers from 1/2 downwards, or from 1 upwards, has 2^(52 - k/4) places, at least
-//! 2^12. Between 1/2 and 1 stands the distance from 1, mirrored. So all doubles together are 2^58 places, and
+//! A power of two that is k powers from 1/2 downwards, or from 1 upwards, has 2^(52 - k/4) places, at least 2^12. The
+//! places between 1/2 and 1 are those of the distance from 1, mirrored. So all doubles together are 2^58 places, and
 //! few cells are lost to tails, however far they reach.
 
-/// Of 1/2 and of 1.
+/// Exponent fields of 1/2 and of 1.
 const HALF_FIELD: usize = 1022;
 const ONE_FIELD: usize = 1023;
 
 const FRACTION: u64 = (1 << 52) - 1;
 
-/// How many bits of the fraction are left out so many powers of two away.
+/// Returns the number of dropped bits of the fraction, by the number of powers of two away.
 const fn dropped(away: usize) -> u32 {
     let bits = away as u32 / 4;
     if bits > 40 { 40 } else { bits }
 }
 
-/// How many places there are up to so many powers of two away.
+/// Number of places up to a number of powers of two away.
 const AWAY: [i64; 1025] = {
     let mut places = [0; 1025];
     let mut away = 0;
@@ -27,13 +27,13 @@ const AWAY: [i64; 1025] = {
     places
 };
 
-/// The place of 1/2: above all that is less.
+/// Place of 1/2: above all lesser numbers.
 const HALF: i64 = AWAY[HALF_FIELD] + 1;
 
-/// The place of 1: above that of all that is less, of which the next is 2^-53 away.
+/// Place of 1: above all lesser numbers, the next of which is 2^-53 away.
 const ONE: i64 = HALF + AWAY[53];
 
-/// The places at which the powers of two up to 1/2 begin, by exponent field.
+/// First places of the powers of two up to 1/2, by exponent field.
 const BELOW: [i64; HALF_FIELD + 1] = {
     let mut places = [0; HALF_FIELD + 1];
     let mut field = 0;
@@ -47,7 +47,7 @@ const BELOW: [i64; HALF_FIELD + 1] = {
 static PLACES_AWAY: [i64; 1025] = AWAY;
 static PLACES_BELOW: [i64; HALF_FIELD + 1] = BELOW;
 
-/// The bits of a number in the order of numbers.
+/// Returns the bits of a number in the order of numbers.
 #[inline]
 pub(super) fn ordered(number: f64) -> i64 {
     let bits = number.to_bits() as i64;
@@ -55,12 +55,12 @@ pub(super) fn ordered(number: f64) -> i64 {
     (bits & i64::MAX) ^ (bits >> 63)
 }
 
-/// The number that has these ordered bits.
+/// Returns the number with these ordered bits.
 pub(super) fn number(ordered: i64) -> f64 {
     if ordered < 0 { -f64::from_bits(!ordered as u64) } else { f64::from_bits(ordered as u64) }
 }
 
-/// The place of a number that is not zero. It never falls when the number grows.
+/// Returns the place of a nonzero number. It is monotonic.
 #[inline]
 pub(super) fn place(number: f64) -> i64 {
     let size = number.abs();
@@ -77,7 +77,7 @@ pub(super) fn place(number: f64) -> i64 {
     if number < 0.0 { !place } else { place }
 }
 
-/// The place of a number from 0 to 1/2.
+/// Returns the place of a number from 0 to 1/2.
 #[inline]
 fn lower(number: f64) -> i64 {
     let bits = number.to_bits();
@@ -85,14 +85,14 @@ fn lower(number: f64) -> i64 {
     PLACES_BELOW[field] + ((bits & FRACTION) >> dropped((HALF_FIELD - field).saturating_sub(1))) as i64
 }
 
-/// The least number of a place that is not below zero: the inverse of [`place`].
+/// Returns the least number of a non-negative place: the inverse of [`place`].
 pub(super) fn edge(place: u128) -> f64 {
     let place = i64::try_from(place).unwrap_or(i64::MAX);
     if place < HALF {
         return lower_edge(place);
     }
     if place < ONE {
-        // The least number is that of the greatest distance, which the next place begins with.
+        // The least number has the greatest distance, at which the next place begins.
         return 1.0 - lower_edge(2 * HALF - place + 1);
     }
     let away = PLACES_AWAY.partition_point(|from| *from <= place - ONE).saturating_sub(1);
@@ -101,7 +101,7 @@ pub(super) fn edge(place: u128) -> f64 {
     if bits < f64::INFINITY.to_bits() { f64::from_bits(bits) } else { f64::MAX }
 }
 
-/// The least number of a place up to a little more than that of 1/2.
+/// Returns the least number of a place up to a little more than that of 1/2.
 fn lower_edge(place: i64) -> f64 {
     let field = PLACES_BELOW.partition_point(|from| *from <= place).saturating_sub(1);
     let fraction =

@@ -1,4 +1,4 @@
-//! Numbers in cells, at the level that they fit.
+//! Numbers in cells, at the least level that fits.
 
 use super::{
     Beside, Run,
@@ -6,32 +6,33 @@ use super::{
     text,
 };
 
-/// At this level at most two cells are left: below zero, and not.
+/// Level at which at most two cells are left: the negative numbers, and the others.
 pub(super) const COARSEST: u32 = 63;
 
-/// From level 1 on the last cell is less than so many after the first one: two to this power. So numbers can be
-/// counted in an array, and need not be sorted.
+/// Bits of the span of the cells from level 1 on: the last cell is less than two to this power after the first one.
+/// So numbers can be counted in an array, without sorting.
 const SPAN_BITS: u32 = 12;
 
-/// Cells of this version.
+/// Cells of the current version.
 #[derive(Clone, Debug, Default, Eq)]
 pub(super) struct Near {
     pub(super) level: u32,
     pub(super) zeros: u64,
-    /// By cell, in order: at level 0 the ordered bits of a number, above it its [`place`] without the low bits.
+    /// Counts by cell, in order: a cell is the ordered bits of a number at level 0, above it its [`place`] without
+    /// the low bits.
     pub(super) cells: Vec<(i64, u64)>,
-    /// What its text is taken to have.
+    /// Estimated bytes of its text.
     pub(super) bytes: usize,
 }
 
-/// What its text takes follows from the rest.
+/// Compares all but the bytes, which follow from the rest.
 impl PartialEq for Near {
     fn eq(&self, other: &Self) -> bool {
         (self.level, self.zeros, &self.cells) == (other.level, other.zeros, &other.cells)
     }
 }
 
-/// Adds a cell after all others of a sorted list, or to the last one if it is the same.
+/// Appends a cell to a sorted list, or adds to the last one if it is the same.
 pub(super) fn push(cells: &mut Vec<(i64, u64)>, cell: i64, n: u64) {
     match cells.last_mut() {
         Some((last, known)) if *last == cell => *known = known.saturating_add(n),
@@ -39,7 +40,7 @@ pub(super) fn push(cells: &mut Vec<(i64, u64)>, cell: i64, n: u64) {
     }
 }
 
-/// Walks over two sorted lists of cells: each cell, with how many are in it in the one and in the other.
+/// Walks over two sorted lists of cells: each cell, with its counts in the one and in the other.
 pub(super) fn walked(one: &[(i64, u64)], other: &[(i64, u64)], mut each: impl FnMut(i64, [u64; 2])) {
     let (mut a, mut b) = (0, 0);
     while a < one.len() && b < other.len() {
@@ -54,7 +55,7 @@ pub(super) fn walked(one: &[(i64, u64)], other: &[(i64, u64)], mut each: impl Fn
     other[b..].iter().for_each(|(cell, n)| each(*cell, [0, *n]));
 }
 
-/// Two sorted lists of cells as one.
+/// Merges two sorted lists of cells.
 pub(super) fn merged(one: &[(i64, u64)], other: &[(i64, u64)]) -> Vec<(i64, u64)> {
     let mut cells = Vec::with_capacity(one.len() + other.len());
     walked(one, other, |cell, [n, more]| cells.push((cell, n.saturating_add(more))));
@@ -66,7 +67,7 @@ impl Near {
         self.cells.iter().fold(self.zeros, |n, (_, more)| n.saturating_add(*more))
     }
 
-    /// The cells at a coarser level.
+    /// Returns the cells at a coarser level.
     pub(super) fn at_level(&self, level: u32) -> Vec<(i64, u64)> {
         let mut cells = Vec::with_capacity(self.cells.len());
         for &(cell, n) in &self.cells {
@@ -86,8 +87,8 @@ impl Near {
         }
     }
 
-    /// Goes to the least level that fits: at which the text has at most `bytes` bytes, and above level 0 the cells
-    /// do not span more than they may; at least to level `floor`.
+    /// Goes to the least level that fits: the text has at most `bytes` bytes, and above level 0 the cells do not
+    /// exceed the maximum span; at least to level `floor`.
     pub(super) fn fit(&mut self, bytes: usize, floor: u32) {
         self.coarsen(floor);
         let is_too_wide = self.level > 0 && !self.spans(self.level);
@@ -106,7 +107,7 @@ impl Near {
         }
     }
 
-    /// Whether the cells do not span more than they may at a level from 1 on.
+    /// Returns whether the cells are within the maximum span at a level from 1 on.
     pub(super) fn spans(&self, level: u32) -> bool {
         let at = |cell: i64| match self.level {
             0 => place(number(cell)) >> (level - 1),
@@ -116,7 +117,7 @@ impl Near {
         ends.is_none_or(|(first, last)| at(last.0) - at(first.0) < 1 << SPAN_BITS)
     }
 
-    /// All numbers, each by itself.
+    /// Counts all numbers, each by itself.
     pub(super) fn exact(numbers: &[f64]) -> Self {
         let mut bits: Vec<i64> =
             numbers.iter().filter(|number| **number != 0.0).map(|x| ordered(*x)).collect();
@@ -126,7 +127,7 @@ impl Near {
         Self { level: 0, zeros: (numbers.len() - bits.len()) as u64, cells, bytes: 0 }
     }
 
-    /// The numbers, which do not fit at level 0, at a level at which they may: counted in an array, with no sorting.
+    /// Counts numbers that do not fit at level 0, at a level at which they may: in an array, without sorting.
     pub(super) fn counted(numbers: &[f64]) -> Self {
         let places: Vec<i64> = numbers.iter().filter(|number| **number != 0.0).map(|x| place(*x)).collect();
         let (mut least, mut greatest) = (i64::MAX, i64::MIN);
@@ -149,7 +150,7 @@ impl Near {
         }
     }
 
-    /// The least and the greatest number of a cell.
+    /// Returns the least and the greatest number of a cell.
     pub(super) fn bounds(&self, cell: i64) -> (f64, f64) {
         match (self.level, cell < 0) {
             (0, _) => (number(cell), number(cell)),
@@ -161,7 +162,7 @@ impl Near {
         }
     }
 
-    /// The cells of both, at the level of the coarser one.
+    /// Returns the cells of both, at the level of the coarser one.
     pub(super) fn beside(&self, other: &Self) -> Vec<Beside> {
         let level = self.level.max(other.level);
         let at = |near: &Self| if near.level == level { near.cells.clone() } else { near.at_level(level) };
@@ -195,18 +196,18 @@ impl Near {
     }
 }
 
-/// The cells of the numbers of a column at a level, to be counted by group again and again.
+/// Cells of the numbers of a column at a level, to be counted by group repeatedly.
 pub(crate) struct Floored {
-    /// The number of the first cell.
+    /// Number of the first cell.
     pub(super) first: i64,
-    /// How many there are from the first to the last.
+    /// Number of cells from the first to the last.
     pub(super) width: u32,
-    /// Of each row: 0 for zero, else the cell, counted from the first as 1.
+    /// Cell of each row: 0 for zero, else counted from the first as 1.
     pub(super) cells: Vec<u32>,
 }
 
 impl Floored {
-    /// Of a column, in which what is null means nothing.
+    /// Takes a column; the cells of nulls are meaningless.
     pub(crate) fn new(numbers: &[f64], level: u32) -> Self {
         let places: Vec<i64> = numbers.iter().map(|x| place(*x) >> (level - 1)).collect();
         let (mut first, mut last) = (i64::MAX, i64::MIN);

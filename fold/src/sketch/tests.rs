@@ -14,7 +14,7 @@ fn extremes(numbers: &[f64]) -> (f64, f64) {
     numbers.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), x| (min.min(*x), max.max(*x)))
 }
 
-/// Numbers that look random and are the same in every run, in [0, 1).
+/// Returns deterministic pseudorandom numbers in [0, 1).
 fn uniform(count: usize) -> impl Iterator<Item = f64> {
     (1..=count as u64).map(|n| {
         let mixed = crate::hash::mix(n.wrapping_mul(0x9e37_79b9_7f4a_7c15), n);
@@ -22,7 +22,7 @@ fn uniform(count: usize) -> impl Iterator<Item = f64> {
     })
 }
 
-/// The default of numpy.
+/// Returns the quantile by the default of numpy.
 fn exact(numbers: &[f64], q: f64) -> f64 {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -31,7 +31,7 @@ fn exact(numbers: &[f64], q: f64) -> f64 {
     between(sorted[low], sorted[(low + 1).min(sorted.len() - 1)], rank - low as f64)
 }
 
-/// The share of the numbers that are less, and the share that are not greater.
+/// Returns the share of lesser numbers, and the share of numbers that are not greater.
 fn ranks(numbers: &[f64], value: f64) -> (f64, f64) {
     let share = |below: &dyn Fn(f64) -> bool| {
         numbers.iter().filter(|x| below(**x)).count() as f64 / numbers.len() as f64
@@ -39,7 +39,7 @@ fn ranks(numbers: &[f64], value: f64) -> (f64, f64) {
     (share(&|x| x < value), share(&|x| x <= value))
 }
 
-/// How far the reported quantile is from its rank, and how far its ranks are apart.
+/// Returns the distance of the reported quantile from its rank, and that between its ranks.
 fn rank_error<const BYTES: usize>(numbers: &[f64], q: f64) -> (f64, f64) {
     let found = Sketch::<BYTES>::of(numbers).quantile(q, extremes(numbers)).unwrap();
     let (below, upto) = ranks(numbers, found.value);
@@ -113,7 +113,7 @@ fn what_version_2_stored_is_read_with_its_ranks() {
     assert!((0.95..0.99).contains(&found.value) && found.from == 0.0, "{found:?}");
 }
 
-/// Those of version 2 may be longer than what a sketch may take now: they lose detail, not numbers.
+/// Sketches of version 2 may exceed the current limit: they lose detail, not numbers.
 #[test]
 fn what_version_2_stored_is_fitted() {
     let cells: Vec<String> =
@@ -160,7 +160,7 @@ fn other_texts_are_refused() {
 
 #[test]
 fn quantiles_of_few_numbers_are_those_of_numpy() {
-    // numpy.quantile([1.5, 2.25, ..., 10], [0.5, 0.9, 0.99]) and numpy.quantile([.1, .2, .3], ...).
+    // References: numpy.quantile([1.5, 2.25, ..., 10], [0.5, 0.9, 0.99]) and numpy.quantile([.1, .2, .3], ...).
     let ten: Vec<f64> = (1..=10).map(f64::from).collect();
     let sketch: Sketch<3072> = sketch(&ten);
     let found = [0.0, 0.5, 0.9, 0.99, 1.0].map(|q| sketch.quantile(q, ALL).unwrap().value);
@@ -186,7 +186,7 @@ fn medians_of_zeros_are_zero() {
 
 #[test]
 fn quantiles_near_one_have_their_rank() {
-    // Scores as a good classifier gives them: 1 - x^4 lies above 0.99 for a third of them.
+    // Scores of a good classifier: 1 - x^4 lies above 0.99 for a third of them.
     let scores: Vec<f64> = uniform(100_000).map(|x| 1.0 - x.powi(4)).collect();
     for q in [0.5, 0.9, 0.99, 0.999] {
         let (error, between) = rank_error::<3072>(&scores, q);
@@ -214,7 +214,7 @@ fn large_numbers_with_a_little_noise_have_quantiles() {
 
 #[test]
 fn numbers_that_crowd_in_one_cell_are_told_so() {
-    // No summary of a few KB that is the same in any grouping can do better; but it says so.
+    // No summary of a few KB that is the same in any grouping can do better; but the ranks show it.
     let wide = (-300..300).map(|power| 10f64.powi(power));
     let crowd = uniform(50_000).map(|x| 1e9 + x);
     let numbers: Vec<f64> = wide.chain(crowd).collect();

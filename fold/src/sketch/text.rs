@@ -1,7 +1,7 @@
-//! The text of a sketch: whole numbers in digits of base 64, the least first, five bits a digit; the sixth
-//! bit says that another digit follows. First the level, then how many zeros there are; then for each
-//! cell by how much its number is greater than the last one (the first one itself, as twice its size, plus
-//! one below zero), and its count. Without a number it is empty.
+//! Text of a sketch: integers in digits of base 64, the least first, five bits a digit; the sixth bit is set if
+//! another digit follows. First the level, then the number of zeros; then for each cell its difference from the last
+//! one (for the first one itself, as twice its size, plus one below zero), and its count. Without numbers it is
+//! empty.
 //!
 //! Version 2 wrote arrays of numbers, which are read as [`OldCells`].
 
@@ -21,20 +21,20 @@ use super::{
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// The most digits of a number.
+/// Maximum number of digits of a number.
 const MAX_DIGITS: usize = 13;
 
-/// What stands in the place of cells that are not known.
+/// Text of a sketch with mixed cells.
 const MIXED: &str = "?";
 
-/// How many digits a number has.
+/// Returns the number of digits of a number.
 #[inline]
 fn digits(number: u64) -> usize {
     (64 - (number | 1).leading_zeros()).div_ceil(5) as usize
 }
 
-/// The bytes that a text is taken to have: those that it has, but for the level and the first cell, whose
-/// most are taken. It counts no further than beyond `enough`.
+/// Estimates the bytes of a text: exact, but with the maximum for the level and the first cell. It stops counting
+/// beyond `enough`.
 pub(super) fn bytes(zeros: u64, cells: &[(i64, u64)], enough: usize) -> usize {
     let mut bytes = 2 + digits(zeros) + MAX_DIGITS + cells.first().map_or(0, |(_, n)| digits(*n));
     for pair in cells.windows(2) {
@@ -67,7 +67,7 @@ fn text_of(near: &Near) -> String {
     let mut last: Option<i64> = None;
     for &(cell, n) in &near.cells {
         match last {
-            // A sign and a size; no cell has the least number of all.
+            // A sign and a size; no cell is the minimum `i64`.
             None => write((cell << 1 ^ cell >> 63) as u64, &mut text),
             Some(last) => write(cell.abs_diff(last), &mut text),
         }
@@ -77,7 +77,7 @@ fn text_of(near: &Near) -> String {
     text
 }
 
-/// Reads the digits of a text.
+/// Reader of the digits of a text.
 struct Reader<'a>(std::slice::Iter<'a, u8>);
 
 impl Reader<'_> {
@@ -116,7 +116,7 @@ fn near_of(text: &str) -> Option<Near> {
     let bytes = bytes(zeros, &cells, usize::MAX);
     let near = Near { level, zeros, cells, bytes };
     let is_one = |cell: i64| match level {
-        // A finite number that is not zero.
+        // A finite nonzero number.
         0 => number(cell).is_finite() && number(cell) != 0.0,
         level => (place(f64::MIN) >> (level - 1)..=place(f64::MAX) >> (level - 1)).contains(&cell),
     };
@@ -146,7 +146,7 @@ impl<'de, const BYTES: usize, const FLOOR: u32> Deserialize<'de> for Sketch<BYTE
     }
 }
 
-/// A string, or the array of version 2.
+/// Visitor of a string, or of the array of version 2.
 struct Text;
 
 impl<'de> Visitor<'de> for Text {

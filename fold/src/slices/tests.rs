@@ -34,7 +34,7 @@ struct Means {
     p_value: Option<f64>,
 }
 
-/// Probabilities of a slice and of the rest, each with whether it came true, and the p-values by figure.
+/// Probabilities of a slice and of the rest, each with its truth, and the p-values by figure.
 #[derive(Deserialize)]
 struct Scores {
     rows: [Vec<(f64, u8)>; 2],
@@ -50,7 +50,7 @@ struct Classes {
     log_loss: Option<f64>,
 }
 
-/// Slices of one release: of each, how many are right among how many.
+/// Slices of one release, each with its number of right predictions and of all.
 #[derive(Deserialize)]
 struct RankedSays {
     slices: Vec<(String, u64, u64)>,
@@ -78,7 +78,7 @@ fn of_numbers(numbers: &[f64]) -> Evidence {
     Evidence::Mean { n: numbers.len() as u64, sum: numbers.iter().sum(), squares }
 }
 
-/// The rest is what all have less what the slice has, as in an answer.
+/// Returns the evidence of the rest as all less the slice, as in an answer.
 fn of_rest(slice: Evidence, rest: Evidence) -> Evidence {
     let mut whole = slice;
     whole += rest;
@@ -102,7 +102,7 @@ fn tests_are_those_of_statsmodels_and_scipy() {
     assert_eq!(of_numbers(&[1.0]).p_value(&Evidence::Share { right: 1, n: 2 }), None);
 }
 
-/// The samples of a slice and of all predictions by a figure, of a slice and the rest.
+/// Returns the samples of a slice and of all predictions by a figure, given the slice and the rest.
 fn of_slice(figure: &str, rows: [Vec<(Prediction, &'static str)>; 2], task: Task) -> [Sample; 2] {
     let (mut predictions, mut outcomes) = (Vec::new(), Vec::new());
     for (tag, (prediction, label)) in ["slice", "rest"]
@@ -166,7 +166,7 @@ fn tests_of_scores_are_those_of_scipy_and_of_delong() {
     }
 }
 
-/// A class of which a prediction has no score has the score 0, as in the mean.
+/// A class without a score in a prediction has the score 0, as in the mean.
 #[test]
 fn losses_of_classes_without_scores_count() {
     let row = |scores: &[(&'static str, f64)], real| {
@@ -190,7 +190,7 @@ fn losses_of_classes_without_scores_count() {
     }
 }
 
-/// What is tested is asked for: nothing is kept of the scores unless it is.
+/// Scores are only kept if a test is requested.
 #[test]
 fn scores_are_kept_for_tests_alone() {
     let rows = || of_scores(&reference().scores[0].rows);
@@ -201,14 +201,14 @@ fn scores_are_kept_for_tests_alone() {
     assert_eq!(kept("brier"), [(true, false); 2]);
     assert_eq!(kept("log_loss"), [(true, false); 2]);
     assert_eq!(kept("ks"), [(false, false); 2]);
-    // The area of several results together is the mean of theirs, of which no curve says how it varies.
+    // The area of several results together is the mean of theirs, which has no curve and so no variance.
     let [slice, whole] = of_slice("auc", rows(), late());
     assert!(slice.p_value(&whole).is_some());
     let twice = Sample { results: 2, ..whole };
     assert_eq!((slice.p_value(&twice), twice.p_value(&slice)), (None, None));
 }
 
-/// A day on which a release said all to be positive, and so many of so many were.
+/// Returns a day on which a release predicted all as positive, and `right` of `n` were.
 fn binary(right: u64, n: u64) -> ReleaseEvaluation {
     let names: Vec<String> = (0..n).map(|key| format!("k{key}")).collect();
     let rows: Vec<(&str, Option<f64>, &str)> = (0..n as usize)
@@ -271,10 +271,10 @@ fn the_worst_slice_comes_first_with_p_values_of_the_reference() {
         assert!(is_close(slice.p_adjusted.unwrap(), *p_adjusted), "{slice:?}");
         assert!((slice.gap() - (slice.value - right as f64 / n as f64)).abs() < 1e-15);
     }
-    // Behind them stands what is too small to be ranked, however bad it is, and is no test among the tests.
+    // The slice that is too small to be ranked comes last, however bad it is, and does not count as a test.
     let [last] = &found[says.len()..] else { panic!("{found:?}") };
     assert_eq!((last.n, last.is_ranked, last.p_value, last.p_adjusted), (5, false, None, None));
-    // Of what is better when it is less the greatest stands first.
+    // For a figure that is better when less, the greatest comes first.
     let least =
         ranked(samples.iter().map(|(label, sample)| ((*label).clone(), sample, &whole)), Direction::Min, 30);
     assert_eq!(least[0].label, says[says.len() - 1].0);
@@ -302,17 +302,17 @@ fn what_single_predictions_say_of_a_mean_adds_up_over_days() {
     };
     let found = sample("mae", &[number("a", 1.0, 3.0), number("b", 2.0, 1.0), number("c", 4.0, 4.0)]);
     assert_eq!(found.evidence(), Some(of_numbers(&[2.0, 1.0, 0.0])));
-    // A figure of which nothing but the value is stored has none, and so has a sum of days of which one has none.
+    // A figure with only its value stored has no evidence, nor has a sum of days of which one has none.
     assert_eq!(sample("brier", &days).evidence(), None);
     let mixed = [judged(&rows[..1], task(), Some("tp=3,fp=2")), judged(&rows[1..], task(), None)];
     assert!(sample("value_per_prediction", &mixed[..1]).evidence().is_some());
     assert_eq!(sample("accuracy", &days).n(), 4);
-    // Of precision only what was said to be positive counts.
+    // Only predicted positives count for precision.
     assert_eq!((sample("precision", &days).n(), sample("recall", &days).n()), (2, 2));
     assert_eq!(sample("precision", &days).value(), Some(0.5));
 }
 
-/// Each figure by which slices can be ranked has a test if it is a share: the interval of Wilson says that it is one.
+/// Each figure that can rank slices has a test if it is a share, as its method of Wilson shows.
 #[test]
 fn shares_have_tests() {
     for figure in Figure::ranking_ones() {
@@ -321,7 +321,7 @@ fn shares_have_tests() {
 }
 
 proptest! {
-    /// A p-value is a probability, and a slice like the rest is not far from it.
+    /// A p-value is a probability, and a slice equal to the rest does not differ from it.
     #[test]
     fn p_values_are_probabilities(right in vec(0u64..40, 2), more in vec(0u64..40, 2)) {
         let slice = Evidence::Share { right: right[0], n: right[0] + more[0] };

@@ -1,4 +1,4 @@
-//! The predictions that a custom figure is made of, kept so that keys can be drawn from them.
+//! Predictions behind a custom figure, kept so that keys can be drawn from them.
 
 use event::custom::Formula;
 
@@ -8,17 +8,17 @@ use super::{
 };
 use crate::hash::hash;
 
-/// What the aggregates of a figure took, prediction by prediction.
+/// Inputs of the aggregates of a figure, prediction by prediction.
 #[derive(Debug, Default)]
 pub(super) struct Sample {
-    /// The hash of the key of each prediction.
+    /// Hash of the key of each prediction.
     keys: Vec<u64>,
-    /// Of each prediction what each aggregate took, which is a finite number; not a number where it took nothing.
+    /// Finite input of each aggregate by prediction; NaN if there was none.
     taken: Vec<f64>,
 }
 
 impl Sample {
-    /// Keeps what is taken of a prediction, and returns it.
+    /// Keeps the inputs of a prediction, and returns them.
     pub(super) fn keep(
         &mut self,
         key: &str,
@@ -30,7 +30,7 @@ impl Sample {
         numbers(&self.taken[first..])
     }
 
-    /// Whether it is of more than an interval may be made of.
+    /// Returns whether it has more rows than an interval is computed from.
     pub(super) fn is_too_large(&self) -> bool {
         self.taken.len() > MAX_ROWS
     }
@@ -39,16 +39,16 @@ impl Sample {
         size_of_val(&*self.keys) + size_of_val(&*self.taken)
     }
 
-    /// The interval of the figure: of its values where as many keys as there are are drawn from them, again and again.
+    /// Returns the interval of the figure, by a bootstrap: as many keys as there are are drawn again and again.
     pub(super) fn interval<E>(self, formula: &Formula, go_on: GoOn<'_, E>) -> Result<Option<(f64, f64)>, E> {
         let Self { keys, taken } = self;
-        // A figure without an aggregate is the same of all rows.
+        // A figure without an aggregate is the same for all rows.
         let width = formula.aggregates.len();
         if width == 0 {
             return Ok(None);
         }
         let mut rows: Vec<(u64, &[f64])> = keys.into_iter().zip(taken.chunks_exact(width)).collect();
-        // The order in which they came leaves no trace.
+        // The result must not depend on the order of arrival.
         rows.sort_unstable_by(|one, other| one.0.cmp(&other.0).then_with(|| bits(one.1).cmp(bits(other.1))));
         let keys: Vec<&[(u64, &[f64])]> = rows.chunk_by(|one, other| one.0 == other.0).collect();
         let mut values = Vec::new();

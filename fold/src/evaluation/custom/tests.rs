@@ -32,7 +32,7 @@ fn evaluated(
 }
 
 proptest! {
-    /// Custom figures do not depend on how rows are cut, and what else is evaluated does not depend on them.
+    /// Custom figures do not depend on the partition of rows, and other results do not depend on custom figures.
     #[test]
     fn the_order_of_rows_leaves_no_trace(predictions in rows(), outcomes in outcomes()) {
         let by = || with_figures("v1", FIGURES);
@@ -66,7 +66,7 @@ fn day(label: &'static str, score: f64) -> (Vec<Prediction>, Vec<Outcome>) {
     (vec![row("a", score), row("b", 0.5)], vec![outcome])
 }
 
-/// The figures of two days together, of which each has its definition.
+/// Evaluates the figures over two days, each with its own definition.
 fn window(first: &str, second: &str) -> CustomValues {
     let mut evaluator = Evaluator::new(with_figures("v1", first));
     for (figures, (predictions, outcomes)) in [(first, day("late", 0.25)), (second, day("on time", 0.75))] {
@@ -107,7 +107,7 @@ fn figures_by_hand() {
         ("count(*)", Some(4.0), 4),
         ("count(value)", Some(3.0), 3),
         ("count(outcome_value) / count(*)", Some(0.5), 4),
-        // The sum is beyond the doubles, the mean is none of it.
+        // The sum exceeds the range of doubles, the mean does not.
         ("sum(value)", None, 3),
         ("case when avg(value) > 6e307 then 1 end", Some(1.0), 3),
         ("avg(abs(value - outcome_value))", Some(2.0), 1),
@@ -146,7 +146,7 @@ fn the_text_of_custom_figures_is_golden() {
     assert_eq!(Evaluation::from_state(&text).unwrap(), evaluation);
 }
 
-/// Each key at two instants, of which two keys of three have an outcome; judged with intervals, in halves or as a whole.
+/// Judges each key at two instants, with an outcome for two keys of three; with intervals, in halves or as a whole.
 fn sure(figures: &str, is_reversed: bool, partition: Partition) -> ReleaseEvaluation {
     const KEYS: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
     let value = |n: usize| (n * 7 % 5) as f64;
@@ -181,21 +181,21 @@ fn keys_without_an_outcome_are_drawn_for_custom_figures_too() {
         "f=sqrt(avg(pow(value - outcome_value, 2)))\ng=count(*)\nh=stddev(value)\ni=count(*) / count(lower)\nj=count(*) {judged}\nk=1 + 0 * count(*)"
     );
     let of = sure(&text, false, Partition::ALL);
-    // Those of all keys are drawn, also without an outcome; so its draws are others than those of `rmse`.
+    // All keys are drawn, also those without an outcome; so the draws differ from those of `rmse`.
     let (low, high) = of.custom["f"].interval.unwrap();
     let rmse = of.custom["f"].value.unwrap();
     let estimate = of.intervals.as_ref().unwrap().estimates["rmse"];
     let (least, most) = estimate.interval.unwrap();
     assert!(low < rmse && rmse < high && (low - least).abs() < 0.2 && (high - most).abs() < 0.2, "{of:?}");
     assert_eq!(of.custom["f"].n, estimate.n);
-    // Whichever keys are drawn, each has two predictions; but not each has an outcome.
+    // Each key drawn has two predictions, but not each has an outcome.
     assert_eq!(of.custom["g"], CustomValue { value: Some(24.0), n: 24, interval: Some((24.0, 24.0)) });
     let (low, high) = of.custom["j"].interval.unwrap();
     assert!(low < 16.0 && 16.0 < high, "{low} {high}");
     assert!(of.custom["h"].interval.is_some());
     assert_eq!(of.custom["i"], CustomValue { value: None, n: 24, interval: None });
     assert_eq!(of.custom["k"].interval, Some((1.0, 1.0)));
-    // Neither the order nor the partitions leave a trace, and the text that is stored has no intervals.
+    // Neither the order nor the partitions change the result, and the stored text has no intervals.
     assert_eq!(sure(&text, true, Partition::ALL).custom, of.custom);
     assert_eq!(sure(&text, false, Partition::ALL.half().half()).custom, of.custom);
     let stored: CustomValue = serde_json::from_str(&serde_json::to_string(&of.custom["g"]).unwrap()).unwrap();
@@ -235,7 +235,7 @@ fn a_custom_figure_of_too_many_predictions_has_no_interval() {
     let add = |tally: &mut Tally, n: usize| {
         (0..n).for_each(|n| tally.add(&|_| Value::Number(n as f64), &|| if n % 2 == 0 { "a" } else { "b" }));
     };
-    // Each counts twice: there are two aggregates.
+    // Each prediction counts twice: there are two aggregates.
     add(&mut tally, MAX_ROWS / 2);
     let bytes = tally.sample.as_ref().unwrap().bytes();
     assert_eq!(bytes, MAX_ROWS / 2 * size_of::<u64>() + MAX_ROWS * size_of::<f64>());

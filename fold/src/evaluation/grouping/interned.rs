@@ -1,4 +1,4 @@
-//! The values of a column as numbers.
+//! Interned values of a column.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::{
     read::{floats, texts},
 };
 
-/// The values of a column by number.
+/// Values of a column, by number.
 #[derive(Default)]
 pub(super) struct Interned {
     pub(super) values: Vec<Value>,
@@ -25,7 +25,7 @@ impl Interned {
         number
     }
 
-    /// The number of the value of each row of a segment.
+    /// Returns the number of the value of each row of a segment.
     pub(super) fn codes(&mut self, by: &By, segment: &LogSegment<'_>) -> Result<Vec<u32>> {
         let rows = segment.columns.rows;
         if rows == 0 {

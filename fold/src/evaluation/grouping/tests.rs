@@ -23,7 +23,7 @@ pub(in crate::evaluation) fn definitions() -> BTreeMap<String, Definition> {
         .into()
 }
 
-/// Evaluates in as many partitions as there are.
+/// Evaluates partition by partition.
 fn evaluated(
     predictions: &[Prediction],
     outcomes: &[Outcome],
@@ -47,12 +47,12 @@ fn evaluated_with(
     Ok(fed(evaluator, &in_segments(predictions), outcomes, partition)?.finish_buckets())
 }
 
-/// Predictions as the segments of a log.
+/// Packs predictions as the segments of a log.
 pub(in crate::evaluation) fn in_segments(predictions: &[Prediction]) -> Vec<Columns> {
     predictions.chunks(5).map(|rows| testing::predictions(rows, true)).collect()
 }
 
-/// The evaluator with all rows, partition by partition.
+/// Feeds all rows to the evaluator, partition by partition.
 pub(in crate::evaluation) fn fed(
     mut evaluator: Evaluator,
     predictions: &[Columns],
@@ -73,7 +73,7 @@ pub(in crate::evaluation) fn fed(
     Ok(evaluator)
 }
 
-/// The name of those that predict what a release did while it was not judged.
+/// Returns the name under which the predictions of a release count while they are not judged.
 fn other(release: &str) -> &'static str {
     match release {
         "v1" => "other than v1",
@@ -144,19 +144,19 @@ pub(in crate::evaluation) fn outcomes() -> impl Strategy<Value = Vec<Outcome>> {
     })
 }
 
-/// Without what was sent again later.
+/// Leaves out predictions that were sent again later.
 fn distinct(rows: &[Prediction]) -> Vec<Prediction> {
     let same = |a: &Prediction, b: &Prediction| (a.release, a.key, a.at) == (b.release, b.key, b.at);
     let is_last = |at: usize| !rows[at + 1..].iter().any(|later| same(later, &rows[at]));
     (0..rows.len()).filter(|at| is_last(*at)).map(|at| rows[at].clone()).collect()
 }
 
-/// Their figures but how many were repeated, which counts where the repeated one stood.
+/// Clears the number of repeated predictions, which counts in the bucket of the superseded one.
 fn without_repeated(of: &ReleaseEvaluation) -> ReleaseEvaluation {
     ReleaseEvaluation { repeated: None, ..of.clone() }
 }
 
-/// Keeps predictions with the tag `x`.
+/// Condition that keeps predictions with the tag `x`.
 #[derive(Debug)]
 struct OfX([String; 1]);
 
@@ -177,7 +177,7 @@ impl Condition for OfX {
 }
 
 proptest! {
-    /// What a condition keeps is judged as the bucket of the predictions that it keeps.
+    /// A condition gives the result of the bucket of the same predictions.
     #[test]
     fn a_condition_keeps_a_bucket(predictions in rows(), outcomes in outcomes()) {
         let condition = Some(Arc::new(OfX(["tag.t".into()])) as Arc<dyn Condition>);
@@ -208,7 +208,7 @@ proptest! {
         let names: Vec<&Bucket> = found.buckets.iter().map(|(bucket, _)| bucket).collect();
         prop_assert_eq!(names, buckets.keys().collect::<Vec<_>>());
         for (bucket, of) in &found.buckets {
-            // With the other releases of the same cell, as they meet.
+            // The other releases of the cell are included, as they meet.
             let cell = buckets.iter().filter(|(other, _)| (other.period, &other.values) == (bucket.period, &bucket.values));
             let alone: Vec<Prediction> = distinct.iter()
                 .filter(|row| cell.clone().any(|(_, rows)| rows.iter().any(|one| (one.release, one.key, one.at) == (row.release, row.key, row.at))))
@@ -217,7 +217,7 @@ proptest! {
             let alone = alone.buckets.iter().find(|(other, _)| other.name == bucket.name).unwrap();
             prop_assert_eq!(without_repeated(of), without_repeated(&alone.1), "{:?}", bucket);
         }
-        // Of each release, over all values.
+        // Each release is compared over all values.
         let all = Grouping { by: of_columns, ..Grouping::default() };
         let (all, whole) = (
             evaluated(&predictions, &outcomes, all, Partition::ALL).unwrap(),
@@ -233,7 +233,7 @@ proptest! {
         }
     }
 
-    /// What was live and what was not add up to the whole.
+    /// Predictions of live releases and the others add up to the whole.
     #[test]
     fn what_was_live_is_told_by_the_time_of_the_prediction(predictions in rows(), outcomes in outcomes()) {
         let live: LiveSpans = [("v1".to_owned(), vec![(0, 5), (12, 20)]), ("v2".to_owned(), vec![(5, 12)])].into();
@@ -245,7 +245,7 @@ proptest! {
         for is_live in [true, false] {
             let judged = Some(Judged { live: live.clone(), is_live });
             let found = evaluated(&predictions, &outcomes, Grouping { judged, ..Grouping::default() }, Partition::ALL);
-            // What is not judged is as if others had predicted it: it is met.
+            // Predictions that are not judged are met as if other releases had made them.
             let renamed = |row: Prediction| match was_live(&row) == is_live {
                 true => row,
                 false => Prediction { release: other(row.release), ..row },
@@ -262,7 +262,7 @@ proptest! {
         }
     }
 
-    /// A pool has the counts of its releases together, each judged by its own definition, in whatever order they come.
+    /// A pool has the counts of its releases together, each judged by its own definition, in any order.
     #[test]
     fn a_pool_is_judged_by_the_definition_of_each_release(predictions in rows(), outcomes in outcomes()) {
         let pools = [("v1", "m"), ("v2", "m"), ("w1", "w")].map(|(name, pool)| (name.to_owned(), pool.to_owned()));

@@ -12,7 +12,7 @@ use crate::{
 const KEYS: [&str; 20] =
     ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"];
 
-/// The intervals of the only release, whose predictions are added partition by partition.
+/// Returns the intervals of a single release, whose predictions are added partition by partition.
 fn intervals(task: Task, predictions: &[Prediction], outcomes: &[Outcome], halvings: u32) -> Intervals {
     let by = BTreeMap::from([("v1".to_owned(), Definition::of(task))]);
     let (predictions, outcomes) =
@@ -33,7 +33,7 @@ fn binary() -> Task {
     Task::Binary { positive_label: "late".into() }
 }
 
-/// Predictions of each key at some instants; every third key is late, every fourth of them is predicted so.
+/// Predicts each key at some instants; every third key is late, every fourth key is predicted late.
 fn days(instants: i64) -> (Vec<Prediction>, Vec<Outcome>) {
     let of_key = |(n, key): (usize, &&'static str)| {
         let score = if n % 4 == 0 { 0.6 } else { n as f64 / 50.0 };
@@ -72,12 +72,12 @@ fn repeated_keys_make_no_figure_surer() {
     let (once, often) = (of(1), of(25));
     assert_eq!((often.keys, often.estimates["accuracy"].n, once.estimates["accuracy"].n), (20, 500, 20));
     let (low, high) = often.estimates["accuracy"].interval.unwrap();
-    // As sure as of 20 predictions, not as of 500.
+    // As certain as of 20 predictions, not of 500.
     let (least, most) = once.estimates["accuracy"].interval.unwrap();
     let (narrow, wide) = wilson(250, 500).unwrap();
     assert!(high - low > 2.0 * (wide - narrow), "{low} {high}");
     assert!((low - least).abs() < 0.1 && (high - most).abs() < 0.1, "{low} {high}, {least} {most}");
-    // What is drawn is the same, however often each key was predicted.
+    // The draws are the same, however often each key was predicted.
     let percentiles = |of: &Intervals, name: &str| of.estimates[name].interval.unwrap();
     assert_eq!(percentiles(&of(3), "f1"), percentiles(&once, "f1"));
 }
@@ -100,7 +100,7 @@ fn a_bootstrap_of_equal_errors_has_no_width() {
     let (low, high) = found.estimates["bias"].interval.unwrap();
     assert!(low < -0.4 && (low + high).abs() < 1e-15, "{low} {high}");
     assert!(!found.estimates.contains_key("auc"));
-    // One prediction is too few for any.
+    // One prediction is too few for an interval.
     let one = intervals(Task::Regression, &predictions[..1], &outcomes, 0);
     assert_eq!(one.estimates["mae"], Estimate { n: 1, interval: None });
     assert_eq!(one.estimates["rmse"], Estimate { n: 1, interval: None });
@@ -148,7 +148,7 @@ fn keys_of_several_days_are_judged_by_the_definition_of_their_day() {
     let release = evaluator.finish().releases.remove("v1").unwrap();
     let intervals = release.intervals.as_ref().unwrap();
     assert_eq!((intervals.keys, intervals.estimates["accuracy"].n), (20, 40));
-    // Whatever is right of a key by one label is wrong by the other, so each draw is right in one half.
+    // A prediction right by one label is wrong by the other, so each draw has an accuracy of one half.
     assert_eq!(release.figure(Figure::named("accuracy").unwrap()), Some(0.5));
     assert_eq!(intervals.estimates["accuracy"].interval, Some((0.5, 0.5)));
 }
@@ -193,7 +193,7 @@ fn there_are_intervals_of_one_release_where_one_is_shown() {
         let evaluator = Evaluator::new(by.clone().into()).with_intervals(Some(IntervalsOf::ALL));
         let mut evaluator = evaluator.with_intervals_of(shown.map(str::to_owned));
         evaluator.add(&segment(&predictions), &segment(&outcomes)).unwrap();
-        // A day more, as releases go on.
+        // One more day, as in a window.
         evaluator.next_day(by.into()).unwrap();
         evaluator.finish().releases
     };
@@ -224,7 +224,7 @@ fn drawing_ends_when_it_is_told_to() {
         (finished.map(|found| found.buckets.len()), asked)
     };
     assert_eq!(asked_before_it_ends(3), (Err("enough"), vec![20, 520, 520]), "it draws no more");
-    // Once for what each prediction alone says, then for each draw.
+    // One call for the predictions alone, then one for each draw.
     let (finished, asked) = asked_before_it_ends(usize::MAX);
     assert_eq!((finished, asked.len()), (Ok(1), 1 + MAX_DRAWS));
 }

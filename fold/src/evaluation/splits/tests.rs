@@ -9,7 +9,7 @@ use crate::{
     testing::{Outcome, Prediction},
 };
 
-/// What two of three releases declare.
+/// Declares splits for two of three releases.
 fn split_definitions() -> BTreeMap<String, Definition> {
     let mut definitions = definitions();
     let declared = [("v1", "tag.t,feature.f:0:10"), ("w1", "tag.t")];
@@ -42,7 +42,7 @@ fn evaluated(predictions: &[Prediction], outcomes: &[Outcome]) -> Evaluation {
 }
 
 proptest! {
-    /// What is stored by a split is to the bit what a breakdown by it gives, and the rows of releases stay as they are.
+    /// The stored rows of a split equal those of a breakdown to the bit, and the rows of releases are unchanged.
     #[test]
     fn a_stored_row_is_that_of_a_breakdown(predictions in rows(), outcomes in outcomes()) {
         let stored = evaluated(&predictions, &outcomes);
@@ -72,7 +72,7 @@ proptest! {
         }
         let undeclared = stored.releases.contains_key("v2");
         prop_assert_eq!(stored.split(&Split::parse("tag.t").unwrap(), None).is_none(), undeclared);
-        // In parts of any size it says the same.
+        // Splitting it into parts of any size loses nothing.
         for most in [200, 1_500, 4_000] {
             let states = stored.to_states(most);
             prop_assert_eq!(&Evaluation::from_states(&states).unwrap(), &stored);

@@ -1,4 +1,4 @@
-//! Every figure against what scikit-learn, scipy and NannyML say; `tests/reference/make.py` made it.
+//! Figures compared with the results of scikit-learn, scipy and NannyML, which `tests/reference/make.py` computed.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
@@ -12,7 +12,7 @@ use crate::{
     testing::{self, Outcome, Prediction},
 };
 
-/// How close two implementations must be.
+/// Maximum difference of two implementations.
 const TOLERANCE: f64 = 1e-9;
 
 /// A case: predictions of some releases, and outcomes.
@@ -95,14 +95,14 @@ impl Case {
     }
 }
 
-/// A tiny number must agree in its own size.
+/// Compares numbers; a tiny number must agree relative to its own size.
 fn is_close(found: f64, expected: f64) -> bool {
     let size =
         if expected != 0.0 && expected.abs() < 1e-100 { expected.abs() } else { expected.abs().max(1.0) };
     (found - expected).abs() <= TOLERANCE * size
 }
 
-/// The value of a figure that is no text.
+/// Returns the value of a figure that is not a text.
 fn found(figure: &Figure, row: &Row<'_>, zero_division: Option<f64>) -> Option<f64> {
     match figure.getter {
         Getter::Text(_) => None,
@@ -111,7 +111,7 @@ fn found(figure: &Figure, row: &Row<'_>, zero_division: Option<f64>) -> Option<f
     }
 }
 
-/// What figures say, against what they must.
+/// Comparison of figures with their references.
 #[derive(Default)]
 struct Comparison {
     wrong: Vec<String>,
@@ -130,7 +130,7 @@ impl Comparison {
         }
     }
 
-    /// Compares the figures that an object has.
+    /// Compares the figures in an object.
     fn compare_named(&mut self, expected: &Value, row: &Row<'_>, zero_division: Option<f64>, of: &str) {
         for (name, expected) in expected.as_object().unwrap() {
             let figure = Figure::named(name).unwrap();
@@ -139,7 +139,7 @@ impl Comparison {
     }
 }
 
-/// The custom figures of all cases.
+/// Parses the custom figures of all cases.
 fn custom_figures(reference: &Value) -> Vec<CustomFigure> {
     let all = reference["custom"].as_object().unwrap().iter();
     let all = all.map(|(name, text)| CustomFigure::parse(name, text.as_str().unwrap()).unwrap());
@@ -150,7 +150,7 @@ fn reference() -> Value {
     serde_json::from_str(&fs::read_to_string(folder().join("figures.json")).unwrap()).unwrap()
 }
 
-/// Texts say what was asked for.
+/// Returns all figures but texts, which only echo the input.
 fn numbers() -> impl Iterator<Item = &'static Figure> {
     FIGURES.iter().filter(|figure| !matches!(figure.getter, Getter::Text(_)))
 }
@@ -245,8 +245,8 @@ fn figures_at_a_threshold_agree_with_their_references() {
     assert!(all.compared.len() >= 10, "{:?}", all.compared);
 }
 
-/// An end of a percentile interval of so many draws is known to about 2% of the width of the interval, ours and theirs. So
-/// five times that is what they may differ by.
+/// Maximum difference of percentile intervals, in widths of the interval: five times their error of about 2%, ours
+/// and theirs, at this number of draws.
 const DRAWN_TOLERANCE: f64 = 0.1;
 
 #[test]
@@ -279,7 +279,7 @@ fn intervals_agree_with_their_references() {
     let reference = reference();
     for (name, case) in reference["cases"].as_object().unwrap() {
         if name == "flights" {
-            // So many rows take long to draw from.
+            // This case has too many rows to draw from quickly.
             continue;
         }
         let evaluation =
@@ -300,7 +300,7 @@ fn intervals_agree_with_their_references() {
                     (Some(found), Some(ends)) => is_close(found.0, ends.0) && is_close(found.1, ends.1),
                     (found, ends) => found == ends,
                 };
-                // What is stored says the same, where it is enough.
+                // The stored evidence gives the interval too, if it is sufficient.
                 let stored = Figure::named(figure).and_then(|figure| of.evidence(figure)?.interval());
                 let is_same = |stored: (f64, f64)| {
                     ends.is_some_and(|ends| is_close(stored.0, ends.0) && is_close(stored.1, ends.1))

@@ -14,8 +14,8 @@ fn a_part_is_tested_by_hand() {
     let part = [(0.1, false), (0.4, false), (0.35, true), (0.8, true)];
     let rest = [(0.3, false), (0.3, true), (0.2, false), (0.3, true), (0.9, true)];
     let whole = curve(&[&part[..], &rest].concat());
-    // Of the part the area is 3/4, and each class has the placements 1/2 and 1. Of the rest the positives have 3/4, 3/4 and 1, the
-    // negatives 2/3 and 1.
+    // The area of the part is 3/4, and each class has the placements 1/2 and 1. In the rest the positives have 3/4,
+    // 3/4 and 1, the negatives 2/3 and 1.
     let variance = 0.125 / 2.0 * 2.0 + (1.0 / 48.0) / 3.0 + (1.0 / 18.0) / 2.0;
     let z = (0.75 - 5.0 / 6.0) / f64::sqrt(variance);
     let found = whole.p_value_of(&curve(&part)).unwrap();
@@ -32,10 +32,10 @@ fn what_has_no_test() {
     assert_eq!(tested(&[]), None, "there is no rest");
     assert_eq!(tested(&[(0.1, false), (0.2, false), (0.3, true)]), None, "one positive has no variance");
     assert!(tested(&[(0.1, false), (0.2, false), (0.3, true), (0.15, true)]).is_some());
-    // Of what is apart in both nothing varies.
+    // Nothing varies if the classes are separated in both.
     let apart = [(0.0, false), (0.0, false), (1.0, true), (1.0, true)];
     assert_eq!(curve(&[apart, apart].concat()).p_value_of(&curve(&apart)), None);
-    // What is no part of the whole: another score, another class, one more often.
+    // Not a part of the whole: another score, another class, one more often.
     let whole = whole(&[(0.1, false), (0.2, false), (0.3, true), (0.15, true)]);
     for wrong in [(0.11, false), (0.1, true), (1.0, true)] {
         assert_eq!(whole.p_value_of(&curve(&[&part[..], &[wrong]].concat())), None, "{wrong:?}");
@@ -43,7 +43,7 @@ fn what_has_no_test() {
     assert_eq!(whole.p_value_of(&curve(&[&part[..], &[(0.8, true)]].concat())), None);
 }
 
-/// The same by the scores of the rest.
+/// Tests by the scores of the rest.
 fn directly(part: &[(f64, bool)], rest: &[(f64, bool)]) -> Option<f64> {
     let area = |rows: &[(f64, bool)]| {
         let mut scores = Scores::default();

@@ -1,11 +1,11 @@
-//! Rollups and parts stay small, whatever arrives.
+//! Rollups and parts stay small for any events.
 
 use event::{Column, Values};
 
 use super::*;
 use crate::testing;
 
-/// Text of the greatest length that ingest takes, all of it escaped in JSON.
+/// Returns a text of the greatest length that ingest accepts, all of it escaped in JSON.
 fn long(n: usize) -> String {
     format!("{n:\u{1}<128}").replace('0', "\u{2}")
 }
@@ -15,7 +15,7 @@ fn wild(n: usize) -> f64 {
     if n.is_multiple_of(3) { -size } else { size }
 }
 
-/// Rows of which every name is long and every number needs many digits.
+/// Returns rows with long names and numbers of many digits.
 fn wild_rows(kind: Kind, rows: usize, releases: usize, names: usize) -> Columns {
     let all = |of: &dyn Fn(usize) -> String| -> Values {
         Values::Text((0..rows).map(of).collect::<Vec<_>>().iter().map(String::as_str).collect())

@@ -1,4 +1,4 @@
-//! What is kept of features.
+//! Rollups of features.
 
 use event::{Column, Values};
 use proptest::{collection::vec, option, prelude::*, sample::select};
@@ -21,7 +21,7 @@ fn feature<'a>(day: &'a Delta, name: &str) -> &'a Feature {
 /// A release and two features.
 type Row = (&'static str, Option<f64>, Option<f64>);
 
-/// Predictions with two features, of which one may be absent as a whole.
+/// Predictions with two features, one of which may be absent as a whole.
 fn rows(rows: &[Row]) -> Columns {
     let releases: Vec<_> = rows.iter().map(|row| Some(row.0)).collect();
     let number = |of: fn(&Row) -> Option<f64>| rows.iter().map(of).collect::<Vec<_>>();
@@ -73,7 +73,7 @@ fn two_hundred_features_times_a_hundred_releases_stay_bounded() {
     columns.extend((0..200).map(|n| Column::new(format!("feature.f{n}"), Values::Float(wild(n)))));
     let columns = testing::columns(columns);
     let day = sketched(&columns);
-    // Bounded, as `texts_of` sees to.
+    // `texts_of` checks the bounds.
     let longest = texts_of(&day).iter().map(String::len).max();
     assert!(longest > Some(MAX_PART_BYTES / 5), "{longest:?}: the case is not hard");
     let halves = [0..ROWS / 2, ROWS / 2..ROWS].map(|half| sketched(&columns.take(&half.collect::<Vec<_>>())));

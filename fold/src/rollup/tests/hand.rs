@@ -1,4 +1,4 @@
-//! What is folded, by hand.
+//! Folds checked by hand.
 
 use event::{Column, Values, lane::Place};
 
@@ -134,8 +134,8 @@ fn a_frequent_value_of_a_tag_is_not_among_the_others() {
     }
 }
 
-/// Of several observations at the same instant the later event is the last, whatever its value and
-/// in whatever order segments are folded.
+/// Among several observations at the same instant the later event is the last, whatever its value and the order in
+/// which segments are folded.
 #[test]
 fn the_last_of_a_metric_is_the_later_event() {
     let observed = |place, values: &[f64]| {

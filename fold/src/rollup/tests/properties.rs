@@ -1,4 +1,4 @@
-//! What holds for any events.
+//! Properties of folds of any events.
 
 use event::lane::Place;
 use proptest::{collection::vec, option, prelude::*, sample::select};
@@ -75,14 +75,14 @@ fn pack(kind: Kind, events: &[&Event], coded: bool) -> Columns {
     testing::columns(columns)
 }
 
-/// Folds the events of each kind in segments that end where `cuts` say, one after the other.
+/// Folds the events of each kind in segments that end at `cuts`, one after the other.
 fn fold_all(events: &[Event], cuts: &[usize], coded: bool) -> Delta {
     let mut day = Delta::default();
     segments(events, cuts, coded).iter().for_each(|segment| day.merge(segment));
     day
 }
 
-/// What the segments of each kind fold to that end where `cuts` say.
+/// Folds each segment, of the events of one kind up to the next of `cuts`.
 fn segments(events: &[Event], cuts: &[usize], coded: bool) -> Vec<Delta> {
     let mut folded = Vec::new();
     let mut start = 0;
@@ -97,7 +97,7 @@ fn segments(events: &[Event], cuts: &[usize], coded: bool) -> Vec<Delta> {
     folded
 }
 
-/// The texts of a day without the places of last events, which say in which segments the events came.
+/// Returns the texts of a day without the places of last events, which depend on the segments.
 fn texts_without_places(day: &Delta) -> Vec<String> {
     let without = |text: String| {
         let mut parts = text.split(",\"last_in\":\"");
@@ -120,7 +120,7 @@ fn merged(mut deltas: Vec<Delta>, picks: &[(usize, usize)]) -> Delta {
 }
 
 proptest! {
-    /// The segments of a log, whatever is in them, in any order and grouping.
+    /// Any segments of a log, in any order and grouping, give the same bytes.
     #[test]
     fn any_grouping_of_segments_gives_the_same_bytes(
         events in vec(event(), 0..60),
@@ -136,8 +136,8 @@ proptest! {
         prop_assert_eq!(grouped, whole);
     }
 
-    /// The same events in other segments: only the places of last events are others. Each is measured at
-    /// an instant of its own, as which of two is the later is a matter of the log.
+    /// Equal events in other segments differ only in the places of last events. Each is measured at an instant of its
+    /// own, because otherwise the log decides which of two is the later one.
     #[test]
     fn any_grouping_and_order_gives_the_same_bytes(
         events in vec(event(), 0..60).prop_map(at_instants_of_their_own)
@@ -173,7 +173,7 @@ proptest! {
         for (release, counts) in release_counts(day.parts.values()) {
             let named = |event: &Event| event.release.unwrap_or("none") == release;
             prop_assert_eq!(counts.p, naive(Kind::Predictions, &named));
-            // The empty name is none.
+            // The empty name means no release.
             let is_of = |event: &Event| !release.is_empty() && event.release == Some(release);
             prop_assert_eq!(counts.m, naive(Kind::Metrics, &is_of));
             prop_assert_eq!(counts.r, naive(Kind::Releases, &named));
@@ -210,7 +210,7 @@ proptest! {
                     event.kind == Kind::Metrics && event.name == name && event.release.unwrap_or("") == release
                 });
                 prop_assert_eq!(series.numbers.n, observed().count() as u64);
-                // Of several the last in the log.
+                // The last one in the log counts.
                 let last = observed().max_by_key(|event| event.at).unwrap();
                 prop_assert_eq!((series.last_at, series.last.to_bits()), (last.at, last.value.to_bits()));
             }

@@ -1,4 +1,4 @@
-//! The texts of states.
+//! Texts of states.
 
 use super::*;
 use crate::{
