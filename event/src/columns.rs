@@ -1,6 +1,6 @@
-//! Columns: the one shape in which events travel, from the parser to the segment and back to a
-//! dataframe. A column is dense: it has one entry a row, also where the row is null (there the
-//! entry is zero or empty and [`Column::valid`] says `false`).
+//! Columns: the one form in which events travel, from the parser to the segment and back to a dataframe. A column is
+//! dense: it has one entry a row, even for a null (there the entry is zero or empty and [`Column::valid`] is
+//! `false`).
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,15 @@ pub struct Strings {
 }
 
 impl Strings {
-    /// No strings yet, with room for `rows` strings of `bytes` bytes together.
+    /// Creates an empty list, with room for `rows` strings of `bytes` bytes together.
     pub fn with_capacity(rows: usize, bytes: usize) -> Self {
         Self { text: String::with_capacity(bytes), ends: Vec::with_capacity(rows) }
     }
 
-    /// Builds from concatenated text and the byte offset at which each string ends. `None` when
-    /// an offset decreases, does not fall on a character boundary, or the last one is not the
-    /// length of the text.
+    /// Builds from concatenated text and the byte offset at which each string ends. `None` if an offset decreases,
+    /// does not fall on a character boundary, or the last one is not the length of the text.
     pub fn from_parts(text: String, ends: Vec<u32>) -> Option<Self> {
-        // Of ASCII each byte is a character.
+        // Each byte of ASCII is a character.
         if text.is_ascii() {
             let is_whole = ends.last().copied().unwrap_or_default() as usize == text.len();
             return (is_whole && ends.is_sorted()).then_some(Self { text, ends });
@@ -39,50 +38,50 @@ impl Strings {
     /// Appends one string.
     ///
     /// # Panics
-    /// When all strings together would exceed 4 GiB.
+    /// Panics if all strings together would exceed 4 GiB.
     pub fn push(&mut self, value: &str) {
         self.text.push_str(value);
         self.ends.push(u32::try_from(self.text.len()).expect("strings of one batch stay under 4 GiB"));
     }
 
-    /// The string of row `row`.
+    /// Returns the string of row `row`.
     #[inline]
     pub fn get(&self, row: usize) -> &str {
         let start = if row == 0 { 0 } else { self.ends[row - 1] as usize };
         &self.text[start..self.ends[row] as usize]
     }
 
-    /// How many strings there are.
+    /// Returns the number of strings.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no strings.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// About how many bytes of memory they take.
+    /// Returns the approximate number of bytes of memory.
     pub fn bytes(&self) -> usize {
         self.text.len() + 4 * self.ends.len()
     }
 
-    /// All strings in order.
+    /// Iterates over all strings in order.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         (0..self.len()).map(|row| self.get(row))
     }
 
-    /// The concatenated text.
+    /// Returns the concatenated text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The byte offset at which each string ends.
+    /// Returns the byte offset at which each string ends.
     pub fn ends(&self) -> &[u32] {
         &self.ends
     }
 
-    /// The concatenated text and the byte offset at which each string ends.
+    /// Returns the concatenated text and the byte offset at which each string ends.
     pub fn into_parts(self) -> (String, Vec<u32>) {
         (self.text, self.ends)
     }
@@ -99,13 +98,13 @@ impl<'a> FromIterator<&'a str> for Strings {
 /// Strings drawn from a few distinct ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coded {
-    /// For each row the index of its string in `dictionary`; 0 where the row is null.
+    /// Index of the string of each row in `dictionary`; 0 for a null.
     pub codes: Vec<u8>,
-    /// The distinct strings; never empty when a row is not null.
+    /// Distinct strings; never empty if a row is not null.
     pub dictionary: Strings,
 }
 
-/// The values of one column.
+/// Values of one column.
 #[derive(Clone, Debug)]
 pub enum Values {
     /// Microseconds since 1970-01-01T00:00:00Z.
@@ -114,12 +113,12 @@ pub enum Values {
     Float(Vec<f64>),
     /// UTF-8 strings.
     Text(Strings),
-    /// UTF-8 strings with at most 256 distinct ones; the same type as `Text`, only shorter.
+    /// UTF-8 strings with at most 256 distinct ones; a shorter form of `Text`.
     Coded(Coded),
 }
 
 impl Values {
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         match self {
             Values::Time(values) => values.len(),
@@ -129,7 +128,7 @@ impl Values {
         }
     }
 
-    /// Whether there is no row.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -138,26 +137,26 @@ impl Values {
 /// One named column.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// Its name, such as `score` or `tag.carrier`.
+    /// Name, such as `score` or `tag.carrier`.
     pub name: String,
     /// One entry a row.
     pub values: Values,
-    /// One entry a row, `false` where the row is null; `None` when no row is null.
+    /// One entry a row, `false` for a null; `None` if no row is null.
     pub valid: Option<Vec<bool>>,
 }
 
 impl Column {
-    /// A column without nulls.
+    /// Creates a column without nulls.
     pub fn new(name: impl Into<String>, values: Values) -> Self {
         Self { name: name.into(), values, valid: None }
     }
 
-    /// Whether row `row` holds a value.
+    /// Returns whether row `row` has a value.
     pub fn is_valid(&self, row: usize) -> bool {
         self.valid.as_ref().is_none_or(|valid| valid[row])
     }
 
-    /// About how many bytes of memory it takes.
+    /// Returns the approximate number of bytes of memory.
     pub fn bytes(&self) -> usize {
         let values = match &self.values {
             Values::Time(values) => 8 * values.len(),
@@ -168,12 +167,12 @@ impl Column {
         self.name.len() + values + self.valid.as_ref().map_or(0, Vec::len)
     }
 
-    /// How many rows are null.
+    /// Returns the number of nulls.
     pub fn nulls(&self) -> usize {
         self.valid.as_ref().map_or(0, |valid| valid.iter().filter(|present| !**present).count())
     }
 
-    /// The time at `row` in microseconds, or `None` when it is null or the column holds no times.
+    /// Returns the time at `row` in microseconds, or `None` if it is null or the column holds no times.
     pub fn time(&self, row: usize) -> Option<i64> {
         match &self.values {
             Values::Time(values) if self.is_valid(row) => Some(values[row]),
@@ -181,7 +180,7 @@ impl Column {
         }
     }
 
-    /// The number at `row`, or `None` when it is null or the column holds no numbers.
+    /// Returns the number at `row`, or `None` if it is null or the column holds no numbers.
     pub fn float(&self, row: usize) -> Option<f64> {
         match &self.values {
             Values::Float(values) if self.is_valid(row) => Some(values[row]),
@@ -189,7 +188,7 @@ impl Column {
         }
     }
 
-    /// The string at `row`, or `None` when it is null or the column holds no strings.
+    /// Returns the string at `row`, or `None` if it is null or the column holds no strings.
     pub fn text(&self, row: usize) -> Option<&str> {
         if !self.is_valid(row) {
             return None;
@@ -201,7 +200,7 @@ impl Column {
         }
     }
 
-    /// How often each string stands in the column; nulls are left out.
+    /// Counts the occurrences of each string, without nulls.
     pub fn counts(&self) -> BTreeMap<&str, u64> {
         let mut counts = BTreeMap::new();
         if let Values::Coded(coded) = &self.values {
@@ -217,7 +216,7 @@ impl Column {
         counts
     }
 
-    /// The rows `rows`, in that order, as a column of their own.
+    /// Copies the rows `rows`, in that order, to a new column.
     pub fn take(&self, rows: &[usize]) -> Self {
         let values = match &self.values {
             Values::Time(values) => Values::Time(rows.iter().map(|&row| values[row]).collect()),
@@ -239,8 +238,8 @@ impl Column {
     }
 }
 
-/// Equal when name, type, nulls and every value agree: floats bit for bit, and a coded column
-/// equals a text column with the same strings. What stands under a null does not count.
+/// Equal if name, type, nulls and every value agree: floats bit for bit, and a coded column equals a text column with
+/// the same strings. Entries of nulls do not matter.
 impl PartialEq for Column {
     fn eq(&self, other: &Self) -> bool {
         let rows = self.values.len();
@@ -263,20 +262,20 @@ impl PartialEq for Column {
 /// Columns of equal length.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Columns {
-    /// How many rows each column has.
+    /// Number of rows of each column.
     pub rows: usize,
-    /// The columns, in the order in which they are stored.
+    /// Columns, in storage order.
     pub columns: Vec<Column>,
 }
 
 impl Columns {
-    /// The column called `name`.
+    /// Returns the column called `name`.
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.name == name)
     }
 
-    /// All rows of `parts`, one after the other. A column that a part lacks is null there. Columns of
-    /// one name have one type, that of the first; the values of another type count as null.
+    /// Concatenates the rows of `parts`. A column that a part lacks is null there. Columns of one name have one type,
+    /// that of the first; the values of another type count as null.
     pub fn concat(parts: &[&Columns]) -> Self {
         let mut names = Vec::<&str>::new();
         for column in parts.iter().flat_map(|part| &part.columns) {
@@ -288,12 +287,12 @@ impl Columns {
         Self { rows: parts.iter().map(|part| part.rows).sum(), columns }
     }
 
-    /// About how many bytes of memory they take.
+    /// Returns the approximate number of bytes of memory.
     pub fn bytes(&self) -> usize {
         self.columns.iter().map(Column::bytes).sum()
     }
 
-    /// The rows `rows`, in that order.
+    /// Copies the rows `rows`, in that order.
     pub fn take(&self, rows: &[usize]) -> Self {
         Self { rows: rows.len(), columns: self.columns.iter().map(|column| column.take(rows)).collect() }
     }

@@ -1,4 +1,4 @@
-//! What the predictions of a binary task are worth.
+//! Gains and costs of the predictions of a binary task.
 
 use std::fmt;
 
@@ -6,30 +6,30 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::{Error, Result};
 
-/// The greatest gain or cost of a prediction.
+/// Maximum gain or cost of a prediction.
 const MAX_COST: f64 = 1e100;
 
-/// What a prediction of a binary task gains or costs, by what it said and what was real.
+/// Gain or cost of a prediction of a binary task, by its class and the real one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Costs {
-    /// The gain of a true positive.
+    /// Gain of a true positive.
     pub tp: f64,
-    /// The gain of a true negative.
+    /// Gain of a true negative.
     pub tn: f64,
-    /// The cost of a false positive.
+    /// Cost of a false positive.
     pub fp: f64,
-    /// The cost of a false negative.
+    /// Cost of a false negative.
     pub fn_: f64,
 }
 
 impl Costs {
-    /// The names of the four, in the order in which they are written.
+    /// Names of the four, in the order in which they are written.
     pub const NAMES: [&str; 4] = ["tp", "tn", "fp", "fn"];
 
-    /// Reads `tp=10,fp=2,fn=50`; what is not named is 0.
+    /// Reads `tp=10,fp=2,fn=50`; missing names are 0.
     ///
     /// # Errors
-    /// `Invalid`, when a name is unknown or repeated, or a number is none.
+    /// `Invalid` if a name is unknown or repeated, or a number is malformed or out of range.
     pub fn parse(text: &str) -> Result<Self> {
         let mut found = [None; 4];
         for word in text.split(',') {
@@ -76,7 +76,7 @@ impl<'de> Deserialize<'de> for Costs {
     }
 }
 
-/// The shortest text that is read as the same number.
+/// Returns the shortest text that is read as the same number.
 pub(crate) fn short(number: f64) -> String {
     let (plain, scientific) = (number.to_string(), format!("{number:e}"));
     if scientific.len() < plain.len() { scientific } else { plain }

@@ -1,8 +1,8 @@
-//! Figures that people define for a model: an aggregate in SQL over its predictions and what became of them, such as
+//! Figures that people define for a model: an aggregate in SQL over its predictions and their outcomes, such as
 //! `avg(case when outcome_label = label then 1 else 0 end)`.
 //!
-//! [`CustomFigure::parse`] reads the text once, checks names and types, and leaves a [`Formula`] that a fold computes row by row. So
-//! what is computed depends on the rows alone, and not on their order.
+//! [`CustomFigure::parse`] reads the text once, checks names and types, and produces a [`Formula`] that a fold
+//! computes row by row. So the result depends on the rows alone, and not on their order.
 
 mod expression;
 mod functions;
@@ -21,10 +21,10 @@ use crate::{
     id::check_name,
 };
 
-/// The most custom figures of a model.
+/// Maximum number of custom figures of a model.
 pub const MAX_CUSTOM_FIGURES: usize = 16;
 
-/// The columns of evaluations that are custom figures.
+/// Columns of evaluations that are custom figures.
 pub static CUSTOM_FIGURES: Family = Family {
     noun: "figure",
     name: "figures",
@@ -43,64 +43,64 @@ pub static CUSTOM_FIGURES: Family = Family {
     erased: Erased::Never,
 };
 
-/// The most bytes of the text of one.
+/// Maximum number of bytes of the text of a custom figure.
 pub const MAX_CUSTOM_BYTES: usize = 1_000;
 
-/// The most aggregates of a model that keep all their values in memory.
+/// Maximum number of aggregates of a model that keep all their values in memory.
 pub const MAX_KEEPING: usize = 8;
 
-/// How the columns end that say how sure a figure is: of how many predictions it is, and the ends of its interval.
+/// Suffixes of the columns about a figure's certainty: its number of predictions, and the ends of its interval.
 pub const INTERVAL_ENDS: [&str; 3] = ["_n", "_low", "_high"];
 
-/// Between the figures of a text, and between the name of one and its expression.
+/// Separator of the figures of a text; `SAYS` separates the name of one from its expression.
 const BETWEEN: char = '\n';
 const SAYS: char = '=';
 
 /// A figure that a model defines.
 #[derive(Clone, Debug)]
 pub struct CustomFigure {
-    /// Its name; that of its column is one of [`CUSTOM_FIGURES`].
+    /// Name; that of its column is one of [`CUSTOM_FIGURES`].
     pub name: String,
-    /// The expression as it was written.
+    /// Expression as it was written.
     pub text: String,
-    /// What it says.
+    /// Parsed expression.
     pub formula: Arc<Formula>,
 }
 
-/// What a custom figure says: the value of an expression of aggregates.
+/// Formula of a custom figure: an expression of aggregates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Formula {
-    /// The columns that it needs, each once.
+    /// Distinct columns that it needs.
     pub columns: Vec<JoinedColumn>,
-    /// The aggregates, whose leaves are columns by their place.
+    /// Aggregates, whose leaves are columns by their place.
     pub aggregates: Vec<Aggregate>,
-    /// The figure, whose leaves are aggregates by their place.
+    /// Value of the figure, whose leaves are aggregates by their place.
     pub value: Expression,
 }
 
 /// An aggregate of the rows of predictions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Aggregate {
-    /// What it makes of the values.
+    /// Operation on the values.
     pub of: AggregateOf,
-    /// The value of a row; all rows count, when it is `None`.
+    /// Value of a row; `None` to count all rows.
     pub argument: Option<Expression>,
-    /// Only rows for which this holds.
+    /// Condition on rows; all rows are used, when `None`.
     pub filter: Option<Expression>,
 }
 
 /// A column of predictions joined with outcomes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JoinedColumn {
-    /// Of which events it is.
+    /// Kind of events that it comes from.
     pub of: Kind,
-    /// The name that these events have for it.
+    /// Name of the field in these events.
     pub field: String,
-    /// Its type.
+    /// Type of its values.
     pub kind: FieldType,
 }
 
-/// What an outcome adds to a prediction: the name of the column, and the field of the outcome.
+/// Columns that an outcome adds to a prediction: the name of the column, and the field of the outcome.
 pub const OUTCOME_COLUMNS: [(&str, &str, FieldType); 3] = [
     ("outcome_label", "label", FieldType::Text),
     ("outcome_value", "value", FieldType::Float),
@@ -108,7 +108,7 @@ pub const OUTCOME_COLUMNS: [(&str, &str, FieldType); 3] = [
 ];
 
 impl JoinedColumn {
-    /// The column of a name.
+    /// Returns the column of a name.
     pub fn named(name: &str) -> Option<Self> {
         if let Some((_, field, kind)) = OUTCOME_COLUMNS.iter().find(|(known, ..)| *known == name) {
             return Some(Self { of: Kind::Outcomes, field: (*field).to_owned(), kind: *kind });
@@ -122,7 +122,7 @@ impl CustomFigure {
     /// Reads a figure from its name and its expression.
     ///
     /// # Errors
-    /// `Invalid`, saying what is wrong.
+    /// `Invalid`, with the reason.
     pub fn parse(name: &str, text: &str) -> Result<Self> {
         check_name(name)?;
         let text = text.trim();
@@ -137,10 +137,10 @@ impl CustomFigure {
         Ok(Self { name: name.to_owned(), text: text.to_owned(), formula: Arc::new(formula) })
     }
 
-    /// Checks the name of a figure that is said now: none may be called as a column of an interval is.
+    /// Checks the name of a new figure: it must not end like the columns of an interval.
     ///
     /// # Errors
-    /// `Invalid`, when it is.
+    /// `Invalid` if it does.
     pub fn check_new_name(name: &str) -> Result<()> {
         match INTERVAL_ENDS.iter().find(|end| name.ends_with(*end)) {
             Some(end) => Err(Error::invalid(format!(
@@ -150,10 +150,10 @@ impl CustomFigure {
         }
     }
 
-    /// Several figures of one model, in the order of their names.
+    /// Combines the figures of one model, in the order of their names.
     ///
     /// # Errors
-    /// `Invalid`, when they are too many, or two have one name.
+    /// `Invalid` if there are too many, or two have one name.
     pub fn together(mut figures: Vec<Self>) -> Result<Vec<Self>> {
         figures.sort_by(|one, other| one.name.cmp(&other.name));
         if let Some(twice) = figures.windows(2).find(|two| two[0].name == two[1].name) {
@@ -176,42 +176,42 @@ impl CustomFigure {
         Ok(figures)
     }
 
-    /// Reads the text that [`CustomFigure::text_of`] makes.
+    /// Reads the text made by [`CustomFigure::text_of`].
     ///
     /// # Errors
-    /// `Invalid`, when one is wrong, or they are too many.
+    /// `Invalid` if one is wrong, or there are too many.
     pub fn parse_all(text: &str) -> Result<Vec<Self>> {
         let each = Self::lines(text)?.into_iter().map(|(name, text)| Self::parse(name, text));
         Self::together(each.collect::<Result<_>>()?)
     }
 
-    /// The names and expressions that a text says, one figure a line.
+    /// Returns the names and expressions in a text, one figure a line.
     ///
     /// # Errors
-    /// `Invalid`, when a line is not of the form `NAME=EXPRESSION`.
+    /// `Invalid` if a line is not of the form `NAME=EXPRESSION`.
     pub fn lines(text: &str) -> Result<Vec<(&str, &str)>> {
         let lacks =
             |line: &str| Error::invalid(format!("the figure `{line}` is not of the form NAME=EXPRESSION"));
         text.split(BETWEEN).map(|line| line.split_once(SAYS).ok_or_else(|| lacks(line))).collect()
     }
 
-    /// A name and an expression as a line of such a text.
+    /// Returns a name and an expression as a line of such a text.
     pub fn line(name: &str, text: &str) -> String {
         format!("{name}{SAYS}{text}")
     }
 
-    /// Several as text, one a line.
+    /// Returns several figures as text, one a line.
     pub fn text_of(figures: &[Self]) -> String {
         let lines = figures.iter().map(|figure| Self::line(&figure.name, &figure.text));
         lines.collect::<Vec<_>>().join(&BETWEEN.to_string())
     }
 
-    /// The expressions by name.
+    /// Returns the expressions by name.
     pub fn texts(figures: &[Self]) -> BTreeMap<&str, &str> {
         figures.iter().map(|figure| (figure.name.as_str(), figure.text.as_str())).collect()
     }
 
-    /// The name of its column.
+    /// Returns the name of its column.
     pub fn column(&self) -> String {
         CUSTOM_FIGURES.column(&self.name)
     }

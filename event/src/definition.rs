@@ -1,32 +1,32 @@
-//! How the predictions of a release are judged, and the words for it.
+//! Definition by which the predictions of a release are judged, and its fields.
 
 use std::collections::BTreeMap;
 
 use crate::{Costs, CustomFigure, Day, Error, Result, Split, Task, task::POSITIVE_SCORE};
 
-/// The name of the task that has a positive label.
+/// Name of the task that has a positive label.
 const BINARY: &str = Task::NAMES[0];
 
-/// How the predictions of a release are judged.
+/// Definition by which the predictions of a release are judged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
-    /// What they say.
+    /// Task.
     pub task: Task,
-    /// From which score on a prediction without a label is one of the positive class.
+    /// Minimum score at which a prediction without a label is of the positive class.
     pub threshold: f64,
-    /// What predictions of a binary task gain and cost, if that is known.
+    /// Gains and costs of predictions of a binary task, if known.
     pub costs: Option<Costs>,
-    /// The share of real numbers that the predicted intervals are to hold, between 0 and 1.
+    /// Share of real numbers that the predicted intervals are meant to hold, between 0 and 1.
     pub interval_level: Option<f64>,
-    /// By what evaluations are stored, beside by release.
+    /// Splits by which evaluations are stored, beside by release.
     pub splits: Vec<Split>,
-    /// Figures of its own, in the order of their names.
+    /// Custom figures, in the order of their names.
     pub figures: Vec<CustomFigure>,
-    /// The day from which this holds; `None` from the beginning.
+    /// First day for which it holds; `None` from the beginning.
     pub from: Option<Day>,
 }
 
-/// What a definition says in one of its fields.
+/// Value of a field of a definition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
     /// A text.
@@ -36,7 +36,7 @@ pub enum Said {
 }
 
 impl Definition {
-    /// The fields that say what it is, as release events and stored items have them.
+    /// Fields of a definition, as named in release events and stored items.
     pub const FIELDS: [&str; 8] = [
         "task",
         "positive_label",
@@ -48,7 +48,7 @@ impl Definition {
         "effective_from",
     ];
 
-    /// That of a task, from the beginning.
+    /// Creates the default definition of a task, from the beginning.
     pub fn of(task: Task) -> Self {
         Self {
             task,
@@ -64,7 +64,7 @@ impl Definition {
     /// Reads a definition from the [fields](Self::FIELDS) of an event or an item.
     ///
     /// # Errors
-    /// `Invalid`, when a field is no good or does not belong to the task.
+    /// `Invalid` if a field is invalid or does not belong to the task.
     pub fn read<'a>(
         text: impl Fn(&str) -> Option<&'a str>,
         number: impl Fn(&str) -> Option<f64>,
@@ -74,13 +74,13 @@ impl Definition {
         change.after(&Self { task, ..Self::of(Task::Multiclass) })
     }
 
-    /// The same with its label as the labels of events are kept.
+    /// Normalises its positive label as the labels of events are.
     #[must_use]
     pub fn plain(self) -> Self {
         Self { task: self.task.plain(), ..self }
     }
 
-    /// What each of its [fields](Self::FIELDS) says. What it leaves out is not said.
+    /// Returns the values of its [fields](Self::FIELDS), without empty ones.
     pub fn said(&self) -> Vec<(&'static str, Said)> {
         let text = |text: &str| Some(Said::Text(text.to_owned()));
         let [task, positive_label, threshold, costs, interval_level, splits, figures, effective_from] =
@@ -98,7 +98,7 @@ impl Definition {
         said.into_iter().filter_map(|(name, said)| Some((name, said?))).collect()
     }
 
-    /// Whether another one has the same task, and the same of all else that this one says.
+    /// Returns whether `other` has the same task, and the same values of all fields that are set here.
     pub fn asks_no_more_than(&self, other: &Self) -> bool {
         self.task.plain() == other.task.plain()
             && (self.threshold == POSITIVE_SCORE || self.threshold == other.threshold)
@@ -108,14 +108,14 @@ impl Definition {
             && (self.figures.is_empty() || self.figures == other.figures)
     }
 
-    /// Whether it says the same, from whatever day on.
+    /// Returns whether both are equal apart from their first days.
     pub fn is_like(&self, other: &Self) -> bool {
         Self { from: None, ..self.clone() } == Self { from: None, ..other.clone() }
     }
 }
 
-/// Some fields of a definition, and the day from which they hold. Each holds until a change from a later day
-/// names it again; changes from the same day follow each other as they were appended.
+/// Change of some fields of a definition, and the first day for which they hold. Each holds until a change from a
+/// later day names it again; changes from the same day apply in the order in which they were appended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DefinitionChange {
     task: Option<&'static str>,
@@ -124,9 +124,9 @@ pub struct DefinitionChange {
     costs: Option<Option<Costs>>,
     interval_level: Option<Option<f64>>,
     splits: Option<Vec<Split>>,
-    /// By name; `None` takes the figure of this name away.
+    /// Figures by name; `None` removes the figure.
     figures: BTreeMap<String, Option<CustomFigure>>,
-    /// The first day for which it holds; `None` from the beginning.
+    /// First day for which it holds; `None` from the beginning.
     pub from: Option<Day>,
 }
 
@@ -134,7 +134,7 @@ impl DefinitionChange {
     /// Reads a change from the [fields](Definition::FIELDS) of an event or an item.
     ///
     /// # Errors
-    /// `Invalid`, when a field is no good.
+    /// `Invalid` if a field is invalid.
     pub fn read<'a>(
         text: impl Fn(&str) -> Option<&'a str>,
         number: impl Fn(&str) -> Option<f64>,
@@ -162,14 +162,14 @@ impl DefinitionChange {
         if change.interval_level.flatten().is_some_and(|level| !(level > 0.0 && level < 1.0)) {
             return Err(Error::invalid("the level of intervals is greater than 0 and less than 1"));
         }
-        // Where it names the task, it says enough to tell what does not belong to it.
+        // A named task suffices to check which fields belong to it.
         match text("task").map(|name| Task::parse(name, text("positive_label"))).transpose()? {
             Some(task) => change.after(&Definition::of(task)).map(|_| change),
             None => Ok(change),
         }
     }
 
-    /// What each of its fields says, as [`DefinitionChange::read`] reads it.
+    /// Returns the values of its fields, as read by [`DefinitionChange::read`].
     pub fn said(&self) -> Vec<(&'static str, Said)> {
         let text = |text: &str| Said::Text(text.to_owned());
         let or_nothing = |said: Option<String>| Said::Text(said.unwrap_or_else(|| NOTHING.to_owned()));
@@ -193,9 +193,9 @@ impl DefinitionChange {
         said.into_iter().filter_map(|(name, said)| Some((name, said?))).collect()
     }
 
-    /// The definition that holds after it, where `known` held before. Of another task only the splits and the
-    /// custom figures stay. A field that does not belong to the task has no effect, nor have custom figures that
-    /// would be too many together.
+    /// Returns the definition after this change of `known`. With another task only the splits and the custom figures
+    /// are kept. A field that does not belong to the task has no effect, nor have custom figures that would be too
+    /// many together.
     #[must_use]
     pub fn on(&self, known: &Definition) -> Definition {
         let task = self.task_on(&known.task);
@@ -225,7 +225,7 @@ impl DefinitionChange {
         after
     }
 
-    /// The task after it, where `known` was the task before.
+    /// Returns the task after this change of `known`.
     #[must_use]
     pub fn task_on(&self, known: &Task) -> Task {
         let name = self.task.unwrap_or(known.name());
@@ -237,10 +237,10 @@ impl DefinitionChange {
         }
     }
 
-    /// The same.
+    /// Returns the definition after this change of `known`, or an error instead of ignoring fields.
     ///
     /// # Errors
-    /// `Invalid`, when it names what does not belong to the task, or custom figures would be too many together.
+    /// `Invalid` if a field does not belong to the task, or custom figures would be too many together.
     pub fn after(&self, known: &Definition) -> Result<Definition> {
         let after = self.on(known);
         let name = after.task.name();
@@ -269,14 +269,14 @@ impl DefinitionChange {
         CustomFigure::together(kept.chain(self.figures.values().flatten()).cloned().collect())
     }
 
-    /// The names of what it says: the fields, and each custom figure as `figures.NAME`.
+    /// Returns the names of the changed fields, and of each custom figure as `figures.NAME`.
     pub fn names(&self) -> Vec<String> {
         let own = |name: &&str| !["figures", "effective_from"].contains(name);
         let fields = self.said().into_iter().map(|(name, _)| name).filter(own).map(str::to_owned);
         fields.chain(self.figures.keys().map(|name| format!("figures.{name}"))).collect()
     }
 
-    /// Only what it says under some of its [names](Self::names).
+    /// Keeps only some of its [names](Self::names).
     #[must_use]
     pub fn only(&self, is_kept: impl Fn(&str) -> bool) -> Self {
         Self {
@@ -295,23 +295,23 @@ impl DefinitionChange {
         }
     }
 
-    /// Whether it says something of the task.
+    /// Returns whether it changes the task.
     pub fn names_task(&self) -> bool {
         self.task.is_some() || self.positive_label.is_some()
     }
 
-    /// Whether it says nothing of how predictions are judged.
+    /// Returns whether it changes nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self { from: self.from, ..Self::default() }
     }
 }
 
-/// What a text says; `None`, when it is the word that takes it away.
+/// Parses a text; `None` if it is empty or [`NOTHING`].
 fn unless_nothing<T>(text: &str, parse: impl Fn(&str) -> Result<T>) -> Result<Option<T>> {
     if matches!(text, NOTHING | "") { Ok(None) } else { parse(text).map(Some) }
 }
 
-/// The custom figures that a text says, one a line.
+/// Parses custom figures, one a line.
 fn figures_of(text: &str) -> Result<BTreeMap<String, Option<CustomFigure>>> {
     let mut figures = BTreeMap::new();
     for (name, text) in CustomFigure::lines(text)? {
@@ -324,37 +324,37 @@ fn figures_of(text: &str) -> Result<BTreeMap<String, Option<CustomFigure>>> {
     Ok(figures)
 }
 
-/// What somebody says of how predictions are judged. What is not given stays as it is.
+/// A requested change of a definition. Missing fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NewDefinition {
-    /// What the predictions say.
+    /// Name of the task.
     pub task: Option<String>,
-    /// The positive label of a binary task.
+    /// Positive label of a binary task.
     pub positive_label: Option<String>,
-    /// From which score on a prediction without a label is one of the positive class.
+    /// Minimum score at which a prediction without a label is of the positive class.
     pub threshold: Option<f64>,
-    /// What predictions gain and cost ([`Costs::parse`]), or [`NOTHING`].
+    /// Gains and costs of predictions ([`Costs::parse`]), or [`NOTHING`].
     pub costs: Option<String>,
-    /// The share of real numbers that the predicted intervals are to hold; 0 when it is not known.
+    /// Share of real numbers that the predicted intervals are meant to hold; 0 for unknown.
     pub interval_level: Option<f64>,
-    /// By what evaluations are stored ([`Split::parse`]); none, or [`NOTHING`] alone, by release only.
+    /// Splits by which evaluations are stored ([`Split::parse`]); empty, or [`NOTHING`] alone, for none.
     pub splits: Option<Vec<String>>,
-    /// Figures of its own: expressions by name; `None` or [`NOTHING`] takes the one of this name away.
+    /// Custom figures: expressions by name; `None` or [`NOTHING`] removes a figure.
     pub figures: Option<BTreeMap<String, Option<String>>>,
-    /// The first day for which this holds.
+    /// First day for which it holds.
     pub from: Option<Day>,
     /// A remark.
     pub note: Option<String>,
 }
 
-/// The word that takes costs, splits or a figure away.
+/// Word that removes costs, splits or a figure.
 pub const NOTHING: &str = "none";
 
 impl NewDefinition {
-    /// The change of a definition that it asks for, from a day on.
+    /// Returns the requested change of a definition, from a day on.
     ///
     /// # Errors
-    /// `Invalid`, when a word is no good.
+    /// `Invalid` if a value is invalid.
     pub fn change(&self, from: Option<Day>) -> Result<DefinitionChange> {
         let splits = self.splits.as_ref().map(|splits| splits.join(","));
         let mut lines = Vec::new();
@@ -362,7 +362,7 @@ impl NewDefinition {
             let text = text.as_deref().map_or(NOTHING, str::trim);
             if text != NOTHING {
                 CustomFigure::check_new_name(name)?;
-                // By itself, since a text of several lines would say several.
+                // Checked alone, because a text of several lines would define several figures.
                 CustomFigure::parse(name, text)?;
             }
             lines.push(CustomFigure::line(name, text));
@@ -384,10 +384,10 @@ impl NewDefinition {
         Ok(DefinitionChange { from, ..DefinitionChange::read(text, number)? })
     }
 
-    /// What holds from the beginning, of a task.
+    /// Returns the initial definition of a task.
     ///
     /// # Errors
-    /// `Invalid`, when a word is no good or does not belong to the task.
+    /// `Invalid` if a value is invalid or does not belong to the task.
     pub fn first(&self, task: &str) -> Result<Definition> {
         Self { task: Some(task.to_owned()), ..self.clone() }
             .change(None)?

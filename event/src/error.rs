@@ -1,39 +1,40 @@
-//! One error type for everything below the rim. Its kind names the caller's next move.
+//! The one error type of all code below the rim. Its kind names the caller's next action.
 
 use std::{error::Error as StdError, fmt, sync::Arc};
 
-/// What the caller should do next.
+/// Next action of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// A condition did not hold: read again, decide again.
     Conflict,
-    /// What the caller had read is not what there is now: show it again, let the caller decide.
+    /// The data that the caller had read has changed since: show it again, let the caller decide.
     Stale,
     /// The engine asks to slow down: wait, then try again.
     Throttled,
     /// The engine cannot be reached or is closing: try again later, or tell the operator.
     Unavailable,
-    /// The engine refuses these credentials: tell the operator. It may be tried again, since rights are given from outside.
+    /// The engine refuses these credentials: tell the operator. A retry may succeed, because permissions are granted
+    /// externally.
     Denied,
-    /// The request itself is wrong: do not try it again.
+    /// The request itself is wrong: do not retry.
     Invalid,
-    /// What is stored cannot be understood: stop, and tell the operator.
+    /// Stored data cannot be understood: stop, and tell the operator.
     Corrupt,
-    /// Less was read than what is known to be there: read again, and if it stays, tell the operator.
+    /// Less was read than must exist: read again, and if it stays, tell the operator.
     Incomplete,
-    /// What was asked for does not exist.
+    /// The requested item does not exist.
     NotFound,
-    /// What was asked for existed, and was deleted for good: ask for something else.
+    /// The requested item existed, and was deleted for good: ask for something else.
     Gone,
-    /// The answer would take more room than there is: ask for less.
+    /// The answer would exceed a limit: ask for less.
     TooLarge,
 }
 
-/// What went wrong, and what to do next.
+/// A failure, with the next action of the caller.
 ///
 /// Its text is the message and every cause below it, each once. So a log, a problem document or a dead letter that
-/// prints `{error}` loses no cause; and as `source` returns none of them, printing the chain repeats none.
-/// A clone has the same causes: one failure may be the answer to many requests that waited together.
+/// prints `{error}` shows all causes; and as `source` returns none of them, printing the chain repeats none. A clone
+/// has the same causes: one failure may be the answer to many requests that waited together.
 #[derive(Clone, Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -41,11 +42,11 @@ pub struct Error {
     cause: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
-/// The result of anything that may fail with an [`Error`].
+/// Result of an operation that may fail with an [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error of `kind` that says `message`.
+    /// Creates an error of a kind with a message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), cause: None }
     }
@@ -85,18 +86,18 @@ impl Error {
         Self::new(ErrorKind::Gone, message)
     }
 
-    /// The same error with its cause.
+    /// Adds the cause.
     pub fn because(mut self, cause: impl StdError + Send + Sync + 'static) -> Self {
         self.cause = Some(Arc::new(cause));
         self
     }
 
-    /// What caused it, if that is known.
+    /// Returns the cause, if known.
     pub fn cause(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
         self.cause.as_deref()
     }
 
-    /// What the caller should do next.
+    /// Returns the next action of the caller.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -106,17 +107,17 @@ impl Error {
         Self::new(ErrorKind::TooLarge, message)
     }
 
-    /// Whether it may pass, so that it is worth trying again.
+    /// Returns whether it may be temporary, so that a retry is worthwhile.
     pub fn may_pass(&self) -> bool {
         matches!(self.kind, ErrorKind::Throttled | ErrorKind::Unavailable | ErrorKind::Denied)
     }
 
-    /// See [`ErrorKind::Denied`].
+    /// Returns whether the kind is [`ErrorKind::Denied`].
     pub fn is_denied(&self) -> bool {
         self.kind == ErrorKind::Denied
     }
 
-    /// Whether a condition did not hold.
+    /// Returns whether a condition did not hold.
     pub fn is_conflict(&self) -> bool {
         self.kind == ErrorKind::Conflict
     }
@@ -129,7 +130,7 @@ impl fmt::Display for Error {
         let mut told = String::new();
         while let Some(one) = cause {
             let text = one.to_string();
-            // Some errors tell their own cause in their text as well.
+            // Some errors include their own cause in their text.
             if !told.contains(&text) {
                 write!(f, ": {text}")?;
                 told = text;
@@ -146,7 +147,7 @@ impl StdError for Error {}
 mod tests {
     use super::*;
 
-    /// An error with a cause, whose text may tell the cause as well.
+    /// An error with a cause, whose text may include the cause.
     #[derive(Debug)]
     struct Layered(&'static str, Option<Box<Layered>>);
 

@@ -1,7 +1,7 @@
-//! Events: one immutable fact each, of a kind, and the columns in which a kind is kept.
+//! Kinds of events, their fields and families. An event is one immutable fact of a kind.
 //!
-//! The table (`event/src/fields/table.rs`) declares each field once: its name, type, rule and description, and what else matters of it.
-//! Columns, checks, bounds, body formats, JSON Schemas and dataframes derive from it.
+//! The table (`event/src/fields/table.rs`) declares each field once: its name, type, rule and description, and its
+//! other properties. Columns, checks, bounds, body formats, JSON Schemas and dataframes derive from it.
 
 mod judges;
 mod label;
@@ -25,35 +25,35 @@ pub use self::{
     },
 };
 
-/// What an event tells.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// What a release predicted for a key.
+    /// Prediction of a release for a key.
     Predictions,
-    /// What really happened to a key, often much later.
+    /// Real result for a key, often much later.
     Outcomes,
-    /// An observation of a named number.
+    /// Observation of a named number.
     Metrics,
-    /// A change of a release.
+    /// Change of a release.
     Releases,
-    /// An outcome that does not say which prediction it judges. It waits in the logs of the day on which it came until that is
-    /// found, and becomes one of [`Kind::Outcomes`] then.
+    /// Outcome that does not name the prediction that it judges. It waits in the logs of the day on which it came
+    /// until that is found, and then becomes one of [`Kind::Outcomes`].
     Pending,
 }
 
-/// The type of a field.
+/// Type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FieldType {
     /// An instant, RFC 3339 in requests.
     Time,
-    /// A double; finite, unless the rule says otherwise.
+    /// A double; finite, unless the rule allows others.
     Float,
-    /// A string; in requests a whole number or a boolean is taken as its text.
+    /// A string; requests may also have an integer or a boolean, which becomes its text.
     Text,
 }
 
 impl FieldType {
-    /// What values of it are called in messages.
+    /// Returns the name of its values in messages.
     pub fn plural(self) -> &'static str {
         match self {
             FieldType::Time => "times",
@@ -63,111 +63,111 @@ impl FieldType {
     }
 }
 
-/// A field of an event.
+/// A field of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name in requests, segments and dataframes.
+    /// Name in requests, segments and dataframes.
     pub name: &'static str,
-    /// Its type.
+    /// Type of its values.
     pub kind: FieldType,
-    /// What its values must keep to.
+    /// Rule for its values.
     pub rule: Rule,
-    /// What it is, in a sentence.
+    /// Description in a sentence.
     pub about: &'static str,
-    /// Whether every event must have it.
+    /// True if every event must have it.
     pub is_required: bool,
-    /// Whether an event that has it says something: where a kind has such fields, every event has one at least.
+    /// True if it carries content: if a kind has such fields, every event has at least one of them.
     pub is_telling: bool,
-    /// The field that is no less than it, where an event has both.
+    /// Field that must not be less than it, if an event has both.
     pub at_most: Option<&'static str>,
-    /// An event that has it has one of these as well, if there are any.
+    /// Fields of which an event with this one must have at least one, if there are any.
     pub needs: &'static [&'static str],
-    /// Whether rollups count it or sum it up.
+    /// True if rollups count it or sum it up.
     pub is_rolled_up: bool,
-    /// Whether it is of an event that takes others back, so that no event that counts has it.
+    /// True if only withdrawals have it, so that no event that counts does.
     pub is_of_withdrawal: bool,
-    /// Whether erasing the key of an event takes it away.
+    /// Condition for removing it with the key of an event.
     pub erased: Erased,
 }
 
-/// When an erasure of its key takes away what an event has in a field.
+/// Condition for removing the value of a field when the key of its event is erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Erased {
     /// Never: figures count the event by it.
     Never,
-    /// Always: it is written freely, or tells of one alone.
+    /// Always: it is free text, or identifies an individual.
     WithKey,
-    /// When it takes the values as well: a number or a class of which figures are made.
+    /// If the values are erased as well: a number or a class that figures are computed from.
     WithValues,
 }
 
-/// Columns of one type whose names the client chooses; an event may have several of them.
+/// Columns of one type with names chosen by the client; an event may have several of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Family {
-    /// What one of them is called: `tag`.
+    /// Noun for a member: `tag`.
     pub noun: &'static str,
-    /// The field that holds them as an object in JSON: `tags`.
+    /// Field that holds them as an object in JSON: `tags`.
     pub name: &'static str,
-    /// Before the name of a member, in the name of its column: `tag.`.
+    /// Prefix of the column of a member: `tag.`.
     pub prefix: &'static str,
-    /// What stands for the name of a member in documents: `NAME`.
+    /// Placeholder for the name of a member in documents: `NAME`.
     pub placeholder: &'static str,
-    /// The type of their values.
+    /// Type of their values.
     pub kind: FieldType,
-    /// What their values must keep to.
+    /// Rule for their values.
     pub rule: Rule,
-    /// What their names must keep to.
+    /// Rule for their names.
     pub name_rule: Rule,
-    /// What they are, in a sentence.
+    /// Description in a sentence.
     pub about: &'static str,
-    /// The most members of an event.
+    /// Maximum number of members in an event.
     pub max: usize,
-    /// The most different members of a batch: each is a column of its own.
+    /// Maximum number of different members in a batch: each is a column of its own.
     pub max_batch: usize,
-    /// Whether the numbers of an event add up to 1, as the probabilities of classes do.
+    /// True if the numbers of an event must add up to 1, like the probabilities of classes.
     pub sums_to_one: bool,
-    /// Whether an event that has one says something, as [`Field::is_telling`].
+    /// True if a member carries content, see [`Field::is_telling`].
     pub is_telling: bool,
-    /// Whether rollups count it or sum it up.
+    /// True if rollups count it or sum it up.
     pub is_rolled_up: bool,
-    /// Whether the numbers of a day are kept as sketches, by member and release.
+    /// True if the numbers of a day are kept as sketches, by member and release.
     pub is_sketched: bool,
-    /// Whether erasing the key of an event takes its members away.
+    /// Condition for removing members with the key of an event.
     pub erased: Erased,
 }
 
 impl Family {
-    /// The name of the column of a member.
+    /// Returns the name of the column of a member.
     pub fn column(&self, member: &str) -> String {
         format!("{}{member}", self.prefix)
     }
 
-    /// The member whose column has this name.
+    /// Returns the member whose column has this name.
     pub fn member<'a>(&self, column: &'a str) -> Option<&'a str> {
         column.strip_prefix(self.prefix).filter(|member| !member.is_empty())
     }
 
-    /// A regular expression of the names of its columns.
+    /// Returns a regular expression for the names of its columns.
     pub fn pattern(&self) -> String {
         let member = if self.name_rule == Rule::Name { "[A-Za-z0-9][A-Za-z0-9._-]{0,127}$" } else { "." };
         format!("^{}{member}", self.prefix.replace('.', "\\."))
     }
 
-    /// How its columns are called in documents: `tag.NAME`.
+    /// Returns the name of its columns in documents: `tag.NAME`.
     pub fn columns_are_called(&self) -> String {
         self.column(self.placeholder)
     }
 }
 
 impl Kind {
-    /// All kinds that clients send and ask for.
+    /// All kinds that clients send and request.
     pub const ALL: [Kind; 4] = [Kind::Predictions, Kind::Outcomes, Kind::Metrics, Kind::Releases];
 
     /// All kinds that have logs.
     pub const STORED: [Kind; 5] =
         [Kind::Predictions, Kind::Outcomes, Kind::Metrics, Kind::Releases, Kind::Pending];
 
-    /// The letter that stands for the kind in keys.
+    /// Returns the letter of the kind in keys.
     pub fn letter(self) -> &'static str {
         match self {
             Kind::Predictions => "p",
@@ -178,17 +178,17 @@ impl Kind {
         }
     }
 
-    /// The kind of a letter in a key.
+    /// Returns the kind of a letter in a key.
     pub fn from_letter(letter: &str) -> Option<Self> {
         Self::STORED.into_iter().find(|kind| kind.letter() == letter)
     }
 
-    /// The kind that clients call by a plural such as `predictions`.
+    /// Returns the kind that clients call by a plural such as `predictions`.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Its plural, as in paths and commands.
+    /// Returns its plural, as in paths and commands.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Predictions => "predictions",
@@ -199,7 +199,7 @@ impl Kind {
         }
     }
 
-    /// Its fields, in the order in which they are stored; the members of [families](Kind::families) come after them.
+    /// Returns its fields, in storage order; the members of [families](Kind::families) come after them.
     pub fn fields(self) -> &'static [Field] {
         match self {
             Kind::Predictions => table::PREDICTIONS,
@@ -210,7 +210,7 @@ impl Kind {
         }
     }
 
-    /// The fields that may be sent of an event of the kind: its own, and those that are of no event once it is stored.
+    /// Returns the fields that clients may send for the kind: its own, and those that no stored event has.
     pub fn sent_fields(self) -> &'static [Field] {
         match self {
             Kind::Outcomes => table::SENT_OUTCOMES,
@@ -218,17 +218,17 @@ impl Kind {
         }
     }
 
-    /// The fields that an event may have that is not taken back.
+    /// Returns the fields of events that are not withdrawn.
     pub fn lasting_fields(self) -> impl Iterator<Item = &'static Field> {
         self.fields().iter().filter(|field| !field.is_of_withdrawal)
     }
 
-    /// The field called `name`.
+    /// Returns the field called `name`.
     pub fn field(self, name: &str) -> Option<&'static Field> {
         self.fields().iter().find(|field| field.name == name)
     }
 
-    /// Its families of columns, in the order in which they are stored.
+    /// Returns its families of columns, in storage order.
     pub fn families(self) -> &'static [Family] {
         match self {
             Kind::Predictions => table::PREDICTION_FAMILIES,
@@ -237,29 +237,30 @@ impl Kind {
         }
     }
 
-    /// The family of which the column called `name` is a member.
+    /// Returns the family that has the column called `name` as a member.
     pub fn family(self, name: &str) -> Option<&'static Family> {
         self.families().iter().find(|family| family.member(name).is_some())
     }
 
-    /// The type of the column called `name`; `None` where events of the kind cannot have it.
+    /// Returns the type of the column called `name`; `None` if events of the kind cannot have it.
     pub fn column_type(self, name: &str) -> Option<FieldType> {
         let field = self.field(name).map(|field| field.kind);
         field.or_else(|| self.family(name).map(|family| family.kind))
     }
 
-    /// The same of events that are not taken back.
+    /// Returns the type of a column for events that are not withdrawn.
     pub fn lasting_type(self, name: &str) -> Option<FieldType> {
         let is_lasting = !self.field(name).is_some_and(|field| field.is_of_withdrawal);
         self.column_type(name).filter(|_| is_lasting)
     }
 
-    /// Whether a column of this name may exist: a field, or a member of a family.
+    /// Returns whether a column of this name may exist: a field, or a member of a family.
     pub fn may_have(self, column: &str) -> bool {
         self.column_type(column).is_some()
     }
 
-    /// Whether erasing the key of an event takes away what it has in the column called `name`, `with_values` or without.
+    /// Returns whether erasing the key of an event removes the value of the column called `name`, `with_values` or
+    /// without.
     pub fn is_erased(self, name: &str, with_values: bool) -> bool {
         let field = self.field(name).map(|field| field.erased);
         match field.or_else(|| self.family(name).map(|family| family.erased)) {
@@ -269,17 +270,17 @@ impl Kind {
         }
     }
 
-    /// Whether every event has something in the column called `name`.
+    /// Returns whether every event has a value in the column called `name`.
     pub fn requires(self, name: &str) -> bool {
         self.field(name).is_some_and(|field| field.is_required)
     }
 
-    /// Whether the column called `name` holds keys of events.
+    /// Returns whether the column called `name` holds keys of events.
     pub fn is_key(self, name: &str) -> bool {
         self.field(name).is_some_and(|field| field.rule == Rule::Key)
     }
 
-    /// Whether rollups count the column called `name` or sum it up.
+    /// Returns whether rollups count the column called `name` or sum it up.
     pub fn is_rolled_up(self, name: &str) -> bool {
         match self.field(name) {
             Some(field) => field.is_rolled_up,
@@ -287,17 +288,17 @@ impl Kind {
         }
     }
 
-    /// The member of a family that is kept as sketches, whose column has this name.
+    /// Returns the member of a column, if its family is kept as sketches.
     pub fn sketched(self, name: &str) -> Option<&str> {
         self.families().iter().filter(|family| family.is_sketched).find_map(|family| family.member(name))
     }
 
-    /// What its columns are called, for a message: `extra` ones, its fields and its families.
+    /// Lists the names of its columns for a message: `extra` ones, its fields and its families.
     pub fn columns_are_called(self, extra: &[&str]) -> String {
         self.called(self.fields().iter(), extra)
     }
 
-    /// The same of events that are not taken back.
+    /// Lists the columns of events that are not withdrawn for a message.
     pub fn lasting_are_called(self, extra: &[&str]) -> String {
         self.called(self.lasting_fields(), extra)
     }
@@ -314,7 +315,7 @@ impl Kind {
         }
     }
 
-    /// What one event of the kind is called, with its article.
+    /// Returns the noun for one event of the kind, with its article.
     pub fn one(self) -> &'static str {
         match self {
             Kind::Predictions => "a prediction",
@@ -325,8 +326,8 @@ impl Kind {
         }
     }
 
-    /// The time at which the event became known in the world: when it was predicted, observed,
-    /// measured, released.
+    /// Returns the field of the time at which the event became known in the world: the prediction, observation,
+    /// measurement or release.
     pub fn time_field(self) -> &'static str {
         match self {
             Kind::Predictions => "predicted_at",

@@ -6,25 +6,25 @@ use svix_ksuid::{KsuidLike, KsuidMs};
 
 use crate::{Error, Result, Timestamp};
 
-/// The most bytes in a name.
+/// Maximum number of bytes of a name.
 pub const MAX_NAME_BYTES: usize = 128;
 
-/// KSUIDs count from 2014-05-13; an earlier clock makes ids of that second.
+/// Epoch of KSUIDs, 2014-05-13; an earlier clock makes ids of that second.
 const EPOCH_MILLIS: i64 = 1_400_000_000_000;
 
-/// A KSUID: 27 characters that sort by the time of creation.
+/// KSUID: 27 characters that sort by the time of creation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(String);
 
 impl Id {
-    /// A new id, made at `now`. The order of ids is that of their creation to about 4 ms.
+    /// Creates an id at `now`. The order of ids is that of their creation to about 4 ms.
     #[expect(clippy::disallowed_methods, reason = "the one place that makes ids")]
     pub fn new(now: Timestamp) -> Self {
         let millis = now.micros().div_euclid(1_000).max(EPOCH_MILLIS);
         Self(KsuidMs::from_millis(Some(millis), None).to_string())
     }
 
-    /// The least and the greatest id that could be made at `at`, to about 4 ms.
+    /// Returns the least and the greatest id that could be made at `at`, to about 4 ms.
     pub fn bounds(at: Timestamp) -> (Self, Self) {
         let millis = at.micros().div_euclid(1_000).max(EPOCH_MILLIS);
         let of = |filler: u8| Self(KsuidMs::from_bytes(stamped(millis, filler)).to_string());
@@ -34,23 +34,23 @@ impl Id {
     /// Reads an id.
     ///
     /// # Errors
-    /// `Invalid`, when the text is not a KSUID.
+    /// `Invalid` if the text is not a KSUID.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |_| Error::invalid(format!("`{text}` is not an id (27 letters and digits)"));
         text.parse::<KsuidMs>().map_err(wrong)?;
         Ok(Self(text.to_owned()))
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The letters of [`random_letters`].
+/// Letters used by [`random_letters`].
 pub const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Letters and digits by chance, each as likely as any other, from the source that the operating system has for secrets.
+/// Returns random letters and digits, all equally likely, from the operating system's source for secrets.
 #[expect(clippy::disallowed_methods, reason = "the one place that is random")]
 pub fn random_letters(length: usize) -> String {
     // Greater bytes would make some letters likelier.
@@ -66,10 +66,10 @@ pub fn random_letters(length: usize) -> String {
     letters
 }
 
-/// The first byte of an id that is random.
+/// First random byte of an id.
 const RANDOM_FROM: usize = 5;
 
-/// The bytes of an id: seconds since the epoch of KSUIDs, a byte of 4 ms, and filler.
+/// Returns the bytes of an id: seconds since the epoch of KSUIDs, a byte of 4 ms, and filler.
 fn stamped(millis: i64, filler: u8) -> [u8; 20] {
     let since = millis - EPOCH_MILLIS;
     let seconds = u32::try_from(since / 1_000).unwrap_or(u32::MAX);
@@ -85,12 +85,12 @@ impl fmt::Display for Id {
     }
 }
 
-/// Checks a name that people give to a workspace, model, configuration, release or environment:
-/// letters, digits, `.`, `_` and `-`, beginning with a letter or digit, at most
-/// [`MAX_NAME_BYTES`]. So a name can stand in a key, a path and a URL as it is.
+/// Checks a name that people give to a workspace, model, configuration, release or environment: letters, digits, `.`,
+/// `_` and `-`, beginning with a letter or digit, at most [`MAX_NAME_BYTES`]. So a name can be used unchanged in a
+/// key, a path and a URL.
 ///
 /// # Errors
-/// `Invalid`, saying what is wrong with it.
+/// `Invalid`, with the reason.
 pub fn check_name(name: &str) -> Result<()> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     let wrong = if name.is_empty() {

@@ -1,58 +1,58 @@
-//! Lanes: the logs of one day and kind side by side, and the one order of all events in them.
+//! Lanes: the parallel logs of one day and kind, and the total order of all events in them.
 //!
-//! An event goes to the lane of its key ([`lane_of`]), so all events of a key of a day and kind stand in
-//! one dense log, and which of them is later is a matter of sequence numbers, not of clocks. How many
-//! lanes a day and kind has is said by the first segment of lane 0 and never changes.
+//! An event goes to the lane of its key ([`lane_of`]), so all events of a key of a day and kind are in one dense log,
+//! ordered by sequence numbers, not by clocks. The number of lanes of a day and kind is recorded in the first segment
+//! of lane 0 and never changes.
 //!
-//! Almanac 0.1 placed a batch by its name. Such segments ([`Placed::ByBatch`]) come before those that were
-//! placed by key.
+//! Almanac 0.1 placed a batch by its name. Such segments ([`Placed::ByBatch`]) come before those that were placed by
+//! key.
 //!
-//! What projections keep by name is dealt as well: a name of a release, metric, tag or feature goes to one of
+//! Projections by name are distributed as well: a name of a release, metric, tag or feature goes to one of
 //! [`BREAKDOWN_BUCKETS`] items ([`Breakdown::of`]).
 
 use std::{collections::BTreeMap, fmt};
 
 use crate::{Column, Columns, Kind};
 
-/// The most lanes.
+/// Maximum number of lanes.
 pub const MAX_LANES: u8 = 16;
 
-/// By what the events of a segment came into its lane.
+/// Rule by which the events of a segment were placed in its lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Placed {
-    /// By the name of their batch: events of one key may stand in several lanes.
+    /// By the name of their batch: events of one key may be in several lanes.
     ByBatch,
     /// By their key.
     #[default]
     ByKey,
 }
 
-/// Where a segment stands among those of its day and kind. What has the greater place is later; events of
-/// one segment are in the order of its rows.
+/// Place of a segment among those of its day and kind. A greater place is later; events of one segment are in the
+/// order of its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// By what its events came into the lane.
+    /// Rule by which its events were placed in the lane.
     pub placed: Placed,
-    /// The lane.
+    /// Lane.
     pub lane: u8,
-    /// The number in the lane.
+    /// Sequence number in the lane.
     pub seq: u64,
 }
 
 impl Place {
-    /// The place of a segment whose events were placed by key.
+    /// Returns the place of a segment whose events were placed by key.
     pub fn of(lane: u8, seq: u64) -> Self {
         Self { placed: Placed::ByKey, lane, seq }
     }
 }
 
-/// The lane of a key among `lanes`: the CRC-32 of its UTF-8 bytes modulo their number.
+/// Returns the lane of a key among `lanes`: the CRC-32 of its UTF-8 bytes modulo their number.
 pub fn lane_of(key: &str, lanes: u8) -> u8 {
     (crc32fast::hash(key.as_bytes()) % u32::from(lanes.max(1))) as u8
 }
 
-/// The field by which events of a kind are dealt to lanes. Of metrics it is the name, so that all
-/// releases of a metric stand in one log; `None` where all events stay in lane 0.
+/// Returns the field that determines the lane of events of a kind. For metrics it is the name, so that all releases
+/// of a metric are in one log; `None` if all events stay in lane 0.
 pub fn key_field(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::Predictions | Kind::Outcomes | Kind::Pending => Some("key"),
@@ -61,12 +61,12 @@ pub fn key_field(kind: Kind) -> Option<&'static str> {
     }
 }
 
-/// How many lanes a day of a kind gets, when its workspace is to have `wanted`.
+/// Returns the number of lanes of a day of a kind, if `wanted` are configured for its workspace.
 pub fn lanes_of_kind(kind: Kind, wanted: u8) -> u8 {
     if key_field(kind).is_some() { wanted.clamp(1, MAX_LANES) } else { 1 }
 }
 
-/// The rows of each of `lanes` lanes, in their order; lanes without any are left out.
+/// Returns the rows of each of `lanes` lanes, in order; lanes without rows are left out.
 pub fn deal(kind: Kind, columns: &Columns, lanes: u8) -> BTreeMap<u8, Vec<usize>> {
     let mut dealt = BTreeMap::<u8, Vec<usize>>::new();
     let column = key_field(kind).filter(|_| lanes > 1).and_then(|field| columns.column(field));
@@ -77,10 +77,10 @@ pub fn deal(kind: Kind, columns: &Columns, lanes: u8) -> BTreeMap<u8, Vec<usize>
     dealt
 }
 
-/// Into how many items a breakdown of a day is cut at most. Only those that hold something exist.
+/// Maximum number of items of a breakdown of a day. Empty ones do not exist.
 pub const BREAKDOWN_BUCKETS: u32 = 256;
 
-/// By what a breakdown is.
+/// Dimension of a breakdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum By {
     /// By release.
@@ -89,15 +89,15 @@ pub enum By {
     Metric,
     /// By tag.
     Tag,
-    /// By feature. These items are folded apart from the rest, and less often.
+    /// By feature. These items are folded separately from the rest, and less often.
     Feature,
 }
 
 impl By {
-    /// All of them.
+    /// All dimensions.
     pub const ALL: [By; 4] = [By::Release, By::Metric, By::Tag, By::Feature];
 
-    /// Its name in keys.
+    /// Returns its name in keys.
     pub fn name(self) -> &'static str {
         match self {
             By::Release => "release",
@@ -108,17 +108,17 @@ impl By {
     }
 }
 
-/// One item of a breakdown of a day: all that is known of the names in it.
+/// One item of a breakdown of a day: all data of the names in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Breakdown {
-    /// By what it is.
+    /// Dimension.
     pub by: By,
-    /// Which of the items.
+    /// Number of the item.
     pub bucket: u8,
 }
 
 impl Breakdown {
-    /// The one that holds `name`: the bucket is the CRC-32 of the name modulo [`BREAKDOWN_BUCKETS`].
+    /// Returns the item that holds `name`: the bucket is the CRC-32 of the name modulo [`BREAKDOWN_BUCKETS`].
     pub fn of(by: By, name: &str) -> Self {
         Self { by, bucket: (crc32fast::hash(name.as_bytes()) % BREAKDOWN_BUCKETS) as u8 }
     }
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use crate::Values;
 
-    /// Where events stand is stored: it must not change.
+    /// Lanes of events are stored: they must not change.
     #[test]
     fn the_lane_of_a_key_stays_what_it_is() {
         let keys = ["", "a", "UA1545-EWR-01", "äöü", "loan-0000001", "loan-0000002"];

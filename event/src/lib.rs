@@ -1,8 +1,10 @@
-//! What an event is: the words that every other room shares.
+//! Events: the vocabulary that all other rooms share.
 //!
 //! In reading order: [`time`] and [`id`]; the [`fields`] of each kind of event; the [`columns`] in which events
-//! travel; the [`task`] and the [`Definition`] by which predictions are judged, and the [`custom`] figures that it may have; the [`lane`] of an event, and the one order of all
-//! events of a day; the [`Right`]s that somebody may have; a [`Share`] of all keys; text that is [`plain`] enough for a terminal; the [`RowProblem`] of a row that is refused, and the [`Error`] that everything below the rim fails with.
+//! travel; the [`task`] and the [`Definition`] by which predictions are judged, and the [`custom`] figures that it
+//! may have; the [`lane`] of an event, and the total order of all events of a day; the [`Right`]s of callers; a
+//! [`Share`] of all keys; text that is [`plain`] enough for a terminal; the [`RowProblem`] of a refused row, and the
+//! [`Error`] of everything below the rim.
 //!
 //! ```
 //! use almanac_event::{Column, Columns, Kind, Timestamp, Values};
@@ -17,7 +19,7 @@
 //! # Ok::<(), almanac_event::Error>(())
 //! ```
 //!
-//! It knows no storage and no HTTP.
+//! This room knows no storage and no HTTP.
 
 pub mod columns;
 mod costs;

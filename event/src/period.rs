@@ -1,20 +1,20 @@
-//! Periods of days: how a window is cut into weeks, months or quarters.
+//! Periods of days: splitting a window into weeks, months or quarters.
 
 use chrono::Datelike;
 
 use crate::{Day, Error, Result, Window};
 
-/// How many days a window is cut into at a time.
+/// Length of the parts that a window is split into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Period {
-    /// Each hour by itself.
+    /// Single hours.
     Hour,
-    /// Each day by itself.
+    /// Single days.
     #[default]
     Day,
-    /// Monday to Sunday, as ISO 8601 has it.
+    /// Monday to Sunday, as in ISO 8601.
     Week,
-    /// A month of the calendar.
+    /// Calendar month.
     Month,
     /// January to March, April to June, and so on.
     Quarter,
@@ -23,7 +23,7 @@ pub enum Period {
 }
 
 impl Period {
-    /// All of them by name.
+    /// All periods by name.
     pub const NAMED: [(&'static str, Self); 6] = [
         ("hour", Self::Hour),
         ("day", Self::Day),
@@ -36,7 +36,7 @@ impl Period {
     /// Reads a name.
     ///
     /// # Errors
-    /// `Invalid`, naming what there is.
+    /// `Invalid`, with the valid names.
     pub fn parse(name: &str) -> Result<Self> {
         let found = Self::NAMED.into_iter().find(|(known, _)| *known == name);
         found.map(|(_, period)| period).ok_or_else(|| {
@@ -45,8 +45,8 @@ impl Period {
         })
     }
 
-    /// The parts of a window, in their order: the days of each are of one period, or the hours of each are of one day. The first
-    /// and the last may be of less than a whole one.
+    /// Returns the parts of a window, in order: the days of each belong to one period, or the hours of each to one
+    /// day. The first and the last may be shorter than a period.
     pub fn parts(self, window: Window) -> Vec<Window> {
         let mut parts: Vec<Window> = Vec::new();
         for day in window.days() {
@@ -58,13 +58,13 @@ impl Period {
         parts
     }
 
-    /// The first day of the period of a day; of the whole window, the day itself.
+    /// Returns the first day of the period of a day; for the whole window, the day itself.
     pub fn first_day(self, day: Day) -> Day {
         let is_same = |other: &Day| self != Self::All && self.number(*other) == self.number(day);
         std::iter::successors(Some(day), |day| day.before().filter(is_same)).last().unwrap_or(day)
     }
 
-    /// A number that the days of one period share, and no others.
+    /// Returns a number that only the days of one period share.
     fn number(self, day: Day) -> i32 {
         let months = || day.date().year() * 12 + day.date().month0() as i32;
         match self {

@@ -1,9 +1,9 @@
-//! Text that anybody may have written: as it may stand on a terminal (what steers it is escaped, as in `\u{1b}`), which known name it
-//! is nearest to, and lists of names.
+//! Text from untrusted sources: made safe for a terminal (control characters are escaped, as in `\u{1b}`), the
+//! nearest known name, and lists of names.
 
 use std::borrow::Cow;
 
-/// A text on one line: what would break the line, steer a terminal or turn the order of its letters is escaped.
+/// Escapes the characters of a text that would break the line, control a terminal or change the text direction.
 ///
 /// ```
 /// use almanac_event::plain::on_one_line;
@@ -14,12 +14,13 @@ pub fn on_one_line(text: &str) -> Cow<'_, str> {
     escaped(text, is_unsafe)
 }
 
-/// The same of text that may have several lines: their ends and tabs stay.
+/// Escapes like [`on_one_line`], but keeps line ends and tabs.
 pub fn on_its_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |letter| is_unsafe(letter) && !matches!(letter, '\n' | '\t'))
 }
 
-/// Whether a letter is none that is seen: a control character, an end of a line, or a mark that turns the order of letters.
+/// Returns whether a character is invisible: a control character, a line end, or a mark that changes the text
+/// direction.
 fn is_unsafe(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -39,11 +40,11 @@ fn escaped(text: &str, is_unsafe: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The longest name that is compared with others.
+/// Maximum length of names that are compared with others.
 const MAX_COMPARED: usize = 64;
 
-/// The one of `others` that is nearest to `name`, if it may have been meant: at most a third of the letters differ, are missing or
-/// stand the other way round.
+/// Returns the name in `others` nearest to `name`, if it may have been meant: at most a third of the letters are
+/// different, missing or swapped.
 ///
 /// ```
 /// use almanac_event::plain::nearest;
@@ -66,7 +67,7 @@ pub fn nearest<'a>(name: &str, others: impl IntoIterator<Item = &'a str>) -> Opt
     others.min_by_key(|(distance, _)| *distance).map(|(_, other)| other)
 }
 
-/// How many letters have to be changed, put in, left out or swapped with the next to make one text of the other.
+/// Returns the number of letters to change, insert, delete or swap with the next to turn one text into the other.
 fn distance(one: &[char], other: &[char]) -> usize {
     let mut before = Vec::new();
     let mut last: Vec<usize> = (0..=other.len()).collect();
@@ -84,10 +85,10 @@ fn distance(one: &[char], other: &[char]) -> usize {
     last[other.len()]
 }
 
-/// The names of a list with commas between. One that has a comma itself stands in double quotes, of which two stand for one.
+/// Splits a list of names at commas. A name with a comma is in double quotes, in which two quotes stand for one.
 ///
 /// # Errors
-/// As a sentence, when a quote is not closed, or something follows it.
+/// Fails with a sentence if a quote is not closed, or text follows it.
 ///
 /// ```
 /// use almanac_event::plain::listed;
@@ -116,7 +117,7 @@ pub fn listed(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// The text up to the closing quote, and what follows it.
+/// Returns the text up to the closing quote, and the rest after it.
 fn in_quotes(mut rest: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     loop {

@@ -1,4 +1,4 @@
-//! What somebody may do: the rights that operations demand and roles give.
+//! Rights that operations require and roles grant.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::{Error, Result};
 /// A right on a workspace, on a category with its workspaces, or on the whole server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Right {
-    /// See what is there.
+    /// Read data.
     Read,
     /// Append events, and count.
     Append,
@@ -15,15 +15,15 @@ pub enum Right {
     Review,
     /// Change models, releases and settings, and raise alerts.
     Maintain,
-    /// Give roles and tokens, create and delete workspaces.
+    /// Grant roles and tokens, create and delete workspaces.
     Admin,
 }
 
 impl Right {
-    /// All of them.
+    /// All rights.
     pub const ALL: [Self; 5] = [Self::Read, Self::Append, Self::Review, Self::Maintain, Self::Admin];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -34,10 +34,10 @@ impl Right {
         }
     }
 
-    /// The right of a name.
+    /// Returns the right of a name.
     ///
     /// # Errors
-    /// `Invalid`, naming those there are.
+    /// `Invalid`, with the valid names.
     pub fn parse(name: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|right| right.name() == name).ok_or_else(|| {
             let known = Self::ALL.map(Self::name).join(", ");
@@ -57,37 +57,37 @@ impl fmt::Display for Right {
 pub struct Rights(u8);
 
 impl Rights {
-    /// No right.
+    /// Empty set.
     pub const NONE: Self = Self(0);
 
-    /// Every right.
+    /// Returns the set of all rights.
     pub fn all() -> Self {
         Right::ALL.into_iter().collect()
     }
 
-    /// Whether `right` is one of them.
+    /// Returns whether `right` is in the set.
     pub fn has(self, right: Right) -> bool {
         self.0 & (1 << right as u8) != 0
     }
 
-    /// Whether there is none.
+    /// Returns whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// These and those.
+    /// Returns the union of both.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Those that both have.
+    /// Returns the intersection of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Each of them, in the order of [`Right::ALL`].
+    /// Iterates over the rights, in the order of [`Right::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Right> {
         Right::ALL.into_iter().filter(move |right| self.has(*right))
     }

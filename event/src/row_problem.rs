@@ -1,15 +1,15 @@
-//! What is wrong with one row of events, as answers and files of rejects say it.
+//! Error in one row of events, as reported in answers and files of rejects.
 
 use serde::Serialize;
 
-/// What is wrong with one row of a request.
+/// Error in one row of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RowProblem {
-    /// The row, counted from 1.
+    /// Number of the row, counted from 1.
     pub row: u64,
-    /// The field, when one is to blame.
+    /// Name of the wrong field, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// What is wrong and what is expected.
+    /// Error and expected value.
     pub message: String,
 }

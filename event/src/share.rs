@@ -1,20 +1,20 @@
-//! A share of all keys, the same keys each time.
+//! Deterministic sampling of keys.
 
 use std::{fmt, str::FromStr};
 
 use crate::{Columns, Error, Kind};
 
-/// A share of all keys, in [0, 1]. Whether a key is in it depends on nothing else, and what is in a share is in every
-/// greater one.
+/// Share of all keys, in [0, 1]. It depends only on the key whether it is in the share, and each share contains all
+/// smaller ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share(f64);
 
 impl Share {
-    /// Every key.
+    /// All keys.
     pub const ALL: Self = Self(1.0);
 
-    /// Whether a key is in it: whether its hash, as a share of all hashes, is less. The hash is the finalizer of
-    /// MurmurHash3 (Appleby, 2011) over the CRC-32 of the key, so it does not go with its lane.
+    /// Returns whether a key is in the share: its hash, as a share of all hashes, is less. The hash is the finalizer
+    /// of MurmurHash3 (Appleby, 2011) over the CRC-32 of the key, so it is independent of the lane.
     pub fn has(self, key: &str) -> bool {
         let mut hash = crc32fast::hash(key.as_bytes());
         for (shift, factor) in [(16, 0x85eb_ca6b_u32), (13, 0xc2b2_ae35)] {
@@ -23,8 +23,8 @@ impl Share {
         f64::from(hash ^ (hash >> 16)) < self.0 * 4_294_967_296.0
     }
 
-    /// Takes from events, whose keys are not in it, what is [sketched](Kind::sketched): their features. A column that no event
-    /// has any more goes.
+    /// Removes the [sketched](Kind::sketched) columns, the features, from events whose keys are not in the share. A
+    /// column without values is dropped.
     pub fn thin(self, kind: Kind, columns: &mut Columns) {
         if self == Self::ALL || columns.columns.iter().all(|column| kind.sketched(&column.name).is_none()) {
             return;
@@ -85,7 +85,7 @@ mod tests {
         }
     }
 
-    /// Which keys are in a share is what is stored: it must not change.
+    /// Stored events depend on the keys of a share: they must not change.
     #[test]
     fn the_keys_of_a_share_stay_what_they_are() {
         let tenth: Vec<u32> = (0..60).filter(|n| share("0.1").has(&format!("loan-{n}"))).collect();

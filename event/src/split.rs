@@ -1,4 +1,4 @@
-//! By what the evaluations of a model are stored, beside by release.
+//! Splits by which the evaluations of a model are stored, beside by release.
 
 use std::fmt;
 
@@ -9,26 +9,26 @@ use crate::{
     id::check_name,
 };
 
-/// The most splits of a model.
+/// Maximum number of splits of a model.
 pub const MAX_SPLITS: usize = 8;
 
-/// The most edges of the bins of a feature.
+/// Maximum number of edges of the bins of a feature.
 pub const MAX_SPLIT_EDGES: usize = 16;
 
 /// A column of predictions by whose values evaluations are stored: a tag, or a feature in bins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Split {
-    /// Its name: `tag.carrier`, `feature.distance`.
+    /// Name of the column: `tag.carrier`, `feature.distance`.
     pub column: String,
-    /// Where the bins of a feature begin, in their order; none, of a tag.
+    /// Edges of the bins of a feature, in ascending order; empty for a tag.
     pub edges: Vec<f64>,
 }
 
 impl Split {
-    /// Reads `tag.carrier`, or `feature.distance:500:1000` with the numbers at which new bins begin.
+    /// Reads `tag.carrier`, or `feature.distance:500:1000` with the edges of the bins.
     ///
     /// # Errors
-    /// `Invalid`, when it is neither.
+    /// `Invalid` if it is neither.
     pub fn parse(text: &str) -> Result<Self> {
         let mut words = text.trim().split(':');
         let column = words.next().unwrap_or_default();
@@ -62,10 +62,10 @@ impl Split {
         Ok(Self { column: column.to_owned(), edges })
     }
 
-    /// Reads several, with commas between.
+    /// Reads several splits, separated by commas.
     ///
     /// # Errors
-    /// `Invalid`, when one is none, a column comes twice, or there are more than [`MAX_SPLITS`].
+    /// `Invalid` if one is invalid, a column occurs twice, or there are more than [`MAX_SPLITS`].
     pub fn parse_all(text: &str) -> Result<Vec<Self>> {
         let splits: Vec<Self> = text.split(',').map(Self::parse).collect::<Result<_>>()?;
         if splits.len() > MAX_SPLITS {
@@ -79,7 +79,7 @@ impl Split {
         Ok(splits)
     }
 
-    /// Several as text.
+    /// Returns several splits as text.
     pub fn text_of(splits: &[Self]) -> String {
         splits.iter().map(Self::to_string).collect::<Vec<_>>().join(",")
     }

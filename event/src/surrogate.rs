@@ -1,34 +1,34 @@
-//! Surrogates: what stands in the place of the key of an event that was erased.
+//! Surrogates: replacements for the keys of erased events.
 //!
-//! A surrogate is by chance, so it says nothing of the key, but for one thing: it is in the same lanes. All events of a key
-//! stay in their logs when the key is erased, and a reader of some keys looks for them where their lane is.
+//! A surrogate is random, so it reveals nothing of the key, except that it is in the same lanes. All events of a key
+//! stay in their logs when the key is erased, and a reader of some keys looks for them in their lane.
 
 use crate::{
     id::{LETTERS, random_letters},
     lane::lane_of,
 };
 
-/// What every surrogate begins with, and no key that a client may send.
+/// Prefix of every surrogate, which no key sent by a client may have.
 pub const SURROGATE_PREFIX: &str = "erased~";
 
-/// How many letters by chance follow, and by how many it is moved to the lanes.
+/// Number of random letters that follow; `MOVED` more letters are chosen to match the lanes.
 const CHANCE: usize = 22;
 const MOVED: u32 = 4;
 
-/// How many bytes a surrogate has.
+/// Number of bytes of a surrogate.
 pub const SURROGATE_BYTES: usize = SURROGATE_PREFIX.len() + CHANCE + MOVED as usize;
 
-/// Whether a key is the surrogate of one that was erased, or looks like it.
+/// Returns whether a key is a surrogate of an erased one, or looks like it.
 pub fn is_surrogate(key: &str) -> bool {
     key.starts_with(SURROGATE_PREFIX)
 }
 
-/// A surrogate of a key, which is in the same lane of each of these numbers of lanes. It is another one each time.
+/// Returns a surrogate of a key, in the same lane for each of these numbers of lanes. Each call returns another one.
 pub fn surrogate_of(key: &str, lanes: &[u8]) -> String {
     loop {
         let chance = format!("{SURROGATE_PREFIX}{}", random_letters(CHANCE));
         let base = LETTERS.len();
-        // There are twenty for each of the 720,720 rests that all numbers of lanes can leave together.
+        // There are twenty for each of the 720,720 combinations of remainders that all numbers of lanes can give.
         for number in 0..base.pow(MOVED) {
             let letter = |at: u32| char::from(LETTERS[number / base.pow(at) % base]);
             let surrogate: String = chance.chars().chain((0..MOVED).rev().map(letter)).collect();

@@ -1,19 +1,19 @@
-//! What the predictions of a model say, and how they are judged.
+//! Tasks of models: the type of their predictions, which determines how they are judged.
 
 use std::fmt;
 
 use crate::{Error, Result, fields::plain_label, id::MAX_NAME_BYTES};
 
-/// A prediction without a label is taken as one of the positive class from this score on, unless its definition
-/// says another one.
+/// Default threshold: a prediction without a label is of the positive class from this score on, unless its definition
+/// has another one.
 pub const POSITIVE_SCORE: f64 = 0.5;
 
-/// What the predictions of a model say, and so how they are judged.
+/// Task of a model: the type of its predictions, which determines how they are judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
     /// One of two labels; `score` is the probability of the positive one.
     Binary {
-        /// The label that the score is the probability of.
+        /// Label that the score is the probability of.
         positive_label: String,
     },
     /// One of several labels.
@@ -23,13 +23,13 @@ pub enum Task {
 }
 
 impl Task {
-    /// All tasks, by name; the one with a positive label comes first.
+    /// All tasks by name; the one with a positive label comes first.
     pub const NAMES: [&str; 3] = ["binary", "multiclass", "regression"];
 
-    /// Reads a task from its name and, for `binary`, its positive label (`1` when none is given).
+    /// Reads a task from its name and, for `binary`, its positive label (default `1`).
     ///
     /// # Errors
-    /// `Invalid`, for a name that is not one of the three, or a positive label where none belongs.
+    /// `Invalid` for a name that is not one of the three, or a positive label of another task than `binary`.
     pub fn parse(name: &str, positive_label: Option<&str>) -> Result<Self> {
         match (name, positive_label) {
             ("binary", Some(label)) if label.is_empty() || label.len() > MAX_NAME_BYTES => {
@@ -45,7 +45,7 @@ impl Task {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &'static str {
         match self {
             Task::Binary { .. } => "binary",
@@ -54,7 +54,7 @@ impl Task {
         }
     }
 
-    /// The same task with its label as the labels of events are kept.
+    /// Normalises its positive label as the labels of events are.
     pub fn plain(&self) -> Self {
         match self {
             Task::Binary { positive_label } if !plain_label(positive_label).is_empty() => {
@@ -64,12 +64,12 @@ impl Task {
         }
     }
 
-    /// Whether it is to tell one of two labels.
+    /// Returns whether it is binary.
     pub fn is_binary(&self) -> bool {
         matches!(self, Task::Binary { .. })
     }
 
-    /// The positive label of a binary task.
+    /// Returns the positive label of a binary task.
     pub fn positive_label(&self) -> Option<&str> {
         match self {
             Task::Binary { positive_label } => Some(positive_label),

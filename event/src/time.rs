@@ -9,10 +9,10 @@ use crate::{Error, Result};
 /// Microseconds in a day.
 pub const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
-/// The most days in a window that is asked for.
+/// Maximum number of days of a requested window.
 pub const MAX_WINDOW_DAYS: i32 = 3_660;
 
-/// Years outside of this range would not sort as text.
+/// Years that sort as text.
 const YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
 
 /// An instant in microseconds since 1970-01-01T00:00:00Z.
@@ -20,17 +20,17 @@ const YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The instant `micros` microseconds after 1970-01-01T00:00:00Z. `None` outside of the years 1 to 9999.
+    /// Returns the instant `micros` microseconds after 1970-01-01T00:00:00Z. `None` outside of the years 1 to 9999.
     pub fn from_micros(micros: i64) -> Option<Self> {
         let time = DateTime::from_timestamp_micros(micros)?;
         YEARS.contains(&time.year()).then_some(Self(micros))
     }
 
-    /// Reads RFC 3339, such as `2013-06-01T04:30:00Z` or `2013-06-01T00:30:00.25-04:00`. What is
-    /// finer than a microsecond is cut off.
+    /// Reads RFC 3339, such as `2013-06-01T04:30:00Z` or `2013-06-01T00:30:00.25-04:00`. Digits beyond microseconds
+    /// are cut off.
     ///
     /// # Errors
-    /// `Invalid`, when it is not such a text, has no offset, or is outside of the years 1 to 9999.
+    /// `Invalid` if it is not such a text, has no offset, or is outside of the years 1 to 9999.
     pub fn parse(text: &str) -> Result<Self> {
         let time = DateTime::parse_from_rfc3339(text).map_err(|error| {
             Error::invalid(format!("`{text}` is not a time such as 2013-06-01T04:30:00Z ({error})"))
@@ -39,25 +39,25 @@ impl Timestamp {
             .ok_or_else(|| Error::invalid(format!("`{text}` is outside of the years 1 to 9999")))
     }
 
-    /// Microseconds since 1970-01-01T00:00:00Z.
+    /// Returns the microseconds since 1970-01-01T00:00:00Z.
     pub fn micros(self) -> i64 {
         self.0
     }
 
-    /// The UTC day that holds this instant.
+    /// Returns the UTC day of this instant.
     pub fn day(self) -> Day {
         Day((self.0.div_euclid(DAY_MICROS)) as i32)
     }
 
-    /// Reads the same, or a day such as `2013-06-01` that stands for its beginning in UTC.
+    /// Reads RFC 3339, or a day such as `2013-06-01`, which means its beginning in UTC.
     ///
     /// # Errors
-    /// As [`Timestamp::parse`].
+    /// See [`Timestamp::parse`].
     pub fn parse_or_day(text: &str) -> Result<Self> {
         text.parse::<Day>().map(Day::start).or_else(|_| Self::parse(text))
     }
 
-    /// This instant moved by `seconds`, kept within the years 1 to 9999.
+    /// Returns this instant moved by `seconds`, or itself if that is outside of the years 1 to 9999.
     pub fn plus_seconds(self, seconds: i64) -> Self {
         let moved = self.0.saturating_add(seconds.saturating_mul(1_000_000));
         Self::from_micros(moved).unwrap_or(self)
@@ -65,7 +65,7 @@ impl Timestamp {
 }
 
 impl fmt::Display for Timestamp {
-    /// RFC 3339 in UTC with as many digits as the instant needs (none, three or six).
+    /// Writes RFC 3339 in UTC with as many digits as the instant needs (none, three or six).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = DateTime::from_timestamp_micros(self.0).ok_or(fmt::Error)?;
         f.write_str(&time.to_rfc3339_opts(SecondsFormat::AutoSi, true))
@@ -77,31 +77,31 @@ impl fmt::Display for Timestamp {
 pub struct Day(i32);
 
 impl Day {
-    /// The first day there is: 0001-01-01.
+    /// First possible day: 0001-01-01.
     pub const FIRST: Self = Self(-719_162);
 
-    /// The instant at which the day begins.
+    /// Returns the instant at which the day begins.
     pub fn start(self) -> Timestamp {
         Timestamp(i64::from(self.0) * DAY_MICROS)
     }
 
-    /// Days since 1970-01-01.
+    /// Returns the days since 1970-01-01.
     pub fn number(self) -> i32 {
         self.0
     }
 
-    /// The day after. `None` after 9999-12-31.
+    /// Returns the day after. `None` after 9999-12-31.
     pub fn next(self) -> Option<Self> {
         let next = self.date().checked_add_days(Days::new(1))?;
         YEARS.contains(&next.year()).then_some(Self(self.0 + 1))
     }
 
-    /// The day before. `None` before [`Day::FIRST`].
+    /// Returns the day before. `None` before [`Day::FIRST`].
     pub fn before(self) -> Option<Self> {
         (self > Self::FIRST).then_some(Self(self.0 - 1))
     }
 
-    /// The month, as `YYYY-MM`.
+    /// Returns the month, as `YYYY-MM`.
     pub fn month(self) -> String {
         self.to_string()[..7].to_owned()
     }
@@ -122,7 +122,7 @@ impl FromStr for Day {
     type Err = Error;
 
     /// # Errors
-    /// `Invalid`, when the text is not a day of the calendar written `YYYY-MM-DD`.
+    /// `Invalid` if the text is not a day of the calendar written `YYYY-MM-DD`.
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || Error::invalid(format!("`{text}` is not a day of the calendar, written YYYY-MM-DD"));
         let shape = text.len() == 10
@@ -144,10 +144,10 @@ pub struct Window {
 }
 
 impl Window {
-    /// The window from `from` to `to`, both included.
+    /// Creates the window from `from` to `to`, both included.
     ///
     /// # Errors
-    /// `Invalid`, when `from` is after `to`.
+    /// `Invalid` if `from` is after `to`.
     pub fn new(from: Day, to: Day) -> Result<Self> {
         if from > to {
             return Err(Error::invalid(format!("the window is empty: from {from} is after to {to}")));
@@ -155,10 +155,10 @@ impl Window {
         Ok(Self { from, to })
     }
 
-    /// The same, if it has at most [`MAX_WINDOW_DAYS`].
+    /// Checks that it has at most [`MAX_WINDOW_DAYS`].
     ///
     /// # Errors
-    /// `Invalid`, when it has more.
+    /// `Invalid` if it has more.
     pub fn bounded(self) -> Result<Self> {
         match self.to.number() - self.from.number() >= MAX_WINDOW_DAYS {
             true => {
@@ -168,39 +168,39 @@ impl Window {
         }
     }
 
-    /// The first day.
+    /// Returns the first day.
     pub fn from(self) -> Day {
         self.from
     }
 
-    /// The last day, which belongs to the window.
+    /// Returns the last day, which belongs to the window.
     pub fn to(self) -> Day {
         self.to
     }
 
-    /// The window of one day.
+    /// Creates the window of one day.
     pub fn of(day: Day) -> Self {
         Self { from: day, to: day }
     }
 
-    /// The same, and on to `day` if that is later.
+    /// Extends the window to `day`, if that is later.
     #[must_use]
     pub fn until(self, day: Day) -> Self {
         Self { to: self.to.max(day), ..self }
     }
 
-    /// Its days, in their order.
+    /// Iterates over its days, in order.
     pub fn days(self) -> impl Iterator<Item = Day> {
         std::iter::successors(Some(self.from), |day| day.next()).take_while(move |day| *day <= self.to)
     }
 
-    /// Whether `day` is inside.
+    /// Returns whether `day` is inside.
     pub fn contains(self, day: Day) -> bool {
         self.from <= day && day <= self.to
     }
 }
 
-/// `FROM..TO`, or the day when it is one.
+/// Writes `FROM..TO`, or the day if there is only one.
 impl fmt::Display for Window {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.from == self.to {
@@ -219,23 +219,23 @@ impl FromStr for Window {
     }
 }
 
-/// Tells the time. Only the rim holds one; everything below takes `now` as an argument.
+/// Source of the current time. Only the rim holds one; everything below takes `now` as an argument.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl Clock {
-    /// The clock of this machine.
+    /// Returns the clock of this machine.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
     pub fn system() -> Self {
         Self(Arc::new(|| Timestamp(chrono::Utc::now().timestamp_micros())))
     }
 
-    /// A clock that tells what `tell` says, for tests and for replays of history.
+    /// Creates a clock that calls `tell`, for tests and for replays of history.
     pub fn from_fn(tell: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Arc::new(tell))
     }
 
-    /// The time now.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         (self.0)()
     }

@@ -1,4 +1,4 @@
-//! Time zones: where the days and hours of a place begin and end.
+//! Time zones: beginnings and ends of days and hours in a place.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use chrono_tz::Tz;
 
 use crate::{Day, Error, Result, Timestamp, Window};
 
-/// Offsets of today are whole quarters of an hour, and so are the steps in which they change.
+/// Resolution of offsets: today's offsets and their changes are multiples of 15 minutes.
 const STEP_MINUTES: i64 = 15;
 
 /// A time zone of the IANA database.
@@ -15,13 +15,13 @@ const STEP_MINUTES: i64 = 15;
 pub struct Zone(Tz);
 
 impl Zone {
-    /// That of all days unless another one is named.
+    /// Default zone of all days.
     pub const UTC: Self = Self(Tz::UTC);
 
     /// Reads a name, such as `Europe/Berlin`.
     ///
     /// # Errors
-    /// `Invalid`, when there is no such time zone.
+    /// `Invalid` if there is no such time zone.
     pub fn parse(name: &str) -> Result<Self> {
         let zone = name.parse().map_err(|_| {
             Error::invalid(format!("`{name}` is no time zone; they are called as `Europe/Berlin` is"))
@@ -29,37 +29,38 @@ impl Zone {
         Ok(Self(zone))
     }
 
-    /// Whether it is UTC.
+    /// Returns whether it is UTC.
     pub fn is_utc(self) -> bool {
         self.0 == Tz::UTC
     }
 
-    /// The instant at which clocks of the place show a time, in microseconds: the first one, where they show it twice, and the first one
-    /// after it where they are put forward over it.
+    /// Returns the instant at which local clocks show a time, in microseconds: the first one if they show it twice,
+    /// and the next one after it if clocks are put forward over it.
     fn instant(self, shown: NaiveDateTime) -> i64 {
         let steps = (0..).map(|step| shown + TimeDelta::minutes(step * STEP_MINUTES));
-        // Nowhere were two days left out.
+        // No place has ever skipped two days.
         let mut steps = steps.take(2 * 24 * 60 / STEP_MINUTES as usize);
         let first = steps.find_map(|local| self.0.from_local_datetime(&local).earliest());
         first.map_or_else(|| shown.and_utc().timestamp_micros(), |time| time.timestamp_micros())
     }
 
-    /// The instant at which clocks of the place show a time of a day, in seconds after midnight: the first one, where they show it twice,
-    /// and the first one after it where they are put forward over it.
+    /// Returns the instant at which local clocks show a time of a day, in seconds after midnight: the first one if
+    /// they show it twice, and the next one after it if clocks are put forward over it.
     pub fn at(self, day: Day, seconds: i64) -> Timestamp {
         let shown = day.date().and_time(NaiveTime::MIN) + TimeDelta::seconds(seconds);
         Timestamp::from_micros(self.instant(shown)).unwrap_or_else(|| day.start())
     }
 
-    /// From which instant to which, which is the first one after it, these days of the place last; in microseconds.
+    /// Returns the span of these local days in microseconds, from the first instant, inclusive, to the second,
+    /// exclusive.
     pub fn span(self, days: Window) -> (i64, i64) {
         let midnight = |day: Day| day.date().and_time(NaiveTime::MIN);
         let end = midnight(days.to()) + TimeDelta::days(1);
         (self.instant(midnight(days.from())), self.instant(end))
     }
 
-    /// The instants at which the hours of a day of the place begin, and the one at which the last one ends; in microseconds.
-    /// A day on which clocks change has 23 or 25 of them.
+    /// Returns the instants at which the hours of a local day begin, and the end of the last one; in microseconds. A
+    /// day with a change of clocks has 23 or 25 hours.
     pub fn hours(self, day: Day) -> Vec<i64> {
         let (start, end) = self.span(Window::of(day));
         let local = |micros| {
@@ -67,7 +68,7 @@ impl Zone {
             Some((time.hour(), time.minute()))
         };
         let step = STEP_MINUTES * 60 * 1_000_000;
-        // Where clocks are put forward by half an hour, an hour begins at its half.
+        // If clocks are put forward by half an hour, an hour begins at its half.
         let begins = |micros: &i64| match (local(micros - step), local(*micros)) {
             (Some((before, _)), Some((hour, minute))) => minute == 0 || hour != before,
             _ => false,
@@ -76,14 +77,14 @@ impl Zone {
         std::iter::once(start).chain(later).chain([end]).collect()
     }
 
-    /// The day that it is there at an instant.
+    /// Returns the local day at an instant.
     pub fn day(self, at: Timestamp) -> Day {
         let there = DateTime::from_timestamp_micros(at.micros());
         let local = there.map(|time| time.with_timezone(&self.0).naive_local().and_utc().timestamp_micros());
         local.and_then(Timestamp::from_micros).unwrap_or(at).day()
     }
 
-    /// The UTC days in which these days of the place lie.
+    /// Returns the UTC days that contain these local days.
     pub fn utc_days(self, days: Window) -> Window {
         let (start, end) = self.span(days);
         let day = |micros, or: Day| Timestamp::from_micros(micros).map_or(or, Timestamp::day);

@@ -1,23 +1,23 @@
-//! Expressions, and their values: null where SQL says null.
+//! Expressions and their values, with null as in SQL.
 
 use std::cmp::Ordering;
 
 use super::functions::Scalar;
 
-/// What an expression is for some leaves.
+/// Value of an expression.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
-    /// Nothing is known.
+    /// Null: unknown.
     Null,
-    /// A finite number; an instant is that of its microseconds.
+    /// A finite number; an instant is its microseconds.
     Number(f64),
     /// A text.
     Text(&'a str),
-    /// Whether something holds.
+    /// A truth value.
     Truth(bool),
 }
 
-/// An expression. What its leaves are, says who asks for its value.
+/// An expression. The values of its leaves are supplied on evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
     /// Null.
@@ -32,35 +32,35 @@ pub enum Expression {
     Leaf(usize),
     /// A function of numbers.
     Call(&'static Scalar, Vec<Expression>),
-    /// Whether the first stands to the second in one of these orders.
+    /// True if the comparison of both is one of these orders.
     Compare(&'static [Ordering], Box<[Expression; 2]>),
-    /// Whether the first is neither less than the second nor greater than the third.
+    /// True if the first is neither less than the second nor greater than the third.
     Between(Box<[Expression; 3]>),
-    /// Whether the first equals any member of the list.
+    /// True if the first equals any member of the list.
     In(Box<Expression>, Vec<Expression>),
-    /// Whether it is null.
+    /// True if it is null.
     IsNull(Box<Expression>),
-    /// Whether it does not hold.
+    /// True if it is false.
     Not(Box<Expression>),
-    /// Whether both hold.
+    /// True if both are true.
     And(Box<[Expression; 2]>),
-    /// Whether one of them holds.
+    /// True if at least one is true.
     Or(Box<[Expression; 2]>),
-    /// The second of the first pair whose first holds, or equals the operand; else the last.
+    /// Second of the first pair whose first is true, or equals the operand; else the last.
     Case(Option<Box<Expression>>, Vec<(Expression, Expression)>, Option<Box<Expression>>),
-    /// The first that is not null.
+    /// First value that is not null.
     Coalesce(Vec<Expression>),
-    /// The first, unless it equals the second.
+    /// First value, unless it equals the second.
     NullIf(Box<[Expression; 2]>),
-    /// The greatest, or the least, of those that are not null.
+    /// Greatest, or least, of the values that are not null.
     Extreme(Ordering, Vec<Expression>),
 }
 
-/// The most arguments of a [`Scalar`].
+/// Maximum number of arguments of a [`Scalar`].
 const MAX_ARGUMENTS: usize = 2;
 
 impl Expression {
-    /// Its value, where `leaf` says those of its leaves.
+    /// Returns its value; `leaf` supplies those of its leaves.
     pub fn value<'a, 'l: 'a>(&'a self, leaf: &impl Fn(usize) -> Value<'l>) -> Value<'a> {
         let truth = |of: Option<bool>| of.map_or(Value::Null, Value::Truth);
         match self {
@@ -113,12 +113,12 @@ impl Expression {
         }
     }
 
-    /// Whether it holds; `None`, when that is not known.
+    /// Returns its truth value; `None` if unknown.
     pub fn truth<'l>(&self, leaf: &impl Fn(usize) -> Value<'l>) -> Option<bool> {
         if let Value::Truth(holds) = self.value(leaf) { Some(holds) } else { None }
     }
 
-    /// Its number; something that holds is one, something that does not is zero.
+    /// Returns its number; true is one, false is zero.
     pub fn number<'l>(&self, leaf: &impl Fn(usize) -> Value<'l>) -> Option<f64> {
         match self.value(leaf) {
             Value::Number(number) => Some(number),
@@ -140,7 +140,7 @@ fn call<'a, 'l>(scalar: &Scalar, arguments: &[Expression], leaf: &impl Fn(usize)
     }
 }
 
-/// How values of one type stand to each other; `None`, when one is null.
+/// Compares values of one type; `None` if one is null.
 fn compare(one: Value<'_>, other: Value<'_>) -> Option<Ordering> {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.partial_cmp(&other),

@@ -1,38 +1,38 @@
-//! The functions of expressions, each declared once.
+//! Functions of expressions, each declared once.
 
 use std::{fmt, ops::RangeInclusive};
 
-/// What an aggregate makes of the values of rows.
+/// Operation of an aggregate on the values of rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AggregateOf {
-    /// How many there are.
+    /// Number of values.
     Count,
-    /// Their sum; none, when there is no value.
+    /// Sum; null without values.
     Sum,
-    /// Their sum; zero, when there is no value.
+    /// Sum; zero without values.
     Total,
-    /// Their mean.
+    /// Mean.
     Mean,
-    /// The least.
+    /// Minimum.
     Least,
-    /// The greatest.
+    /// Maximum.
     Greatest,
-    /// The quantile of this share, between two values by their distance (`linear` of numpy).
+    /// Quantile at this share, interpolated linearly between two values (`linear` of numpy).
     Quantile(f64),
-    /// The variance of a sample.
+    /// Variance of a sample.
     Variance,
-    /// The standard deviation of a sample.
+    /// Standard deviation of a sample.
     Deviation,
 }
 
 impl AggregateOf {
-    /// Whether it needs all values at once.
+    /// Returns whether it needs all values at once.
     pub fn keeps_values(self) -> bool {
         matches!(self, Self::Quantile(_) | Self::Variance | Self::Deviation)
     }
 }
 
-/// The aggregates by name. Of a quantile the share is said with it.
+/// Aggregates by name. A quantile is called with its share.
 pub(super) const AGGREGATES: &[(&str, AggregateOf)] = &[
     ("avg", AggregateOf::Mean),
     ("count", AggregateOf::Count),
@@ -49,11 +49,11 @@ pub(super) const AGGREGATES: &[(&str, AggregateOf)] = &[
     ("variance", AggregateOf::Variance),
 ];
 
-/// A function of numbers. What is no finite number is null.
+/// A function of numbers. A result that is not finite is null.
 pub struct Scalar {
-    /// Its name, or the sign that stands for it.
+    /// Name, or the sign of an operator.
     pub name: &'static str,
-    /// How many numbers it takes.
+    /// Number of arguments.
     pub arguments: RangeInclusive<usize>,
     pub(super) of: fn(&[f64]) -> f64,
 }
@@ -66,7 +66,7 @@ const fn of_two(name: &'static str, of: fn(&[f64]) -> f64) -> Scalar {
     Scalar { name, arguments: 2..=2, of }
 }
 
-/// Functions by name. Those that are not exact come from `libm`, which is the same on every machine.
+/// Functions by name. Inexact ones come from `libm`, which gives the same results on every machine.
 pub(super) static SCALARS: &[Scalar] = &[
     of_one("abs", |of| of[0].abs()),
     of_one("cbrt", |of| libm::cbrt(of[0])),
@@ -84,7 +84,7 @@ pub(super) static SCALARS: &[Scalar] = &[
     of_one("sqrt", |of| of[0].sqrt()),
 ];
 
-/// Functions that are signs.
+/// Functions written as signs.
 pub(super) static SIGNS: &[Scalar] = &[
     of_two("+", |of| of[0] + of[1]),
     of_two("-", |of| of[0] - of[1]),
@@ -93,26 +93,26 @@ pub(super) static SIGNS: &[Scalar] = &[
     of_two("%", |of| of[0] % of[1]),
 ];
 
-/// A number with the other sign.
+/// Negation of a number.
 pub(super) static MINUS: Scalar = of_one("-", |of| -of[0]);
 
-/// The seconds from one instant, in microseconds, to another.
+/// Seconds from one instant, in microseconds, to another.
 pub(super) static SECONDS: Scalar = of_two("-", |of| (of[0] - of[1]) / 1e6);
 
 /// Functions of values of any type, or of any number of them.
 pub(super) const SPECIAL: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
 
-/// The names of the aggregates.
+/// Returns the names of the aggregates.
 pub fn aggregates() -> impl Iterator<Item = &'static str> {
     AGGREGATES.iter().map(|(name, _)| *name)
 }
 
-/// The names of the functions of single rows.
+/// Returns the names of the functions of single rows.
 pub fn scalars() -> impl Iterator<Item = &'static str> {
     SCALARS.iter().map(|scalar| scalar.name).chain(SPECIAL)
 }
 
-/// The function of a name in a table.
+/// Returns the function of a name in a table.
 pub(super) fn find(table: &'static [Scalar], name: &str) -> Option<&'static Scalar> {
     table.iter().find(|scalar| scalar.name.eq_ignore_ascii_case(name))
 }

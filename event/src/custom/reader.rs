@@ -1,4 +1,4 @@
-//! Reads an expression, and checks that its names are known and its types fit.
+//! Parser of expressions, which checks names and types.
 
 use std::cmp::Ordering;
 
@@ -10,12 +10,12 @@ use super::{
 };
 use crate::Kind;
 
-/// How deep parentheses and functions may nest.
+/// Maximum depth of nested parentheses and functions.
 const MAX_DEPTH: usize = 32;
 
 type Typed = (Expression, Type);
 
-/// Signs of comparison, and the orders for which they hold.
+/// Signs of comparison, and the orders for which they are true.
 const COMPARISONS: [(&str, &[Ordering]); 7] = [
     ("=", &[Ordering::Equal]),
     ("<>", &[Ordering::Less, Ordering::Greater]),
@@ -26,10 +26,10 @@ const COMPARISONS: [(&str, &[Ordering]); 7] = [
     (">", &[Ordering::Greater]),
 ];
 
-/// Reads the expression of a figure.
+/// Parses the expression of a figure.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason as a message.
 pub(super) fn read(text: &str) -> Made<Formula> {
     let mut reader = Reader {
         tokens: tokens(text)?,
@@ -65,7 +65,7 @@ struct Reader {
     tokens: Vec<Token>,
     at: usize,
     depth: usize,
-    /// Whether it reads what an aggregate is of.
+    /// True inside an aggregate, where the leaves are columns.
     is_of_row: bool,
     columns: Vec<JoinedColumn>,
     aggregates: Vec<Aggregate>,
@@ -259,7 +259,7 @@ impl Reader {
         Ok((Expression::Leaf(at), kind))
     }
 
-    /// What stands in parentheses that have begun, with commas between.
+    /// Parses a list separated by commas after an opening parenthesis.
     fn list(&mut self) -> Made<Vec<Typed>> {
         let mut list = vec![self.expression()?];
         while self.takes_sign(",") {
@@ -330,7 +330,7 @@ impl Reader {
         Ok((made, kind))
     }
 
-    /// An aggregate whose parentheses have begun.
+    /// Parses an aggregate after its opening parenthesis.
     fn aggregate(&mut self, name: &str, of: AggregateOf) -> Made<Typed> {
         if self.is_of_row {
             return Err(format!("the aggregate `{name}` stands within another one"));

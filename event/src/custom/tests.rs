@@ -1,6 +1,6 @@
 use super::*;
 
-/// The value of an expression of a row.
+/// Evaluates an expression on a row.
 fn value(text: &str, row: &[(&str, Value<'static>)]) -> String {
     let figure = CustomFigure::parse("f", &format!("max({text})")).unwrap();
     let leaf = |at: usize| {

@@ -1,4 +1,4 @@
-//! The words and signs of an expression.
+//! Words and signs of an expression.
 
 /// A word or sign.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,13 +15,13 @@ pub(super) enum Token {
     Sign(&'static str),
 }
 
-/// Longer ones first.
+/// Signs, longer ones first.
 const SIGNS: [&str; 15] = ["<>", "!=", "<=", ">=", "(", ")", ",", "+", "-", "*", "/", "%", "=", "<", ">"];
 
-/// Cuts an expression into words and signs.
+/// Splits an expression into words and signs.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason as a message.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, String> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
@@ -46,7 +46,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, String> {
     Ok(tokens)
 }
 
-/// What stands in quotes, in which two quotes stand for one.
+/// Reads the text in quotes, in which two quotes stand for one.
 fn quoted(text: &str, quote: char) -> Result<(String, &str), String> {
     let mut inner = String::new();
     let mut rest = &text[1..];

@@ -1,23 +1,23 @@
-//! The types of expressions.
+//! Types of expressions.
 
 use crate::fields::FieldType;
 
-/// What is made, or what is wrong with the expression.
+/// The result, or an error message about the expression.
 pub(super) type Made<T> = Result<T, String>;
 
-/// What an expression is.
+/// Type of an expression.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Type {
     Number,
     Text,
     Truth,
     Time,
-    /// That of null, which is of any type.
+    /// Type of null, which fits any type.
     Any,
 }
 
 impl Type {
-    /// How messages call it.
+    /// Returns its name in messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Number => "a number",
@@ -28,7 +28,7 @@ impl Type {
         }
     }
 
-    /// That of a field.
+    /// Returns the type of a field.
     pub(super) fn of(kind: FieldType) -> Self {
         match kind {
             FieldType::Float => Self::Number,
@@ -37,7 +37,7 @@ impl Type {
         }
     }
 
-    /// What both are, if they can be the same.
+    /// Returns the common type of both, if any.
     pub(super) fn with(self, other: Self) -> Made<Self> {
         match (self, other) {
             (one, Self::Any) => Ok(one),
@@ -47,7 +47,7 @@ impl Type {
         }
     }
 
-    /// Checks that it is this type.
+    /// Checks that it fits this type.
     pub(super) fn must_be(self, wanted: Self) -> Made<()> {
         match self.with(wanted) {
             Ok(_) => Ok(()),

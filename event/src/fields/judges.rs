@@ -1,20 +1,20 @@
-//! Which predictions of its key an outcome judges that does not say it.
+//! Selection of the predictions of its key that an outcome without a date judges.
 
-/// Which of the predictions of its key, of those that may be judged, an outcome without a date judges.
+/// Selection among the eligible predictions of its key that an outcome without a date judges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Judges {
-    /// The latest one.
+    /// Latest prediction.
     #[default]
     Latest,
-    /// All of them.
+    /// All predictions.
     All,
 }
 
 impl Judges {
-    /// The names of both.
+    /// Names of both.
     pub const NAMES: [&'static str; 2] = [Self::Latest.name(), Self::All.name()];
 
-    /// Its name in events.
+    /// Returns its name in events.
     pub const fn name(self) -> &'static str {
         match self {
             Judges::Latest => "latest",
@@ -22,7 +22,7 @@ impl Judges {
         }
     }
 
-    /// The one of this name.
+    /// Returns the selection of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Latest, Self::All].into_iter().find(|judges| judges.name() == name)
     }

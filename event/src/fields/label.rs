@@ -1,10 +1,9 @@
-//! Labels that mean the same become the same text.
+//! Normalisation of labels, so that equivalent ones become the same text.
 
 use std::borrow::Cow;
 
-/// A label as it is kept: without white space around it, `True` and `FALSE` as `true` and `false`, and
-/// a whole number such as `1.0` without its point. So labels that mean the same are the same, whatever
-/// library wrote them.
+/// Returns a label in its stored form: without white space around it, `True` and `FALSE` as `true` and `false`, and
+/// an integer such as `1.0` without its point. So equivalent labels are equal, whichever library wrote them.
 #[inline]
 pub fn plain_label(label: &str) -> Cow<'_, str> {
     let label = label.trim();
@@ -19,7 +18,7 @@ pub fn plain_label(label: &str) -> Cow<'_, str> {
     }
 }
 
-/// `1` of `1.0`, `1.` and `1.00`; `None` for what is no such number.
+/// Returns `1` for `1.0`, `1.` and `1.00`; `None` if it is no such number.
 fn whole_number(label: &str) -> Option<Cow<'_, str>> {
     let (whole, fraction) = label.split_once('.')?;
     let digits = whole.strip_prefix('-').unwrap_or(whole);
@@ -31,8 +30,7 @@ fn whole_number(label: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Borrowed(if is_zero { digits } else { whole }))
 }
 
-/// Whether two labels mean the same. Events that were stored before labels were made plain may hold
-/// any.
+/// Returns whether two labels are equivalent. Events stored before labels were normalised may hold any.
 #[inline]
 pub fn same_label(one: &str, other: &str) -> bool {
     one == other || plain_label(one) == plain_label(other)

@@ -1,45 +1,45 @@
-//! What the values of a field must keep to, besides their type.
+//! Rules for the values of a field, besides their type.
 
 use std::ops::RangeInclusive;
 
 use crate::id::MAX_NAME_BYTES;
 
-/// The most bytes in the key of an event.
+/// Maximum number of bytes of the key of an event.
 pub const MAX_KEY_BYTES: usize = 256;
-/// The most bytes in any other text.
+/// Maximum number of bytes of any other text.
 pub const MAX_TEXT_BYTES: usize = 128;
-/// The most bytes in a note.
+/// Maximum number of bytes of a note.
 pub const MAX_NOTE_BYTES: usize = 4096;
-/// The most bytes of a reason.
+/// Maximum number of bytes of a reason.
 pub const MAX_REASON_BYTES: usize = 1024;
-/// The most bytes in a text of several words that a definition has.
+/// Maximum number of bytes of a text of several words in a definition.
 pub const MAX_WORDS_BYTES: usize = 8192;
 
-/// The greatest step of a run: up to it a double stands for one whole number alone. From 2^53 on it may be one that was rounded.
+/// Maximum step of a run: up to it a double represents exactly one integer. From 2^53 on it may have been rounded.
 pub const MAX_STEP: f64 = 9_007_199_254_740_991.0; // 2^53 - 1
 
-/// What the values of a field must keep to, besides their type.
+/// Rule for the values of a field, besides their type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Nothing more: any time, any finite number, any text that is not empty.
+    /// No further rule: any time, any finite number, any nonempty text.
     Plain,
-    /// A key of events. Keys are seldom repeated.
+    /// A key of events. Keys seldom repeat.
     Key,
     /// A remark: long, and possibly empty.
     Note,
-    /// Why something is done: a text that is not empty.
+    /// Reason for an action: a nonempty text.
     Reason,
-    /// `true`. What is not so leaves the field out.
+    /// `true`. False leaves the field out.
     True,
-    /// A name, as people give them to releases.
+    /// A name that people give, such as that of a release.
     Name,
-    /// What happened to a release.
+    /// Action on a release.
     Action,
-    /// A class that was predicted or observed; kept in [one form](super::plain_label).
+    /// A predicted or observed class, kept in [normalised form](super::plain_label).
     Label,
-    /// What the predictions of a release say.
+    /// Task of a release.
     Task,
-    /// Words of a definition, with commas between.
+    /// Words of a definition, separated by commas.
     Words,
     /// A day, `2026-06-01`.
     Day,
@@ -47,20 +47,20 @@ pub enum Rule {
     Tag,
     /// A number from 0 to 1.
     Probability,
-    /// A number that is not negative.
+    /// A non-negative number.
     Duration,
-    /// Any number; where the event is of a run, also what is no number (NaN) or infinite.
+    /// Any number; for an event of a run, also NaN or infinite.
     Measured,
-    /// A whole number that a double holds exactly.
+    /// An integer that a double holds exactly.
     Step,
-    /// The id of a run.
+    /// Id of a run.
     Run,
-    /// Which predictions an outcome [judges](super::Judges).
+    /// Selection of the predictions that an outcome [judges](super::Judges).
     Judges,
 }
 
 impl Rule {
-    /// The most bytes of a text.
+    /// Returns the maximum number of bytes of a text.
     pub fn max_bytes(self) -> usize {
         match self {
             Rule::Key => MAX_KEY_BYTES,
@@ -72,32 +72,32 @@ impl Rule {
         }
     }
 
-    /// Whether a number may be NaN or infinite, where the event is of a run.
+    /// Returns whether a number may be NaN or infinite, for an event of a run.
     pub fn may_be_special(self) -> bool {
         self == Rule::Measured
     }
 
-    /// Whether a text may be empty.
+    /// Returns whether a text may be empty.
     pub fn may_be_empty(self) -> bool {
         matches!(self, Rule::Note | Rule::Tag)
     }
 
-    /// Whether few distinct texts are to be expected.
+    /// Returns whether few distinct texts are expected.
     pub fn is_repeated(self) -> bool {
         !matches!(self, Rule::Key | Rule::Note)
     }
 
-    /// The least number, if the rule sets one.
+    /// Returns the least number, if the rule sets one.
     pub fn min(self) -> Option<u32> {
         matches!(self, Rule::Probability | Rule::Duration).then_some(0)
     }
 
-    /// The greatest number, if the rule sets one.
+    /// Returns the greatest number, if the rule sets one.
     pub fn max(self) -> Option<u32> {
         matches!(self, Rule::Probability).then_some(1)
     }
 
-    /// The numbers that keep the rule. All of them are finite, and 0 is one of them.
+    /// Returns the range of allowed numbers. All of them are finite, and 0 is one of them.
     pub fn range(self) -> RangeInclusive<f64> {
         if self == Rule::Step {
             return -MAX_STEP..=MAX_STEP;
@@ -105,7 +105,7 @@ impl Rule {
         self.min().map_or(f64::MIN, f64::from)..=self.max().map_or(f64::MAX, f64::from)
     }
 
-    /// What is wrong with a number outside of the range, as the rest of a sentence.
+    /// Returns the reason for refusing a number outside of the range, as the rest of a sentence.
     pub fn refusal(self, number: f64) -> String {
         match self {
             Rule::Measured => "is not a finite number, which only a metric of a run may have".to_owned(),

@@ -1,32 +1,32 @@
-//! The table of event fields. A field is declared here and nowhere else.
+//! Table of event fields. Each field is declared here and nowhere else.
 
 use super::{Erased, Family, Field, FieldType, Rule};
 
-/// Before the name of a tag, in the name of its column: `tag.carrier`.
+/// Prefix of the column of a tag: `tag.carrier`.
 pub const TAG_PREFIX: &str = "tag.";
 
-/// Before a class, in the name of the column of its probability: `score.late`.
+/// Prefix of the column of the probability of a class: `score.late`.
 pub const SCORE_PREFIX: &str = "score.";
 
-/// The field that takes an event back.
+/// Field that withdraws an event.
 pub const WITHDRAWN: &str = "withdrawn";
 
-/// The field that says why an event is taken back.
+/// Field with the reason for a withdrawal.
 pub const REASON: &str = "reason";
 
-/// The field by which an outcome without a date says how far back its prediction may be.
+/// Field of the earliest prediction that an outcome without a date may judge.
 pub const PREDICTED_SINCE: &str = "predicted_since";
 
-/// The field by which an outcome without a date says which predictions of its key it judges.
+/// Field that selects the predictions of its key that an outcome without a date judges.
 pub const JUDGES: &str = "judges";
 
-/// The fields of outcomes without a date alone, which are gone once it is found what they judge.
+/// Fields that only outcomes without a date have, removed once their predictions are found.
 pub const UNDATED: [&str; 2] = [PREDICTED_SINCE, JUDGES];
 
-/// When an event was known, which a file may say of each. It is stored once for all events of a segment.
+/// Time at which an event was known, which a file may have for each. It is stored once for all events of a segment.
 pub const KNOWN_AT: Field = time("known_at", "When it was known.").required();
 
-/// Before the name of a feature, in the name of its column: `feature.distance`.
+/// Prefix of the column of a feature: `feature.distance`.
 pub const FEATURE_PREFIX: &str = "feature.";
 
 const fn field(name: &'static str, kind: FieldType, about: &'static str) -> Field {
@@ -90,13 +90,13 @@ impl Field {
         Self { erased: Erased::WithKey, ..self }
     }
 
-    /// What was predicted, observed or measured.
+    /// Marks a predicted, observed or measured value.
     const fn of_values(self) -> Self {
         Self { erased: Erased::WithValues, ..self }
     }
 }
 
-/// That an event is taken back. It says something: nothing else need be told then.
+/// Creates the field of a withdrawal. It carries content, so that no other field is needed.
 const fn withdrawn(about: &'static str) -> Field {
     text(WITHDRAWN, Rule::True, about).telling().needs(&[REASON]).of_withdrawal()
 }
@@ -121,8 +121,8 @@ pub(super) const PREDICTIONS: &[Field] = &[
     reason(),
 ];
 
-/// What may be sent of an outcome. The last ones are of an outcome alone that does not say which prediction it judges
-/// ([`UNDATED`]).
+/// Fields that may be sent for an outcome. Only outcomes that do not name the prediction that they judge have the
+/// last ones ([`UNDATED`]).
 pub(super) const SENT_OUTCOMES: &[Field] = &[
     text("key", Rule::Key, "The key of the prediction.").required(),
     time("predicted_at", "The instant of the prediction.").rolled_up(),
@@ -141,7 +141,7 @@ pub(super) const SENT_OUTCOMES: &[Field] = &[
 
 pub(super) const OUTCOMES: &[Field] = SENT_OUTCOMES.split_at(SENT_OUTCOMES.len() - UNDATED.len()).0;
 
-/// Those of an outcome that does not say which prediction it judges: all but `predicted_at`.
+/// Fields of an outcome that does not name the prediction that it judges: all but `predicted_at`.
 pub(super) const PENDING: &[Field] = &[
     SENT_OUTCOMES[0],
     SENT_OUTCOMES[2],
@@ -192,7 +192,7 @@ pub(super) const RELEASES: &[Field] = &[
     text("effective_from", Rule::Day, "The day from which a definition holds."),
 ];
 
-/// Texts by which events are told apart.
+/// Texts that group events.
 const TAGS: Family = Family {
     noun: "tag",
     name: "tags",
@@ -211,7 +211,7 @@ const TAGS: Family = Family {
     erased: Erased::WithKey,
 };
 
-/// The probability of each class.
+/// Probability of each class.
 const SCORES: Family = Family {
     noun: "score",
     name: "scores",
@@ -230,7 +230,7 @@ const SCORES: Family = Family {
     erased: Erased::WithValues,
 };
 
-/// What a prediction was made from.
+/// Inputs of a prediction.
 const FEATURES: Family = Family {
     noun: "feature",
     name: "features",

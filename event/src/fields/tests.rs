@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, fs};
 
 use super::*;
 
-/// The fields and families that a kind has in requests, and whether each is required.
+/// Returns the fields and families that a kind has in requests, each with whether it is required.
 fn in_requests(kind: Kind) -> BTreeMap<&'static str, bool> {
     let fields = kind.sent_fields().iter().map(|field| (field.name, field.is_required));
     let families = kind.families().iter().map(|family| (family.name, false));
@@ -15,7 +15,7 @@ fn page(path: &str) -> String {
     fs::read_to_string(format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
-/// A text without what stands in parentheses.
+/// Removes the parts of a text in parentheses.
 fn without_remarks(text: &str) -> String {
     let mut depth = 0;
     let kept = text.chars().filter(|letter| {
@@ -47,7 +47,7 @@ fn names_of_columns_are_told_apart() {
     assert_eq!(Kind::Outcomes.column_type("tag.score"), None);
 }
 
-/// A pending outcome has what is sent of one without a date, each field as it is sent.
+/// A pending outcome has the fields sent for an outcome without a date, unchanged.
 #[test]
 fn a_pending_outcome_has_all_that_is_sent_but_the_instant_of_its_prediction() {
     let sent = Kind::Outcomes.sent_fields().iter().filter(|field| field.name != "predicted_at");
