@@ -1,8 +1,8 @@
 //! Writes the golden segments into the folder given as argument:
 //! `cargo run -p almanac-segment --example segment_golden -- segment/tests/golden`.
 //!
-//! Existing golden files are what was really stored by some version, so they are never rewritten.
-//! A new version of the format adds files of its own.
+//! Existing golden files were really stored by some version, so they are never rewritten. A new version of the format
+//! adds files of its own.
 
 use std::path::PathBuf;
 

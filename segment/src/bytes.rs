@@ -2,8 +2,7 @@
 
 use std::borrow::Cow;
 
-/// What a reader of stored bytes returns: the value, or what is wrong with the bytes. The caller
-/// knows which column they belong to and says so.
+/// Result of reading stored bytes: the value, or a description of the flaw. The caller adds the name of the column.
 pub type Checked<T> = Result<T, Cow<'static, str>>;
 
 /// Stored bytes that have not been read yet.
@@ -12,24 +11,24 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// The bytes, none of them read.
+    /// Creates a cursor at the beginning of the bytes.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes left.
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// The next `count` bytes.
+    /// Reads the next `count` bytes.
     pub fn take(&mut self, count: usize) -> Checked<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(count).ok_or("it is cut short")?;
         self.rest = rest;
         Ok(taken)
     }
 
-    /// Everything that is left.
+    /// Reads all remaining bytes.
     pub(super) fn take_rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
@@ -52,7 +51,7 @@ impl<'a> Cursor<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// A number written by [`put_varint`].
+    /// Reads a number written by [`put_varint`].
     pub fn varint(&mut self) -> Checked<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
@@ -69,7 +68,7 @@ impl<'a> Cursor<'a> {
         Err("a number does not fit 64 bits".into())
     }
 
-    /// A varint that must be at most `limit`; `what` names it in the error.
+    /// Reads a varint that must be at most `limit`; `what` names it in the error.
     pub fn varint_at_most(&mut self, limit: usize, what: &str) -> Checked<usize> {
         let value = self.varint()?;
         match usize::try_from(value) {
@@ -84,7 +83,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Seven bits a byte, the low ones first; the top bit says that more follow.
+/// Appends seven bits a byte, the low ones first; the top bit is set if more follow.
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -93,12 +92,12 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Folds the sign into the lowest bit, so that small negative numbers stay short.
+/// Moves the sign into the lowest bit, so that small negative numbers stay short.
 pub fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-/// The inverse of [`zigzag`].
+/// Inverts [`zigzag`].
 pub fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }

@@ -1,12 +1,12 @@
-//! Checksums of segments whose bytes were changed on purpose.
+//! Repair of checksums in segments whose bytes were changed on purpose.
 
 use super::{
     bytes::Cursor,
     header::{MAGIC, take_column},
 };
 
-/// Puts right every checksum of a segment whose other bytes were changed, so that what lies behind the checksums can be tried. Bytes whose
-/// header cannot be followed stay as they are.
+/// Corrects every checksum of a segment whose other bytes were changed, so that the code behind the checksums can be
+/// tested. Bytes whose header cannot be parsed stay as they are.
 pub fn with_checksums(bytes: &mut [u8]) {
     _ = try_repair(bytes);
 }

@@ -1,6 +1,5 @@
-//! A byte string of known length, stored as chunks that are each compressed in the way that
-//! suits them. Byte planes differ much from one to the next (a high byte hardly changes, a low
-//! one is noise), so each may become a chunk of its own.
+//! A byte string of known length, stored as chunks, each with its own compression. Byte planes differ much from one
+//! to the next (a high byte hardly changes, a low one is noise), so each may become a chunk of its own.
 
 use std::borrow::Cow;
 
@@ -8,24 +7,24 @@ use super::bytes::{Checked, Cursor, put_varint};
 use super::compress;
 use super::histogram::Histogram;
 
-/// The bytes as they are.
+/// Uncompressed bytes.
 const RAW: u64 = 0;
 /// One zstd frame.
 const ZSTD: u64 = 1;
 /// One byte, repeated.
 const REPEAT: u64 = 2;
 
-/// Shorter chunks are not worth a zstd frame.
+/// Minimum number of bytes of a chunk worth a zstd frame.
 const MIN_ZSTD_BYTES: usize = 64;
-/// Above this many bits of entropy a byte, zstd would cost time and save next to nothing.
+/// Entropy in bits a byte above which zstd would cost time and save next to nothing.
 const MAX_ZSTD_ENTROPY: f32 = 7.6;
-/// What a zstd chunk costs before its first symbol: chunk header, frame header, block header.
+/// Bytes of a zstd chunk before its first symbol: chunk header, frame header, block header.
 const ZSTD_OVERHEAD: f32 = 18.0;
-/// What one more symbol adds to a Huffman table.
+/// Bytes that one more symbol adds to a Huffman table.
 const SYMBOL_OVERHEAD: f32 = 0.5;
 
-/// Appends `bytes`. A chunk may end after every `plane` bytes; neighbouring planes share a chunk
-/// when that is expected to be no larger.
+/// Appends `bytes`. A chunk may end after every `plane` bytes; neighbouring planes share a chunk if that is expected
+/// to be no larger.
 pub(super) fn put_chunks(out: &mut Vec<u8>, bytes: &[u8], plane: usize) {
     if bytes.is_empty() {
         return;
@@ -49,7 +48,7 @@ pub(super) fn put_chunks(out: &mut Vec<u8>, bytes: &[u8], plane: usize) {
     put_chunk(out, &bytes[start..], &histogram);
 }
 
-/// About how long a chunk with this histogram will be.
+/// Estimates the length of a chunk with this histogram.
 fn expected_bytes(histogram: &Histogram) -> f32 {
     let distinct = histogram.distinct();
     if distinct == 1 {
@@ -83,8 +82,8 @@ fn put_chunk(out: &mut Vec<u8>, bytes: &[u8], histogram: &Histogram) {
     }
 }
 
-/// Reads chunks until they hold `total` bytes, which the caller has checked to be reasonable:
-/// this is what gets allocated, whatever the chunks say.
+/// Reads chunks until they hold `total` bytes, which the caller has checked to be reasonable: never more is
+/// allocated, whatever the chunks claim.
 pub(super) fn take_chunks<'a>(cursor: &mut Cursor<'a>, total: usize) -> Checked<Cow<'a, [u8]>> {
     let mut bytes = Vec::new();
     while bytes.len() < total {

@@ -1,4 +1,4 @@
-//! One column to its block and back.
+//! Encoding and decoding of one column as a block.
 
 use event::{Column, Values, columns::Strings};
 
@@ -10,13 +10,12 @@ use super::{
     text, time,
 };
 
-/// All values are the one in the header (text: in the block), or there is none. The same code
+/// Encoding of a column whose values are all equal and in the header (text: in the block), or absent. It has one code
 /// for every type.
 const CONSTANT: u8 = 0;
 const _: () = assert!(CONSTANT == text::CONSTANT);
 
-/// Appends the block of `column`. Returns what the header says about it, and how many bytes of
-/// text a reader will hold.
+/// Appends the block of `column`. Returns its header, and the number of bytes of text that a reader will hold.
 pub(super) fn put(out: &mut Vec<u8>, column: &Column) -> Checked<(ColumnHeader, usize)> {
     let start = out.len();
     let (rows, nulls) = (column.values.len(), column.nulls());
@@ -46,7 +45,7 @@ struct Stored {
     text_bytes: usize,
 }
 
-/// Appends the values that are not null, of which there is at least one.
+/// Appends the values that are not null, at least one.
 fn put_values(out: &mut Vec<u8>, values: &Values, valid: Option<&[bool]>) -> Checked<Stored> {
     let (encoding, range, text_bytes) = match values {
         Values::Time(values) => {
@@ -76,14 +75,13 @@ fn put_values(out: &mut Vec<u8>, values: &Values, valid: Option<&[bool]>) -> Che
     Ok(Stored { encoding, range, text_bytes })
 }
 
-/// The value that all have, compared by their bits; there is at least one.
+/// Returns the common value of all, compared by bits; there is at least one.
 fn all_equal<T: Copy, B: PartialEq>(values: &[T], bits: impl Fn(&T) -> B) -> Option<T> {
     let first = bits(&values[0]);
     values.iter().all(|value| bits(value) == first).then_some(values[0])
 }
 
-/// Reads the block of a column of a known type; `budget` as in [`text::take`]. `None` stands for
-/// a type that is not known.
+/// Reads the block of a column of a known type; for `budget` see [`text::take`]. `None` for an unknown type.
 pub(super) fn take(
     header: &ColumnHeader,
     block: &[u8],
@@ -144,7 +142,7 @@ fn take_values(
     }
 }
 
-/// Nothing but nulls, or no row at all.
+/// Returns only nulls, or no row at all.
 fn empty_values(kind: ColumnKind, rows: usize) -> Option<Values> {
     match kind {
         ColumnKind::Time => Some(Values::Time(vec![0; rows])),

@@ -1,4 +1,4 @@
-//! zstd, one context of each direction a thread: making one costs more than using it on the few
+//! Compression by zstd, with one context of each direction a thread: creating one costs more than using it on the few
 //! kilobytes of a chunk.
 
 use std::{cell::RefCell, io::Cursor, mem::take};
@@ -15,8 +15,8 @@ thread_local! {
     static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// Hands the compressed bytes to `keep`, or returns `false` when compression does not make them
-/// shorter. Compression that fails for whatever reason counts as that: the bytes stay raw.
+/// Passes the compressed bytes to `keep`, or returns `false` if compression does not make them shorter. Any failure
+/// of compression counts as that: the bytes stay raw.
 pub(super) fn with_compressed(bytes: &[u8], keep: impl FnOnce(&[u8])) -> bool {
     COMPRESSOR.with_borrow_mut(|slot| {
         let (compressor, buffer) = match slot {
@@ -39,7 +39,7 @@ pub(super) fn with_compressed(bytes: &[u8], keep: impl FnOnce(&[u8])) -> bool {
     })
 }
 
-/// Appends `length` bytes to `target`, which has room for them: no more than it has room for are unpacked.
+/// Appends `length` bytes to `target`, up to its capacity: no more are unpacked.
 pub(super) fn decompress(stored: &[u8], length: usize, target: &mut Vec<u8>) -> Checked<()> {
     DECOMPRESSOR.with_borrow_mut(|slot| {
         let decompressor = match slot {

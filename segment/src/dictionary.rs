@@ -1,10 +1,10 @@
-//! Finding the distinct strings of a column, as long as they are few.
+//! Distinct strings of a column, as long as they are few.
 
 use super::bytes::Checked;
 
-/// Codes are single bytes.
+/// Maximum number of strings: codes are single bytes.
 pub(super) const MAX_ENTRIES: usize = 256;
-/// Four times the most entries, so that a search seldom meets another string.
+/// Number of slots, four times the entries, so that a search seldom meets another string.
 const SLOTS: usize = 1024;
 const EMPTY: u16 = u16::MAX;
 
@@ -24,14 +24,14 @@ impl<'a> Dictionary<'a> {
         &self.entries
     }
 
-    /// The code of `value`, new if need be; `None` when the dictionary is full.
+    /// Returns the code of `value`, which is new if needed; `None` if the dictionary is full.
     pub(super) fn code(&mut self, value: &'a str) -> Option<u8> {
         let digest = (digest(value.as_bytes()), value.len());
         let hash = digest.0.wrapping_add(value.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut slot = (hash >> 54) as usize % SLOTS;
         while self.slots[slot] != EMPTY {
             let code = self.slots[slot] as usize;
-            // Up to 8 bytes the digest and the length are the string.
+            // Up to 8 bytes, the digest and the length determine the string.
             if self.digests[code] == digest && (value.len() <= 8 || self.entries[code] == value) {
                 return Some(code as u8);
             }
@@ -48,8 +48,8 @@ impl<'a> Dictionary<'a> {
     }
 }
 
-/// Up to 8 bytes: different for different strings of one length. Longer: the first and last
-/// words with everything between folded in.
+/// Hashes a string. Up to 8 bytes: different for different strings of one length. Longer: the first and last words
+/// with everything between folded in.
 fn digest(bytes: &[u8]) -> u64 {
     if let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
         let middle = bytes.as_chunks::<8>().0.iter().fold(u64::from_le_bytes(*first), |folded, word| {
@@ -72,7 +72,7 @@ fn digest(bytes: &[u8]) -> u64 {
     }
 }
 
-/// How many bits a code takes: 0, 1, 2, 4 or 8.
+/// Returns the number of bits of a code: 0, 1, 2, 4 or 8.
 pub(super) fn code_bits(entries: usize) -> usize {
     match entries {
         0..=1 => 0,
@@ -90,7 +90,7 @@ pub(super) fn pack(codes: &[u8], bits: usize) -> Vec<u8> {
     codes.chunks(8 / bits).map(pack_byte).collect()
 }
 
-/// The inverse of [`pack`] for `count` codes; each must be below `entries`.
+/// Inverts [`pack`] for `count` codes; each must be below `entries`.
 pub(super) fn unpack(packed: &[u8], bits: usize, count: usize, entries: usize) -> Checked<Vec<u8>> {
     let mut codes = match bits {
         1 => spread::<8>(packed),
@@ -110,7 +110,7 @@ pub(super) fn unpack(packed: &[u8], bits: usize, count: usize, entries: usize) -
     }
 }
 
-/// Each byte as `N` codes of 8 / N bits.
+/// Unpacks each byte into `N` codes of 8 / N bits.
 fn spread<const N: usize>(packed: &[u8]) -> Vec<u8> {
     let bits = 8 / N;
     let mask = (1u8 << bits) - 1;

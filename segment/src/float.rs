@@ -5,21 +5,21 @@ use super::chunks::{put_chunks, take_chunks};
 use super::frame::{put_frame, take_frame_as};
 use super::planes;
 
-/// Whole numbers over a power of ten: how 0.1234 was most likely written.
+/// Integers over a power of ten: how 0.1234 was most likely written.
 pub(super) const DECIMAL: u8 = 1;
-/// The bits of each double in eight planes.
+/// Bits of each double in eight planes.
 pub(super) const BITS: u8 = 2;
-/// The bits of each single that a double is exactly, in four planes. Since version 2.
+/// Bits of doubles that are exactly singles, in four planes. Since version 2.
 pub(super) const SINGLE_BITS: u8 = 3;
 
-/// Each is exact in a double, so one division rounds once, as parsing the decimal would.
+/// Powers of ten, each exact in a double, so one division rounds once, as parsing the decimal would.
 const POWERS: [f64; 16] =
     [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
-/// Adding this to a double below [`WHOLE_LIMIT`] leaves the nearest whole number in its low bits.
+/// Addend that leaves the nearest integer of a double below [`WHOLE_LIMIT`] in its low bits.
 const ROUNDER: f64 = 6_755_399_441_055_744.0; // 1.5 x 2^52
 const WHOLE_LIMIT: f64 = 2_251_799_813_685_248.0; // 2^51
 
-/// Appends `values`, which is not empty, in the encoding that it returns.
+/// Appends `values`, which is not empty, and returns their encoding.
 pub(super) fn put(out: &mut Vec<u8>, values: &[f64]) -> u8 {
     if let Some((scale, numbers)) = decimals(values) {
         out.push(scale as u8);
@@ -35,8 +35,8 @@ pub(super) fn put(out: &mut Vec<u8>, values: &[f64]) -> u8 {
     BITS
 }
 
-/// The bits of the values as singles, if each is one exactly. What the bits of a NaN become is not certain, so it
-/// is none.
+/// Returns the bits of the values as singles, if each is one exactly. The conversion of NaN bits is not reliable, so
+/// NaN is excluded.
 fn singles(values: &[f64]) -> Option<Vec<u64>> {
     let is_single = |value: &f64| f64::from(*value as f32).to_bits() == value.to_bits() && !value.is_nan();
     values
@@ -45,8 +45,8 @@ fn singles(values: &[f64]) -> Option<Vec<u64>> {
         .then(|| values.iter().map(|value| u64::from((*value as f32).to_bits())).collect())
 }
 
-/// The smallest scale at which every value is exactly a whole number over 10^scale, and those
-/// numbers. `None` when there is none; NaN, infinities and -0.0 have none.
+/// Returns the smallest scale at which every value is exactly an integer over 10^scale, and those integers. `None` if
+/// there is none; NaN, infinities and -0.0 have none.
 fn decimals(values: &[f64]) -> Option<(usize, Vec<i64>)> {
     let mut scale = 0;
     let mut numbers = vec![0; values.len()];
@@ -54,7 +54,7 @@ fn decimals(values: &[f64]) -> Option<(usize, Vec<i64>)> {
     loop {
         match fill_decimals(&values[from..], scale, &mut numbers[from..]) {
             None if from == 0 => return Some((scale, numbers)),
-            // What fitted a smaller scale nearly always fits this one, but must be rescaled.
+            // Values that fitted a smaller scale nearly always fit this one, but must be rescaled.
             None => from = 0,
             Some(misfit) => {
                 let value = values[from + misfit];
@@ -83,7 +83,7 @@ fn fill_decimals(values: &[f64], scale: usize, numbers: &mut [i64]) -> Option<us
     None
 }
 
-/// The whole number nearest to `value` x `power`, and whether dividing it gives `value` back.
+/// Returns the integer nearest to `value` x `power`, and whether dividing it gives `value` back.
 fn decimal(value: f64, power: f64) -> (i64, bool) {
     let shifted = value * power + ROUNDER;
     let number = shifted.to_bits().wrapping_sub(ROUNDER.to_bits()) as i64;

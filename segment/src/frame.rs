@@ -1,11 +1,11 @@
-//! Whole numbers as distances from their minimum, in as few byte planes as the largest needs.
+//! Integers as distances from their minimum, in as few byte planes as the largest needs.
 
 use super::bytes::{Checked, Cursor, put_varint, unzigzag, zigzag};
 use super::chunks::{put_chunks, take_chunks};
 use super::planes;
 
-/// Appends `values`: value = minimum + step x number, all modulo 2^64. The step is what all
-/// distances have in common: times in whole seconds are counted in seconds.
+/// Appends `values`: value = minimum + step x number, all modulo 2^64. The step is the common divisor of all
+/// distances: times in whole seconds are counted in seconds.
 pub(super) fn put_frame(out: &mut Vec<u8>, values: &[i64]) {
     let (Some(&minimum), Some(&maximum)) = (values.iter().min(), values.iter().max()) else {
         return;
@@ -30,7 +30,7 @@ pub(super) fn take_frame(cursor: &mut Cursor, count: usize) -> Checked<Vec<i64>>
     take_frame_as(cursor, count, |value| value)
 }
 
-/// Reads `count` values written by [`put_frame`]; what `of` makes of each comes back.
+/// Reads `count` values written by [`put_frame`], each converted by `of`.
 pub(super) fn take_frame_as<T: Clone>(
     cursor: &mut Cursor,
     count: usize,
@@ -57,7 +57,7 @@ pub(super) fn take_frame_as<T: Clone>(
     })
 }
 
-/// The greatest common divisor; 0 when all numbers are 0. Unrelated numbers reach 1 in a few steps.
+/// Returns the greatest common divisor; 0 if all numbers are 0. Unrelated numbers reach 1 in a few steps.
 fn common_divisor(numbers: &[u64]) -> u64 {
     let mut divisor = 0u64;
     for &number in numbers {

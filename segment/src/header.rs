@@ -1,68 +1,67 @@
-//! The header: what a segment holds and where, readable without touching the columns.
+//! The header: content and layout of a segment, readable without the columns.
 
 use super::bytes::{Checked, Cursor, put_varint};
 use super::{MAX_CELLS, MAX_COLUMNS, MAX_COLUMNS_V1, MAX_ROWS, MAX_TEXT_BYTES, VERSION, float};
 
-/// The first bytes of every segment.
+/// First bytes of every segment.
 pub(super) const MAGIC: [u8; 4] = *b"ALMS";
 
-/// Blocks up to this length stand in the header: a checksum of their own would be a large part of
-/// them, and of a segment that holds a single event.
+/// Maximum length of blocks inside the header: a checksum of their own would be a large part of them, and of a
+/// segment that holds a single event.
 const MAX_INLINE_BYTES: usize = 32;
-/// No block is longer: this keeps sums of lengths far from overflow.
+/// Maximum length of a block, which keeps sums of lengths far from overflow.
 const MAX_STORED_BYTES: usize = MAX_TEXT_BYTES * 4;
 
 const BOUNDS: u8 = 0b0000_0011;
 const HAS_NULLS: u8 = 0b0000_0100;
 
-/// What a segment says about itself.
+/// Description of a segment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
-    /// The version of the format.
+    /// Version of the format.
     pub version: u8,
-    /// How many rows each column has.
+    /// Number of rows of each column.
     pub rows: usize,
-    /// The columns in the order in which they are stored.
+    /// Columns, in storage order.
     pub columns: Vec<ColumnHeader>,
 }
 
 impl Header {
-    /// The column called `name`.
+    /// Returns the column called `name`.
     pub fn column(&self, name: &str) -> Option<&ColumnHeader> {
         self.columns.iter().find(|column| column.name == name)
     }
 }
 
-/// What a segment says about one column.
+/// Description of one column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnHeader {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// The type of its values.
+    /// Type of its values.
     pub kind: ColumnKind,
-    /// How the values are stored; see `docs/segment.md`.
+    /// Encoding of the values; see `docs/segment.md`.
     pub encoding: u8,
-    /// How many rows are null.
+    /// Number of nulls.
     pub nulls: usize,
-    /// The smallest and the largest value. Only constant columns of times and floats need it; builds up to 0.1 wrote
-    /// it for all of them.
+    /// Smallest and largest value. Only constant columns of times and floats need it; builds up to 0.1 wrote it for
+    /// all of them.
     pub range: Option<Range>,
-    /// How many bytes the column takes, its entry in the header not counted.
+    /// Number of bytes of the column, without its entry in the header.
     pub stored_bytes: usize,
-    /// Where the block is: from the start of the segment when it is read, among all blocks while
-    /// it is written.
+    /// Position of the block: from the start of the segment when read, among all blocks while written.
     pub(super) place: std::ops::Range<usize>,
     pub(super) checksum: u32,
 }
 
 impl ColumnHeader {
-    /// Whether the block is part of the header, whose checksum covers it.
+    /// Returns whether the block is part of the header, whose checksum covers it.
     pub(super) fn is_inline(&self) -> bool {
         self.stored_bytes <= MAX_INLINE_BYTES
     }
 }
 
-/// The type of a column.
+/// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
     /// Microseconds since 1970-01-01T00:00:00Z.
@@ -71,7 +70,7 @@ pub enum ColumnKind {
     Float,
     /// Strings.
     Text,
-    /// A type that this version does not know; decoding leaves the column out.
+    /// Unknown to this version; decoding leaves the column out.
     Unknown(u8),
 }
 
@@ -95,21 +94,21 @@ impl ColumnKind {
     }
 }
 
-/// The smallest and the largest value of a column that are not null.
+/// Smallest and largest value of a column, without nulls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Range {
-    /// Of times, in microseconds.
+    /// Range of times, in microseconds.
     Time {
-        /// The earliest.
+        /// Earliest time.
         min: i64,
-        /// The latest.
+        /// Latest time.
         max: i64,
     },
-    /// Of doubles. NaN counts as absent.
+    /// Range of doubles. NaN counts as absent.
     Float {
-        /// The smallest.
+        /// Smallest number.
         min: f64,
-        /// The largest.
+        /// Largest number.
         max: f64,
     },
 }
@@ -123,7 +122,7 @@ impl Range {
         }
     }
 
-    /// Both ends as they are stored.
+    /// Returns both ends as they are stored.
     pub(super) fn bits(self) -> [u64; 2] {
         match self {
             Range::Time { min, max } => [min as u64, max as u64],
@@ -132,14 +131,14 @@ impl Range {
     }
 }
 
-/// The first version in which a segment of these columns can be written.
+/// Returns the first version that supports a segment of these columns.
 pub(super) fn version_of(columns: &[ColumnHeader]) -> u8 {
     let is_single =
         |column: &ColumnHeader| column.kind == ColumnKind::Float && column.encoding == float::SINGLE_BITS;
     if columns.len() > MAX_COLUMNS_V1 || columns.iter().any(is_single) { 2 } else { 1 }
 }
 
-/// Appends the header, with those blocks in it that are short enough. The other blocks follow it.
+/// Appends the header, including the blocks that are short enough. The other blocks follow it.
 pub(super) fn put(out: &mut Vec<u8>, header: &Header, blocks: &[u8]) {
     let start = out.len();
     out.extend_from_slice(&MAGIC);
@@ -176,7 +175,7 @@ fn put_column(out: &mut Vec<u8>, column: &ColumnHeader, blocks: &[u8]) {
     }
 }
 
-/// Reads the header of `bytes`; also returns how long the segment is with all its blocks.
+/// Reads the header of `bytes`; also returns the length of the segment with all its blocks.
 pub(super) fn take(bytes: &[u8]) -> Checked<(Header, usize)> {
     let mut cursor = Cursor::new(bytes);
     if cursor.take(MAGIC.len()).ok() != Some(&MAGIC) {
@@ -213,7 +212,8 @@ pub(super) fn take(bytes: &[u8]) -> Checked<(Header, usize)> {
     Ok((Header { version, rows, columns }, end))
 }
 
-/// `total` is the length of the segment, from which the place of an inline block follows.
+/// Reads the header of a column. `total` is the length of the segment, from which the place of an inline block
+/// follows.
 pub(super) fn take_column(cursor: &mut Cursor, rows: usize, total: usize) -> Checked<ColumnHeader> {
     let length = usize::from(cursor.u8()?);
     let name = str::from_utf8(cursor.take(length)?).map_err(|_| "the name of a column is not UTF-8")?;
@@ -250,7 +250,7 @@ pub(super) fn take_column(cursor: &mut Cursor, rows: usize, total: usize) -> Che
     Ok(column)
 }
 
-/// A name that occurs more than once.
+/// Returns a name that occurs more than once.
 pub(super) fn repeated_name<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut names: Vec<&str> = names.collect();
     names.sort_unstable();

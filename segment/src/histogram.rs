@@ -1,7 +1,7 @@
-//! How often each byte occurs, and what an order-0 entropy coder would make of it. The encoder
-//! asks this before it asks zstd, because asking is ten times cheaper.
+//! Counts of bytes, and the result of an order-0 entropy coder. The encoder estimates with it before using zstd,
+//! because that is ten times cheaper.
 
-/// The count of each byte value in some bytes.
+/// Counts of each byte value in some bytes.
 pub(super) struct Histogram {
     counts: [u32; 256],
     bytes: usize,
@@ -26,7 +26,7 @@ impl Histogram {
         Self::from_counts(std::array::from_fn(|value| a[value] + b[value] + c[value] + d[value]))
     }
 
-    /// The histogram of both inputs together.
+    /// Returns the histogram of both inputs together.
     pub(super) fn merged(&self, other: &Self) -> Self {
         Self::from_counts(std::array::from_fn(|value| self.counts[value] + other.counts[value]))
     }
@@ -34,7 +34,7 @@ impl Histogram {
     fn from_counts(counts: [u32; 256]) -> Self {
         let bytes = counts.iter().sum::<u32>();
         let distinct = counts.iter().map(|&count| u32::from(count > 0)).sum::<u32>();
-        // Eight sums side by side, which the compiler turns into vector instructions.
+        // Eight parallel sums, which the compiler turns into vector instructions.
         let mut sums = [0f32; 8];
         for lanes in counts.as_chunks::<8>().0 {
             for (sum, &count) in sums.iter_mut().zip(lanes) {
@@ -45,24 +45,24 @@ impl Histogram {
         Self { counts, bytes: bytes as usize, distinct: distinct as usize, entropy_bits }
     }
 
-    /// How many bytes were counted.
+    /// Returns the number of counted bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How many different byte values there are.
+    /// Returns the number of different byte values.
     pub(super) fn distinct(&self) -> usize {
         self.distinct
     }
 
-    /// The entropy of all bytes together, in bits.
+    /// Returns the entropy of all bytes together, in bits.
     pub(super) fn entropy_bits(&self) -> f32 {
         self.entropy_bits
     }
 }
 
-/// The base-2 logarithm within 0.01, and some finite number for 0. Plain arithmetic, the same on
-/// every machine (unlike a library logarithm), so equal columns give equal segments everywhere.
+/// Returns the base-2 logarithm within 0.01, and some finite number for 0. Plain arithmetic, the same on every
+/// machine (unlike a library logarithm), so equal columns give equal segments everywhere.
 fn log2(value: u32) -> f32 {
     let bits = (value as f32).to_bits();
     let exponent = (bits >> 23) as i32 - 127;

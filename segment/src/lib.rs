@@ -1,10 +1,10 @@
-//! Segments: many events packed as columns, each encoded and compressed in the way that suits
-//! it. `docs/segment.md` specifies the bytes.
+//! Segments: many events packed as columns, each with its own encoding and compression. `docs/segment.md` specifies
+//! the bytes.
 //!
-//! A segment is a header and one block a column. A reader takes the blocks it wants and skips the
-//! others by their length, so columns can be added, and types and encodings with them, without
-//! rewriting what is stored. Every part has a checksum, and nothing that the bytes claim is
-//! believed before it is checked: hostile bytes give an error, not a panic or a large allocation.
+//! A segment is a header and one block a column. A reader takes the blocks it wants and skips the others by their
+//! length, so columns can be added, and types and encodings with them, without rewriting stored segments. Every part
+//! has a checksum, and no claim of the bytes is trusted before it is checked: hostile bytes give an error, not a
+//! panic or a large allocation.
 //!
 //! Encoding and decoding are functions of their arguments. Equal columns give equal bytes, as
 //! long as the zstd library is the same.
@@ -45,28 +45,26 @@ use event::{Columns, Error, Result, Values};
 pub use checksums::with_checksums;
 pub use header::{ColumnHeader, ColumnKind, Header, Range};
 
-/// The newest version of the format. A segment that needs nothing of it is written in version 1, which older
-/// programs read.
+/// Newest version of the format. A segment that does not need it is written in version 1, which older programs read.
 pub const VERSION: u8 = 2;
-/// The most rows of a segment. Writers stay far below; this bounds what hostile bytes may claim.
+/// Maximum number of rows of a segment. Writers stay far below; this bounds the claims of hostile bytes.
 pub const MAX_ROWS: usize = 1 << 20;
-/// The most columns of a segment.
+/// Maximum number of columns of a segment.
 pub const MAX_COLUMNS: usize = 1_024;
-/// The most columns of a segment of version 1.
+/// Maximum number of columns of a segment of version 1.
 pub const MAX_COLUMNS_V1: usize = 256;
-/// The most values of a segment, rows times columns.
+/// Maximum number of values of a segment, rows times columns.
 pub const MAX_CELLS: usize = 1 << 24;
-/// The most bytes of text in a segment, all columns together.
+/// Maximum number of bytes of text in a segment, all columns together.
 pub const MAX_TEXT_BYTES: usize = 1 << 26;
-/// The longest name of a column.
+/// Maximum number of bytes of the name of a column.
 pub const MAX_NAME_BYTES: usize = 255;
 
 /// Packs `columns`.
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`](event::ErrorKind::Invalid) when a bound above is exceeded, a name
-/// occurs twice, a column has another number of rows than the segment, or a code has no entry in
-/// its dictionary.
+/// [`ErrorKind::Invalid`](event::ErrorKind::Invalid) if a bound above is exceeded, a name occurs twice, a column has
+/// another number of rows than the segment, or a code has no entry in its dictionary.
 pub fn encode(columns: &Columns) -> Result<Vec<u8>> {
     check_bounds(columns)?;
     let mut blocks = Vec::with_capacity(expected_bytes(columns));
@@ -93,7 +91,7 @@ pub fn encode(columns: &Columns) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Room that nearly always suffices, so that the blocks need not move while they grow.
+/// Estimates the room for the blocks; it nearly always suffices, so that they need not move while they grow.
 fn expected_bytes(columns: &Columns) -> usize {
     let bytes = |values: &Values| match values {
         Values::Time(values) => 4 * values.len(),
@@ -140,8 +138,7 @@ fn check_bounds(columns: &Columns) -> Result<()> {
 /// Reads only the header. The blocks behind it may be missing.
 ///
 /// # Errors
-/// [`ErrorKind::Corrupt`](event::ErrorKind::Corrupt) when the header is damaged or of an
-/// unknown version.
+/// [`ErrorKind::Corrupt`](event::ErrorKind::Corrupt) if the header is damaged or of an unknown version.
 pub fn header(bytes: &[u8]) -> Result<Header> {
     Ok(parse(bytes)?.0)
 }
@@ -154,11 +151,11 @@ pub fn decode(bytes: &[u8]) -> Result<Columns> {
     decode_only(bytes, |_| true)
 }
 
-/// Unpacks the columns whose name is `wanted`, in the order in which they are stored. Other columns
-/// are skipped unread, so damage in them goes unnoticed.
+/// Unpacks the columns whose name is `wanted`, in storage order. Other columns are skipped unread, so damage in them
+/// goes unnoticed.
 ///
 /// # Errors
-/// As [`decode`].
+/// See [`decode`].
 pub fn decode_only(bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Columns> {
     let (header, end) = parse(bytes)?;
     if bytes.len() != end {

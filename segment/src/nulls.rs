@@ -1,4 +1,4 @@
-//! Nulls: a bitmap says which rows hold a value, and only those values are stored.
+//! Nulls: a bitmap marks the rows with a value, and only those values are stored.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ pub(super) fn put_validity(out: &mut Vec<u8>, valid: &[bool]) {
     put_chunks(out, &bits, bits.len());
 }
 
-/// Reads what [`put_validity`] wrote and checks that exactly `nulls` of the rows are null.
+/// Reads a bitmap of [`put_validity`] and checks that exactly `nulls` of the rows are null.
 pub(super) fn take_validity(cursor: &mut Cursor, rows: usize, nulls: usize) -> Checked<Vec<bool>> {
     let bits = take_chunks(cursor, rows.div_ceil(8))?;
     let ones: usize = bits.iter().map(|byte| byte.count_ones() as usize).sum();
@@ -28,7 +28,7 @@ pub(super) fn take_validity(cursor: &mut Cursor, rows: usize, nulls: usize) -> C
     Ok(valid)
 }
 
-/// Only the values that are not null.
+/// Returns only the values that are not null.
 pub(super) fn without_nulls<'a, T: Copy>(values: &'a [T], valid: Option<&[bool]>) -> Cow<'a, [T]> {
     match valid {
         None => Cow::Borrowed(values),
@@ -38,7 +38,7 @@ pub(super) fn without_nulls<'a, T: Copy>(values: &'a [T], valid: Option<&[bool]>
     }
 }
 
-/// Puts the values back to their rows, with `T::default()` where a row is null.
+/// Puts the values back into their rows, with `T::default()` for nulls.
 pub(super) fn with_nulls<T: Copy + Default>(values: Vec<T>, valid: Option<&[bool]>) -> Vec<T> {
     let Some(valid) = valid else { return values };
     let mut values = values.into_iter();

@@ -1,7 +1,7 @@
 //! Byte planes: all first bytes, then all second bytes, and so on. Bytes of equal weight
 //! resemble each other more than neighbours in a row do, so they compress better.
 
-/// The low `width` bytes of each value as planes, the lowest byte first.
+/// Splits the low `width` bytes of each value into planes, the lowest byte first.
 pub(super) fn split(values: &[u64], width: usize) -> Vec<u8> {
     let mut planes = Vec::with_capacity(values.len() * width);
     for plane in 0..width {
@@ -10,7 +10,8 @@ pub(super) fn split(values: &[u64], width: usize) -> Vec<u8> {
     planes
 }
 
-/// The inverse of [`split`]: `planes` holds `width` planes of `rows` bytes, `width` at most 8. What `of` makes of each value comes back.
+/// Inverts [`split`]: `planes` holds `width` planes of `rows` bytes, `width` at most 8. Each value is converted by
+/// `of`.
 pub(super) fn join<T>(planes: &[u8], rows: usize, width: usize, of: impl Fn(u64) -> T) -> Vec<T> {
     match width {
         1 => join_of::<1, T>(planes, rows, of),
@@ -24,7 +25,7 @@ pub(super) fn join<T>(planes: &[u8], rows: usize, width: usize, of: impl Fn(u64)
     }
 }
 
-/// The same of a width that the compiler knows, which makes each value in one go.
+/// Joins planes of a width known to the compiler, which allows building each value at once.
 fn join_of<const WIDTH: usize, T>(planes: &[u8], rows: usize, of: impl Fn(u64) -> T) -> Vec<T> {
     let planes: [&[u8]; WIDTH] = std::array::from_fn(|plane| &planes[plane * rows..][..rows]);
     let value = |row: usize| {
@@ -33,7 +34,7 @@ fn join_of<const WIDTH: usize, T>(planes: &[u8], rows: usize, of: impl Fn(u64) -
     (0..rows).map(|row| of(value(row))).collect()
 }
 
-/// Rows of `length` bytes each, one after the other, as `length` planes.
+/// Splits consecutive rows of `length` bytes each into `length` planes.
 pub(super) fn split_rows(bytes: &[u8], length: usize) -> Vec<u8> {
     let rows = bytes.len() / length;
     let mut planes = vec![0; bytes.len()];
@@ -49,7 +50,7 @@ pub(super) fn split_rows(bytes: &[u8], length: usize) -> Vec<u8> {
     planes
 }
 
-/// The inverse of [`split_rows`].
+/// Inverts [`split_rows`].
 pub(super) fn join_rows(planes: &[u8], rows: usize, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; planes.len()];
     for_tiles(rows, length, |row, column| {
@@ -80,7 +81,7 @@ fn for_tiles(rows: usize, length: usize, mut each: impl FnMut(usize, usize)) {
     }
 }
 
-/// The places that [`for_tiles`] leaves out.
+/// Returns the places that [`for_tiles`] leaves out.
 fn outside_tiles(rows: usize, length: usize) -> impl Iterator<Item = (usize, usize)> {
     let first = if length < 8 { 0 } else { rows - rows % 8 };
     (first..rows).flat_map(move |row| (0..length).map(move |column| (row, column)))

@@ -18,24 +18,24 @@ use super::{
 
 /// One string for all rows: the block is that string.
 pub(super) const CONSTANT: u8 = 0;
-/// The distinct strings, then a code of 1, 2, 4 or 8 bits for each row.
+/// Distinct strings, then a code of 1, 2, 4 or 8 bits for each row.
 pub(super) const DICTIONARY: u8 = 1;
 /// Strings of equal length in character planes.
 pub(super) const FIXED: u8 = 2;
 /// A frame of the lengths, then all strings one after the other.
 pub(super) const PLAIN: u8 = 3;
 
-/// Longer strings compress better as running text than in planes.
+/// Maximum length of strings in planes; longer ones compress better as running text.
 const MAX_FIXED_BYTES: usize = 64;
 
-/// The strings of a column that are not null, once as a dictionary if they are few.
+/// The strings of a column that are not null, as a dictionary if few are distinct.
 enum Source<'a> {
     Plain(Cow<'a, Strings>),
     Coded { entries: Vec<&'a str>, codes: Vec<u8> },
 }
 
-/// Appends the strings that are not null, of which there is at least one. Returns the encoding
-/// and how many bytes of text a reader will hold.
+/// Appends the strings that are not null, at least one. Returns the encoding and the number of bytes of text that a
+/// reader will hold.
 pub(super) fn put_strings(out: &mut Vec<u8>, strings: &Strings, valid: Option<&[bool]>) -> (u8, usize) {
     let mut dictionary = Dictionary::new();
     let mut codes = Vec::with_capacity(strings.len());
@@ -48,8 +48,8 @@ pub(super) fn put_strings(out: &mut Vec<u8>, strings: &Strings, valid: Option<&[
     put(out, Source::Coded { entries: dictionary.entries().to_vec(), codes })
 }
 
-/// As [`put_strings`]. The result is the same for equal strings, whatever their codes were.
-/// `None` when a code has no entry.
+/// Appends coded strings as [`put_strings`] does. The result is the same for equal strings with any codes. `None` if
+/// a code has no entry.
 pub(super) fn put_coded(out: &mut Vec<u8>, coded: &Coded, valid: Option<&[bool]>) -> Option<(u8, usize)> {
     let mut dictionary = Dictionary::new();
     let mut known: [Option<u8>; MAX_ENTRIES] = [None; MAX_ENTRIES];
@@ -122,8 +122,8 @@ fn put_dictionary(out: &mut Vec<u8>, entries: &[&str], codes: &[u8]) -> usize {
     text.len()
 }
 
-/// Reads `count` strings and puts them to the rows of `valid`. `budget` is how many bytes of text
-/// may still be made; it shrinks.
+/// Reads `count` strings and puts them into the rows of `valid`. `budget` is the number of bytes of text that may
+/// still be created; it shrinks.
 pub(super) fn take(
     cursor: &mut Cursor,
     encoding: u8,
@@ -213,7 +213,7 @@ fn take_plain(
     Ok(Values::Text(strings(bytes, ends_with_nulls(ends, valid))?))
 }
 
-/// A null row ends where the row before it does.
+/// Adds the ends of null rows, which are that of the row before.
 fn ends_with_nulls(ends: Vec<u32>, valid: Option<&[bool]>) -> Vec<u32> {
     let Some(valid) = valid else { return ends };
     let mut ends = ends.into_iter();

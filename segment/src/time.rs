@@ -1,14 +1,14 @@
-//! Columns of times: microseconds as whole numbers.
+//! Columns of times: microseconds as integers.
 
 use super::bytes::{Checked, Cursor, put_varint, unzigzag, zigzag};
 use super::frame::{put_frame, take_frame};
 
 /// A frame of the times.
 pub(super) const FRAME: u8 = 1;
-/// The first time, then a frame of the differences from each time to the next.
+/// First time, then a frame of the differences from each time to the next.
 pub(super) const DELTA: u8 = 2;
 
-/// Appends `values`, which is not empty, in the encoding that it returns.
+/// Appends `values`, which is not empty, and returns their encoding.
 pub(super) fn put(out: &mut Vec<u8>, values: &[i64]) -> u8 {
     let deltas: Vec<i64> = values.array_windows().map(|[one, next]| next.wrapping_sub(*one)).collect();
     if !deltas_are_shorter(values, &deltas) {
@@ -20,8 +20,8 @@ pub(super) fn put(out: &mut Vec<u8>, values: &[i64]) -> u8 {
     DELTA
 }
 
-/// Compares the bits that the numbers need. The high planes of both compress away, so this says
-/// more than comparing the largest numbers.
+/// Compares the bits that the numbers need. The high planes of both compress away, so this is a better estimate than
+/// comparing the largest numbers.
 fn deltas_are_shorter(values: &[i64], deltas: &[i64]) -> bool {
     let bits = |number: u64| u64::from(64 - number.leading_zeros());
     let minimum = values.iter().min().copied().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Segments as earlier builds stored them must stay readable. The bytes of a new segment may differ
-//! from them, as zstd is free to compress better tomorrow, so the test goes from bytes to columns.
-//! `segment/examples/segment_golden.rs` writes the files.
+//! Segments stored by earlier builds must stay readable. The bytes of a new segment may differ from them, as zstd is
+//! free to compress better tomorrow, so the test goes from bytes to columns. `segment/examples/segment_golden.rs`
+//! writes the files.
 
 use std::fmt::Write as _;
 
@@ -65,7 +65,7 @@ fn describe(header: &Header) -> String {
     text
 }
 
-/// The headers of all golden files.
+/// Describes the headers of all golden files.
 fn headers(names: &[&str]) -> String {
     let text: Vec<String> = names
         .iter()

@@ -1,5 +1,4 @@
-//! Segments of a later version: what is unknown is left out where that is safe, and named where
-//! it is not.
+//! Segments of a later version: unknown parts are left out if that is safe, and else named in an error.
 
 use event::{Column, Columns, ErrorKind, Values};
 

@@ -9,7 +9,7 @@ use crate::{
     header::MAGIC,
 };
 
-/// Reads `bytes` in every way. What can be read must itself be a valid segment's content.
+/// Reads `bytes` in every way. The columns read must themselves make a valid segment.
 fn read(bytes: &[u8]) {
     let _ = header(bytes);
     let _ = decode_only(bytes, |name| name.len() % 2 == 0);
@@ -120,13 +120,13 @@ fn claims_are_checked_before_memory_is_taken() {
     put_varint(&mut bytes, 200);
     assert!(refusal(&bytes).contains(&MAX_CELLS.to_string()), "too many values");
 
-    // Plain text, two rows, one length for both: just over half of what is allowed.
+    // Plain text, two rows, one length for both: just over half of the maximum.
     let mut block = vec![0];
     put_varint(&mut block, (MAX_TEXT_BYTES as u64 / 2 + 1) << 1);
     let text = refusal(&segment_of(2, 0x33, 0, &block));
     assert!(text.starts_with("segment column `x`: ") && text.contains("bytes of text"), "{text}");
 
-    // A repeated byte stands for at most as many bytes as the rows need.
+    // A repeated byte expands to at most as many bytes as the rows need.
     let mut block = vec![1, 0, 1];
     put_varint(&mut block, 1 << 40 | 2);
     block.push(7);

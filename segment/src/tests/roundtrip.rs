@@ -1,4 +1,4 @@
-//! What goes in comes out.
+//! Round trips of columns.
 
 use event::{
     Column, Columns, ErrorKind, Values,
@@ -38,7 +38,7 @@ proptest! {
     }
 }
 
-/// Constant columns of times and floats have bounds, the value; no others have.
+/// Constant columns of times and floats have bounds, the value; all others have none.
 fn expected_range(column: &Column) -> Option<Range> {
     let rows = 0..column.values.len();
     match column.values {

@@ -1,16 +1,16 @@
-//! What the golden segments hold. The test that reads them and the example that writes them
-//! share this file; both bring the types into scope one module up.
+//! Content of the golden segments. The test that reads them and the example that writes them share this file; both
+//! bring the types into scope one module up.
 
 use super::{Coded, Column, Columns, Values};
 
-/// Name of the file (`segment-<name>.seg`) and the columns in it.
+/// Returns the name of each file (`segment-<name>.seg`) with its columns.
 pub(crate) fn all() -> Vec<(&'static str, Columns)> {
     vec![
         ("v1-empty", empty()),
         ("v1-one-row", one_row()),
         ("v1-mixed", mixed()),
         ("v1-encodings", encodings()),
-        // The same without the bounds that only constant columns need.
+        // As above, but without the bounds that only constant columns need.
         ("v1-few-bounds", encodings()),
         ("v2-singles", singles()),
         ("v2-wide", wide()),
@@ -37,7 +37,7 @@ fn empty() -> Columns {
     columns(0, vec![time, score, Column::new("label", text([]))])
 }
 
-/// A single prediction: every column is constant and stands in the header.
+/// A single prediction: every column is constant and inside the header.
 fn one_row() -> Columns {
     columns(
         1,
@@ -53,7 +53,7 @@ fn one_row() -> Columns {
     )
 }
 
-/// Every type with nulls, and the values that are easy to get wrong.
+/// Every type with nulls, and error-prone values.
 fn mixed() -> Columns {
     let times = vec![0, -1, i64::MIN, i64::MAX, 1_370_077_620_000_000, 5, 0, 1, 2];
     let floats = vec![
@@ -136,7 +136,7 @@ fn encodings() -> Columns {
     )
 }
 
-/// Doubles that are singles exactly, with nulls and the values that are easy to get wrong.
+/// Doubles that are exactly singles, with nulls and error-prone values.
 fn singles() -> Columns {
     let thirds = |row: usize| f64::from((row * row) as f32 / 3.0 - 700.0);
     let odd = [-0.0, f32::MAX, f32::MIN_POSITIVE, f32::from_bits(1), f32::INFINITY, 0.1];
@@ -153,7 +153,7 @@ fn singles() -> Columns {
     )
 }
 
-/// More columns than version 1 has.
+/// More columns than version 1 allows.
 fn wide() -> Columns {
     let column = |at: usize| {
         let name = format!("feature.{at:03}");
