@@ -1,5 +1,5 @@
-//! Panics that are caught: a panic over a single segment must not end the process, which would meet it again
-//! as soon as it is started.
+//! Catching panics: a panic over a single segment must not end the process, which would meet it again after every
+//! restart.
 
 use std::{
     any::Any,
@@ -7,18 +7,18 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-/// What a panic said, as a reason.
+/// Returns the message of a panic as a reason.
 pub fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     format!("panicked: {}", text.as_deref().unwrap_or("without a message"))
 }
 
-/// What `work` makes. Else why it cannot, its error or what its panic said, and whether it was a panic. Nothing that it
-/// had begun to change may be used any more.
+/// Returns the result of `work`, or else the reason of its failure, with true if it was a panic. State that it had
+/// begun to change must not be used any more.
 ///
 /// # Errors
-/// When it fails or panics.
+/// Fails if it fails or panics.
 pub fn caught<T, E: Display>(work: impl FnOnce() -> Result<T, E>) -> Result<T, (String, bool)> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(made) => made.map_err(|error| (error.to_string(), false)),

@@ -1,4 +1,4 @@
-//! What is held of a day at a time: the rows of one partition of its keys.
+//! Data of a day held at a time: the rows of one partition of its keys.
 
 use std::{mem, sync::Arc};
 
@@ -14,18 +14,18 @@ use log::{
 
 use crate::{Failure, Reading, Unreadable, caught, unpacking};
 
-/// The kinds of events that are joined.
+/// Kinds of events that are joined.
 const KINDS: [Kind; 2] = [Kind::Outcomes, Kind::Predictions];
 
-/// Rows with more bytes than this, as those with the scores of many classes, count as several.
+/// Maximum number of bytes of a row; larger ones, such as those with the scores of many classes, count as several.
 const BYTES_OF_ROW: usize = 128;
 
 /// A partition of a day's predictions and outcomes, with the places of their segments.
 pub(crate) struct Held {
     partition: Partition,
-    /// The columns that are needed of predictions beside those of every evaluation.
+    /// Columns needed of predictions beside those of every evaluation.
     columns: Arc<[String]>,
-    /// With more rows than this it is halved.
+    /// Maximum number of rows; it is halved above.
     at_once: usize,
     rows: usize,
     bytes: usize,
@@ -34,8 +34,9 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Reads `partition`. Of everything it reads a partition of at most as many rows as are held at a time; only if many rows
-    /// have the same key there can be more. How far it reads becomes `heads`; where these are known, it reads as far.
+    /// Reads `partition`. Of [`Partition::ALL`] it reads a partition with at most as many rows as may be held at a
+    /// time; only if many rows have the same key there can be more. The positions read up to are returned in `heads`;
+    /// if these are given, it reads up to them.
     pub(crate) async fn read(
         reading: &dyn Reading,
         partition: Partition,
@@ -71,7 +72,7 @@ impl Held {
         Ok(held)
     }
 
-    /// Takes the rows of a page that are of the partition.
+    /// Takes the rows of a page that belong to the partition.
     async fn take_page(mut self, reading: &dyn Reading, page: Vec<Admitted>) -> Result<Self, Failure> {
         let bytes: usize =
             page.iter().filter_map(|segment| segment.item.bytes(DATA).ok()).map(<[u8]>::len).sum();
@@ -89,7 +90,7 @@ impl Held {
         Ok(held)
     }
 
-    /// Takes what can be read, and returns the segments that cannot.
+    /// Takes the readable segments, and returns the others.
     fn take_all(&mut self, page: Vec<Admitted>) -> Vec<Unreadable> {
         let mut unreadable = Vec::new();
         for Admitted { log, seq, item } in page {
@@ -146,12 +147,12 @@ impl Held {
         self.rows
     }
 
-    /// About how many bytes it takes.
+    /// Returns the approximate number of bytes held.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes as u64
     }
 
-    /// What it adds to `evaluator`.
+    /// Adds its rows to `evaluator`.
     pub(crate) fn judge(self, mut evaluator: Evaluator) -> fold::Result<Evaluator> {
         evaluator.add(&in_log(&self.predictions), &in_log(&self.outcomes))?;
         Ok(evaluator)

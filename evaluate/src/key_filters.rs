@@ -1,4 +1,4 @@
-//! What a filter of the keys of a day says of some keys, and which logs need not be read for them therefore.
+//! Queries of the filter of a day's keys, and the logs that need not be read as a result.
 
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
@@ -11,11 +11,11 @@ use log::{
 };
 use table::Table;
 
-/// Those of the keys that an event may have of what a filter covers; `None`, where there are no parts or another filter has taken the
-/// place of the one with this head.
+/// Returns the keys that the events covered by a filter may have; `None` if it has no parts or another filter has
+/// replaced the one with this head.
 ///
 /// # Errors
-/// Those of the table; `Corrupt`, when a part cannot be read.
+/// Errors of the table; `Corrupt` if a part cannot be read.
 pub async fn possible<'a>(
     table: &dyn Table,
     at: At<'_>,
@@ -43,7 +43,8 @@ pub async fn possible<'a>(
     Ok(Some(possible))
 }
 
-/// How far the logs that cannot hold one of the possible keys are covered: all of them, where none is possible, or those of other lanes.
+/// Returns the covered prefixes of the logs that cannot hold a possible key: all of them if no key is possible, else
+/// those of other lanes.
 pub fn passed(at: At<'_>, head: &Head, possible: &BTreeSet<&str>) -> Heads {
     let lanes: Option<BTreeSet<u8>> =
         head.lanes.map(|lanes| possible.iter().map(|key| lane_of(key, lanes)).collect());

@@ -1,8 +1,9 @@
-//! Looks for the predictions that outcomes judge which name none: the latest of a key within a span of time, or all of them ([`fold::latest`]).
+//! Search for the predictions that undated outcomes judge: the latest of a key within a span of time, or all of them
+//! ([`fold::latest`]).
 //!
-//! Days are looked at from the latest back, each as of one closed instant. Who asks for the latest is done with the first day on which it is found. So
-//! what is found depends on what had been appended by then and on what had been skipped, and on nothing else. Of a day that has
-//! a filter of its keys, only what may hold one of them is read.
+//! Days are searched from the latest back, each as of one closed instant. A question for the latest ends with the
+//! first day on which it is found. So the result depends only on the events appended and the segments skipped by
+//! then. Of a day with a filter of its keys, only logs that may hold one of them are read.
 
 use std::{collections::BTreeSet, mem, sync::Arc};
 
@@ -32,38 +33,38 @@ use crate::{
 
 const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
-/// How predictions are looked for.
+/// Scope of a search for predictions.
 #[derive(Debug)]
 pub struct Looking<'a> {
-    /// Where.
+    /// Workspace.
     pub workspace: &'a Id,
-    /// The version of the projections whose filters are asked.
+    /// Version of the projections whose filters are used.
     pub version: u32,
-    /// What had been appended by this closed instant is looked at.
+    /// Closed instant: only events appended by then are searched.
     pub as_of: Timestamp,
-    /// Segments that are left out, since they were skipped.
+    /// Segments that are left out, because they were skipped.
     pub left_out: Arc<Segments>,
 }
 
-/// What came of a question.
+/// Answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The instants of the predictions, in their order.
+    /// Instants of the predictions, in order.
     Found(Vec<Timestamp>),
-    /// There is none.
+    /// No prediction.
     Nothing,
-    /// There are more than [`MAX_JUDGED`].
+    /// More than [`MAX_JUDGED`] predictions.
     TooMany,
-    /// It cannot be said: it may have been on a day that is gone.
+    /// Unknown: it may have been on a deleted day.
     Gone(Day),
-    /// It cannot be said: a segment of a day cannot be read, or is missing.
+    /// Unknown: a segment of a day is unreadable or missing.
     Unreadable(Day, String),
 }
 
-/// What a row of pending outcomes asks for.
+/// Returns the question of a row of pending outcomes.
 ///
 /// # Errors
-/// `Corrupt`, when it lacks its key or time, or asks for what this Almanac does not know.
+/// `Corrupt` if it lacks its key or time, or has a value that this version does not know.
 pub fn question(columns: &Columns, row: usize) -> Result<Asked> {
     let time = |name| columns.column(name).and_then(|column| column.time(row));
     let key = columns.column("key").and_then(|column| column.text(row));
@@ -84,10 +85,10 @@ pub fn question(columns: &Columns, row: usize) -> Result<Asked> {
 }
 
 impl Looking<'_> {
-    /// Answers questions, in their order. `keeps` says which days have their events.
+    /// Answers questions, in order. `keeps` returns whether a day still has its events.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn look(
         &self,
         table: &dyn Table,
@@ -98,12 +99,12 @@ impl Looking<'_> {
         let day_of = |micros: i64| Timestamp::from_micros(micros).unwrap_or_default().day();
         let [first, last] = [|asked: &Asked| asked.from, |asked: &Asked| asked.until]
             .map(|end| asked.iter().map(|asked| day_of(end(asked))).collect::<Vec<Day>>());
-        // The next one to look for is the last.
+        // The next question to search for is the last.
         let mut coming: Vec<usize> = (0..asked.len()).collect();
         coming.sort_by_key(|number| last[*number]);
         let mut open = Vec::<usize>::new();
         let mut next = coming.last().map(|number| last[*number]);
-        // The latest day with events that is not behind.
+        // Latest day with events that has not been passed.
         let mut known: Option<Option<Day>> = None;
         while let Some(day) = next {
             open.retain(|number| first[*number] <= day);
@@ -138,14 +139,14 @@ impl Looking<'_> {
         Ok(answers)
     }
 
-    /// The latest day up to one that has events.
+    /// Returns the latest day with events, not after `day`.
     async fn latest_until(&self, table: &dyn Table, day: Day) -> Result<Option<Day>> {
         let Some(behind) = day.next() else { return Ok(Some(day)) };
         let last = scan::last_within(table, key::segments_before(self.workspace, behind)).await?;
         Ok(last.map(|(log, _)| log.day))
     }
 
-    /// Looks for what is asked by some questions on one day.
+    /// Searches one day for the answers to some questions.
     async fn look_on(
         &self,
         table: &dyn Table,
@@ -164,14 +165,14 @@ impl Looking<'_> {
         }
     }
 
-    /// Reads what may hold one of the keys; why it cannot be said what is there, if that is so.
+    /// Reads the segments that may hold one of the keys; returns an answer if the result is unknown.
     async fn read(&self, table: &dyn Table, day: Day, latest: &mut Latest<'_>) -> Result<Option<Answer>> {
         let until = Until::AppendedBy(self.as_of);
         let walk = Walk::new(self.workspace, day, Kind::Predictions, until, Arc::clone(&self.left_out));
         let at = At { workspace: self.workspace, version: self.version, day, kind: Kind::Predictions };
         let mut walk = match self.passed(table, at, latest).await {
             Ok(passed) => walk.beyond(passed),
-            // It is an index: without it the answer is the same.
+            // The filter is an index: without it the answer is the same.
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 tracing::warn!(%error, "a filter of keys cannot be read; all of its day is");
                 walk
@@ -195,7 +196,7 @@ impl Looking<'_> {
         Ok(None)
     }
 
-    /// What a filter passes over of a day.
+    /// Returns the parts of a day's logs that a filter excludes.
     async fn passed(&self, table: &dyn Table, at: At<'_>, latest: &Latest<'_>) -> Result<Heads> {
         let Some(head) = key_filter::head(table, at).await? else { return Ok(Heads::new()) };
         let possible = possible(table, at, &head, latest.keys()).await?;
@@ -203,7 +204,7 @@ impl Looking<'_> {
     }
 }
 
-/// What was found on a day: by the number of the question, unless it cannot be said.
+/// Result of one day: instants by the number of the question, or the reason why they are unknown.
 #[derive(Default)]
 struct Found {
     instants: Vec<BTreeSet<i64>>,
@@ -211,10 +212,10 @@ struct Found {
 }
 
 impl Found {
-    /// Adds what was found of a question to its answer; whether days before this one belong to it as well.
+    /// Adds the instants found for a question to its answer; returns whether earlier days belong to it as well.
     fn goes_on(&self, number: usize, judges: Judges, answer: &mut Answer) -> bool {
         match (&self.failed, judges) {
-            // What was predicted on a day that is gone can be judged no more. All else can.
+            // Predictions of a deleted day can no longer be judged. All others can.
             (Some(gone @ Answer::Gone(_)), Judges::All) => {
                 if *answer == Answer::Nothing {
                     *answer = gone.clone();
@@ -242,7 +243,7 @@ impl Found {
     }
 }
 
-/// Takes a segment; why it cannot, if that is so.
+/// Takes a segment; returns the reason if it cannot be read.
 fn take(latest: &mut Latest<'_>, Admitted { log, seq, item }: Admitted) -> Option<String> {
     let taken = caught(|| {
         let segment = Segment::from_item(item)?;
@@ -291,7 +292,7 @@ mod tests {
             }
         }
 
-        /// Appends predictions of a key to its lane, so many seconds after the end of the day.
+        /// Appends predictions of a key to its lane, `after` seconds after the end of the day.
         async fn predict(&self, key: &str, instants: &[&str], after: i64) -> Key {
             let times: Vec<i64> = instants.iter().map(|instant| at(instant).micros()).collect();
             let text = |text: &str| Values::Text(times.iter().map(|_| text).collect());
@@ -336,7 +337,7 @@ mod tests {
             looking.look(&self.table, &asked, &|day| Some(day) != gone).await.unwrap()
         }
 
-        /// A filter of the keys of a day that covers so many segments of each lane.
+        /// Writes a filter of the keys of a day that covers `covered` segments of each lane.
         async fn filter(&self, day: &str, keys: &[&str], covered: u64) {
             let texts = Values::Text(keys.iter().copied().collect());
             let columns = Columns { rows: keys.len(), columns: vec![Column::new("key", texts)] };
@@ -403,13 +404,13 @@ mod tests {
         assert_eq!(scene.look(&asked, "2026-06-01T23:59:59Z", None).await, [Answer::Nothing]);
         let first = [found("2026-06-01T10:00:00Z")];
         assert_eq!(scene.look(&asked, "2026-06-02T00:00:59Z", None).await, first);
-        // Also where a filter of all of it is there.
+        // A filter that covers all of the day changes nothing.
         scene.filter("2026-06-01", &["a"], 2).await;
         assert_eq!(scene.look(&asked, "2026-06-02T00:00:59Z", None).await, first);
         assert_eq!(scene.look(&asked, "2026-06-02T00:01:00Z", None).await, [found("2026-06-01T12:00:00Z")]);
     }
 
-    /// What a filter covers and does not have is not read: it may be damaged.
+    /// Segments covered by a filter without the key are not read: they may be damaged.
     #[tokio::test]
     async fn what_a_filter_does_not_have_is_not_read() {
         let scene = Scene::new();
@@ -462,12 +463,12 @@ mod tests {
         assert_eq!(look(None).await, expected);
         scene.filter("2026-06-01", &["a"], 1).await;
         assert_eq!(look(None).await, expected, "filters change no answer");
-        // Those of a day that is gone are not among them.
+        // Predictions of a deleted day are not included.
         let without = [all_of(&[two[0], two[1], days[2]]), all_of(&two), Answer::Nothing];
         assert_eq!(look(Some("2026-06-03")).await, without);
         let gone = Answer::Gone("2026-06-02".parse().unwrap());
         assert_eq!(look(Some("2026-06-02")).await[1..], [expected[1].clone(), gone]);
-        // Where one cannot be read, none is told.
+        // If one segment is unreadable, no prediction is returned.
         let mut item = scene.table.get(&second).await.unwrap().unwrap();
         item.attributes.insert("data".into(), vec![1_u8, 2, 3].into());
         scene.table.put(item, Condition::None).await.unwrap();

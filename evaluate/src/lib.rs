@@ -1,9 +1,9 @@
-//! The evaluator of a day: it reads the predictions and outcomes, joins them and judges each release.
+//! Evaluator of a day: it reads the predictions and outcomes, joins them and judges each release.
 //!
-//! Projector and query evaluate days through [`evaluate_day`], so they cannot differ. What they differ in stands
-//! in a [`Reading`]: how far the logs are read, what becomes of a segment that cannot be read, and how much memory
-//! there is. A day of more rows than are held at a time is read several times, one partition of its keys after the other;
-//! the result is the same to the bit.
+//! Projector and query evaluate days through [`evaluate_day`], so they cannot differ. Their differences are in a
+//! [`Reading`]: how far the logs are read, the handling of unreadable segments, and the memory limit. A day with more
+//! rows than may be held at a time is read several times, one partition of its keys after the other; the result is
+//! the same to the bit.
 //!
 //! ```
 //! # use std::{collections::BTreeMap, sync::Arc};
@@ -46,8 +46,8 @@
 //! # }
 //! ```
 //!
-//! Beside that, [`latest`] looks for the predictions that outcomes judge which name none, and [`key_filters`] for what need not be
-//! read of a day for some keys. It writes nothing and schedules nothing.
+//! Besides, [`latest`] searches for the predictions that undated outcomes judge, and [`key_filters`] finds the logs
+//! of a day that need not be read for some keys. The room writes nothing and schedules nothing.
 
 mod caught;
 mod held;
@@ -74,75 +74,75 @@ pub use caught::{caught, said};
 use held::Held;
 use surveyed::surveyed;
 
-/// A page with more bytes than this is unpacked on a thread of its own.
+/// Maximum number of bytes of a page that is unpacked on the current thread.
 const SMALL_BYTES: usize = 64 * 1024;
 
-/// Days with fewer rows are judged at once, without a thread of their own.
+/// Number of rows below which a day is judged on the current thread.
 const SMALL_ROWS: usize = 10_000;
 
-/// A segment that cannot be read, and why.
+/// An unreadable segment with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Its log.
+    /// Log of the segment.
     pub log: LogId,
-    /// Its number.
+    /// Number of the segment.
     pub seq: u64,
-    /// Why.
+    /// Reason.
     pub reason: String,
-    /// Whether reading it panicked.
+    /// True if reading it panicked.
     pub has_panicked: bool,
 }
 
-/// How the predictions and outcomes of one day are read. A day of many rows is read several times: the first time as far
-/// as the reading goes, and from then on exactly what was read the first time.
+/// Access to the predictions and outcomes of one day. A day of many rows is read several times: the first time as far
+/// as the reading goes, and then exactly the same segments.
 #[async_trait]
 pub trait Reading: Send + Sync {
-    /// The table.
+    /// Returns the table.
     fn table(&self) -> &dyn Table;
 
-    /// A walk through the logs of a kind. When they are read `again`, so many segments of each.
+    /// Returns a walk through the logs of a kind; with `again`, through this many segments of each.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// Fails if they cannot be read.
     fn walk(&self, kind: Kind, again: Option<&Heads>) -> Result<Walk>;
 
-    /// Takes what a walk met.
+    /// Takes the notes of a walk.
     fn note(&self, notes: Vec<Note>);
 
-    /// Counts packed bytes of events that are unpacked.
+    /// Counts the packed bytes of events to unpack.
     fn unpacks(&self, bytes: usize);
 
-    /// An error of a walk, in the words of its reader.
+    /// Converts an error of a walk for the caller of this reading.
     fn failed(&self, error: Error) -> Error;
 
-    /// Whether the day is evaluated without a segment that cannot be read; if not, its evaluation ends.
+    /// Returns whether the day is evaluated without an unreadable segment; if not, its evaluation ends.
     fn leaves_out(&self, segment: &Unreadable) -> bool;
 
-    /// The most rows that are held unpacked at a time. Rows of one key are held together, however many they are.
+    /// Returns the maximum number of unpacked rows held at a time. Rows of one key are always held together.
     fn rows_at_once(&self) -> usize;
 
-    /// Counts bytes that are held from now on.
+    /// Reserves memory for bytes held from now on.
     ///
     /// # Errors
-    /// When that is too much.
+    /// Fails if that is too much.
     async fn grow(&self, bytes: u64) -> Result<()>;
 
-    /// Counts bytes that are held no more.
+    /// Releases memory of bytes no longer held.
     fn shrink(&self, bytes: u64);
 
-    /// Whether the evaluation is still wanted.
+    /// Checks that the evaluation is still wanted.
     ///
     /// # Errors
-    /// When it is not.
+    /// Fails if it is not.
     fn check(&self) -> Result<()>;
 }
 
-/// Why a day has no evaluation.
+/// Reason why a day has no evaluation.
 #[derive(Debug)]
 pub enum Failure {
-    /// A segment cannot be read, and is not to be left out.
+    /// A segment is unreadable, and must not be left out.
     Stopped(Unreadable),
-    /// Anything else.
+    /// Any other error.
     Error(Error),
 }
 
@@ -152,11 +152,11 @@ impl From<Error> for Failure {
     }
 }
 
-/// Evaluates a day with an evaluator that has judged nothing yet, by release and by the splits that are declared. Also says how
-/// many rows it joined.
+/// Evaluates a day with an empty evaluator, by release and by the declared splits. Also returns the number of joined
+/// rows.
 ///
 /// # Errors
-/// Those of [`judge_day`].
+/// See [`judge_day`].
 pub async fn evaluate_day(reading: &dyn Reading, evaluator: Evaluator) -> Result<(Evaluation, u64), Failure> {
     let evaluator = match evaluator.survey() {
         Some(survey) => evaluator.split(surveyed(reading, survey).await?),
@@ -166,11 +166,11 @@ pub async fn evaluate_day(reading: &dyn Reading, evaluator: Evaluator) -> Result
     Ok((evaluator.finish(), rows))
 }
 
-/// Judges a day with an evaluator, which may go on with the next one. Also says how many rows were joined.
+/// Judges a day with an evaluator, which may continue with the next one. Also returns the number of joined rows.
 ///
 /// # Errors
-/// [`Failure::Stopped`] at a segment that cannot be read and is not left out; the errors of the reading; `Corrupt`, when
-/// the events cannot be joined.
+/// [`Failure::Stopped`] at an unreadable segment that is not left out; errors of the reading; `Corrupt` if the events
+/// cannot be joined.
 pub async fn judge_day(reading: &dyn Reading, mut evaluator: Evaluator) -> Result<(Evaluator, u64), Failure> {
     let refused = |error: FoldError| match error {
         FoldError::OtherTasks { .. } | FoldError::Refused { .. } => Error::invalid(error.to_string()),
@@ -205,7 +205,8 @@ pub async fn judge_day(reading: &dyn Reading, mut evaluator: Evaluator) -> Resul
     Ok((evaluator, rows))
 }
 
-/// Unpacks a page of so many packed bytes by `work`: at once when it is small, and on a thread of its own otherwise.
+/// Unpacks a page of `bytes` packed bytes by `work`: on the current thread if it is small, and else on a thread of
+/// its own.
 async fn unpacking<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     if bytes < SMALL_BYTES {
         let unpacked = work();

@@ -1,4 +1,4 @@
-//! Reads the columns of a day's predictions from which splits are made, before it is judged.
+//! Survey of the columns of a day's predictions that determine splits, before the day is judged.
 
 use event::{Kind, Result};
 use fold::evaluation::Survey;
@@ -40,7 +40,7 @@ pub(crate) async fn surveyed(reading: &dyn Reading, mut survey: Survey) -> Resul
     Ok(survey)
 }
 
-/// Takes what can be read, and returns the segments that cannot.
+/// Takes the readable segments, and returns the others.
 fn take(survey: &mut Survey, page: Vec<Admitted>) -> Vec<Unreadable> {
     let mut unreadable = Vec::new();
     for Admitted { log, seq, item } in page {
