@@ -1,9 +1,9 @@
 //! Columns of strings as arrays of views, made in one pass.
 //!
-//! An array of views (Arrow's `Utf8View`) has 16 bytes for each string: one of up to 12 bytes stands in its view, of a longer one the view
-//! says where it stands. Polars checks each view that it is given, by a call a row, which takes longer than making the view. Here the
-//! views are made of [`Strings`], which are strings by construction, so that check is left out: that is the one `unsafe` block of
-//! the workspace.
+//! An array of views (Arrow's `Utf8View`) has 16 bytes for each string: a string of up to 12 bytes is inside its
+//! view, the view of a longer one has its position. Polars checks each view that it is given, by a call a row, which
+//! takes longer than making the view. Here the views are made from [`Strings`], which are valid by construction, so
+//! that check is left out: that is the one `unsafe` block of the workspace.
 //!
 //! ```
 //! use event::columns::Strings;
@@ -23,22 +23,22 @@ use polars_arrow::{
     datatypes::ArrowDataType,
 };
 
-/// How many codes there may be.
+/// Number of possible codes.
 const CODES: usize = u8::MAX as usize + 1;
 
 /// A column of strings that grows by those of segments.
 #[derive(Default)]
 pub struct Texts {
-    /// One for each string: the default one, which is that of the empty string, or one that [`extend`] made.
+    /// View of each string: the default one, which is that of the empty string, or one made by [`extend`].
     views: Vec<View>,
-    /// The texts that [`extend`] gave back, each at the index that it was told. They do not change.
+    /// Texts returned by [`extend`], each at the index that was passed to it. They do not change.
     buffers: Vec<Vec<u8>>,
-    /// How many bytes all strings have together. Polars asks for it, and would look at each view to know it.
+    /// Number of bytes of all strings. Polars needs it, and would otherwise look at each view.
     bytes: usize,
 }
 
 impl Texts {
-    /// No strings yet, with room for so many.
+    /// Creates an empty column, with room for `rows` strings.
     pub fn with_capacity(rows: usize) -> Self {
         Self { views: Vec::with_capacity(rows), buffers: Vec::new(), bytes: 0 }
     }
@@ -50,7 +50,7 @@ impl Texts {
         self.buffers.extend(text);
     }
 
-    /// Adds strings that are drawn from a few; an empty one where a code is that of none.
+    /// Adds strings of a dictionary; a code without an entry gives an empty one.
     pub fn push_coded(&mut self, coded: Coded) {
         let mut of_codes = Vec::with_capacity(CODES);
         let text = extend(&mut of_codes, coded.dictionary, self.buffers.len());
@@ -62,15 +62,15 @@ impl Texts {
         self.views.extend(coded.codes.iter().map(|code| of_codes[usize::from(*code)]));
     }
 
-    /// Adds so many empty strings.
+    /// Adds `rows` empty strings.
     pub fn push_empty(&mut self, rows: usize) {
         self.views.resize(self.views.len() + rows, View::default());
     }
 
-    /// The strings as an array, of which those are null that `validity` says, or none.
+    /// Returns the strings as an array, with the nulls of `validity`, or none.
     ///
     /// # Panics
-    /// When `validity` is of another number of rows.
+    /// Panics if `validity` has another number of rows.
     pub fn finish(self, validity: Option<Bitmap>) -> Utf8ViewArray {
         let Self { views, buffers, bytes } = self;
         assert!(validity.as_ref().is_none_or(|validity| validity.len() == views.len()), "a bit for each row");
@@ -78,18 +78,20 @@ impl Texts {
         let bytes = validity.is_none().then_some(bytes);
         let buffers: Vec<_> = buffers.into_iter().map(Into::into).collect();
         let dtype = ArrowDataType::Utf8View;
-        // SAFETY: each view is the default one, that of the empty string, or was made by `extend` of the bytes between two ends of
-        // `Strings`: these do not decrease and are boundaries of characters, so the bytes are UTF-8. Where they do not stand in the view,
-        // the text that they stand in is the buffer of the index that the view names, as `extend` was told how many there were,
-        // and no buffer was changed or taken away since. There is a bit of validity for each view. `bytes` is how long all
-        // strings are, `of_buffers` how long the buffers; polars leaves out strings that are null, and counts where there may be some.
+        // SAFETY: each view is the default one, that of the empty string, or was made by `extend` from the bytes
+        // between two ends of `Strings`: these do not decrease and are boundaries of characters, so the bytes are
+        // UTF-8. If they are not inside the view, the text that contains them is the buffer of the index that the
+        // view names, because `extend` was given the number of buffers, and no buffer was changed or removed since.
+        // There is a bit of validity for each view. `bytes` is the length of all strings, `of_buffers` that of the
+        // buffers; polars leaves out null strings, and counts itself if there may be some.
         unsafe {
             Utf8ViewArray::new_unchecked(dtype, views.into(), buffers.into(), validity, bytes, of_buffers)
         }
     }
 }
 
-/// Adds a view of each string. Their text comes back if one of them does not stand in its view; it is to be the buffer of this index.
+/// Adds a view of each string. Returns their text if one of them is not inside its view; it must become the buffer of
+/// this index.
 fn extend(views: &mut Vec<View>, strings: Strings, buffer: usize) -> Option<Vec<u8>> {
     let buffer = u32::try_from(buffer).expect("fewer columns than memory has");
     let (text, ends) = strings.into_parts();
@@ -105,7 +107,7 @@ fn extend(views: &mut Vec<View>, strings: Strings, buffer: usize) -> Option<Vec<
     (longest > View::MAX_INLINE_SIZE).then_some(text)
 }
 
-/// The view of a string that fits into it, made of whole words: the call that copies a few bytes would take
+/// Returns the view of a string that fits into it, made from whole words: the call that copies a few bytes would take
 /// longer than all the rest. `None` for a longer string, and for the last ones of the text.
 #[inline]
 fn short_view(text: &[u8], start: u32, end: u32) -> Option<View> {
@@ -146,7 +148,7 @@ mod tests {
         _ = texts.finish(Some([true].into_iter().collect()));
     }
 
-    /// What a column of a segment may be.
+    /// Possible column of a segment.
     #[derive(Clone, Debug)]
     enum Piece {
         Texts(Vec<String>),
@@ -164,8 +166,8 @@ mod tests {
         ]
     }
 
-    /// The array of `pieces` is the one that polars makes of the same strings, and stands up to its checks; also where every so many strings
-    /// is null.
+    /// Checks that the array of `pieces` is the one that polars makes of these strings, and passes its checks; also
+    /// with every `every`-th string null.
     fn assert_as_of_polars(pieces: Vec<Piece>, every: usize) {
         let (mut texts, mut expected) = (Texts::default(), Vec::<String>::new());
         for piece in pieces {
@@ -204,7 +206,7 @@ mod tests {
         }
     }
 
-    /// What Miri looks at: `tests/run` lets it run these tests.
+    /// Run by Miri too: see `tests/run`.
     #[test]
     fn strings_of_every_length_are_those_of_polars() {
         let short = ["", "a", "zwölf Bytes", "twelve bytes", "ß"].map(str::to_owned);
