@@ -8,10 +8,10 @@ use event::{Column, Columns, Values};
 
 mod common;
 
-/// Columns that a query of evaluations reads, of all that predictions have.
+/// Columns of predictions that a query of evaluations reads.
 const SOME: [&str; 3] = ["predicted_at", "score", "label"];
 
-/// The same numbers with all of their digits, which no scaled integer holds.
+/// Divides the numbers by three, so that they have all digits, which no scaled integer holds.
 fn full_floats(columns: &Columns) -> Columns {
     let column = &columns.columns[0];
     let digits = (0..columns.rows).map(|row| column.float(row).expect("a number") / 3.0).collect();

@@ -10,7 +10,7 @@ use fold::{LogSegment, evaluate, join};
 
 mod common;
 
-/// The sizes of a day, in predictions.
+/// Sizes of a day, in predictions.
 const DAYS: [usize; 3] = [100, 10_000, 100_000];
 
 fn in_log(segments: &[Columns]) -> Vec<LogSegment<'_>> {
@@ -22,7 +22,7 @@ fn definitions(task: &str, positive_label: Option<&str>) -> BTreeMap<String, Def
     RELEASES.map(|name| (name.to_owned(), Definition::of(task.clone()))).into()
 }
 
-/// The same events of another task: without scores and labels, and with a column instead.
+/// Converts the events to another task: without scores and labels, but with the column `name`.
 fn of_task(segments: &[Columns], name: &str, values: impl Fn(usize) -> Values) -> Vec<Columns> {
     let of = |columns: &Columns| {
         let kept =
@@ -33,19 +33,19 @@ fn of_task(segments: &[Columns], name: &str, values: impl Fn(usize) -> Values) -
     segments.iter().map(of).collect()
 }
 
-/// Numbers with one decimal.
+/// Returns numbers with one decimal.
 fn numbers(rows: usize, step: usize) -> Values {
     Values::Float((0..rows).map(|row| (row * step % 1_009) as f64 / 10.0 + 1.0).collect())
 }
 
-/// Six classes, of which one has half of the rows.
+/// Returns six classes, one of which has half of the rows.
 fn classes(rows: usize, step: usize) -> Values {
     const CLASSES: [&str; 6] = ["bread", "cheese", "fish", "fruit", "meat", "wine"];
     let class = |row: usize| if row.is_multiple_of(2) { "bread" } else { CLASSES[row * step % 1_009 % 6] };
     Values::Text((0..rows).map(class).collect())
 }
 
-/// Judging the tasks that the data are not of.
+/// Judges tasks other than that of the data.
 fn tasks(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("evaluation");
     for rows in DAYS {

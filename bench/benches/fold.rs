@@ -1,4 +1,4 @@
-//! Folding segments into rollups, and the exact sums that they hold.
+//! Folding segments into rollups, and their exact sums.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
 use std::hint::black_box;
@@ -9,10 +9,10 @@ use fold::{Delta, ExactSum, LogSegment, rollup::Merge as _};
 
 mod common;
 
-/// The rows of a day.
+/// Number of rows of a day.
 const DAY_ROWS: usize = 100_000;
 
-/// The states of a day, folded segment by segment.
+/// Returns the states of a day, folded segment by segment.
 fn day(kind: Kind, segments: &[Columns]) -> Vec<String> {
     let mut day = Delta::default();
     for (seq, columns) in (1..).zip(segments) {

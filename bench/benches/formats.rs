@@ -1,5 +1,5 @@
-//! Reading bodies: from the bytes of each format to a batch that is checked; beside it what the parsers of libraries take that only find
-//! the values of the rows, which are neither checked nor put into columns.
+//! Reading bodies: from the bytes of each format to a checked batch; beside it the parsers of libraries that only
+//! find the values of the rows, which are neither checked nor put into columns.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
 use std::{collections::BTreeMap, hint::black_box, io::Write as _};
@@ -17,17 +17,17 @@ use ingest::{
 use polars_io::{SerWriter as _, csv::write::CsvWriter, parquet::write::ParquetWriter};
 use serde::Deserialize;
 
-/// As a server hands a body on.
+/// Number of bytes of the pieces of a body that a server passes on.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// The same predictions in every format that is read, some of them compressed.
+/// Returns one batch of predictions in every supported format, with some compressions.
 fn bodies() -> Vec<(&'static str, Format, Encoding, Vec<u8>)> {
     let predictions = Data::new(300_000).predictions(3, 0);
     let body = |form: Form| form.body(&predictions).expect("in memory");
     let lines = body(Form::Lines);
     let text = String::from_utf8(lines.clone()).expect("JSON is text");
     let array = format!("[{}]", text.lines().collect::<Vec<_>>().join(","));
-    // Letters that are written as escapes are not for the fast path.
+    // Escaped letters prevent the fast path.
     let unusual = text.replace("\"key\"", "\"\\u006bey\"");
     let mut table = frame::predictions(&predictions).expect("in memory");
     let (mut csv, mut parquet) = (Vec::new(), Vec::new());
@@ -73,7 +73,7 @@ fn formats(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A row of NDJSON, as libraries give it.
+/// A row of NDJSON, as parsed by libraries.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "that they are found is what is measured")]
 struct Row<'a> {
@@ -100,7 +100,7 @@ fn parse_alone(criterion: &mut Criterion) {
         });
     });
     group.bench_function("simd-json", |bencher| {
-        // It writes into the text.
+        // The parser modifies the text.
         let (mut buffers, mut text) = (simd_json::Buffers::default(), Vec::new());
         bencher.iter(|| {
             for line in lines() {

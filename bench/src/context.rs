@@ -1,4 +1,4 @@
-//! What the benchmarks share: the events, the places, and what is made once for several of them.
+//! Shared context of the benchmarks: the events, the places, and data that is made once for several of them.
 
 use std::{cell::OnceCell, fs, path::PathBuf, sync::Arc};
 
@@ -19,56 +19,56 @@ use crate::{
     uploads,
 };
 
-/// How many connections send batches.
+/// Number of connections that send batches.
 pub const CONNECTIONS: usize = 4;
 
 /// A run.
 pub struct Context {
-    /// The events.
+    /// Events.
     pub data: Data,
-    /// How often each side does its work.
+    /// Number of rounds in which each side does its work.
     pub rounds: usize,
     /// Folders and programs.
     pub place: Place,
-    /// What runs everything here that waits: two workers, as many as the peers have threads.
+    /// Runtime of all asynchronous work here: two workers, as many as the peers have threads.
     pub runtime: Runtime,
     stored: OnceCell<Stored>,
     inputs: OnceCell<PathBuf>,
     parquet: OnceCell<(PathBuf, Readings)>,
 }
 
-/// All events, sent through a running Almanac, and what that took.
+/// All events, sent through a running Almanac, with measurements of that.
 #[derive(Debug)]
 pub struct Stored {
-    /// The folder of its data.
+    /// Folder of its data.
     pub folder: PathBuf,
-    /// Predictions and outcomes together.
+    /// Number of predictions and outcomes together.
     pub events: usize,
-    /// The sending.
+    /// Result of sending.
     pub load: Outcome,
-    /// How long it took until all was projected, from the first request on, in seconds.
+    /// Time from the first request until all is projected, in seconds.
     pub projected_seconds: f64,
-    /// What the services used of the processor, in seconds.
+    /// Processor time of the services, in seconds.
     pub server_cpu: f64,
-    /// The most memory that they ever had resident, in megabytes.
+    /// Peak resident memory of the services, in megabytes.
     pub peak_megabytes: f64,
 }
 
-/// A table that is read in this process.
+/// A table opened in this process.
 pub struct Opened {
-    /// The table.
+    /// Table.
     pub table: Arc<dyn Table>,
-    /// The query service on it.
+    /// Query service of the table.
     pub query: Query,
-    /// The workspace of the events.
+    /// Workspace of the events.
     pub workspace: Id,
 }
 
 impl Context {
-    /// A run on these events.
+    /// Creates a run on these events.
     ///
     /// # Errors
-    /// When no runtime can be made.
+    /// Fails if no runtime can be created.
     pub fn new(place: Place, data: Data, rounds: usize) -> anyhow::Result<Self> {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(peer::THREADS).enable_all().build()?;
@@ -83,10 +83,10 @@ impl Context {
         })
     }
 
-    /// All events in an Almanac.
+    /// Returns an Almanac with all events.
     ///
     /// # Errors
-    /// When they cannot be sent.
+    /// Fails if they cannot be sent.
     pub fn stored(&self) -> anyhow::Result<&Stored> {
         once(&self.stored, || {
             eprintln!("  sending {} predictions and their outcomes to Almanac", self.data.rows());
@@ -94,10 +94,10 @@ impl Context {
         })
     }
 
-    /// The events of the first `days` days in an Almanac of their own.
+    /// Sends the events of the first `days` days to a separate Almanac.
     ///
     /// # Errors
-    /// When they cannot be sent.
+    /// Fails if they cannot be sent.
     pub fn store(&self, name: &str, days: usize) -> anyhow::Result<Stored> {
         self.runtime.block_on(async {
             let service = Service::start(&self.place, name).await?;
@@ -123,7 +123,7 @@ impl Context {
     /// Opens stored events in this process.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Fails if the file cannot be read.
     pub fn open(&self, stored: &Stored) -> anyhow::Result<Opened> {
         let path = stored.folder.join("almanac.db");
         let table = Apart::over(Arc::new(SqliteTable::open_existing(&path, Clock::system())?));
@@ -132,11 +132,11 @@ impl Context {
         Ok(Opened { table, query, workspace: workspace.id().clone() })
     }
 
-    /// The events for the peers: a folder with a Parquet file a day and kind, which they read before
-    /// their time begins.
+    /// Returns the events for the peers: a folder with a Parquet file a day and kind, which they read before their
+    /// time begins.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// Fails if they cannot be written.
     pub fn inputs(&self) -> anyhow::Result<&PathBuf> {
         once(&self.inputs, || {
             eprintln!("  writing the events for the peers");
@@ -146,10 +146,10 @@ impl Context {
         })
     }
 
-    /// What polars made of the inputs: Parquet files, one a day and kind; and what that took.
+    /// Returns Parquet files written by polars from the inputs, one a day and kind; with measurements of that.
     ///
     /// # Errors
-    /// When the peers are not installed.
+    /// Fails if the peers are not installed.
     pub fn parquet(&self) -> anyhow::Result<&(PathBuf, Readings)> {
         once(&self.parquet, || {
             let folder = self.place.fresh("parquet")?;
@@ -163,7 +163,7 @@ impl Context {
 /// Writes all events to Parquet files, a day at a time.
 ///
 /// # Errors
-/// When they cannot be written.
+/// Fails if they cannot be written.
 pub fn write_inputs(data: &Data, folder: &std::path::Path) -> anyhow::Result<()> {
     for kind in [Kind::Predictions, Kind::Outcomes] {
         let folder = folder.join(kind.name());
@@ -183,7 +183,7 @@ pub fn write_inputs(data: &Data, folder: &std::path::Path) -> anyhow::Result<()>
     Ok(())
 }
 
-/// What is in the cell, made the first time.
+/// Returns the value of the cell, made on the first call.
 fn once<T>(cell: &OnceCell<T>, make: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<&T> {
     if cell.get().is_none() {
         let made = make()?;

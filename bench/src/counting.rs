@@ -1,7 +1,7 @@
-//! Tables that count what writes and reads would cost on DynamoDB, above any other engine.
+//! Tables that count the DynamoDB costs of writes and reads, above any other engine.
 //!
-//! What a write costs stands in [`table::units`]. Deleting costs what the item did; the engines do
-//! not say how large it was, so it is taken as one unit.
+//! [`table::units`] defines the cost of a write. Deleting costs as much as the item; the engines do not return its
+//! size, so it counts as one unit.
 
 use std::sync::{
     Arc,
@@ -24,7 +24,7 @@ pub struct CountingTable {
     others: AtomicU64,
 }
 
-/// Units by what was written.
+/// Units by the written items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Units {
     /// Segments of the log.
@@ -36,7 +36,7 @@ pub struct Units {
 }
 
 impl Units {
-    /// All of them.
+    /// Returns the total.
     pub fn all(self) -> u64 {
         self.segments + self.projections + self.others
     }
@@ -47,12 +47,12 @@ fn item_units(item: &Item) -> u64 {
 }
 
 impl CountingTable {
-    /// Counts what is written to `inner`.
+    /// Counts the writes to `inner`.
     pub fn new(inner: Arc<dyn Table>) -> Self {
         Self { inner, segments: AtomicU64::new(0), projections: AtomicU64::new(0), others: AtomicU64::new(0) }
     }
 
-    /// What was counted so far. Writes whose condition did not hold count too, as they do there.
+    /// Returns the counts so far. Writes with a failed condition count too, as in DynamoDB.
     pub fn counted(&self) -> Units {
         let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
         Units {
@@ -97,7 +97,7 @@ impl Layer for CountingTable {
     }
 }
 
-/// A table that counts what is read.
+/// A table that counts reads.
 #[derive(Debug)]
 pub struct ReadingTable {
     inner: Arc<dyn Table>,
@@ -105,22 +105,22 @@ pub struct ReadingTable {
     units: AtomicU64,
 }
 
-/// What was read.
+/// Counts of reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Read {
-    /// Bytes of items.
+    /// Number of bytes of items.
     pub bytes: u64,
-    /// Units on DynamoDB.
+    /// Number of units on DynamoDB.
     pub units: u64,
 }
 
 impl ReadingTable {
-    /// Counts what is read of `inner`.
+    /// Counts the reads of `inner`.
     pub fn new(inner: Arc<dyn Table>) -> Self {
         Self { inner, bytes: AtomicU64::new(0), units: AtomicU64::new(0) }
     }
 
-    /// What was read since this was last asked.
+    /// Returns the counts since the last call.
     pub fn take(&self) -> Read {
         let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
         Read { bytes: take(&self.bytes), units: take(&self.units) }

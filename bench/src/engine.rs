@@ -1,4 +1,4 @@
-//! How fast the SQLite engine is on this machine: appends of small items from one task and from many, appends of items
+//! Speed of the SQLite engine on this machine: appends of small items from one task and from many, appends of items
 //! as long as segments, and scans of those.
 
 use std::{path::Path, sync::Arc, time::Duration};
@@ -12,10 +12,10 @@ const SMALL_ITEMS: usize = 10_000;
 const LONG_ITEMS: usize = 2_000;
 const LONG_BYTES: usize = 170_000;
 
-/// Measures files in `folder`, which is on the disk that is of interest, and returns a line for each figure.
+/// Measures files in `folder`, on the disk to measure, and returns a line for each figure.
 ///
 /// # Errors
-/// When a file cannot be written or read.
+/// Fails if a file cannot be written or read.
 pub async fn measure(folder: &Path) -> anyhow::Result<Vec<String>> {
     let mut lines = Vec::new();
     let mut report = |what: &str, items, bytes, took| lines.push(line(what, items, bytes, took));
@@ -48,8 +48,8 @@ fn key(at: usize) -> Key {
     Key::new("timing", format!("{at:010}"))
 }
 
-/// Each item is an append of its own, as an ingest makes them: under the condition that its key
-/// is free, and awaited before the same task makes the next.
+/// Appends items one by one, as ingest does: under the condition that the key is free, and each awaited before the
+/// same task makes the next.
 async fn append(
     table: &Arc<dyn Table>,
     tasks: usize,

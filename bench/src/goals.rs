@@ -1,6 +1,6 @@
-//! The goals, in one table. They hold on 2 cores, for medians, with what is acknowledged on the disk.
+//! Goals, in one table. They hold on 2 cores, for medians, with acknowledged data on the disk.
 
-/// What a figure should be.
+/// Bound of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
     /// Almanac's figure divided by the peer's is at least this.
@@ -16,9 +16,9 @@ pub enum Bound {
 /// A goal for a line of the report.
 #[derive(Clone, Copy, Debug)]
 pub struct Goal {
-    /// The line, by its id.
+    /// Id of the line.
     pub line: &'static str,
-    /// What it should be.
+    /// Bound of its figure.
     pub bound: Bound,
 }
 
@@ -86,12 +86,12 @@ pub const GOALS: &[Goal] = &[
     goal("features-100/units", Bound::RatioAtMost(1.1)),
 ];
 
-/// By how much a figure may miss its goal before a check fails.
+/// Share by which a figure may miss its goal before a check fails.
 pub const TOLERANCE: f64 = 0.1;
 
 impl Bound {
-    /// Whether a figure with this ratio is as it should be; with `tolerance`, nearly. What could not
-    /// be measured is not.
+    /// Returns whether a figure or its ratio is within the bound, extended by `tolerance`. A missing measurement is
+    /// not.
     pub fn holds(self, value: f64, ratio: Option<f64>, tolerance: f64) -> bool {
         match self {
             Bound::RatioAtLeast(least) => ratio.is_some_and(|ratio| ratio >= least * (1.0 - tolerance)),
@@ -101,7 +101,7 @@ impl Bound {
         }
     }
 
-    /// The goal in words, for a line whose figures are in `unit`.
+    /// Describes the goal, for a line with figures in `unit`.
     pub fn told(self, unit: &str) -> String {
         let ratio = |ratio: f64| crate::line::ratio_text(ratio);
         match self {
@@ -113,7 +113,7 @@ impl Bound {
     }
 }
 
-/// The goals of a line.
+/// Returns the goals of a line.
 pub fn of(line: &str) -> impl Iterator<Item = &'static Goal> {
     GOALS.iter().filter(move |goal| goal.line == line)
 }

@@ -1,11 +1,10 @@
-//! Measures Almanac beside what its users would pick instead: the same events, in the same run, in
-//! turns. `bench/run` builds it and runs it; `docs/benchmarks.md` is what it writes.
+//! Measures Almanac beside the alternatives of its users: the same events, in the same run, in turns. `bench/run`
+//! builds it and runs it, and it writes `docs/benchmarks.md`.
 //!
-//! In reading order: the [`data`]; how it is sent ([`uploads`], [`load`]) to the services
-//! ([`service`]) or handed to the peers ([`peer`]); how measurements take turns ([`rounds`],
-//! [`samples`]) and become lines ([`line`](mod@line)) with [`goals`]; what benchmarks share ([`context`]);
-//! the benchmarks themselves ([`work`]); and the [`report`]. [`engine`] measures the SQLite engine by itself; `benches` has
-//! what criterion measures, function by function.
+//! In reading order: the [`data`]; its transfer ([`uploads`], [`load`]) to the services ([`service`]) or the peers
+//! ([`peer`]); measurements in turns ([`rounds`], [`samples`]), which become lines ([`line`](mod@line)) with
+//! [`goals`]; shared parts of benchmarks ([`context`]); the benchmarks themselves ([`work`]); and the [`report`].
+//! [`engine`] measures the SQLite engine by itself; `benches` has the criterion benchmarks, function by function.
 
 pub mod context;
 pub mod counting;

@@ -1,40 +1,40 @@
-//! A line of the report: one piece of work, what it took Almanac and what it took the peer.
+//! A line of the report: one piece of work, with the figures of Almanac and the peer.
 
 use crate::{goals, rounds::Found, samples::Samples};
 
 /// One piece of work.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What goals name it by.
+    /// Id that goals refer to.
     pub id: &'static str,
-    /// The work, in words.
+    /// Description of the work.
     pub work: String,
-    /// The unit of the figures, such as `rows/s`.
+    /// Unit of the figures, such as `rows/s`.
     pub unit: &'static str,
-    /// Who else does it.
+    /// Name of the peer.
     pub peer: Option<String>,
-    /// What was found, or why nothing was.
+    /// Figures, or the reason why there are none.
     pub figures: Result<Figures, String>,
 }
 
-/// What a line measured.
+/// Figures of a line.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// Of Almanac.
+    /// Samples of Almanac.
     pub almanac: Samples,
-    /// Of the peer.
+    /// Samples of the peer.
     pub peer: Option<Samples>,
 }
 
 impl Figures {
-    /// Almanac's median divided by the peer's.
+    /// Returns Almanac's median divided by the peer's.
     pub fn ratio(&self) -> Option<f64> {
         Some(self.almanac.median() / self.peer.as_ref()?.median())
     }
 }
 
 impl Line {
-    /// A line of two sides that were measured in turn: the reading `name` of each.
+    /// Creates a line of two sides measured in turn: the reading `name` of each.
     pub fn of(
         id: &'static str,
         work: impl Into<String>,
@@ -49,7 +49,7 @@ impl Line {
         Self { id, work: work.into(), unit, peer: Some(peer.to_owned()), figures }
     }
 
-    /// A line of Almanac alone.
+    /// Creates a line of Almanac alone.
     pub fn alone(
         id: &'static str,
         work: impl Into<String>,
@@ -60,7 +60,7 @@ impl Line {
         Self { id, work: work.into(), unit, peer: None, figures }
     }
 
-    /// The goals of the line, each with whether it holds within `tolerance`; `None` when it was not
+    /// Returns the goals of the line, each with whether it is met within `tolerance`; `None` if the line was not
     /// measured.
     pub fn goals(&self, tolerance: f64) -> Vec<(String, Option<bool>)> {
         let goals = goals::of(self.id);
@@ -72,7 +72,7 @@ impl Line {
     }
 }
 
-/// A ratio for people.
+/// Formats a ratio for people.
 pub fn ratio_text(ratio: f64) -> String {
     match ratio {
         ratio if ratio >= 100.0 => format!("{ratio:.0}x"),
@@ -82,7 +82,7 @@ pub fn ratio_text(ratio: f64) -> String {
     }
 }
 
-/// A figure for people: three digits or so, and thousands apart.
+/// Formats a figure for people: three digits or so, with separated thousands.
 pub fn figure(value: f64, unit: &str) -> String {
     let number = match value.abs() {
         size if size >= 1_000.0 => thousands(value),

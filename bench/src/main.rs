@@ -19,7 +19,7 @@ use bench::{
 };
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// The one that the binary has: queries to a frame are measured in this process.
+/// Allocator of the binary: queries to a frame are measured in this process.
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -110,7 +110,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// When this program is told to end, the servers that it started end too.
+/// Ends the servers that this program started, when it is signalled to end.
 fn end_servers_when_told() {
     thread::spawn(|| {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
@@ -168,7 +168,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     Ok(if judged.iter().all(|goal| goal.is_met) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The benchmarks of these names; all when there is none.
+/// Returns the benchmarks of these names; all without names.
 fn chosen(only: &[String]) -> anyhow::Result<Vec<Benchmark>> {
     if only.is_empty() {
         return Ok(work::ALL.to_vec());

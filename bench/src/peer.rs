@@ -1,5 +1,5 @@
-//! The peers: Python programs that do the same work as their users would, and print what they found
-//! as one JSON object of numbers.
+//! Peers: Python programs that do the work as their users would, and print their results as one JSON object of
+//! numbers.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
@@ -18,16 +18,16 @@ use crate::{
     rounds::Readings,
 };
 
-/// How many threads polars and DuckDB may use: as many as the machine of the goals has cores.
+/// Number of threads that polars and DuckDB may use: as many as the machine of the goals has cores.
 pub const THREADS: usize = 2;
-/// How long MLflow may take to start: it makes its tables first.
+/// Maximum time for MLflow to start: it makes its tables first.
 const START_WITHIN: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Runs `bench/peers/<script>` to its end and returns what it found.
+/// Runs `bench/peers/<script>` to its end and returns its readings.
 ///
 /// # Errors
-/// When the peers are not installed, or the script fails.
+/// Fails if the peers are not installed, or the script fails.
 pub fn run(place: &Place, script: &str, args: &[&str]) -> anyhow::Result<Readings> {
     let mut command = python(place);
     command.arg(place.root.join("bench/peers").join(script)).args(args);
@@ -48,7 +48,7 @@ fn python(place: &Place) -> Command {
     for name in ["POLARS_MAX_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BENCH_THREADS"] {
         command.env(name, &threads);
     }
-    // Nobody is told what is measured here.
+    // Telemetry is disabled.
     command.env("MLFLOW_DISABLE_TELEMETRY", "true").env("NML_DISABLE_USAGE_LOGGING", "1");
     command.env("DO_NOT_TRACK", "true").env("PYTHONWARNINGS", "ignore").stdin(Stdio::null());
     command
@@ -58,17 +58,17 @@ fn python(place: &Place) -> Command {
 #[derive(Debug)]
 pub struct MlflowServer {
     server: Server,
-    /// Where it listens.
+    /// Address on which it listens.
     pub address: SocketAddr,
 }
 
 impl MlflowServer {
-    /// Starts one with a new database in `folder`.
+    /// Starts a server with a new database in `folder`.
     ///
     /// # Errors
-    /// When it does not start.
+    /// Fails if it does not start.
     pub async fn start(place: &Place, folder: &Path) -> anyhow::Result<Self> {
-        // The port may be taken between here and there; then the server ends and says so.
+        // The port may be taken in the meantime; then the server ends with an error.
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let log = std::fs::File::create(folder.join("log"))?;
         let mut command = python(place);
@@ -89,12 +89,12 @@ impl MlflowServer {
         anyhow::bail!("the MLflow server does not start; see {}", folder.join("log").display())
     }
 
-    /// Its address, as a client wants it.
+    /// Returns its address for clients.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// What it and its worker used of the processor so far, in seconds.
+    /// Returns the processor time of the server and its worker so far, in seconds.
     pub fn cpu_seconds(&self) -> f64 {
         process::group_cpu_seconds(self.server.id())
     }

@@ -1,4 +1,4 @@
-//! Where everything is: the working folder, the binary that is measured, the interpreters of the peers.
+//! Locations: the working folder, the measured binary, the interpreters of the peers.
 
 use std::{
     env, fs,
@@ -7,24 +7,24 @@ use std::{
 
 use anyhow::Context;
 
-/// The folders and programs of a run.
+/// Folders and programs of a run.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The root of the repository.
+    /// Root of the repository.
     pub root: PathBuf,
-    /// The working folder: data of every kind, deleted and made again with each run.
+    /// Working folder: data of every kind, deleted and made again with each run.
     pub work: PathBuf,
-    /// The binary `almanac`, of the same build as this program.
+    /// Binary `almanac`, of the same build as this program.
     pub almanac: PathBuf,
-    /// The virtual environment of the peers.
+    /// Virtual environment of the peers.
     pub venv: PathBuf,
 }
 
 impl Place {
-    /// The place of this process: the binary beside its own, the working folder in the target folder.
+    /// Finds the place of this process: the binary beside its own, the working folder in the target folder.
     ///
     /// # Errors
-    /// When the binary is not there.
+    /// Fails if the binary is missing.
     pub fn find(venv: &Path) -> anyhow::Result<Self> {
         let own = env::current_exe().context("cannot tell where this program is")?;
         let folder = own.parent().context("this program is in no folder")?;
@@ -35,10 +35,10 @@ impl Place {
         Ok(Self { root, work, almanac, venv: venv.to_owned() })
     }
 
-    /// A new empty folder of the working folder; what had that name is gone.
+    /// Creates an empty folder in the working folder, replacing an existing one.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// Fails if it cannot be created.
     pub fn fresh(&self, name: &str) -> anyhow::Result<PathBuf> {
         let folder = self.work.join(name);
         remove(&folder)?;
@@ -47,10 +47,10 @@ impl Place {
     }
 }
 
-/// Removes a folder of the working folder, if it is there.
+/// Removes a folder of the working folder, if it exists.
 ///
 /// # Errors
-/// When it cannot be removed.
+/// Fails if it cannot be removed.
 pub fn remove(folder: &Path) -> anyhow::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -60,10 +60,10 @@ pub fn remove(folder: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// The bytes of all files in a folder and below.
+/// Returns the number of bytes of all files in a folder and below.
 ///
 /// # Errors
-/// When it cannot be read.
+/// Fails if it cannot be read.
 pub fn bytes_of(folder: &Path) -> anyhow::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {

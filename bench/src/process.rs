@@ -1,4 +1,4 @@
-//! Processes: children that end with their owner, and what a process used, from `/proc`.
+//! Processes: children that end with their owner, and resource usage of a process, from `/proc`.
 
 use std::{
     collections::BTreeSet,
@@ -12,17 +12,17 @@ use std::{
 
 use anyhow::Context;
 
-/// Ticks of the processor clock a second: what Linux reports in, whatever the kernel's own are.
+/// Ticks of the processor clock a second, as Linux reports them, whatever the kernel's own are.
 const TICKS: f64 = 100.0;
-/// How long a process may take to end when asked to.
+/// Time for a process to end after a request.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How often to look whether something happened.
+/// Interval of polling.
 pub const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// The process groups of the servers that run, for when this program is told to end at once.
+/// Process groups of the running servers, for ending them when this program is signalled.
 static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
-/// Ends all servers at once; for when there is no time to drop them.
+/// Ends all servers at once, if there is no time to drop them.
 pub fn end_all() {
     for id in RUNNING.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         signal(*id, "-TERM");
@@ -39,7 +39,7 @@ impl Server {
     /// Starts it as the head of a process group of its own, so that it can be ended with its children.
     ///
     /// # Errors
-    /// When there is no such program.
+    /// Fails if there is no such program.
     pub fn start(command: &mut Command) -> anyhow::Result<Self> {
         let context = format!("cannot start {:?}", command.get_program());
         let child = command.stdin(Stdio::null()).process_group(0).spawn().context(context)?;
@@ -47,17 +47,17 @@ impl Server {
         Ok(Self { child })
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it prints, if that goes to a pipe and was not taken.
+    /// Returns its standard output, if that is a pipe and was not taken.
     pub fn output(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// Whether it has ended by itself.
+    /// Returns whether it has ended by itself.
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
@@ -72,7 +72,7 @@ impl Server {
                 waited += LOOK_EVERY;
             }
         }
-        // What is left of the group does not listen.
+        // Remaining processes of the group ignored the signal.
         if RUNNING.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id()) {
             signal(self.id(), "-KILL");
         }
@@ -92,17 +92,17 @@ impl Drop for Server {
     }
 }
 
-/// What a process used of the processor so far, in seconds; of this one when `id` is `None`.
+/// Returns the processor time of a process so far, in seconds; of this one if `id` is `None`.
 pub fn cpu_seconds(id: Option<u32>) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", name(id))).unwrap_or_default();
-    // The name of the program, in parentheses, may hold anything; user and system time are the
-    // 12th and 13th field behind it.
+    // The name of the program, in parentheses, may contain anything; user and system time are the 12th and 13th field
+    // behind it.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
     let ticks: f64 = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
     ticks / TICKS
 }
 
-/// What all processes of a group used of the processor so far, in seconds. Those that have ended are left out.
+/// Returns the processor time of all processes of a group so far, in seconds, without ended ones.
 pub fn group_cpu_seconds(group: u32) -> f64 {
     let folders = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = folders.filter_map(|folder| folder.file_name().to_str()?.parse::<u32>().ok());
@@ -114,7 +114,7 @@ fn group_of(id: u32) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(2)?.parse().ok()
 }
 
-/// The most memory that a process ever had resident, in megabytes (10^6 bytes).
+/// Returns the peak resident memory of a process, in megabytes (10^6 bytes).
 pub fn peak_megabytes(id: Option<u32>) -> f64 {
     let status = fs::read_to_string(format!("/proc/{}/status", name(id))).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

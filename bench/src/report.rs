@@ -10,20 +10,20 @@ use crate::{
     line::{Line, figure, ratio_text},
 };
 
-/// What was run, and where.
+/// Parameters of the run.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The profile that both programs were built with.
+    /// Profile that both programs were built with.
     pub profile: String,
-    /// Predictions.
+    /// Number of predictions.
     pub rows: usize,
-    /// Over so many days.
+    /// Number of days.
     pub days: usize,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
 }
 
-/// One line for the terminal.
+/// Formats one line for the terminal.
 pub fn told(line: &Line) -> String {
     let mut text = format!("{}: ", line.work);
     match &line.figures {
@@ -49,16 +49,16 @@ fn holds_text(holds: Option<bool>) -> &'static str {
     }
 }
 
-/// What a check says of a goal.
+/// Result of checking a goal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judged {
-    /// Whether it is met, within the tolerance.
+    /// True if it is met, within the tolerance.
     pub is_met: bool,
-    /// In words: the line, what was found, and the goal.
+    /// Description: the line, the figure, and the goal.
     pub text: String,
 }
 
-/// All goals of some lines, each with whether it is met. One whose line could not be measured is missed.
+/// Checks all goals of some lines. A goal of a line without a measurement is missed.
 pub fn judged(lines: &[Line]) -> Vec<Judged> {
     let of = |line: &Line| {
         let goals = line.goals(TOLERANCE).into_iter().zip(line.goals(0.0));
@@ -83,7 +83,7 @@ pub fn judged(lines: &[Line]) -> Vec<Judged> {
     lines.iter().flat_map(of).collect()
 }
 
-/// The table in Markdown.
+/// Returns the table in Markdown.
 fn table(lines: &[Line]) -> String {
     let mut text =
         "| work | Almanac | beside | its figure | ratio | goal | reached |\n| --- | --- | --- | --- | --- | --- | --- |\n".to_owned();
@@ -105,7 +105,7 @@ fn table(lines: &[Line]) -> String {
     text
 }
 
-/// The median; with the least and the greatest, where it was measured more than once.
+/// Formats the median; with the least and the greatest, if there are several samples.
 fn with_range(samples: &crate::samples::Samples, unit: &str) -> String {
     let median = figure(samples.median(), unit);
     let (least, greatest) = samples.range();
@@ -116,10 +116,10 @@ fn with_range(samples: &crate::samples::Samples, unit: &str) -> String {
     }
 }
 
-/// Writes `docs/benchmarks.md` from `bench/report.md`, in which `{{...}}` stands for what was measured.
+/// Writes `docs/benchmarks.md` from `bench/report.md`, replacing each `{{...}}` by a measurement.
 ///
 /// # Errors
-/// When it cannot be written.
+/// Fails if it cannot be written.
 pub fn write(root: &Path, setting: &Setting, lines: &[Line]) -> anyhow::Result<()> {
     let template = root.join("bench/report.md");
     let mut text =
@@ -143,7 +143,7 @@ pub fn write(root: &Path, setting: &Setting, lines: &[Line]) -> anyhow::Result<(
     Ok(())
 }
 
-/// The machine, from `/proc`.
+/// Describes the machine, from `/proc`.
 fn machine() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
@@ -155,12 +155,12 @@ fn machine() -> String {
     let memory = field(&read("/proc/meminfo"), "MemTotal").unwrap_or_default();
     let gigabytes = memory.trim_end_matches("kB").trim().parse::<f64>().unwrap_or(0.0) * 1024.0 / 1e9;
     let system = read("/proc/sys/kernel/osrelease");
-    // The rest names who built the kernel.
+    // The rest identifies the builder of the kernel.
     let version = system.trim().split('-').next().unwrap_or_default();
     format!("{model}, {cores} cores used, {gigabytes:.0} GB, Linux {version}")
 }
 
-/// The versions of what was measured: this commit, the compiler, the peers as they are pinned.
+/// Lists the versions: this commit, the compiler, the pinned peers.
 fn versions(root: &Path) -> anyhow::Result<String> {
     let said = |program: &str, args: &[&str]| {
         let output = Command::new(program).args(args).current_dir(root).output();

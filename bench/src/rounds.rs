@@ -1,42 +1,42 @@
-//! Rounds: every side does the work once, then every side again, and so on. What the machine does
-//! besides hits all of them alike.
+//! Rounds: every side does the work once, then every side again, and so on. Other load of the machine affects all of
+//! them alike.
 
 use std::collections::BTreeMap;
 
 use crate::samples::Samples;
 
-/// What one measurement found, by name, such as `rows_per_s`.
+/// Results of one measurement by name, such as `rows_per_s`.
 pub type Readings = BTreeMap<String, f64>;
 
-/// One reading.
+/// Returns one reading.
 pub fn reading(name: &str, value: f64) -> Readings {
     Readings::from([(name.to_owned(), value)])
 }
 
-/// One of those that do the work.
+/// A side that does the work.
 pub struct Side<'a> {
     name: String,
     measure: Box<dyn FnMut() -> anyhow::Result<Readings> + 'a>,
 }
 
 impl<'a> Side<'a> {
-    /// The side called `name`, which does the work once in `measure`.
+    /// Creates the side called `name`, which does the work once in `measure`.
     pub fn new(name: &str, measure: impl FnMut() -> anyhow::Result<Readings> + 'a) -> Self {
         Self { name: name.to_owned(), measure: Box::new(measure) }
     }
 }
 
-/// What a side found in all rounds, or why it could not.
+/// Results of a side in all rounds, or the reason for its failure.
 #[derive(Clone, Debug)]
 pub struct Found {
     readings: Result<BTreeMap<String, Samples>, String>,
 }
 
 impl Found {
-    /// The readings called `name`.
+    /// Returns the readings called `name`.
     ///
     /// # Errors
-    /// Why there are none.
+    /// The reason why there are none.
     pub fn samples(&self, name: &str) -> Result<Samples, String> {
         let readings = self.readings.as_ref().map_err(Clone::clone)?;
         readings.get(name).cloned().ok_or_else(|| format!("nothing called {name} was measured"))

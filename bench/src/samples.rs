@@ -1,27 +1,27 @@
-//! Repeated measurements of one thing.
+//! Repeated measurements of one quantity.
 
-/// Some measurements, least first.
+/// Measurements in ascending order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples(Vec<f64>);
 
 impl Samples {
-    /// The measurements `values`, in whatever order.
+    /// Takes the measurements `values`, in any order.
     pub fn new(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         Self(values)
     }
 
-    /// How many there are.
+    /// Returns the number of measurements.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The middle one; of an even number, the mean of the middle two. NaN of none.
+    /// Returns the median; for an even number, the mean of the middle two. NaN without measurements.
     pub fn median(&self) -> f64 {
         let half = self.0.len() / 2;
         match (self.0.len(), self.0.len() % 2) {
@@ -31,13 +31,14 @@ impl Samples {
         }
     }
 
-    /// The least value that a share of the measurements (from 0 to 1) does not exceed. NaN of none.
+    /// Returns the least value that a share of the measurements (from 0 to 1) does not exceed. NaN without
+    /// measurements.
     pub fn quantile(&self, share: f64) -> f64 {
         let rank = (share * self.0.len() as f64).ceil() as usize;
         self.0.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
     }
 
-    /// The least and the greatest. NaN of none.
+    /// Returns the least and the greatest. NaN without measurements.
     pub fn range(&self) -> (f64, f64) {
         let end = |value: Option<&f64>| value.copied().unwrap_or(f64::NAN);
         (end(self.0.first()), end(self.0.last()))

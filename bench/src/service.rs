@@ -20,24 +20,24 @@ use crate::{
     process::{self, LOOK_EVERY, Server},
 };
 
-/// The workspace of all benchmarks.
+/// Workspace of all benchmarks.
 pub const WORKSPACE: &str = "bench/loans";
-/// A release besides those of the data, for events by which something is watched.
+/// Name of a further release, whose events are used as probes.
 pub const PROBE_RELEASE: &str = "probe";
-/// The media type of an object a line.
+/// Media type of an object a line.
 pub const NDJSON: &str = "application/x-ndjson";
-/// How long the services may take to listen.
+/// Maximum time for the services to listen.
 const START_WITHIN: Duration = Duration::from_secs(30);
-/// How long the projector may take to be up to date.
+/// Maximum time for the projector to be up to date.
 const PROJECTED_WITHIN: Duration = Duration::from_secs(24 * 3_600);
 
-/// The services on a SQLite file in a folder of their own.
+/// Services on a SQLite file in a folder of their own.
 #[derive(Debug)]
 pub struct Service {
     server: Server,
-    /// Where they listen.
+    /// Address on which they listen.
     pub address: SocketAddr,
-    /// The folder of their data.
+    /// Folder of their data.
     pub folder: PathBuf,
 }
 
@@ -45,15 +45,15 @@ impl Service {
     /// Starts them on a new table with a workspace, a model and its releases.
     ///
     /// # Errors
-    /// When they do not start.
+    /// Fails if they do not start.
     pub async fn start(place: &Place, name: &str) -> anyhow::Result<Self> {
         Self::start_with(place, name, &[]).await
     }
 
-    /// As [`Self::start`], with these options of `almanac up`.
+    /// Starts them as [`Self::start`] does, with these options of `almanac up`.
     ///
     /// # Errors
-    /// When they do not start.
+    /// Fails if they do not start.
     pub async fn start_with(place: &Place, name: &str, options: &[&str]) -> anyhow::Result<Self> {
         let folder = place.fresh(name)?;
         let service = Self::start_on(place, &folder, options)?;
@@ -61,19 +61,19 @@ impl Service {
         Ok(service)
     }
 
-    /// As [`Self::start`], and then started again on the same table.
+    /// Starts them as [`Self::start`] does, and then again on the same table.
     ///
     /// # Errors
-    /// When they do not start.
+    /// Fails if they do not start.
     pub async fn start_again(place: &Place, name: &str) -> anyhow::Result<Self> {
         let folder = Self::start(place, name).await?.stop();
         Self::start_on(place, &folder, &[])
     }
 
-    /// As [`Self::start_again`], and callers are asked for a token: this one.
+    /// Starts them as [`Self::start_again`] does, requiring the returned token of callers.
     ///
     /// # Errors
-    /// When they do not start.
+    /// Fails if they do not start.
     pub async fn start_asking(place: &Place, name: &str) -> anyhow::Result<(Self, String)> {
         let folder = Self::start(place, name).await?.stop();
         let made = Command::new(&place.almanac).arg("--data").arg(&folder).arg("init").output()?;
@@ -85,7 +85,7 @@ impl Service {
     /// Starts them on the data in `folder`, with these options of `almanac up`.
     ///
     /// # Errors
-    /// When they do not start.
+    /// Fails if they do not start.
     pub fn start_on(place: &Place, folder: &Path, options: &[&str]) -> anyhow::Result<Self> {
         let log = folder.join("log");
         let mut command = Command::new(&place.almanac);
@@ -108,23 +108,23 @@ impl Service {
         bail!("almanac up does not listen; it says: {}", fs::read_to_string(&log).unwrap_or_default())
     }
 
-    /// The path of something in the workspace, such as `predictions`.
+    /// Returns the path of a resource of the workspace, such as `predictions`.
     pub fn path(what: &str) -> String {
         format!("/v1/workspaces/{WORKSPACE}/{what}")
     }
 
-    /// As [`rows`], of this service.
+    /// Returns the [`rows`] of a query of this service.
     ///
     /// # Errors
-    /// When the answer is not good.
+    /// Fails if the request does not succeed.
     pub async fn rows(&self, connection: &mut Connection, words: &str) -> anyhow::Result<Vec<Value>> {
         rows(connection, words).await
     }
 
-    /// As [`projected`], of this service.
+    /// Waits as [`projected`] does, for this service.
     ///
     /// # Errors
-    /// When they never do.
+    /// Fails after a timeout.
     pub async fn projected(
         &self,
         window: (&str, &str),
@@ -134,17 +134,17 @@ impl Service {
         projected(self.address, window, predictions, labelled).await
     }
 
-    /// Their address, as a client wants it.
+    /// Returns their address for clients.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// What the services used of the processor so far, in seconds.
+    /// Returns the processor time of the services so far, in seconds.
     pub fn cpu_seconds(&self) -> f64 {
         process::cpu_seconds(Some(self.server.id()))
     }
 
-    /// The most memory that they ever had resident, in megabytes.
+    /// Returns the peak resident memory of the services, in megabytes.
     pub fn peak_megabytes(&self) -> f64 {
         process::peak_megabytes(Some(self.server.id()))
     }
@@ -159,7 +159,7 @@ impl Service {
 /// Registers the workspace, a model and its releases.
 ///
 /// # Errors
-/// When the services refuse.
+/// Fails if the services refuse.
 pub async fn register(address: SocketAddr) -> anyhow::Result<()> {
     let mut connection = Connection::open(address).await?;
     let releases = RELEASES.iter().chain([&PROBE_RELEASE]).map(|name| {
@@ -178,10 +178,10 @@ pub async fn register(address: SocketAddr) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The rows of a query of the workspace, as NDJSON gives them.
+/// Returns the rows of a query of the workspace, parsed from NDJSON.
 ///
 /// # Errors
-/// When the answer is not good.
+/// Fails if the request does not succeed.
 pub async fn rows(connection: &mut Connection, words: &str) -> anyhow::Result<Vec<Value>> {
     let answer: Answer = connection.ask(&http::get(&Service::path(words))).await?;
     ensure!(answer.is_good(), "{words}: {}", answer.told());
@@ -192,7 +192,7 @@ pub async fn rows(connection: &mut Connection, words: &str) -> anyhow::Result<Ve
 /// Waits until the evaluations of a window cover `predictions` predictions and `labelled` outcomes.
 ///
 /// # Errors
-/// When they never do.
+/// Fails after a timeout.
 pub async fn projected(
     address: SocketAddr,
     window: (&str, &str),
@@ -218,7 +218,7 @@ pub async fn projected(
     }
 }
 
-/// The address that the log names.
+/// Returns the address in the log.
 fn listening(log: &str) -> Option<SocketAddr> {
     let (_, rest) = log.split_once("listening on http://")?;
     rest.split([',', '\n', ' ']).next()?.parse().ok()

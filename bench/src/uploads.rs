@@ -1,4 +1,4 @@
-//! The requests that carry the events to Almanac.
+//! Requests that carry the events to Almanac.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::{
     service::{NDJSON, Service},
 };
 
-/// The form of a body.
+/// Form of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A JSON object a line.
@@ -22,7 +22,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// Its media type.
+    /// Returns its media type.
     pub fn content_type(self) -> &'static str {
         match self {
             Form::Lines => NDJSON,
@@ -31,10 +31,10 @@ impl Form {
         }
     }
 
-    /// Predictions in this form.
+    /// Writes predictions in this form.
     ///
     /// # Errors
-    /// When polars cannot write it.
+    /// Fails if polars cannot write it.
     pub fn body(self, predictions: &[Prediction]) -> anyhow::Result<Vec<u8>> {
         Ok(match self {
             Form::Lines => json::prediction_lines(predictions),
@@ -43,10 +43,10 @@ impl Form {
         })
     }
 
-    /// A post of predictions in this form.
+    /// Returns a post of predictions in this form.
     ///
     /// # Errors
-    /// As [`Form::body`].
+    /// See [`Form::body`].
     pub fn request(self, predictions: &[Prediction]) -> anyhow::Result<Request> {
         let body = self.body(predictions)?;
         let bytes = http::post(&Service::path(Kind::Predictions.name()), self.content_type(), &body);
@@ -60,25 +60,25 @@ fn outcome_request(outcomes: &[Outcome]) -> Request {
     Request { bytes: bytes.into(), rows: outcomes.len() }
 }
 
-/// The batches of all predictions, up to about `rows` of them, ready to be sent.
+/// Returns the batches of all predictions, up to about `rows` of them, as prepared requests.
 ///
 /// # Errors
-/// As [`Form::body`].
+/// See [`Form::body`].
 pub fn predictions(data: &Data, form: Form, rows: usize) -> anyhow::Result<Vec<Request>> {
     let batches = data.batches().take(rows.div_ceil(BATCH_ROWS).max(1));
     batches.map(|(day, batch)| form.request(&data.predictions(day, batch))).collect()
 }
 
-/// A post for each of the first `count` predictions.
+/// Returns a post for each of the first `count` predictions.
 ///
 /// # Errors
-/// As [`Form::body`].
+/// See [`Form::body`].
 pub fn singles(data: &Data, count: usize) -> anyhow::Result<Vec<Request>> {
     let rows = data.batches().flat_map(|(day, batch)| data.predictions(day, batch));
     rows.take(count).map(|row| Form::Lines.request(&[row])).collect()
 }
 
-/// The days' predictions and then their outcomes, day after day, each made when it is asked for.
+/// Returns the days' predictions and then their outcomes, day after day, each made on request.
 pub fn days(data: &Data, days: usize) -> Requests {
     let data = *data;
     let posts: Vec<(usize, Kind, usize)> = (0..days.min(data.days()))

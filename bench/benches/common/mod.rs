@@ -4,10 +4,10 @@
 use bench::data::{BRANCHES, Data, LABELS, Outcome, Prediction, RELEASES};
 use event::{Column, Columns, Values};
 
-/// The sizes that are measured, in rows.
+/// Measured sizes, in rows.
 pub(crate) const SIZES: [usize; 3] = [1, 100, 10_000];
 
-/// The first `rows` predictions of a day, at most 10,000.
+/// Returns the first `rows` predictions of a day, at most 10,000.
 pub(crate) fn predictions(rows: usize) -> Columns {
     columns(&events()[..rows])
 }
@@ -33,7 +33,7 @@ fn key(key: &[u8; 12]) -> &str {
     std::str::from_utf8(key).expect("letters and digits")
 }
 
-/// A day of `rows` predictions and its outcomes, each in segments of 10,000.
+/// Returns a day of `rows` predictions and its outcomes, each in segments of 10,000.
 pub(crate) fn day(rows: usize) -> (Vec<Columns>, Vec<Columns>) {
     let data = Data::new(rows * bench::data::DAYS);
     let predictions = (0..data.batches_of(3)).map(|batch| columns(&data.predictions(3, batch)));
@@ -52,7 +52,7 @@ fn outcome_columns(events: &[Outcome]) -> Columns {
     Columns { rows: events.len(), columns }
 }
 
-/// Outcomes that judge all predictions of their key, since they name no instant.
+/// Removes the instants of outcomes, so that they judge all predictions of their key.
 pub(crate) fn without_instant(outcomes: &Columns) -> Columns {
     let columns = outcomes.columns.iter().filter(|column| column.name != "predicted_at").cloned().collect();
     Columns { rows: outcomes.rows, columns }

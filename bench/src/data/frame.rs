@@ -1,4 +1,4 @@
-//! Events as dataframes, and these as Arrow bodies and Parquet files.
+//! Events as dataframes, and dataframes as Arrow bodies and Parquet files.
 
 use std::{fs::File, path::Path};
 
@@ -24,10 +24,10 @@ fn key(key: &Key) -> &str {
     std::str::from_utf8(key).unwrap_or_default()
 }
 
-/// Predictions as a frame, with the columns of an upload.
+/// Converts predictions to a frame, with the columns of an upload.
 ///
 /// # Errors
-/// When polars refuses; it has no reason to.
+/// Fails if polars refuses, which is not expected.
 pub fn predictions(rows: &[Prediction]) -> anyhow::Result<DataFrame> {
     let scores = Float64Chunked::from_iter_values("score".into(), rows.iter().map(|row| row.score));
     let columns = vec![
@@ -41,10 +41,10 @@ pub fn predictions(rows: &[Prediction]) -> anyhow::Result<DataFrame> {
     Ok(DataFrame::new(rows.len(), columns)?)
 }
 
-/// Outcomes as a frame.
+/// Converts outcomes to a frame.
 ///
 /// # Errors
-/// As [`predictions`].
+/// See [`predictions`].
 pub fn outcomes(rows: &[Outcome]) -> anyhow::Result<DataFrame> {
     let columns = vec![
         texts("key", rows.iter().map(|row| key(&row.key))),
@@ -55,10 +55,10 @@ pub fn outcomes(rows: &[Outcome]) -> anyhow::Result<DataFrame> {
     Ok(DataFrame::new(rows.len(), columns)?)
 }
 
-/// A frame as an Arrow IPC stream of one record batch, strings as pyarrow sends them.
+/// Writes a frame as an Arrow IPC stream of one record batch, strings as pyarrow sends them.
 ///
 /// # Errors
-/// When it cannot be written.
+/// Fails if it cannot be written.
 pub fn arrow_stream(mut frame: DataFrame) -> anyhow::Result<Vec<u8>> {
     let mut body = Vec::new();
     IpcStreamWriter::new(&mut body).with_compat_level(CompatLevel::oldest()).finish(&mut frame)?;
@@ -68,7 +68,7 @@ pub fn arrow_stream(mut frame: DataFrame) -> anyhow::Result<Vec<u8>> {
 /// Writes a frame to a Parquet file.
 ///
 /// # Errors
-/// When it cannot be written.
+/// Fails if it cannot be written.
 pub fn parquet(mut frame: DataFrame, path: &Path) -> anyhow::Result<()> {
     let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
     ParquetWriter::new(file).finish(&mut frame)?;

@@ -6,7 +6,7 @@ use event::{Timestamp, time::DAY_MICROS};
 
 use super::{BRANCHES, LABELS, Outcome, Prediction, RELEASES};
 
-/// Writes RFC 3339 times to the millisecond; the day of the last one is remembered.
+/// Writer of RFC 3339 times to the millisecond; it remembers the day of the last one.
 struct Times {
     day: i64,
     date: String,
@@ -35,7 +35,7 @@ fn print(to: &mut Vec<u8>, what: std::fmt::Arguments<'_>) {
     to.write_fmt(what).expect("a Vec takes everything");
 }
 
-/// Predictions, an object a line.
+/// Writes predictions, an object a line.
 pub fn prediction_lines(predictions: &[Prediction]) -> Vec<u8> {
     let mut body = Vec::with_capacity(160 * predictions.len());
     let mut times = Times::new();
@@ -56,7 +56,7 @@ pub fn prediction_lines(predictions: &[Prediction]) -> Vec<u8> {
     body
 }
 
-/// Outcomes, an object a line.
+/// Writes outcomes, an object a line.
 pub fn outcome_lines(outcomes: &[Outcome]) -> Vec<u8> {
     let mut body = Vec::with_capacity(140 * outcomes.len());
     let mut times = Times::new();
@@ -73,7 +73,7 @@ pub fn outcome_lines(outcomes: &[Outcome]) -> Vec<u8> {
     body
 }
 
-/// Predictions as one object with a list a column; the tag is the column `tag.branch`.
+/// Writes predictions as one object with a list a column; the tag is the column `tag.branch`.
 pub fn prediction_columns(predictions: &[Prediction]) -> Vec<u8> {
     let mut body = Vec::with_capacity(100 * predictions.len());
     body.push(b'{');

@@ -1,8 +1,8 @@
-//! The events of every benchmark: predictions of whether a loan defaults, over some days, by two
-//! releases, and later what happened. The same in every run, whatever part of them is asked for.
+//! Events of every benchmark: predictions of loan defaults, over some days, by two releases, and later the truth.
+//! They are the same in every run, whichever part of them is requested.
 //!
-//! Events are made a batch at a time, so a hundred million of them take no more memory than one.
-//! [`json`] and [`frame`] write them in the forms in which they travel.
+//! Events are made a batch at a time, so a hundred million of them take no more memory than one batch. [`json`] and
+//! [`frame`] write them in the forms in which they travel.
 
 use event::{Day, Timestamp, time::DAY_MICROS};
 
@@ -12,60 +12,60 @@ mod numbers;
 
 pub use numbers::Numbers;
 
-/// How many days the events are spread over, unless it is said.
+/// Default number of days that the events are spread over.
 pub const DAYS: usize = 30;
-/// The first day.
+/// First day.
 const FIRST_DAY: &str = "2025-01-01";
-/// The rows of a batch.
+/// Number of rows of a batch.
 pub const BATCH_ROWS: usize = 10_000;
-/// The releases that predict: the first makes seven of ten predictions.
+/// Releases that predict: the first makes seven of ten predictions.
 pub const RELEASES: [&str; 2] = ["v1", "v2"];
-/// The values of the tag `branch`.
+/// Values of the tag `branch`.
 pub const BRANCHES: [&str; 12] = [
     "north", "south", "east", "west", "centre", "harbour", "airport", "online", "phone", "partner", "rural",
     "abroad",
 ];
-/// The labels: first of what is predicted to be repaid, then the positive one.
+/// Labels: the negative one first, then the positive one.
 pub const LABELS: [&str; 2] = ["repaid", "default"];
-/// One key of this many is that of an earlier prediction.
+/// Rate of repeated keys: one key of this many is that of an earlier prediction.
 const REPEATED_KEYS: u64 = 50;
-/// One prediction of this many is never judged.
+/// Rate of missing outcomes: one prediction of this many is never judged.
 const NEVER_JUDGED: u64 = 20;
-/// The truth arrives after 1 to 72 hours.
+/// Delay of the truth: 1 to 72 hours.
 const DELAY_MICROS: (u64, u64) = (3_600_000_000, 71 * 3_600_000_000);
 const MILLI: i64 = 1_000;
 
 /// A key: twelve letters and digits.
 pub type Key = [u8; 12];
 
-/// A prediction, and the truth that arrives later.
+/// A prediction with the truth that arrives later.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
-    /// What it is about.
+    /// Key of the loan.
     pub key: Key,
-    /// When, in microseconds since 1970, to the millisecond.
+    /// Time of the prediction, in microseconds since 1970, to the millisecond.
     pub predicted_at: i64,
-    /// The index in [`RELEASES`].
+    /// Index in [`RELEASES`].
     pub release: usize,
-    /// The predicted probability of a default.
+    /// Predicted probability of a default.
     pub score: f64,
-    /// The index in [`BRANCHES`].
+    /// Index in [`BRANCHES`].
     pub branch: usize,
-    /// What really happens, unless nobody ever tells.
+    /// Truth, unless it never becomes known.
     pub truth: Option<Truth>,
 }
 
-/// What really happened.
+/// Truth of a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truth {
-    /// When it became known, in microseconds since 1970, to the millisecond.
+    /// Time at which it became known, in microseconds since 1970, to the millisecond.
     pub observed_at: i64,
-    /// Whether it was a default.
+    /// True for a default.
     pub is_positive: bool,
 }
 
 impl Prediction {
-    /// The predicted label, as an index in [`LABELS`].
+    /// Returns the predicted label, as an index in [`LABELS`].
     pub fn label(&self) -> usize {
         usize::from(self.score >= 0.5)
     }
@@ -74,11 +74,11 @@ impl Prediction {
 /// An outcome: a prediction with its truth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
-    /// The key of the prediction.
+    /// Key of the prediction.
     pub key: Key,
-    /// The instant of the prediction.
+    /// Instant of the prediction.
     pub predicted_at: i64,
-    /// What happened.
+    /// Truth of the prediction.
     pub truth: Truth,
 }
 
@@ -91,55 +91,55 @@ pub struct Data {
 }
 
 impl Data {
-    /// `rows` predictions over [`DAYS`] days.
+    /// Creates `rows` predictions over [`DAYS`] days.
     pub fn new(rows: usize) -> Self {
         Self::over(DAYS, rows)
     }
 
-    /// `rows` predictions over `days` days.
+    /// Creates `rows` predictions over `days` days.
     pub fn over(days: usize, rows: usize) -> Self {
         Self { rows, days, first: FIRST_DAY.parse().expect("a day of the calendar") }
     }
 
-    /// How many days there are.
+    /// Returns the number of days.
     pub fn days(&self) -> usize {
         self.days
     }
 
-    /// How many predictions there are.
+    /// Returns the number of predictions.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The day of index `day`, from 0.
+    /// Returns the day of index `day`, from 0.
     pub fn day(&self, day: usize) -> Day {
         let start = self.first.start().micros() + day as i64 * DAY_MICROS;
         Timestamp::from_micros(start).expect("within the calendar").day()
     }
 
-    /// The last day.
+    /// Returns the last day.
     pub fn last_day(&self) -> Day {
         self.day(self.days - 1)
     }
 
-    /// How many predictions a day has.
+    /// Returns the number of predictions of a day.
     pub fn rows_of(&self, day: usize) -> usize {
         self.rows / self.days + usize::from(day < self.rows % self.days)
     }
 
-    /// How many batches of predictions a day has.
+    /// Returns the number of batches of predictions of a day.
     pub fn batches_of(&self, day: usize) -> usize {
         self.rows_of(day).div_ceil(BATCH_ROWS)
     }
 
-    /// All batches of predictions, as day and index in the day.
+    /// Iterates over all batches of predictions, as day and index in the day.
     pub fn batches(&self) -> impl Iterator<Item = (usize, usize)> {
         let data = *self;
         (0..self.days).flat_map(move |day| (0..data.batches_of(day)).map(move |batch| (day, batch)))
     }
 
-    /// A batch of predictions in the order of their time: [`BATCH_ROWS`] of them, the last of a day
-    /// fewer.
+    /// Returns a batch of predictions in the order of their time: [`BATCH_ROWS`] of them, or fewer in the last batch
+    /// of a day.
     pub fn predictions(&self, day: usize, batch: usize) -> Vec<Prediction> {
         let of_day = self.rows_of(day);
         let rows = batch * BATCH_ROWS..((batch + 1) * BATCH_ROWS).min(of_day);
@@ -150,7 +150,7 @@ impl Data {
             let offset = (row as f64 + numbers.unit()) / of_day as f64 * DAY_MICROS as f64;
             let predicted_at = start + (offset as i64).min(DAY_MICROS - 1) / MILLI * MILLI;
             let key = if predictions.len() > 1 && numbers.below(REPEATED_KEYS) == 0 {
-                // Not the one before, which may have the same millisecond.
+                // Not the previous one, which may have the same millisecond.
                 predictions[numbers.below(predictions.len() as u64 - 1) as usize].key
             } else {
                 key(&mut numbers)
@@ -167,7 +167,7 @@ impl Data {
         predictions
     }
 
-    /// All outcomes of a day's predictions, in the order in which they become known.
+    /// Returns all outcomes of a day's predictions, in the order in which they become known.
     pub fn outcomes(&self, day: usize) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(self.rows_of(day));
         for batch in 0..self.batches_of(day) {
@@ -195,7 +195,7 @@ fn key(numbers: &mut Numbers) -> Key {
     key
 }
 
-/// A probability with all the digits of a double: the logistic of a nearly normal number.
+/// Returns a probability with all the digits of a double: the logistic of a nearly normal number.
 fn score(numbers: &mut Numbers) -> f64 {
     let normal = (0..4).map(|_| numbers.unit()).sum::<f64>() - 2.0;
     1.0 / (1.0 + libm::exp(1.2 - 3.0 * normal))

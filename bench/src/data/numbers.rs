@@ -1,18 +1,18 @@
-//! Numbers that look random, the same in every run (Vigna's SplitMix64).
+//! Deterministic pseudorandom numbers (Vigna's SplitMix64).
 
-/// A stream of numbers that its seed determines.
+/// A stream of numbers determined by its seed.
 #[derive(Clone, Debug)]
 pub struct Numbers(u64);
 
 impl Numbers {
-    /// The stream of a seed. Streams of neighbouring seeds have nothing in common.
+    /// Creates the stream of a seed. Streams of neighbouring seeds are unrelated.
     pub fn new(seed: u64) -> Self {
         let mut numbers = Self(seed);
         numbers.0 = numbers.whole();
         numbers
     }
 
-    /// A number of 64 bits.
+    /// Returns a number of 64 bits.
     pub fn whole(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -21,12 +21,12 @@ impl Numbers {
         mixed ^ (mixed >> 31)
     }
 
-    /// A whole number below `limit`, which is not 0.
+    /// Returns an integer below `limit`, which is not 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.whole() % limit
     }
 
-    /// A number from 0 to 1, without 1.
+    /// Returns a number from 0 to 1, without 1.
     pub fn unit(&mut self) -> f64 {
         (self.whole() >> 11) as f64 / (1u64 << 53) as f64
     }

@@ -1,5 +1,5 @@
-//! HTTP/1.1 as far as a load generator needs it: a request of bytes, and of the answer the status,
-//! the headers `Retry-After` and `Almanac-Cut`, and the body. The parser is small so that measuring costs little.
+//! Minimal HTTP/1.1 for a load generator: a request of bytes; and from the answer the status, the headers
+//! `Retry-After` and `Almanac-Cut`, and the body. The parser is small so that measuring costs little.
 
 use std::net::SocketAddr;
 
@@ -9,44 +9,43 @@ use tokio::{
     net::TcpStream,
 };
 
-/// The most bytes that the head of an answer may have.
+/// Maximum number of bytes of the head of an answer.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// The most bytes that the body of an answer may have.
+/// Maximum number of bytes of the body of an answer.
 const MAX_ANSWER_BYTES: usize = 1 << 30;
 
 /// An answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// Its status.
+    /// Status.
     pub status: u16,
-    /// After how many seconds it asks to try again.
+    /// Number of seconds after which to retry, if requested.
     pub retry_after: Option<u64>,
-    /// Up to where it read the logs, when it says so.
+    /// Cut up to which the logs were read, if given.
     pub cut: Option<String>,
-    /// Its body.
+    /// Body.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// Whether it says that the request was done.
+    /// Returns whether the request succeeded.
     pub fn is_good(&self) -> bool {
         (200..300).contains(&self.status)
     }
 
-    /// Whether it says that the same request may be sent again.
+    /// Returns whether the request may be sent again.
     pub fn is_busy(&self) -> bool {
         matches!(self.status, 429 | 503)
     }
 
-    /// The status and the beginning of the body, for people.
+    /// Returns the status and the beginning of the body, for people.
     pub fn told(&self) -> String {
         let text: String = String::from_utf8_lossy(&self.body).chars().take(300).collect();
         format!("{} {}", self.status, text.trim())
     }
 }
 
-/// The bytes of a request with a body. They name no port, so that they can be sent to one server after
-/// the other.
+/// Returns the bytes of a request with a body. They name no port, so that they can be sent to several servers.
 pub fn post(path: &str, content_type: &str, body: &[u8]) -> Vec<u8> {
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\r\n",
@@ -55,19 +54,19 @@ pub fn post(path: &str, content_type: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// The bytes of a request, with a token to say who asks.
+/// Adds a token to the bytes of a request.
 pub fn with_token(request: &[u8], token: &str) -> Vec<u8> {
     let first = request.windows(2).position(|two| two == b"\r\n").map_or(request.len(), |at| at + 2);
     let (line, rest) = request.split_at(first);
     [line, format!("Authorization: Bearer {token}\r\n").as_bytes(), rest].concat()
 }
 
-/// The bytes of a request without a body.
+/// Returns the bytes of a request without a body.
 pub fn get(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes()
 }
 
-/// A connection that is kept from request to request.
+/// A connection reused for several requests.
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
@@ -78,7 +77,7 @@ impl Connection {
     /// Connects.
     ///
     /// # Errors
-    /// When nobody listens.
+    /// Fails if nobody listens.
     pub async fn open(address: SocketAddr) -> anyhow::Result<Self> {
         let stream =
             TcpStream::connect(address).await.with_context(|| format!("nobody listens on {address}"))?;
@@ -89,7 +88,7 @@ impl Connection {
     /// Sends the bytes of a request and reads the answer.
     ///
     /// # Errors
-    /// When the connection is lost, or the answer is not what this reader knows.
+    /// Fails if the connection is lost, or the answer is not supported by this parser.
     pub async fn ask(&mut self, request: &[u8]) -> anyhow::Result<Answer> {
         self.stream.write_all(request).await.context("the connection was lost while sending")?;
         self.received.clear();
@@ -122,7 +121,7 @@ impl Connection {
     }
 }
 
-/// Where the body begins.
+/// Returns the beginning of the body.
 fn end_of_head(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
 }

@@ -1,5 +1,5 @@
-//! The load generator: some connections, each sending its next request when the last is answered
-//! (a closed loop). What it costs itself is part of what it reports, since it runs on the same cores.
+//! Load generator: some connections, each sending its next request when the last is answered (a closed loop). Its own
+//! costs are part of its report, since it runs on the same cores.
 
 use std::{
     net::SocketAddr,
@@ -19,76 +19,77 @@ pub mod http;
 
 use http::{Answer, Connection};
 
-/// How often one request is sent again when the server is busy, before the run fails.
+/// Maximum number of retries of one request while the server is busy, before the run fails.
 const MAX_RETRIES: usize = 100;
-/// How long to wait when a busy server does not say.
+/// Time to wait if a busy server names none.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
-/// A request that is ready to be sent, and how many rows it carries.
+/// A prepared request with its number of rows.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// All its bytes.
     pub bytes: Arc<[u8]>,
-    /// The rows in its body.
+    /// Number of rows in its body.
     pub rows: usize,
 }
 
-/// The request of an index, from 0; `None` after the last. It may be ready or be made on the spot:
-/// the time that takes is not part of a latency.
+/// Returns the request of an index, from 0; `None` after the last. It may be prepared or made on the spot: that time
+/// is not part of a latency.
 pub type Requests = Arc<dyn Fn(usize) -> Option<Request> + Send + Sync>;
 
-/// Requests that are ready.
+/// Wraps prepared requests.
 pub fn ready(requests: Vec<Request>) -> Requests {
     Arc::new(move |at| requests.get(at).cloned())
 }
 
-/// How a load is put on a server.
+/// Parameters of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// The server.
+    /// Address of the server.
     pub address: SocketAddr,
-    /// How many connections.
+    /// Number of connections.
     pub connections: usize,
-    /// How often a request may begin, over all connections; `None` for as soon as the last is answered.
+    /// Interval between the starts of requests, over all connections; `None` to start each as soon as the last is
+    /// answered.
     pub every: Option<Duration>,
 }
 
 /// An answered request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Done {
-    /// When it was answered, in seconds since the load began.
+    /// Time of the answer, in seconds since the load began.
     pub at: f64,
-    /// How long it took, in seconds.
+    /// Latency in seconds.
     pub latency: f64,
-    /// Its rows.
+    /// Number of its rows.
     pub rows: usize,
 }
 
-/// What became of a load.
+/// Result of a load.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// All requests, in the order of their answers.
     pub done: Vec<Done>,
-    /// How often the server was busy and a request was sent again.
+    /// Number of retries because the server was busy.
     pub retries: usize,
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// What the load generator used of the processor, in seconds.
+    /// Processor time of the load generator, in seconds.
     pub own_cpu: f64,
 }
 
 impl Outcome {
-    /// All rows.
+    /// Returns the number of all rows.
     pub fn rows(&self) -> usize {
         self.done.iter().map(|done| done.rows).sum()
     }
 
-    /// Rows a second.
+    /// Returns the rows a second.
     pub fn rate(&self) -> f64 {
         self.rows() as f64 / self.seconds
     }
 
-    /// The latency below which this share of the requests stayed, in milliseconds.
+    /// Returns the quantile of the latencies at this share of the requests, in milliseconds.
     pub fn latency_ms(&self, share: f64) -> f64 {
         Samples::new(self.done.iter().map(|done| done.latency * 1e3).collect()).quantile(share)
     }
@@ -97,7 +98,7 @@ impl Outcome {
 /// Sends all requests.
 ///
 /// # Errors
-/// The first answer that is neither good nor asks to try again; a lost connection.
+/// Fails with the first answer that is neither a success nor asks to retry; or if a connection is lost.
 pub async fn run(plan: Plan, requests: Requests) -> anyhow::Result<Outcome> {
     let next = Arc::new(AtomicUsize::new(0));
     let cpu = process::cpu_seconds(None);
@@ -139,7 +140,7 @@ async fn connection(
     }
 }
 
-/// Asks until the server is not busy; the answer, and how often it was.
+/// Asks until the server is not busy; returns the answer, and the number of retries.
 async fn ask(connection: &mut Connection, request: &[u8]) -> anyhow::Result<(Answer, usize)> {
     for retries in 0..=MAX_RETRIES {
         let answer = connection.ask(request).await?;

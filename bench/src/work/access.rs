@@ -1,4 +1,4 @@
-//! What it costs that callers are asked for a token.
+//! Cost of token checks.
 
 use super::ndjson::send_to;
 use crate::{
@@ -10,12 +10,12 @@ use crate::{
     uploads::{self, Form},
 };
 
-/// How many connections post single events.
+/// Number of connections that post single events.
 const SINGLE_CONNECTIONS: usize = 64;
-/// The single events of a round.
+/// Number of single events in a round.
 const SINGLES: usize = 50_000;
 
-/// Sends requests with a token to a service that asks for one.
+/// Sends requests with a token to a service that requires one.
 fn with_token(context: &Context, requests: &[Request], connections: usize) -> anyhow::Result<Readings> {
     let (service, token) = context.runtime.block_on(Service::start_asking(&context.place, "asking"))?;
     let named = requests.iter().cloned().map(|mut request| {
@@ -25,7 +25,7 @@ fn with_token(context: &Context, requests: &[Request], connections: usize) -> an
     send_to(context, service, &named.collect::<Vec<_>>(), connections)
 }
 
-/// Sends requests to a service that asks nobody, and that was started again on its table as the one that asks was.
+/// Sends requests to a service without authentication, which was restarted on its table like the other one.
 fn without(context: &Context, requests: &[Request], connections: usize) -> anyhow::Result<Readings> {
     let service = context.runtime.block_on(Service::start_again(&context.place, "ingest"))?;
     send_to(context, service, requests, connections)

@@ -1,5 +1,5 @@
-//! What an analyst waits for: from a request to a polars frame in Python, over HTTP in each format and by the command line,
-//! beside polars that reads the same days from Parquet on the same disk; and a group-by in SQL.
+//! Time of an analyst's query: from a request to a polars frame in Python, over HTTP in each format and by the
+//! command line, beside polars reading the same days from Parquet on the same disk; and a group-by in SQL.
 
 use anyhow::{Context as _, ensure};
 use polars::prelude::ChunkAgg;
@@ -16,13 +16,13 @@ use crate::{
     service::{Service, WORKSPACE},
 };
 
-/// How often a statement is timed in a round, after once without.
+/// Number of timed runs of a statement in a round, after one untimed.
 const TIMES: usize = 3;
 
-/// A form of the answer: its name, and the lines of all columns and of three.
+/// Form of the answer: its name, and the lines of all columns and of three.
 type Form = (&'static str, [&'static str; 2]);
 
-/// The forms in which a frame comes over HTTP.
+/// Forms in which a frame comes over HTTP.
 const FORMS: [Form; 5] = [
     ("ipc-stream", ["analyst-arrow", "analyst-arrow-three"]),
     ("ipc-stream-lz4", ["analyst-lz4", "analyst-lz4-three"]),
@@ -31,16 +31,17 @@ const FORMS: [Form; 5] = [
     ("ndjson", ["analyst-ndjson", "analyst-ndjson-three"]),
 ];
 
-/// What brings a frame by itself: its name, the words of its lines, and the lines of all columns and of three.
+/// Programs that produce a frame by themselves: name, description of the line, and the lines of all columns and of
+/// three.
 const PROGRAMS: [(&str, &str, [&str; 2]); 2] = [
     ("almanac query", "almanac query to a file to a frame", ["analyst-cli", "analyst-cli-three"]),
     ("Python client", "the Python client to a frame", ["analyst-client", "analyst-client-three"]),
 ];
 
-/// The lines of rates of text.
+/// Lines of the rates of text.
 const RATES: [(&str, &str); 2] = [("csv", "analyst-csv/rate"), ("ndjson", "analyst-ndjson/rate")];
 
-/// The columns of an answer: as peers name them, and as a request does.
+/// Columns of an answer: their names in scripts of peers, and in a request.
 const COLUMNS: [(&str, Option<&str>); 2] = [("all", None), ("key,score,label", Some("key,score,label"))];
 
 pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
@@ -52,12 +53,12 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// The first and the last day of a window.
+/// Returns the first and the last day of a window.
 fn ends(context: &Context, (first, last): (usize, usize)) -> [String; 2] {
     [first, last].map(|day| context.data.day(day).to_string())
 }
 
-/// A week as a frame, in every form.
+/// Measures a week as a frame, in every form.
 fn frames(
     context: &Context,
     at: usize,
@@ -124,7 +125,7 @@ fn frames(
     Ok(lines)
 }
 
-/// How long the first byte takes, and how fast text comes.
+/// Returns the lines of the time to the first byte, and of the rate of text.
 fn on_the_way(at: usize, of: impl Fn(&str) -> String, found: &[Found]) -> anyhow::Result<Vec<Line>> {
     let first = ["analyst-first", "analyst-first-three"][at];
     let mut lines =
@@ -138,7 +139,7 @@ fn on_the_way(at: usize, of: impl Fn(&str) -> String, found: &[Found]) -> anyhow
     Ok(lines)
 }
 
-/// The mean score of each day and release of all days.
+/// Measures the mean score of each day and release over all days.
 fn group_by(context: &Context) -> anyhow::Result<Vec<Line>> {
     let opened = context.open(context.stored()?)?;
     let [from, to] = ends(context, all_days(context));
@@ -176,7 +177,7 @@ fn group_by(context: &Context) -> anyhow::Result<Vec<Line>> {
         .into())
 }
 
-/// A statement, timed; and of its answer what a peer must have as well.
+/// Times a statement; also returns the totals of its answer that a peer must match.
 fn grouped(context: &Context, opened: &Opened, sql: &Sql) -> anyhow::Result<Readings> {
     let run =
         || context.runtime.block_on(opened.query.sql(&opened.workspace, sql)).map(|answer| answer.frame);

@@ -1,4 +1,4 @@
-//! Bytes an event at rest: everything that is in the folder of each.
+//! Bytes an event at rest: everything in the folder of each side.
 
 use crate::{
     context::Context,
@@ -8,7 +8,7 @@ use crate::{
     samples::Samples,
 };
 
-/// The most predictions that the databases get, since they take their time; they are told by the row.
+/// Maximum number of predictions for the databases, which are slow; their figures are by the row.
 const MAX_ROWS: usize = 1_000_000;
 
 pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {

@@ -1,5 +1,5 @@
-//! Accuracy, AUC and Brier score of all days by release: read from what the projector keeps, beside
-//! computing them from Parquet files.
+//! Accuracy, AUC and Brier score of all days by release: read from stored projections, beside computing them from
+//! Parquet files.
 
 use super::{
     evaluate::{MEASURES, read},
@@ -15,7 +15,7 @@ use crate::{
 
 const COLUMNS: &str = "day,release,labelled,accuracy,auc,brier";
 
-/// A DuckDB file with all events, made once for those that ask for it.
+/// Creates a DuckDB file with all events, shared by its benchmarks.
 pub(super) fn duckdb(context: &Context) -> anyhow::Result<String> {
     let inputs = context.inputs()?.to_string_lossy().into_owned();
     let folder = context.place.fresh("duckdb")?.to_string_lossy().into_owned();

@@ -1,5 +1,6 @@
-//! MLflow's own client through Almanac's door, beside MLflow's own server: the same program, to one address and then to the
-//! other. Since the client takes most of the time, the load generator sends requests like the client's as well.
+//! MLflow's own client through Almanac's door, beside MLflow's own server: the same program, to one address and then
+//! to the other. Since the client takes most of the time, the load generator sends requests like the client's as
+//! well.
 
 use std::net::SocketAddr;
 
@@ -22,22 +23,22 @@ use crate::{
     service::{Service, WORKSPACE},
 };
 
-/// How many metrics are in a request of `log_batch`: as many as MLflow takes.
+/// Number of metrics in a request of `log_batch`: MLflow's maximum.
 const BATCH: usize = 1_000;
 
 /// One of MLflow's two ways to log metrics.
 struct Way {
-    /// As `mlflow_log.py` calls it.
+    /// Name in `mlflow_log.py`.
     mode: &'static str,
-    /// As MLflow's client calls it.
+    /// Name in MLflow's client.
     call: &'static str,
-    /// The endpoint.
+    /// Endpoint.
     endpoint: &'static str,
-    /// How many metrics MLflow's server gets in a round, and the door by MLflow's client.
+    /// Number of metrics that MLflow's client sends to MLflow's server, and to the door, in a round.
     rows: usize,
-    /// How many metrics the load generator sends to the door.
+    /// Number of metrics that the load generator sends to the door.
     sent: usize,
-    /// The lines: of the client, of what the servers and the client used of the processor, and of the load generator.
+    /// Lines: of the client, of the processor time of the servers and of the client, and of the load generator.
     lines: [&'static str; 4],
 }
 
@@ -60,12 +61,12 @@ const WAYS: [Way; 2] = [
     },
 ];
 
-/// A new Almanac with the door open.
+/// Starts a new Almanac with the door open.
 fn door(context: &Context) -> anyhow::Result<Service> {
     context.runtime.block_on(Service::start_with(&context.place, "door", &["--mlflow"]))
 }
 
-/// Where the door is, in the workspace of the benchmarks.
+/// Returns the path of the door, in the workspace of the benchmarks.
 fn door_path() -> String {
     format!("/mlflow/{WORKSPACE}")
 }
@@ -75,14 +76,14 @@ fn server(context: &Context) -> anyhow::Result<MlflowServer> {
     context.runtime.block_on(MlflowServer::start(&context.place, &folder))
 }
 
-/// Asks a server that speaks as MLflow does.
+/// Sends a request of MLflow's API.
 async fn ask(connection: &mut Connection, path: &str, body: Value) -> anyhow::Result<Value> {
     let answer = connection.ask(&http::post(path, "application/json", body.to_string().as_bytes())).await?;
     ensure!(answer.is_good(), "{path}: {}", answer.told());
     Ok(serde_json::from_slice(&answer.body)?)
 }
 
-/// Requests like those of MLflow's client, for a run for each connection, which are created.
+/// Creates a run for each connection, and requests like those of MLflow's client for them.
 async fn requests(
     context: &Context,
     way: &Way,

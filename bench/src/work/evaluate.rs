@@ -1,5 +1,5 @@
-//! The same figures computed from the events: predictions joined with outcomes by key and instant,
-//! then judged, by day and release. As `almanac query evaluations --as-of` does it.
+//! Figures computed from the events: predictions joined with outcomes by key and instant, then judged, by
+//! day and release. This is the work of `almanac query evaluations --as-of`.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use crate::{
     rounds::{Readings, Side, interleave, reading},
 };
 
-/// What must agree between the sides.
+/// Figures that must agree between the sides.
 pub(super) const MEASURES: &[&str] = &["labelled", "accuracy", "auc", "brier"];
 
-/// As of an instant after all others, so that everything counts and nothing stored is used.
+/// An instant after all others, so that everything counts and nothing stored is used.
 const AS_OF: &str = "9999-12-31";
 
-/// The time of evaluations, and what they say.
+/// Returns the time of evaluations, and their figures.
 pub(super) fn read((ms, frame): &(f64, DataFrame)) -> anyhow::Result<Readings> {
     let mut readings = reading("ms", *ms);
     let labelled: i64 = frame.column("labelled")?.i64()?.sum().unwrap_or(0);
@@ -40,7 +40,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
     let parquet = context.parquet()?.0.to_string_lossy().into_owned();
     let database = duckdb(context).unwrap_or_else(|error| format!("{error:#}"));
     let request = request(context, "evaluations", all_days(context), None, Some(AS_OF))?;
-    // What was appended a moment ago is not part of the past yet.
+    // Events of the last moments are not part of the past yet.
     std::thread::sleep(Duration::from_secs(CLOSED_AFTER_SECONDS.unsigned_abs() + 1));
     let ours = read(&timed(context, &opened, &request)?)?;
     let of_peer = |name: &str, script: &'static str, folder: &'static str, measures: &'static [&str]| {
@@ -54,7 +54,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
         Side::new("Almanac", || read(&timed(context, &opened, &request)?)),
         of_peer("polars", "polars_evaluate.py", "parquet", MEASURES),
         of_peer("DuckDB", "duckdb_evaluate.py", "duckdb", MEASURES),
-        // It judges both releases together and has no Brier score, so only the join can be compared.
+        // NannyML judges both releases together and has no Brier score, so only the join can be compared.
         of_peer("NannyML", "nannyml_evaluate.py", "parquet", &["labelled"]),
     ];
     let found = interleave(context.rounds, sides);

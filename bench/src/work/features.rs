@@ -1,5 +1,5 @@
-//! What features cost: bytes a prediction with none, 10 and 100 of them, and the write units of appending and sketching
-//! them on DynamoDB. A quarter each are whole numbers below 100, amounts with two decimals, singles and doubles.
+//! Cost of features: bytes a prediction with none, 10 and 100 of them, and the write units of appending and sketching
+//! them on DynamoDB. A quarter each are integers below 100, amounts with two decimals, singles and doubles.
 
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
@@ -20,16 +20,16 @@ use crate::{
     service::WORKSPACE,
 };
 
-/// How many predictions are counted, of one day.
+/// Number of predictions counted, of one day.
 const ROWS: usize = 20_000;
-/// How many are in a request.
+/// Number of predictions in a request.
 const BATCH: usize = 5_000;
 
-/// What was counted of predictions with so many features.
+/// Counts of predictions with a number of features.
 struct Counted {
-    /// Bytes of all segments.
+    /// Number of bytes of all segments.
     packed: u64,
-    /// Bytes of the same as a Parquet file.
+    /// Number of bytes of the same data as a Parquet file.
     parquet: u64,
     /// Write units of the segments, and of the markers of their batches.
     appended: u64,
@@ -37,7 +37,7 @@ struct Counted {
     sketched: u64,
 }
 
-/// The numbers of a feature, of all rows.
+/// Returns the numbers of a feature, of all rows.
 fn numbers(feature: usize, rows: usize) -> Vec<f64> {
     let mut numbers = Numbers::new(feature as u64);
     let number = |numbers: &mut Numbers| match feature % 4 {
@@ -49,7 +49,7 @@ fn numbers(feature: usize, rows: usize) -> Vec<f64> {
     (0..rows).map(|_| number(&mut numbers)).collect()
 }
 
-/// The rows as the lines of a request.
+/// Writes the rows as the lines of a request.
 fn lines(rows: &[Prediction], features: &[Vec<f64>], first: usize) -> String {
     let mut body = String::new();
     for (at, row) in (first..).zip(rows) {

@@ -15,12 +15,12 @@ use crate::{
     rounds::{Readings, Side, interleave, reading},
 };
 
-/// The kinds that the events are of.
+/// Kinds of the events.
 const KINDS: [Kind; 2] = [Kind::Predictions, Kind::Outcomes];
-/// The most events of the backlog: their segments are held in memory.
+/// Maximum number of events of the backlog: their segments are held in memory.
 const MAX_EVENTS: usize = 4_000_000;
 
-/// The segments of the first days, in memory, up to about [`MAX_EVENTS`].
+/// Reads the segments of the first days into memory, up to about [`MAX_EVENTS`].
 fn backlog(context: &Context, opened: &Opened) -> anyhow::Result<Vec<Vec<Segment>>> {
     let table: &dyn Table = &*opened.table;
     let (mut days, mut events) = (Vec::new(), 0);
@@ -65,7 +65,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
     Ok(vec![Line::of("fold/decode", work, ("rows/s", "rows_per_s"), &found[0], peer)])
 }
 
-/// Folds a day; how many events that were.
+/// Folds a day; returns the number of its events.
 fn folded(segments: &[Segment]) -> anyhow::Result<u64> {
     let mut day = Delta::default();
     for segment in segments {
@@ -76,7 +76,7 @@ fn folded(segments: &[Segment]) -> anyhow::Result<u64> {
     Ok(KINDS.iter().map(|kind| day.rollup.events(*kind)).sum())
 }
 
-/// Unpacks a day; how many events that were.
+/// Unpacks a day; returns the number of its events.
 fn unpacked(segments: &[Segment]) -> anyhow::Result<u64> {
     let mut rows = 0;
     for segment in segments {

@@ -1,4 +1,4 @@
-//! From the acknowledgement of an event until somebody who follows has it: over HTTP, and by `almanac tail` in a process
+//! Time from the acknowledgement of an event until a follower has it: over HTTP, and by `almanac tail` in a process
 //! of its own.
 
 use std::{
@@ -29,14 +29,14 @@ use crate::{
     service::{NDJSON, PROBE_RELEASE, Service, WORKSPACE},
 };
 
-/// How many events are watched in each state, one after the other.
+/// Number of events watched in each state, one after the other.
 const WATCHED: usize = 300;
-/// The pauses between two events: from as soon as possible to longer than one that looks for events waits.
+/// Pauses between two events: from none to longer than a poller waits.
 const PAUSES_MS: [u64; 5] = [0, 20, 50, 130, 400];
-/// How long an event may take.
+/// Maximum time for an event.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// The keys of events as they come to one who follows, each with when it came.
+/// Keys of events as they arrive at a follower, each with its time of arrival.
 type Came = mpsc::UnboundedReceiver<(String, Instant)>;
 
 /// Follows the probes over HTTP, one long request after the other.
@@ -45,7 +45,7 @@ async fn follow(service: &Service) -> anyhow::Result<Came> {
     let (tell, came) = mpsc::unbounded_channel();
     let words = format!("events/predictions?release={PROBE_RELEASE}&columns=key&limit=100000&wait=30");
     let ask = move |after: &str| http::get(&format!("{}{after}", Service::path(&words)));
-    // By the first answer it follows.
+    // After the first answer it follows.
     let mut answer = connection.ask(&ask("")).await;
     tokio::spawn(async move {
         while let Ok(answered) = &answer {
@@ -54,7 +54,7 @@ async fn follow(service: &Service) -> anyhow::Result<Came> {
             for row in answered.body.split(|byte| *byte == b'\n') {
                 let row: Option<serde_json::Value> = serde_json::from_slice(row).ok();
                 let key = row.and_then(|row| Some(row["key"].as_str()?.to_owned()));
-                // Who has seen enough listens no more.
+                // The receiver is dropped once it has seen enough.
                 if key.is_some_and(|key| tell.send((key, now)).is_err()) {
                     return;
                 }
@@ -86,12 +86,12 @@ fn tail(context: &Context, service: &Service) -> anyhow::Result<(Server, Came)> 
     Ok((tail, came))
 }
 
-/// Posts an event and waits until it came, again and again; each time in milliseconds.
+/// Repeatedly posts an event and waits until it arrives; returns the times in milliseconds.
 async fn watch(context: &Context, service: &Service, name: &str, came: &mut Came) -> anyhow::Result<Samples> {
     let day = context.data.last_day();
     let mut connection = Connection::open(service.address).await?;
     let mut times = Vec::with_capacity(WATCHED);
-    // The first one is not counted: by it one who follows is known to be there.
+    // The first one is not counted: it shows that the follower is ready.
     for count in 0..=WATCHED {
         let at = Timestamp::from_micros(day.start().micros() + count as i64 * 1_000).unwrap_or_default();
         let key = format!("{name}-{count}");
@@ -120,7 +120,7 @@ async fn watch(context: &Context, service: &Service, name: &str, came: &mut Came
     Ok(Samples::new(times))
 }
 
-/// What was measured: alone, at load, by the program; and the load in rows a second.
+/// Returns the times alone, at load and by the program; and the load in rows a second.
 async fn measure(context: &Context) -> anyhow::Result<([Samples; 3], f64)> {
     let service = Service::start(&context.place, "follow").await?;
     let mut came = follow(&service).await?;

@@ -1,4 +1,5 @@
-//! The other formats over HTTP, beside NDJSON, rows of SQLite and embedded ClickHouse: the same rows in batches of the same size.
+//! The other formats over HTTP, beside NDJSON, rows of SQLite and embedded ClickHouse: the same rows in batches of
+//! the same size.
 
 use super::ndjson::{MAX_ROWS, SQLITE, chdb, send, sqlite};
 use crate::{

@@ -10,10 +10,10 @@ use crate::{
     samples::Samples,
 };
 
-/// How often a query is timed in a round, after once without.
+/// Number of timed runs of a query in a round, after one untimed.
 const TIMES: usize = 3;
 
-/// A request of the days from `first` to `last`, counted from 0.
+/// Returns a request of the days from `first` to `last`, counted from 0.
 pub(super) fn request(
     context: &Context,
     what: &str,
@@ -26,12 +26,12 @@ pub(super) fn request(
     Ok(Request::parse(What::parse(what)?, &words)?)
 }
 
-/// All days.
+/// Returns all days.
 pub(super) fn all_days(context: &Context) -> (usize, usize) {
     (0, context.data.days() - 1)
 }
 
-/// The median time of a query in milliseconds, warm, and its frame.
+/// Returns the median time of a query in milliseconds, warm, and its frame.
 pub(super) fn timed(
     context: &Context,
     opened: &Opened,
@@ -50,7 +50,7 @@ pub(super) fn timed(
     Ok((Samples::new(times).median(), frame))
 }
 
-/// The mean of a column of numbers: by which two sides are seen to have done the same work.
+/// Returns the mean of a column of numbers, which shows that two sides have done the same work.
 pub(super) fn mean(frame: &DataFrame, column: &str) -> anyhow::Result<f64> {
     frame.column(column)?.f64()?.mean().with_context(|| format!("{column} has no number"))
 }

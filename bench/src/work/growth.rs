@@ -1,4 +1,4 @@
-//! What becomes slower as the store grows: appending, and reading a week.
+//! Slowdown as the store grows: of appending, and of reading a week.
 
 use super::frames::{request, timed};
 use crate::{
@@ -8,11 +8,11 @@ use crate::{
     samples::Samples,
 };
 
-/// The days of the window.
+/// Days of the window.
 const WEEK: (usize, usize) = (0, 6);
 
-/// Rows a second while the events of the days from `from` to before `to` were sent: a share of the
-/// answers that came, since days are sent in order.
+/// Returns the rows a second while the events of the days from `from` to before `to` were sent: a share of the
+/// answers, since days are sent in order.
 fn rate(stored: &Stored, days: usize, from: usize, to: usize) -> f64 {
     let done = &stored.load.done;
     let at = |day: usize| done.len() * day / days;
@@ -23,7 +23,7 @@ fn rate(stored: &Stored, days: usize, from: usize, to: usize) -> f64 {
 
 pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
     let stored = context.stored()?;
-    // Those whose appends are compared: the first and the last of them.
+    // Number of first and of last days whose appends are compared.
     let (days, compared) = (context.data.days(), context.data.days().div_ceil(10));
     eprintln!("  sending the first week to an Almanac of its own");
     let week = context.store("week", WEEK.1 + 1)?;

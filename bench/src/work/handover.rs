@@ -1,4 +1,4 @@
-//! NDJSON until all is projected, beside the same where the projector reads what was appended.
+//! NDJSON until all is projected, beside a projector that reads the appended events itself.
 
 use tokio::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::{
     uploads::{self, Form},
 };
 
-/// The option by which nothing is handed over.
+/// Option that disables the hand-over.
 const OFF: &[&str] = &["--handover-memory", "0"];
 
 pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {

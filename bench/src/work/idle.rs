@@ -1,4 +1,4 @@
-//! A service on all events that has nothing to do: how long it takes to answer, and what it costs after that.
+//! An idle service on all events: its time to the first answer, and its cost afterwards.
 
 use std::{thread, time::Duration};
 
@@ -13,10 +13,10 @@ use crate::{
     service::Service,
 };
 
-/// What a start is given to sweep and to fold what it finds.
+/// Time after a start to sweep, and to fold what the sweep finds.
 const SETTLED_AFTER: Duration = Duration::from_secs(10);
 
-/// For how long it is watched.
+/// Time for which it is watched.
 const WATCHED: Duration = Duration::from_secs(20);
 
 pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {

@@ -1,4 +1,4 @@
-//! The memory of the services while all events pass through them.
+//! Memory of the services while all events pass through them.
 
 use crate::{context::Context, line::Line, samples::Samples};
 

@@ -1,4 +1,4 @@
-//! The benchmarks: each measures one piece of work and returns its lines of the report.
+//! Benchmarks: each measures one piece of work and returns its lines of the report.
 
 use crate::{context::Context, line::Line};
 
@@ -28,9 +28,9 @@ mod window;
 /// One benchmark.
 #[derive(Clone, Copy)]
 pub struct Benchmark {
-    /// Its name.
+    /// Name of the benchmark.
     pub name: &'static str,
-    /// What it measures.
+    /// Description of the work.
     pub about: &'static str,
     /// Measures it.
     pub run: fn(&Context) -> anyhow::Result<Vec<Line>>,

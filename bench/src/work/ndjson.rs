@@ -11,12 +11,12 @@ use crate::{
     uploads::{self, Form},
 };
 
-/// The most rows of a round: enough for some seconds.
+/// Maximum number of rows of a round: enough for some seconds.
 pub(super) const MAX_ROWS: usize = 1_000_000;
-/// The rows that MLflow gets in a round, which takes it about as long.
+/// Number of rows that MLflow gets in a round, for about the same duration.
 pub(super) const MLFLOW_ROWS: usize = 20_000;
 
-/// Sends requests to an Almanac on a new table, and says how that went.
+/// Sends requests to an Almanac on a new table, and returns the readings.
 pub(super) fn send(
     context: &Context,
     requests: &[load::Request],
@@ -26,7 +26,7 @@ pub(super) fn send(
     send_to(context, service, requests, connections)
 }
 
-/// Sends requests to a service that has got nothing yet.
+/// Sends requests to an empty service.
 pub(super) fn send_to(
     context: &Context,
     service: Service,
@@ -87,7 +87,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
     ])
 }
 
-/// What rows of SQLite are called.
+/// Name of the side with rows of SQLite.
 pub(super) const SQLITE: &str = "SQLite rows, FULL, index on day";
 
 /// Inserts rows into a new SQLite file.
@@ -106,15 +106,15 @@ pub(super) fn chdb(context: &Context, rows: usize, form: &str) -> anyhow::Result
     peer::run(&context.place, "chdb_insert.py", &args)
 }
 
-/// MLflow: a new server and database, and a client of its own in `mode` logging `rows` metrics.
+/// Measures MLflow: a new server and database, and a client of its own in `mode` logging `rows` metrics.
 pub(super) fn mlflow(context: &Context, mode: &str, rows: usize) -> anyhow::Result<Readings> {
     let folder = context.place.fresh("mlflow")?;
     let server = context.runtime.block_on(MlflowServer::start(&context.place, &folder))?;
     mlflow_client(context, mode, &server.url(), rows, || server.cpu_seconds())
 }
 
-/// MLflow's client in `mode`, logging `rows` metrics to the server at `url`, of which `used` says what it used of the
-/// processor so far.
+/// Runs MLflow's client in `mode`, logging `rows` metrics to the server at `url`. `used` returns the processor time
+/// of that server so far.
 pub(super) fn mlflow_client(
     context: &Context,
     mode: &str,

@@ -1,5 +1,5 @@
-//! The Python client: a frame of all predictions beside the load generator; metrics by frame and by call beside MLflow's
-//! client; and what a call of its logger takes in a loop.
+//! The Python client: a frame of all predictions beside the load generator; metrics by frame and by call beside
+//! MLflow's client; and the time of a call of its logger in a loop.
 
 use super::{
     ndjson::{self, MAX_ROWS, MLFLOW_ROWS, send},
@@ -14,14 +14,14 @@ use crate::{
     uploads::{self, Form},
 };
 
-/// The metrics of a round by frame.
+/// Number of metrics of a round by frame.
 const METRICS: usize = 500_000;
-/// The metrics of a round by call of the logger.
+/// Number of metrics of a round by call of the logger.
 const LOGGED: usize = 50_000;
-/// The calls of a round of which each is timed.
+/// Number of individually timed calls of a round.
 const CALLS: usize = 20_000;
 
-/// The client in `mode`, with `rows` rows and that many connections, to a new Almanac.
+/// Runs the client in `mode`, with `rows` rows and `connections` connections, against a new Almanac.
 fn client(context: &Context, mode: &str, rows: usize, connections: usize) -> anyhow::Result<Readings> {
     let inputs = context.inputs()?.to_string_lossy().into_owned();
     let service = context.runtime.block_on(Service::start(&context.place, "python"))?;
@@ -29,7 +29,7 @@ fn client(context: &Context, mode: &str, rows: usize, connections: usize) -> any
     peer::run(&context.place, "almanac_client.py", &[mode, &service.url(), &inputs, &rows, &connections])
 }
 
-/// A frame, over one connection and over as many as the load generator has.
+/// Measures a frame, over one connection and over as many as the load generator has.
 fn frames(context: &Context) -> anyhow::Result<Vec<Line>> {
     let rows = context.data.rows().min(MAX_ROWS);
     let requests = uploads::predictions(&context.data, Form::Arrow, rows)?;
@@ -69,7 +69,7 @@ fn frames(context: &Context) -> anyhow::Result<Vec<Line>> {
     ])
 }
 
-/// Metrics, beside MLflow's client and server.
+/// Measures metrics, beside MLflow's client and server.
 fn metrics(context: &Context) -> Vec<Line> {
     let rows = context.data.rows();
     let found = interleave(
@@ -96,7 +96,7 @@ fn metrics(context: &Context) -> Vec<Line> {
     ]
 }
 
-/// A call of the logger in a loop that does other work: it must hold up nobody, whatever the service does.
+/// Measures a call of the logger in a loop that does other work: it must not block, whatever the service does.
 fn calls(context: &Context) -> Vec<Line> {
     let calls = context.data.rows().min(CALLS);
     let found = interleave(

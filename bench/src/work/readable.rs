@@ -1,4 +1,4 @@
-//! From the acknowledgement of an event until the rollup of its day counts it, over HTTP.
+//! Time from the acknowledgement of an event until the rollup of its day counts it, over HTTP.
 
 use std::{
     sync::{
@@ -26,21 +26,21 @@ use crate::{
     uploads::Form,
 };
 
-/// How many events are watched in each state, one after the other.
+/// Number of events watched in each state, one after the other.
 const WATCHED: usize = 300;
-/// The share of the highest rate that counts as load.
+/// Share of the highest rate that counts as load.
 pub(super) const LOAD: f64 = 0.2;
-/// The batches by which the highest rate is found.
+/// Number of batches that determine the highest rate.
 pub(super) const HIGHEST_BATCHES: usize = 50;
-/// The batches that the day has: more than are sent, and few enough that no two predictions of a key
-/// have the same millisecond.
+/// Number of batches of the day: more than are sent, and few enough that no two predictions of a key have the same
+/// millisecond.
 const MOST_BATCHES: usize = 4_000;
-/// The pause between two events, so that the watching itself is no load.
+/// Pause between two events, so that the watching itself is no load.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long an event may take to be counted.
+/// Maximum time for an event to be counted.
 const COUNTED_WITHIN: Duration = Duration::from_secs(60);
 
-/// The predictions of the last of so many days in batches, as many as are asked for, until told to stop.
+/// Returns the predictions of the last of `days` days in batches, on request, until `stop` is set.
 pub(super) fn batches(days: usize, from: usize, stop: Arc<AtomicBool>) -> Requests {
     let data = Data::over(days, days * BATCH_ROWS * MOST_BATCHES);
     Arc::new(move |at| {
@@ -50,7 +50,7 @@ pub(super) fn batches(days: usize, from: usize, stop: Arc<AtomicBool>) -> Reques
     })
 }
 
-/// Posts an event and waits until it is counted, again and again; each time in milliseconds.
+/// Repeatedly posts an event and waits until it is counted; returns the times in milliseconds.
 async fn watch(context: &Context, service: &Service, from: usize) -> anyhow::Result<Samples> {
     let day = context.data.last_day();
     let words = format!("rollups?from={day}&to={day}&release={PROBE_RELEASE}&columns=predictions");
@@ -77,7 +77,7 @@ async fn watch(context: &Context, service: &Service, from: usize) -> anyhow::Res
     Ok(Samples::new(times))
 }
 
-/// The rate at which batches of the last day are taken, in batches a second.
+/// Returns the rate at which batches of the last day are accepted, in batches a second.
 pub(super) async fn highest(days: usize, service: &Service) -> anyhow::Result<f64> {
     let requests = batches(days, 0, Arc::default());
     let ready: Vec<Request> = (0..HIGHEST_BATCHES).map_while(|at| requests(at)).collect();
@@ -89,7 +89,7 @@ async fn measure(context: &Context) -> anyhow::Result<(Samples, Samples, f64)> {
     let service = Service::start(&context.place, "readable").await?;
     let idle = watch(context, &service, 0).await?;
     let rate = highest(context.data.days(), &service).await? * LOAD;
-    // What the highest rate left behind is projected before the load begins.
+    // The events of the highest rate are projected before the load begins.
     let day = context.data.last_day().to_string();
     service.projected((&day, &day), (WATCHED + HIGHEST_BATCHES * BATCH_ROWS) as u64, 0).await?;
     let stop = Arc::new(AtomicBool::new(false));

@@ -1,5 +1,5 @@
-//! Outcomes without a date: which predictions of some days they judge, found by the key filters of the days and appended, beside
-//! polars that only joins the same keys with the predictions.
+//! Outcomes without a date: the predictions of some days that they judge, found by the key filters of the days and
+//! appended, beside polars that only joins the same keys with the predictions.
 
 use std::{
     collections::BTreeSet,
@@ -28,13 +28,13 @@ use crate::{
     service::WORKSPACE,
 };
 
-/// How many outcomes are posted in a round.
+/// Number of outcomes posted in a round.
 const ASKED: usize = 10_000;
 
-/// An outcome comes so long after its prediction, in microseconds.
+/// Delay of an outcome after its prediction, in microseconds.
 const DELAY: i64 = 3_600_000_000;
 
-/// What is appended is looked for when it has been there for half a minute: the clock is put forward by so many seconds.
+/// Number of seconds that the clock is advanced, since appended outcomes are resolved only after half a minute.
 const AHEAD_SECONDS: i64 = 60;
 
 /// All events, with filters of their keys.
@@ -44,7 +44,7 @@ struct Filtered {
     almanac: Embedded,
     workspace: Id,
     clock: Clock,
-    /// By how many seconds the clock is ahead.
+    /// Number of seconds that the clock is ahead.
     ahead: Arc<AtomicI64>,
 }
 
@@ -85,7 +85,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
     ])
 }
 
-/// Sends all events to an Almanac of their own, and has the filters of their keys made.
+/// Sends all events to a separate Almanac, and makes the filters of their keys.
 fn filtered(context: &Context) -> anyhow::Result<Filtered> {
     let stored = context.store("resolve", context.data.days())?;
     let ahead = Arc::new(AtomicI64::new(AHEAD_SECONDS));
@@ -102,7 +102,7 @@ fn filtered(context: &Context) -> anyhow::Result<Filtered> {
     })
 }
 
-/// Outcomes of predictions that are spread evenly over all days; other ones for each `round`.
+/// Returns outcomes of predictions that are spread evenly over all days; different ones for each `round`.
 fn outcomes(context: &Context, count: usize, round: usize) -> Vec<Outcome> {
     let data = &context.data;
     let every = (data.rows() / count).max(1);
@@ -115,7 +115,7 @@ fn outcomes(context: &Context, count: usize, round: usize) -> Vec<Outcome> {
     all.skip(round % every).step_by(every).take(count).map(of).collect()
 }
 
-/// Outcomes as NDJSON that says nothing of the predictions.
+/// Writes outcomes as NDJSON that does not name the predictions.
 fn undated(outcomes: &[Outcome]) -> Vec<u8> {
     let line = |outcome: &Outcome| {
         let (key, label) = (String::from_utf8_lossy(&outcome.key), LABELS[0]);
@@ -125,7 +125,7 @@ fn undated(outcomes: &[Outcome]) -> Vec<u8> {
     outcomes.iter().map(line).collect::<String>().into_bytes()
 }
 
-/// Posts outcomes without a date, and then times how long it takes until each is decided and appended.
+/// Posts outcomes without a date, and times the resolution and append of all of them.
 fn resolved(context: &Context, filtered: &Filtered, outcomes: &[Outcome]) -> anyhow::Result<Readings> {
     let Filtered { table, reads, almanac, workspace, clock, ahead } = filtered;
     context.runtime.block_on(async {

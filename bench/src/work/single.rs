@@ -8,11 +8,11 @@ use crate::{
     uploads,
 };
 
-/// How many connections post single events.
+/// Number of connections that post single events.
 const CONNECTIONS: usize = 64;
-/// The events of a round.
+/// Number of events of a round.
 const EVENTS: usize = 50_000;
-/// The events that MLflow gets in a round.
+/// Number of events that MLflow gets in a round.
 pub(super) const MLFLOW_EVENTS: usize = 500;
 
 pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {

@@ -1,5 +1,5 @@
-//! What the appends would cost on DynamoDB, beside an item per event. Counted above SQLite, while
-//! the services run in this process and get the same batches as anywhere else here.
+//! Cost of the appends on DynamoDB, beside an item per event. Counted above SQLite, while the services run in this
+//! process and get the batches of the other benchmarks.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,23 +21,23 @@ use crate::{
     uploads::{self, Form},
 };
 
-/// The most predictions that are counted.
+/// Maximum number of predictions counted.
 const MAX_ROWS: usize = 1_000_000;
 
-/// The events that come alone, and how often one comes.
+/// Number of single events; `ALONE_EVERY` is their interval.
 const ALONE: usize = 4_000;
 const ALONE_EVERY: Duration = Duration::from_millis(10);
 
-/// What is sent, and how.
+/// Requests with their timing.
 struct Sent {
     requests: Vec<Request>,
     every: Option<Duration>,
-    /// How long days that grow a little rest between folds.
+    /// Rest between folds of days that grow a little.
     rest: Duration,
 }
 
-/// Serves on a table that counts, sends the predictions, and returns the units of appending and of
-/// projecting, and the rows.
+/// Serves on a counting table, sends the predictions, and returns the units of appending and of projecting, and the
+/// number of rows.
 async fn count(context: &Context, sent: Sent) -> anyhow::Result<(Units, usize)> {
     let folder = context.place.fresh("units")?;
     let inner: Arc<dyn Table> = Arc::new(SqliteTable::open(&folder.join("almanac.db"), Clock::system())?);
@@ -67,7 +67,7 @@ async fn count(context: &Context, sent: Sent) -> anyhow::Result<(Units, usize)> 
     Ok((units, rows))
 }
 
-/// The units of a thousand predictions as an item each, keyed by day and key.
+/// Returns the units of a thousand predictions as an item each, keyed by day and key.
 fn item_per_event(data: &Data) -> f64 {
     let rows = data.predictions(0, 0);
     let cost = |row: &crate::data::Prediction| {

@@ -10,7 +10,7 @@ use crate::{
     rounds::{Readings, Side, interleave, reading},
 };
 
-/// The days that are read: the third week.
+/// Days that are read: the third week.
 pub(super) const WEEK: (usize, usize) = (14, 20);
 
 pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
@@ -58,7 +58,7 @@ pub(super) fn run(context: &Context) -> anyhow::Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// What two sides computed must agree, or they did not do the same work.
+/// Checks that the results of two sides agree, so that they did the same work.
 pub(super) fn check_equal(ours: &Readings, theirs: &Readings, names: &[&str]) -> anyhow::Result<()> {
     for name in names {
         let (a, b) = (ours.get(*name), theirs.get(*name));
