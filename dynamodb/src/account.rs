@@ -1,5 +1,5 @@
-//! Which region, and whose credentials, as the environment, a profile or the role of this machine says. The files of exports and lakes
-//! are put into S3 as the same account.
+//! Region and credentials, from the environment, a profile or the role of this machine. The files of exports and
+//! lakes are put into S3 with the same account.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use tokio::time::timeout;
 
 use super::fault::innermost;
 
-/// How long a connection may take to be made.
+/// Maximum time to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long one attempt of a call may take, with up to 4 MB to send.
+/// Maximum time of one attempt of a call, with up to 4 MB to send.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// How long may be looked for a region and for credentials. Without either the SDK asks an
-/// address that only machines at AWS have, and waits for it longer than a person does.
+/// Maximum time to look for a region and for credentials. Without either the SDK asks an address that exists only on
+/// machines at AWS, and waits for it longer than a person does.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// An account at AWS, seen from a region.
@@ -28,30 +28,30 @@ pub struct Account {
 }
 
 impl Account {
-    /// Finds the account; where no region is named, that as well. Credentials are not looked for yet.
+    /// Finds the account, and its region if none is given. Credentials are not looked up yet.
     ///
     /// # Errors
-    /// `Invalid`, saying what to set, when there is no region.
+    /// `Invalid` if there is no region, with instructions.
     pub async fn find(region: Option<&str>) -> Result<Self> {
         let shared = timeout(LOOKUP_TIMEOUT, load(region)).await.map_err(|_| no_region())?;
         let region = shared.region().map(ToString::to_string).filter(|region| !region.is_empty());
         Ok(Self { region: region.ok_or_else(no_region)?, shared })
     }
 
-    /// The region.
+    /// Returns the region.
     pub fn region(&self) -> &str {
         &self.region
     }
 
-    /// What the clients of the SDK are made of.
+    /// Returns the configuration for the clients of the SDK.
     pub(super) fn shared(&self) -> &SdkConfig {
         &self.shared
     }
 
-    /// The credentials, as they are now.
+    /// Returns the current credentials.
     ///
     /// # Errors
-    /// `Invalid`, saying what to set, when there are none.
+    /// `Invalid` if there are none, with instructions.
     pub async fn credentials(&self) -> Result<Credentials> {
         let found = match self.shared.credentials_provider() {
             Some(provider) => timeout(LOOKUP_TIMEOUT, provider.provide_credentials()).await,
@@ -71,7 +71,7 @@ async fn load(region: Option<&str>) -> SdkConfig {
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
         .build();
     let mut loader = aws_config::defaults(BehaviorVersion::latest())
-        // See `retry` for why the SDK must not do it.
+        // The SDK must not retry: see `retry`.
         .retry_config(RetryConfig::disabled())
         .timeout_config(timeouts);
     if let Some(region) = region {
@@ -81,7 +81,7 @@ async fn load(region: Option<&str>) -> SdkConfig {
 }
 
 fn no_credentials(why: &str) -> Error {
-    // When nothing is set at all, the SDK tells at length where it has looked for it.
+    // Without any configuration, the SDK lists at length all places where it looked.
     let why =
         if why.is_empty() || why.contains("found in chain") { String::new() } else { format!(" ({why})") };
     Error::invalid(format!(

@@ -1,4 +1,4 @@
-//! Reading the changes of a shard. Changes that cannot be read any more are reported as a gap, never skipped.
+//! Reading the changes of a shard. Changes that are no longer available are reported as a gap, never skipped.
 
 use std::time::Duration;
 
@@ -18,37 +18,37 @@ use super::{
     shards::ShardPlace,
 };
 
-/// How long is waited after the first empty answer. A shard may be asked five times a second.
+/// Time to wait after the first empty answer. A shard may be asked five times a second.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
-/// The most that is waited between two empty answers.
+/// Maximum time to wait between two empty answers.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// How often a lost iterator is replaced in one call.
+/// Maximum number of lost iterators replaced in one call.
 const MAX_REOPENED: usize = 3;
 
-/// An iterator, and what is known of where it stands.
+/// An iterator with its position.
 struct Standing {
     iterator: String,
-    /// The position that a reader keeps when it gets no change from here.
+    /// Position that a reader keeps when it gets no change from here.
     position: Position,
-    /// Whether changes before it are gone.
+    /// True if changes before it are gone.
     gap: bool,
 }
 
-/// What came of looking for an iterator or for records.
+/// Result of looking for an iterator or for records.
 enum Found<T> {
     Here(T),
-    /// The shard or its stream is no longer kept.
+    /// The shard or its stream no longer exists.
     Gone,
-    /// The iterator is too old, but what it stood at is still kept.
+    /// The iterator is too old, but its position is still available.
     Expired,
-    /// What it stood at is no longer kept.
+    /// Its position is no longer available.
     Trimmed,
 }
 
 impl DynamoTable {
-    /// Changes of a shard after `from`, for which it waits about `wait`.
+    /// Returns the changes of a shard after `from`, waiting about `wait` for them.
     pub(super) async fn read_changes(&self, shard: &str, from: &Position, wait: Duration) -> Result<Changes> {
         let place = ShardPlace::parse(shard, &self.arn)?;
         let deadline = Instant::now() + wait;
@@ -116,13 +116,13 @@ impl DynamoTable {
         Ok(Changes { keys, next, gap: here.gap })
     }
 
-    /// A shard that is no longer kept: all that might still have been read of it is gone.
+    /// Returns the answer for a shard that no longer exists: all its unread changes are gone.
     fn gone(&self, shard: &str) -> Changes {
         self.iterators.forget(shard);
         Changes { keys: Vec::new(), next: None, gap: true }
     }
 
-    /// A new iterator at `start`; `None` when the shard is no longer kept.
+    /// Creates an iterator at `start`; `None` if the shard no longer exists.
     async fn stand(&self, place: &ShardPlace, start: Start, from: &Position) -> Result<Option<Standing>> {
         let now = self.clock.now();
         let (kind, after) = match &start {
@@ -130,7 +130,7 @@ impl DynamoTable {
             Start::Since(_) => {
                 let gap = start.may_have_lost(now);
                 let standing = self.stand_at_horizon(place, gap).await?;
-                // It means the same as before, unless something is gone.
+                // The position keeps its meaning, unless changes are gone.
                 return Ok(standing.map(|mut standing| {
                     if !gap {
                         standing.position = from.clone();
@@ -213,7 +213,7 @@ impl DynamoTable {
     }
 }
 
-/// The keys of records, and the sequence number of the last.
+/// Returns the keys of records, and the sequence number of the last.
 fn decode(shard: &str, records: &[Record]) -> Result<(Vec<Key>, Option<String>)> {
     let wrong = || Error::corrupt(format!("shard {shard}: a change does not tell which item has changed"));
     let mut keys = Vec::with_capacity(records.len());

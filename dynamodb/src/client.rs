@@ -1,4 +1,4 @@
-//! The clients of the SDK: of which account, at which endpoint.
+//! Clients of the SDK, for an account and an endpoint.
 
 use std::fmt;
 
@@ -6,19 +6,19 @@ use event::{Error, Result};
 
 use super::{Account, DynamoConfig, dates::Dates};
 
-/// Which table, and where; as errors name it.
+/// Table and location, as named in errors.
 #[derive(Clone, Debug)]
 pub(super) struct Address {
-    /// The table's name.
+    /// Name of the table.
     pub(super) table: String,
-    /// The region.
+    /// Region.
     pub(super) region: String,
-    /// The address, where it is not the one of the region.
+    /// Endpoint, if it is not that of the region.
     pub(super) endpoint: Option<String>,
 }
 
 impl Address {
-    /// Where the table is, without its name.
+    /// Returns the location of the table, without its name.
     pub(super) fn location(&self) -> String {
         match &self.endpoint {
             Some(endpoint) => format!("at {endpoint} (region {})", self.region),
@@ -33,16 +33,16 @@ impl fmt::Display for Address {
     }
 }
 
-/// The way to a table.
+/// Clients for a table.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
     /// Items and tables.
     pub(super) db: aws_sdk_dynamodb::Client,
     /// The change feed.
     pub(super) streams: aws_sdk_dynamodbstreams::Client,
-    /// Where it leads.
+    /// Address of the table.
     pub(super) place: Address,
-    /// What its answers say about the time.
+    /// Dates of the answers.
     pub(super) dates: Dates,
 }
 
@@ -50,7 +50,7 @@ impl Client {
     /// Finds region and credentials; does not call DynamoDB yet.
     ///
     /// # Errors
-    /// `Invalid`, saying what to set, when there is no region, or there are no credentials.
+    /// `Invalid` if there is no region, or there are no credentials, with instructions.
     pub(super) async fn new(config: &DynamoConfig) -> Result<Self> {
         let is_address =
             |endpoint: &String| endpoint.starts_with("http://") || endpoint.starts_with("https://");
@@ -66,7 +66,7 @@ impl Client {
         Ok(Self::with(account.shared(), place))
     }
 
-    /// The clients of a configuration.
+    /// Creates the clients of a configuration.
     pub(super) fn with(shared: &aws_config::SdkConfig, place: Address) -> Self {
         let dates = Dates::default();
         let mut db = aws_sdk_dynamodb::config::Builder::from(shared).interceptor(dates.clone());

@@ -1,4 +1,4 @@
-//! An item as DynamoDB writes it, and back.
+//! Encoding and decoding of items for DynamoDB.
 
 use std::collections::HashMap;
 
@@ -9,24 +9,24 @@ use table::{
     item::{Number, Value},
 };
 
-/// Attributes as the SDK knows them.
+/// Attributes in the SDK's form.
 pub(super) type Attributes = HashMap<String, AttributeValue>;
 
-/// An item with its key.
+/// Encodes an item with its key.
 pub(super) fn encode_item(item: &Item) -> Attributes {
     let mut attributes = encode_key(&item.key);
     attributes.extend(item.attributes.iter().map(|(name, value)| (name.clone(), encode(value))));
     attributes
 }
 
-/// The two attributes of a key.
+/// Encodes a key as two attributes.
 pub(super) fn encode_key(key: &Key) -> Attributes {
     [("PK", &key.pk), ("SK", &key.sk)]
         .map(|(name, text)| (name.to_owned(), AttributeValue::S(text.clone())))
         .into()
 }
 
-/// A value.
+/// Encodes a value.
 pub(super) fn encode(value: &Value) -> AttributeValue {
     match value {
         Value::S(text) => AttributeValue::S(text.clone()),
@@ -43,9 +43,8 @@ pub(super) fn encode(value: &Value) -> AttributeValue {
     }
 }
 
-/// Whole numbers as they are; others with an exponent, since without one 1E-130 is 132 digits.
-/// Either way the digits are the fewest that lead back to the same double, at most 17 of the 38
-/// that DynamoDB keeps.
+/// Encodes an integer as it is, and other numbers with an exponent, since without one 1E-130 has 132 digits. Either
+/// way the digits are the fewest that give back the same double, at most 17 of the 38 that DynamoDB keeps.
 fn encode_number(number: &Number) -> String {
     match number.as_i64() {
         Some(whole) => whole.to_string(),
@@ -53,15 +52,15 @@ fn encode_number(number: &Number) -> String {
     }
 }
 
-/// The whole seconds that `expires_at` is compared with.
+/// Encodes the whole seconds that `expires_at` is compared with.
 pub(super) fn encode_seconds(now: Timestamp) -> AttributeValue {
     AttributeValue::N(now.micros().div_euclid(1_000_000).to_string())
 }
 
-/// An item.
+/// Decodes an item.
 ///
 /// # Errors
-/// `Corrupt`, when it has no key or a value of a type that Almanac does not write.
+/// `Corrupt` if it has no key or a value of a type that Almanac does not write.
 pub(super) fn decode_item(mut attributes: Attributes) -> Result<Item> {
     let key = decode_key(&mut attributes)?;
     let mut item = Item::new(key);
@@ -72,10 +71,10 @@ pub(super) fn decode_item(mut attributes: Attributes) -> Result<Item> {
     Ok(item)
 }
 
-/// Takes the key out of the attributes.
+/// Removes the key from the attributes.
 ///
 /// # Errors
-/// `Corrupt`, when it is not there.
+/// `Corrupt` if it is missing.
 pub(super) fn decode_key(attributes: &mut Attributes) -> Result<Key> {
     let mut part = |name| match attributes.remove(name) {
         Some(AttributeValue::S(text)) => Ok(text),
@@ -111,7 +110,7 @@ fn decode(value: AttributeValue) -> Result<Value, String> {
     })
 }
 
-/// Whether the item has ended by `now`. DynamoDB removes it only days later.
+/// Returns whether the item has expired by `now`. DynamoDB removes it only days later.
 pub(super) fn has_expired(item: &Item, now: Timestamp) -> bool {
     let expires_at = item.attributes.get("expires_at").and_then(check::whole);
     expires_at.is_some_and(|expires_at| expires_at <= now.micros().div_euclid(1_000_000))

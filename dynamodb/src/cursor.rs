@@ -1,4 +1,4 @@
-//! Where a page ended, as text: the index, the key of the last item, and its sort key in the index.
+//! The end of a page as text: the index, the key of the last item, and its sort key in the index.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use event::{Error, Result};
@@ -9,15 +9,15 @@ use super::{
     schema::along,
 };
 
-/// The cursor of DynamoDB's `LastEvaluatedKey`.
+/// Converts DynamoDB's `LastEvaluatedKey` to a cursor.
 ///
 /// # Errors
-/// `Corrupt`, when it does not hold what it must.
+/// `Corrupt` if it lacks a part.
 pub(super) fn write(mut last: Attributes, index: Index) -> Result<Cursor> {
     let key = decode_key(&mut last)?;
     let mut parts = vec![name(index).to_owned(), key.pk, key.sk];
     if index != Index::Table {
-        // A number as DynamoDB writes it, digit for digit: a rounded score would skip or repeat items.
+        // A number exactly as DynamoDB writes it: a rounded score would skip or repeat items.
         match last.remove(along(index).range) {
             Some(AttributeValue::S(sort) | AttributeValue::N(sort)) => parts.push(sort),
             _ => return Err(Error::corrupt("DynamoDB ended a page of an index without saying where")),
@@ -26,10 +26,10 @@ pub(super) fn write(mut last: Attributes, index: Index) -> Result<Cursor> {
     Ok(Cursor::of(parts))
 }
 
-/// The cursor that stands at `item`.
+/// Returns the cursor after `item`.
 ///
 /// # Errors
-/// As [`write`].
+/// See [`write`].
 pub(super) fn after(item: &Item, index: Index) -> Result<Cursor> {
     let mut last = encode_key(&item.key);
     let sort = along(index).range;
@@ -37,10 +37,10 @@ pub(super) fn after(item: &Item, index: Index) -> Result<Cursor> {
     write(last, index)
 }
 
-/// What a page of `query` starts after, as `ExclusiveStartKey`.
+/// Converts the cursor of `query` to an `ExclusiveStartKey`.
 ///
 /// # Errors
-/// `Invalid`, when the cursor is not one of this engine and index.
+/// `Invalid` if the cursor is not one of this engine and index.
 pub(super) fn read(cursor: &Cursor, query: &Query) -> Result<Attributes> {
     let index = query.index;
     let found = match (index, cursor.parts()) {

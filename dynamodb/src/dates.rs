@@ -1,4 +1,4 @@
-//! What the engine's clock says: its answers carry a `Date`.
+//! Time of the engine's clock: its answers carry a `Date`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,15 +9,15 @@ use chrono::DateTime;
 use event::Timestamp;
 use tokio::time::Instant;
 
-/// An answer may have been on its way for so long that its date is this far back. One that is farther
-/// back than what the dates before it lead to shows that one of those was wrong.
+/// Maximum age of an answer's date on arrival. A date farther behind the time derived from earlier ones shows that
+/// one of those was wrong.
 const MAX_BACK_MICROS: i64 = 10 * 1_000_000;
 
-/// The dates of the engine's answers.
+/// Dates of the engine's answers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dates(Arc<Mutex<Option<Seen>>>);
 
-/// The date of an answer, and when it came.
+/// Date of an answer with its time of arrival.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     date: Timestamp,
@@ -25,7 +25,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// The engine's time has not been before this.
+    /// Returns a lower bound of the engine's time.
     fn now(&self) -> Timestamp {
         let passed = i64::try_from(self.at.elapsed().as_micros()).unwrap_or(i64::MAX);
         Timestamp::from_micros(self.date.micros().saturating_add(passed)).unwrap_or(self.date)
@@ -33,18 +33,18 @@ impl Seen {
 }
 
 impl Dates {
-    /// The time that the engine's clock has reached for sure: the date of an answer and what has passed
-    /// since by this process' monotonic clock. It is less than a second behind, and as long as the answer
-    /// was on its way. `None` before the first answer, and when answers have no date.
+    /// Returns a lower bound of the engine's clock: the date of an answer plus the time passed since by this process'
+    /// monotonic clock. It is behind by less than a second plus the transit time of the answer. `None` before the
+    /// first answer, and if answers have no date.
     pub(super) fn now(&self) -> Option<Timestamp> {
         self.seen().map(|seen| seen.now())
     }
 
-    /// Notes the date of an answer that has just come.
+    /// Records the date of an answer that has just arrived.
     fn note(&self, date: Timestamp) {
         let mut seen = self.seen();
         let known = seen.map(|seen| seen.now().micros());
-        // A slow answer says less than the ones before it.
+        // A slow answer gives a weaker bound than earlier ones.
         if known.is_none_or(|known| date.micros() >= known || date.micros() < known - MAX_BACK_MICROS) {
             *seen = Some(Seen { date, at: Instant::now() });
         }
@@ -94,7 +94,7 @@ mod tests {
         dates.note(seconds(100));
         advance(Duration::from_secs(3)).await;
         assert_eq!(dates.now(), Some(seconds(103)));
-        // One that was on its way for two seconds.
+        // An answer that took two seconds to arrive.
         dates.note(seconds(101));
         assert_eq!(dates.now(), Some(seconds(103)));
         dates.note(seconds(104));

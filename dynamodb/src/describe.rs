@@ -1,4 +1,4 @@
-//! Looking at the table itself: at start, and when a person asks.
+//! Describing the table itself: at start, and on request.
 
 use std::time::Duration;
 
@@ -12,78 +12,78 @@ use super::{
     schema,
 };
 
-/// How long a call at start is tried: a person is waiting.
+/// Time for which a call at start is tried: a person is waiting.
 pub(super) const START_BUDGET: Duration = Duration::from_secs(3);
 
-/// What a person wants to see of a table.
+/// Description of a table for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableDescription {
-    /// Its name.
+    /// Name of the table.
     pub name: String,
-    /// The region.
+    /// Region.
     pub region: String,
-    /// The address, where it is not the one of the region.
+    /// Endpoint, if it is not that of the region.
     pub endpoint: Option<String>,
-    /// Its Amazon resource name.
+    /// Amazon resource name.
     pub arn: String,
-    /// Such as `ACTIVE`.
+    /// Status, such as `ACTIVE`.
     pub status: String,
-    /// When it was created.
+    /// Time of creation.
     pub created_at: Option<Timestamp>,
-    /// Its key, such as `PK S, SK S`.
+    /// Key, such as `PK S, SK S`.
     pub key: String,
-    /// How it is paid: `PAY_PER_REQUEST` or `PROVISIONED`.
+    /// Billing mode: `PAY_PER_REQUEST` or `PROVISIONED`.
     pub billing: String,
-    /// About how many items it has; counted every six hours.
+    /// Approximate number of items; counted every six hours.
     pub items: u64,
-    /// About how many bytes it has; counted every six hours.
+    /// Approximate number of bytes; counted every six hours.
     pub bytes: u64,
-    /// Its indexes.
+    /// Indexes.
     pub indexes: Vec<IndexDescription>,
-    /// Its change feed, when it is on.
+    /// Change feed, if it is on.
     pub stream: Option<StreamDescription>,
-    /// The attribute by which items are removed when they have expired, when that is on.
+    /// Attribute by which expired items are removed, if that is on.
     pub time_to_live: Option<String>,
-    /// Whether it must be unlocked before it can be deleted.
+    /// True if it must be unlocked before it can be deleted.
     pub is_protected: bool,
-    /// What keeps Almanac from using it, and what to do about it; empty when nothing does.
+    /// Problems that prevent Almanac from using it, with instructions; empty if there are none.
     pub problems: Vec<String>,
 }
 
-/// What a person wants to see of an index.
+/// Description of an index for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexDescription {
-    /// Its name.
+    /// Name of the index.
     pub name: String,
-    /// Its key, such as `board S, score N`.
+    /// Key, such as `board S, score N`.
     pub key: String,
-    /// Such as `ACTIVE`.
+    /// Status, such as `ACTIVE`.
     pub status: String,
-    /// About how many items it has.
+    /// Approximate number of items.
     pub items: u64,
 }
 
-/// What a person wants to see of a change feed.
+/// Description of a change feed for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamDescription {
-    /// Its Amazon resource name; a stream that is turned off and on again has another one.
+    /// Amazon resource name; a stream that is turned off and on again has another one.
     pub arn: String,
-    /// What a change tells, such as `KEYS_ONLY`.
+    /// Content of a change, such as `KEYS_ONLY`.
     pub view: String,
 }
 
-/// A table and its time to live, as DynamoDB describes them.
+/// A table and its time to live, as described by DynamoDB.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) table: Described,
-    /// `None` when these credentials may not ask.
+    /// Time to live; `None` if these credentials may not ask.
     pub(super) ttl: Option<TimeToLiveDescription>,
 }
 
-/// Looks at the table.
+/// Describes the table and its time to live.
 ///
 /// # Errors
-/// `NotFound`, when there is none; else saying, in one line, why it cannot be looked at.
+/// `NotFound` if there is no table; else an error with the reason in one line.
 pub(super) async fn look(client: &Client) -> Result<Found> {
     let table = describe(client).await.map_err(|failed| explain(client, &failed.fault))?;
     let table = table.ok_or_else(|| missing(client))?;
@@ -95,7 +95,7 @@ pub(super) async fn look(client: &Client) -> Result<Found> {
     let ttl = match ttl.await {
         Ok(answer) => answer.time_to_live_description,
         Err(failed) => {
-            // Not worth refusing to start: only what has expired is kept for longer.
+            // Not worth refusing to start: expired items are only kept for longer.
             tracing::warn!(
                 why = failed.fault.what,
                 "it cannot be seen whether {} removes what has expired",
@@ -107,7 +107,7 @@ pub(super) async fn look(client: &Client) -> Result<Found> {
     Ok(Found { table, ttl })
 }
 
-/// The table; `None` when there is none.
+/// Describes the table; `None` if it does not exist.
 pub(super) async fn describe(client: &Client) -> Result<Option<Described>, Failed> {
     let request = client.db.describe_table().table_name(&client.place.table);
     let answer = retry::call(START_BUDGET, || {
@@ -121,7 +121,7 @@ pub(super) async fn describe(client: &Client) -> Result<Option<Described>, Faile
     }
 }
 
-/// The error that there is no table.
+/// Returns the error for a missing table.
 pub(super) fn missing(client: &Client) -> Error {
     let place = &client.place;
     Error::not_found(format!(
@@ -131,7 +131,7 @@ pub(super) fn missing(client: &Client) -> Error {
     ))
 }
 
-/// An error at start, in a line that says what to do.
+/// Returns an error at start, in one line with instructions.
 pub(super) fn explain(client: &Client, fault: &Fault) -> Error {
     let (place, what) = (&client.place, &fault.what);
     let location = place.location();
@@ -151,10 +151,10 @@ pub(super) fn explain(client: &Client, fault: &Fault) -> Error {
 }
 
 impl Found {
-    /// Everything that keeps the table from being used, in one line.
+    /// Checks that the table can be used, and reports all problems in one line.
     ///
     /// # Errors
-    /// `Invalid`, when there is anything.
+    /// `Invalid` if there are any problems.
     pub(super) fn check(&self, client: &Client) -> Result<()> {
         let problems = schema::problems(&self.table, self.ttl.as_ref());
         if problems.is_empty() {
@@ -163,7 +163,7 @@ impl Found {
         Err(Error::invalid(format!("{} cannot be used: {}", client.place, problems.join("; "))))
     }
 
-    /// What a person wants to see.
+    /// Returns the description for people.
     pub(super) fn description(self, client: &Client) -> TableDescription {
         let problems = schema::problems(&self.table, self.ttl.as_ref());
         let Self { table, ttl } = self;
@@ -196,7 +196,7 @@ impl Found {
 
 fn billing(table: &Described) -> String {
     let mode = table.billing_mode_summary().and_then(|summary| summary.billing_mode());
-    // Tables from before there was a choice say nothing.
+    // Tables from before there was a choice have no billing mode.
     mode.map_or("PROVISIONED", |mode| mode.as_str()).to_owned()
 }
 

@@ -1,4 +1,4 @@
-//! The engine as the program around it sees it: `dynamodb:TABLE`.
+//! The engine for the program: `dynamodb:TABLE`.
 
 use std::{ffi::OsStr, path::Path, sync::Arc};
 
@@ -11,10 +11,10 @@ use table::{
 
 use super::{DynamoConfig, DynamoTable, TableDescription, manage};
 
-/// How long the name of a table may be.
+/// Allowed length of the name of a table.
 const NAME_LENGTH: std::ops::RangeInclusive<usize> = 3..=255;
 
-/// Tables in DynamoDB.
+/// Engine of tables in DynamoDB.
 #[derive(Debug)]
 pub struct DynamoDb;
 
@@ -58,7 +58,7 @@ impl Engine for DynamoDb {
         place.to_string_lossy().into_owned()
     }
 
-    /// The table must be there: making one costs money and needs rights that a service should not have.
+    /// Opens an existing table: creating one costs money and needs permissions that a service should not have.
     async fn open(&self, place: &OsStr, around: &Surroundings, _: bool) -> Result<Arc<dyn Table>> {
         Ok(Arc::new(DynamoTable::connect(config(place, around)).await?))
     }
@@ -67,7 +67,7 @@ impl Engine for DynamoDb {
         Ok(Box::new(DynamoTable::connect(config(place, around)).await?))
     }
 
-    /// DynamoDB reads page by page, and shows in each what is written by then.
+    /// Returns `None`: DynamoDB reads page by page, and each shows the latest writes.
     async fn open_still(&self, _: &OsStr, _: &Surroundings) -> Result<Option<Box<dyn Whole>>> {
         Ok(None)
     }

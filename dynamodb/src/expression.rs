@@ -1,5 +1,5 @@
-//! Expressions: what DynamoDB has instead of a query language. Every name and every value stands
-//! in them as a placeholder, so that no name can be a reserved word and no value can be code.
+//! Expressions: DynamoDB's substitute for a query language. Every name and every value is a placeholder in them, so
+//! that no name can be a reserved word and no value can be code.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use super::{
 /// Names by placeholder.
 type Names = HashMap<String, String>;
 
-/// The names and values of the placeholders of one request.
+/// Names and values of the placeholders of one request.
 #[derive(Debug, Default)]
 pub(super) struct Terms {
     names: Vec<String>,
@@ -23,7 +23,7 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// The placeholder of a name.
+    /// Returns the placeholder of a name.
     pub(super) fn name(&mut self, name: &str) -> String {
         let at = self.names.iter().position(|known| known == name).unwrap_or_else(|| {
             self.names.push(name.to_owned());
@@ -32,13 +32,13 @@ impl Terms {
         format!("#n{at}")
     }
 
-    /// The placeholder of a value.
+    /// Returns the placeholder of a value.
     pub(super) fn value(&mut self, value: AttributeValue) -> String {
         self.values.push(value);
         format!(":v{}", self.values.len() - 1)
     }
 
-    /// What the placeholders stand for; `None` where there are none, since DynamoDB takes no empty map.
+    /// Returns the names and values by placeholder; `None` if there are none, since DynamoDB accepts no empty map.
     pub(super) fn finish(self) -> (Option<Names>, Option<Attributes>) {
         let names = self.names.into_iter().enumerate().map(|(at, name)| (format!("#n{at}"), name));
         let values = self.values.into_iter().enumerate().map(|(at, value)| (format!(":v{at}"), value));
@@ -47,7 +47,7 @@ impl Terms {
     }
 }
 
-/// What must hold for a write; `None` when nothing must.
+/// Returns the condition of a write as an expression; `None` without a condition.
 pub(super) fn condition(terms: &mut Terms, demand: &Condition, now: Timestamp) -> Option<String> {
     match demand {
         Condition::None => None,
@@ -70,7 +70,7 @@ pub(super) fn condition(terms: &mut Terms, demand: &Condition, now: Timestamp) -
             let mut flat = Vec::new();
             flatten(demand, &mut flat);
             let parts: Vec<String> = flat.into_iter().filter_map(|one| condition(terms, one, now)).collect();
-            // DynamoDB refuses parentheses that are not needed.
+            // DynamoDB refuses redundant parentheses.
             match parts.as_slice() {
                 [] => None,
                 [only] => Some(only.clone()),
@@ -80,7 +80,7 @@ pub(super) fn condition(terms: &mut Terms, demand: &Condition, now: Timestamp) -
     }
 }
 
-/// The conditions that are all demanded, one by one.
+/// Collects the nested conditions that must all hold.
 fn flatten<'a>(demand: &'a Condition, into: &mut Vec<&'a Condition>) {
     match demand {
         Condition::All(conditions) => conditions.iter().for_each(|one| flatten(one, into)),
@@ -88,7 +88,7 @@ fn flatten<'a>(demand: &'a Condition, into: &mut Vec<&'a Condition>) {
     }
 }
 
-/// What an update changes.
+/// Returns the changes of an update as an expression.
 pub(super) fn changes(terms: &mut Terms, update: &Update) -> String {
     let mut clauses = Vec::new();
     let set = update.set.iter().map(|(name, value)| {
@@ -110,20 +110,20 @@ fn clause(word: &str, parts: Vec<String>) -> Option<String> {
     (!parts.is_empty()).then(|| format!("{word} {}", parts.join(", ")))
 }
 
-/// The item is there and has not expired.
+/// Returns the condition that the item exists and has not expired.
 pub(super) fn present(terms: &mut Terms, now: Timestamp) -> String {
     let pk = terms.name("PK");
     format!("attribute_exists({pk}) AND ({})", not_expired(terms, now))
 }
 
-/// The item has not expired.
+/// Returns the condition that the item has not expired.
 pub(super) fn not_expired(terms: &mut Terms, now: Timestamp) -> String {
     let (expires_at, now) = (terms.name("expires_at"), terms.value(encode_seconds(now)));
     format!("attribute_not_exists({expires_at}) OR {expires_at} > {now}")
 }
 
-/// The partition and the range of a query. `None` when nothing can be in it: DynamoDB refuses
-/// such ranges, instead of finding nothing.
+/// Returns the condition on the partition and the range of a query. `None` if the range must be empty: DynamoDB
+/// refuses such ranges, instead of finding nothing.
 pub(super) fn key_condition(terms: &mut Terms, query: &Query) -> Option<String> {
     let (pk, from, to) = (&query.range.pk, &query.range.from, &query.range.to);
     if pk.is_empty() {
@@ -138,7 +138,7 @@ pub(super) fn key_condition(terms: &mut Terms, query: &Query) -> Option<String> 
         return None;
     }
     let (sort, last) = (terms.name(along.range), terms.value(AttributeValue::S(to.clone())));
-    // No key is empty, and DynamoDB takes no empty text to compare one with.
+    // No key is empty, and DynamoDB accepts no empty text in comparisons.
     if from.is_empty() {
         return Some(format!("{partition} AND {sort} <= {last}"));
     }
@@ -146,12 +146,12 @@ pub(super) fn key_condition(terms: &mut Terms, query: &Query) -> Option<String> 
     Some(format!("{partition} AND {sort} BETWEEN {first} AND {last}"))
 }
 
-/// The attributes to read: the key, also the one in the index, and those of `wanted`; `None` for all.
+/// Returns the attributes to read: the key, also that in the index, and those of `wanted`; `None` for all.
 pub(super) fn projection(terms: &mut Terms, index: Index, wanted: Option<&[String]>) -> Option<String> {
     let wanted = wanted?.iter().map(String::as_str).filter(|name| !name.is_empty());
     let keys = ["PK", "SK", along(index).range];
     let mut paths: Vec<String> = keys.into_iter().chain(wanted).map(|name| terms.name(name)).collect();
-    // The same path twice would be refused.
+    // Duplicate paths would be refused.
     paths.sort_unstable();
     paths.dedup();
     Some(paths.join(", "))

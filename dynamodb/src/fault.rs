@@ -1,30 +1,30 @@
-//! What went wrong in a call, sorted by what to do next.
+//! Errors of calls, classified by the next action.
 //!
-//! DynamoDB spells one and the same thing in many ways. Here is the only list of the spellings.
+//! DynamoDB has many names for one error. This is the only list of the names.
 
 use std::error::Error as StdError;
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use event::{Error, ErrorKind};
 
-/// What a failed call means.
+/// Meaning of a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// A condition does not hold.
     Refused,
-    /// Too much at once: again, but slower.
+    /// Too much at once: retry, but slower.
     Throttled,
-    /// There was no answer, or none that tells anything: it may have happened or not.
+    /// There was no answer, or no meaningful one: the call may or may not have been executed.
     Unanswered,
-    /// These credentials may not do that.
+    /// These credentials lack the permission.
     Forbidden,
     /// The table, the stream or the shard does not exist.
     Missing,
-    /// The table is there already, or is just being changed.
+    /// The table exists already, or is just being changed.
     InUse,
     /// The iterator is too old.
     Expired,
-    /// What the iterator should begin with is no longer kept.
+    /// The start of the iterator is no longer available.
     Trimmed,
     /// The request is wrong.
     Invalid,
@@ -66,8 +66,7 @@ const UNANSWERED: [&str; 4] =
     ["InternalFailure", "InternalServerError", "ServiceUnavailable", "ServiceUnavailableException"];
 
 impl Class {
-    /// The class of an error code, of a call or of one write in a transaction. `None` for a code
-    /// that is not known here.
+    /// Returns the class of an error code, of a call or of one write in a transaction. `None` for an unknown code.
     pub(super) fn of_code(code: &str) -> Option<Self> {
         Some(match code {
             "ConditionalCheckFailed" | "ConditionalCheckFailedException" => Class::Refused,
@@ -83,7 +82,7 @@ impl Class {
         })
     }
 
-    /// Whether the same call may succeed a moment later.
+    /// Returns whether a retry of the call may succeed a moment later.
     pub(super) fn is_passing(self) -> bool {
         matches!(self, Class::Throttled | Class::Unanswered)
     }
@@ -92,21 +91,21 @@ impl Class {
 /// A failed call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// What it means.
+    /// Meaning of the failure.
     pub(super) class: Class,
-    /// What DynamoDB says, or what became of the connection; one line.
+    /// Message of DynamoDB, or the error of the connection; one line.
     pub(super) what: String,
-    /// Which write of a transaction is at fault.
+    /// Index of the write of a transaction at fault.
     pub(super) at: Option<usize>,
 }
 
 impl Fault {
-    /// A fault that says `what`.
+    /// Creates a fault with a message.
     pub(super) fn new(class: Class, what: impl AsRef<str>) -> Self {
         Self { class, what: one_line(what.as_ref()), at: None }
     }
 
-    /// What an error of the SDK means.
+    /// Classifies an error of the SDK.
     pub(super) fn of<E>(error: &SdkError<E>) -> Self
     where
         E: ProvideErrorMetadata + StdError + 'static,
@@ -120,12 +119,12 @@ impl Fault {
                     })
             }
             SdkError::ConstructionFailure(_) => Self::new(Class::Invalid, innermost(error)),
-            // A time-out, a connection that failed or broke, an answer that makes no sense.
+            // A time-out, a connection that failed or broke, a malformed answer.
             _ => Self::new(Class::Unanswered, innermost(error)),
         }
     }
 
-    /// `None` for an answer without a code: it does not come from DynamoDB.
+    /// Classifies an answer by its code; `None` without a code: it does not come from DynamoDB.
     fn answered(code: Option<&str>, message: Option<&str>, server_failed: bool) -> Option<Self> {
         let code = code?;
         let unknown = if server_failed { Class::Unanswered } else { Class::Invalid };
@@ -136,9 +135,9 @@ impl Fault {
         })
     }
 
-    /// The error that callers see. `subject` is what the call was about: a table, or an item; when something is
-    /// missing, that is the table, of which all items are out of reach. (Who looks at a table itself, or at its stream,
-    /// asks for the class before.)
+    /// Returns the error for callers. `subject` is the subject of the call: a table, or an item; for
+    /// [`Class::Missing`] it is the table, whose items are all out of reach. (Callers that read a table itself, or
+    /// its stream, handle that class first.)
     pub(super) fn error(&self, subject: impl std::fmt::Display) -> Error {
         let kind = match self.class {
             Class::Refused => ErrorKind::Conflict,
@@ -152,7 +151,7 @@ impl Fault {
     }
 }
 
-/// The first cause. What stands around it ("dispatch failure", "client error") tells nothing.
+/// Returns the first cause. The text around it ("dispatch failure", "client error") is useless.
 pub(super) fn innermost(error: &(dyn StdError + 'static)) -> String {
     let mut error = error;
     while let Some(cause) = error.source() {

@@ -1,14 +1,14 @@
-//! The table in DynamoDB: what runs where one machine is not enough.
+//! The table in DynamoDB, for setups in which one machine is not enough.
 //!
 //! - **Reads and writes** are single calls (`query`, `write`) or small transactions
 //!   (`transact`), with the conditions of `expression`.
-//! - **Failed calls** are sorted by what they mean (`fault`), and tried again for a while
-//!   (`retry`). A write that was left without an answer is settled by reading.
+//! - **Failed calls** are classified by their meaning (`fault`), and retried for a while (`retry`). A write without
+//!   an answer is settled by reading.
 //! - **Changes** come from the table's stream (`shards`, `changes`, `position`).
-//! - **The table** itself is checked at start (`describe`, `schema`), and made and removed
-//!   when asked to (`manage`).
+//! - **The table** itself is checked at start (`describe`, `schema`), and created and deleted on request (`manage`).
 //!
-//! The AWS SDK is named here and nowhere else, and it is long to compile: only the binary and the tests link this crate.
+//! The AWS SDK is used here and nowhere else, and takes long to compile: only the binary and the tests link this
+//! crate.
 //!
 //! ```
 //! use almanac_dynamodb::DynamoDb;
@@ -57,25 +57,25 @@ mod transact;
 mod units;
 mod write;
 
-/// Which table, and where. Credentials come by the SDK's usual chain: environment, profile, role.
+/// Table and location. Credentials come by the SDK's usual chain: environment, profile, role.
 #[derive(Clone, Debug)]
 pub struct DynamoConfig {
-    /// The table's name.
+    /// Name of the table.
     pub table: String,
-    /// The region; when `None`, by the SDK's usual chain.
+    /// Region; when `None`, by the SDK's usual chain.
     pub region: Option<String>,
-    /// Another address than the one of the region, as of an emulator.
+    /// Endpoint other than that of the region, such as an emulator.
     pub endpoint: Option<String>,
-    /// Tells what has expired.
+    /// Clock for expiry.
     pub clock: Clock,
 }
 
-/// The table in DynamoDB.
+/// A table in DynamoDB.
 #[derive(Debug)]
 pub struct DynamoTable {
     client: Client,
     clock: Clock,
-    /// The Amazon resource name of the table, with which those of its streams begin.
+    /// Amazon resource name of the table, the prefix of those of its streams.
     arn: String,
     iterators: Iterators,
     units: Units,
@@ -85,9 +85,8 @@ impl DynamoTable {
     /// Connects to the table, and checks that it can be used, within seconds.
     ///
     /// # Errors
-    /// `NotFound`, when there is no such table; `Invalid`, when it has another shape, or when there
-    /// is no region or are no credentials; `Unavailable`, when no server answers. Each says in one
-    /// line what to do.
+    /// `NotFound` if there is no such table; `Invalid` if it has another shape, or if there is no region or are no
+    /// credentials; `Unavailable` if no server answers. Each has instructions in one line.
     pub async fn connect(config: DynamoConfig) -> Result<Self> {
         let client = Client::new(&config).await?;
         let found = describe::look(&client).await?;
@@ -130,7 +129,7 @@ impl Table for DynamoTable {
     }
 
     async fn forget_deleted(&self) -> Result<()> {
-        // It keeps nothing here.
+        // The table keeps no deleted data here.
         Ok(())
     }
 

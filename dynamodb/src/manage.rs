@@ -1,5 +1,5 @@
-//! Making and removing the table. Each step looks first at what is there, so that all of it may
-//! be repeated after it was broken off.
+//! Creating and deleting the table. Each step first checks the current state, so that all of it may be repeated after
+//! an interruption.
 
 use std::time::Duration;
 
@@ -22,20 +22,20 @@ use super::{
     schema,
 };
 
-/// How long may be waited for a table to be ready, or to be gone.
+/// Maximum time to wait for a table to be ready, or to be gone.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
-/// What cursors of a scan begin with.
+/// Prefix of the cursors of a scan.
 const SCAN: &str = "scan";
 
-/// How often it is looked whether it is.
+/// Interval of checking that.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Makes the table with its indexes, its stream and its time to live, and waits until it is ready.
-/// Of a table that is there already, the stream and the time to live are turned on if need be.
+/// Creates the table with its indexes, its stream and its time to live, and waits until it is ready. For an existing
+/// table, the stream and the time to live are turned on if needed.
 ///
 /// # Errors
-/// `Invalid`, when a table of another shape is there; else saying why it cannot be made.
+/// `Invalid` if a table of another shape exists; else an error with the reason.
 pub async fn create(config: &DynamoConfig) -> Result<TableDescription> {
     let client = Client::new(config).await?;
     let existing = describe::describe(&client).await.map_err(|failed| explain(&client, &failed.fault))?;
@@ -46,7 +46,7 @@ pub async fn create(config: &DynamoConfig) -> Result<TableDescription> {
     if is_going || existing.is_none() {
         let request = client.db.create_table().table_name(&client.place.table);
         let request = schema::create(request).map_err(unbuilt)?;
-        // When somebody else is making it at the same time, it is waited for like one's own.
+        // A table that another process is creating is waited for as well.
         run(&client, &[Class::InUse], || {
             let request = request.clone();
             async move { request.send().await.map(drop).map_err(|error| Fault::of(&error)) }
@@ -71,17 +71,18 @@ pub async fn create(config: &DynamoConfig) -> Result<TableDescription> {
 /// Describes the table.
 ///
 /// # Errors
-/// `NotFound`, when there is none; else saying why it cannot be looked at.
+/// `NotFound` if there is no table; else an error with the reason.
 pub async fn describe(config: &DynamoConfig) -> Result<TableDescription> {
     let client = Client::new(config).await?;
     Ok(look(&client).await?.description(&client))
 }
 
 impl DynamoTable {
-    /// A page of all items, in an order of DynamoDB's own. It reads, and costs, the whole table, also with a prefix.
+    /// Returns a page of all items, in an order of DynamoDB's own. It reads, and costs, the whole table, even with a
+    /// prefix.
     ///
     /// # Errors
-    /// `Invalid`, when the cursor is of something else; those of reading.
+    /// `Invalid` if the cursor belongs to another query; errors of reading.
     pub async fn scan(&self, scan: &Scan) -> Result<Page> {
         let mut terms = Terms::default();
         let mut filter = not_expired(&mut terms, self.clock.now());
@@ -117,7 +118,7 @@ impl DynamoTable {
             let items = answer.items.unwrap_or_default();
             let last = answer.last_evaluated_key.filter(|last| !last.is_empty());
             match last {
-                // Nothing of what was read is wanted.
+                // No item read is wanted.
                 Some(last) if items.is_empty() => request = request.set_exclusive_start_key(Some(last)),
                 last => {
                     let next = last.map(|mut last| {
@@ -132,14 +133,13 @@ impl DynamoTable {
     }
 }
 
-/// Deletes the table with all that is in it, and waits until it is gone. One that does not exist
-/// is gone already.
+/// Deletes the table with all its data, and waits until it is gone. A missing table counts as deleted.
 ///
 /// # Errors
-/// `Invalid`, when it is a table of another shape; else saying why it cannot be deleted.
+/// `Invalid` if it is a table of another shape; else an error with the reason.
 pub async fn delete(config: &DynamoConfig) -> Result<()> {
     let client = Client::new(config).await?;
-    // A table that is being made or changed cannot be deleted yet.
+    // A table that is being created or changed cannot be deleted yet.
     let is_still =
         |table: Option<&Described>| table.is_none_or(|table| is_ready(Some(table)) || is_going(table));
     let Some(table) = wait_until(&client, is_still).await? else { return Ok(()) };
@@ -153,7 +153,7 @@ pub async fn delete(config: &DynamoConfig) -> Result<()> {
     wait_until(&client, |table| table.is_none()).await.map(drop)
 }
 
-/// Nothing is done to a table that is somebody else's.
+/// Refuses a table of another application.
 fn refuse_foreign(client: &Client, table: &Described) -> Result<()> {
     match schema::foreign(table) {
         Some(foreign) => Err(Error::invalid(format!("{}: {foreign}", client.place))),
@@ -183,7 +183,7 @@ async fn turn_on_ttl(client: &Client) -> Result<()> {
     .await
 }
 
-/// Calls, and takes the faults of `fine` as success: they say that it is done or under way.
+/// Calls, and takes the faults of `fine` as success: they mean that it is done or under way.
 async fn run<F>(client: &Client, fine: &[Class], attempt: impl FnMut() -> F) -> Result<()>
 where
     F: Future<Output = Result<(), Fault>>,

@@ -1,10 +1,9 @@
-//! Positions in a shard, and the iterators that stand at them.
+//! Positions in a shard, and the iterators at them.
 //!
-//! A position is the sequence number of the last change that was read. A reader that has seen
-//! none yet has no such number, and to begin again at `LATEST` would lose what came between two
-//! calls. So it is given a name under which its iterator is kept; and when that is lost (with the
-//! process, or after 15 minutes), reading goes on from the oldest change, which repeats changes
-//! but loses none as long as the stream still has all of them.
+//! A position is the sequence number of the last change that was read. A reader that has seen none yet has no such
+//! number, and beginning again at `LATEST` would lose the changes between two calls. So it is given a name under
+//! which its iterator is kept; and if that is lost (with the process, or after 15 minutes), reading continues from
+//! the oldest change, which repeats changes but loses none as long as the stream still has all of them.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,36 +15,36 @@ use event::{Error, Id, Result, Timestamp};
 use table::Position;
 use tokio::time::Instant;
 
-/// How long an iterator is kept. DynamoDB gives them up after 15 minutes.
+/// Time for which an iterator is kept. DynamoDB drops them after 15 minutes.
 const ITERATOR_LIFE: Duration = Duration::from_secs(14 * 60);
 
-/// The most iterators kept of one shard. One more is one call less, but no change more or less.
+/// Maximum number of iterators kept of one shard. They only save calls, and never change the result.
 const MAX_ITERATORS: usize = 16;
 
-/// For how long the stream has surely all changes: 24 hours, less an hour for clocks that differ.
+/// Time for which the stream certainly has all changes: 24 hours, less an hour for clock differences.
 const KEPT_SECONDS: i64 = 23 * 60 * 60;
 
-/// Begins the name of a position without a sequence number.
+/// Prefix of the name of a position without a sequence number.
 const SINCE: &str = "since";
 
-/// What a position means, when no iterator stands there.
+/// Meaning of a position without an iterator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// The oldest change that is kept.
+    /// Oldest available change.
     Oldest,
-    /// What changes from now on.
+    /// Changes from now on.
     Latest,
-    /// After this sequence number.
+    /// Changes after this sequence number.
     After(String),
-    /// Everything since this second, of which nothing has been read.
+    /// All changes since this second, none of which has been read.
     Since(i64),
 }
 
 impl Start {
-    /// Reads a position.
+    /// Parses a position.
     ///
     /// # Errors
-    /// `Invalid`, when it is not one in a DynamoDB stream.
+    /// `Invalid` if it is not one in a DynamoDB stream.
     pub(super) fn of(position: &Position) -> Result<Self> {
         let text = match position {
             Position::Oldest => return Ok(Start::Oldest),
@@ -69,7 +68,7 @@ impl Start {
         }
     }
 
-    /// Whether changes may be gone when reading goes on from the oldest one instead.
+    /// Returns whether changes may be lost if reading continues from the oldest one instead.
     pub(super) fn may_have_lost(&self, now: Timestamp) -> bool {
         match self {
             Start::Oldest | Start::Latest => false,
@@ -81,19 +80,18 @@ impl Start {
     }
 }
 
-/// A position of which nothing is known but that nothing was read before it. When its iterator is
-/// lost, changes may be gone.
+/// Returns a position before which nothing was read. If its iterator is lost, changes may be gone.
 pub(super) fn unread(now: Timestamp) -> Position {
     since(0, now)
 }
 
-/// The position `now`. When its iterator is lost, the oldest changes are older than it, for a day.
+/// Returns the position `now`. If its iterator is lost, the oldest changes are older than it, for a day.
 pub(super) fn from_now(now: Timestamp) -> Position {
     since(now.micros().div_euclid(1_000_000), now)
 }
 
-/// The id tells positions of one second apart, in this process and in others: each has an
-/// iterator of its own.
+/// Returns a unique position: the id distinguishes positions of one second, in this process and in others, because
+/// each has an iterator of its own.
 fn since(seconds: i64, now: Timestamp) -> Position {
     Position::After(format!("{SINCE}:{seconds}:{}", Id::new(now)))
 }
@@ -110,18 +108,18 @@ struct Kept {
 }
 
 impl Iterators {
-    /// The iterator that stands at a position. It stays there: others may begin there too.
+    /// Returns the iterator at a position. It is kept: others may begin there too.
     pub(super) fn get(&self, shard: &str, position: &Position) -> Option<String> {
         let shards = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = shards.get(shard)?.iter().find(|kept| kept.position == *position)?;
         (kept.until > Instant::now()).then(|| kept.iterator.clone())
     }
 
-    /// Keeps an iterator, in place of the one that stood at this position before.
+    /// Keeps an iterator, replacing the previous one at this position.
     pub(super) fn keep(&self, shard: &str, position: &Position, iterator: String) {
         let now = Instant::now();
         let mut shards = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those of shards that are not read any more.
+        // Shards that are not read any more are removed.
         shards.retain(|_, all| all.back().is_some_and(|newest| newest.until > now));
         let all = shards.entry(shard.to_owned()).or_default();
         all.retain(|kept| kept.position != *position && kept.until > now);
@@ -131,7 +129,7 @@ impl Iterators {
         all.push_back(Kept { position: position.clone(), iterator, until: now + ITERATOR_LIFE });
     }
 
-    /// Forgets the iterators of a shard that has ended.
+    /// Removes the iterators of a shard that has ended.
     pub(super) fn forget(&self, shard: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(shard);
     }

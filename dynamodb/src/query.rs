@@ -17,7 +17,7 @@ use super::{
 };
 
 impl DynamoTable {
-    /// The item at `key` as it is stored, also when it has expired.
+    /// Returns the item at `key` as stored, even if it has expired.
     pub(super) async fn read(&self, key: &Key, only: Option<&[String]>) -> Result<Option<Item>> {
         let mut terms = Terms::default();
         let projection = projection(&mut terms, Index::Table, only);
@@ -40,8 +40,8 @@ impl DynamoTable {
         answer.item.map(codec::decode_item).transpose()
     }
 
-    /// A page of `query`. DynamoDB leaves expired items out only after it has read a page, so
-    /// a page may come out short, or even empty; empty ones are passed over here.
+    /// Returns a page of `query`. DynamoDB leaves expired items out only after it has read a page, so a page may come
+    /// out short, or even empty; empty ones are passed over here.
     pub(super) async fn page(&self, query: &Query) -> Result<Page> {
         let Some(mut request) = self.request(query)? else { return Ok(Page::default()) };
         let mut read_units = None;
@@ -61,7 +61,7 @@ impl DynamoTable {
         }
     }
 
-    /// The request of a page; `None` when there can be nothing in it.
+    /// Returns the request of a page; `None` if it must be empty.
     fn request(&self, query: &Query) -> Result<Option<QueryFluentBuilder>> {
         if query.limit == Some(0) {
             return Err(Error::invalid("a page needs a limit of at least 1"));
@@ -103,8 +103,8 @@ impl DynamoTable {
     }
 }
 
-/// The page of what was read. An emulator may give the item that crosses the bound as well; then
-/// it is left to the next page.
+/// Returns the page of the items read. An emulator may return the item that crosses the bound as well; then it is
+/// left to the next page.
 fn bounded(query: &Query, read: Vec<codec::Attributes>, next: Option<Cursor>) -> Result<Page> {
     let mut page = Page { items: Vec::with_capacity(read.len()), next, read_units: None };
     let mut bytes = 0;
@@ -117,7 +117,7 @@ fn bounded(query: &Query, read: Vec<codec::Attributes>, next: Option<Cursor>) ->
         }
         page.items.push(item);
     }
-    // What orders an index was read for the cursor, whether it was asked for or not.
+    // The sort key of an index was read for the cursor, even if not requested.
     let sort = along(query.index).range;
     if query.attributes.as_ref().is_some_and(|wanted| !wanted.iter().any(|name| name == sort)) {
         page.items.iter_mut().for_each(|item| drop(item.attributes.remove(sort)));

@@ -1,8 +1,8 @@
-//! Calling again what failed in passing, within a time budget.
+//! Retrying of calls with temporary failures, within a time budget.
 //!
-//! The SDK could do that too, but it would hide what matters here: whether an earlier attempt may
-//! have been made. A conditional put whose first attempt timed out *after* it was made is refused
-//! at the second, by itself.
+//! The SDK could do that too, but it would hide the essential fact: whether an earlier attempt may have been
+//! executed. A conditional put whose first attempt timed out *after* its execution is refused at the second, by
+//! itself.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use tokio::time::{Instant, sleep};
 
 use super::fault::{Class, Fault};
 
-/// How long an ordinary call is tried.
+/// Time for which an ordinary call is tried.
 pub(super) const CALL_BUDGET: Duration = Duration::from_secs(20);
 
-/// The most that is waited before the second attempt.
+/// Maximum time to wait before the second attempt.
 const FIRST_WAIT: Duration = Duration::from_millis(25);
 
-/// The most that is waited between two attempts.
+/// Maximum time to wait between two attempts.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
 /// A call that did not succeed within its budget.
 #[derive(Debug)]
 pub(super) struct Failed {
-    /// Why the last attempt failed.
+    /// Fault of the last attempt.
     pub(super) fault: Fault,
-    /// Whether an attempt was left without an answer, so that it may have been made.
+    /// True if an attempt had no answer, so that it may have been executed.
     pub(super) is_unsettled: bool,
 }
 
-/// Makes `attempt` until it succeeds, fails for good, or `budget` is used up.
+/// Repeats `attempt` until it succeeds, fails for good, or `budget` is used up.
 pub(super) async fn call<T, F>(budget: Duration, attempt: impl FnMut() -> F) -> Result<T, Failed>
 where
     F: Future<Output = Result<T, Fault>>,
@@ -36,7 +36,7 @@ where
     call_until(Instant::now() + budget, attempt).await
 }
 
-/// The same until `deadline`.
+/// Repeats `attempt` until it succeeds, fails for good, or `deadline` is reached.
 pub(super) async fn call_until<T, F>(deadline: Instant, mut attempt: impl FnMut() -> F) -> Result<T, Failed>
 where
     F: Future<Output = Result<T, Fault>>,
@@ -61,7 +61,7 @@ where
     }
 }
 
-/// Why an attempt failed, as the metric has it.
+/// Returns the label of a failed attempt in the metric.
 fn reason(class: Class) -> &'static str {
     match class {
         Class::Throttled => "throttled",
@@ -71,8 +71,8 @@ fn reason(class: Class) -> &'static str {
     }
 }
 
-/// A time between nothing and `most`, evenly spread, so that those who were refused together do
-/// not come again together. The only use of chance in this engine.
+/// Returns a uniformly random time up to `most`, so that callers refused together do not retry together. The only
+/// randomness in this engine.
 fn jitter(most: Duration) -> Duration {
     most.mul_f64(fastrand::f64())
 }

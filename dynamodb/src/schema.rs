@@ -1,4 +1,4 @@
-//! What the table must look like, and what is wrong with one that does not.
+//! Required shape of the table, and the problems of one without it.
 
 use aws_sdk_dynamodb::{
     error::BuildError,
@@ -11,23 +11,23 @@ use aws_sdk_dynamodb::{
 };
 use table::Index;
 
-/// The attribute by which DynamoDB removes what has expired.
+/// Attribute by which DynamoDB removes expired items.
 pub(super) const TTL_ATTRIBUTE: &str = "expires_at";
 
-/// The key of the table or of an index.
+/// Key of the table or of an index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Along {
-    /// The name of the index; `None` for the table.
+    /// Name of the index; `None` for the table.
     pub(super) index: Option<&'static str>,
-    /// The attribute of the partition, which is text.
+    /// Attribute of the partition, which is text.
     pub(super) hash: &'static str,
-    /// The attribute of the order.
+    /// Attribute of the order.
     pub(super) range: &'static str,
-    /// The type of that attribute.
+    /// True if that attribute is a number.
     range_is_number: bool,
 }
 
-/// What a query reads along.
+/// Returns the key that a query reads along.
 pub(super) fn along(index: Index) -> Along {
     let (index, hash, range, range_is_number) = match index {
         Index::Table => (None, "PK", "SK", false),
@@ -43,7 +43,7 @@ impl Along {
         [(self.hash, KeyType::Hash, ScalarAttributeType::S), (self.range, KeyType::Range, sort)]
     }
 
-    /// The key as people write it.
+    /// Formats the key for people.
     fn text(self) -> String {
         self.attributes().map(|(name, _, scalar)| format!("{name} {scalar}")).join(", ")
     }
@@ -57,7 +57,7 @@ impl Along {
 
 const ALL: [Index; 3] = [Index::Table, Index::Gsi1, Index::Board];
 
-/// The request that makes the table.
+/// Adds the schema to the request that creates the table.
 pub(super) fn create(mut request: CreateTableFluentBuilder) -> Result<CreateTableFluentBuilder, BuildError> {
     for along in ALL.map(along) {
         for (name, _, scalar) in along.attributes() {
@@ -79,12 +79,12 @@ pub(super) fn create(mut request: CreateTableFluentBuilder) -> Result<CreateTabl
     Ok(request.billing_mode(BillingMode::PayPerRequest).stream_specification(stream()?))
 }
 
-/// The stream that the table must have.
+/// Returns the required stream of the table.
 pub(super) fn stream() -> Result<StreamSpecification, BuildError> {
     StreamSpecification::builder().stream_enabled(true).stream_view_type(StreamViewType::KeysOnly).build()
 }
 
-/// That a table is somebody else's, to which nothing must be done; `None` when it is Almanac's.
+/// Returns the reason why a table belongs to another application and must not be touched; `None` for Almanac's.
 pub(super) fn foreign(table: &TableDescription) -> Option<String> {
     let key = key_text(table.key_schema(), table.attribute_definitions());
     let wanted = along(Index::Table).text();
@@ -95,7 +95,7 @@ pub(super) fn foreign(table: &TableDescription) -> Option<String> {
     })
 }
 
-/// What is wrong with a table; nothing when it can be used.
+/// Returns the problems of a table; empty if it can be used.
 pub(super) fn problems(table: &TableDescription, ttl: Option<&TimeToLiveDescription>) -> Vec<String> {
     if let Some(foreign) = foreign(table) {
         return vec![foreign];
@@ -131,7 +131,7 @@ pub(super) fn problems(table: &TableDescription, ttl: Option<&TimeToLiveDescript
     problems
 }
 
-/// The view of the stream that is on.
+/// Returns the view of the stream, if it is on.
 pub(super) fn stream_view(table: &TableDescription) -> Option<&StreamViewType> {
     table
         .stream_specification()
@@ -139,14 +139,14 @@ pub(super) fn stream_view(table: &TableDescription) -> Option<&StreamViewType> {
         .and_then(StreamSpecification::stream_view_type)
 }
 
-/// Whether the time to live is on, or is just being turned on (which takes up to an hour).
+/// Returns whether the time to live is on, or is just being turned on (which takes up to an hour).
 pub(super) fn removes_expired(ttl: &TimeToLiveDescription) -> bool {
     let on =
         matches!(ttl.time_to_live_status(), Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling));
     on && ttl.attribute_name() == Some(TTL_ATTRIBUTE)
 }
 
-/// A key as people write it, such as `PK S, SK S`.
+/// Formats a key for people, such as `PK S, SK S`.
 pub(super) fn key_text(schema: &[KeySchemaElement], attributes: &[AttributeDefinition]) -> String {
     let mut schema: Vec<_> = schema.iter().collect();
     schema.sort_by_key(|element| *element.key_type() != KeyType::Hash);
@@ -186,7 +186,7 @@ fn index_problem(
 mod tests {
     use super::*;
 
-    /// A table as `create` makes it.
+    /// Returns a table as created by `create`.
     fn table() -> TableDescription {
         let attribute = |(name, _, scalar)| {
             AttributeDefinition::builder().attribute_name(name).attribute_type(scalar).build().unwrap()

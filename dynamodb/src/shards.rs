@@ -1,7 +1,7 @@
-//! The shards of the stream.
+//! Shards of the stream.
 //!
-//! The id of a shard begins with the label of its stream. A stream that was turned off and on
-//! again has another label, so none of its shards can be taken for one of the old.
+//! The id of a shard begins with the label of its stream. A stream that was turned off and on again has another
+//! label, so none of its shards can be mistaken for an old one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,23 +16,23 @@ use super::{
     schema,
 };
 
-/// Between the label of a stream and the id of a shard in it.
+/// Separator between the label of a stream and the id of a shard in it.
 const SEPARATOR: char = '/';
 
-/// Where a shard is, for DynamoDB.
+/// Address of a shard for DynamoDB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ShardPlace {
-    /// The Amazon resource name of its stream.
+    /// Amazon resource name of its stream.
     pub(super) stream: String,
-    /// Its id there.
+    /// Id in the stream.
     pub(super) shard: String,
 }
 
 impl ShardPlace {
-    /// Where the shard `id` of a table is.
+    /// Returns the address of the shard `id` of a table.
     ///
     /// # Errors
-    /// `NotFound`, when no shard can have that id.
+    /// `NotFound` if no shard can have that id.
     pub(super) fn parse(id: &str, table_arn: &str) -> Result<Self> {
         match id.split_once(SEPARATOR) {
             Some((label, shard)) if !label.is_empty() && !shard.is_empty() => {
@@ -44,7 +44,7 @@ impl ShardPlace {
 }
 
 impl DynamoTable {
-    /// All shards of the stream as it is now, parents before children.
+    /// Returns all shards of the current stream, parents before children.
     pub(super) async fn list_shards(&self) -> Result<Vec<Shard>> {
         let table = describe::describe(&self.client).await;
         let table = table.map_err(|failed| failed.fault.error(&self.client.place))?;
@@ -68,7 +68,7 @@ impl DynamoTable {
             });
             let stream = match answer.await {
                 Ok(answer) => answer.stream_description,
-                // The stream was turned off just now; the next look will find the new one.
+                // The stream was turned off just now; the next call will find the new one.
                 Err(failed) if failed.fault.class == Class::Missing => return Err(off()),
                 Err(failed) => return Err(failed.fault.error(&self.client.place)),
             };
@@ -82,7 +82,7 @@ impl DynamoTable {
     }
 }
 
-/// Shards with parents before children. A parent that is no longer kept is not named.
+/// Sorts shards with parents before children. A parent that no longer exists is omitted.
 fn in_order(label: &str, shards: &[Described]) -> Vec<Shard> {
     // Ids begin with the time of creation, so the map alone puts most of them in order.
     let mut waiting: BTreeMap<&str, Option<&str>> =
@@ -96,7 +96,7 @@ fn in_order(label: &str, shards: &[Described]) -> Vec<Shard> {
         let mut next: Vec<&str> =
             waiting.iter().filter(|(_, parent)| ready(parent)).map(|(shard, _)| *shard).collect();
         if next.is_empty() {
-            // A circle of parents cannot be; but nothing must be left out, nor this go on forever.
+            // A cycle of parents is impossible; but no shard must be left out, nor the loop be endless.
             next = waiting.keys().copied().collect();
         }
         for shard in next {

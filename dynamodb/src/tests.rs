@@ -1,5 +1,5 @@
-//! How the engine handles what a real DynamoDB seldom does, against a server that does it on
-//! demand. The conformance suite of the `tests` crate tests what DynamoDB does every day.
+//! Behaviour of the engine for rare events of a real DynamoDB, against a server that produces them on demand. The
+//! conformance suite of the `tests` crate tests the everyday behaviour of DynamoDB.
 
 use std::{
     collections::VecDeque,
@@ -18,18 +18,18 @@ use tokio::{
 use super::client::Address;
 use super::*;
 
-/// What the server does with a call of an operation.
+/// Reaction of the server to a call of an operation.
 enum Reply {
     Answer(&'static str),
     Refuse(&'static str),
     RefuseWith(&'static str),
     HangUp,
-    /// It says nothing, and keeps the connection.
+    /// Sends nothing, and keeps the connection.
     Stall,
 }
 use Reply::{Answer, HangUp, Refuse, RefuseWith, Stall};
 
-/// The calls that the server expects, in order, and what it does with each; and what was asked.
+/// Calls that the server expects, in order, with its reaction to each; and the requests received.
 #[derive(Default)]
 struct Play {
     calls: VecDeque<(&'static str, Reply)>,
@@ -38,7 +38,7 @@ struct Play {
 
 type Script = Arc<Mutex<Play>>;
 
-/// A table behind a server that plays `script`, which must be played to its end.
+/// Returns a table behind a server that plays `script`, which must be played to its end.
 async fn table(script: Vec<(&'static str, Reply)>) -> (DynamoTable, Script) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -72,7 +72,7 @@ async fn table(script: Vec<(&'static str, Reply)>) -> (DynamoTable, Script) {
     )
 }
 
-/// Answers the calls that come over one connection.
+/// Answers the calls that arrive over one connection.
 async fn serve(stream: TcpStream, script: Script) {
     let mut stream = BufReader::new(stream);
     loop {
@@ -159,7 +159,7 @@ async fn a_put_whose_answer_was_lost_is_settled_by_reading() {
     played(&script);
 }
 
-/// The answer of the first attempt is lost, and by the second somebody else has counted.
+/// The answer of the first attempt is lost, and by the second another writer has counted.
 #[tokio::test]
 async fn what_counts_is_counted_once_though_its_answer_is_lost_and_another_one_counts() {
     let counted = r#"{"Item":{"PK":{"S":"p"},"SK":{"S":"s"},"n":{"N":"7"},"ver":{"N":"1"}}}"#;
@@ -190,7 +190,7 @@ async fn new_items_are_not_sent_when_their_time_is_up() {
     let error = result.unwrap_err();
     assert_eq!((written, error.kind()), (1, ErrorKind::Unavailable), "{error}");
     played(&script);
-    // What is left of the time is too short for another one.
+    // The rest of the time is too short for another write.
     let (here, script) = table(vec![("PutItem", Answer("{}"))]).await;
     let items = ["a", "b"].map(|sk| Item::new(Key::new("p", sk)));
     let (written, result) = here.put_new(items.into(), Duration::from_millis(900)).await;

@@ -1,4 +1,4 @@
-//! Several writes that happen together or not at all.
+//! Transactions: several writes that happen together or not at all.
 
 use aws_sdk_dynamodb::{
     error::{BuildError, SdkError},
@@ -17,7 +17,7 @@ use super::{
 };
 
 impl DynamoTable {
-    /// Makes all writes or none.
+    /// Executes all writes or none.
     pub(super) async fn transact_all(&self, writes: &[Write]) -> Result<()> {
         check::check_writes(writes)?;
         if writes.is_empty() {
@@ -39,8 +39,8 @@ impl DynamoTable {
         let items = items.collect::<Result<Vec<_>, _>>();
         let items =
             items.map_err(|error| Error::invalid("the transaction lacks something").because(error))?;
-        // DynamoDB makes requests of one token once, so an attempt that was left without an answer
-        // may be repeated, also when the transaction adds.
+        // DynamoDB executes requests of one token once, so an attempt without an answer may be repeated, even if the
+        // transaction adds.
         let token = Id::new(now).to_string();
         let request = self
             .client
@@ -58,9 +58,9 @@ impl DynamoTable {
         Ok(())
     }
 
-    /// DynamoDB adds to fractions too, and beyond 64 bits; Almanac counts in whole numbers. No
-    /// condition can demand one, so it is looked at before: what is added to is always a counter,
-    /// and nothing turns a counter into a fraction between this look and the write.
+    /// Checks an addition. DynamoDB adds to fractions too, and beyond 64 bits; Almanac counts in integers. No
+    /// condition can require one, so it is checked before: only counters are added to, and nothing turns a counter
+    /// into a fraction between this check and the write.
     async fn check_add(&self, key: &Key, name: &str, amount: i64) -> Result<()> {
         let only = [name.to_owned(), "expires_at".to_owned()];
         let item =
@@ -69,7 +69,7 @@ impl DynamoTable {
         check::sum(key, name, item.attributes.get(name), amount).map(drop)
     }
 
-    /// The error of a transaction that was not made, naming the item at fault.
+    /// Returns the error of a failed transaction, naming the item at fault.
     fn cancellation(&self, fault: &Fault, writes: &[Write]) -> Error {
         let Some(write) = fault.at.and_then(|at| writes.get(at)) else {
             return match fault.class {
@@ -88,12 +88,12 @@ impl DynamoTable {
     }
 }
 
-/// What a failed transaction means. When it was cancelled, every write has a reason of its own.
+/// Classifies a failed transaction. If it was cancelled, every write has a reason of its own.
 fn fault(error: &SdkError<TransactWriteItemsError>) -> Fault {
     match error.as_service_error() {
         Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
             cancelled_because(cancelled.cancellation_reasons()).unwrap_or_else(|| Fault {
-                // Cancelled without saying why: as of any other refusal, others may have been in the way.
+                // Cancelled without a reason: as with any other refusal, other writers may have been in the way.
                 class: Class::Throttled,
                 ..Fault::of(error)
             })
@@ -102,7 +102,7 @@ fn fault(error: &SdkError<TransactWriteItemsError>) -> Fault {
     }
 }
 
-/// The reason that counts: one that will not pass, before one that will.
+/// Returns the decisive reason: permanent ones come before temporary ones.
 fn cancelled_because(reasons: &[CancellationReason]) -> Option<Fault> {
     let faults = reasons.iter().enumerate().filter_map(|(at, reason)| {
         let code = reason.code().filter(|code| *code != "None")?;
@@ -176,7 +176,7 @@ fn encode_check(
     demand: &Condition,
     now: Timestamp,
 ) -> Result<ConditionCheck, BuildError> {
-    // A check must demand something; of any item one of these two holds.
+    // A check must have a condition; one of these two holds for any item.
     let condition = condition(&mut terms, demand, now).unwrap_or_else(|| {
         let pk = terms.name("PK");
         format!("attribute_exists({pk}) OR attribute_not_exists({pk})")

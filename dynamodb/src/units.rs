@@ -1,4 +1,4 @@
-//! What calls cost, as DynamoDB tells it.
+//! Costs of calls, as reported by DynamoDB.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,10 +8,10 @@ use meter::{
     catalogue::{DYNAMODB_FAILED, DYNAMODB_RETRIES, DYNAMODB_UNITS},
 };
 
-/// What every request asks for.
+/// Level of reporting in every request.
 pub(super) const TOLD: ReturnConsumedCapacity = ReturnConsumedCapacity::Total;
 
-/// Units that were consumed, by operation.
+/// Consumed units by operation.
 #[derive(Debug)]
 pub(super) struct Units {
     pub(super) get: Spent,
@@ -21,17 +21,17 @@ pub(super) struct Units {
     pub(super) transact: Spent,
 }
 
-/// Units of one operation. DynamoDB counts in halves; what is left over is counted with the next one.
+/// Units of one operation. DynamoDB counts in halves; the remainder is added to the next call.
 #[derive(Debug)]
 pub(super) struct Spent {
     units: Counter,
-    /// Hundredths of a unit that were not counted yet.
+    /// Total in hundredths of a unit.
     hundredths: AtomicU64,
 }
 
 impl Units {
     pub(super) fn new() -> Self {
-        // So that they are there, at 0, before anything fails.
+        // The counters exist, at 0, before anything fails.
         drop((DYNAMODB_FAILED.counter(["throttled"]), DYNAMODB_RETRIES.counter([])));
         let read = |operation| Spent::new("read", operation);
         let write = |operation| Spent::new("write", operation);

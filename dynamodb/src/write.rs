@@ -1,4 +1,4 @@
-//! Single writes. What was left without an answer is settled by reading.
+//! Single writes. A write without an answer is settled by reading.
 
 use std::{collections::HashMap, error::Error as StdError, time::Duration};
 
@@ -18,10 +18,10 @@ use super::{
     units::TOLD,
 };
 
-/// What an attempt needs at least to be worth making.
+/// Minimum time for an attempt to be worth making.
 const MIN_ATTEMPT: Duration = Duration::from_secs(1);
 
-/// Names in an expression, and what they stand for.
+/// Names in an expression by placeholder.
 type Names = HashMap<String, String>;
 
 /// Values in an expression.
@@ -31,22 +31,22 @@ type Values = HashMap<String, AttributeValue>;
 #[derive(Clone, Copy, Debug)]
 struct Single<'a> {
     key: &'a Key,
-    /// What is stored after it.
+    /// Item stored after the write.
     wanted: Option<&'a Item>,
     demand: &'a Condition,
 }
 
 impl DynamoTable {
-    /// Writes an item whole.
+    /// Writes a whole item.
     pub(super) async fn put_item(&self, item: &Item, demand: &Condition) -> Result<()> {
         self.put_item_until(item, demand, Instant::now() + CALL_BUDGET).await
     }
 
-    /// Writes new items, one after the other; none is sent, and no answer is waited for, after `within`.
+    /// Writes new items, one after the other; after `within`, none is sent, and no answer is waited for.
     pub(super) async fn put_new_items(&self, items: Vec<Item>, within: Duration) -> (usize, Result<()>) {
         let until = Instant::now() + within;
         for (written, item) in items.iter().enumerate() {
-            // With less time the next one would be broken off for nothing.
+            // With less time the next write would be interrupted for nothing.
             let left = until.saturating_duration_since(Instant::now());
             let result = match left.is_zero() || (written > 0 && left < MIN_ATTEMPT) {
                 true => Err(too_late(&item.key)),
@@ -59,7 +59,7 @@ impl DynamoTable {
         (items.len(), Ok(()))
     }
 
-    /// Writes an item whole, trying for as long as an attempt can be answered by `until`.
+    /// Writes a whole item, retrying as long as an attempt can be answered by `until`.
     async fn put_item_until(&self, item: &Item, demand: &Condition, until: Instant) -> Result<()> {
         check::check_item(item)?;
         let (condition, names, values) = self.demanded(demand);
@@ -99,7 +99,7 @@ impl DynamoTable {
         Ok(())
     }
 
-    /// A condition as an expression, with the names and values in it.
+    /// Returns a condition as an expression, with the names and values in it.
     fn demanded(&self, demand: &Condition) -> (Option<String>, Option<Names>, Option<Values>) {
         let mut terms = Terms::default();
         let condition = condition(&mut terms, demand, self.clock.now());
@@ -107,8 +107,8 @@ impl DynamoTable {
         (condition, names, values)
     }
 
-    /// Sends a write until it is answered, and waits for no answer after `until`. Returns the answer; `None`, when
-    /// none came but what is stored is what was wanted.
+    /// Sends a write until it is answered, and waits for no answer after `until`. Returns the answer; `None` if there
+    /// was none but the stored item is as wanted.
     async fn make<T, E, F>(
         &self,
         single: Single<'_>,
@@ -133,8 +133,8 @@ impl DynamoTable {
         }
     }
 
-    /// When an attempt was left without an answer, looks at what is stored: if that is what was
-    /// wanted, the write has been made, whatever became of the attempts after it.
+    /// Settles a write with an attempt that had no answer, by reading: if the stored item is as wanted, the write was
+    /// executed, whatever the result of later attempts.
     async fn settle(&self, failed: &Failed, single: Single<'_>) -> Result<()> {
         let Single { key, wanted, demand } = single;
         if failed.is_unsettled {
@@ -149,7 +149,7 @@ impl DynamoTable {
         Err(self.refusal(&failed.fault, key, demand))
     }
 
-    /// The error of a write that failed, naming its item, or the table when that is missing.
+    /// Returns the error of a failed write, naming its item, or the table if that is missing.
     pub(super) fn refusal(&self, fault: &Fault, key: &Key, demand: &Condition) -> Error {
         match (fault.class, demand) {
             (Class::Refused, Condition::Absent) => Error::conflict(format!("item {key} exists already")),
