@@ -40,7 +40,7 @@ pub struct Rule {
 /// Number of a day and the events behind it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// The number; `None` if undefined.
+    /// Number of the day; `None` if undefined.
     pub value: Option<f64>,
     /// Number of events behind it; `None` if that does not matter.
     pub n: Option<u64>,
@@ -79,7 +79,7 @@ impl State {
     /// All states.
     pub const ALL: [Self; 5] = [Self::Ok, Self::Pending, Self::Firing, Self::Resolved, Self::NoData];
 
-    /// Its name: `ok`, `pending`, `firing`, `resolved` or `no_data`.
+    /// Returns its name: `ok`, `pending`, `firing`, `resolved` or `no_data`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -109,7 +109,7 @@ impl Crossing {
     /// Both crossings.
     pub const ALL: [Self; 2] = [Self::Fires, Self::Resolves];
 
-    /// Its name: `fires` or `resolves`.
+    /// Returns its name: `fires` or `resolves`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fires => "fires",
@@ -126,7 +126,7 @@ impl Crossing {
 /// Standing of a rule after some days.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Its state.
+    /// State of the rule.
     pub state: State,
     /// Number of consecutive judged days beyond the threshold, while pending.
     pub days: u32,

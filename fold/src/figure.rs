@@ -204,7 +204,7 @@ impl Direction {
     /// Both directions.
     pub const ALL: [Self; 2] = [Self::Max, Self::Min];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Max => "max",

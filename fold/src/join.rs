@@ -71,7 +71,7 @@ pub fn join(predictions: &[LogSegment<'_>], outcomes: &[LogSegment<'_>]) -> Resu
     join_in_buckets(predictions, outcomes, bucket::buckets_of)
 }
 
-/// See [`join`]; the number of buckets depends on the rows of the longer side.
+/// Joins in as many buckets as `buckets_of` returns for the rows of the longer side.
 fn join_in_buckets(
     predictions: &[LogSegment<'_>],
     outcomes: &[LogSegment<'_>],
@@ -165,7 +165,7 @@ impl<'a> Withdrawn<'a> {
         Ok(Self(texts(columns, WITHDRAWN)?))
     }
 
-    /// The column has only one possible text.
+    /// Returns whether a row is a withdrawal. The column has only one possible text.
     #[inline]
     fn has(&self, row: usize) -> bool {
         self.0.is_some_and(|texts| texts.get(row).is_some())

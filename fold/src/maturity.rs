@@ -11,7 +11,7 @@ use event::{Day, Timestamp};
 pub struct Age {
     /// Age in hours.
     pub hours: u32,
-    /// Its name.
+    /// Name of the age.
     pub name: &'static str,
 }
 

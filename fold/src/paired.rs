@@ -106,7 +106,7 @@ impl Measure {
     /// All measures, in order of preference.
     const ALL: [Self; 3] = [Self::Brier, Self::Accuracy, Self::Wins];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Brier => "brier",

@@ -7,7 +7,7 @@ fn rule(test: Test) -> Rule {
     Rule { test, clear: None, min_n: 1, for_days: 1, window_days: 4 }
 }
 
-/// Days from the first of June on, with these numbers.
+/// Returns days from the first of June on, with these numbers.
 fn days(values: &[Option<f64>]) -> Vec<(Day, Reading)> {
     let mut day: Day = "2026-06-01".parse().unwrap();
     let of_value = |value: &Option<f64>| {
@@ -18,7 +18,7 @@ fn days(values: &[Option<f64>]) -> Vec<(Day, Reading)> {
     values.iter().map(of_value).collect()
 }
 
-/// The states of days, and their crossings.
+/// Returns the states of days, and their crossings.
 fn run(rule: &Rule, values: &[Option<f64>]) -> (Vec<&'static str>, Vec<(usize, &'static str)>) {
     let judged = replay(rule, Standing::default(), &days(values), 0);
     let crossings = judged.iter().enumerate();
@@ -109,7 +109,7 @@ fn robust_scores_are_those_of_the_reference() {
     assert_eq!(robust_z(1.0, &[2.0, 2.0]), Some(-MAX_DEVIATIONS));
 }
 
-/// Numbers of days: none, below, between or beyond the thresholds.
+/// Generates numbers of days: none, below, between or beyond the thresholds.
 fn values() -> impl Strategy<Value = Vec<Option<f64>>> {
     prop::collection::vec(prop::option::weighted(0.8, prop::sample::select(vec![0.1, 0.17, 0.3])), 0..40)
 }

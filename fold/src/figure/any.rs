@@ -46,7 +46,7 @@ impl LoggedStatistic {
     /// All statistics.
     pub const ALL: [Self; 5] = [Self::Mean, Self::Sum, Self::Min, Self::Max, Self::Last];
 
-    /// Its name: `mean`, `sum`, `min`, `max` or `last`.
+    /// Returns its name: `mean`, `sum`, `min`, `max` or `last`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mean => "mean",

@@ -5,7 +5,7 @@ use event::{Column, Columns, ErrorKind, Values};
 use super::repair;
 use crate::{ColumnKind, decode, decode_only, encode, header};
 
-/// Three columns; the byte with type and encoding of the middle one is replaced.
+/// Encodes three columns and replaces the byte with type and encoding of the middle one.
 fn with_code(rows: usize, code: u8) -> Vec<u8> {
     let floats = || Values::Float((0..rows).map(|row| row as f64 / 3.0).collect());
     let columns = ["first", "middle", "last"].map(|name| Column::new(name, floats())).to_vec();

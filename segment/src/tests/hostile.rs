@@ -88,7 +88,7 @@ proptest! {
     }
 }
 
-/// A segment of one column with valid checksums around a made-up block of at most 32 bytes.
+/// Builds a segment of one column with valid checksums around a made-up block of at most 32 bytes.
 fn segment_of(rows: u64, code: u8, nulls: u64, block: &[u8]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.push(VERSION);

@@ -38,7 +38,7 @@ proptest! {
     }
 }
 
-/// Constant columns of times and floats have bounds, the value; all others have none.
+/// Returns the bounds of a constant column of times or floats, its value; all others have none.
 fn expected_range(column: &Column) -> Option<Range> {
     let rows = 0..column.values.len();
     match column.values {

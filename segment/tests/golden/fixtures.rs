@@ -30,14 +30,14 @@ fn nullable(name: &str, values: Values, is_null: impl Fn(usize) -> bool) -> Colu
     Column { name: name.into(), values, valid: Some(valid) }
 }
 
-/// Columns without rows.
+/// Returns columns without rows.
 fn empty() -> Columns {
     let time = Column::new("predicted_at", Values::Time(vec![]));
     let score = Column::new("score", Values::Float(vec![]));
     columns(0, vec![time, score, Column::new("label", text([]))])
 }
 
-/// A single prediction: every column is constant and inside the header.
+/// Returns a single prediction: every column is constant and inside the header.
 fn one_row() -> Columns {
     columns(
         1,
@@ -53,7 +53,7 @@ fn one_row() -> Columns {
     )
 }
 
-/// Every type with nulls, and error-prone values.
+/// Returns every type with nulls, and error-prone values.
 fn mixed() -> Columns {
     let times = vec![0, -1, i64::MIN, i64::MAX, 1_370_077_620_000_000, 5, 0, 1, 2];
     let floats = vec![
@@ -90,7 +90,7 @@ fn mixed() -> Columns {
     )
 }
 
-/// Enough rows for every encoding and every way to store a chunk.
+/// Returns enough rows for every encoding and every way to store a chunk.
 fn encodings() -> Columns {
     const ROWS: usize = 400;
     let start = 1_370_044_800_000_000_i64;
@@ -153,7 +153,7 @@ fn singles() -> Columns {
     )
 }
 
-/// More columns than version 1 allows.
+/// Returns more columns than version 1 allows.
 fn wide() -> Columns {
     let column = |at: usize| {
         let name = format!("feature.{at:03}");

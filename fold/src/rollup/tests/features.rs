@@ -21,7 +21,7 @@ fn feature<'a>(day: &'a Delta, name: &str) -> &'a Feature {
 /// A release and two features.
 type Row = (&'static str, Option<f64>, Option<f64>);
 
-/// Predictions with two features, one of which may be absent as a whole.
+/// Returns predictions with two features, one of which may be absent as a whole.
 fn rows(rows: &[Row]) -> Columns {
     let releases: Vec<_> = rows.iter().map(|row| Some(row.0)).collect();
     let number = |of: fn(&Row) -> Option<f64>| rows.iter().map(of).collect::<Vec<_>>();
