@@ -192,8 +192,8 @@ impl<const MAX: usize> Merge for Distribution<MAX> {
     }
 }
 
-/// Scores by bin: bin b counts the scores with b = floor(20 score) in double arithmetic, the last one also the score
-/// 1. A score outside of [0, 1] is in no bin.
+/// Scores by bin: bin b counts the scores with b = floor(20 score) in double arithmetic, the last one also a score
+/// of 1. A score outside of [0, 1] is in no bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bins(pub [u64; SCORE_BINS]);
 
