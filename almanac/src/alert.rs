@@ -1,4 +1,4 @@
-//! `almanac alert`: which numbers of a workspace are watched, on which days people would have been told, and what was posted to webhooks.
+//! `almanac alert`: rules that watch numbers of a workspace, the days on which they would have fired, and deliveries to webhooks.
 
 use std::{
     fs,
@@ -24,7 +24,7 @@ use crate::{
     shown::{ShowFormat, Shown, show, show_one},
 };
 
-/// The most bytes of a file of rules.
+/// Maximum bytes of a file of rules.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// What there is for alert rules.
@@ -146,7 +146,7 @@ fn rules_of(path: &Path) -> anyhow::Result<RulesFile> {
 }
 
 impl SpanArgs {
-    /// The workspace, the first day and the last.
+    /// Workspace, first day and last day.
     async fn span(&self, catalog: &Catalog) -> anyhow::Result<(Id, Day, Day)> {
         let workspace = catalog.workspace(&self.workspace).await?;
         let to = self.to.unwrap_or_else(|| Clock::system().now().day());
@@ -215,7 +215,7 @@ pub(crate) async fn command(config: &Config, command: AlertCommand) -> anyhow::R
     Ok(())
 }
 
-/// A rule in a list: in words for people, whole for programs.
+/// Row of a rule in a list: in words for the table, whole for JSON.
 fn row(rule: &AlertRule, whole: Value, format: ShowFormat) -> Value {
     let body = &rule.body;
     if let ShowFormat::Json = format {

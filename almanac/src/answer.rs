@@ -1,4 +1,4 @@
-//! How the answer of a query is shown: on the terminal, or in a file that is there when it is complete.
+//! Output of answers: to the terminal, or to a file that appears when it is complete.
 
 use std::{
     fs::{self, File},
@@ -29,7 +29,7 @@ pub(crate) struct Shown {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Where an answer goes.
+/// Destination of an answer.
 enum Target {
     /// Standard output; also a device or a pipe that is named as a file.
     Open(Box<dyn Write + Send>),
@@ -59,12 +59,12 @@ impl Target {
         }
     }
 
-    /// All is written: so many rows.
+    /// Ends the output, after this number of rows.
     fn end(self, rows: u64) -> anyhow::Result<()> {
         self.end_of(&format!("{rows} rows "))
     }
 
-    /// All is written, which is this.
+    /// Ends the output, and prints the text about it.
     fn end_of(mut self, what: &str) -> anyhow::Result<()> {
         match &mut self {
             Self::Open(to) => to.flush()?,
@@ -82,7 +82,7 @@ impl Target {
 impl Drop for Target {
     fn drop(&mut self) {
         if let Self::File { partial, .. } = self {
-            // It is gone when it was complete.
+            // A complete file was renamed, so there is none to remove.
             _ = fs::remove_file(partial);
         }
     }
@@ -91,7 +91,7 @@ impl Drop for Target {
 impl Shown {
     /// Writes an answer.
     pub(crate) fn write(&self, format: Format, answer: &mut Answer) -> anyhow::Result<()> {
-        // Formatted first, written then: a reader that goes away early is no failure of ours.
+        // Formats first, then writes: a reader that goes away early is no failure of ours.
         let mut bytes = Vec::new();
         format.write_named(&mut answer.frame, answer.named, &mut bytes)?;
         let mut target = Target::open(self.output.as_deref())?;
@@ -99,10 +99,10 @@ impl Shown {
         target.end(answer.frame.height() as u64)
     }
 
-    /// In what format an explanation is given: as text for people, or as JSON.
+    /// Format of an explanation: text for people, or JSON.
     ///
     /// # Errors
-    /// When another format was asked for.
+    /// If another format was requested.
     pub(crate) fn format_of_explanation(&self) -> anyhow::Result<ShowFormat> {
         match self.format.as_deref() {
             None | Some("table") => Ok(ShowFormat::Table),
@@ -114,7 +114,7 @@ impl Shown {
         }
     }
 
-    /// Writes what an answer took, in the place of the answer.
+    /// Writes the explanation of an answer in place of the answer.
     pub(crate) fn write_explanation(
         &self,
         explanation: &Explanation,
@@ -126,21 +126,21 @@ impl Shown {
         })
     }
 
-    /// Writes an answer that is lines of text.
+    /// Writes an answer of lines of text.
     pub(crate) fn write_text(&self, lines: &str) -> anyhow::Result<()> {
         let mut target = Target::open(self.output.as_deref())?;
         target.write(lines.as_bytes())?;
         target.end(lines.lines().count() as u64)
     }
 
-    /// Writes a text that is a whole, such as a page.
+    /// Writes a text as a whole, such as a page.
     pub(crate) fn write_whole(&self, text: &str) -> anyhow::Result<()> {
         let mut target = Target::open(self.output.as_deref())?;
         target.write(text.as_bytes())?;
         target.end_of("")
     }
 
-    /// Writes an answer as it is made.
+    /// Streams an answer as it is made.
     pub(crate) async fn write_stream(
         &self,
         mut streamed: Streamed,
@@ -159,7 +159,7 @@ impl Shown {
         }
     }
 
-    /// Says of an answer what its rows do not: as of when it is, what it lacks, and what it was read from.
+    /// Prints about an answer what its rows lack: its instant, its warnings, and its cut.
     pub(crate) fn say(&self, answer: &Answer, asked: Option<Timestamp>) {
         self.say_of(answer.cut.as_ref(), answer.as_of, &answer.warnings, asked);
     }
@@ -186,7 +186,7 @@ impl Shown {
         }
     }
 
-    /// The format that was asked for; without one, that of the file's name, or a table on the terminal.
+    /// The requested format; by default that of the file's name, or a table on the terminal.
     pub(crate) fn format(&self) -> anyhow::Result<Format> {
         let ending = self.output.as_ref().and_then(|path| path.extension()?.to_str());
         let name = match (&self.format, &self.output, ending) {

@@ -1,4 +1,4 @@
-//! `almanac arena`: pairs of releases that people compare, by what both predicted of the same.
+//! `almanac arena`: pairs of releases that people compare, by both predictions for one key.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `almanac audit`: who changed what.
+//! `almanac audit`: changes and their authors.
 
 use catalog::Catalog;
 use clap::Args;
@@ -12,7 +12,7 @@ pub(crate) mod refusals;
 #[cfg(test)]
 mod tests;
 
-/// The columns of a table for people.
+/// Columns of the table for people.
 const MAIN: [&str; 7] = ["at", "principal", "action", "object", "name", "day", "rows"];
 
 #[derive(Debug, Args)]
@@ -78,7 +78,7 @@ pub(crate) async fn command(config: &Config, args: &AuditArgs) -> anyhow::Result
     Ok(())
 }
 
-/// The trail of a workspace. That of a deleted one is found by its id.
+/// The trail of a workspace. A deleted workspace is found by its id.
 async fn trail_of(catalog: &Catalog, named: &str) -> Result<Trail, Error> {
     match parse_id(named) {
         Some((None | Some(EntityKind::Workspace), id)) => Ok(Trail::Workspace(id)),

@@ -60,14 +60,14 @@ use crate::{
     webhook::WebhookArgs,
 };
 
-/// How commands name things.
+/// Text on the names that commands take.
 const NAMING: &str = "A workspace is named category/name, as the first word or with -w. What is in a workspace is named by \
 its whole path (credit/prod/churn, credit/prod/churn@v1), by its id, or by its name and -w.";
 
 /// Stack of a thread of the runtime. Unoptimised, a sweep that reads from DynamoDB takes 2.2 MB; untouched pages take no memory.
 const THREAD_STACK_BYTES: usize = 4 * 1024 * 1024;
 
-/// The version and the engine that this build lacks, for `--version`.
+/// Version for `--version`, with the engine that this build lacks.
 const VERSION: &str = if cfg!(feature = "dynamodb") {
     env!("CARGO_PKG_VERSION")
 } else {
@@ -84,7 +84,7 @@ pub(crate) struct Cli {
     verb: Verb,
 }
 
-/// What is said below the list of commands.
+/// Text below the list of commands.
 fn after_help() -> String {
     format!("{NAMING}\n\n{}", exit::help())
 }
@@ -233,7 +233,7 @@ enum Command {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    // Not `Cli::parse`, which does not tell flags from the environment.
+    // `Cli::parse` would not distinguish flags from the environment.
     let matches = with_examples(taking_numbers(Cli::command())).get_matches();
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
@@ -250,7 +250,7 @@ pub fn main() -> ExitCode {
     ended.unwrap_or_else(|error| report(&error)).into()
 }
 
-/// The command whose values may all be negative numbers, as in `--key -1`: no option is called so.
+/// Lets all values of a command be negative numbers, as in `--key -1`: no option has such a name.
 fn taking_numbers(command: clap::Command) -> clap::Command {
     let takes_any = |arg: clap::Arg| {
         let is_value = arg.get_action().takes_values() && !arg.is_allow_hyphen_values_set();
@@ -262,7 +262,7 @@ fn taking_numbers(command: clap::Command) -> clap::Command {
 /// Runs a command with the configuration of this process.
 fn configured(command: Command, flags: &Flags, matches: &ArgMatches) -> anyhow::Result<Exit> {
     let config = flags.resolve(matches)?;
-    // What it writes is for its user alone. A lake is for other engines: they may run as somebody else.
+    // Files of the process are for its user alone. A lake is for other engines, which may run as another user.
     if !matches!(command, Command::Lake(_)) {
         umask(Mode::RWXG | Mode::RWXO);
     }
@@ -340,7 +340,7 @@ async fn run(command: Command, config: &Config) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Prints one line, and tells how the command ended.
+/// Prints one line, and returns the exit of the command.
 fn report(error: &anyhow::Error) -> Exit {
     let exit = Exit::of(error);
     if exit != Exit::Done {
@@ -366,7 +366,7 @@ mod tests {
         }
     }
 
-    /// What the dashboard names after `almanac` is a command, with options that it has.
+    /// Every command that the dashboard names after `almanac` exists, with its options.
     #[test]
     fn what_the_dashboard_advises_is_a_command() {
         let all = Cli::command();

@@ -1,4 +1,4 @@
-//! `almanac cost`: what the items of a workspace take, and what DynamoDB asks for keeping them.
+//! `almanac cost`: the size of the items of a workspace, and the price of keeping them on DynamoDB.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::{
 const GIGABYTE: f64 = 1e9;
 /// Bytes that DynamoDB adds to each item that it bills as stored.
 const ITEM_OVERHEAD: usize = 100;
-/// The list price in us-east-1 of storage (0.25) and of point-in-time recovery (0.20), without tax, as of November 2025
+/// List price in us-east-1 of storage (0.25) and of point-in-time recovery (0.20), without tax, as of November 2025
 /// (aws.amazon.com/dynamodb/pricing/on-demand).
 const GIGABYTE_MONTH: f64 = 0.45;
 
@@ -50,7 +50,7 @@ struct Kept {
     bytes: u64,
 }
 
-/// The sort of an item: the kind of events of a segment, or in which partition of the workspace it stands.
+/// Sort of an item: the kind of a segment's events, or the item's partition in the workspace.
 fn sort(key: &Key) -> String {
     if let Some((log, _)) = key::parse_segment(key) {
         return format!("segments of {}", log.kind.name());

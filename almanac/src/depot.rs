@@ -1,4 +1,4 @@
-//! Where the files of exports and lakes are kept: a local folder, or objects of S3 under a prefix.
+//! Storage of the files of exports and lakes: a local folder, or objects of S3 under a prefix.
 
 mod address;
 mod fault;
@@ -16,10 +16,10 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 
 pub(crate) use self::{address::Address, objects::Objects};
 
-/// How it is written on the command line.
+/// Form on the command line.
 pub(crate) const FORM: &str = "DIR|s3://BUCKET/PREFIX";
 
-/// Where files are kept, as it is named on the command line.
+/// Storage of files, as named on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Depot {
     Folder(PathBuf),
@@ -27,7 +27,7 @@ pub(crate) enum Depot {
 }
 
 impl Depot {
-    /// Reads what was named; an error says what is wrong with it.
+    /// Parses a name; an error states its problem.
     pub(crate) fn parse(named: OsString) -> Result<Self, String> {
         match named.to_str().and_then(|text| Some((text.split_once("://")?, text))) {
             Some((("s3", rest), text)) => {
@@ -41,7 +41,7 @@ impl Depot {
         }
     }
 
-    /// What reads it on the command line.
+    /// Parser for the command line.
     pub(crate) fn parser() -> impl TypedValueParser<Value = Self> {
         OsStringValueParser::new().try_map(Self::parse)
     }

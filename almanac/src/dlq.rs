@@ -1,4 +1,4 @@
-//! `almanac dlq`: segments that a projection refused, and what to do about them.
+//! `almanac dlq`: segments that a projection refused, and commands to handle them.
 
 use std::fmt::Display;
 
@@ -96,7 +96,7 @@ pub(crate) async fn command(config: &Config, command: DlqCommand) -> anyhow::Res
     Ok(())
 }
 
-/// Says what became of another try; one that is refused is an error.
+/// Prints the result of another try; one that is refused is an error.
 fn tell(retried: Retried, letter: &impl Display, done: &str, not_done: &str) -> Result<(), Error> {
     match retried {
         Retried::Done => {
@@ -107,11 +107,11 @@ fn tell(retried: Retried, letter: &impl Display, done: &str, not_done: &str) -> 
     }
 }
 
-/// What a letter is of.
+/// Subject of a dead letter.
 enum Named {
     /// A projection of a day.
     OfDay(WorkspaceDay, OfDay),
-    /// Something that is done for a workspace.
+    /// A task of a workspace.
     OfWorkspace(Id, OfWorkspace),
     /// A segment.
     Segment,

@@ -47,13 +47,13 @@ impl Embedded {
     /// Opens a SQLite file, which is created when it is new.
     ///
     /// # Errors
-    /// When the file cannot be opened, or holds something else.
+    /// If the file cannot be opened, or holds other data.
     pub fn open(file: &Path) -> Result<Self> {
         let clock = Clock::system();
         Ok(Self::on(Arc::new(SqliteTable::open(file, clock.clone())?), clock))
     }
 
-    /// On a table of any engine, as that opened it. `clock` says at what time events are appended; it must be near the engine's.
+    /// Uses an open table of any engine. `clock` gives the times of appends; it must be near the engine's.
     pub fn on(table: Arc<dyn Table>, clock: Clock) -> Self {
         let table = Apart::over(LanePartitions::over(table, clock.clone()));
         let ingest = promotion::ingest(Arc::clone(&table), clock.clone());
@@ -66,17 +66,17 @@ impl Embedded {
         &self.table
     }
 
-    /// The catalog of workspaces, models and releases.
+    /// Catalog of workspaces, models and releases.
     pub fn catalog(&self) -> &Catalog {
         self.ingest.catalog()
     }
 
-    /// Registers a release of a model, and creates what is new of its workspace `category/name` and its model. The event
-    /// that registers the release is appended once.
+    /// Registers a release of a model, and creates its workspace `category/name` and its model if they are new. The event that
+    /// registers the release is appended once.
     ///
     /// # Errors
-    /// `Conflict`, when the model exists with another task or the release with another model; `Invalid`, when a name
-    /// cannot be one; those of the table.
+    /// `Conflict`, when the model exists with another task or the release with another model; `Invalid`, for an impossible name;
+    /// errors of the table.
     pub async fn register(
         &self,
         workspace: &str,
@@ -96,11 +96,11 @@ impl Embedded {
         by(author::local(), registering).await
     }
 
-    /// Appends the events of NDJSON, all or none, and returns when they are durable. Under the same idempotency key
-    /// the same events are stored once.
+    /// Appends the events of NDJSON, all or none, and returns when they are durable. Events that are repeated under one
+    /// idempotency key are stored once.
     ///
     /// # Errors
-    /// `Refused`, naming the rows that are wrong; those of the table.
+    /// `Refused`, naming the wrong rows; errors of the table.
     pub async fn append(
         &self,
         workspace: &str,
@@ -114,7 +114,7 @@ impl Embedded {
     /// Appends a batch that was read from another format (see [`ingest::format::BodyReader`]).
     ///
     /// # Errors
-    /// As [`Embedded::append`].
+    /// Errors of [`Embedded::append`].
     pub async fn append_batch(
         &self,
         workspace: &str,
@@ -126,11 +126,11 @@ impl Embedded {
         by(author::local(), submitting).await
     }
 
-    /// Folds and evaluates all that was appended to any workspace.
+    /// Folds and evaluates all events of all workspaces.
     ///
     /// # Errors
-    /// `Corrupt`, when a segment that cannot be read stops it; `Unavailable`, when a quarter of an hour passes without progress; those of
-    /// the table.
+    /// `Corrupt`, when an unreadable segment stops it; `Unavailable`, when a quarter of an hour passes without progress; errors
+    /// of the table.
     pub async fn project(&self) -> Result<()> {
         let (stop, mut stopped) = watch::channel(false);
         let projector = tokio::spawn(projector::run(Arc::clone(&self.table), async move {
@@ -153,7 +153,7 @@ impl Embedded {
     /// `evaluations`, `classes` or `confusion`.
     ///
     /// # Errors
-    /// `Invalid`, saying which word is wrong; those of the table.
+    /// `Invalid`, naming the wrong word; errors of the table.
     pub async fn read(&self, workspace: &str, what: &str, words: &Words<'_>) -> Result<DataFrame> {
         let request = Request::parse(What::parse(what)?, words)?;
         let workspace = self.catalog().workspace(workspace).await?;

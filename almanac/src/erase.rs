@@ -1,4 +1,4 @@
-//! `almanac erase`: keys of events are taken out of a workspace.
+//! `almanac erase`: erases keys of events from a workspace.
 
 use std::{
     io::{self, Read},
@@ -47,7 +47,7 @@ pub(crate) struct EraseArgs {
     shown: Shown,
 }
 
-/// Erases keys; whether all that is stored could be read.
+/// Erases keys; returns true if all stored data could be read.
 pub(crate) async fn command(config: &Config, args: EraseArgs) -> anyhow::Result<bool> {
     args.share.check()?;
     let mut keys = args.key;

@@ -1,19 +1,19 @@
-//! Examples of commands in their help: each is declared once, in docs/commands.md, which a test runs and compares.
+//! Examples of commands in their help: each is declared once, in docs/commands.md, and a test runs and compares it.
 
 use clap::Command;
 
-/// The page with an example of each command: a heading with the command, what is typed, and what it prints.
+/// Page with an example of each command: a heading with the command, its input, and its output.
 const PAGE: &str = include_str!("../../docs/commands.md");
 
-/// The heading of the example of a command.
+/// Heading of the example of a command.
 const HEADING: &str = "### almanac ";
 
-/// The commands, each with its example in its help.
+/// Adds the examples to the help of their commands.
 pub(crate) fn with_examples(command: Command) -> Command {
     examples().fold(command, |command, (words, example)| add(command, &words, &example))
 }
 
-/// The words of each command that has an example, and the example as help shows it.
+/// Words of each command with an example, and the example in the form of the help.
 fn examples() -> impl Iterator<Item = (Vec<&'static str>, String)> {
     PAGE.split(HEADING).skip(1).map(|section| {
         let (words, rest) = section.split_once('\n').unwrap_or((section, ""));

@@ -1,25 +1,25 @@
-//! How commands end: one table of exit codes, from which `almanac help` and `docs/operating.md` derive.
+//! Ends of commands: one table of exit codes, from which `almanac help` and `docs/operating.md` derive.
 
 use std::{fmt::Write as _, io, process::ExitCode};
 
 use event::ErrorKind;
 
-/// How a command ended.
+/// End of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It did what it was asked.
+    /// It succeeded.
     Done,
-    /// It failed, or what it looked at is not well.
+    /// It failed, or it found something wrong.
     Failed,
-    /// It cannot do what it was asked as it was put.
+    /// It cannot run with this input.
     BadInput,
 }
 
 impl Exit {
-    /// All ways to end, by their codes.
+    /// All ends, by code.
     const ALL: [Self; 3] = [Self::Done, Self::Failed, Self::BadInput];
 
-    /// What a shell is told.
+    /// Exit code of the process.
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -28,7 +28,7 @@ impl Exit {
         }
     }
 
-    /// What it means to who called, in words for help and documents.
+    /// Meaning for the caller, in words for help and documents.
     const fn meaning(self) -> &'static str {
         match self {
             Self::Done => {
@@ -45,12 +45,12 @@ impl Exit {
         }
     }
 
-    /// How a command ended that looks whether all is well.
+    /// Returns the end of a command that checks something.
     pub(crate) const fn of_check(is_good: bool) -> Self {
         if is_good { Self::Done } else { Self::Failed }
     }
 
-    /// How a command ended by an error: bad input, or a failure.
+    /// Returns the end for an error: bad input, or a failure.
     pub(crate) fn of(error: &anyhow::Error) -> Self {
         let has_no_reader =
             error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
@@ -90,7 +90,7 @@ fn is_bad_input(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.downcast_ref::<ingest::Refused>().is_some()
 }
 
-/// The codes, as `almanac help` ends with them.
+/// Exit codes, at the end of `almanac help`.
 pub(crate) fn help() -> String {
     let mut help = "Exit codes:".to_owned();
     for exit in Exit::ALL {
@@ -103,7 +103,7 @@ pub(crate) fn help() -> String {
 mod tests {
     use super::*;
 
-    /// The rows of the table in `docs/operating.md`.
+    /// Compares the codes with the table in `docs/operating.md`.
     #[test]
     fn the_documented_codes_are_those_of_the_table() {
         let page =

@@ -17,16 +17,16 @@ use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
 
 use crate::reach::{Names, address_of};
 
-/// How long an answer may take, to its end.
+/// Maximum time of a whole answer.
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// The longest answer that is read.
+/// Maximum bytes of an answer.
 const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 
-/// The status of who is asked too often.
+/// Status of a service that is asked too often.
 pub(crate) const TOO_MANY: u16 = 429;
 
-/// A client that follows no redirects, so it asks nobody but the one that was named.
+/// Client that follows no redirects, so it connects to named hosts only.
 #[derive(Debug)]
 pub(crate) struct Web {
     client: Client<HttpsConnector<HttpConnector<Names>>, Full<Bytes>>,
@@ -34,19 +34,19 @@ pub(crate) struct Web {
 }
 
 impl Web {
-    /// A client that trusts whom the machine trusts; one for `http://` alone needs no certificates.
+    /// Makes a client that trusts the authorities of the machine; one for `http://` alone needs no certificates.
     ///
     /// # Errors
-    /// When the machine has no certificates of authorities.
+    /// If the machine has no certificates of authorities.
     pub(crate) fn new(has_tls: bool) -> anyhow::Result<Self> {
         Self::with(has_tls, Names::any(), true)
     }
 
-    /// A client for addresses that strangers name: it keeps no connection, and connects to public addresses alone unless `names` says
-    /// otherwise.
+    /// Makes a client for addresses that strangers name: it keeps no connection, and connects to public addresses alone unless
+    /// `names` allows others.
     ///
     /// # Errors
-    /// As [`Web::new`].
+    /// Errors of [`Web::new`].
     pub(crate) fn for_strangers(has_tls: bool, names: Names) -> anyhow::Result<Self> {
         Self::with(has_tls, names, false)
     }
@@ -60,12 +60,12 @@ impl Web {
         Ok(Self { client: client.build(connector), names })
     }
 
-    /// Sends a request, and returns the head of the answer. The body is read only as far as the caller asks for it.
+    /// Sends a request, and returns the head of the answer. The body is read only on demand.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason for a missing answer.
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, String> {
-        // The connector looks up names alone.
+        // The connector resolves names alone, so an address is checked here.
         let host = request.uri().host().unwrap_or_default();
         if let Some(address) = address_of(host) {
             self.names.check(address)?;
@@ -86,10 +86,10 @@ impl Web {
     }
 }
 
-/// What speaks TLS over the connections of a connector, and trusts whom the machine trusts.
+/// Wraps a connector to speak TLS, with the trusted authorities of the machine.
 ///
 /// # Errors
-/// When it has to, and the machine has no certificates of authorities.
+/// If TLS is required, and the machine has no certificates of authorities.
 pub(crate) fn over<N>(
     mut connector: HttpConnector<N>,
     has_tls: bool,
@@ -107,7 +107,7 @@ pub(crate) fn over<N>(
     Ok(builder.https_or_http().enable_http1().wrap_connector(connector))
 }
 
-/// The innermost reason of an error, which says the most.
+/// Innermost reason of an error, usually the most precise.
 pub(crate) fn root(error: &dyn std::error::Error) -> String {
     let mut inner = error;
     while let Some(source) = inner.source() {
@@ -116,10 +116,10 @@ pub(crate) fn root(error: &dyn std::error::Error) -> String {
     inner.to_string()
 }
 
-/// The request that posts a text of JSON.
+/// Makes the request that posts a text of JSON.
 ///
 /// # Errors
-/// What is wrong with a header.
+/// The problem of a header.
 pub(crate) fn posted(
     to: &Uri,
     headers: impl IntoIterator<Item = (HeaderName, String)>,

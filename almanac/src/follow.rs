@@ -1,4 +1,4 @@
-//! `almanac follow|unfollow|follows|followers|feed|seen|digest`: what users follow, and what is new in it.
+//! `almanac follow|unfollow|follows|followers|feed|seen|digest`: the follows of users, and their news.
 
 use catalog::{Catalog, FeedEntry, Sight, digest_json, json};
 use clap::{Args, Subcommand};
@@ -151,7 +151,7 @@ pub(crate) async fn command(config: &Config, command: FollowCommand) -> anyhow::
     Ok(())
 }
 
-/// The workspace and model that a follow is of, as a row shows them.
+/// Columns for the workspace and model of a follow.
 const FOLLOWED: [&str; 2] = ["path", "model_name"];
 
 async fn follows(
@@ -171,7 +171,7 @@ async fn follows(
     Ok(())
 }
 
-/// Shows all users with what they follow.
+/// Shows all users with their follows.
 async fn all_follows(catalog: &Catalog, format: ShowFormat) -> anyhow::Result<()> {
     let (mut rows, mut cursor) = (Vec::new(), None);
     loop {
@@ -230,7 +230,7 @@ async fn followed(catalog: &Catalog, workspace: &str, model: Option<&str>) -> Re
     })
 }
 
-/// Shows a digest: as it is to programs; to people what is live, a row each, and then the alerts.
+/// Shows a digest: unchanged as JSON; as a table of live releases, then the alerts.
 fn show_digest(digest: &[Value], format: ShowFormat) {
     if let ShowFormat::Json = format {
         return show(&[], digest, format);

@@ -1,4 +1,4 @@
-//! What every answer has so that nothing else is made of it, and every refusal so that it is found in logs.
+//! Headers that restrict the use of every answer, and ids in refusals that lead to their logs.
 
 use axum::{
     body::Body,
@@ -9,8 +9,8 @@ use axum::{
 };
 use web::Problem;
 
-/// The headers of every answer. Only the dashboard has pages, which browsers keep, with a policy of their own: nothing else may be kept, load or run
-/// anything or stand in a frame.
+/// Headers of every answer. Only the dashboard has pages, which browsers keep, with a policy of their own: no other answer may be
+/// kept, load or run anything or stand in a frame.
 const HEADERS: [(HeaderName, HeaderValue); 5] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
@@ -24,7 +24,7 @@ const HEADERS: [(HeaderName, HeaderValue); 5] = [
     ),
 ];
 
-/// The answer with these headers, where it does not say otherwise itself, and with the id of its request in a refusal.
+/// Adds these headers to an answer, unless it sets them itself, and the id of its request to a refusal.
 pub(crate) fn hardened(mut response: Response, request_id: &str) -> Response {
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         *response.body_mut() = Body::from(problem.of_request(request_id));
@@ -36,7 +36,7 @@ pub(crate) fn hardened(mut response: Response, request_id: &str) -> Response {
     response
 }
 
-/// Refuses a request that names two hosts: a proxy may go by the one and this service by the other.
+/// Refuses a request that names two hosts: a proxy may use the one and this service the other.
 pub(crate) async fn one_host(request: Request, next: Next) -> Response {
     if request.headers().get_all(header::HOST).iter().nth(1).is_some() {
         return web::two_hosts().into_response();
@@ -44,16 +44,16 @@ pub(crate) async fn one_host(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// For how long a browser asks this host over TLS alone, once it was answered so: a year.
+/// Time for which a browser uses only TLS for this host: a year.
 const STRICT_TRANSPORT: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// The answer to a request that came over TLS, to this process or to a proxy that is trusted.
+/// Adds the header of an encrypted connection, to this process or to a trusted proxy.
 pub(crate) fn encrypted(mut response: Response) -> Response {
     response.headers_mut().entry(header::STRICT_TRANSPORT_SECURITY).or_insert(STRICT_TRANSPORT);
     response
 }
 
-/// The answer to a request that panicked. What it says stays in the log.
+/// Answer to a request that panicked. The message stays in the log.
 pub(crate) fn panicked(_: Box<dyn std::any::Any + Send>) -> Response {
     tracing::error!("a request panicked");
     web::mistake().into_response()

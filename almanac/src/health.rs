@@ -1,8 +1,8 @@
-//! Whether the services are alive and ready, and the figures by which to watch them.
+//! Health and readiness of the services, and their metrics.
 //!
-//! Alive is who answers. Ready is who can do its work now: the store answers in time and takes writes, the projector lags
-//! behind no more than it should, and the process is not about to stop. Each role looks at what it needs, so
-//! a projector that lags takes no ingest service out of use.
+//! A service is alive if it answers. It is ready if it can do its work now: the store answers in time and accepts writes, the
+//! projector's lag is within its bound, and the process is not about to stop. Each role checks its own needs, so a projector that
+//! lags takes no ingest service out of use.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -20,68 +20,68 @@ use web::{Demand, Routes};
 
 use crate::{openapi, telemetry::Exposition};
 
-/// A projector is ready while the oldest day that is not folded has waited no longer than this.
+/// Maximum lag of a ready projector: the wait of the oldest day that is not folded.
 pub(crate) const READY_LAG: Duration = Duration::from_secs(60);
 
-/// A projector is ready while its heartbeat could be written within so long.
+/// Maximum time since a ready projector last wrote its heartbeat.
 const READY_HEARTBEAT: Duration = Duration::from_secs(30);
 
-/// A projector is ready while its feed has answered within so long, be it that there is nothing new.
+/// Maximum time since the feed of a ready projector last answered, with or without changes.
 const READY_FEED: Duration = Duration::from_secs(60);
 
-/// How long the store may take to answer.
+/// Maximum time of an answer of the store.
 const STORE_WITHIN: Duration = Duration::from_secs(2);
 
-/// For how long it is not asked again whether it answers, or what is wrong.
+/// Time for which an answer to a read, or an error, is cached.
 const STORE_CACHED: Duration = Duration::from_secs(1);
 
-/// For how long a write that it took says that it takes writes, unless one fails meanwhile.
+/// Time for which a successful write is cached, unless a write fails meanwhile.
 const WRITE_CACHED: Duration = Duration::from_secs(5);
 
-/// The content type of the text format of Prometheus.
+/// Content type of the text format of Prometheus.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What readiness is judged by.
+/// Inputs of readiness.
 #[derive(Debug)]
 pub(crate) struct Readiness {
-    /// The store, for the roles that read and write it for clients.
+    /// Store, for the roles that read and write it for clients.
     pub(crate) table: Option<Arc<dyn Table>>,
-    /// The projector, in that role.
+    /// Projector, in that role.
     pub(crate) projector: Option<Projector>,
-    /// What the table denies.
+    /// Operations that the table denies.
     pub(crate) denials: Arc<Denials>,
-    /// The writes that the table failed to make.
+    /// Writes that the table failed to make.
     pub(crate) failed: Arc<FailedWrites>,
-    /// The bound of its lag.
+    /// Maximum lag of the projector.
     pub(crate) lag: Duration,
-    /// Whether the process was asked to stop.
+    /// True when the process was asked to stop.
     pub(crate) stopping: watch::Receiver<bool>,
-    /// Whether the process writes for clients, and so needs a store that takes writes.
+    /// True if the process writes for clients, and so needs a store that accepts writes.
     pub(crate) writes: bool,
-    /// Tells when a probe is written.
+    /// Clock for the time of a probe.
     pub(crate) clock: Clock,
-    /// What the store last answered to a read.
+    /// Last answer of the store to a read.
     pub(crate) read: Asked,
-    /// What it last answered to a write.
+    /// Last answer of the store to a write.
     pub(crate) written: Asked,
 }
 
-/// What was asked last.
+/// Last question, with its answer.
 #[derive(Debug, Default)]
 pub(crate) struct Asked(Mutex<Option<Answered>>);
 
-/// An answer to what was asked.
+/// Answer to a probe.
 #[derive(Debug)]
 struct Answered {
     at: Instant,
-    /// How much had failed before it was asked.
+    /// Number of failed writes before the probe.
     failed: u64,
-    /// What was wrong, if anything was.
+    /// Problem, if there was one.
     why: Option<String>,
 }
 
 impl Answered {
-    /// Whether it still holds. A good answer does for `cached`, while no more than that has `failed`.
+    /// Returns whether it still holds. A good answer holds for `cached`, while `failed` has not grown.
     fn holds(&self, cached: Duration, failed: u64) -> bool {
         let long = if self.why.is_none() { cached } else { STORE_CACHED };
         self.at.elapsed() < long && (self.why.is_some() || self.failed == failed)
@@ -89,8 +89,8 @@ impl Answered {
 }
 
 impl Asked {
-    /// What is wrong by a `probe` that was made a moment ago, or is made now; a good answer holds for `cached`, or until more
-    /// has `failed`. Who asks at the same time gets the same answer.
+    /// Returns the problem found by a `probe`, made a moment ago or now; a good answer holds for `cached`, or until `failed` has
+    /// grown. Concurrent callers get one answer.
     async fn why_not(
         &self,
         what: &str,
@@ -114,7 +114,7 @@ impl Asked {
 }
 
 impl Readiness {
-    /// Why the process is not ready, if it is not.
+    /// Returns the reason why the process is not ready.
     async fn why_not(&self) -> Option<String> {
         if *self.stopping.borrow() {
             return Some("the service is stopping".into());
@@ -131,23 +131,23 @@ impl Readiness {
             return Some(denied);
         }
         let health = self.projector.as_ref()?.health();
-        // Clients of the process's other roles are served as well as ever: then it is said, and no more.
+        // Clients of the process's other roles are served as before: then it is only a remark.
         why_no_projector(&health, self.lag).or_else(|| unwritten(&health).filter(|_| self.table.is_none()))
     }
 
-    /// Why the clock of this machine is no use.
+    /// Returns the problem with the clock of this machine.
     fn why_clock(&self) -> Option<String> {
         let of_table = self.table.as_ref().and_then(|table| table.engine_time());
         let engine = of_table.or_else(|| self.projector.as_ref()?.engine_time())?;
         check_clock(self.clock.now(), engine).err().map(|error| error.to_string())
     }
 
-    /// What is wrong although the process is ready.
+    /// Returns a problem of a process that is ready.
     fn remark(&self) -> Option<String> {
         unwritten(&self.projector.as_ref()?.health())
     }
 
-    /// Why the store is no use.
+    /// Returns the problem with the store.
     async fn why_no_store(&self, table: &dyn Table) -> Option<String> {
         let nobody = key::probe();
         let why = self.read.why_not("answer", STORE_CACHED, || 0, probe(table, &nobody)).await;
@@ -181,7 +181,7 @@ pub(crate) fn routes(readiness: Readiness, exposition: Exposition) -> Routes {
         .add(openapi::metrics(), Demand::server(Right::Read), metrics)
 }
 
-/// Why a projector is not ready, if it is not.
+/// Returns the reason why a projector is not ready.
 fn why_no_projector(health: &Health, bound: Duration) -> Option<String> {
     if !health.has_swept {
         return Some("the first sweep of the projector is not done".into());
@@ -202,7 +202,7 @@ fn why_no_projector(health: &Health, bound: Duration) -> Option<String> {
     })
 }
 
-/// What cannot be written, so that what is served is old.
+/// Describes the projections that cannot be written, so old ones are served.
 fn unwritten(health: &Health) -> Option<String> {
     let example = health.unwritten_example.as_ref()?;
     let count = health.unwritten;
@@ -239,7 +239,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("almanac.db");
         drop(SqliteTable::open(&path, Clock::system()).unwrap());
-        // The writer thread panics at each commit, and reads that it has nothing to do with go on.
+        // The writer thread panics at each commit; reads do not pass through it, and succeed.
         let clock = Clock::from_fn(|| match std::thread::current().name() {
             Some("sqlite-writer") => panic!("the writer is broken"),
             _ => Timestamp::default(),

@@ -1,8 +1,8 @@
 //! `almanac lake sync`: closed days as Parquet, in tables of Delta Lake that other engines read.
 //!
-//! A table for each kind of events, and one of evaluations. Each day is a commit: its file first, then the commit that names it,
-//! put where none is. So a process that is killed leaves at most a file that no table names. What a commit says of its day is all
-//! that an exporter knows: a day is exported again when that is no longer what the logs say.
+//! There is a table for each kind of events, and one of evaluations. Each day is a commit: its file first, then the commit that
+//! names it, written only if its number is free. So a killed process leaves at most a file that no table names. An exporter keeps
+//! no other state than the commits: a day is exported again when its commit differs from the logs.
 
 mod delta;
 mod history;
@@ -44,10 +44,10 @@ use crate::{
     progress::Progress,
 };
 
-/// How often a day is exported when other programs add commits at the same time.
+/// Maximum tries to export a day when other programs add commits at the same time.
 const TRIES: u32 = 10;
 
-/// How many small reads, of commits and of items, go on side by side.
+/// Number of small reads, of commits and of items, side by side.
 const READS: usize = 16;
 
 #[derive(Debug, Subcommand)]
@@ -72,7 +72,7 @@ pub(crate) struct SyncArgs {
     dry_run: bool,
 }
 
-/// What the rows of a table are.
+/// Rows of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     Events(Kind),
@@ -80,7 +80,7 @@ enum Of {
 }
 
 impl Of {
-    /// The name of the table.
+    /// Name of the table.
     fn name(self) -> &'static str {
         match self {
             Of::Events(kind) => kind.name(),
@@ -91,27 +91,27 @@ impl Of {
 
 type Segments = BTreeSet<(LogId, u64)>;
 
-/// A workspace that is exported.
+/// Export of a workspace.
 struct Lake {
     table: Arc<dyn Table>,
     query: Query,
     workspace: Id,
     store: Box<dyn Store>,
-    /// The first day to look at.
+    /// First day to check.
     since: Option<Day>,
-    /// The heads of the logs of closed days, from then on.
+    /// Heads of the logs of closed days, from `since` on.
     heads: BTreeMap<(Day, Kind), BTreeMap<LogId, u64>>,
-    /// What queries leave out.
+    /// Segments that queries leave out.
     skipped: Segments,
-    /// As they were before any log was read. An erasure writes segments again, and no head moves.
+    /// Erasures before any log was read. An erasure rewrites segments, and moves no head.
     erasures: Erasures,
-    /// What the logs have of erased keys, once that was looked for.
+    /// Erased keys in the logs, once they were looked for.
     erased: OnceCell<ErasedOf>,
     kept: Kept,
     is_dry: bool,
 }
 
-/// What became of a table.
+/// Counts of an exported table.
 #[derive(Default)]
 struct Synced {
     new: usize,
@@ -126,7 +126,7 @@ pub(crate) async fn command(config: &Config, command: LakeCommand) -> anyhow::Re
     let workspace = query.catalog().workspace(&args.workspace).await?.id().clone();
     let store = stored(&args, config.region.value.as_deref()).await?;
     let lake = Lake::open((table, query, workspace), store, &args).await?;
-    // Before anything is written: a folder of something else is left as it is.
+    // Load all tables before anything is written: a foreign folder is left as it is.
     for (of, delta) in lake.tables().await? {
         let (delta, synced) = lake.sync(of, delta).await?;
         if let (Some(version), false) = (delta.version(), args.dry_run) {
@@ -143,7 +143,7 @@ pub(crate) async fn command(config: &Config, command: LakeCommand) -> anyhow::Re
     Ok(())
 }
 
-/// Where the lake is kept.
+/// Opens the storage of the lake.
 async fn stored(args: &SyncArgs, region: Option<&str>) -> Result<Box<dyn Store>> {
     Ok(match &args.to {
         Depot::Folder(folder) if args.dry_run => Box::new(Folder::look(folder)),
@@ -191,7 +191,7 @@ impl Lake {
         })
     }
 
-    /// All tables, as their logs say.
+    /// Loads all tables from their logs.
     async fn tables(&self) -> Result<Vec<(Of, Delta)>> {
         let mut tables = Vec::new();
         for of in Kind::ALL.map(Of::Events).into_iter().chain([Of::Evaluations]) {
@@ -204,7 +204,7 @@ impl Lake {
         Delta::load(&*self.store, of.name(), &self.workspace).await
     }
 
-    /// Exports the days of a table that lack something.
+    /// Exports the days of a table that are missing or outdated.
     async fn sync(&self, of: Of, mut delta: Delta) -> Result<(Delta, Synced)> {
         let erased = self.erased(of, &delta).await?;
         let days = self.days(of, &delta, erased).await?;
@@ -222,8 +222,8 @@ impl Lake {
             progress.at(done as u64 + 1, of.name());
         }
         progress.finish();
-        // All days of the table were looked at, unless it has one before the first to look at. Who adds a commit meanwhile has erased events
-        // looked for once more.
+        // All days of the table were checked, unless it has one before `since`. A commit added meanwhile causes another search
+        // for erased events.
         let is_whole = delta.days().keys().next().is_none_or(|first| Some(*first) >= self.since);
         if erased.is_some() && is_whole && !self.is_dry {
             delta.note_erasures(&*self.store, &self.erasures, self.query.now()).await?;
@@ -231,8 +231,8 @@ impl Lake {
         Ok((delta, synced))
     }
 
-    /// What the logs have of erased keys, where the table may have days of before they were erased. What is stored of evaluations is
-    /// told apart by its digest.
+    /// Finds erased keys in the logs, if the table may have days from before the erasures. Stored evaluations are compared by
+    /// their digest.
     async fn erased(&self, of: Of, delta: &Delta) -> Result<Option<&ErasedOf>> {
         if of == Of::Evaluations || *delta.erasures() == self.erasures {
             return Ok(None);
@@ -243,7 +243,7 @@ impl Lake {
         self.erased.get_or_try_init(|| erased_of(&*self.table, range)).await.map(Some)
     }
 
-    /// What a day has of erased keys, before its logs are read.
+    /// Finds erased keys of a day, before its logs are read.
     async fn erased_on(&self, of: Of, day: Day, erased: Option<&ErasedOf>) -> Result<Erased> {
         let Of::Events(kind) = of else { return Ok(Erased::default()) };
         match erased {
@@ -256,7 +256,7 @@ impl Lake {
         }
     }
 
-    /// By what the history of rows is known.
+    /// Returns the identity of the history of rows.
     async fn history(&self, rows: &DayRows) -> Result<Option<String>> {
         match rows.covered() {
             Covered::Cut(cut) => history::of_heads(&*self.table, &cut.heads).await.map(Some),
@@ -264,7 +264,7 @@ impl Lake {
         }
     }
 
-    /// Exports a day, unless the table has its rows; `false`, when another program added a commit meanwhile.
+    /// Exports a day, unless the table has its rows; returns `false` if another program added a commit meanwhile.
     async fn day(
         &self,
         (of, day): (Of, Day),
@@ -313,7 +313,7 @@ impl Lake {
         };
         let known = Known { covered: written.covered, history, erased: on_day };
         let exported = Exported { day, known, schema, file };
-        // Of what has no rows and never had any, the table says nothing.
+        // A day that has no rows and never had any gets no commit.
         if before.is_none() && exported.file.is_none() {
             return Ok(true);
         }
@@ -325,8 +325,8 @@ impl Lake {
         Ok(true)
     }
 
-    /// Writes the file of a day, which no table names yet. `None`, when its rows turn out to be what is known: a segment that cannot be read
-    /// is left out only once the rows are made. Then no file is put.
+    /// Writes the file of a day, which no table names yet. `None`, if its rows turn out to be known: an unreadable segment is
+    /// left out only once the rows are made. Then no file is put.
     async fn written(
         &self,
         (of, day): (Of, Day),
@@ -355,12 +355,12 @@ impl Lake {
     }
 }
 
-/// What a day and kind has of erased keys.
+/// Erased keys of a day and kind.
 fn erased_on(erased: &ErasedOf, of: (Day, Kind)) -> Erased {
     erased.get(&of).cloned().unwrap_or_default()
 }
 
-/// Whether what is known of a day has all rows that are left of it, and the same keys are erased of both.
+/// Returns whether the exported day has all remaining rows, with the same erased keys.
 fn has_all(before: &Known, rows: &DayRows, erased: &Erased) -> bool {
     let (Covered::Cut(before_cut), Covered::Cut(cut)) = (&before.covered, rows.covered()) else {
         return false;
@@ -369,7 +369,7 @@ fn has_all(before: &Known, rows: &DayRows, erased: &Erased) -> bool {
     !before_cut.heads.is_empty() && before.erased == *erased && cut.heads.iter().all(has)
 }
 
-/// Whether rows that are known so are the same.
+/// Returns whether two coverings stand for the same rows.
 fn is_same(one: &Covered, other: &Covered) -> bool {
     match (one, other) {
         (Covered::Cut(one), Covered::Cut(other)) => {

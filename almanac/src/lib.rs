@@ -1,8 +1,9 @@
-//! The one binary: the services in one process, and the commands that people type.
+//! The binary: the services in one process, and the commands that people type.
 //!
-//! [`cli`] reads the command line and calls one module a command, which holds the arguments of that command. `shown` prints answers. `config` lays flags, environment and file
-//! over one another, and `open` opens the table that it names. [`up`] is the whole of Almanac on
-//! one listener, or some of its roles, as the library that tests call on a port of their own. `telemetry` is how it is watched. `demo` replays real data.
+//! [`cli`] reads the command line and calls one module for each command, which holds its arguments. `shown` prints answers.
+//! `config` merges flags, environment and file, and `open` opens the table they name. [`up`] runs all roles of Almanac on one
+//! listener, or some of them, also as the library that tests call on a port of their own. `telemetry` holds logs and metrics.
+//! `demo` replays real data.
 
 #[macro_use]
 mod say;

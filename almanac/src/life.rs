@@ -178,14 +178,14 @@ pub(crate) async fn command(config: &Config, command: LifeCommand) -> anyhow::Re
     }
 }
 
-/// Changes what is live, and says what was changed.
+/// Changes the live release, and prints the change.
 async fn change(config: &Config, command: LifeCommand) -> anyhow::Result<()> {
     let ingest = promotion::ingest(open::existing(config).await?, Clock::system());
     let changes: Vec<ReleaseChange> = match command {
         LifeCommand::Promote { name, workspace, environment, note, overridden } => {
             let (workspace, name) = release(ingest.catalog(), &name, workspace.as_deref()).await?;
             let workspace = ingest.catalog().workspace(&workspace).await?;
-            // Who may work on the table itself may do everything.
+            // Access to the table itself includes all rights.
             let overridden = overridden.as_deref().map(|reason| Override { reason, is_by_admin: true });
             let note = note.as_deref();
             let change = ingest.promote_despite(&workspace, &name, &environment, note, overridden).await?;
@@ -276,7 +276,7 @@ async fn history(
     Ok(())
 }
 
-/// Something that happened, as a row.
+/// Row of a happening.
 pub(crate) fn happening(of: &Happening) -> Value {
     json!({
         "at": of.at.to_string(), "what": of.what, "about": of.about, "model": of.model,

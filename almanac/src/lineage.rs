@@ -1,11 +1,11 @@
-//! `almanac lineage`: where events came from, and what was made of them.
+//! `almanac lineage`: sources of events, and their uses.
 
 use clap::Args;
 use query::{Format, LineageRequest, LineageWords};
 
 use crate::{answer::Shown, config::Config, open};
 
-/// The columns of a table for people.
+/// Columns of the table for people.
 const MAIN: [&str; 11] =
     ["day", "kind", "system", "job", "run", "dataset", "release", "judges", "rows", "evaluated", "live"];
 

@@ -1,10 +1,10 @@
-//! Aligned columns of text, for people.
+//! Text in aligned columns, for people.
 
 use std::fmt;
 
 use event::plain::on_one_line;
 
-/// Rows under a heading; the last column is as wide as it likes.
+/// Rows under a heading; the last column has no fixed width.
 pub(crate) struct Lines {
     rows: Vec<Vec<String>>,
 }
@@ -18,7 +18,7 @@ impl Lines {
         self.rows.push(row.iter().map(|cell| on_one_line(cell).into_owned()).collect());
     }
 
-    /// Whether there is nothing but the heading.
+    /// Returns whether there is only the heading.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.len() == 1
     }

@@ -1,4 +1,4 @@
-//! How a service listens: with TLS or without, behind which proxies, and until it is asked to stop.
+//! Listener of a service: TLS, trusted proxies, and the request to stop.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -40,19 +40,19 @@ pub(crate) struct ListenArgs {
     drain_seconds: u64,
 }
 
-/// What is taken for a time, in seconds: up to an hour.
+/// Parser of a time in seconds: 1 to 3,600.
 fn seconds() -> RangedU64ValueParser {
     RangedU64ValueParser::new().range(1..=3_600)
 }
 
-/// How long requests may take, and connections are kept.
+/// Maximum times of requests and connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// The body of a request may take so long to come.
+    /// Maximum time for the body of a request to arrive.
     pub body: Duration,
-    /// A connection may be idle, or take for the headers of a request, for so long.
+    /// Maximum time of an idle connection, and of the headers of a request.
     pub keep_alive: Duration,
-    /// Requests that were begun may take so long after the service was asked to stop.
+    /// Maximum time of started requests after the service was asked to stop.
     pub drain: Duration,
 }
 
@@ -63,7 +63,7 @@ impl Default for Times {
 }
 
 impl ListenArgs {
-    /// The certificate, if there is one.
+    /// Certificate, if one is given.
     pub(crate) fn tls(&self) -> anyhow::Result<Option<Arc<Tls>>> {
         let given = |path: &Option<PathBuf>| path.clone().filter(|path| !path.as_os_str().is_empty());
         match (given(&self.tls_cert), given(&self.tls_key)) {
@@ -73,7 +73,7 @@ impl ListenArgs {
         }
     }
 
-    /// How long requests may take, and connections are kept.
+    /// Maximum times of requests and connections.
     pub(crate) fn times(&self) -> Times {
         let seconds = Duration::from_secs;
         Times {
@@ -83,19 +83,19 @@ impl ListenArgs {
         }
     }
 
-    /// Whether there are proxies that are trusted.
+    /// Returns whether any proxies are trusted.
     pub(crate) fn has_proxies(&self) -> bool {
         self.trusted_proxies.iter().any(|text| !text.trim().is_empty())
     }
 
-    /// The proxies that are trusted.
+    /// Trusted proxies.
     pub(crate) fn proxies(&self) -> anyhow::Result<Proxies> {
         let all = self.trusted_proxies.iter().map(|text| text.trim()).filter(|text| !text.is_empty());
         Ok(Proxies::new(all.map(str::parse::<Network>).collect::<Result<_, _>>()?))
     }
 }
 
-/// Hears from this call on that the process is asked to stop, by ctrl-c or SIGTERM; the future returns when it is.
+/// Listens from this call on for ctrl-c and SIGTERM; the future completes at the first of them.
 pub(crate) fn asked_to_stop() -> impl Future<Output = ()> {
     #[cfg(unix)]
     let asked = {
@@ -103,7 +103,7 @@ pub(crate) fn asked_to_stop() -> impl Future<Output = ()> {
         let [mut interrupt, mut terminate] =
             [SignalKind::interrupt(), SignalKind::terminate()].map(|kind| signal(kind).ok());
         async move {
-            // One that cannot be heard ends the process as it ends any.
+            // A signal without a handler ends the process as usual.
             tokio::select! {
                 Some(_) = async { interrupt.as_mut()?.recv().await } => {}
                 Some(_) = async { terminate.as_mut()?.recv().await } => {}
@@ -119,29 +119,29 @@ pub(crate) fn asked_to_stop() -> impl Future<Output = ()> {
     }
 }
 
-/// Has the limit of the size of files (`ulimit -f`) fail writes, as a full disk does, from this call on; SIGXFSZ would end the
-/// process without a word.
+/// Makes writes beyond the limit of file sizes (`ulimit -f`) fail like those on a full disk, from this call on; SIGXFSZ would end
+/// the process without a message.
 pub(crate) fn outlive_size_limit() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        // A signal that was heard once ends nothing any more, though nobody listens.
+        // A signal with a handler no longer ends the process, even if nobody awaits it.
         _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
     }
 }
 
-/// How many files a process has open beside its connections.
+/// Number of open files of a process beside its connections.
 const OTHER_FILES: u64 = 256;
 
-/// Raises the limit of open files (`ulimit -n`) as far as the system lets it and connections need, and returns how many connections there is
-/// room for.
+/// Raises the limit of open files (`ulimit -n`) as far as allowed and needed for connections, and returns the number of
+/// connections that fit.
 pub(crate) fn room_for_connections() -> usize {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let wanted = MAX_CONNECTIONS as u64 + OTHER_FILES;
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-        // No limit is `None`.
+        // `None` stands for no limit.
         let Some(mut files) = current.filter(|files| *files < wanted) else { return MAX_CONNECTIONS };
         let raised = maximum.map_or(wanted, |most| most.min(wanted));
         if setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum }).is_ok() {
@@ -150,7 +150,7 @@ pub(crate) fn room_for_connections() -> usize {
         if files >= wanted {
             return MAX_CONNECTIONS;
         }
-        // Of hardly any files, half are for connections.
+        // With few files, half are for connections.
         let room = files.saturating_sub(OTHER_FILES).max(files / 2);
         tracing::warn!(
             "this process may have {files} files open, so it takes {room} connections at most; {wanted} are enough for all (ulimit -n, LimitNOFILE)"

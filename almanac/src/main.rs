@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Batches and frames are allocations of megabytes that come and go: the system's allocator gives their pages back and faults
+/// Batches and frames are allocations of megabytes that come and go: the system's allocator would return their pages and fault
 /// them in again each time.
 #[cfg(feature = "jemalloc")]
 #[global_allocator]

@@ -1,4 +1,4 @@
-//! `almanac export`, `restore` and `backup`: a table, or one of its workspaces, leaves as files, comes back, or is copied as it stands.
+//! `almanac export`, `restore` and `backup`: writes a table or one of its workspaces to files, reads it back, or copies the file.
 
 mod backup;
 mod chain;

@@ -1,5 +1,5 @@
-//! How commands name a workspace and what is in one. One habit for all: a workspace is the first word or `-w`; what is in
-//! a workspace is named by its whole path, or by its name and `-w`.
+//! Names of workspaces and their entities in commands. One rule for all: a workspace is the first word or `-w`; an entity in a
+//! workspace is named by its whole path, or by its name and `-w`.
 
 use std::ops::Deref;
 
@@ -39,15 +39,15 @@ pub(crate) struct One {
 }
 
 impl One {
-    /// The words of a command.
+    /// Takes the words of a command.
     pub(crate) fn new(entity: Option<String>, workspace: Option<String>) -> Self {
         Self { entity, workspace }
     }
 
-    /// How it is looked up.
+    /// Path for the look-up.
     ///
     /// # Errors
-    /// `Invalid`, when `-w` says nothing of such an entity, or not all.
+    /// `Invalid`, when `-w` is missing, or does not fit the kind of entity.
     pub(crate) fn path(self, kind: EntityKind) -> Result<String, Error> {
         let wrong = |why: &str| Err(Error::invalid(why.to_owned()));
         match (kind.parent(), self.entity, self.workspace) {
@@ -64,7 +64,7 @@ impl One {
     }
 }
 
-/// The workspace and the words after it: with `-w` the first word is the first after it.
+/// Returns the workspace and the words after it: with `-w`, the first word is the first after it.
 ///
 /// # Errors
 /// `Invalid`, when the workspace is missing, or there is a word too many.
@@ -90,18 +90,18 @@ pub(crate) fn after<const N: usize>(
     }
 }
 
-/// A word that must be there.
+/// Returns a required word.
 ///
 /// # Errors
-/// `Invalid`, when it is not.
+/// `Invalid`, when it is missing.
 pub(crate) fn needed(word: Option<String>, what: &str) -> Result<String, Error> {
     word.ok_or_else(|| Error::invalid(format!("{what} is missing")))
 }
 
-/// The workspace and the name of a release that is named by its path, or by its name and `-w`.
+/// Returns the workspace and the name of a release that is named by its path, or by its name and `-w`.
 ///
 /// # Errors
-/// `Invalid`, when nothing says in which workspace it is; those of looking it up.
+/// `Invalid`, when its workspace is not given; errors of the look-up.
 pub(crate) async fn release(
     catalog: &Catalog,
     name: &str,
@@ -125,7 +125,7 @@ pub(crate) async fn release(
 mod tests {
     use super::*;
 
-    /// Also where the name of one is the id of another one.
+    /// Holds also if the name of one entity is the id of another.
     #[test]
     fn what_is_in_a_workspace_is_looked_up_there() {
         for entity in ["churn", "m_2NBs0tD5Ihm2PVFzM3kZvMYdQX9", "2NBs0tD5Ihm2PVFzM3kZvMYdQX9"] {

@@ -1,4 +1,4 @@
-//! `almanac outcome`: outcomes without a date, what became of each, settling one again, and what was believed of a key when.
+//! `almanac outcome`: outcomes without a date, with their states; settling them again; and the past outcomes of a key.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{
     shown::{self, ShowFormat},
 };
 
-/// The columns of a table for people.
+/// Columns of the table for people.
 const MAIN: [&str; 6] = ["key", "observed_at", "arrived_at", "state", "expires_at", "why"];
 
 #[derive(Debug, Subcommand)]
@@ -187,7 +187,7 @@ async fn pending(config: &Config, args: PendingArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The outcomes of one page after the other, as many as are listed, and how many there are of all; `next` is where the list goes on.
+/// Reads all pages up to the limit, and the counts of all outcomes; `next` is the start of the remaining list.
 async fn all(query: &Query, workspace: &event::Id, request: PendingRequest) -> anyhow::Result<PendingPage> {
     let mut all = PendingPage::default();
     let mut asked = request.clone();

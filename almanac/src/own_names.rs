@@ -1,7 +1,7 @@
-//! Under which names a service answers that asks nobody for a token, since only this machine reaches it.
+//! Host names of a service without authentication, which only this machine reaches.
 //!
-//! A page of any site may have its name lead to this machine once it is loaded (DNS rebinding), and the browser then takes the service for that
-//! site. The header `Host` tells: it names the site.
+//! A page of any site may have its name lead to this machine once it is loaded (DNS rebinding), and the browser then takes the
+//! service for that site. The header `Host` reveals it: it names the site.
 
 use std::net::Ipv6Addr;
 
@@ -13,13 +13,14 @@ use axum::{
 };
 use web::Problem;
 
-/// What names end with that nobody can have in the public DNS: RFC 6761, RFC 6762, and the resolution of ICANN on `.internal` of 2024.
+/// Endings of names that cannot be registered in the public DNS: RFC 6761, RFC 6762, and the resolution of ICANN on `.internal`
+/// of 2024.
 const PRIVATE: [&str; 3] = [".localhost", ".local", ".internal"];
 
-/// Refuses requests under a name that others than the owner of this machine can have.
+/// Refuses requests under a name that may belong to somebody other than the owner of this machine.
 pub(crate) async fn only_of_this_machine(request: Request, next: Next) -> Response {
     let in_header = || request.headers().get(HOST).map(|host| host.to_str().unwrap_or_default());
-    // Without a name no browser asks.
+    // Browsers always send a name.
     let named = request.uri().authority().map(Authority::as_str).or_else(in_header);
     match named {
         Some(name) if !is_private(name) => refused(name).into_response(),
@@ -34,7 +35,8 @@ fn refused(name: &str) -> Problem {
     ))
 }
 
-/// Whether an authority is an address, or a name that nobody can have in the public DNS: one without a dot, or under a private domain.
+/// Returns whether an authority is an address, or a name that cannot be in the public DNS: one without a dot, or under a private
+/// domain.
 fn is_private(authority: &str) -> bool {
     let Ok(authority) = authority.parse::<Authority>() else { return false };
     let host = authority.host();

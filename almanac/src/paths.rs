@@ -1,10 +1,10 @@
-//! Where a process answers machines that watch it.
+//! Paths for monitoring.
 
-/// Where a process tells that it is alive.
+/// Path of the liveness check.
 pub(crate) const LIVE: &str = "/healthz";
-/// Where it tells whether it is ready.
+/// Path of the readiness check.
 pub(crate) const READY: &str = "/readyz";
-/// Where it tells its figures.
+/// Path of the metrics.
 pub(crate) const METRICS: &str = "/metrics";
-/// What is asked again and again by machines.
+/// Paths that machines poll.
 pub(crate) const PROBES: [&str; 3] = [LIVE, READY, METRICS];

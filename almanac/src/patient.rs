@@ -1,5 +1,5 @@
-//! A connection whose client must take what it is sent: one that takes hardly anything for too long is
-//! dropped, and with it the answer that it holds in memory.
+//! Connections with a minimum speed: a client that takes hardly anything for too long is dropped, and with it the answer that it
+//! holds in memory.
 
 use std::{
     future::Future,
@@ -14,19 +14,19 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
-/// What a client must take at least, unless that is all there is. Else one that takes a byte now and
-/// then would hold its answer for ever.
+/// Minimum bytes that a client must take within the time, unless fewer are left. Else a client that takes a byte now and then
+/// would hold its answer for ever.
 const PROGRESS_BYTES: usize = 16 * 1024;
 
-/// A connection that does not wait for ever to be written to.
+/// Connection with a limited wait for writes.
 #[derive(Debug)]
 pub(crate) struct Patient<S> {
     stream: S,
     within: Duration,
-    /// When it gives up, and whether it waits at all.
+    /// End of the wait, and whether it is waiting at all.
     deadline: Pin<Box<Sleep>>,
     is_waiting: bool,
-    /// What was taken since it began to wait.
+    /// Bytes taken since it began to wait.
     taken: usize,
 }
 
@@ -35,7 +35,7 @@ impl<S> Patient<S> {
         Self { stream, within, deadline: Box::pin(sleep(within)), is_waiting: false, taken: 0 }
     }
 
-    /// Judges a try to write: what it comes to, or that it took too long.
+    /// Judges a try to write: returns its result, or an error if the wait was too long.
     fn judge(
         &mut self,
         tried: Poll<io::Result<usize>>,

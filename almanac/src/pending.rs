@@ -1,4 +1,4 @@
-//! Pending outcomes where projector and ingest meet: the projector decides what they judge, ingest appends them.
+//! Pending outcomes, between projector and ingest: the projector decides the predictions that they judge, ingest appends them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,17 +9,17 @@ use log::key::{DecisionId, LogId};
 use projector::pending::Append;
 use table::Table;
 
-/// Appends what was decided by an ingest.
+/// Appends decided outcomes by an ingest.
 #[derive(Debug)]
 pub struct ByIngest(pub(crate) Arc<Ingest>);
 
 impl ByIngest {
-    /// By one of its own, on `table`.
+    /// Makes an ingest of its own on `table`.
     pub fn new(table: Arc<dyn Table>) -> Self {
         Self::at(table, Clock::system())
     }
 
-    /// By one of its own, on `table`, by another clock than that of the machine.
+    /// Makes an ingest of its own on `table`, with another clock than that of the machine.
     pub fn at(table: Arc<dyn Table>, clock: Clock) -> Self {
         Self(Arc::new(Ingest::new(table, clock)))
     }

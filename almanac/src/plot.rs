@@ -1,4 +1,4 @@
-//! `almanac plot`: figures over time, as a chart.
+//! `almanac plot`: charts of figures over time.
 
 use std::{
     collections::BTreeMap,
@@ -21,12 +21,12 @@ use crate::{
     query::{FiguresArgs, WindowArgs, list, say_window, words},
 };
 
-/// How large a chart is on a terminal, at most, and where there is no terminal.
+/// Maximum columns of a chart on a terminal; columns and lines where there is no terminal.
 const MOST_COLUMNS: usize = 160;
 const COLUMNS: usize = 100;
 const LINES: usize = 22;
 
-/// What lines are called that are of everything, not of one release.
+/// Name of lines of everything, rather than of one release.
 const ALL: &str = "all";
 
 #[derive(Debug, Args)]
@@ -49,7 +49,7 @@ pub(crate) struct PlotArgs {
     output: Option<PathBuf>,
 }
 
-/// What is drawn unless figures are named: the first of these that has numbers.
+/// Default figures: the first of these that has numbers is drawn.
 fn usual(what: What) -> Result<&'static [&'static str], Error> {
     match what {
         What::Evaluations => Ok(&["accuracy", "mae"]),
@@ -62,7 +62,7 @@ fn usual(what: What) -> Result<&'static [&'static str], Error> {
     }
 }
 
-/// Refuses the name of an image in another form than SVG.
+/// Refuses the name of an image other than SVG.
 fn check_image(path: &Path) -> Result<(), Error> {
     match path.extension().is_some_and(|end| end == "svg") {
         true => Ok(()),
@@ -84,7 +84,7 @@ pub(crate) async fn command(config: &Config, args: &PlotArgs) -> anyhow::Result<
     let reference = query.reference_days(&args.window.workspace, args.figures.reference.as_deref()).await?;
     let asked =
         Words { reference: reference.as_deref(), ..words(&args.window, &args.figures, by.as_deref()) };
-    // The columns of intervals ask for those alone, where `interval` would compute that of every figure.
+    // The columns of intervals request the intervals of the drawn figures alone; `interval` would compute that of every figure.
     let interval = asked.interval && what != What::Evaluations;
     let request = Request::parse(what, &Words { columns: columns.as_deref(), interval, ..asked })?;
     say_window(&request);
@@ -126,7 +126,7 @@ pub(crate) async fn command(config: &Config, args: &PlotArgs) -> anyhow::Result<
     Ok(())
 }
 
-/// What a chart is of. A line alone has no legend, so the title has its name.
+/// Title of a chart. A single line has no legend, so the title has its name.
 fn title(figures: &[&str], workspace: &str, lines: &[Line]) -> String {
     let title = format!("{} of {workspace}", figures.join(", "));
     match lines {
@@ -135,7 +135,7 @@ fn title(figures: &[&str], workspace: &str, lines: &[Line]) -> String {
     }
 }
 
-/// The columns to ask for: all, but of evaluations, of which each costs time, those that are drawn.
+/// Columns to request: all; for evaluations, whose columns each cost time, only the drawn ones.
 fn columns(what: What, args: &PlotArgs, figures: &[&str]) -> Option<String> {
     if what != What::Evaluations {
         return None;
@@ -143,7 +143,7 @@ fn columns(what: What, args: &PlotArgs, figures: &[&str]) -> Option<String> {
     let hour = args.figures.group_by.as_deref() == Some("hour");
     let by = args.figures.by.iter().map(String::as_str).filter(|by| *by != "release");
     let places: Vec<&str> = ["day", "release"].into_iter().chain(hour.then_some(HOUR)).chain(by).collect();
-    // Of a place that is named as a figure [`lines`] says that it has no numbers.
+    // A key column named as a figure is left out here; [`lines`] reports that it has no numbers.
     let drawn: Vec<&str> = figures.iter().copied().filter(|figure| !places.contains(figure)).collect();
     let ends = |figure: &str| [format!("{figure}_low"), format!("{figure}_high")];
     let ends = drawn.iter().filter(|_| args.figures.interval).flat_map(|figure| ends(figure));
@@ -151,7 +151,7 @@ fn columns(what: What, args: &PlotArgs, figures: &[&str]) -> Option<String> {
     Some(named.chain(ends).collect::<Vec<_>>().join(","))
 }
 
-/// Prints a chart as wide as the terminal and at most so many lines high.
+/// Prints a chart as wide as the terminal and at most `lines` lines high.
 pub(crate) fn print(chart: &Chart, lines: usize) {
     let terminal = Term::stdout();
     let (height, width) = terminal.size_checked().map_or((lines, COLUMNS), |(height, width)| {
@@ -161,10 +161,10 @@ pub(crate) fn print(chart: &Chart, lines: usize) {
     chart.terminal(width, height, colour).lines().for_each(|line| println!("{line}"));
 }
 
-/// What the columns of text of a row say. The totals of rollups have no release.
+/// Texts of a row that name its line. The totals of rollups have no release.
 type Group = Vec<Option<String>>;
 
-/// A line for each figure of what the columns of text name, without those that have no numbers if others have.
+/// Makes a line for each figure of each group, without those that have no numbers if others have.
 pub(crate) fn lines(frame: &DataFrame, what: What, figures: &[&str]) -> anyhow::Result<Vec<Line>> {
     let times = times(frame)?;
     let is_name =
@@ -209,7 +209,7 @@ pub(crate) fn lines(frame: &DataFrame, what: What, figures: &[&str]) -> anyhow::
     Ok(lines)
 }
 
-/// The lines without the totals that are those of the only release there is, beneath whose line they would be hidden.
+/// Leaves out the totals that equal the line of an only release, which would hide them.
 fn without_totals_of_one(
     lines: &BTreeMap<(Group, usize), Vec<Point>>,
     release: usize,
@@ -227,7 +227,7 @@ fn without_totals_of_one(
     shown.map(|(key, points)| (key.clone(), points.clone())).collect()
 }
 
-/// What a group is called: the texts of its columns, and of totals that they are of all releases.
+/// Name of a group: the texts of its columns; totals are named as all releases.
 fn group_name(group: &[Option<String>], of_release: Option<usize>) -> String {
     let total = |at: usize| (of_release == Some(at)).then_some(ALL);
     let texts = group.iter().enumerate().filter_map(|(at, text)| text.as_deref().or_else(|| total(at)));
@@ -235,7 +235,7 @@ fn group_name(group: &[Option<String>], of_release: Option<usize>) -> String {
     if name.is_empty() { ALL.to_owned() } else { name }
 }
 
-/// The instants of the rows: their hours, or the beginnings of their days.
+/// Instants of the rows: their hours, or the beginnings of their days.
 fn times(frame: &DataFrame) -> anyhow::Result<Vec<Timestamp>> {
     let micros: Vec<Option<i64>> = match frame.column(HOUR) {
         Ok(hours) => hours.datetime()?.physical().iter().collect(),
@@ -249,7 +249,7 @@ fn times(frame: &DataFrame) -> anyhow::Result<Vec<Timestamp>> {
     micros.into_iter().map(time).collect()
 }
 
-/// The numbers of a column, if there is one that has numbers.
+/// Numbers of a column, if it exists and is numeric.
 fn numbers(frame: &DataFrame, name: &str) -> anyhow::Result<Option<Float64Chunked>> {
     let Ok(column) = frame.column(name) else { return Ok(None) };
     let is_number = column.dtype().is_primitive_numeric();
@@ -295,7 +295,7 @@ mod tests {
     fn totals_of_the_only_release_are_not_drawn() {
         assert_eq!(names(&rollups(None), What::Rollups, &["mean"]), ["v1"]);
         assert_eq!(names(&rollups(None), What::Rollups, &["mean", "top"]), ["v1 mean", "v1 top"]);
-        // Two releases, of which one has what all have, are not one.
+        // With two releases, the totals stay even if they equal one of them.
         assert_eq!(names(&rollups(Some(0.0)), What::Rollups, &["mean"]), ["all", "v1", "v2"]);
     }
 

@@ -1,4 +1,4 @@
-//! `almanac health`: asks the service at the configured address how it is, as a container's health check.
+//! `almanac health`: asks the service at the configured address for its health, as a container's health check.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -28,14 +28,14 @@ use crate::{
     paths::{LIVE, READY},
 };
 
-/// How long the answer may take: longer than the service itself waits for the store, shorter than container
-/// engines wait for a check.
+/// Maximum time of an answer: longer than the service itself waits for the store, shorter than container engines wait for a
+/// check.
 const WITHIN: Duration = Duration::from_secs(4);
 
-/// The most of an answer that is read.
+/// Maximum bytes that are read of an answer.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
-/// Prints the answer, and returns whether it is a good one.
+/// Prints the answer, and returns true if it is good.
 pub(crate) async fn command(config: &Config, is_ready: bool, has_tls: bool) -> anyhow::Result<bool> {
     let address = within_reach(config.listen.value);
     let url = format!(
@@ -51,7 +51,7 @@ pub(crate) async fn command(config: &Config, is_ready: bool, has_tls: bool) -> a
     Ok(is_good)
 }
 
-/// Who listens on every address is reached at this machine's own.
+/// Replaces the unspecified address by that of this machine.
 fn within_reach(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -70,7 +70,7 @@ async fn ask(address: SocketAddr, url: &str, has_tls: bool) -> anyhow::Result<(b
     speak(TlsConnector::from(Arc::new(unchecked()?)).connect(name, stream).await?, address, url).await
 }
 
-/// An error over plain HTTP, with a hint where what came is none.
+/// Adds a hint to an error over plain HTTP, if the answer is not HTTP.
 fn with_hint(error: anyhow::Error) -> anyhow::Error {
     let is_no_http = error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse);
     if is_no_http { error.context("it may speak TLS: give --tls-cert") } else { error }
@@ -93,7 +93,8 @@ async fn speak(
     Ok((is_good, String::from_utf8_lossy(&body).into_owned()))
 }
 
-/// A client that takes any certificate: it asks its own machine, by an address that no certificate names, and sends no secret.
+/// Makes a client that accepts any certificate: it asks its own machine, by an address that no certificate names, and sends no
+/// secret.
 fn unchecked() -> anyhow::Result<ClientConfig> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let any = Arc::new(Any(Arc::clone(&provider)));
@@ -101,7 +102,7 @@ fn unchecked() -> anyhow::Result<ClientConfig> {
     Ok(config.dangerous().with_custom_certificate_verifier(any).with_no_client_auth())
 }
 
-/// Takes any certificate.
+/// Accepts any certificate.
 #[derive(Debug)]
 struct Any(Arc<CryptoProvider>);
 

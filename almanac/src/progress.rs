@@ -1,23 +1,23 @@
-//! Progress of long work: a bar on a terminal, now and then a line otherwise.
+//! Progress of long work: a bar on a terminal, or a line at intervals.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// How often a line tells of the progress where there is no terminal.
+/// Interval of lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// The progress of one piece of work.
+/// Progress of one piece of work.
 pub(crate) struct Progress {
     bar: ProgressBar,
     what: &'static str,
     total: u64,
-    /// How long the work had taken when a line last told of it.
+    /// Time that the work had taken at the last line.
     told: Duration,
 }
 
 impl Progress {
-    /// Work on `total` things called `what`.
+    /// Begins work on `total` things called `what`.
     pub(crate) fn new(what: &'static str, total: u64) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
         let style =
@@ -30,7 +30,7 @@ impl Progress {
         Self { bar, what, total, told: Duration::ZERO }
     }
 
-    /// Work on `total` bytes.
+    /// Begins work on `total` bytes.
     pub(crate) fn of_bytes(what: &'static str, total: u64) -> Self {
         let progress = Self::new(what, total);
         let template = "{prefix} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec}, {msg}, {eta} left";
@@ -41,7 +41,7 @@ impl Progress {
         progress
     }
 
-    /// `bytes` of them are done, which were `rows` rows.
+    /// Notes that `bytes` are done, with `rows` rows.
     pub(crate) fn at_rows(&mut self, bytes: u64, rows: usize) {
         self.bar.set_position(bytes);
         let seconds = self.bar.elapsed().as_secs_f64().max(0.001);
@@ -52,14 +52,14 @@ impl Progress {
         }
     }
 
-    /// Whether a line is to tell of work that has taken so long, where there is no bar.
+    /// Returns whether a line is due after this time, if there is no bar.
     fn is_line_due(&mut self, elapsed: Duration) -> bool {
         let is_due = self.bar.is_hidden() && elapsed >= self.told + LINE_EVERY;
         self.told = if is_due { elapsed } else { self.told };
         is_due
     }
 
-    /// `done` of them are done, and this is where the work is.
+    /// Notes that `done` things are done, and the place of the work.
     pub(crate) fn at(&mut self, done: u64, place: &str) {
         self.bar.set_position(done);
         self.bar.set_message(format!("{} {place}", self.what));
@@ -68,13 +68,13 @@ impl Progress {
         }
     }
 
-    /// It is work on `total` things by now.
+    /// Changes the total.
     pub(crate) fn set_total(&mut self, total: u64) {
         self.bar.set_length(total);
         self.total = total;
     }
 
-    /// The work is done.
+    /// Ends the work.
     pub(crate) fn finish(self) {
         self.bar.finish_and_clear();
     }

@@ -1,4 +1,4 @@
-//! `almanac projector`: a projector by itself, beside others on the same table. It does not listen; `almanac
+//! `almanac projector`: a projector without a listener, beside others on the same table; `almanac
 //! up --role projector` does.
 
 use std::sync::Arc;

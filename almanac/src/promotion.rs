@@ -1,5 +1,5 @@
-//! Where ingest and query meet: ingest asks promotion gates and serves arenas, query reads the figures and the predictions that they
-//! need; and `almanac release approve`.
+//! Links from ingest to query: ingest checks promotion gates and serves arenas, query reads the figures and the predictions for
+//! them. Also `almanac release approve`.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl Reader for ByQuery {
     }
 }
 
-/// The append service of a command, which reads the log where it has to.
+/// Makes the ingest of a command, which reads the log by queries.
 pub(crate) fn ingest(table: Arc<dyn Table>, clock: Clock) -> Ingest {
     let query = Query::new(Arc::clone(&table), clock.clone());
     Ingest::new(table, clock).reading_by(Arc::new(ByQuery(Arc::new(query))))
@@ -60,7 +60,7 @@ pub(crate) struct ApproveArgs {
     shown: Shown,
 }
 
-/// Approves a release, and prints the approvals that it has then.
+/// Approves a release, and prints its approvals.
 pub(crate) async fn approve(config: &Config, args: ApproveArgs) -> anyhow::Result<()> {
     let service = ::catalog::Service::new(open::existing(config).await?, Clock::system());
     let catalog = service.catalog();

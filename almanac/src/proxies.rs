@@ -1,4 +1,4 @@
-//! Whose word is taken for the address of a client.
+//! Addresses of clients behind trusted proxies.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,21 +8,21 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// The most addresses that are looked at.
+/// Maximum addresses that are examined.
 const MAX_HOPS: usize = 32;
 
-/// The proxies that are trusted. Each of them appends to `X-Forwarded-For` the address that it was called from; what stands before
-/// the last one that is not trusted may be invented.
+/// Trusted proxies. Each of them appends to `X-Forwarded-For` the address that it was called from; addresses before the last
+/// untrusted one may be invented.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proxies(Vec<Network>);
 
 impl Proxies {
-    /// The proxies of these ranges.
+    /// Trusts the proxies of these ranges.
     pub fn new(trusted: Vec<Network>) -> Self {
         Self(trusted)
     }
 
-    /// The address of the client of a request that came from `peer`.
+    /// Address of the client of a request that came from `peer`.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.to_canonical();
         if self.0.is_empty() {
@@ -32,26 +32,26 @@ impl Proxies {
             headers.get_all(FORWARDED_FOR).iter().map(|value| value.to_str().unwrap_or_default()).collect();
         let mut hops = values.iter().rev().flat_map(|value| value.rsplit(',')).take(MAX_HOPS);
         while self.is_trusted(client) {
-            // What is no address ends the chain: the proxy after it is the last that is known.
+            // An invalid address ends the chain: the proxy after it is the last one known.
             let Some(before) = hops.next().and_then(|hop| address(hop.trim())) else { break };
             client = before;
         }
         client
     }
 
-    /// Whether a trusted proxy sent a request that its client encrypted: unless the proxy says that it was not.
+    /// Returns whether a trusted proxy sent a request that its client encrypted: true unless the proxy states plain HTTP.
     pub(crate) fn is_encrypted(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
         let is_plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"http");
         self.is_trusted(peer.to_canonical()) && !headers.get_all(FORWARDED_PROTO).iter().any(is_plain)
     }
 
-    /// Whether an address is that of a trusted proxy.
+    /// Returns whether an address is that of a trusted proxy.
     pub(crate) fn is_trusted(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.has(address))
     }
 }
 
-/// An address as proxies write it, with or without a port.
+/// Parses an address as proxies write it, with or without a port.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     let with_port = || text.parse::<SocketAddr>().map(|address| address.ip());

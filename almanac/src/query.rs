@@ -1,4 +1,4 @@
-//! `almanac query`: a window of days.
+//! `almanac query`: reads a window of days.
 
 use std::fmt::Display;
 
@@ -218,33 +218,33 @@ pub(crate) async fn command(config: &Config, args: &QueryArgs) -> anyhow::Result
     }
 }
 
-/// Says which window it is that was named by its length.
+/// Prints the days of a window that was named by its length.
 pub(crate) fn say_window(request: &Request) {
     if let Some([from, to]) = &request.last {
         say_days(from, to);
     }
 }
 
-/// Says from when to when an answer is, where nobody named that.
+/// Prints the days of an answer that were not named.
 pub(crate) fn say_days(from: impl Display, to: impl Display) {
     eprintln!("window: {from} to {to}");
 }
 
-/// The names that an option gives, which may be given several times.
+/// Names in an option, which may be given several times.
 ///
 /// # Errors
-/// `Invalid`, when one of its lists is none.
+/// `Invalid`, when a value is not a list of names.
 pub(crate) fn names(option: &str, lists: &[String]) -> event::Result<Vec<String>> {
     let lists = lists.iter().map(|list| listed(list)).collect::<Result<Vec<_>, _>>();
     lists.map(|lists| lists.concat()).map_err(|message| Error::invalid(format!("{option}: {message}")))
 }
 
-/// Several words as one, with commas between.
+/// Joins words with commas.
 pub(crate) fn list(words: &[String]) -> Option<String> {
     (!words.is_empty()).then(|| words.join(","))
 }
 
-/// The words of a query of figures.
+/// Parameters of a query of figures.
 pub(crate) fn words<'a>(window: &'a WindowArgs, figures: &'a FiguresArgs, by: Option<&'a str>) -> Words<'a> {
     Words {
         by,
@@ -266,7 +266,7 @@ pub(crate) fn words<'a>(window: &'a WindowArgs, figures: &'a FiguresArgs, by: Op
     }
 }
 
-/// The words that say which days are read, of what.
+/// Parameters for the days and the release of a query.
 pub(crate) fn window_words(window: &WindowArgs) -> Words<'_> {
     Words {
         from: window.from.as_deref().unwrap_or_default(),

@@ -1,5 +1,5 @@
-//! Which addresses a client may connect to. What strangers name is looked up once, and connected to at the very addresses that were
-//! looked at, so a name that leads elsewhere the next time reaches nothing that it should not.
+//! Addresses that a client may connect to. A name given by strangers is resolved once, and the very addresses that were checked
+//! are connected to, so a name that resolves differently the next time reaches nothing forbidden.
 
 use std::{
     io,
@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use tower::Service;
 
-/// Looks names up, and leaves out addresses that may not be connected to.
+/// Resolver of names that leaves out forbidden addresses.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     resolver: GaiResolver,
@@ -20,20 +20,20 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// All addresses.
+    /// Allows all addresses.
     pub(crate) fn any() -> Self {
         Self { resolver: GaiResolver::new(), only_public: false }
     }
 
-    /// Public addresses alone.
+    /// Allows public addresses alone.
     pub(crate) fn public() -> Self {
         Self { only_public: true, ..Self::any() }
     }
 
-    /// Refuses an address that may not be connected to.
+    /// Refuses a forbidden address.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason.
     pub(crate) fn check(&self, address: IpAddr) -> Result<(), String> {
         match self.only_public && !is_public(address) {
             false => Ok(()),
@@ -42,7 +42,7 @@ impl Names {
     }
 }
 
-/// Why an address is refused. It does not tell the address, since who named it may not know it.
+/// Reason of a refusal. It omits the address, which the caller may not know.
 const REFUSED: &str =
     "it leads to a private address, and those are refused unless --webhooks-to-private is given";
 
@@ -68,12 +68,13 @@ impl Service<Name> for Names {
     }
 }
 
-/// The address that a host of a URL is, if it is no name.
+/// Address in the host of a URL, if it is no name.
 pub(crate) fn address_of(host: &str) -> Option<IpAddr> {
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
-/// Whether an address is one of the open internet, by the registries of special addresses of IANA (RFC 6890 and what followed).
+/// Returns whether an address is one of the open internet, by the registries of special addresses of IANA (RFC 6890 and its
+/// successors).
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -100,7 +101,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [a, b, ..] = address.segments();
-    // All that is given out is in 2000::/3, which leaves out loopback, link-local, unique local, multicast, IPv4 as IPv6 and NAT64.
+    // All allocated addresses are in 2000::/3, which excludes loopback, link-local, unique local, multicast, IPv4 as IPv6 and
+    // NAT64.
     let is_unicast = a & 0xe000 == 0x2000;
     let is_of_protocols = a == 0x2001 && b < 0x0200;
     let is_of_documents = (a == 0x2001 && b == 0x0db8) || (a == 0x3fff && b < 0x1000);

@@ -1,4 +1,4 @@
-//! `almanac rebuild`: folds a workspace again beside what is served.
+//! `almanac rebuild`: folds a workspace again, beside the served version.
 
 use std::sync::{Arc, Mutex};
 
@@ -28,7 +28,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Refuses what is no share.
+    /// Refuses a number that is no share.
     ///
     /// # Errors
     /// `Invalid`.
@@ -49,17 +49,17 @@ pub(crate) async fn command(config: &Config, args: &RebuildArgs) -> anyhow::Resu
     Ok(fold_again(&table, &workspace, &args.share).await?)
 }
 
-/// Rebuilds the projections of a workspace, and says so.
+/// Rebuilds the projections of a workspace, and prints the result.
 ///
 /// # Errors
-/// Those of [`rebuild::rebuild`].
+/// Errors of [`rebuild::rebuild`].
 pub(crate) async fn fold_again(table: &Arc<dyn Table>, workspace: &Workspace, share: &Share) -> Result<()> {
     let pace = Pace { share: share.share, clock: Clock::system() };
     let progress = Mutex::new(None);
     let tell = |now: rebuild::Progress| {
         if let Ok(mut progress) = progress.lock() {
             let progress = progress.get_or_insert_with(|| Progress::new("folding", now.of));
-            // Each pass knows what came during the one before it.
+            // Each pass adds the segments that came during the one before it.
             progress.set_total(now.of);
             progress.at(now.segments, "segments");
         }

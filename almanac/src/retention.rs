@@ -1,4 +1,4 @@
-//! `almanac workspace retention|pin|unpin`: how long events are kept.
+//! `almanac workspace retention|pin|unpin`: retention of events.
 
 use catalog::{Catalog, Pin, Retention, http};
 use clap::{Args, Subcommand};

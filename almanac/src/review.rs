@@ -171,7 +171,7 @@ pub(crate) struct MineArgs {
 }
 
 impl OneReview {
-    /// The id of its workspace, and the review.
+    /// Returns the id of its workspace, and the review.
     pub(crate) async fn of(&self, catalog: &Catalog) -> Result<(Id, Review)> {
         let workspace = catalog.workspace(&self.workspace).await?;
         let review = catalog.review(workspace.id(), &self.name).await?;
@@ -236,7 +236,7 @@ pub(crate) async fn command(config: &Config, command: ReviewCommand) -> anyhow::
     Ok(())
 }
 
-/// Deletes a review, or an arena, which is one.
+/// Deletes a review or an arena.
 pub(crate) async fn delete(catalog: &Catalog, one: &OneReview, what: &str) -> Result<()> {
     let workspace = catalog.workspace(&one.workspace).await?;
     catalog.delete_review(workspace.id(), &one.name).await?;
@@ -260,7 +260,7 @@ async fn create(table: Arc<dyn Table>, args: CreateArgs) -> anyhow::Result<()> {
     make(table, &args.one, spec, args.shown.format).await
 }
 
-/// Makes a review, or an arena, which is one, and prints it.
+/// Creates a review or an arena, and prints it.
 pub(crate) async fn make(
     table: Arc<dyn Table>,
     one: &OneReview,
@@ -293,7 +293,7 @@ pub(crate) async fn next(
         told["link"] = served.link.text().into();
     }
     let table = matches!(args.shown.format, ShowFormat::Table);
-    // For people the two sides of an arena are two fields.
+    // In the table the two sides of an arena are two fields.
     if let Some(sides) = told.as_object_mut().filter(|_| table).and_then(|told| told.remove("sides")) {
         told["left"] = sides[0].clone();
         told["right"] = sides[1].clone();
@@ -302,7 +302,7 @@ pub(crate) async fn next(
     Ok(())
 }
 
-/// Says something of an item, or gives it back, and prints what came of it.
+/// Stores a verdict on an item, or gives the item back, and prints the result.
 pub(crate) async fn say(
     table: Arc<dyn Table>,
     (one, item): (&OneReview, u32),

@@ -1,4 +1,4 @@
-//! What a process does: one or more of three roles.
+//! Roles of a process: one or more of three.
 
 use clap::ValueEnum;
 
@@ -14,10 +14,10 @@ pub enum Role {
 }
 
 impl Role {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Role; 3] = [Role::Ingest, Role::Projector, Role::Query];
 
-    /// Its name, as in the command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Role::Ingest => "ingest",

@@ -1,6 +1,5 @@
-//! What commands print. The macros `print!`, `println!` and `eprintln!` of this crate stand before those of the standard
-//! library, which panic when a terminal, a pipe or a disk takes nothing: a panic would end the thread that
-//! prints, whatever else that thread is for.
+//! Output of commands. The macros `print!`, `println!` and `eprintln!` of this crate shadow those of the standard library, which
+//! panic when a terminal, a pipe or a disk accepts nothing: a panic would end the printing thread, and its other work.
 
 use std::{
     fmt::Arguments,
@@ -28,8 +27,8 @@ macro_rules! eprintln {
     ($($line:tt)*) => { $crate::say::remark(format_args!($($line)*)) };
 }
 
-/// Prints to standard output. A command that cannot print its answer has nothing more to do: a closed
-/// pipe ends it well, as `head` does, anything else (a full disk) with the code of a failure.
+/// Prints to standard output. A command that cannot print its answer has nothing more to do: a closed pipe, as by `head`, ends it
+/// with success, any other error (a full disk) with the code of a failure.
 pub(crate) fn answer(text: Arguments<'_>, end: &str) {
     let Err(error) = write(&mut io::stdout(), text, end) else { return };
     logs::flush();
@@ -40,7 +39,7 @@ pub(crate) fn answer(text: Arguments<'_>, end: &str) {
     process::exit(Exit::Failed.code().into());
 }
 
-/// Prints a line to standard error, if that takes it. It may quote a file or what is stored, and does not steer the terminal.
+/// Prints a line to standard error, if that accepts it. It may quote a file or stored text, and does not control the terminal.
 pub(crate) fn remark(line: Arguments<'_>) {
     _ = write_plain(&mut io::stderr(), line);
 }

@@ -1,5 +1,5 @@
-//! Accepting connections: bounded in number, in all and for each address, none of them may dawdle over its headers, and on the
-//! way out every request that was begun is answered.
+//! Accepts connections: bounded in number, in all and for each address, and in the time for their headers; a stop answers every
+//! started request.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -27,54 +27,54 @@ use web::Asker;
 
 use crate::{harden::encrypted, patient::Patient, proxies::Proxies, tls::Tls, unread};
 
-/// The most connections at one time, as a rule; further ones wait to be accepted.
+/// Default maximum of connections at one time; further ones wait to be accepted.
 pub(crate) const MAX_CONNECTIONS: usize = 4096;
 
-/// Of all connections, the share that one address may have is one in so many, and when no more than that are left, who sends nothing is waited
-/// for only [`KEEP_ALIVE_UNDER_PRESSURE`]. Trusted proxies come for many: neither holds of them.
+/// Divisor of the connections: one address may have this share of them, and when fewer than this share are left, idle connections
+/// last only [`KEEP_ALIVE_UNDER_PRESSURE`]. Trusted proxies stand for many clients, so neither rule applies to them.
 const SHARES: usize = 4;
 
-/// How long a connection may be idle, or take for the headers of a request, when few are left.
+/// Maximum time of an idle connection, and of the headers of a request, when few connections are left.
 const KEEP_ALIVE_UNDER_PRESSURE: Duration = Duration::from_secs(5);
 
-/// How often the log tells of connections that are refused or have to wait.
+/// Minimum interval between log lines on refused or waiting connections.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
-/// How long a connection may be idle, or take for the headers of a request, as a rule.
+/// Default maximum time of an idle connection, and of the headers of a request.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// How long a client may take nothing of an answer, as a rule.
+/// Default maximum time without progress of an answer.
 pub(crate) const WRITE_WITHIN: Duration = Duration::from_secs(30);
 
-/// How long to wait before accepting again after that failed, as when files ran out.
+/// Time to wait before accepting again after a failure, as when files ran out.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// How long requests that were begun may take after the service was asked to stop, as a rule.
+/// Default maximum time of started requests after the service was asked to stop.
 pub(crate) const DRAIN: Duration = Duration::from_secs(10);
 
-/// How long the beginning of an encrypted connection may take, as a rule.
+/// Default maximum time of a TLS handshake.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
-/// The most headers of a request.
+/// Maximum headers of a request.
 const MAX_HEADERS: usize = 100;
 
-/// About how many bytes the headers of a request may have together.
+/// Approximate maximum bytes of all headers of a request.
 const MAX_HEADER_BYTES: usize = 256 * 1024;
 
-/// How it is listened.
+/// Options of a listener.
 #[derive(Clone, Debug)]
 pub(crate) struct Listening {
-    /// A client that takes nothing of its answer for so long is dropped.
+    /// Maximum time without progress of an answer; then its client is dropped.
     pub(crate) write_within: Duration,
-    /// How long a connection may be idle, or take for the headers of a request.
+    /// Maximum time of an idle connection, and of the headers of a request.
     pub(crate) keep_alive: Duration,
-    /// How long requests that were begun may take after the service was asked to stop.
+    /// Maximum time of started requests after the service was asked to stop.
     pub(crate) drain: Duration,
-    /// The certificate; without one, connections are not encrypted.
+    /// Certificate; without one, connections are not encrypted.
     pub(crate) tls: Option<Arc<Tls>>,
-    /// Who is believed to say for whom it calls.
+    /// Proxies trusted to name their clients.
     pub(crate) proxies: Proxies,
-    /// The most connections at one time.
+    /// Maximum connections at one time.
     pub(crate) connections: usize,
 }
 
@@ -91,19 +91,19 @@ impl Default for Listening {
     }
 }
 
-/// The connections that are open.
+/// Open connections.
 struct Connections {
     most: usize,
     free: Arc<Semaphore>,
     of_address: Mutex<HashMap<IpAddr, usize>>,
-    /// When the log was told of some last, and how many were refused since.
+    /// Time of the last log line about them, and number of refusals since.
     told: Mutex<(Option<Instant>, u64)>,
 }
 
-/// A connection among all, until it is dropped.
+/// An open connection, counted until it is dropped.
 struct Connected {
     all: Arc<Connections>,
-    /// The address that it counts for, if it does for one.
+    /// Address that it counts for, if any.
     address: Option<IpAddr>,
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -114,7 +114,7 @@ impl Connections {
         Arc::new(Self { most, free: Arc::new(Semaphore::new(most)), of_address, told })
     }
 
-    /// Room for one more, as soon as there is some.
+    /// Waits for room for one more connection.
     async fn permit(&self) -> Option<OwnedSemaphorePermit> {
         if self.free.available_permits() == 0 {
             self.tell(0, || format!("all {} connections are taken, so further ones wait", self.most));
@@ -123,12 +123,12 @@ impl Connections {
         Arc::clone(&self.free).acquire_owned().await.ok()
     }
 
-    /// Whether few are left.
+    /// Returns whether few connections are left.
     fn are_scarce(&self) -> bool {
         self.free.available_permits() < self.most / SHARES
     }
 
-    /// A connection that counts for an address, unless that has as many as one may have.
+    /// Counts a connection for an address; `None` if the address has its maximum.
     fn connected(
         self: &Arc<Self>,
         permit: Option<OwnedSemaphorePermit>,
@@ -153,7 +153,7 @@ impl Connections {
         Some(Connected { all: Arc::clone(self), address, _permit: permit })
     }
 
-    /// Warns in the log, though not all the time.
+    /// Warns in the log, at most once in [`TELL_EVERY`].
     fn tell(&self, refused: u64, says: impl FnOnce() -> String) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.1 += refused;
@@ -177,7 +177,7 @@ impl Drop for Connected {
     }
 }
 
-/// The address for which a connection counts: of IPv6 the network, of which one host has all addresses.
+/// Address that a connection counts for: for IPv6 the network, since one host has all its addresses.
 fn counted_address(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
@@ -185,7 +185,7 @@ fn counted_address(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// Answers requests by `router` until `shutdown`, and then those that were begun.
+/// Answers requests by `router` until `shutdown`, and then the started ones.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -238,26 +238,26 @@ pub(crate) async fn serve(
     }
     drop(listener);
     stop.send_replace(true);
-    // What was accepted is durable or will be sent again; a client that stalls does not delay the stop.
+    // Accepted events are durable or will be sent again; a client that stalls does not delay the stop.
     let drain = listening.drain;
     if tokio::time::timeout(drain, graceful.shutdown()).await.is_err() {
         tracing::warn!("some requests did not end in {} s and are cut off", drain.as_secs());
     }
 }
 
-/// One who is connected.
+/// A connected client.
 struct Client {
     router: Router,
     listening: Arc<Listening>,
     peer: IpAddr,
-    /// Whether the service was asked to stop.
+    /// True after the service was asked to stop.
     stopping: watch::Receiver<bool>,
-    /// How long the beginning of an encrypted connection may take.
+    /// Maximum time of a TLS handshake.
     handshake_within: Duration,
 }
 
 impl Client {
-    /// Answers what comes over a connection, until it ends.
+    /// Answers the requests of a connection until it ends.
     async fn answer(self, stream: TcpStream, http: &http1::Builder, watcher: Watcher) {
         let stream = Patient::new(stream, self.listening.write_within);
         let Some(tls) = self.listening.tls.clone() else {
@@ -266,7 +266,7 @@ impl Client {
         let mut stopping = self.stopping.clone();
         let stopped = async { _ = stopping.wait_for(|stop| *stop).await };
         let begun = tokio::select! {
-            // Nothing was asked over it yet.
+            // No request was sent over it yet.
             () = stopped => return,
             begun = tokio::time::timeout(self.handshake_within, tls.acceptor().accept(stream)) => begun,
         };
@@ -320,7 +320,7 @@ mod tests {
         let status = async |path: &str, headers: String| {
             let mut stream = TcpStream::connect(address).await.unwrap();
             let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
-            // The rest of what is too long may find nobody to read it.
+            // The service may close before it reads the rest of an oversized request.
             _ = stream.write_all(request.as_bytes()).await;
             let mut answer = vec![0; 12];
             stream.read_exact(&mut answer).await.unwrap();
@@ -335,7 +335,7 @@ mod tests {
         server.abort();
     }
 
-    /// A service of a few connections, and a client that connects to it from an address of this machine.
+    /// A service with few connections, and a client that connects to it from an address of this machine.
     async fn narrow(connections: usize, proxies: Proxies) -> impl AsyncFn(&str) -> TcpStream {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -349,7 +349,7 @@ mod tests {
         }
     }
 
-    /// What a connection answers to a request; nothing, when it was closed.
+    /// Sends a request and returns the answer of the connection; empty if it was closed.
     async fn asked(mut stream: TcpStream) -> (String, TcpStream) {
         _ = stream.write_all(REQUEST).await;
         (answer(&mut stream).await, stream)
@@ -368,10 +368,10 @@ mod tests {
         assert_eq!(refused, "", "it has its share");
         let (other, _) = asked(connect("127.0.0.2").await).await;
         assert!(other.ends_with("hello"), "{other}");
-        // What it gives back it gets again.
+        // A freed connection can be used again.
         held.pop();
         while !asked(connect("127.0.0.1").await).await.0.ends_with("hello") {}
-        // A proxy that is trusted comes for many.
+        // A trusted proxy stands for many clients.
         let connect = narrow(16, Proxies::new(vec!["127.0.0.0/8".parse().unwrap()])).await;
         let mut held = Vec::new();
         for _ in 0..12 {
@@ -406,7 +406,7 @@ mod tests {
 
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
-    /// What comes until `hello`, or the end of the connection.
+    /// Reads up to `hello`, or to the end of the connection.
     async fn answer(stream: &mut TcpStream) -> String {
         let mut text = String::new();
         let mut bytes = [0; 1_024];
@@ -443,7 +443,7 @@ mod tests {
         }
     }
 
-    /// A connection over which a request was sent in parts, to a service that reads no body but of a PUT.
+    /// A connection over which a request was sent in parts, to a service that reads no body except of a PUT.
     async fn unread(parts: &[&str]) -> TcpStream {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -514,7 +514,7 @@ mod tests {
             let listening = Listening { drain, ..Listening::default() };
             let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
             let end = async { _ = stopped.await };
-            // On a runtime of its own, whose end is that of the process.
+            // A runtime of its own, whose end stands for the end of the process.
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();

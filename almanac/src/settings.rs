@@ -1,4 +1,4 @@
-//! `almanac workspace settings|alert`: what releases are ranked by, and what people should know.
+//! `almanac workspace settings|alert`: the metric that ranks releases, and alerts to people.
 
 use catalog::{Alert, Catalog, PrimaryMetric, Quota, Settings, http::quota_json};
 use clap::Subcommand;

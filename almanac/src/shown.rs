@@ -1,4 +1,4 @@
-//! Printing of answers: JSON for programs, a table for people.
+//! Output of answers: JSON for programs, a table for people.
 
 use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, Table as TextTable, presets};
@@ -23,7 +23,7 @@ pub(crate) struct Shown {
     pub(crate) format: ShowFormat,
 }
 
-/// A table with this header, and these columns aligned to the right.
+/// Makes a table with this header, and these columns aligned to the right.
 pub(crate) fn aligned(header: &[&str], right: &[usize]) -> TextTable {
     let mut table = TextTable::new();
     table.load_style(presets::NOTHING).set_header(header.to_vec());
@@ -45,21 +45,21 @@ pub(crate) fn print_json(value: &Value) {
     println!("{value:#}");
 }
 
-/// Prints what is known of one: a line a field, or JSON.
+/// Prints one object: one field on a line, or JSON.
 pub(crate) fn show_one(value: &Value, format: ShowFormat) {
     if let ShowFormat::Json = format {
         return print_json(value);
     }
     let mut table = aligned(&["field", "value"], &[]);
     for (name, value) in value.as_object().into_iter().flatten() {
-        // A setting is shown as it is, not rounded.
+        // A setting is printed exactly, not rounded.
         let text = if value.is_number() { value.to_string() } else { cell(value) };
         table.add_row([on_one_line(name).into_owned(), text]);
     }
     print(&table);
 }
 
-/// Prints rows: a table of these columns, or an object a line.
+/// Prints rows: a table of these columns, or one object on a line.
 pub(crate) fn show(columns: &[&str], rows: &[Value], format: ShowFormat) {
     match format {
         ShowFormat::Json => rows.iter().for_each(|row| println!("{row}")),
@@ -75,7 +75,7 @@ pub(crate) fn show(columns: &[&str], rows: &[Value], format: ShowFormat) {
     }
 }
 
-/// A value in a table: texts on one line, numbers as they are printed everywhere.
+/// Value in a table: texts on one line, numbers in their common format.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),

@@ -1,4 +1,4 @@
-//! `almanac sql`: a statement over what a workspace holds.
+//! `almanac sql`: a statement over the data of a workspace.
 
 use clap::Args;
 use query::{Format, Sql, SqlWords};

@@ -1,4 +1,4 @@
-//! `almanac status`: how far behind everything is, and what the last days warn of.
+//! `almanac status`: the lag of projections, and warnings of the last days.
 
 use catalog::Catalog;
 use event::{Clock, Timestamp};
@@ -84,7 +84,7 @@ fn text(status: &Status, now: Timestamp) -> String {
     format!("{workspaces}{warnings}\n{workers}\n{leases}\nswept now and then by {sweeper}\n")
 }
 
-/// The warnings of all workspaces; nothing when there are none.
+/// Lists the warnings of all workspaces; empty if there are none.
 fn warning_lines(status: &Status) -> String {
     let mut lines = Lines::new(&["WARNING", "days", "what"]);
     for one in &status.workspaces {

@@ -1,4 +1,4 @@
-//! `almanac table`: making, describing, reading and deleting the table itself.
+//! `almanac table`: creates, describes, reads and deletes the table itself.
 
 use std::io::{BufRead, IsTerminal, Write};
 
@@ -62,7 +62,7 @@ async fn describe(config: &Config) -> event::Result<Lines> {
     }
 }
 
-/// Deletes the table with all that is in it, once a person has given its name.
+/// Deletes the table with all its items, once a person has given its name.
 async fn delete(config: &Config, confirm: Option<String>) -> anyhow::Result<()> {
     let store = &config.store.value;
     let name = store.name();
@@ -83,7 +83,7 @@ async fn delete(config: &Config, confirm: Option<String>) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Shows a person what would be deleted, and asks for its name.
+/// Shows a person the table to be deleted, and asks for its name.
 fn ask(lines: &Lines) -> std::io::Result<String> {
     let mut terminal = std::io::stderr();
     print(lines, &mut terminal)?;

@@ -1,4 +1,4 @@
-//! `almanac tail` and `almanac consumer`: following the log of a workspace, and who does.
+//! `almanac tail` and `almanac consumer`: follows the log of a workspace, and manages consumers.
 
 use std::io::{ErrorKind, Write};
 
@@ -17,7 +17,7 @@ use crate::{
     shown::{ShowFormat, Shown, show},
 };
 
-/// The formats of which one answer can stand behind the other.
+/// Formats in which answers can be concatenated.
 const FORMATS: [Format; 2] = [Format::Ndjson, Format::IpcStream];
 
 #[derive(Debug, Args)]
@@ -121,12 +121,12 @@ pub(crate) async fn tail(config: &Config, args: &TailArgs) -> anyhow::Result<()>
     let follow = Follow::parse(kind(&args.kind)?, &words)?;
     let query = open::to_ask(config).await?;
     let ended = print(&query, args, (follow, format)).await;
-    // What looks for events in the background ends with it, and not by a look that is broken off.
+    // Ends the search for events in the background cleanly, rather than in the middle of a read.
     query.close();
     ended
 }
 
-/// Prints what is followed until there is no more, or nobody reads it any longer.
+/// Prints followed events until there are no more, or the reader has gone.
 async fn print(query: &Query, args: &TailArgs, (follow, format): (Follow, Format)) -> anyhow::Result<()> {
     let workspace = query.catalog().workspace(&args.workspace).await?;
     let workspace = workspace.id();
@@ -144,14 +144,14 @@ async fn print(query: &Query, args: &TailArgs, (follow, format): (Follow, Format
             let mut bytes = Vec::new();
             format.write(&mut followed.answer.frame, &mut bytes)?;
             match out.write_all(&bytes).and_then(|()| out.flush()) {
-                // As `head` does, it has read what it wanted.
+                // A reader such as `head` has read all it wanted.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
                 written => written.context("the events cannot be written")?,
             }
         }
         let cut = followed.answer.cut.context("an answer of following has a cut")?;
         let is_new = follow.is_before(&cut);
-        // Only what was printed is noted.
+        // Only printed events are committed.
         if let Some(consumer) = args.consumer.as_ref().filter(|_| is_new) {
             query.catalog().commit(workspace, consumer, &cut, query.now()).await?;
         }

@@ -15,31 +15,31 @@ use rustls::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// How often the files are looked at.
+/// Interval between looks at the files.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// The texts of a certificate, with those that it is signed by, and of its key.
+/// Texts of a certificate with its chain, and of its key.
 #[derive(Clone, PartialEq, Eq)]
 struct Texts {
     certificate: Vec<u8>,
     key: Vec<u8>,
 }
 
-/// What connections that come now are answered with.
+/// Configuration of new connections.
 struct Current {
     config: Arc<ServerConfig>,
-    /// What was read last, good or bad, so that each change is tried once.
+    /// Files read last, good or bad, so that each change is tried once.
     tried: Texts,
 }
 
-/// A certificate in files. Connections that stand are not touched when it changes.
+/// Certificate in files. A change does not affect open connections.
 pub struct Tls {
     certificate: PathBuf,
     key: PathBuf,
     current: Mutex<Current>,
 }
 
-/// Says nothing of the key.
+/// Omits the key.
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls").field("certificate", &self.certificate).finish_non_exhaustive()
@@ -67,10 +67,10 @@ impl Texts {
 }
 
 impl Tls {
-    /// The certificate of these files.
+    /// Loads the certificate of these files.
     ///
     /// # Errors
-    /// When they cannot be read, or do not go together.
+    /// Files that cannot be read, or do not match.
     pub fn load(certificate: PathBuf, key: PathBuf) -> anyhow::Result<Self> {
         let tried = Texts::read(&certificate, &key)?;
         let config =
@@ -78,12 +78,12 @@ impl Tls {
         Ok(Self { certificate, key, current: Mutex::new(Current { config, tried }) })
     }
 
-    /// What a connection that comes now is answered with.
+    /// Acceptor for a new connection.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(Arc::clone(&self.lock().config))
     }
 
-    /// Reads the files again. What cannot be used is logged, and what was good before stays.
+    /// Reads the files again. An unusable certificate is logged, and the previous good one stays.
     pub(crate) fn look_again(&self) {
         let texts = match Texts::read(&self.certificate, &self.key) {
             Ok(texts) => texts,
@@ -101,13 +101,13 @@ impl Tls {
                 current.config = config;
                 tracing::info!(certificate = %self.certificate.display(), "there is a new certificate");
             }
-            // The first of two files may have been replaced, and the second not yet.
+            // Perhaps only the first of two files has been replaced.
             Err(error) => tracing::warn!("the certificate stays as it was: {error:#}"),
         }
         current.tried = texts;
     }
 
-    /// Looks at the files again and again, until `end`.
+    /// Looks at the files at intervals, until `end`.
     pub(crate) async fn keep_up(self: Arc<Self>, end: impl Future<Output = ()>) {
         tokio::pin!(end);
         loop {
@@ -116,7 +116,7 @@ impl Tls {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
             let this = Arc::clone(&self);
-            // A panic in it leaves the certificate as it was.
+            // A panic in it leaves the certificate unchanged.
             _ = tokio::task::spawn_blocking(move || this.look_again()).await;
         }
     }

@@ -1,6 +1,6 @@
-//! What a request sends and its answer does not need: a refusal needs no body. A connection on which some of it is left is of no use any
-//! more, and the next request on it would fail without a word. So a body that is short is read to its end before the answer goes out; else
-//! the answer says that the connection ends.
+//! Unread rest of a request: a refusal does not need the body. A connection with an unread rest cannot be used again, and the
+//! next request on it would fail without a reason. So a short body is read to its end before the answer goes out; else the answer
+//! announces the end of the connection.
 
 use std::{
     convert::Infallible,
@@ -20,16 +20,16 @@ use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use tower::ServiceExt;
 
-/// The most bytes that are read for nothing, and how long they may take.
+/// Maximum bytes that are read and dropped, and the maximum time for it.
 const MOST_BYTES: usize = 64 * 1024;
 const WITHIN: Duration = Duration::from_secs(1);
 
-/// Where the rest of a body is put.
+/// Place of the rest of a body.
 type Left = Arc<Mutex<Option<Incoming>>>;
 
 /// Answers a request by `router`.
 pub(crate) async fn answered(router: Router, request: Request<Incoming>) -> Result<Response, Infallible> {
-    // Who waits to be asked for the body has not sent it.
+    // A client that waits for a go-ahead has not sent the body.
     let waits = request.headers().contains_key(header::EXPECT);
     let left = Left::default();
     let given = |body| Body::new(Given { body: Some(body), left: Arc::clone(&left) });
@@ -43,7 +43,7 @@ pub(crate) async fn answered(router: Router, request: Request<Incoming>) -> Resu
     Ok(answer)
 }
 
-/// Reads the rest of a body, and says whether that was its end.
+/// Reads the rest of a body, and returns true if that reached its end.
 async fn is_read(body: Incoming) -> bool {
     let reading = async {
         let (mut body, mut bytes) = (pin!(body), 0);
@@ -59,7 +59,7 @@ async fn is_read(body: Incoming) -> bool {
     tokio::time::timeout(WITHIN, reading).await.unwrap_or(false)
 }
 
-/// The body of a request. What is left of it when it is dropped stays for who answers.
+/// Body of a request. Its rest is kept for the answer when it is dropped.
 struct Given {
     body: Option<Incoming>,
     left: Left,
@@ -76,7 +76,7 @@ impl HttpBody for Given {
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         let frame = ready!(Pin::new(body).poll_frame(context));
         if frame.is_none() {
-            // One in chunks does not know its end before.
+            // A chunked body does not know its end beforehand.
             self.body = None;
         }
         Poll::Ready(frame)

@@ -1,4 +1,4 @@
-//! `almanac verify`: is what is stored what the log says?
+//! `almanac verify`: compares the stored projections with the log.
 
 use std::{
     cell::RefCell,
@@ -30,10 +30,10 @@ pub(crate) struct VerifyArgs {
     pub(crate) known: Option<PathBuf>,
 }
 
-/// The last record of each audit log at an earlier check.
+/// Last record of each audit log at an earlier check.
 type Known = BTreeMap<Trail, KnownRecord>;
 
-/// What stands before the name of an audit log, its number of records and the digest of the last one, in a line that is printed.
+/// Text in a printed line before the name of an audit log, its number of records and the digest of the last one.
 const LOG: &str = ": audit log ";
 
 fn read_known(path: &Path) -> anyhow::Result<Known> {
@@ -41,10 +41,10 @@ fn read_known(path: &Path) -> anyhow::Result<Known> {
     Ok(known(&text)?)
 }
 
-/// Reads what an earlier check printed.
+/// Parses the output of an earlier check.
 ///
 /// # Errors
-/// `Invalid`, when it is not that.
+/// `Invalid`, when it is not such an output.
 fn known(text: &str) -> Result<Known, Error> {
     let wrong =
         |line: &str| Error::invalid(format!("known: `{line}` is no line that `almanac verify` prints"));
@@ -71,7 +71,7 @@ fn known(text: &str) -> Result<Known, Error> {
     }
 }
 
-/// Returns whether everything is as it should be.
+/// Checks everything; returns true if all is in order.
 pub(crate) async fn command(config: &Config, args: &VerifyArgs) -> anyhow::Result<bool> {
     let known = args.known.as_deref().map_or_else(|| Ok(Known::new()), read_known)?;
     let table = open::existing(config).await?;
@@ -105,7 +105,7 @@ pub(crate) async fn command(config: &Config, args: &VerifyArgs) -> anyhow::Resul
     }
     if args.workspace.is_none() {
         is_good &= check(&table, "server", &Trail::Server, &known).await?;
-        // Those of deleted workspaces stay as well.
+        // Trails of deleted workspaces are checked as well.
         for trail in known.keys().filter(|trail| **trail != Trail::Server && !seen.contains(trail)) {
             is_good &= check(&table, &trail.to_string(), trail, &known).await?;
         }
@@ -113,7 +113,7 @@ pub(crate) async fn command(config: &Config, args: &VerifyArgs) -> anyhow::Resul
     Ok(is_good)
 }
 
-/// Says what a comparison found beside what fits.
+/// Prints the findings of a comparison other than matches.
 fn tell(path: &str, report: &projector::Report) {
     let remarks = [
         (report.behind > 0, format!("{} are not projected yet; run `almanac up` to catch up", report.behind)),
@@ -148,7 +148,7 @@ fn tell(path: &str, report: &projector::Report) {
     }
 }
 
-/// Checks an audit log, and says what it is; whether it is whole.
+/// Checks an audit log, and prints its state; returns true if it is whole.
 async fn check(table: &Arc<dyn Table>, of: &str, trail: &Trail, known: &Known) -> Result<bool, Error> {
     let found = chain::verify(&**table, trail, known.get(trail).copied()).await?;
     let digest: String = found.digest.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,4 +1,4 @@
-//! Waits until projectors, of this process or others, have projected what was appended.
+//! Waits until projectors, of this process or others, have projected all appended events.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -12,25 +12,26 @@ use projector::{
 use table::Table;
 use tokio::time::{Instant, sleep};
 
-/// How often to look whether the projectors have caught up.
+/// Interval between checks for the projectors to have caught up.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// After how long without progress it is asked what stops them, again and again.
+/// Time without progress after which the cause is looked for, at intervals.
 const ASK_EVERY: Duration = Duration::from_secs(60);
-/// How long they may make no progress, when nothing is known to stop them: a day whose evaluation takes a minute rests for ten.
+/// Maximum time without progress, when no cause is known: a day whose evaluation takes a minute rests for ten.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
-/// How many of the days that are behind a message names.
+/// Maximum days that a message about the lag names.
 const MAX_NAMED: usize = 3;
 
-/// How long projectors took to catch up, and on how many days.
+/// Time in which projectors caught up, and number of days.
 pub(crate) struct Lag {
     pub(crate) days: usize,
     pub(crate) seconds: f64,
 }
 
-/// Waits until projectors, of which one must be running, have projected everything that was appended to a workspace.
+/// Waits until projectors, of which one must be running, have projected all appended events of a workspace.
 ///
 /// # Errors
-/// `Corrupt`, when a segment that cannot be read stops them; `Unavailable`, when none is at work or none gets on; those of the table.
+/// `Corrupt`, when an unreadable segment stops them; `Unavailable`, when none is at work or none makes progress; errors of the
+/// table.
 pub(crate) async fn caught_up(table: &Arc<dyn Table>, workspace: &Id) -> Result<Lag> {
     let started = Instant::now();
     let (mut least, mut moved, mut asked) = (usize::MAX, started, started);
@@ -61,7 +62,7 @@ pub(crate) async fn caught_up(table: &Arc<dyn Table>, workspace: &Id) -> Result<
     }
 }
 
-/// Says what stops projectors, if anything is known to.
+/// Fails with the known cause that stops projectors, if any.
 async fn stopped(
     table: &dyn Table,
     workspace: &Id,
@@ -85,12 +86,12 @@ async fn stopped(
     }
 }
 
-/// The number of each worker's last heartbeat.
+/// Number of each worker's last heartbeat.
 async fn beats(table: &dyn Table) -> Result<BTreeMap<String, i64>> {
     Ok(heartbeats(table).await?.into_iter().map(|one| (one.worker, one.beat)).collect())
 }
 
-/// What waits, in words.
+/// Describes the waiting work in words.
 fn waits(behind: &Behind) -> String {
     let logs = behind.logs.keys().map(|log| format!("{log} to be folded"));
     let days = behind.evaluations.iter().map(|day| format!("{} to be evaluated", day.day));

@@ -1,4 +1,4 @@
-//! Posting what crossed to webhooks, signed as <https://www.standardwebhooks.com> says (version 1.0.0, symmetric).
+//! Posts crossings to webhooks, signed as <https://www.standardwebhooks.com> specifies (version 1.0.0, symmetric).
 
 use std::{
     fs::File,
@@ -22,22 +22,22 @@ use crate::{
     reach::Names,
 };
 
-/// What the variables begin with that hold secrets; the name follows in capitals.
+/// Prefix of the variables that hold secrets; the name follows in capitals.
 const VARIABLE: &str = "ALMANAC_WEBHOOK_SECRET_";
 
-/// What the variables begin with that list the workspaces that may use a secret.
+/// Prefix of the variables that list the workspaces which may use a secret.
 const WORKSPACES: &str = "ALMANAC_WEBHOOK_WORKSPACES_";
 
-/// What a secret begins with by which deliveries are signed.
+/// Prefix of a secret that signs deliveries.
 const PREFIX: &str = "whsec_";
 
-/// How many bytes such a secret has.
+/// Number of bytes of such a secret.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
-/// The longest secret that is read.
+/// Maximum bytes that are read of a secret.
 const MAX_SECRET_BYTES: u64 = 4 * 1024;
 
-/// The status of who wants nothing any more.
+/// Status of a receiver that wants no more deliveries.
 const GONE: u16 = 410;
 
 const ID: HeaderName = HeaderName::from_static("webhook-id");
@@ -57,7 +57,7 @@ pub(crate) struct WebhookArgs {
 }
 
 impl WebhookArgs {
-    /// What posts.
+    /// Makes the courier.
     pub(crate) fn courier(&self) -> Arc<dyn Courier> {
         let folder = self.webhook_secrets.clone().filter(|folder| !folder.as_os_str().is_empty());
         let secrets = Secrets { folder };
@@ -65,15 +65,15 @@ impl WebhookArgs {
     }
 }
 
-/// The secrets that webhooks name.
+/// Secrets that webhooks name.
 #[derive(Debug)]
 struct Secrets {
     folder: Option<PathBuf>,
 }
 
 impl Secrets {
-    /// The secret of a name, which the catalog has checked, if the workspace at `path` may use it. It is looked up each time, so a new
-    /// one holds at once.
+    /// Finds the secret of a name, which the catalog has checked, if the workspace at `path` may use it. It is read each time, so
+    /// a new one is used at once.
     fn find(&self, name: &str, path: &str) -> Result<String, String> {
         let (variable, own) = (variable(VARIABLE, name), variable(WORKSPACES, name));
         let secret = self.read(&variable, name)?;
@@ -97,7 +97,7 @@ impl Secrets {
         ))
     }
 
-    /// The text of a variable, else of a file in the folder.
+    /// Text of a variable, else of a file in the folder.
     fn read(&self, variable: &str, file: &str) -> Result<Option<String>, String> {
         if let Some(value) = std::env::var(variable).ok().filter(|value| !value.is_empty()) {
             return Ok(Some(value.trim().to_owned()));
@@ -111,15 +111,15 @@ impl Secrets {
     }
 }
 
-/// The variable of a secret, by what it begins with.
+/// Variable of a secret, with this prefix.
 fn variable(begin: &str, name: &str) -> String {
     format!("{begin}{}", name.to_ascii_uppercase())
 }
 
-/// The signatures of a body by a secret; while it is changed, by both of two that stand beside one another.
+/// Signatures of a body by a secret; during a change of secrets, two signatures by two secrets beside one another.
 ///
 /// # Errors
-/// What is wrong with the secret, without it.
+/// The problem of the secret, without its text.
 fn signatures(secret: &str, id: &str, seconds: i64, body: &str) -> Result<String, String> {
     let wrong = || format!("the secret is not {PREFIX} and 24 to 64 random bytes in Base64");
     let sign = |secret: &str| {
@@ -133,15 +133,15 @@ fn signatures(secret: &str, id: &str, seconds: i64, body: &str) -> Result<String
     if all.is_empty() { Err(wrong()) } else { Ok(all.join(" ")) }
 }
 
-/// The id of a delivery as a header: in what is signed, `.` stands between the parts, and names may hold it. No name holds `:`.
+/// Id of a delivery in a header: `.` separates the signed parts, and names may contain it. No name contains `:`.
 fn header_id(id: &str) -> String {
     id.replace('.', ":")
 }
 
-/// Posts over HTTP.
+/// Courier over HTTP.
 #[derive(Debug)]
 struct Post {
-    /// Made when something is posted first, since it reads the certificates of the machine.
+    /// Client, made at the first post, since it reads the certificates of the machine.
     web: OnceLock<Result<Web, String>>,
     secrets: Secrets,
     allows_private: bool,
@@ -160,7 +160,7 @@ impl Post {
         made.as_ref().map_err(String::clone)
     }
 
-    /// Where a parcel goes, and what it carries.
+    /// Address and headers of a parcel.
     fn addressed(&self, parcel: &Parcel) -> Result<(Uri, Vec<(HeaderName, String)>), String> {
         let webhook = &parcel.webhook;
         let url = match (&webhook.url, &webhook.url_from) {
@@ -199,7 +199,7 @@ impl Courier for Post {
             Ok(request) => request,
             Err(why) => return Posted::Down(why),
         };
-        // Of what it says only the status is looked at: the rest is never read, and never shown.
+        // Only the status of the answer is used: the rest is never read, and never shown.
         let web = match self.web() {
             Ok(web) => web,
             Err(why) => return Posted::Down(why),

@@ -1,4 +1,4 @@
-//! `GET /v1/workers`: which workers project, as each says with its heartbeat.
+//! `GET /v1/workers`: the workers that project, by their heartbeats.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use web::{Demand, Problem, Routes};
 
 use crate::openapi;
 
-/// The route of the workers of a table.
+/// Route of the workers of a table.
 pub(crate) fn routes(table: Arc<dyn Table>, clock: Clock) -> Routes {
     let show = move || {
         let (table, clock) = (Arc::clone(&table), clock.clone());
@@ -29,7 +29,7 @@ async fn workers(table: &dyn Table, now: Timestamp) -> Result<Response, Problem>
     Ok(Json(json!({ "workers": workers })).into_response())
 }
 
-/// A worker, as programs read it.
+/// JSON document of a worker.
 pub(crate) fn document(one: &Heartbeat, now: Timestamp) -> Value {
     json!({
         "worker": one.worker,
@@ -42,7 +42,7 @@ pub(crate) fn document(one: &Heartbeat, now: Timestamp) -> Value {
     })
 }
 
-/// How long ago something was, in seconds.
+/// Age in seconds.
 pub(crate) fn seconds(now: Timestamp, at: Timestamp) -> f64 {
     ((now.micros() - at.micros()) as f64 / 1e6).max(0.0)
 }

@@ -11,7 +11,7 @@ use log::key::{EntityKind, Scope};
 use super::token::LifetimeArgs;
 use crate::{config::Config, open};
 
-/// What the first token is called.
+/// Name of the first token.
 const FIRST: &str = "first";
 
 #[derive(Debug, Args)]

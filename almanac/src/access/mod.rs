@@ -1,4 +1,4 @@
-//! Whether callers are asked who they are, and the commands on tokens and roles.
+//! Authentication of callers, and the commands on tokens and roles.
 
 mod init;
 mod role;
@@ -25,8 +25,8 @@ pub(crate) use self::{
     token::{SessionCommand, TokenCommand, sessions, tokens},
 };
 
-/// The variable that holds the token of a service that is started with one. It is no flag, since other users of a machine can
-/// read the flags of a process.
+/// Variable that holds the token of a service that is started with one. It is no flag, since other users of a machine can read
+/// the flags of a process.
 const ADMIN_TOKEN: &str = "ALMANAC_ADMIN_TOKEN";
 
 /// Whether callers are asked who they are.
@@ -41,10 +41,11 @@ pub(crate) struct Asking {
 }
 
 impl Asking {
-    /// What finds out who calls; `None`, when nobody is ever asked. Where only this machine reaches it, nobody is until there is a token. A process that never `writes` does not note the use of tokens.
+    /// Returns the authentication of callers; `None` if it is disabled. On a service that only this machine reaches, no caller
+    /// needs a token until there is one. A process that never `writes` does not note the use of tokens.
     ///
     /// # Errors
-    /// When others than this machine could call and nobody would be asked.
+    /// If other machines could call and no caller would be authenticated.
     pub(crate) async fn access(
         &self,
         table: &Arc<dyn Table>,
@@ -93,7 +94,7 @@ impl Asking {
     }
 }
 
-/// What is said of it when a service starts.
+/// Line about authentication at the start of a service.
 pub(crate) fn says(access: Option<&Access>) -> &'static str {
     match access.map(Access::opens_at_first) {
         None => "INSECURE: every caller may do everything",
@@ -102,7 +103,7 @@ pub(crate) fn says(access: Option<&Access>) -> &'static str {
     }
 }
 
-/// The issuer that is believed. It is asked for its keys when the first bearer comes.
+/// Issuer of OIDC bearers. It is asked for its keys when the first bearer comes.
 fn issuer(settings: &OidcSettings) -> anyhow::Result<Arc<Oidc>> {
     // A key is never asked for without encryption, unless the issuer itself is on this machine.
     let has_tls = !settings.issuer.starts_with("http://");

@@ -1,4 +1,4 @@
-//! `almanac access`: who has which role.
+//! `almanac access`: roles of principals.
 
 use ::catalog::{Grant, Role, Service, json};
 use clap::{Args, Subcommand};
@@ -92,7 +92,7 @@ pub(crate) async fn roles(config: &Config, command: AccessCommand) -> anyhow::Re
     Ok(())
 }
 
-/// Prints grants: who has which role.
+/// Prints grants: principals and their roles.
 async fn show_grants(service: &Service, grants: &[Grant], format: ShowFormat) -> anyhow::Result<()> {
     let names = service.catalog().names(grants.iter().flat_map(Grant::entities)).await?;
     match format {

@@ -1,4 +1,4 @@
-//! Every route, called by every role on what is its own, on what is another tenant's and on what is not there.
+//! Calls of every route by every role, on the caller's own data, on another tenant's and on data that is not there.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -33,10 +33,10 @@ mod patterns;
 mod quota;
 mod session;
 
-/// The header of an answer whose request the guard has let in.
+/// Header of an answer whose request the guard has let in.
 const LET_IN: &str = "let-in";
 
-/// What a request is about.
+/// Subject of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     Own,
@@ -44,7 +44,7 @@ enum Target {
     Nothing,
 }
 
-/// Where the role of the caller holds.
+/// Scope of the caller's role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
     Workspace,
@@ -52,11 +52,11 @@ enum Held {
     Server,
 }
 
-/// The role of a caller, if it has one.
+/// Role of a caller, if it has one.
 type Given = Option<(Role, Held)>;
 
 impl Target {
-    /// Names of a category, a workspace and a person, as long for what is another's as for what is not there.
+    /// Names of a category, a workspace and a person, equally long for another tenant's and for absent ones.
     fn names(self) -> [&'static str; 3] {
         match self {
             Target::Own => ["credit", "prod", "ann"],
@@ -65,7 +65,7 @@ impl Target {
         }
     }
 
-    /// The value of a parameter of a path.
+    /// Value of a parameter of a path.
     fn parameter(self, path: &str, name: &str, caller: &str) -> String {
         let [category, workspace, person] = self.names();
         match name {
@@ -83,7 +83,7 @@ impl Target {
             "type" => "model".to_owned(),
             "counter" | "token" | "session" | "metric" => "spare".to_owned(),
             "run" => "2NBs0tD5Ihm2PVFzM3kZvMYdQX9".to_owned(),
-            // Of the dashboard, which is the same for everybody.
+            // A file of the dashboard, equal for all callers.
             "file" => "main.js".to_owned(),
             other => panic!("the path has a parameter `{other}`, of which this test knows nothing"),
         }
@@ -95,9 +95,9 @@ struct House {
     router: Router,
     demands: Demands,
     counted: Arc<Counted>,
-    /// The callers: their names, their tokens, and their roles.
+    /// Callers: their names, their tokens, and their roles.
     callers: Vec<(String, String, Given)>,
-    /// What nobody but the other tenant may see.
+    /// Texts that only the other tenant may see.
     secrets: Vec<String>,
     engine: Engine,
     _fresh: tests::engine::Fresh,
@@ -173,7 +173,7 @@ impl House {
         let options = Options::new(Clock::system());
         let (stop, stopping) = watch::channel(false);
         let services = Services::new(Arc::clone(&table), &options);
-        // What looks for events in the background would be counted among the reads of a call.
+        // The search for events in the background would be counted among the reads of a call.
         services.end_waiting();
         let routes = services.routes(&options, stopping);
         let demands = routes.demands().clone();
@@ -196,7 +196,7 @@ impl House {
         let name = caller.map_or("ann", |(name, _)| name);
         let segments = path.split('/').map(|segment| {
             let parameter = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
-            // What is changed is not the caller itself, but for what is its own.
+            // A caller changes another principal, except on its own data.
             parameter.map_or_else(|| segment.to_owned(), |parameter| target.parameter(path, parameter, name))
         });
         let mut uri = segments.collect::<Vec<_>>().join("/");
@@ -210,7 +210,7 @@ impl House {
         let body = serde_json::json!({
             "workspace": format!("{category}/{workspace}"), "path": format!("{category}/spare"), "of": "this test",
         });
-        // So that what may be changed or deleted stays as it is.
+        // Changes and deletions fail on the wrong version, so the data stays.
         let mut request = Request::builder().method(method).uri(uri).header("If-Match", "\"999999\"");
         if let Some((_, token)) = caller {
             request = request.header("Authorization", format!("Bearer {token}"));
@@ -251,7 +251,7 @@ struct Called {
     reads: u64,
 }
 
-/// Where a route names what it is about.
+/// Places where a route names its subject.
 fn names(demand: &Demand) -> impl Iterator<Item = Place> {
     demand.needs().iter().filter_map(|need| match need.about {
         About::Entity(_, place)
@@ -307,7 +307,7 @@ async fn every_role_may_do_what_the_table_says_and_sees_nothing_of_others(house:
                         (nothing.status, &nothing.headers, nothing.body.len()),
                         "{method} {path} by {given:?}"
                     );
-                    // Every 5 seconds one call reads its caller again; the same call does not do so twice.
+                    // Every 5 seconds one call reads its caller again; the next call does not.
                     let mut reads = (other.reads, nothing.reads);
                     for _ in 0..3 {
                         if reads.0 == reads.1 {

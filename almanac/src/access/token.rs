@@ -48,7 +48,7 @@ pub(super) struct LifetimeArgs {
 }
 
 impl LifetimeArgs {
-    /// Until when a token is good that is made now.
+    /// Expiry of a token that is made now.
     pub(super) fn expiry(&self, is_once: bool, now: Timestamp) -> Option<Timestamp> {
         NewToken::expiry(self.days.unwrap_or_default(), is_once, now)
     }
@@ -103,7 +103,7 @@ impl CreateArgs {
         };
         let kinds = self.kinds.iter().map(kind).collect::<Result<Vec<_>, _>>()?;
         let networks = self.addresses.iter().map(|text| text.parse()).collect::<Result<Vec<_>, _>>()?;
-        // A single use is an append, and need not be said twice.
+        // A token for a single use may append, so the right need not be given.
         let rights = match self.rights.is_empty() && self.once {
             true => vec![Right::Append],
             false => self.rights.clone(),
@@ -122,7 +122,7 @@ impl CreateArgs {
     }
 }
 
-/// A list that is not empty.
+/// Returns a list that is not empty.
 fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
     Some(list).filter(|list| !list.is_empty())
 }

@@ -1,6 +1,6 @@
-//! Attempts that were refused, in the trail of the server: one record for each caller, status and minute, however many
-//! they were. The trail keeps its records for good, so a process writes at most so many a day of those that anybody can make come
-//! about: beyond that they are gathered for longer, all callers together.
+//! Refused attempts, in the trail of the server: one record for each caller, status and minute, with their number. The trail
+//! keeps its records for good, so a process writes a limited number of them a day, since anybody can cause them: beyond that they
+//! are gathered for longer, all callers together.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,45 +27,45 @@ use serde_json::json;
 use table::Table;
 use web::{Asker, Refused};
 
-/// How long refusals are gathered before they are recorded.
+/// Interval between records of refusals.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// The most callers whose refusals are recorded apart in that time; further ones are recorded together.
+/// Maximum callers whose refusals are recorded apart in one interval; further ones are recorded together.
 const MAX_CALLERS: usize = 20;
 
-/// The most records that a process writes at once, and after how many minutes one more may be written: 96 a day.
+/// Maximum records that a process writes at once, and the minutes until it may write one more: 96 a day.
 const MAX_RECORDS: usize = 20;
 const MINUTES_A_RECORD: u64 = 15;
 
-/// The most operations that a record names.
+/// Maximum operations that a record names.
 const MAX_OPERATIONS: usize = 5;
 
-/// The principal of a caller that is not known.
+/// Principal of an unknown caller.
 const UNKNOWN: &str = "unknown";
 
-/// The principal under which the callers are recorded that are too many.
+/// Principal of the callers beyond the maximum.
 const OTHERS: &str = "(others)";
 
-/// What was refused since the last record.
+/// Refusals since the last record.
 #[derive(Debug)]
 pub(crate) struct Refusals {
     table: Arc<dyn Table>,
     gathered: Mutex<Gathered>,
-    /// How many records may be written now.
+    /// Number of records that may be written now.
     left: AtomicUsize,
 }
 
 type Gathered = BTreeMap<(Caller, u16), Tally>;
 
-/// Who was refused: the principal, or for one that is not known its address.
+/// The refused caller: its principal, or the address of an unknown one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Caller(Author);
 
-/// What was refused to one caller.
+/// Refusals of one caller.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     count: u64,
-    /// The id of the first request.
+    /// Id of the first request.
     request: Option<String>,
     operations: BTreeSet<String>,
 }
@@ -81,7 +81,7 @@ impl Tally {
     }
 }
 
-/// The same for all callers together.
+/// Merges the refusals of all callers.
 fn together(gathered: Gathered) -> Gathered {
     let mut all = Gathered::new();
     for ((_, status), tally) in gathered {
@@ -91,12 +91,12 @@ fn together(gathered: Gathered) -> Gathered {
 }
 
 impl Refusals {
-    /// Nothing refused yet.
+    /// Starts with no refusals.
     pub(crate) fn new(table: Arc<dyn Table>) -> Arc<Self> {
         Arc::new(Self { table, gathered: Mutex::default(), left: AtomicUsize::new(MAX_RECORDS) })
     }
 
-    /// The router, of whose refusals are taken note.
+    /// Wraps the router, and takes note of its refusals.
     pub(crate) fn watch(self: &Arc<Self>, router: Router) -> Router {
         router.layer(from_fn_with_state(Arc::clone(self), watched))
     }
@@ -119,7 +119,7 @@ impl Refusals {
         }
     }
 
-    /// What may be recorded now; the rest stays gathered.
+    /// Takes the refusals that may be recorded now; the others stay gathered.
     fn taken(&self) -> Gathered {
         let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
         let mut some = std::mem::take(&mut *gathered);
@@ -135,10 +135,10 @@ impl Refusals {
         some
     }
 
-    /// Records what was gathered, as far as it may.
+    /// Records the gathered refusals, within the limit.
     ///
     /// # Errors
-    /// Those of the table. What was not recorded then is lost.
+    /// Errors of the table. Refusals that could not be recorded are lost.
     pub(crate) async fn record(&self) -> Result<()> {
         for ((Caller(author), status), tally) in self.taken() {
             let author = Author { request: tally.request, ..author };
@@ -149,7 +149,7 @@ impl Refusals {
         Ok(())
     }
 
-    /// Records what is gathered, as far as it may, each minute and at the end.
+    /// Records the gathered refusals, within the limit, each minute and at the end.
     pub(crate) async fn run(self: Arc<Self>, end: impl Future<Output = ()>) {
         tokio::pin!(end);
         let (mut is_over, mut minutes) = (false, 0);
@@ -159,7 +159,7 @@ impl Refusals {
                 () = tokio::time::sleep(EVERY) => minutes += 1,
             }
             if is_over {
-                // What is gathered would be lost: a record a status.
+                // Gathered refusals would be lost: allow one record for each status.
                 self.left.fetch_max(4, Ordering::Relaxed);
             } else if minutes % MINUTES_A_RECORD == 0 && self.left.load(Ordering::Relaxed) < MAX_RECORDS {
                 self.left.fetch_add(1, Ordering::Relaxed);

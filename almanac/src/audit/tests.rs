@@ -1,4 +1,4 @@
-//! Every route that changes something, called once: whether it leaves a record with its author.
+//! Calls of every route that changes data, once each: they must leave a record with its author.
 
 mod exempt;
 
@@ -27,8 +27,8 @@ use self::exempt::{ELSEWHERE, EXEMPT};
 use super::refusals::Refusals;
 use crate::up::{Options, Services};
 
-/// What changes something, in an order in which it can be done: the method, the path, and the body. A path stands for
-/// its pattern; `WORKSPACE` is each form in which a workspace is named, and `N` another number for each.
+/// Steps that change data, in a possible order: the method, the path, and the body. A path stands for its pattern; `WORKSPACE` is
+/// each form of a workspace's name, and `N` another number for each.
 const STEPS: [(&str, &str, &str); 69] = [
     ("POST", "/v1/users", r#"{"name":"bob"}"#),
     ("POST", "/v1/groups", r#"{"name":"risk"}"#),
@@ -80,7 +80,7 @@ const STEPS: [(&str, &str, &str); 69] = [
     ("PUT", "WORKSPACE/retention", r#"{"days":999N}"#),
     ("PUT", "WORKSPACE/settings", r#"{"primary_metric":"auc","board_days":N}"#),
     ("PUT", "WORKSPACE/quota", r#"{"rows_per_day":99999N}"#),
-    // One erasure goes on at a time, so one of the paths is called.
+    // Only one erasure runs at a time, so one of the paths is called.
     ("POST", "/v1/workspaces/credit/prod/erasures", r#"{"keys":["gone"],"reason":"a letter"}"#),
     ("POST", "WORKSPACE/definitions", r#"{"release":"v1","from":"2026-06-1N","threshold":0.N}"#),
     ("PUT", "WORKSPACE/promotion-gates", r#"{"model":"risk","environments":["liveN"],"min_n":9}"#),
@@ -201,7 +201,7 @@ impl House {
         Answer { status: head.status, headers: head.headers, body }
     }
 
-    /// All that was recorded, of the server and of the workspace if there is one, as both answer it.
+    /// All records of the server's trail, and of the workspace's trail if there is one.
     async fn trail(&self) -> Vec<Value> {
         let mut rows = Vec::new();
         for trail in ["/v1/server/audit", "/v1/workspaces/credit/prod/audit"] {
@@ -217,7 +217,7 @@ impl House {
     }
 }
 
-/// Whether a path is one of a pattern.
+/// Returns whether a path matches a pattern.
 fn is_of(pattern: &str, path: &str) -> bool {
     let (pattern, path): (Vec<&str>, Vec<&str>) = (pattern.split('/').collect(), path.split('/').collect());
     let is_equal = |(pattern, part): (&&str, &&str)| pattern.starts_with('{') || pattern == part;
@@ -249,7 +249,7 @@ async fn every_route_that_changes_something_leaves_a_record(house: House) {
             let answer = house.call(&id, (method, uri.trim_end_matches('?')), &body).await;
             assert!(answer.status.is_success(), "{method} {path}: {} {}", answer.status, answer.body);
             let patterns = house.demands.iter().filter(|(pattern, methods)| {
-                // A pattern that names the segment goes before one with a parameter there.
+                // A pattern with the literal segment is preferred to one with a parameter.
                 methods.contains_key(method) && is_of(pattern, &path)
             });
             let pattern =
@@ -374,7 +374,7 @@ async fn attempts_that_are_refused_are_recorded_once_for_each_caller_and_minute(
     assert_eq!(refused, expected);
     assert_eq!(trail.len(), known + expected.len());
 
-    // Who asks for ever does not make the trail grow for ever.
+    // Endless attempts do not make the trail grow for ever.
     let admin = std::mem::replace(&mut house.token, "alm_nonsense".to_owned());
     for n in 0..100 {
         house.call(&format!("x{n}"), ("GET", "/v1/whoami"), "").await;

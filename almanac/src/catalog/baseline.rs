@@ -1,4 +1,4 @@
-//! `almanac release baseline`: days that a release is measured from.
+//! `almanac release baseline`: days that a release is compared with.
 
 use catalog::http::baselines_json;
 use clap::{Args, Subcommand};
@@ -44,7 +44,7 @@ pub(crate) struct BaselineArgs {
     workspace: Option<String>,
 }
 
-/// Changes a baseline, and prints those that the release has then.
+/// Changes a baseline, and prints the baselines that the release then has.
 pub(super) async fn command(config: &Config, command: BaselineCommand) -> anyhow::Result<()> {
     let (of, days, shown) = match command {
         BaselineCommand::Set { of, days, shown } => {

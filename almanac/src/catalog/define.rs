@@ -1,4 +1,4 @@
-//! `almanac model define` and `almanac release define`: how predictions are judged, from a day on.
+//! `almanac model define` and `almanac release define`: the judgement of predictions, from a day on.
 
 use catalog::{AnyEntity, Workspace};
 use clap::Args;
@@ -61,7 +61,7 @@ fn figure(text: &str) -> Result<(String, String), String> {
 }
 
 impl JudgingArgs {
-    /// What they say.
+    /// Definition that the arguments make.
     pub(crate) fn said(self) -> NewDefinition {
         let Self { threshold, costs, interval_level, splits, figures } = self;
         let splits = (!splits.is_empty()).then_some(splits);
@@ -71,7 +71,7 @@ impl JudgingArgs {
     }
 }
 
-/// Defines what all releases of a model are judged by.
+/// Defines the judgement of all releases of a model.
 pub(super) async fn model(config: &Config, args: DefineArgs) -> anyhow::Result<()> {
     let ingest = Ingest::new(open::existing(config).await?, Clock::system());
     let (workspace, name) = named(&ingest, EntityKind::Model, &args.entity).await?;
@@ -79,7 +79,7 @@ pub(super) async fn model(config: &Config, args: DefineArgs) -> anyhow::Result<(
     Ok(())
 }
 
-/// Defines what a release is judged by.
+/// Defines the judgement of a release.
 pub(super) async fn release(config: &Config, args: DefineArgs) -> anyhow::Result<()> {
     let ingest = Ingest::new(open::existing(config).await?, Clock::system());
     let (workspace, name) = named(&ingest, EntityKind::Release, &args.entity).await?;
@@ -93,7 +93,7 @@ fn definition(args: DefineArgs) -> Result<NewDefinition, Error> {
     Ok(NewDefinition { task, positive_label, from, note, ..judging.said() })
 }
 
-/// The workspace of an entity, and its name.
+/// Returns the workspace of an entity, and its name.
 async fn named(ingest: &Ingest, kind: EntityKind, entity: &str) -> anyhow::Result<(Workspace, String)> {
     let catalog = ingest.catalog();
     let at = catalog.resolve(kind, entity).await?;
@@ -105,7 +105,7 @@ async fn named(ingest: &Ingest, kind: EntityKind, entity: &str) -> anyhow::Resul
     }
 }
 
-/// What is said with the task, and with the day.
+/// Fields of a definition that are printed with the task and the day.
 const IN_TASK: [&str; 3] = ["task", "positive_label", "effective_from"];
 
 fn say(defined: &[DefinedRelease]) {
@@ -117,7 +117,7 @@ fn say(defined: &[DefinedRelease]) {
         let own = definition.said().into_iter().filter(|(name, _)| !IN_TASK.contains(name));
         let own: String = own
             .map(|(name, said)| match said {
-                // Figures are one a line.
+                // Figures stand one on a line.
                 Said::Text(text) => format!(", {name} {}", text.replace('\n', "; ")),
                 Said::Number(number) => format!(", {name} {number}"),
             })

@@ -1,4 +1,4 @@
-//! What every type of entity can do on the command line.
+//! Commands shared by all types of entities.
 
 use ::catalog::{Service, http, json, new::Change};
 use catalog::{ListOptions, Sight};
@@ -55,7 +55,7 @@ pub(crate) struct ListArgs {
 }
 
 impl ListArgs {
-    /// The fields that are asked for.
+    /// Requested fields.
     pub(super) fn fields(&self, kind: EntityKind) -> Result<Option<Vec<String>>, Error> {
         let fields = self.fields.as_deref().map(|fields| json::parse_fields(kind, fields));
         fields.transpose().map_err(|error| Error::invalid(format!("--fields: {error}")))
@@ -142,7 +142,7 @@ pub(crate) enum ReadCommand {
     },
 }
 
-/// A JSON object of attributes.
+/// Parses a JSON object of attributes.
 pub(super) fn parse_attributes(text: Option<&str>) -> Result<Option<Map<String, Value>>, Error> {
     let parse = |text: &str| {
         serde_json::from_str(text)
@@ -239,7 +239,7 @@ pub(super) fn show_fields(entities: &[Value], fields: &[String]) {
     show(&columns, &entities.iter().map(row).collect::<Vec<_>>(), ShowFormat::Table);
 }
 
-/// Reads `NAME=VALUE`, where the value is JSON or else a text.
+/// Reads `NAME=VALUE`; the value is JSON or else a text.
 fn assignment(text: &str) -> Result<(String, Value), Error> {
     let (name, value) = text
         .split_once('=')

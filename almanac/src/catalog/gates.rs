@@ -1,4 +1,4 @@
-//! `almanac model gates`: what a release of a model must pass before it is made live.
+//! `almanac model gates`: conditions that a release of a model must pass before it is made live.
 
 use catalog::{AnyEntity, PromotionGates, PromotionGatesBody, http::gates_json};
 use clap::Args;

@@ -24,12 +24,12 @@ use crate::{
     shown::{ShowFormat, print_json},
 };
 
-/// The catalog of a table that is there.
+/// Opens the catalog of an existing table.
 async fn existing(config: &Config) -> anyhow::Result<Service> {
     Ok(Service::new(open::existing(config).await?, Clock::system()))
 }
 
-/// Says what was created: in words, or as JSON.
+/// Prints the created entity: in words, or as JSON.
 fn created(any: &AnyEntity, name: &str, format: ShowFormat) {
     match format {
         ShowFormat::Json => print_json(&json::any(any)),

@@ -54,7 +54,7 @@ pub(crate) async fn command(config: &Config, command: ModelCommand) -> anyhow::R
             let (catalog, now) = (service.catalog(), service.clock().now());
             let said = NewDefinition { positive_label, ..judging.said() };
             let any = match attributes {
-                // The same model again is left as it is.
+                // An existing model is left as it is.
                 None => {
                     let definition = said.first(&task)?;
                     let workspace = catalog.workspace(&workspace).await?.entity.id;

@@ -126,7 +126,7 @@ pub(crate) async fn command(config: &Config, command: ReleaseCommand) -> anyhow:
     }
 }
 
-/// What every entity has, which two always differ in.
+/// Fields of every entity, in which two releases always differ.
 const OWN: [&str; 6] = ["id", "name", "created_at", "updated_at", "archived_at", "version"];
 
 /// Prints the fields in which two releases differ.
@@ -151,7 +151,7 @@ async fn diff(
     Ok(())
 }
 
-/// Creates a release in the catalog, and appends the event of it to the log.
+/// Creates a release in the catalog, and appends its event to the log.
 async fn create(config: &Config, args: ReleaseArgs) -> anyhow::Result<()> {
     let ingest = Ingest::new(open::existing(config).await?, Clock::system());
     let new = asked(args)?;

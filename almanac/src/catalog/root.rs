@@ -1,4 +1,4 @@
-//! Commands on what stands by itself: categories, users, groups, systems.
+//! Commands on entities outside workspaces: categories, users, groups, systems.
 
 use ::catalog::{Service, new};
 use clap::Subcommand;

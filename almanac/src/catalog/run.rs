@@ -228,7 +228,7 @@ async fn list(service: &Service, args: ListArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A row of the table: of the parameters and metrics their names and values, the first few of them.
+/// Row of the table: the names and values of the first few parameters and metrics.
 fn in_words(mut run: Value) -> Value {
     run["params"] = pairs(&run["params"], plain).into();
     run["metrics"] = pairs(&run["metrics"], |latest| plain(&latest["value"])).into();

@@ -61,7 +61,7 @@ pub(crate) struct SnapshotArgs {
     noted: Noted,
 }
 
-/// Whether the command found what it was to find.
+/// Runs the command; returns false if it did not find its subject.
 pub(crate) async fn command(config: &Config, command: SnapshotCommand) -> anyhow::Result<bool> {
     let kind = EntityKind::Snapshot;
     match command {

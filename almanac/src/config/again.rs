@@ -1,4 +1,4 @@
-//! The options by which another call of this program means the same.
+//! Options by which another call of this program has the same settings.
 
 use std::{ffi::OsString, fmt::Write as _};
 
@@ -7,12 +7,12 @@ use super::{
     Origin, QUERY_MEMORY, REGION, STORE, Setting,
 };
 
-/// What a shell takes as it stands.
+/// Characters that a shell takes without quotes.
 const PLAIN: &str = "-_./:=@%+,";
 
 impl Given {
-    /// The options that were given on the command line, each behind a space and ready for a shell. What is in the environment
-    /// or in the default file is there for the next call too.
+    /// Options given on the command line, each behind a space and quoted for a shell. The environment and the default file apply
+    /// to the next call too.
     pub(super) fn again(&self) -> String {
         let all: [(&Name, &Option<Setting<OsString>>); 11] = [
             (&CONFIG, &self.config),
@@ -37,7 +37,7 @@ impl Given {
     }
 }
 
-/// A word of a command line, as a shell takes it.
+/// A word of a command line, quoted for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || PLAIN.contains(letter);
     match !word.is_empty() && word.chars().all(is_plain) {

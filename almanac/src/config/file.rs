@@ -14,7 +14,7 @@ use toml::Spanned;
 use super::{CONFIG, Origin, Setting, oidc};
 use crate::in_toml;
 
-/// The keys as they stand in the file. Another key is a mistake.
+/// Keys of the file. Another key is an error.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
@@ -32,7 +32,7 @@ struct Text {
     oidc: BTreeMap<Spanned<String>, Spanned<toml::Value>>,
 }
 
-/// The values of a file, each with its line.
+/// Values of a file, each with its line.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     pub(super) store: Option<Setting<OsString>>,
@@ -48,10 +48,10 @@ pub(super) struct Keys {
     pub(super) oidc: oidc::Values,
 }
 
-/// Reads the file that was named, or `default` if it is there.
+/// Reads the named file, or `default` if it is there.
 ///
 /// # Errors
-/// `Invalid`, when a file was named that is not there, or one cannot be understood.
+/// `Invalid`, when a named file is not there, or a file cannot be parsed.
 pub(super) fn read(
     named: Option<Setting<OsString>>,
     default: &Path,
@@ -63,7 +63,7 @@ pub(super) fn read(
     };
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
-        // A link that leads nowhere is a file that somebody wanted to be read.
+        // A link that leads nowhere stands for a file that should be read.
         Err(error) if error.kind() == io::ErrorKind::NotFound && !is_named && !path.is_symlink() => {
             return Ok((Setting { value: None, origin }, Keys::default()));
         }
@@ -117,7 +117,7 @@ fn parse(path: &Path, text: &str) -> Result<Keys> {
     })
 }
 
-/// A value as a variable of the environment would have it.
+/// A value in the form of an environment variable.
 fn plain(value: toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text),

@@ -1,8 +1,8 @@
 //! The configuration: flags over the environment over a file over defaults.
 //!
 //! Each setting has one name: `store` is the flag `--store`, the variable `ALMANAC_STORE` and the key
-//! `store` of the file. A value keeps where it came from, for `almanac config show` and for the line
-//! that refuses it. The settings of the table `oidc` have no flags. There are no secrets among them: credentials of AWS are found by its SDK.
+//! `store` of the file. A value keeps its origin, for `almanac config show` and for the line that refuses it. The settings of the
+//! table `oidc` have no flags. There are no secrets among them: credentials of AWS are found by its SDK.
 
 use std::{
     ffi::OsString,
@@ -35,14 +35,14 @@ mod switch;
 #[cfg(test)]
 mod tests;
 
-/// The file that is read when no other is named, and it is there.
+/// Default file, which is read if it is there.
 const DEFAULT_FILE: &str = "./almanac.toml";
-/// The folder of the data when no other is named.
+/// Default folder of the data.
 const DEFAULT_DATA: &str = "./almanac-data";
-/// The address to listen on when no other is named.
+/// Default address to listen on.
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7171);
 
-/// A setting by its three names.
+/// Names of a setting.
 #[derive(Debug)]
 struct Name {
     key: &'static str,
@@ -103,16 +103,16 @@ pub(crate) struct Flags {
     compact: Option<OsString>,
 }
 
-/// A value, and where it came from.
+/// A value, and its origin.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting<T> {
-    /// The value.
+    /// Value.
     pub(crate) value: T,
-    /// Where it came from.
+    /// Origin of the value.
     pub(crate) origin: Origin,
 }
 
-/// What was given by flags and in the environment.
+/// Values given by flags and in the environment.
 #[derive(Debug, Default)]
 struct Given {
     config: Option<Setting<OsString>>,
@@ -129,42 +129,42 @@ struct Given {
     oidc: oidc::Values,
 }
 
-/// The effective values.
+/// Effective values.
 #[derive(Debug)]
 pub(crate) struct Config {
-    /// The file that was read, if any.
+    /// File that was read, if any.
     pub(crate) file: Setting<Option<PathBuf>>,
-    /// Where the table is.
+    /// Place of the table.
     pub(crate) store: Setting<Store>,
-    /// The folder that holds the data.
+    /// Folder that holds the data.
     pub(crate) data: Setting<PathBuf>,
-    /// The AWS region; when `None`, as AWS's own tools find it.
+    /// AWS region; when `None`, the one that AWS's own tools find.
     pub(crate) region: Setting<Option<String>>,
-    /// Another address of DynamoDB than its region's.
+    /// Address of DynamoDB, if other than its region's.
     pub(crate) endpoint: Setting<Option<String>>,
-    /// The address that `up` listens on.
+    /// Address that `up` listens on.
     pub(crate) listen: Setting<SocketAddr>,
-    /// How log lines look.
+    /// Format of log lines.
     pub(crate) log_format: Setting<LogFormat>,
-    /// How many bytes the queries of a service may hold together, and those of a command.
+    /// Maximum bytes that all queries of a service may hold together, and the queries of a command.
     pub(crate) query_memory: Setting<Size>,
-    /// How many bytes of what ingest appended are held for the projector; 0 when none are.
+    /// Maximum bytes of appended events that are held for the projector; 0 when none are.
     pub(crate) handover_memory: Setting<SizeOrNone>,
-    /// Of which keys the features are kept.
+    /// Share of keys whose features are kept.
     pub(crate) feature_sample: Setting<Share>,
-    /// Whether small segments of days that are over are merged.
+    /// Switch for merging small segments of days that are over.
     pub(crate) compact: Setting<Switch>,
-    /// Which issuer of bearers is believed.
+    /// Trusted issuer of bearers.
     pub(crate) oidc: oidc::Oidc,
-    /// The options of the command line that are good with every command, as a shell takes them, each behind a space.
+    /// Options of the command line that every command takes, quoted for a shell, each behind a space.
     pub(crate) again: String,
 }
 
 impl Flags {
-    /// The effective configuration of this process.
+    /// Resolves the effective configuration of this process.
     ///
     /// # Errors
-    /// `Invalid`, in one line that says which value is wrong and where it came from.
+    /// `Invalid`, in one line that names the wrong value and its origin.
     pub(crate) fn resolve(&self, matches: &ArgMatches) -> Result<Config> {
         let given = Given {
             config: given(&CONFIG, self.config.as_ref(), matches),
@@ -184,7 +184,7 @@ impl Flags {
     }
 }
 
-/// A value that was given. An empty variable counts as none, as it does with most tools.
+/// A given value. An empty variable counts as none, as it does with most tools.
 fn given(name: &Name, value: Option<&OsString>, matches: &ArgMatches) -> Option<Setting<OsString>> {
     let value = value?.clone();
     match matches.value_source(name.key) {
@@ -195,13 +195,13 @@ fn given(name: &Name, value: Option<&OsString>, matches: &ArgMatches) -> Option<
 }
 
 impl Config {
-    /// What engines are told beside which table it is.
+    /// Settings of engines besides the table.
     pub(crate) fn surroundings(&self) -> Surroundings {
         let (region, endpoint) = (self.region.value.clone(), self.endpoint.value.clone());
         Surroundings { clock: Clock::system(), region, endpoint }
     }
 
-    /// Lays what was given over the file that was named, or over `default_file` if it is there.
+    /// Lays the given values over the named file, or over `default_file` if it is there.
     fn resolve(given: Given, default_file: &Path) -> Result<Self> {
         let again = given.again();
         let (file, keys) = file::read(given.config, default_file)?;
@@ -261,7 +261,7 @@ impl Config {
     }
 }
 
-/// A user who types --data means to use that folder. A store from further below would use another place.
+/// A user who types --data means to use that folder. A store of lower precedence would use another place.
 fn refuse_idle_data(data: &Setting<PathBuf>, store: &Setting<Store>) -> Result<()> {
     let is_idle = matches!(data.origin, Origin::Flag(_))
         && matches!(store.origin, Origin::Environment(_) | Origin::File { .. });
@@ -274,7 +274,7 @@ fn refuse_idle_data(data: &Setting<PathBuf>, store: &Setting<Store>) -> Result<(
     Ok(())
 }
 
-/// Reads a value, which `read` refuses by saying what is wrong with it.
+/// Reads a value; an error of `read` states the problem.
 fn parse<T>(
     name: &Name,
     setting: Setting<OsString>,

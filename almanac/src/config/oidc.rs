@@ -1,5 +1,5 @@
-//! The table `[oidc]`: which issuer of bearers is believed. A setting of it is a key of that table of the file and a variable of the
-//! environment; it has no flag.
+//! Table `[oidc]`: the trusted issuer of bearers. Its settings are keys of that table of the file and variables of the
+//! environment; they have no flags.
 
 use std::{collections::BTreeMap, ffi::OsString};
 
@@ -19,7 +19,7 @@ const GROUPS_CLAIM: &str = "oidc.groups_claim";
 const CREATE_USERS: &str = "oidc.create_users";
 const ADMIN: &str = "oidc.admin";
 
-/// The settings: key, variable, and what holds by default.
+/// Settings: key, variable, and default.
 const SETTINGS: [(&str, &str, Option<&str>); 10] = [
     (ISSUER, "ALMANAC_OIDC_ISSUER", None),
     (AUDIENCE, "ALMANAC_OIDC_AUDIENCE", None),
@@ -33,24 +33,24 @@ const SETTINGS: [(&str, &str, Option<&str>); 10] = [
     (ADMIN, "ALMANAC_OIDC_ADMIN", Some("false")),
 ];
 
-/// Values by their keys.
+/// Values by key.
 pub(super) type Values = BTreeMap<&'static str, Setting<OsString>>;
 
-/// The settings, each with where it came from, and what they come to; nothing without an issuer.
+/// Settings with their origins, and their meaning; none without an issuer.
 #[derive(Debug)]
 pub(crate) struct Oidc {
-    /// Each setting by its key.
+    /// Settings by key.
     pub(crate) all: Vec<(&'static str, Setting<Option<String>>)>,
-    /// What they come to.
+    /// Meaning of the settings.
     pub(crate) settings: Option<OidcSettings>,
 }
 
-/// The key of a setting by its name in the table of the file.
+/// Key of a setting by its name in the table of the file.
 pub(super) fn key(name: &str) -> Option<&'static str> {
     SETTINGS.iter().find_map(|(key, ..)| (key.strip_prefix("oidc.") == Some(name)).then_some(*key))
 }
 
-/// What the environment has. An empty variable counts as none.
+/// Values in the environment. An empty variable counts as none.
 pub(super) fn in_environment() -> Values {
     let value = |variable| std::env::var_os(variable).filter(|value| !value.is_empty());
     let found = SETTINGS.iter().filter_map(|(key, variable, _)| {
@@ -59,7 +59,7 @@ pub(super) fn in_environment() -> Values {
     found.collect()
 }
 
-/// Lays what was given over the file.
+/// Lays the given values over the file.
 pub(super) fn resolve(mut given: Values, mut file: Values) -> Result<Oidc> {
     let mut all = Vec::new();
     for (key, _, default) in SETTINGS {

@@ -1,30 +1,30 @@
-//! Where a value came from.
+//! Origins of values.
 
 use std::{
     fmt,
     path::{Path, PathBuf},
 };
 
-/// Where a value came from.
+/// Origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// From this flag.
+    /// A flag.
     Flag(&'static str),
-    /// From this variable of the environment.
+    /// A variable of the environment.
     Environment(&'static str),
-    /// From a file.
+    /// A file.
     File {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// The line, counted from 1.
+        /// Line, counted from 1.
         line: usize,
     },
-    /// It is not set anywhere.
+    /// Not set anywhere.
     Default,
 }
 
 impl Origin {
-    /// The name of the value of `key` in the line that refuses it.
+    /// Name of the value of `key` in the line that refuses it.
     pub(super) fn subject(&self, key: &str) -> String {
         match self {
             Origin::Flag(name) | Origin::Environment(name) => (*name).to_owned(),
@@ -33,8 +33,8 @@ impl Origin {
         }
     }
 
-    /// The path that `path` stands for: one in a file is relative to the folder of that file, so that
-    /// it means the same wherever the command is run.
+    /// Resolves `path`: one in a file is relative to the folder of that file, so that it does not depend on the working
+    /// directory.
     pub(super) fn locate(&self, path: &Path) -> PathBuf {
         match self {
             Origin::File { path: file, .. } => {

@@ -1,4 +1,4 @@
-//! Where the table is: `sqlite:PATH`, `dynamodb:TABLE`, and what other engines there are.
+//! Place of the table: `sqlite:PATH`, `dynamodb:TABLE`, or that of another engine.
 
 use std::{
     ffi::OsString,
@@ -11,45 +11,45 @@ use table::{engine::Engine, sqlite::Sqlite};
 
 use super::Origin;
 
-/// The engines of this build. Opening a table and `almanac table` take theirs from the store that was named.
+/// Engines of this build. Opening a table and `almanac table` use the engine of the named store.
 const ENGINES: &[&dyn Engine] = &[
     &Sqlite,
     #[cfg(feature = "dynamodb")]
     &dynamodb::DynamoDb,
 ];
 
-/// The scheme of the engine that a build may lack.
+/// Scheme of the engine that a build may lack.
 const OPTIONAL: &str = "dynamodb";
 
-/// The name of the SQLite file in the data folder.
+/// Name of the SQLite file in the data folder.
 pub(super) const FILE: &str = "almanac.db";
 
-/// Where the table is.
+/// Place of the table.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
-    /// In which engine.
+    /// Engine of the table.
     pub(crate) engine: &'static dyn Engine,
-    /// Which of its tables.
+    /// Place within the engine.
     pub(crate) place: OsString,
 }
 
 impl Store {
-    /// In this SQLite file.
+    /// A store in this SQLite file.
     pub(super) fn sqlite(path: PathBuf) -> Self {
         Self { engine: &Sqlite, place: path.into_os_string() }
     }
 
-    /// The table's name, by which a person confirms that this one is meant.
+    /// Name of the table, by which a person confirms the choice.
     pub(crate) fn name(&self) -> String {
         self.engine.name(&self.place)
     }
 
-    /// How long days that grow a little rest between folds: not at all where writing is free.
+    /// Rest between folds of days that grow a little; zero where writes are free.
     pub(crate) fn rest(&self) -> Duration {
         if self.file().is_some() { Duration::ZERO } else { projector::PAID_REST }
     }
 
-    /// The file that holds the table, when it is one.
+    /// File of the table, if it is one file.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.engine.file(&self.place)
     }
@@ -61,18 +61,18 @@ impl fmt::Display for Store {
     }
 }
 
-/// The forms in which stores of these engines are named.
+/// Forms of the names of stores of these engines.
 fn forms(engines: &[&dyn Engine]) -> String {
     let forms = engines.iter().map(|engine| format!("{}:{}", engine.scheme(), engine.place()));
     forms.collect::<Vec<_>>().join(" or ")
 }
 
-/// What the flag is for.
+/// Help text of the flag.
 pub(super) fn help() -> String {
     format!("Where the table is: {} [default: sqlite:{FILE} in the data folder]", forms(ENGINES))
 }
 
-/// Reads a store; an error says what is wrong with the text.
+/// Reads a store; an error states the problem of the text.
 pub(super) fn parse(text: &str, origin: &Origin) -> Result<Store, String> {
     parse_of(ENGINES, text, origin)
 }

@@ -18,7 +18,7 @@ pub(crate) enum ConfigCommand {
     },
 }
 
-/// A setting as it is shown.
+/// A setting in the output.
 #[derive(Debug, Serialize)]
 struct Row {
     setting: &'static str,
@@ -32,7 +32,7 @@ struct Row {
     origin: String,
 }
 
-/// Prints the effective values, each with where it came from.
+/// Prints the effective values, each with its origin.
 pub(crate) fn show(config: &Config, format: ShowFormat) -> anyhow::Result<()> {
     let rows = rows(config);
     match format {

@@ -4,10 +4,10 @@ use std::{fmt, str::FromStr};
 
 use query::Bounds;
 
-/// The units, the greatest first.
+/// Units, the greatest first.
 const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
-/// The least that a query can be answered in.
+/// Minimum memory for a query, in bytes.
 const LEAST: u64 = 1 << 20;
 
 /// A number of bytes.
@@ -43,7 +43,7 @@ impl fmt::Display for Size {
     }
 }
 
-/// A number of bytes, or `0`: none.
+/// A number of bytes, or `0` for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SizeOrNone(pub(crate) u64);
 

@@ -1,13 +1,13 @@
-//! What is switched `on` or `off`.
+//! Switches with the values `on` and `off`.
 
 use std::{fmt, str::FromStr};
 
-/// Whether something is done.
+/// A switch; true for `on`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Switch(pub(crate) bool);
 
 impl Switch {
-    /// It is done.
+    /// Switched on.
     pub(crate) const ON: Self = Self(true);
 }
 

@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 
 use super::*;
 
-/// A folder with an `almanac.toml`, which is the default file.
+/// A folder with the default file `almanac.toml`.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -20,7 +20,7 @@ impl Folder {
         Config::resolve(given, &self.file())
     }
 
-    /// The line of a refusal, without the name of the folder.
+    /// Text of a refusal, without the name of the folder.
     fn refusal(&self, given: Given) -> String {
         let message = self.resolve(given).unwrap_err().to_string();
         message.replace(self.0.path().to_str().unwrap(), "FOLDER")
@@ -129,7 +129,7 @@ fn the_name_of_a_table_is_short() {
     assert_eq!([name("sqlite:a/b.db"), name("dynamodb:almanac")], ["b.db", "almanac"]);
 }
 
-/// The engine of a file is in every build.
+/// Every build has the engine of a file.
 #[test]
 fn a_build_without_dynamodb_says_so() {
     let parse = |text| place::parse_of(&[&table::sqlite::Sqlite], text, &Origin::Default);

@@ -19,7 +19,7 @@ use crate::{
     up::{Options, run_as},
 };
 
-/// What shows an address in the browser that people use, by their system.
+/// Programs that open an address in the default browser of the system.
 const OPENERS: &[&str] = if cfg!(target_os = "macos") {
     &["open"]
 } else if cfg!(windows) {
@@ -28,16 +28,16 @@ const OPENERS: &[&str] = if cfg!(target_os = "macos") {
     &["xdg-open"]
 };
 
-/// Where the dashboard will be, and who may see it.
+/// Listener and access of the dashboard.
 pub(super) struct Place {
     listener: TcpListener,
     access: Option<Arc<Access>>,
 }
 
-/// Listens where the services would.
+/// Listens at the address of the services.
 ///
 /// # Errors
-/// When somebody listens there already, or others than this machine could call and nobody would be asked who they are.
+/// If the address is taken, or other machines could call and no caller would be authenticated.
 pub(super) async fn listen(config: &Config, table: &Arc<dyn Table>) -> anyhow::Result<Place> {
     let address = config.listen.value;
     let access = Asking::default().access(table, address.ip(), config.oidc.settings.as_ref(), true).await?;
@@ -49,16 +49,16 @@ pub(super) async fn listen(config: &Config, table: &Arc<dyn Table>) -> anyhow::R
     Ok(Place { listener, access })
 }
 
-/// Serves the table until the process is asked to stop, and shows the figures of a workspace in a browser.
+/// Serves the table until the process is asked to stop, and opens the figures of a workspace in a browser.
 ///
 /// # Errors
-/// Those of the services.
+/// Errors of the services.
 pub(super) async fn show(place: Place, table: Arc<dyn Table>, workspace: &str) -> anyhow::Result<()> {
     let Place { listener, access } = place;
     let address = listener.local_addr()?;
     let url = format!("http://{address}/#/w/{workspace}/figures");
     println!("\nThe dashboard is at {url} until ctrl-c.");
-    // What opens a browser may last as long as the browser, so nobody waits for it.
+    // The opener may run as long as the browser, so it is not awaited.
     thread::spawn(move || {
         if !opened(&url) {
             eprintln!("No browser could be opened; open that address yourself.");
@@ -67,7 +67,7 @@ pub(super) async fn show(place: Place, table: Arc<dyn Table>, workspace: &str) -
     run_as(listener, table, Options { access, ..Options::new(Clock::system()) }, asked_to_stop()).await
 }
 
-/// Whether a browser could be asked to show it.
+/// Asks a browser to show the address; returns true if that succeeded.
 fn opened(url: &str) -> bool {
     let mut command = Command::new(OPENERS[0]);
     command.args(&OPENERS[1..]).arg(url);

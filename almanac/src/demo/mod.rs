@@ -42,7 +42,7 @@ pub(crate) async fn command(config: &Config, args: &DemoArgs) -> anyhow::Result<
     let until = args.until.as_deref().map(str::parse::<Day>).transpose()?;
     let replay = Replay::new(set, until)?;
     let table = open::to_write(config).await?;
-    // What cannot be listened on is known before the work.
+    // A taken address is reported before the work begins.
     let place = if args.open { Some(browser::listen(config, &table).await?) } else { None };
     let workspace = register(&Catalog::new(Arc::clone(&table)), set).await?;
     let releases = set.releases.each_ref().map(|release| release.name).join(" and ");
@@ -86,7 +86,7 @@ fn list() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Creates what the events refer to; finds it when it is there.
+/// Creates or finds the entities of the events.
 async fn register(catalog: &Catalog, set: &Set) -> event::Result<Workspace> {
     let clock = Clock::system();
     let workspace = catalog.ensure_workspace(set.workspace, clock.now()).await?;

@@ -1,4 +1,4 @@
-//! The timeline of the demo: nightly predictions, outcomes four times a day, in order.
+//! Timeline of the demo: nightly predictions, outcomes four times a day, in order.
 
 use std::{
     collections::BTreeSet,
@@ -25,12 +25,12 @@ use table::Table;
 use super::set::{Change, PRODUCTION, Release, Set};
 use crate::{pending::ByIngest, progress::Progress};
 
-/// The job that posts outcomes runs this often, in microseconds.
+/// Interval of the job that posts outcomes, in microseconds.
 const OUTCOMES_EVERY: i64 = 6 * 60 * 60 * 1_000_000;
-/// How long the nightly job takes to predict the day, in seconds.
+/// Time that the nightly job takes to predict the day, in seconds.
 const SCORING_SECONDS: i64 = 90;
 
-/// The clock of the months that are replayed: it stands at the step that is being posted.
+/// Clock of the replayed months: it stands at the step that is being posted.
 #[derive(Clone, Default)]
 pub(super) struct ReplayClock(Arc<AtomicI64>);
 
@@ -51,17 +51,17 @@ struct Step {
     kind: Kind,
     key: String,
     rows: DataFrame,
-    /// Whether its rows do not say which predictions they judge.
+    /// True if its rows do not say which predictions they judge.
     is_undated: bool,
 }
 
-/// The posts of a set.
+/// Posts of a set.
 pub(super) struct Replay {
     set: &'static Set,
     steps: Vec<Step>,
 }
 
-/// What a replay appended.
+/// Counts of a replay.
 #[derive(Default)]
 pub(super) struct Appended {
     predictions: usize,
@@ -73,10 +73,10 @@ pub(super) struct Appended {
 }
 
 impl Replay {
-    /// The posts up to the end of the day `until`, or all.
+    /// Makes the posts up to the end of the day `until`, or all.
     ///
     /// # Errors
-    /// `Invalid`, when there is none up to then.
+    /// `Invalid`, when there are none up to then.
     pub(super) fn new(set: &'static Set, until: Option<Day>) -> anyhow::Result<Self> {
         let mut steps = prediction_steps(&set.predictions()?)?;
         let first = steps.iter().map(|step| step.at).min().context("a set without predictions")?.day();
@@ -91,7 +91,7 @@ impl Replay {
         Ok(Self { set, steps })
     }
 
-    /// Posts everything, each post at its time by `clock`.
+    /// Posts all steps, each at its time by `clock`.
     pub(super) async fn run(
         self,
         table: &Arc<dyn Table>,
@@ -128,7 +128,7 @@ impl Replay {
     }
 }
 
-/// Posts what happens to a release, under a key of its own: so the same demo has the same bytes, also when it is run again.
+/// Posts a change of a release under a fixed key, so the same demo has the same bytes, also when it is run again.
 async fn post_change(
     ingest: &Ingest,
     workspace: &Workspace,
@@ -155,7 +155,7 @@ async fn post_change(
     Ok(())
 }
 
-/// Posts a step; returns whether it had been posted before.
+/// Posts a step; returns true if it had been posted before.
 async fn post(ingest: &Ingest, workspace: &Workspace, set: &Set, step: &Step) -> anyhow::Result<bool> {
     let tags = match step.kind {
         Kind::Predictions => set.tags.iter().map(|&tag| tag.into()).collect(),
@@ -171,8 +171,8 @@ async fn post(ingest: &Ingest, workspace: &Workspace, set: &Set, step: &Step) ->
     Ok(receipt.with_context(|| format!("posting {}", step.key))?.replayed)
 }
 
-/// Has the projector find at once which predictions outcomes judge that were just posted without saying it, as of then; how many it found.
-/// So what is known at any instant is what it is where outcomes say it.
+/// Has the projector resolve at once the predictions of outcomes just posted without them, as of `now`; returns the number
+/// resolved. So the knowledge at any instant equals that of outcomes which name their predictions.
 async fn resolved(
     table: &Arc<dyn Table>,
     append: &ByIngest,
@@ -214,13 +214,13 @@ impl Appended {
     }
 }
 
-/// The instants of a column, in microseconds.
+/// Instants of a column, in microseconds.
 pub(super) fn instants(frame: &DataFrame, column: &str) -> anyhow::Result<Vec<i64>> {
     let values = frame.column(column)?.datetime()?.physical().clone();
     Ok(values.into_no_null_iter().collect())
 }
 
-/// Runs of equal values: the first row of each and how many there are.
+/// Runs of equal values: the first row of each and its length.
 fn runs<T: PartialEq>(values: &[T]) -> Vec<(usize, usize)> {
     let mut runs = Vec::new();
     for row in 0..values.len() {
@@ -232,7 +232,7 @@ fn runs<T: PartialEq>(values: &[T]) -> Vec<(usize, usize)> {
     runs
 }
 
-/// One post a night and release.
+/// Makes one post for each night and release.
 fn prediction_steps(frame: &DataFrame) -> anyhow::Result<Vec<Step>> {
     let releases = frame.column("release")?.str()?;
     let release = |row| releases.get(row).unwrap_or_default();
@@ -252,7 +252,7 @@ fn prediction_steps(frame: &DataFrame) -> anyhow::Result<Vec<Step>> {
     steps.collect()
 }
 
-/// One post every six hours, of what was observed since the last; on some days without the instants of predictions.
+/// Makes one post every six hours, of the outcomes observed since the last; on some days without the instants of predictions.
 fn outcome_steps(frame: &DataFrame, undated: Option<Window>) -> anyhow::Result<Vec<Step>> {
     let posted_at = |observed_at: i64| (observed_at.div_euclid(OUTCOMES_EVERY) + 1) * OUTCOMES_EVERY;
     let values: Vec<i64> = instants(frame, "observed_at")?.into_iter().map(posted_at).collect();

@@ -1,4 +1,4 @@
-//! What the demo shows: tables of evaluations, a chart, what to try next.
+//! Output of the demo: tables of evaluations, a chart, commands to try next.
 
 use std::{borrow::Cow, fmt::Write as _, net::SocketAddr};
 
@@ -12,7 +12,7 @@ use crate::{config::Config, plot};
 
 const CHART_LINES: usize = 10;
 
-/// Prints what was replayed, up to the end of a day or all, as the evaluations say it.
+/// Prints the evaluations of the replay, up to the end of a day or all.
 pub(super) async fn print(
     query: &Query,
     workspace: &Workspace,
@@ -52,25 +52,25 @@ pub(super) async fn print(
     let weeks =
         ask(Words { from, to, release: Some(release), columns, group_by, ..Words::default() }).await?;
     let lines = plot::lines(&weeks, What::Evaluations, &[figure])?;
-    // Two points make no line to look at.
+    // A chart needs more than two points.
     if lines.iter().any(|line| line.points.len() > 2) {
         println!("{title}, by week, {from} to {to}:");
         plot::print(&Chart { lines, ..Chart::default() }, CHART_LINES);
         println!();
     }
-    // As this program was called, so that a line can be copied and run.
+    // The name by which this program was called, so that a line can be copied and run.
     let almanac = std::env::args().next().unwrap_or_else(|| "almanac".into());
     print!("{}", what_next(set, until, &(almanac + &config.again), config.listen.value));
     Ok(())
 }
 
-/// What was replayed of a window, of which the days are texts, as they are ordered too; `None`, when nothing was.
+/// Replayed part of a window, whose days are texts in order; `None`, when nothing was replayed.
 fn replayed<'a>((from, to): (&'a str, &'a str), until: Option<&'a str>) -> Option<(&'a str, &'a str)> {
     let to = until.map_or(to, |until| until.min(to));
     (from <= to).then_some((from, to))
 }
 
-/// The title of a table, and up to which day it goes where that is not the last of its window.
+/// Title of a table, with its last day if that is before the end of its window.
 fn titled<'a>(title: &'a str, last: &str, to: &str) -> Cow<'a, str> {
     match to == last {
         true => title.into(),
@@ -78,13 +78,13 @@ fn titled<'a>(title: &'a str, last: &str, to: &str) -> Cow<'a, str> {
     }
 }
 
-/// Whether options ask for days of which the first was replayed.
+/// Returns whether the first day of the options was replayed.
 fn begins_within(options: &str, until: Option<&str>) -> bool {
     let from = options.strip_prefix("--from ").and_then(|days| days.split(' ').next());
     from.zip(until).is_none_or(|(from, until)| from <= until)
 }
 
-/// Commands to try, each with what it shows; `almanac` is what such a line begins with.
+/// Commands to try, each with its purpose; `almanac` begins each line.
 fn what_next(set: &Set, until: Option<&str>, almanac: &str, listen: SocketAddr) -> String {
     let queries = set
         .views

@@ -1,4 +1,4 @@
-//! The sets that the demo can replay: all that tells one from another.
+//! Sets that the demo can replay, with all their differences.
 
 use std::io::Cursor;
 
@@ -8,73 +8,73 @@ use polars::prelude::DataFrame;
 
 use super::replay::instants;
 
-/// What really happened, and what two releases of a model said of it; see `demo/README.md`.
+/// Real outcomes, and the predictions of two releases of a model; see `demo/README.md`.
 pub(super) struct Set {
     pub(super) name: &'static str,
-    /// What a prediction says.
+    /// Meaning of a prediction.
     pub(super) predicts: &'static str,
-    /// The line that the demo begins with.
+    /// First line of the demo.
     pub(super) title: &'static str,
     pub(super) workspace: &'static str,
     pub(super) model: &'static str,
-    /// The name of the task, and its positive label if it has one.
+    /// Name of the task, and its positive label if it has one.
     task: (&'static str, Option<&'static str>),
-    /// In the order in which they were put to production.
+    /// Releases in the order of their promotion to production.
     pub(super) releases: [Release; 2],
-    /// The columns of predictions that are tags.
+    /// Columns of predictions that are tags.
     pub(super) tags: &'static [&'static str],
     predictions: &'static [u8],
     outcomes: &'static [u8],
-    /// The first and the last day on which outcomes are posted without the instants of their predictions, if there are some.
+    /// First and last day on which outcomes are posted without the instants of their predictions, if there are some.
     undated: Option<(&'static str, &'static str)>,
-    /// Where what happened was taken from.
+    /// Source of the outcomes.
     source: &'static str,
-    /// The licence that the source states.
+    /// Licence that the source states.
     licence: &'static str,
     pub(super) views: Views,
 }
 
-/// A release of the model of a set.
+/// Release of the model of a set.
 pub(super) struct Release {
     pub(super) name: &'static str,
     pub(super) configuration: &'static str,
-    /// When it was registered.
+    /// Time of its registration.
     pub(super) at: &'static str,
-    /// When it was made the live one in production.
+    /// Time of its promotion to production.
     pub(super) promoted: Option<&'static str>,
 }
 
-/// Where releases are made live.
+/// Environment in which releases are made live.
 pub(super) const PRODUCTION: &str = "production";
 
-/// What happens to a release.
+/// Change of a release.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Change {
     Registered,
     Promoted,
 }
 
-/// What the demo shows of a set at the end.
+/// Output at the end of the demo of a set.
 pub(super) struct Views {
     /// Tables of evaluations.
     pub(super) tables: [TableView; 2],
     pub(super) chart: ChartView,
-    /// What to query next: what to read, the options, and what it shows.
+    /// Queries to try next: their subject, their options, and their purpose.
     pub(super) next: &'static [(&'static str, &'static str, &'static str)],
 }
 
-/// A table of the evaluations of a window.
+/// Table of the evaluations of a window.
 pub(super) struct TableView {
     pub(super) title: &'static str,
     pub(super) window: (&'static str, &'static str),
     /// One release, or all.
     pub(super) release: Option<&'static str>,
-    /// Of how many days a row is; of one, when nothing is said.
+    /// Period of a row; one day by default.
     pub(super) group_by: Option<&'static str>,
     pub(super) columns: &'static str,
 }
 
-/// A figure of a release over all days.
+/// Figure of a release over all days.
 pub(super) struct ChartView {
     pub(super) title: &'static str,
     pub(super) window: (&'static str, &'static str),
@@ -82,7 +82,7 @@ pub(super) struct ChartView {
     pub(super) figure: &'static str,
 }
 
-/// All sets; the first one is replayed when none is named.
+/// All sets; the first is the default.
 pub(super) static SETS: [Set; 2] = [
     Set {
         name: "flights",
@@ -98,7 +98,7 @@ pub(super) static SETS: [Set; 2] = [
                 at: "2013-04-01T04:00:00Z",
                 promoted: Some("2013-04-01T04:00:00Z"),
             },
-            // For a day it predicts beside the other one.
+            // For a day it predicts beside v1.
             Release {
                 name: "v2",
                 configuration: "gradient-boosting",
@@ -208,13 +208,13 @@ pub(super) static SETS: [Set; 2] = [
     },
 ];
 
-/// The header of the list of sets, and which of its columns are numbers.
+/// Header of the list of sets, and the indexes of its numeric columns.
 pub(super) const LIST_HEADER: [&str; 8] =
     ["set", "predicts", "task", "predictions", "outcomes", "days", "licence", "source"];
 pub(super) const LIST_NUMBERS: [usize; 3] = [3, 4, 5];
 
 impl Set {
-    /// What happens to its releases, in order.
+    /// Changes of its releases, in order.
     pub(super) fn changes(&self) -> Result<Vec<(Timestamp, &Release, Change)>> {
         let mut changes = Vec::new();
         for release in &self.releases {
@@ -227,7 +227,7 @@ impl Set {
         Ok(changes)
     }
 
-    /// The set with this name.
+    /// Finds the set with this name.
     ///
     /// # Errors
     /// `Invalid`, when there is none.
@@ -241,26 +241,26 @@ impl Set {
         Task::parse(self.task.0, self.task.1)
     }
 
-    /// Its predictions, in the order in which they were made.
+    /// Predictions, in the order in which they were made.
     pub(super) fn predictions(&self) -> anyhow::Result<DataFrame> {
         Ok(read_parquet(Cursor::new(self.predictions))?)
     }
 
-    /// Its outcomes, in the order in which they were observed.
+    /// Outcomes, in the order in which they were observed.
     pub(super) fn outcomes(&self) -> anyhow::Result<DataFrame> {
         Ok(read_parquet(Cursor::new(self.outcomes))?)
     }
 
-    /// The days on which outcomes are posted without the instants of their predictions.
+    /// Days on which outcomes are posted without the instants of their predictions.
     ///
     /// # Errors
-    /// `Invalid`, when it names no days.
+    /// `Invalid`, when the window has no days.
     pub(super) fn undated(&self) -> Result<Option<Window>> {
         let window = |(from, to): (&str, &str)| Window::new(from.parse()?, to.parse()?);
         self.undated.map(window).transpose()
     }
 
-    /// Its line in the list of sets.
+    /// Line of the set in the list of sets.
     pub(super) fn line(&self) -> anyhow::Result<[String; LIST_HEADER.len()]> {
         let predictions = self.predictions()?;
         let mut days: Vec<i64> = instants(&predictions, "predicted_at")?

@@ -4,7 +4,7 @@ use std::fmt;
 
 use object_store::path::Path;
 
-/// A bucket of S3, and under which prefix of it files are.
+/// Bucket of S3, and the prefix of the files in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     bucket: String,
@@ -12,7 +12,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Reads what follows `s3://`; an error says what is wrong with it.
+    /// Parses the text after `s3://`; an error states its problem.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (bucket, prefix) = text.split_once('/').unwrap_or((text, ""));
         if bucket.is_empty() {
@@ -33,18 +33,18 @@ impl Address {
         Ok(Self { bucket: bucket.to_owned(), prefix })
     }
 
-    /// The name of the bucket.
+    /// Name of the bucket.
     pub(super) fn bucket(&self) -> &str {
         &self.bucket
     }
 
-    /// The key of a file, whose name may hold slashes; that of all files when it is empty.
+    /// Key of a file, whose name may hold slashes; the prefix when the name is empty.
     pub(super) fn key(&self, name: &str) -> Path {
         let parts = name.split('/').filter(|part| !part.is_empty());
         parts.fold(self.prefix.clone(), |key, part| key.join(part))
     }
 
-    /// The address of a file.
+    /// Address of a file.
     pub(crate) fn of(&self, name: &str) -> String {
         format!("s3://{}/{}", self.bucket, self.key(name))
     }
@@ -69,7 +69,7 @@ mod tests {
             ("mine", "s3://mine", "s3://mine/a/day=1/b.json"),
             ("mine/", "s3://mine", "s3://mine/a/day=1/b.json"),
             ("my.bucket-1/x/y z/", "s3://my.bucket-1/x/y z", "s3://my.bucket-1/x/y z/a/day=1/b.json"),
-            // What is percent-encoded stays as it is.
+            // Percent-encoded text stays as it is.
             ("mine/a%20b", "s3://mine/a%20b", "s3://mine/a%20b/a/day=1/b.json"),
         ] {
             let address = Address::parse(text).unwrap();

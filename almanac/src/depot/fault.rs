@@ -1,4 +1,4 @@
-//! What S3 refuses, in words that say what to do.
+//! Errors of S3, with advice.
 
 use std::error::Error as StdError;
 
@@ -8,12 +8,12 @@ use object_store::Error as Fault;
 use super::Address;
 use crate::fetch::root;
 
-/// An error of ours, on its way through the client of S3.
+/// Wraps an error of ours for the client of S3.
 pub(super) fn in_store(error: Error) -> Fault {
     Fault::Generic { store: "S3", source: Box::new(error) }
 }
 
-/// The error of a file that cannot be read or written; an empty name is that of all of them.
+/// Error of a file that cannot be read or written; an empty name stands for all of them.
 pub(super) fn failed(address: &Address, name: &str, error: Fault) -> Error {
     let chain: Vec<&(dyn StdError + 'static)> = chain(&error).collect();
     if let Some(ours) = chain.iter().find_map(|error| error.downcast_ref::<Error>()) {
@@ -78,7 +78,7 @@ fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (d
     std::iter::successors(Some(error), |error| (*error).source())
 }
 
-/// What an answer of S3 has in a tag.
+/// Content of a tag in an answer of S3.
 fn tag<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     rest.split_once(&format!("</{name}>")).map(|(inner, _)| inner)
@@ -125,7 +125,7 @@ mod tests {
                 ErrorKind::Denied,
                 "the AWS credentials are not taken (InvalidAccessKeyId: It is so)",
             ),
-            // A list is refused so.
+            // Refusal of a list.
             (generic("403", "AccessDenied"), ErrorKind::Denied, "access is denied (AccessDenied: It is so)"),
             (generic("400", "ExpiredToken"), ErrorKind::Denied, "the AWS credentials are not taken"),
             (generic("301", "PermanentRedirect"), ErrorKind::Invalid, "set AWS_REGION"),

@@ -1,4 +1,4 @@
-//! The credentials with which requests to S3 are signed: those of the account that the clients of DynamoDB find.
+//! Credentials that sign requests to S3: those of the account that the clients of DynamoDB find.
 
 use std::{
     sync::Arc,
@@ -16,20 +16,20 @@ use tokio::sync::Mutex;
 
 use super::fault::in_store;
 
-/// How long before they expire credentials are asked for again.
+/// Time before their expiry at which credentials are renewed.
 const AHEAD_SECONDS: u64 = 5 * 60;
 
 /// Sets the region of an account, and signs with its credentials.
 ///
 /// # Errors
-/// `Invalid`, saying what to set, when there is no region.
+/// `Invalid`, with advice, when there is no region.
 pub(super) async fn signed(builder: AmazonS3Builder, region: Option<&str>) -> Result<AmazonS3Builder> {
     let account = Account::find(region).await?;
     let builder = builder.with_region(account.region());
     Ok(builder.with_credentials(Arc::new(Keys::of(account, Clock::system()))))
 }
 
-/// The credentials of an account, which are kept as long as they last.
+/// Credentials of an account, which are kept as long as they last.
 #[derive(Debug)]
 struct Keys {
     account: Account,
@@ -40,7 +40,7 @@ struct Keys {
 #[derive(Clone, Debug)]
 struct Held {
     credential: Arc<AwsCredential>,
-    /// Until which second of Unix time they are used; those that never expire as long as the process runs.
+    /// Second of Unix time until which they are used; `None` for credentials that never expire.
     until: Option<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! The credentials with which requests to S3 are signed, in a build without DynamoDB: those of the environment, since what finds those of
-//! profiles and roles comes with the client of DynamoDB.
+//! Credentials that sign requests to S3 in a build without DynamoDB: those of the environment, since the search in profiles and
+//! roles comes with the client of DynamoDB.
 
 use event::{Error, Result};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Key};
@@ -7,7 +7,7 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Key};
 /// Sets the region; the builder has the credentials of the environment already.
 ///
 /// # Errors
-/// `Invalid`, saying what to set, when there are none, or there is no region.
+/// `Invalid`, with advice, when there are no credentials, or there is no region.
 pub(super) async fn signed(builder: AmazonS3Builder, region: Option<&str>) -> Result<AmazonS3Builder> {
     let is_given = |key| builder.get_config_value(&key).is_some_and(|value| !value.is_empty());
     if !(is_given(Key::AccessKeyId) && is_given(Key::SecretAccessKey)) {

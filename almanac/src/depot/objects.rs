@@ -1,4 +1,4 @@
-//! Objects of S3, or of what speaks its language: list, read, and put whole files, or under the condition that there is none.
+//! Objects of S3 or of a compatible service: list, read, and put whole files, or put them only if there is none.
 
 use std::{
     fs::File,
@@ -17,47 +17,47 @@ use object_store::{
 
 use super::{Address, fault, keys::signed, wire::Wire};
 
-/// The bytes of a part of a file; up to this length it is sent as one.
+/// Bytes of a part of a file; a file up to this length is sent as one.
 const PART_BYTES: u64 = 8 << 20;
 
-/// How many parts are sent side by side; as many are in memory.
+/// Number of parts sent side by side; as many are in memory.
 const PARTS: usize = 4;
 
-/// The longest text that is read into memory.
+/// Maximum bytes of a text that is read into memory.
 const MAX_TEXT_BYTES: u64 = 64 << 20;
 
-/// How often a text is put of which nothing comes, though it may have been sent, and the pause between two tries.
+/// Maximum tries to put a text that may have been sent but did not arrive, and the pause between two tries.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How variables of AWS say yes.
+/// Values of AWS variables that mean yes.
 const YES: [&str; 5] = ["1", "true", "on", "yes", "y"];
 
-/// The region of what has no regions.
+/// Region of services that have no regions.
 const ANY_REGION: &str = "us-east-1";
 
-/// The objects of a bucket under a prefix.
+/// Objects of a bucket under a prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
     store: Arc<dyn ObjectStore>,
     address: Address,
 }
 
-/// What is under a prefix.
+/// Entries under a prefix.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listed {
-    /// The files in it, with their bytes.
+    /// Files in it, with their bytes.
     pub(crate) files: Vec<(String, u64)>,
-    /// The folders in it, which hold other files.
+    /// Folders in it, which hold other files.
     pub(crate) folders: Vec<String>,
 }
 
 impl Objects {
-    /// Those at an address. Endpoint, encryption and more come from the variables of AWS; so does the region, unless one is given, and so do
-    /// the credentials, or from a profile or the role of this machine.
+    /// Opens the objects at an address. Endpoint, encryption and more come from the variables of AWS. So does the region, unless
+    /// one is given. The credentials come from there, from a profile or from the role of this machine.
     ///
     /// # Errors
-    /// `Invalid`, saying what to set, when that is not enough.
+    /// `Invalid`, with advice, when that is not enough.
     pub(crate) async fn open(address: &Address, region: Option<&str>) -> Result<Self> {
         let wrong = |error| fault::failed(address, "", error);
         let builder = AmazonS3Builder::from_env();
@@ -89,12 +89,12 @@ impl Objects {
         Ok(Self::of(Arc::new(store), address.clone()))
     }
 
-    /// Those of a store.
+    /// Takes the objects of a store.
     pub(crate) fn of(store: Arc<dyn ObjectStore>, address: Address) -> Self {
         Self { store, address }
     }
 
-    /// Where they are.
+    /// Address of the objects.
     pub(crate) fn address(&self) -> &Address {
         &self.address
     }
@@ -103,16 +103,16 @@ impl Objects {
         move |error| fault::failed(&self.address, name, error)
     }
 
-    /// What is in a folder; in all of it, when that has no name.
+    /// Lists a folder; all objects, when its name is empty.
     ///
     /// # Errors
-    /// Those of S3.
+    /// Errors of S3.
     pub(crate) async fn list(&self, folder: &str) -> Result<Listed> {
         let prefix = self.address.key(folder);
         let is_all = prefix.as_ref().is_empty();
         let found = self.store.list_with_delimiter((!is_all).then_some(&prefix)).await;
         let found = found.map_err(self.failed(folder))?;
-        // The prefix itself may be an object, of no bytes, where somebody has made it a folder.
+        // The prefix itself may be an object, of no bytes, if somebody has made it a folder.
         let name =
             |key: &object_store::path::Path| Some(key.prefix_match(&prefix)?.next()?.as_ref().to_owned());
         Ok(Listed {
@@ -121,10 +121,10 @@ impl Objects {
         })
     }
 
-    /// The text of a file.
+    /// Reads the text of a file.
     ///
     /// # Errors
-    /// `NotFound`, when there is none; `TooLarge`; those of S3.
+    /// `NotFound`, when there is none; `TooLarge`; errors of S3.
     pub(crate) async fn read(&self, name: &str) -> Result<String> {
         let found = self.store.get(&self.address.key(name)).await.map_err(self.failed(name))?;
         if found.meta.size > MAX_TEXT_BYTES {
@@ -139,10 +139,10 @@ impl Objects {
         String::from_utf8(bytes.to_vec()).map_err(wrong)
     }
 
-    /// Gives the bytes of a file, piece by piece.
+    /// Reads the bytes of a file, piece by piece.
     ///
     /// # Errors
-    /// Those of S3 and of `to`.
+    /// Errors of S3 and of `to`.
     pub(crate) async fn fetch(&self, name: &str, mut to: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let found = self.store.get(&self.address.key(name)).await.map_err(self.failed(name))?;
         let mut pieces = found.into_stream();
@@ -152,10 +152,10 @@ impl Objects {
         Ok(())
     }
 
-    /// Puts a text under the condition that there is no such file. Whether it was put.
+    /// Puts a text under the condition that there is no such file; returns true if it was put.
     ///
     /// # Errors
-    /// Those of S3; then nobody knows whether it was put.
+    /// Errors of S3; then the text may have been put.
     pub(crate) async fn put_new(&self, name: &str, text: &str) -> Result<bool> {
         let (key, mut tries) = (self.address.key(name), 1);
         loop {
@@ -165,10 +165,10 @@ impl Objects {
                 Err(error @ (Fault::AlreadyExists { .. } | Fault::Generic { .. })) => error,
                 Err(error) => return Err(self.failed(name)(error)),
             };
-            // When an answer is lost, or the same request is sent again, what is there may be this text.
+            // If an answer was lost or the request sent again, the text found may be this one.
             match self.read(name).await {
                 Ok(found) => return Ok(found == text),
-                // Nothing has come of it yet. Should it still come, the next try finds it.
+                // The put has had no effect yet. If it has one later, the next try finds it.
                 Err(missing) if missing.kind() == ErrorKind::NotFound && tries < TRIES => tries += 1,
                 Err(_) => return Err(self.failed(name)(error)),
             }
@@ -176,10 +176,11 @@ impl Objects {
         }
     }
 
-    /// Puts a local file, from its beginning to its end, over what is there. A long one is sent in parts, and is there when all of them are.
+    /// Puts a local file, from its beginning to its end, over an existing one. A long file is sent in parts, and appears when all
+    /// of them are sent.
     ///
     /// # Errors
-    /// When the local file cannot be read; those of S3.
+    /// Failure to read the local file; errors of S3.
     pub(crate) async fn put(&self, name: &str, mut file: &File) -> Result<()> {
         let key = self.address.key(name);
         let unread = |error| Error::unavailable("a temporary file cannot be read").because(error);
@@ -210,7 +211,7 @@ impl Objects {
     /// Deletes files.
     ///
     /// # Errors
-    /// Those of S3.
+    /// Errors of S3.
     pub(crate) async fn delete(&self, names: &[String]) -> Result<()> {
         let keys: Vec<_> = names.iter().map(|name| Ok(self.address.key(name))).collect();
         let deleted = self.store.delete_stream(stream::iter(keys).boxed());
@@ -218,7 +219,7 @@ impl Objects {
     }
 }
 
-/// The next part of a file; an empty one at its end.
+/// Reads the next part of a file; an empty one at its end.
 fn part(file: &File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(PART_BYTES).read_to_end(&mut bytes)?;

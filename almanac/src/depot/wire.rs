@@ -1,4 +1,4 @@
-//! The client of HTTP by which S3 is called: that which also calls webhooks.
+//! HTTP client for S3, on the stack that also calls webhooks.
 
 use std::time::Duration;
 
@@ -24,10 +24,10 @@ use tokio::time::timeout;
 use super::fault::in_store;
 use crate::fetch::over;
 
-/// How long a connection may take to be made.
+/// Maximum time to connect.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// How long it may take until an answer begins, with a part of a file to send, and how long between two pieces of it.
+/// Maximum time until an answer begins, with a part of a file to send, and between two pieces of it.
 const WITHIN: Duration = Duration::from_secs(60);
 
 /// Makes clients; over TLS when it has to.
@@ -59,7 +59,7 @@ impl HttpService for Http {
     }
 }
 
-/// The pieces of an answer, each of which comes in time.
+/// Pieces of an answer; a late one is an error.
 fn frames(body: Incoming) -> impl stream::Stream<Item = Result<Frame<Bytes>, HttpError>> + Send + Sync {
     stream::unfold(Some(body), async |body| {
         let mut body = body?;
@@ -76,7 +76,7 @@ fn late(error: tokio::time::error::Elapsed) -> HttpError {
     HttpError::new(HttpErrorKind::Timeout, error)
 }
 
-/// What was not answered may have been sent. Which requests may be sent again, their sender knows.
+/// Converts the error of a request, which may have been sent if it was not answered. Its sender decides whether to send it again.
 fn unsent(error: Unsent) -> HttpError {
     let kind = if error.is_connect() { HttpErrorKind::Connect } else { HttpErrorKind::Interrupted };
     HttpError::new(kind, error)

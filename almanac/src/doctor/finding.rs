@@ -1,15 +1,15 @@
-//! What `almanac doctor` finds: how well one thing is, and what to do about it.
+//! Findings of `almanac doctor`: the state of one thing, and its remedy.
 
 use serde_json::{Value, json};
 
-/// How well something is.
+/// State of a thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
-    /// As it should be.
+    /// In order.
     Ok,
-    /// It works, and somebody should look at it.
+    /// Works, and needs attention.
     Warning,
-    /// Something does not work, or soon will not.
+    /// Does not work, or soon will not.
     Fault,
 }
 
@@ -23,16 +23,16 @@ impl Level {
     }
 }
 
-/// What was found of one thing.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
-    /// What was looked at, such as `clock`.
+    /// Name of the check, such as `clock`.
     pub(super) check: &'static str,
-    /// How well it is.
+    /// State of the thing.
     pub(super) level: Level,
-    /// What was seen.
+    /// Observation.
     pub(super) what: String,
-    /// What to do; nothing where all is well.
+    /// Remedy; empty if all is well.
     pub(super) remedy: String,
 }
 

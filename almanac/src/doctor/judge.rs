@@ -1,4 +1,4 @@
-//! From what was seen to findings: pure functions.
+//! Findings from observations: pure functions.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use table::engine::Lines;
 use super::finding::Finding;
 use crate::health::READY_LAG;
 
-/// The clocks of this machine and of the table should be no more than so many seconds apart. Answers date themselves by
-/// whole seconds, and are on their way for a while.
+/// Maximum seconds between the clocks of this machine and of the table. Answers carry their time in whole seconds, and take a
+/// while to arrive.
 const CLOCKS_APART_SECONDS: f64 = 3.0;
-/// How old the heartbeat of a worker that lives is at most, in seconds; it is written every 2 s.
+/// Maximum age of the heartbeat of a live worker, in seconds; it is written every 2 s.
 const ALIVE_SECONDS: f64 = 30.0;
-/// Free space of a disk, in bytes, below which somebody should look, and below which the store soon takes nothing.
+/// Free space of a disk, in bytes, below which it needs attention, and below which the store soon accepts no writes.
 const LOW_BYTES: u64 = 5 << 30;
 const FULL_BYTES: u64 = 256 << 20;
 
-/// The clock of this machine, against that of the table where it has one.
+/// Checks the clock of this machine against that of the table, if it has one.
 pub(super) fn clock(engine: Option<Timestamp>, now: Timestamp) -> Finding {
     let Some(engine) = engine else {
         return Finding::ok("clock", "the table has no clock but this machine's");
@@ -45,7 +45,7 @@ pub(super) fn clock(engine: Option<Timestamp>, now: Timestamp) -> Finding {
     }
 }
 
-/// The log that is furthest ahead of this machine's clock, by workspace.
+/// Checks the log that is furthest ahead of this machine's clock, by workspace.
 pub(super) fn times(ahead: &[(String, LogId, Duration)]) -> Finding {
     let most = ahead.iter().max_by_key(|(_, _, by)| *by);
     let Some((path, log, by)) = most.filter(|(_, _, by)| by.as_secs() > MAX_SKEW_SECONDS as u64) else {
@@ -62,12 +62,12 @@ pub(super) fn times(ahead: &[(String, LogId, Duration)]) -> Finding {
     )
 }
 
-/// A message of the form `what; what to do`, as most of them are; else with this remedy.
+/// Splits a message of the usual form `problem; remedy`; a message of another form gets this remedy.
 fn split<'a>(message: &'a str, remedy: &'a str) -> (&'a str, &'a str) {
     message.split_once("; ").unwrap_or((message, remedy))
 }
 
-/// What an error of the table says, and what to do about it: what it says itself, or what helps with most errors of its kind.
+/// Splits an error of the table into its problem and remedy; the default remedy helps with most errors of its kind.
 fn told(error: &Error) -> (String, String) {
     let usual = if error.is_denied() {
         "give these credentials the rights of the roles in terraform/modules/almanac/iam.tf"
@@ -81,19 +81,19 @@ fn told(error: &Error) -> (String, String) {
     (what.to_owned(), remedy.to_owned())
 }
 
-/// A configuration that was refused.
+/// Finding for a refused configuration.
 pub(super) fn refused(error: &Error) -> Finding {
     let remedy = "mend this value; `almanac config show` then says where each value comes from";
     Finding::fault("settings", error.to_string(), remedy)
 }
 
-/// A table that cannot be looked at or opened.
+/// Finding for a table that cannot be read or opened.
 pub(super) fn no_table(error: &Error) -> Finding {
     let (what, remedy) = told(error);
     Finding::fault("table", what, remedy)
 }
 
-/// What the engine says of the table; and whether it can be used.
+/// Findings for the engine's description of the table; true if the table can be used.
 pub(super) fn table(shape: &Lines) -> (Vec<Finding>, bool) {
     let of = |wanted| shape.iter().filter(move |(label, _)| *label == wanted).map(|(_, value)| value);
     let problems: Vec<Finding> = of("problem")
@@ -109,7 +109,7 @@ pub(super) fn table(shape: &Lines) -> (Vec<Finding>, bool) {
     (vec![Finding::ok("table", said.join(", "))], true)
 }
 
-/// What came of trying what services do.
+/// Finding for trial operations of services.
 pub(super) fn permissions(tries: &[(&str, Result<()>)]) -> Finding {
     let failed = tries.iter().filter_map(|(what, tried)| Some((what, told(tried.as_ref().err()?))));
     let (said, mut remedies): (Vec<String>, Vec<String>) =
@@ -122,7 +122,7 @@ pub(super) fn permissions(tries: &[(&str, Result<()>)]) -> Finding {
     Finding::fault("permissions", said.join("; "), remedies.join("; "))
 }
 
-/// The shards of the change feed, the last of which was read.
+/// Finding for the shards of the change feed, the last of which was read.
 pub(super) fn stream(shards: Result<usize>) -> Finding {
     match shards {
         Ok(0) => Finding::warning(
@@ -148,13 +148,13 @@ pub(super) fn stream(shards: Result<usize>) -> Finding {
     }
 }
 
-/// That it cannot be seen how far behind everything is.
+/// Finding for an unreadable status of the projector.
 pub(super) fn no_status(error: &Error) -> Finding {
     let remedy = "mend what it says; what a newer Almanac has written only that one reads";
     Finding::fault("projector", format!("it cannot be seen how far it is: {error}"), remedy)
 }
 
-/// The bytes that are free where the data is, or why that cannot be seen.
+/// Finding for the free bytes of the disk of the data, or for the reason why they are unknown.
 pub(super) fn disk(free: Result<u64, String>, path: &str) -> Finding {
     let free = match free {
         Ok(free) => free,
@@ -172,7 +172,7 @@ pub(super) fn disk(free: Result<u64, String>, path: &str) -> Finding {
     }
 }
 
-/// Who projects, how far behind everything is, and what stands in the way.
+/// Findings on the workers, the lag, and the obstacles of projections.
 pub(super) fn projector(status: &Status, now: Timestamp) -> Vec<Finding> {
     let age = |at: Timestamp| (now.micros() - at.micros()) as f64 / 1e6;
     let alive = status.workers.iter().filter(|worker| age(worker.at) <= ALIVE_SECONDS).count();
@@ -190,7 +190,7 @@ fn workers(alive: usize) -> Finding {
     }
 }
 
-/// Those of the workspaces of which this holds, with what is said of each.
+/// Lists the workspaces for which `say` returns a text.
 fn of<'a>(status: &'a Status, say: impl Fn(&'a WorkspaceStatus) -> Option<String>) -> String {
     let said: Vec<String> = status.workspaces.iter().filter_map(say).collect();
     said.join(", ")
@@ -255,7 +255,7 @@ fn sweep(status: &Status, alive: usize) -> Finding {
     }
 }
 
-/// Whether something may still be in the form of an older Almanac.
+/// Finding for data that may still be in the form of an older Almanac.
 pub(super) fn layout(found: &Layout) -> Finding {
     let said = format!("layout {}, complete up to {}", found.number, found.complete);
     match found.complete == LAYOUT {
@@ -268,7 +268,7 @@ pub(super) fn layout(found: &Layout) -> Finding {
     }
 }
 
-/// Which Almanac this is, which version of the engine's file it works on, and which projections are being built.
+/// Finding for the version of Almanac, the engine's version of its file, and the projections under construction.
 pub(super) fn versions(status: &Status, shape: &Lines) -> Finding {
     let building = of(status, |one| one.building.map(|building| format!("{} v{building}", one.path)));
     let engine = shape.iter().find(|(label, _)| *label == "engine").map(|(_, value)| value.as_str());
@@ -386,7 +386,7 @@ mod tests {
         assert!(found.level == Level::Fault && found.remedy.contains("projector in terraform"), "{found:?}");
     }
 
-    /// A workspace that lags by a segment, and a worker whose heartbeat is so many seconds old.
+    /// A workspace that lags by a segment for `seconds`, and a worker with a heartbeat `beat` seconds old.
     fn lagging(seconds: f64, beat: i64) -> Status {
         let workspace = WorkspaceStatus {
             path: "flights/nyc".into(),

@@ -1,4 +1,4 @@
-//! `almanac doctor`: looks at everything that an installation needs, and says of each fault what to do.
+//! `almanac doctor`: checks everything that an installation needs, and prints a remedy for each fault.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -25,8 +25,8 @@ use crate::{
 mod finding;
 mod judge;
 
-/// How long one question to the table may take: longer than a SQLite file waits for another process (10 s), so that it
-/// can say that it did.
+/// Maximum time of one question to the table: longer than a SQLite file waits for another process (10 s), so that its own error
+/// is reported.
 const WITHIN: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ pub(crate) struct DoctorArgs {
     shown: Shown,
 }
 
-/// Prints what is found. A configuration that is refused is a finding as well.
+/// Prints the findings. A refused configuration is a finding as well.
 pub(crate) fn command(config: Result<Config>, args: &DoctorArgs) -> anyhow::Result<Exit> {
     logs::init(config.as_ref().map(|config| config.log_format.value).unwrap_or_default());
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
@@ -64,7 +64,7 @@ fn text(findings: &[Finding]) -> String {
     format!("{lines}\nfaults: {}, warnings: {}\n", count(Level::Fault), count(Level::Warning))
 }
 
-/// Looks at everything, as far as one thing does not keep the next from being looked at.
+/// Runs all checks that do not depend on a failed one.
 async fn examine(config: Result<Config>) -> Vec<Finding> {
     let config = match config {
         Ok(config) => config,
@@ -94,19 +94,19 @@ async fn examine(config: Result<Config>) -> Vec<Finding> {
     findings
 }
 
-/// What the engine says of the table, which must be there.
+/// Reads the engine's description of the table, which must exist.
 async fn shape(config: &Config) -> Result<engine::Lines> {
     let store = &config.store.value;
     if store.file().is_some_and(|file| !file.exists()) {
-        // It says where one was looked for, and what makes one.
+        // The error says where a table was looked for, and how to make one.
         open::existing(config).await?;
     }
     store.engine.describe(&store.place, &config.surroundings()).await
 }
 
-/// The space of the disk that a file is on.
+/// Checks the free space of a file's disk.
 fn disk(file: &Path) -> Option<Finding> {
-    // The file may be still to come: then the nearest folder that is there.
+    // A file that does not exist yet: use the nearest existing folder.
     let folder = file.ancestors().skip(1).find(|folder| folder.as_os_str().is_empty() || folder.is_dir())?;
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let found = rustix::fs::statvfs(folder);
@@ -114,7 +114,7 @@ fn disk(file: &Path) -> Option<Finding> {
     Some(judge::disk(free.map_err(|error| error.to_string()), &folder.display().to_string()))
 }
 
-/// Looks at a table that is there. `is_file`: the clock of its engine is that of this machine.
+/// Checks an existing table. `is_file`: the clock of its engine is that of this machine.
 async fn of_table(table: &Arc<dyn Table>, is_file: bool, shape: &engine::Lines) -> Vec<Finding> {
     let clock = Clock::system();
     let tries = [
@@ -128,7 +128,8 @@ async fn of_table(table: &Arc<dyn Table>, is_file: bool, shape: &engine::Lines) 
     findings
 }
 
-/// How far everything is, by the clock from before it is read: what is young then may be old when a slow table has answered.
+/// Checks the progress of projections, by the clock from before the read: a heartbeat that is young then may be old when a slow
+/// table has answered.
 async fn progress(table: &Arc<dyn Table>, clock: &Clock, shape: &engine::Lines) -> Vec<Finding> {
     let now = clock.now();
     let status = match status(&**table, &Catalog::new(Arc::clone(table)), now).await {
@@ -142,7 +143,7 @@ async fn progress(table: &Arc<dyn Table>, clock: &Clock, shape: &engine::Lines) 
     findings
 }
 
-/// How far logs are ahead of the clock.
+/// Checks for logs ahead of the clock.
 async fn times(table: &dyn Table, status: &Status, now: Timestamp) -> Result<Finding> {
     let mut found = Vec::new();
     for workspace in &status.workspaces {
@@ -152,7 +153,7 @@ async fn times(table: &dyn Table, status: &Status, now: Timestamp) -> Result<Fin
     Ok(judge::times(&found))
 }
 
-/// How many shards the change feed has, the last of which is read.
+/// Counts the shards of the change feed, and reads the last.
 async fn shards(table: &dyn Table) -> Result<usize> {
     let shards = table.shards().await?;
     if let Some(last) = shards.last() {
@@ -190,7 +191,7 @@ mod tests {
             heartbeat = heartbeat.with(figure, 1);
         }
         table.put(heartbeat, Condition::None).await.unwrap();
-        // Whenever somebody looks at the clock, a minute has passed.
+        // Each look at the clock advances it by a minute.
         let minutes = AtomicI64::new(0);
         let clock = Clock::from_fn(move || start.plus_seconds(60 * minutes.fetch_add(1, Ordering::Relaxed)));
         let findings = progress(&table, &clock, &Vec::new()).await;

@@ -1,8 +1,8 @@
-//! `almanac import`: the events of files.
+//! `almanac import`: appends the events of files.
 //!
-//! Files are read in parts, always the same parts of the same file. A row is known for good by the bytes of
-//! its part and its place in it: so an import that was interrupted goes on where it ended, and one that is
-//! repeated stores only rows that could not be stored before.
+//! Files are read in parts; a file always has the same parts. A row is identified for good by the bytes of its part and its place
+//! in it: so an interrupted import continues where it ended, and a repeated import stores only rows that could not be stored
+//! before.
 
 mod paths;
 mod rejects;
@@ -84,36 +84,36 @@ pub(crate) struct ImportArgs {
     pub(crate) rejects: Option<PathBuf>,
 }
 
-/// How many parts wait to be stored.
+/// Number of parts that wait to be stored.
 const PARTS_AHEAD: usize = 2;
 
-/// The most times at which events of a part were known: those of each are stored apart.
+/// Maximum distinct times at which events of a part were known: the events of each time are stored apart.
 const MAX_KNOWN_TIMES: usize = 1_000;
 
-/// How many parts are stored side by side.
+/// Number of parts stored side by side.
 const PARTS_AT_ONCE: usize = 2;
 
-/// What is done with what was read.
+/// Use of the rows that were read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// It is only checked.
+    /// Only check them.
     Check,
-    /// It is stored.
+    /// Store them.
     Store,
 }
 
-/// How many events there were.
+/// Numbers of events.
 #[derive(Clone, Copy, Default)]
 struct Counts {
-    /// Good ones.
+    /// Good events.
     good: usize,
-    /// Those of them that are stored.
+    /// Good events that are stored.
     stored: usize,
-    /// Those of them that were not there before.
+    /// Stored events that were not there before.
     new: usize,
-    /// Bad ones.
+    /// Bad events.
     bad: usize,
-    /// A warning that some rows count as known later was printed.
+    /// True if a warning that some rows count as known later was printed.
     is_told_of_known: bool,
 }
 
@@ -121,7 +121,7 @@ struct Counts {
 struct Part {
     file: usize,
     chunk: Chunk,
-    /// How many bytes of all files were read so far.
+    /// Bytes read of all files so far.
     bytes: u64,
 }
 
@@ -130,7 +130,7 @@ struct Import {
     workspace: Workspace,
     files: Vec<PathBuf>,
     spec: FileSpec,
-    /// When all events were known, if that is stated.
+    /// Time at which all events were known, if stated.
     known_at: Option<Timestamp>,
     now: Timestamp,
     total_bytes: u64,
@@ -155,7 +155,7 @@ async fn import(config: &Config, args: &ImportArgs) -> anyhow::Result<()> {
     let import = Import { ingest: ingest.into(), workspace, files, spec, known_at, now, total_bytes };
     let kind = import.spec.kind;
     let from = named(&import.files);
-    // All of it is read and checked to its end before anything is stored.
+    // All files are read and checked to their end before anything is stored.
     let may_be_bad = args.rejects.is_some() && !args.dry_run;
     if may_be_bad {
         Rejects::check(args.rejects.as_deref())?;
@@ -207,7 +207,7 @@ fn refusal(counts: &Counts) -> anyhow::Error {
     .into()
 }
 
-/// When the events were known, or the column that says it.
+/// Returns the time at which the events were known, or the column that holds it.
 fn known_at(args: &ImportArgs) -> anyhow::Result<(Option<Timestamp>, Option<String>)> {
     let Some(word) = &args.known_at else { return Ok((None, None)) };
     let is_time = word.get(..10).is_some_and(|day| day.parse::<Day>().is_ok());
@@ -217,7 +217,7 @@ fn known_at(args: &ImportArgs) -> anyhow::Result<(Option<Timestamp>, Option<Stri
     })
 }
 
-/// What the options say of the files.
+/// Makes the specification of the files from the options.
 fn spec(args: &ImportArgs, known_at: Option<String>) -> anyhow::Result<FileSpec> {
     let kind = Kind::from_name(&args.kind).ok_or_else(|| {
         let kinds = Kind::ALL.map(Kind::name).join(", ");
@@ -253,7 +253,7 @@ fn spec(args: &ImportArgs, known_at: Option<String>) -> anyhow::Result<FileSpec>
 }
 
 impl Import {
-    /// Reads all files once. Bad rows are counted, and told when there are `rejects`.
+    /// Reads all files once. Bad rows are counted, and reported when there are `rejects`.
     async fn run(
         &self,
         mode: Mode,
@@ -268,7 +268,7 @@ impl Import {
         let reading = tokio::task::spawn_blocking(move || read(&files, &spec, now, &send));
         let mut storing = JoinSet::new();
         let taken = self.take(parts, (mode, rejects), (counts, absent), &mut storing, &mut progress).await;
-        // What was begun is ended and counted, whatever else failed.
+        // Started parts are awaited and counted, even after an error.
         let mut stored = Ok(());
         while let Some(ended) = storing.join_next().await {
             stored = stored.and(counts.stored(Some(ended)));
@@ -313,7 +313,7 @@ impl Import {
             }
             let groups = groups(good, known_at)?;
             if let Some(batch) = batch.filter(|_| mode == Mode::Store && !groups.is_empty()) {
-                // What was known earlier is stored earlier.
+                // Events that were known earlier are stored earlier.
                 let at_once = if groups.contains_key(&None) { PARTS_AT_ONCE } else { 1 };
                 if storing.len() >= at_once {
                     counts.stored(storing.join_next().await)?;
@@ -327,7 +327,7 @@ impl Import {
     }
 }
 
-/// Stores rows of a part, those that were known earlier before others.
+/// Stores rows of a part, in the order in which they were known.
 async fn store(
     ingest: Arc<Ingest>,
     workspace: Workspace,
@@ -347,7 +347,7 @@ async fn store(
     Ok(stored)
 }
 
-/// Rows by when they were known.
+/// Groups rows by the time at which they were known.
 fn groups(
     rows: Vec<usize>,
     known_at: impl Fn(usize) -> Option<Timestamp>,
@@ -365,7 +365,7 @@ fn groups(
     Ok(groups)
 }
 
-/// How many rows of a part are stored, and how many of them were not there before.
+/// Number of stored rows of a part, and of those that were not there before.
 #[derive(Default)]
 struct StoredPart {
     rows: usize,
@@ -392,10 +392,10 @@ impl Counts {
     }
 }
 
-/// The texts that libraries write where there is no value.
+/// Texts that libraries write for missing values.
 const ABSENT: [&str; 10] = ["NA", "N/A", "<NA>", "nan", "NaN", "NaT", "NULL", "null", "None", "\\N"];
 
-/// The texts of labels, keys and tags that other libraries write where there is no value: how often each is in which column.
+/// Counts of texts for missing values in labels, keys and tags, by column and text.
 #[derive(Default)]
 struct Absent(BTreeMap<String, BTreeMap<&'static str, usize>>);
 
@@ -411,7 +411,7 @@ impl Absent {
         }
     }
 
-    /// Says which there were.
+    /// Warns of the texts that were found.
     fn warn(&self) {
         for (column, texts) in &self.0 {
             let rows = |count: usize| if count == 1 { "row" } else { "rows" };
@@ -423,7 +423,8 @@ impl Absent {
     }
 }
 
-/// Reads the files one after the other, as fast as the parts are taken. A column that an option names has to be in one of them.
+/// Reads the files one after the other, as fast as the parts are taken. A column that an option names has to be in at least one
+/// of them.
 fn read(
     files: &[PathBuf],
     spec: &FileSpec,
@@ -439,7 +440,7 @@ fn read(
             let chunk = chunk?;
             last = chunk.bytes;
             if send.blocking_send(Part { file, bytes: before + last, chunk }).is_err() {
-                // The receiver of the parts has failed and says why.
+                // The receiver of the parts has failed, and reports its error.
                 return Ok(());
             }
         }
@@ -455,7 +456,7 @@ fn read(
     }
 }
 
-/// What the files are called together.
+/// Name of all files together.
 fn named(files: &[PathBuf]) -> String {
     match files {
         [file] => file.display().to_string(),

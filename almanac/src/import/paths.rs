@@ -1,15 +1,15 @@
-//! The files that are meant by paths of files and folders.
+//! Files under the given paths of files and folders.
 
 use std::path::{Path, PathBuf};
 
 use event::Error;
 use ingest::file::is_readable;
 
-/// The most files of one import.
+/// Maximum files of one import.
 const MAX_FILES: usize = 100_000;
 
-/// The files, each folder's in the order of their names, and their bytes together. Of a folder, with
-/// the folders in it, only files count whose name says a format.
+/// Returns the files, each folder's in the order of their names, and their total bytes. In a folder, and in the folders within
+/// it, only files with the ending of a format count.
 ///
 /// # Errors
 /// `NotFound`, for a path that does not exist; `Invalid`, when there is no file.
@@ -37,7 +37,7 @@ fn add_folder(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
         .map_err(|error| unreadable(folder, &error))?;
     paths.sort();
     for path in paths {
-        // A link may lead in circles; what it leads to can be named by itself.
+        // A link may lead in circles; its target can be named itself.
         let kind = std::fs::symlink_metadata(&path).map_err(|error| unreadable(&path, &error))?.file_type();
         if kind.is_dir() {
             add_folder(&path, files)?;

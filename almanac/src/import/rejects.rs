@@ -1,4 +1,4 @@
-//! Bad rows: the first ones are printed, and all of them written to a file when one is named, which can be imported.
+//! Bad rows: the first ones are printed, and all are written to a named file, which can be imported.
 
 use std::{
     fs,
@@ -9,25 +9,25 @@ use std::{
 use event::{Error, RowProblem, plain::on_one_line};
 use ingest::file::{Rejected, SourceRow, SourceRows};
 
-/// How many bad rows are printed.
+/// Number of bad rows that are printed.
 const SHOWN: usize = 20;
 
-/// The endings of a file of rejects, as `import` reads it.
+/// Endings of a file of rejects that `import` can read.
 const ENDINGS: [&str; 2] = ["ndjson", "jsonl"];
 
-/// The number of a bad row and what is wrong with it.
+/// Number of a bad row, and its problems.
 pub(super) type Bad = (u64, Vec<RowProblem>);
 
-/// Where bad rows go.
+/// Output of bad rows.
 pub(super) struct Rejects {
     file: Option<(PathBuf, BufWriter<fs::File>)>,
     shown: usize,
-    /// Whether what is printed names the file, since there are several.
+    /// True if printed rows name their file, since there are several.
     names_files: bool,
 }
 
 impl Rejects {
-    /// Bad rows go to the file at `path`, which must not exist yet; what is printed of them names their file or not.
+    /// Writes bad rows to the file at `path`, which must not exist yet; printed rows name their file if `names_files`.
     pub(super) fn new(path: Option<&Path>, names_files: bool) -> anyhow::Result<Self> {
         Self::check(path)?;
         let create = |path: &Path| match fs::File::create_new(path) {
@@ -39,7 +39,7 @@ impl Rejects {
         Ok(Self { file: path.map(create).transpose()?, shown: 0, names_files })
     }
 
-    /// Refuses a path that is taken, or whose ending `import` does not know how to read.
+    /// Refuses a path that exists, or whose ending `import` cannot read.
     pub(super) fn check(path: Option<&Path>) -> Result<(), Error> {
         let Some(path) = path else { return Ok(()) };
         let wrong = |what: &str| Err(Error::invalid(format!("--rejects {}: {what}", path.display())));
@@ -51,7 +51,7 @@ impl Rejects {
         }
     }
 
-    /// Takes the bad rows of a part of `file`.
+    /// Writes the bad rows of a part of `file`.
     pub(super) fn write(
         &mut self,
         file: &Path,
@@ -78,7 +78,7 @@ impl Rejects {
         Ok(())
     }
 
-    /// Everything is written.
+    /// Completes the file.
     pub(super) fn finish(self) -> anyhow::Result<()> {
         if let Some((path, mut out)) = self.file {
             out.flush().map_err(|error| unwritable(&path, &error))?;
@@ -87,7 +87,7 @@ impl Rejects {
     }
 }
 
-/// What is wrong with a row, on one line: it may quote the file.
+/// Problem of a row, on one line: it may quote the file.
 fn line(file: Option<&Path>, problem: &RowProblem) -> String {
     let RowProblem { row, field, message } = problem;
     let of = file.map(|file| format!("{}: ", file.display())).unwrap_or_default();

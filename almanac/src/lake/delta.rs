@@ -1,5 +1,5 @@
-//! A Delta table: what its log says, and the commits that are added to it. [The protocol](https://github.com/delta-io/delta/blob/master/PROTOCOL.md)
-//! of reader 1 and writer 2 needs nothing but lines of JSON: a commit is a file with the next number, put where none is.
+//! A Delta table: its log, and new commits. [The protocol](https://github.com/delta-io/delta/blob/master/PROTOCOL.md) of reader 1
+//! and writer 2 needs nothing but lines of JSON: a commit is a file with the next number, put only if there is none.
 
 use std::collections::BTreeMap;
 
@@ -18,80 +18,80 @@ use super::{
 };
 use crate::moved::hex;
 
-/// The protocol that is written, and the newest that is read.
+/// Protocol that is written, and the newest that is read.
 const READER: u64 = 1;
 const WRITER: u64 = 2;
 
-/// The version of what Almanac says of itself in commits and metadata.
+/// Version of Almanac's own data in commits and metadata.
 const VERSION: u64 = 1;
 
-/// In the configuration of a table: the workspace that it is of, and what its rows are.
+/// Keys in the configuration of a table: its workspace, and the name of its rows.
 const WORKSPACE: &str = "almanac.workspace";
 const TABLE: &str = "almanac.table";
 
-/// What writes commits.
+/// Writer of commits.
 const ENGINE: &str = concat!("almanac/", env!("CARGO_PKG_VERSION"));
 
-/// In what is said of a commit.
+/// Key of Almanac's data in a commit.
 const SAID: &str = "almanac";
 
-/// In the name of a transaction, in the place of an erasure that has no name.
+/// Placeholder in the name of a transaction for an erasure without a name.
 const UNNAMED: &str = "none";
 
-/// A table as its log says, up to the last commit.
+/// State of a table after the last commit of its log.
 #[derive(Debug, PartialEq)]
 pub(super) struct Delta {
     name: &'static str,
     workspace: Id,
-    /// The number of the next commit.
+    /// Number of the next commit.
     next: u64,
     metadata: Option<Value>,
     schema: Schema,
-    /// The files that make up the table, with their days; of one that another program has put there it may be no day.
+    /// Files of the table, with their days; a file of another program may have no day.
     files: BTreeMap<String, Option<String>>,
-    /// How many commits of Almanac there are.
+    /// Number of commits by Almanac.
     commits: u64,
-    /// What was exported of each day.
+    /// Exported days.
     days: BTreeMap<Day, Known>,
-    /// The erasures of which all days are.
+    /// Erasures that all days include.
     erasures: Erasures,
 }
 
-/// What is known of the rows of a day.
+/// Identity of the rows of a day.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Known {
     pub(super) covered: Covered,
-    /// Of events, the history of the logs that they were read from; `None` as well where a day was exported before that was noted.
+    /// History of the logs that events were read from; `None` also for a day exported before this was noted.
     pub(super) history: Option<String>,
-    /// What they have of erased keys.
+    /// Erased keys in the rows.
     pub(super) erased: Erased,
 }
 
-/// A day that is exported.
+/// Exported day.
 #[derive(Debug)]
 pub(super) struct Exported {
     pub(super) day: Day,
     pub(super) known: Known,
     pub(super) schema: Schema,
-    /// Its file; `None`, of a day without rows.
+    /// File of the day; `None`, for a day without rows.
     pub(super) file: Option<DataFile>,
 }
 
-/// A file of data.
+/// File of data.
 #[derive(Debug)]
 pub(super) struct DataFile {
-    /// Where it is in the folder of the table.
+    /// Path in the folder of the table.
     pub(super) path: String,
     pub(super) bytes: u64,
     pub(super) rows: u64,
 }
 
-/// The folder of the log of a table.
+/// Folder of the log of a table.
 fn log_folder(name: &str) -> String {
     format!("{name}/_delta_log")
 }
 
-/// The number of a commit, by the name of its file.
+/// Number of a commit, from the name of its file.
 fn number_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".json")?;
     (digits.len() == 20).then(|| digits.parse().ok()).flatten()
@@ -115,15 +115,15 @@ impl Delta {
     /// Reads the log of a table.
     ///
     /// # Errors
-    /// `Invalid`, when it is the table of another workspace or another program, or its log was cut off; `Corrupt`, when a
-    /// commit cannot be read; those of the store.
+    /// `Invalid`, when it is the table of another workspace or another program, or its log was cut off; `Corrupt`, when a commit
+    /// cannot be read; errors of the store.
     pub(super) async fn load(store: &dyn Store, name: &'static str, workspace: &Id) -> Result<Self> {
         let mut delta = Self::new(name, workspace);
         let folder = log_folder(name);
         let mut numbers: Vec<u64> =
             store.list(&folder).await?.iter().filter_map(|name| number_of(name)).collect();
         numbers.sort_unstable();
-        // Text of these is in memory, and no more.
+        // Only as many texts are in memory.
         let texts = numbers.into_iter().map(|number| {
             let path = format!("{folder}/{number:020}.json");
             async move { (number, store.read(&path).await, path) }
@@ -152,7 +152,7 @@ impl Delta {
         Ok(delta)
     }
 
-    /// Checks that it is a table of Almanac, of this workspace.
+    /// Checks that it is a table of Almanac and of this workspace.
     fn check(&self) -> Result<()> {
         let said = |name: &str| self.metadata.as_ref().and_then(|of| of["configuration"][name].as_str());
         let wrong = |what: String| {
@@ -167,7 +167,7 @@ impl Delta {
         }
     }
 
-    /// Takes in what an action of a commit says.
+    /// Applies an action of a commit.
     fn apply(&mut self, action: &Value) -> Result<()> {
         let text = |value: &Value| {
             value.as_str().map(str::to_owned).ok_or_else(|| Error::corrupt("an action lacks a text"))
@@ -222,41 +222,42 @@ impl Delta {
         Ok(())
     }
 
-    /// The name under which the exporter counts its commits.
+    /// Name under which the exporter counts its commits.
     fn app(&self) -> String {
         format!("almanac/{}/{}", self.workspace.as_str(), self.name)
     }
 
-    /// What the name begins with under which it notes the erasures; the last one follows. Older versions note the turn under the name without it.
+    /// Prefix of the name under which it notes the erasures; the id of the last erasure follows. Older versions note the turn
+    /// under the name without it.
     fn of_erasures(&self) -> String {
         format!("{}/erasures/", self.app())
     }
 
-    /// Its columns.
+    /// Columns of the table.
     pub(super) fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// The number of the last commit; none, when there is no table yet.
+    /// Number of the last commit; `None` if there is no table yet.
     pub(super) fn version(&self) -> Option<u64> {
         self.next.checked_sub(1)
     }
 
-    /// What was exported of each day.
+    /// Exported days.
     pub(super) fn days(&self) -> &BTreeMap<Day, Known> {
         &self.days
     }
 
-    /// The erasures of which all days of the table are.
+    /// Erasures that all days of the table include.
     pub(super) fn erasures(&self) -> &Erasures {
         &self.erasures
     }
 
-    /// Notes in a commit without files of which erasures all days are. Nothing is noted of a table that is not there, or when another
-    /// commit has the number.
+    /// Notes in a commit without files the erasures that all days include. Nothing is noted if there is no table yet, or if
+    /// another commit has the number.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Errors of the store.
     pub(super) async fn note_erasures(
         &mut self,
         store: &dyn Store,
@@ -273,23 +274,23 @@ impl Delta {
         self.add(store, &[json!({ "commitInfo": info }), json!({ "txn": txn })]).await.map(drop)
     }
 
-    /// Where the file of a day goes, whose bytes have this SHA-256. No two files have the same name: one that is in the table
-    /// is of an earlier commit, and one that a killed exporter left has the same bytes.
+    /// Path of the file of a day, with this SHA-256 of its bytes. No two files have one name: a file in the table is of an
+    /// earlier commit, and a file left by a killed exporter has the same bytes.
     pub(super) fn path(&self, day: Day, digest: &str) -> String {
         format!("{DAY}={day}/{:05}-{}.parquet", self.commits + 1, &digest[..16])
     }
 
-    /// Adds a commit: all files of the day leave the table, and its file comes. Whether it was added; if not, another
+    /// Adds a commit: all files of the day leave the table, and its new file joins. Returns whether it was added; if not, another
     /// commit has the number, and the log must be read again.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Errors of the store.
     pub(super) async fn commit(&mut self, store: &dyn Store, of: &Exported, now: Timestamp) -> Result<bool> {
         let actions = self.actions(of, now);
         self.add(store, &actions).await
     }
 
-    /// Adds a commit of these actions; whether it was added.
+    /// Adds a commit of these actions; returns true if it was added.
     async fn add(&mut self, store: &dyn Store, actions: &[Value]) -> Result<bool> {
         let lines: String = actions.iter().map(|action| format!("{action}\n")).collect();
         let path = format!("{}/{:020}.json", log_folder(self.name), self.next);
@@ -353,7 +354,7 @@ impl Delta {
         actions
     }
 
-    /// What the table says of itself: what others have set stays.
+    /// Metadata of the table; values set by others stay.
     fn metadata_with(&self, schema: &Schema, millis: i64) -> Value {
         let new = || {
             json!({
@@ -362,7 +363,7 @@ impl Delta {
                 "format": { "provider": "parquet", "options": {} },
                 "partitionColumns": [DAY],
                 "configuration": {
-                    // What was exported is read from the log, so the log stays.
+                    // The state of the export is read from the log, so the log stays.
                     "delta.enableExpiredLogCleanup": "false",
                     WORKSPACE: self.workspace.as_str(),
                     TABLE: self.name,
@@ -376,7 +377,7 @@ impl Delta {
     }
 }
 
-/// An identifier in the form of UUIDs (RFC 9562, version 8), made of a text.
+/// Identifier in the form of UUIDs (RFC 9562, version 8), derived from a text.
 fn uuid(text: &str) -> String {
     let mut bytes: [u8; 32] = Sha256::digest(text).into();
     bytes[6] = bytes[6] & 0x0f | 0x80;

@@ -1,5 +1,5 @@
-//! By what a day is known again. Numbers of segments are not enough: a table that was restored from a backup comes to the same numbers with other
-//! events, and an erasure writes segments again of which no number moves.
+//! Identity of a day. Numbers of segments are not enough: a table restored from a backup reaches the same numbers with other
+//! events, and an erasure rewrites segments without moving a number.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,27 +20,27 @@ use table::{KeyRange, Pages, Query, Table};
 use super::READS;
 use crate::moved::hex;
 
-/// What is said of a segment that cannot be read.
+/// Placeholder for the surrogates of an unreadable segment.
 const UNREADABLE: &str = "unreadable";
 
-/// How many bytes of a SHA-256 are kept.
+/// Number of bytes kept of a SHA-256.
 const DIGEST_BYTES: usize = 16;
 
 fn digest(text: &str) -> String {
     hex(&Sha256::digest(text)[..DIGEST_BYTES])
 }
 
-/// Which erasures a workspace has gone through, so that another history of them is told apart.
+/// Erasures that a workspace has gone through, which identify their history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Erasures {
-    /// How often the turn ([`log::erased::Turn`]) has changed; 0 where no key was ever erased.
+    /// Number of changes of the turn ([`log::erased::Turn`]); 0 if no key was ever erased.
     pub(super) turns: i64,
-    /// The last erasure; `None` as well where one was begun before that was noted.
+    /// Last erasure; `None` also if it began before this was noted.
     pub(super) last: Option<Id>,
 }
 
 impl Erasures {
-    /// Those of a workspace: one read.
+    /// Loads the erasures of a workspace: one read.
     pub(super) async fn load(table: &dyn Table, workspace: &Id) -> Result<Self> {
         let Some(item) = table.get(&key::erased(workspace)).await? else { return Ok(Self::default()) };
         let last = item.optional_text(LAST).map(Id::parse).transpose();
@@ -49,19 +49,19 @@ impl Erasures {
     }
 }
 
-/// What the events of a day have of erased keys.
+/// Erased keys in the events of a day.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Erased {
-    /// How many events have such a key.
+    /// Number of events with such a key.
     pub(super) events: u64,
-    /// Which surrogates stand in which segments: a digest; empty where there are none.
+    /// Digest of the surrogates in each segment; empty if there are none.
     pub(super) surrogates: String,
 }
 
-/// The erased keys of days and kinds; those without any are left out.
+/// Erased keys of days and kinds; days without any are left out.
 pub(super) type ErasedOf = BTreeMap<(Day, Kind), Erased>;
 
-/// What the segments of a range have of erased keys.
+/// Finds erased keys in the segments of a range.
 pub(super) async fn erased_of(table: &dyn Table, range: KeyRange) -> Result<ErasedOf> {
     let mut found = Vec::new();
     let mut pages = Pages::of(table, Query::table(range).only(&["v", ERASED]));
@@ -87,7 +87,7 @@ pub(super) async fn erased_of(table: &dyn Table, range: KeyRange) -> Result<Eras
     Ok(all.into_iter().map(|(of, found)| (of, erased(found))).collect())
 }
 
-/// The surrogates in a segment, in their order. They are by chance, so a key that is erased once more has another one.
+/// Returns the surrogates in a segment, sorted. They are random, so a key that is erased again has another one.
 async fn surrogates(table: &dyn Table, log: &LogId, seq: u64) -> Result<String> {
     let query = Query::table(key::segments_between(log, seq, seq));
     let items = table::query_all(table, query).await?;
@@ -96,7 +96,7 @@ async fn surrogates(table: &dyn Table, log: &LogId, seq: u64) -> Result<String> 
         Some(Ok(columns)) => columns,
         Some(Err(error)) if error.kind() == ErrorKind::Corrupt => return Ok(UNREADABLE.into()),
         Some(Err(error)) => return Err(error),
-        // It is gone since.
+        // The segment has been deleted since.
         None => return Ok(String::new()),
     };
     let rows = columns.columns.iter().flat_map(|column| (0..columns.rows).map(move |row| column.text(row)));
@@ -104,8 +104,8 @@ async fn surrogates(table: &dyn Table, log: &LogId, seq: u64) -> Result<String> 
     Ok(surrogates.into_iter().collect::<Vec<_>>().join(","))
 }
 
-/// The history that has led to the heads of some logs: when their last segments were appended, and of which batches. Segments never change and follow
-/// each other in time, so logs whose last segments are the same have the same ones before them.
+/// Returns the history of the heads of some logs: the times and batches of their last segments. Segments never change and follow
+/// each other in time, so logs with equal last segments have equal earlier ones.
 pub(super) async fn of_heads(table: &dyn Table, heads: &BTreeMap<LogId, u64>) -> Result<String> {
     let read = heads.iter().map(|(log, seq)| async move {
         let mut line = format!("{}/{seq} ", log.name());

@@ -1,4 +1,4 @@
-//! Which days a table lacks, or has other rows of than the logs.
+//! Days that a table lacks, or has with other rows than the logs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,22 +22,22 @@ use super::{
     history::{self, ErasedOf},
 };
 
-/// What the rows of a day are of its logs.
+/// Share of a day's logs that its rows cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// All that there is.
+    /// All of the logs.
     All,
-    /// Nothing, since the events have expired: the table keeps what it has of them.
+    /// None, since the events have expired: the table keeps the rows it has.
     Expired,
-    /// What stands before a segment that is missing.
+    /// The part before a missing segment.
     Torn,
-    /// Nothing, though the events did not expire.
+    /// None, though the events did not expire.
     Nothing,
 }
 
 impl Lake {
-    /// The days that may lack something: of events those whose logs are not as they were exported; all that may have
-    /// an evaluation.
+    /// Returns the days that may be missing or outdated: for events, the days whose logs differ from the export; for evaluations,
+    /// all days that may have one.
     pub(super) async fn days(&self, of: Of, delta: &Delta, erased: Option<&ErasedOf>) -> Result<Vec<Day>> {
         let Of::Events(kind) = of else {
             let logged =
@@ -59,7 +59,8 @@ impl Lake {
         Ok(due.into_iter().chain(self.lost(kind, delta).await?).collect())
     }
 
-    /// The days of which a table has events, and the logs have none though they did not expire: they were restored from a backup that was made before.
+    /// Days with events in the table but none in the logs, though they did not expire: the logs were restored from an older
+    /// backup.
     async fn lost(&self, kind: Kind, delta: &Delta) -> Result<Vec<Day>> {
         let is_lost = |day: &Day, known: &Known| {
             Some(*day) >= self.since
@@ -75,12 +76,12 @@ impl Lake {
         Ok(lost)
     }
 
-    /// Which days of a window have not expired by now.
+    /// Days of a window that have not expired by now.
     async fn kept_in(&self, window: Window) -> Result<Kept> {
         self.query.catalog().kept(&self.workspace, window, self.query.now()).await
     }
 
-    /// The heads of the logs of a day, before they are read.
+    /// Heads of the logs of a day, before they are read.
     pub(super) async fn heads_on(&self, of: Of, day: Day) -> Result<Vec<LogHead>> {
         match of {
             Of::Events(kind) => scan::heads_of_kind(&*self.table, &self.workspace, day, kind).await,
@@ -88,7 +89,7 @@ impl Lake {
         }
     }
 
-    /// What rows are of the logs of a day, whose heads were read before them.
+    /// Returns the share of a day's logs that its rows cover; the heads were read before the rows.
     pub(super) async fn left(&self, of: Of, day: Day, heads: &[LogHead], rows: &DayRows) -> Result<Left> {
         let (Of::Events(kind), Covered::Cut(cut)) = (of, rows.covered()) else { return Ok(Left::All) };
         let is_behind = |head: &LogHead| cut.heads.get(&head.log).is_none_or(|seq| *seq < head.seq);
@@ -104,7 +105,7 @@ impl Lake {
         })
     }
 
-    /// Whether the rows of a day that are known are not those of its logs.
+    /// Returns whether the exported rows of a day differ from its logs.
     async fn lacks(
         &self,
         (day, kind): (Day, Kind),
@@ -121,7 +122,7 @@ impl Lake {
     }
 }
 
-/// Whether the events of a day have not expired. Release events never do.
+/// Returns whether the events of a day have not expired. Release events never do.
 fn is_kept(kept: &Kept, kind: Kind, day: Day) -> bool {
     kind == Kind::Releases || kept.keeps(day)
 }

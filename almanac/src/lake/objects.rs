@@ -1,4 +1,4 @@
-//! A lake in S3. Nothing locks it: that a commit is put only where none is keeps writers apart.
+//! A lake in S3. It has no lock: a commit is put only if its number is free, so writers do not collide.
 
 use std::fs::File;
 

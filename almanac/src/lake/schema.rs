@@ -1,5 +1,5 @@
-//! The columns of a Delta table: those of answers, by names that every reader tells apart. Names of events hold nothing that Delta
-//! refuses in names of columns: they are letters, digits, `.`, `_` and `-`.
+//! Columns of a Delta table: those of answers, with names that every reader can distinguish. Names of events contain only
+//! characters that Delta allows in names of columns: letters, digits, `.`, `_` and `-`.
 
 use std::collections::HashSet;
 
@@ -7,28 +7,28 @@ use event::{Error, Result};
 use polars::prelude::{DataType, TimeUnit};
 use serde_json::{Value, json};
 
-/// The most columns of a table, over all its days.
+/// Maximum columns of a table, over all its days.
 const MAX_COLUMNS: usize = 4_096;
 
-/// The column by which tables are partitioned.
+/// Column that partitions tables.
 pub(super) const DAY: &str = "day";
 
-/// In the metadata of a field: the name that its column has in answers.
+/// Key in the metadata of a field: the name of its column in answers.
 const COLUMN: &str = "almanac.column";
 
-/// The columns of a table, as its metadata says them.
+/// Columns of a table, from its metadata.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Schema {
     fields: Vec<Value>,
 }
 
 impl Schema {
-    /// That of a table without rows.
+    /// Makes the schema of a table without rows.
     pub(super) fn new() -> Self {
         Self { fields: vec![field(DAY, DAY, "date")] }
     }
 
-    /// Reads the text of a table.
+    /// Parses the text of a schema.
     ///
     /// # Errors
     /// `Corrupt`, when it is none.
@@ -40,12 +40,12 @@ impl Schema {
         Ok(Self { fields })
     }
 
-    /// Its text.
+    /// Text of the schema.
     pub(super) fn text(&self) -> String {
         json!({ "type": "struct", "fields": self.fields }).to_string()
     }
 
-    /// The names that columns of an answer have in the table. Columns that the table does not have yet are added to it.
+    /// Returns the names in the table of the columns of an answer. New columns are added to the table.
     ///
     /// # Errors
     /// `Invalid`, when a column has another type than in the table, or when there are too many.
@@ -72,7 +72,8 @@ impl Schema {
         Ok(name)
     }
 
-    /// The name, with a number behind it when another column has it but for the case of letters: engines do not tell those apart.
+    /// Returns the name, with a number after it if another column has the same name except for case: engines do not distinguish
+    /// those.
     fn free(&self, name: &str) -> String {
         let taken: HashSet<String> =
             self.fields.iter().filter_map(|field| field["name"].as_str()).map(str::to_lowercase).collect();
@@ -86,7 +87,7 @@ fn field(name: &str, column: &str, kind: &str) -> Value {
     json!({ "name": name, "type": kind, "nullable": true, "metadata": { COLUMN: column } })
 }
 
-/// The type of Delta that has the values of a column.
+/// Delta type for the values of a column.
 fn delta_type(column: &str, kind: &DataType) -> Result<&'static str> {
     match kind {
         DataType::String => Ok("string"),

@@ -1,5 +1,5 @@
-//! Where a lake is kept. The log of a table asks little of it: to list, to read, and to put under the condition that nothing is
-//! there, which folders and object stores have alike.
+//! Storage of a lake. The log of a table needs only three operations, which folders and object stores share: list, read, and put
+//! if absent.
 
 use std::{
     fs::{self, File},
@@ -12,42 +12,42 @@ use event::{Error, Result};
 
 use crate::moved::failed;
 
-/// Where a lake is kept. Paths are relative to it, with slashes.
+/// Storage of a lake. Paths are relative to its root, with slashes.
 #[async_trait]
 pub(super) trait Store: Send + Sync {
-    /// The names in a folder; none, when there is no such folder.
+    /// Lists the names in a folder; empty if there is no such folder.
     async fn list(&self, folder: &str) -> Result<Vec<String>>;
 
-    /// The text of a file.
+    /// Reads the text of a file.
     async fn read(&self, path: &str) -> Result<String>;
 
-    /// Puts a file as a whole, under the condition that there is none. Whether it was put.
+    /// Puts a file as a whole, if there is none. Returns true if it was put.
     async fn put_new(&self, path: &str, text: &str) -> Result<bool>;
 
-    /// A local file, empty, in which the next file of data is made.
+    /// Returns an empty local file for the next file of data.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// A failure to make the file.
     fn draft(&self) -> Result<File>;
 
-    /// Puts the file of data that was made, as a whole. What is there has the same bytes: its name is made of its digest.
+    /// Puts the finished file of data as a whole. An existing file has the same bytes, since its name contains its digest.
     async fn put_draft(&self, path: &str, draft: &File) -> Result<()>;
 }
 
-/// A local folder.
+/// Local folder.
 pub(super) struct Folder {
     root: PathBuf,
-    /// Locked as long as it is open, when it is written to.
+    /// Lock for a writer, held while the folder is open.
     lock: Option<File>,
 }
 
-/// The names of what is there for the writer alone. Readers of tables look past names that begin with a dot.
+/// Names of the writer's own files. Readers of tables ignore names that begin with a dot.
 const LOCK: &str = ".almanac.lock";
 const DRAFT: &str = ".draft.parquet";
 const COMMIT: &str = ".draft.json";
 
 impl Folder {
-    /// Opens a folder for one writer; it is made when it is not there.
+    /// Opens a folder for one writer, and makes it if it does not exist.
     ///
     /// # Errors
     /// `Unavailable`, when another process has it open.
@@ -66,12 +66,12 @@ impl Folder {
         }
     }
 
-    /// A folder that is only read; it need not be there.
+    /// Makes a read-only view of a folder, which need not exist.
     pub(super) fn look(root: &Path) -> Self {
         Self { root: root.to_owned(), lock: None }
     }
 
-    /// The place of a file, whose folder is made.
+    /// Path of a file, whose folder is made.
     fn place(&self, path: &str) -> Result<PathBuf> {
         let place = self.root.join(path);
         if let Some(folder) = place.parent() {
@@ -80,25 +80,25 @@ impl Folder {
         Ok(place)
     }
 
-    /// The name of a file outlasts a crash from here on, and those of the folders on the way to it: they may be new, or have been
-    /// made by a process that was killed.
+    /// Makes the name of a file durable, and the names of the folders on the way to it: they may be new, or have been made by a
+    /// killed process.
     fn keep(&self, file: &Path) -> io::Result<()> {
         let above = file.ancestors().skip(1);
         above.take_while(|folder| folder.starts_with(&self.root)).try_for_each(sync)
     }
 }
 
-/// What a folder names outlasts a crash from here on.
+/// Makes the names in a folder durable.
 fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Makes a folder, and those above it that are not there; their names outlast a crash from here on.
+/// Makes a folder with its missing parents, and makes their names durable.
 fn make(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
     }
-    // Above a relative path of one name is the folder of the process.
+    // The parent of a relative path of one name is the working directory.
     let above =
         folder.parent().map(|above| if above.as_os_str().is_empty() { Path::new(".") } else { above });
     if let Some(above) = above {
@@ -133,7 +133,7 @@ impl Store for Folder {
     async fn put_new(&self, path: &str, text: &str) -> Result<bool> {
         let (place, draft) = (self.place(path)?, self.root.join(COMMIT));
         let put = || {
-            // A killed process may have left it as another name of its last commit: it is taken away, never written to.
+            // A killed process may have left it as another name of its last commit: it is removed, never written to.
             match fs::remove_file(&draft) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 _ => {}
@@ -141,7 +141,7 @@ impl Store for Folder {
             let mut file = File::create_new(&draft)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
-            // A link is made of a whole file, and only where nothing is.
+            // A link shows a whole file, and fails if the name exists.
             match fs::hard_link(&draft, &place) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
                 made => made.and_then(|()| self.keep(&place)).map(|()| true),
@@ -172,7 +172,7 @@ impl Store for Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if self.lock.is_some() {
-            // A killed process leaves it; the next one writes over it.
+            // A killed process leaves it; the next one overwrites it.
             _ = fs::remove_file(self.root.join(DRAFT));
         }
     }
@@ -193,7 +193,7 @@ mod tests {
         assert!(!store.put_new("t/_delta_log/0.json", "two").await.unwrap());
         assert_eq!(store.read("t/_delta_log/0.json").await.unwrap(), "one");
         assert_eq!(store.list("t/_delta_log").await.unwrap(), ["0.json"]);
-        // A process that was killed just after its commit left a second name of it.
+        // A process killed just after its commit left a second name of it.
         fs::hard_link(root.join("t/_delta_log/0.json"), root.join(COMMIT)).unwrap();
         assert!(store.put_new("t/_delta_log/1.json", "two").await.unwrap());
         assert_eq!(store.read("t/_delta_log/0.json").await.unwrap(), "one");

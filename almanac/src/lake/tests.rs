@@ -1,4 +1,4 @@
-//! Days of which keys were erased are exported again, and those with a segment that cannot be read are not.
+//! Days with erased keys are exported again; days with an unreadable segment are not.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -29,13 +29,13 @@ on_both_engines!(
 const DAYS: [&str; 2] = ["2026-06-01", "2026-06-02"];
 const SENT: &str = "2026-06-04T12:00:00Z";
 
-/// Syncs a table to a folder: how many days it has then, how many are new, and how many were exported again.
+/// Syncs a table to a folder; returns its number of days, of new days and of days exported again.
 async fn sync_to(scene: &Scene, to: &Path, of: Of) -> (usize, usize, usize) {
     let (delta, synced) = synced_since(scene, to, of, None).await;
     (delta.days().len(), synced.new, synced.again)
 }
 
-/// The same from a day on.
+/// Syncs the days from `since` on.
 async fn synced_since(scene: &Scene, to: &Path, of: Of, since: Option<&str>) -> (Delta, Synced) {
     let to = Depot::Folder(to.to_owned());
     let since = since.map(|day| day.parse().unwrap());
@@ -46,7 +46,7 @@ async fn synced_since(scene: &Scene, to: &Path, of: Of, since: Option<&str>) -> 
     lake.sync(of, lake.table(of).await.unwrap()).await.unwrap()
 }
 
-/// Takes keys, of one event each, out of all that is stored.
+/// Erases keys, of one event each, from all that is stored.
 async fn erase(scene: &Scene, keys: &[String]) {
     let catalog = &scene.world.catalog;
     let begun = catalog.begin_erasure(scene.id(), (keys, false), "a letter", at(NOW)).await.unwrap();
@@ -78,12 +78,12 @@ async fn an_erased_day_is_exported_again(scene: Scene) {
         let line = commit.lines().find(|line| line.starts_with(&format!("{{\"{action}\""))).unwrap();
         assert!(line.contains("day=2026-06-01/"), "{line}");
     }
-    // The table says how many it has, and of which erasures it knows: nothing is exported once more.
+    // The table notes the number and the erasures, so nothing is exported once more.
     assert_eq!(sync(predictions).await, (2, 0, 0));
     let commits = fs::read_dir(to.join("predictions/_delta_log")).unwrap().count();
     assert_eq!(sync(predictions).await, (2, 0, 0));
     assert_eq!(fs::read_dir(to.join("predictions/_delta_log")).unwrap().count(), commits);
-    // What comes to a day later is exported with what was erased on it, and compared with that.
+    // Later events are exported together with the erasures of their day, and compared with both.
     scene.predict_many(DAYS[0], "v1", 1, SENT).await;
     assert_eq!(sync(predictions).await, (2, 0, 1));
     assert_eq!(sync(predictions).await, (2, 0, 0));
@@ -108,12 +108,12 @@ async fn erased_events_are_looked_for_once_with_since_where_the_table_has_no_day
     erase(&scene, &DAYS.map(|day| format!("person-{day}"))).await;
     let Erasures { turns: turn, last } = Erasures::load(&*scene.table, scene.id()).await.unwrap();
     assert!(turn > 0 && last.is_some(), "{turn} {last:?}");
-    // All days of the one table are looked at; of the other the first day is as it was, for a sync of all days to export again.
+    // All days of the one table are checked; in the other the first day is outdated, so a sync of all days exports it again.
     assert_eq!(since_second(&later).await, (1, turn, 0, 1));
     assert_eq!(since_second(&all).await, (2, 0, 0, 1));
     assert_eq!(sync_to(&scene, &all, predictions).await, (2, 0, 1));
     assert_eq!(since_second(&all).await, (2, turn, 0, 0));
-    // A day before comes without what was erased, and the table is of the same erasures.
+    // An earlier day is exported without the erased keys, and the table stays at the same erasures.
     assert_eq!(sync_to(&scene, &later, predictions).await, (2, 1, 0));
     assert_eq!(sync_to(&scene, &later, predictions).await, (2, 0, 0));
 }
@@ -137,7 +137,7 @@ async fn a_day_with_a_segment_that_cannot_be_read_is_written_once(scene: Scene) 
     assert_eq!(files.count(), 1, "each file is named by the table");
 }
 
-/// What a backup has of the logs and of the erasures of a workspace.
+/// Items of a backup of the logs and of the erasures of a workspace.
 async fn backup(scene: &Scene) -> Vec<table::Item> {
     let mut items = Vec::from_iter(scene.table.get(&key::erased(scene.id())).await.unwrap());
     for range in [key::segments(scene.id()), key::erased_pages(scene.id()), key::erasures(scene.id())] {
@@ -146,7 +146,7 @@ async fn backup(scene: &Scene) -> Vec<table::Item> {
     items
 }
 
-/// Puts a backup in the place of what there is.
+/// Replaces the items by a backup.
 async fn restore(scene: &Scene, items: Vec<table::Item>) {
     for item in backup(scene).await {
         scene.table.delete(&item.key, Condition::Exists).await.unwrap();
@@ -173,14 +173,14 @@ async fn a_lost_history_leaves_the_lake_with_the_sync_after_the_restore(scene: S
     assert_eq!(sync().await, (2, 2, 0));
     restore(&scene, before.clone()).await;
     append(&scene, "found").await;
-    // As many segments as before, appended in the same instant.
+    // As many segments as before, appended at the same instant.
     assert_eq!(sync().await, (2, 0, 1));
     assert_eq!(sync().await, (2, 0, 0));
-    // The same batch once more is the same history.
+    // A repeated batch gives an equal history.
     restore(&scene, before.clone()).await;
     append(&scene, "found").await;
     assert_eq!(sync().await, (2, 0, 0));
-    // A day of which nothing is left leaves the table as well, and comes again.
+    // A day with no events left leaves the table as well, and comes back.
     let is_second = |item: &table::Item| {
         key::parse_segment(&item.key).is_some_and(|(log, _)| log.day.to_string() == DAYS[1])
     };
@@ -192,7 +192,7 @@ async fn a_lost_history_leaves_the_lake_with_the_sync_after_the_restore(scene: S
     assert!(text.contains("{\"remove\"") && !text.contains("{\"add\""), "{text}");
     restore(&scene, found).await;
     assert_eq!((sync().await, sync().await), ((2, 0, 1), (2, 0, 0)));
-    // Of a day that was exported before its history was noted nothing is known.
+    // A day exported before its history was noted counts as unknown.
     let commit = folder.path().join("predictions/_delta_log/00000000000000000002.json");
     let text = fs::read_to_string(&commit).unwrap();
     let (head, tail) = text.split_once(",\"history\":\"").unwrap();
@@ -219,11 +219,11 @@ async fn another_erasure_of_as_many_events_is_another_one(scene: Scene) {
     erase(&scene, &[other]).await;
     assert_eq!(Erasures::load(&*scene.table, scene.id()).await.unwrap().turns, erased.turns);
     assert_eq!((sync().await, sync().await), ((2, 0, 1), (2, 0, 0)));
-    // The same key again has another surrogate.
+    // A key erased again has another surrogate.
     restore(&scene, before.clone()).await;
     erase(&scene, &[one]).await;
     assert_eq!((sync().await, sync().await), ((2, 0, 1), (2, 0, 0)));
-    // Without any erasure, as it was.
+    // The state without any erasure.
     restore(&scene, before).await;
     assert_eq!((sync().await, sync().await), ((2, 0, 1), (2, 0, 0)));
 }
@@ -237,7 +237,7 @@ async fn a_folder_of_another_workspace_is_left_as_it_is(scene: Scene) {
         since: None,
         dry_run: false,
     };
-    // A table of another one, the last to be read.
+    // A table of another workspace, the last to be read.
     let other = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
     let open = async |workspace: &Id| {
         let (table, query) = (Arc::clone(&scene.table), scene.query(at(NOW)));
@@ -281,7 +281,7 @@ async fn a_day_of_which_a_segment_is_missing_stays_as_it_was(scene: Scene) {
     assert_eq!((sync(predictions).await, sync(predictions).await), ((2, 0, 1), (2, 0, 0)));
 }
 
-/// What was erased meanwhile is not kept for the sake of what is missing.
+/// An erasure applies even to a day that is kept because a segment is missing.
 async fn an_erasure_reaches_a_day_of_which_a_segment_is_missing(scene: Scene) {
     let folder = tempfile::tempdir().unwrap();
     let sync = async || sync_to(&scene, folder.path(), Of::Events(Kind::Predictions)).await;
@@ -291,12 +291,12 @@ async fn an_erasure_reaches_a_day_of_which_a_segment_is_missing(scene: Scene) {
     scene.project().await;
     assert_eq!(sync().await, (1, 1, 0));
     let is_lost = |item: &table::Item| key::parse_segment(&item.key).is_some_and(|(_, seq)| seq == 2);
-    // As an erasure leaves it, and then without a segment.
+    // State after an erasure, then without a segment.
     erase(&scene, &["person-1".to_owned()]).await;
     let erased = backup(&scene).await;
     restore(&scene, erased.iter().filter(|item| !is_lost(item)).cloned().collect()).await;
     assert_eq!((sync().await, sync().await), ((1, 0, 1), (1, 0, 0)));
-    // When the segment is there again, the day is whole.
+    // The day is whole once the segment is back.
     restore(&scene, erased).await;
     assert_eq!((sync().await, sync().await), ((1, 0, 1), (1, 0, 0)));
 }

@@ -1,4 +1,4 @@
-//! `almanac backup`: a copy of the SQLite file while services go on.
+//! `almanac backup`: copies the SQLite file while services go on.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Exports of which each holds only what has changed since an earlier one: which belong together, and what they hold together.
+//! Incremental exports: the order of a row of exports, and its total content.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::depot::Depot;
 
-/// Bytes that stand for a key or a line: two of them are not the same in practice.
+/// Digest of a key or a line, unique in practice.
 type Mark = [u8; 16];
 
 fn mark(bytes: &[u8]) -> Mark {
@@ -26,12 +26,12 @@ fn mark_of(key: &Key) -> Mark {
     mark(format!("{}\0{}", key.pk, key.sk).as_bytes())
 }
 
-/// An export where it is.
+/// An export with its place.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) shelf: Shelf,
     pub(super) manifest: Manifest,
-    /// The SHA-256 of the text of the manifest.
+    /// SHA-256 of the text of the manifest.
     pub(super) digest: String,
 }
 
@@ -39,23 +39,23 @@ impl Link {
     /// Reads the manifest of an export.
     ///
     /// # Errors
-    /// When it cannot be read; those of [`Manifest::parse`].
+    /// A failure to read it; errors of [`Manifest::parse`].
     async fn read(shelf: Shelf) -> Result<Self> {
         let text = shelf.manifest().await?;
         let manifest = Manifest::parse(&text)?;
         Ok(Self { shelf, manifest, digest: hex(&Sha256::digest(&text)) })
     }
 
-    /// Its files of a sort.
+    /// Files of a sort.
     pub(super) fn files(&self, sort: Sort) -> impl Iterator<Item = &FileOf> {
         self.manifest.files.iter().filter(move |file| sort.names(&file.name))
     }
 }
 
-/// The exports of these folders or prefixes, named in any order: the newest first, then that which it is based on, and so on to a whole one.
+/// Reads the exports of these folders or prefixes, named in any order: the newest first, then its base, and so on to a whole one.
 ///
 /// # Errors
-/// `Invalid`, when they are not one such row; those of [`Manifest::parse`].
+/// `Invalid`, when they do not form one such row; errors of [`Manifest::parse`].
 pub(super) async fn read(depots: &[Depot], region: Option<&str>) -> Result<Vec<Link>> {
     let mut left: HashMap<String, Link> = HashMap::new();
     for depot in depots {
@@ -94,27 +94,26 @@ pub(super) async fn read(depots: &[Depot], region: Option<&str>) -> Result<Vec<L
     }
 }
 
-/// Which lines a row of exports leaves out, as they are read from the newest to the oldest: each key counts once, as the newest
-/// export has it.
+/// Keys seen in a row of exports, which are read from the newest to the oldest: each key counts once, as in the newest export.
 #[derive(Debug, Default)]
 pub(super) struct Newest(HashSet<Mark>);
 
 impl Newest {
-    /// Whether this is the newest that is known of the key, which it is until it is asked again.
+    /// Notes a key; returns true the first time, for its newest item.
     pub(super) fn takes(&mut self, key: &Key) -> bool {
         self.0.insert(mark_of(key))
     }
 }
 
-/// What a row of exports holds: a mark of each line by that of its key. It takes 32 bytes an item and what a hash map adds.
+/// Content of a row of exports: digests of lines by digests of keys. It takes 32 bytes an item plus the overhead of a hash map.
 #[derive(Debug, Default)]
 pub(super) struct Known(HashMap<Mark, Mark>);
 
 impl Known {
-    /// That of a row, the newest first.
+    /// Reads the content of a row, the newest first.
     ///
     /// # Errors
-    /// When a file cannot be read, or is not as the manifest says.
+    /// A file that cannot be read, or differs from the manifest.
     pub(super) async fn of(row: &[Link]) -> Result<Self> {
         let (mut newest, mut known) = (Newest::default(), Self::default());
         for link in row {
@@ -136,15 +135,15 @@ impl Known {
         Ok(known)
     }
 
-    /// Whether an item is there as it was. What is left in the end is no longer there.
+    /// Removes an item; returns true if it is unchanged. Keys that remain in the end have been deleted.
     pub(super) fn takes_out(&mut self, item: &Item, line: &str) -> bool {
         self.0.remove(&mark_of(&item.key)) == Some(mark(line.as_bytes()))
     }
 
-    /// Gives the keys that are left, which the row held.
+    /// Gives the remaining keys of the row.
     ///
     /// # Errors
-    /// Those of `to`; when a file cannot be read.
+    /// Errors of `to`; a file that cannot be read.
     pub(super) async fn left(
         mut self,
         row: &[Link],
@@ -154,7 +153,7 @@ impl Known {
             [Sort::Segments, Sort::Items].map(|sort| Link::files(link, sort).map(move |file| (link, file)))
         };
         for (link, file) in row.iter().flat_map(of).flatten() {
-            // Most often nothing is.
+            // Usually no keys remain.
             if self.0.is_empty() {
                 return Ok(());
             }

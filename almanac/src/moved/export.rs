@@ -1,4 +1,4 @@
-//! `almanac export`: all items of the table, or of one workspace, as files.
+//! `almanac export`: writes all items of the table, or of one workspace, to files.
 
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ pub(crate) struct ExportArgs {
     since: Vec<Depot>,
 }
 
-/// Exports the table. A SQLite file is read as it stands at one instant. Of DynamoDB, which has no such reading, all is read
-/// twice: when both readings are the same, nothing was changed from the end of the first to the beginning of the second.
+/// Exports the table. A SQLite file is read as of one instant. DynamoDB has no such read, so all is read twice: if both reads are
+/// equal, nothing changed from the end of the first to the beginning of the second.
 pub(crate) async fn export(config: &Config, args: &ExportArgs) -> anyhow::Result<()> {
     let store = &config.store.value;
     let table = crate::open::existing(config).await?;
@@ -51,7 +51,7 @@ pub(crate) async fn export(config: &Config, args: &ExportArgs) -> anyhow::Result
     };
     let region = config.region.value.as_deref();
     let shelf = Shelf::open(&args.to, region).await?;
-    // It is held until the manifest is written.
+    // The lock is held until the manifest is written.
     let _lock = shelf.clear().await?;
     let row = if args.since.is_empty() { Vec::new() } else { chain::read(&args.since, region).await? };
     check_base(&row, named.as_ref())?;
@@ -89,7 +89,7 @@ pub(crate) async fn export(config: &Config, args: &ExportArgs) -> anyhow::Result
     Ok(())
 }
 
-/// Where an export goes, and what it goes on from.
+/// Target and base of an export.
 struct To<'a> {
     shelf: &'a Shelf,
     row: &'a [Link],
@@ -97,7 +97,7 @@ struct To<'a> {
     named: Option<Named>,
 }
 
-/// The workspace that is asked for.
+/// Finds the requested workspace.
 async fn named(table: Arc<dyn Table>, workspace: &str) -> Result<Named> {
     let found = layout::load(&*table).await?;
     if found.complete < LAYOUT {
@@ -109,7 +109,7 @@ async fn named(table: Arc<dyn Table>, workspace: &str) -> Result<Named> {
     Ok(Named { id: workspace.id().to_string(), path: workspace.path, layout: found.number })
 }
 
-/// Refuses to go on from an export of something else.
+/// Refuses a base that is an export of another workspace or of the whole table.
 fn check_base(row: &[Link], named: Option<&Named>) -> Result<()> {
     let Some(base) = row.first() else { return Ok(()) };
     let of = |named: Option<&Named>| named.map(|named| named.id.clone());
@@ -167,28 +167,28 @@ async fn write(whole: &dyn Whole, to: &To<'_>, mut known: Known, at: Timestamp) 
     .await?;
     known.left(to.row, async |key: &Key| gone.add(&text::line(&Item::new(key.clone()))?).await).await?;
     manifest.events = events.total;
-    // Segments come back first: before the catalog is there, nobody finds the workspaces.
+    // Segments are restored first: without the catalog the workspaces cannot be found.
     manifest.files = segments.finish().await?;
     manifest.files.extend(others.finish().await?);
     manifest.files.extend(gone.finish().await?);
     Ok(manifest)
 }
 
-/// Counts events. While small segments are merged, the items of some stand before the merged item that holds them too; their events count
-/// once.
+/// Counter of events. While small segments are merged, some of their items are still there before the merged item; their events
+/// count once.
 #[derive(Default)]
 struct Events {
     total: u64,
-    /// The log that is read, and the segments of it, with their events, that no merged item held yet.
+    /// Current log, and its segments not covered by a merged item, with their events.
     log: Option<LogId>,
     own: Vec<(u64, u64)>,
 }
 
 impl Events {
-    /// Counts those of the next item of a log; those of one log come in the order of their numbers.
+    /// Counts the events of the next item of a log; items of a log come in the order of their numbers.
     ///
     /// # Errors
-    /// `Corrupt`, when the item does not say how many it has.
+    /// `Corrupt`, when the item lacks its number of events.
     fn add(&mut self, (log, seq): (LogId, u64), item: &Item) -> Result<()> {
         let events = u64::try_from(item.int("n")?).unwrap_or(0);
         if self.log.as_ref() != Some(&log) {
@@ -207,7 +207,7 @@ impl Events {
     }
 }
 
-/// Reads the table once more, and demands that nothing of what is exported has changed.
+/// Reads the table once more, and requires that the exported items have not changed.
 async fn stands(whole: &dyn Whole, workspace: Option<&Id>, before: &Sum) -> Result<()> {
     if sum(whole, workspace).await? == *before {
         return Ok(());
@@ -228,7 +228,7 @@ mod tests {
 
     use super::*;
 
-    /// A table of which one item counts up to a number, once with each reading.
+    /// A table in which one item counts the reads, up to a maximum.
     struct Growing {
         readings: AtomicI64,
         most: i64,
@@ -255,7 +255,7 @@ mod tests {
         };
         let own = |lane, seq| Item::new(key::segment(&log(lane), seq)).with("n", 10);
         let merged = |lane, from: i64, last| own(lane, last).with(merged::FROM, from).with("n", 30);
-        // The items of 3 and 4 are not deleted yet, of which the merged item under 5 is the third.
+        // The items of 3 and 4, which the merged item 3 to 5 covers, are not deleted yet.
         let items = [own(0, 1), own(0, 2), own(0, 3), own(0, 4), merged(0, 3, 5), own(0, 6), merged(1, 1, 3)];
         let mut events = Events::default();
         for item in items {

@@ -1,4 +1,4 @@
-//! The files of an export: an item a line, packed by zstd, in parts of a bounded size.
+//! Files of an export: one item on a line, compressed by zstd, in parts of bounded size.
 
 use std::{
     fs::File,
@@ -13,24 +13,24 @@ use super::{
     shelf::Shelf,
 };
 
-/// The bytes of lines after which the next file begins.
+/// Bytes of lines after which the next file begins.
 const FILE_BYTES: u64 = 64 << 20;
 
-/// The ending of the files.
+/// Ending of the files.
 const ENDING: &str = ".ndjson.zst";
 
-/// What is in a file.
+/// Content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
     /// Segments.
     Segments,
     /// All other items.
     Items,
-    /// The keys of items that are no longer there, each as an item without attributes.
+    /// Keys of deleted items, each as an item without attributes.
     Gone,
 }
 
-/// In the order in which they are restored.
+/// Sorts in the order of their restore.
 pub(super) const SORTS: [Sort; 3] = [Sort::Segments, Sort::Items, Sort::Gone];
 
 impl Sort {
@@ -42,7 +42,7 @@ impl Sort {
         }
     }
 
-    /// Whether a file of this sort may be called so.
+    /// Returns whether a file name belongs to this sort.
     pub(super) fn names(self, file: &str) -> bool {
         let number =
             file.strip_prefix(self.name()).and_then(|rest| rest.strip_prefix('-')?.strip_suffix(ENDING));
@@ -50,12 +50,12 @@ impl Sort {
     }
 }
 
-/// Whether a file of an export may be called so.
+/// Returns whether a file name belongs to an export.
 pub(super) fn is_ours(name: &str) -> bool {
     SORTS.into_iter().any(|sort| sort.names(name))
 }
 
-/// What hashes and counts the bytes on their way to a file.
+/// Writer that hashes and counts the bytes of a file.
 struct Hashed {
     file: File,
     bytes: u64,
@@ -75,7 +75,7 @@ impl Write for Hashed {
     }
 }
 
-/// The files of a sort, as they are written.
+/// Writer of the files of a sort.
 pub(super) struct Files<'a> {
     shelf: &'a Shelf,
     sort: Sort,
@@ -91,7 +91,7 @@ struct Open {
 }
 
 impl<'a> Files<'a> {
-    /// None yet.
+    /// Begins without files.
     pub(super) fn new(shelf: &'a Shelf, sort: Sort) -> Self {
         Self { shelf, sort, open: None, done: Vec::new() }
     }
@@ -99,7 +99,7 @@ impl<'a> Files<'a> {
     /// Adds a line.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// A line that cannot be written.
     pub(super) async fn add(&mut self, line: &str) -> Result<()> {
         if self.open.as_ref().is_some_and(|open| open.bytes >= FILE_BYTES) {
             self.close().await?;
@@ -131,10 +131,10 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
-    /// The files, all of them kept.
+    /// Completes and returns the files.
     ///
     /// # Errors
-    /// When the last one cannot be written.
+    /// A last file that cannot be written.
     pub(super) async fn finish(mut self) -> Result<Vec<FileOf>> {
         self.close().await?;
         Ok(self.done)

@@ -1,89 +1,89 @@
-//! The manifest of an export: what is in it, with counts and digests. It is written last, so a folder without one is no export.
+//! Manifest of an export: its content, with counts and digests. It is written last, so a folder without one is no export.
 
 use event::{Error, Id, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use table::Item;
 
-/// The version of a whole export.
+/// Version of a whole export.
 pub(super) const WHOLE: u32 = 1;
 
-/// The version of an export that holds what changed since another. It has `base`, and its files may be of keys that are gone.
+/// Version of an incremental export. It has `base`, and its files may hold deleted keys.
 pub(super) const CHANGES: u32 = 2;
 
-/// The version of an export of one workspace. It has `workspace`, and `base` when it holds what changed since another.
+/// Version of an export of one workspace. It has `workspace`, and `base` if it is incremental.
 pub(super) const OF_WORKSPACE: u32 = 3;
 
-/// The name of the manifest in the folder of an export.
+/// Name of the manifest in the folder of an export.
 pub(super) const NAME: &str = "manifest.json";
 
-/// An export.
+/// Manifest of an export.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
-    /// Its version.
+    /// Version of the format.
     pub(super) version: u32,
-    /// The SHA-256 of the manifest of the export that this one goes on from; a whole one has none.
+    /// SHA-256 of the manifest of the base; a whole export has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) base: Option<String>,
-    /// The workspace that it is of; all of a table when there is none.
+    /// Exported workspace; `None` for the whole table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) workspace: Option<Named>,
-    /// The instant as of which the table is in it.
+    /// Instant of the export.
     pub(super) at: String,
-    /// The engine that the table was on.
+    /// Engine of the table.
     pub(super) engine: String,
-    /// How many items there are in the table, or of the workspace, in this export or in those that it goes on from.
+    /// Number of items in the table or workspace, including those in the bases of this export.
     pub(super) items: u64,
-    /// How many of them are segments.
+    /// Number of segments among them.
     pub(super) segments: u64,
-    /// How many events the segments hold.
+    /// Number of events in the segments.
     pub(super) events: u64,
-    /// What stays: the items that never expire.
+    /// Items that never expire.
     pub(super) lasting: Sum,
-    /// The files, in the order in which they are restored.
+    /// Files, in the order of their restore.
     pub(super) files: Vec<FileOf>,
 }
 
-/// The workspace that an export is of.
+/// Exported workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Named {
-    /// Its id.
+    /// Id of the workspace.
     pub(super) id: String,
     /// `category/name`.
     pub(super) path: String,
-    /// The layout in which its items are, as a whole.
+    /// Layout of its items, as a whole.
     pub(super) layout: u32,
 }
 
-/// A file of an export.
+/// File of an export.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FileOf {
-    /// Its name in the folder.
+    /// Name in the folder.
     pub(super) name: String,
-    /// How many items it has, one a line.
+    /// Number of items, one on a line.
     pub(super) items: u64,
-    /// How many bytes it has.
+    /// Number of bytes.
     pub(super) bytes: u64,
-    /// The SHA-256 of its bytes.
+    /// SHA-256 of the bytes.
     pub(super) sha256: String,
 }
 
 impl Manifest {
-    /// The workspace that it is of, by its id; `None` when it is of all of a table.
+    /// Id of the exported workspace; `None` for the whole table.
     ///
     /// # Errors
-    /// `Invalid`, when that is no id.
+    /// `Invalid`, when the text is no id.
     pub(super) fn of_workspace(&self) -> Result<Option<Id>> {
         self.workspace.as_ref().map(|named| Id::parse(&named.id)).transpose()
     }
 
-    /// Reads a manifest.
+    /// Parses a manifest.
     ///
     /// # Errors
-    /// `Invalid`, when it is none, or one of another version.
+    /// `Invalid`, when it is no manifest, or has an unknown version.
     pub(super) fn parse(text: &str) -> Result<Self> {
         #[derive(Deserialize)]
         struct Versioned {
@@ -108,7 +108,7 @@ impl Manifest {
             );
             return Err(Error::invalid(message));
         }
-        // Names come from a file that anyone may have written: none leads out of the folder.
+        // The manifest is untrusted input, so no name may lead out of the folder.
         match manifest.files.iter().find(|file| !super::files::is_ours(&file.name)) {
             Some(file) => {
                 Err(Error::invalid(format!("{NAME} names {:?}, which is no file of an export", file.name)))
@@ -117,10 +117,10 @@ impl Manifest {
         }
     }
 
-    /// Its text.
+    /// Text of the manifest.
     ///
     /// # Errors
-    /// None that can happen.
+    /// None in practice.
     pub(super) fn text(&self) -> Result<String> {
         let text = serde_json::to_string_pretty(self);
         text.map(|text| text + "\n")
@@ -128,20 +128,20 @@ impl Manifest {
     }
 }
 
-/// How many items there are, and a digest of them that does not depend on their order: the sum of the SHA-256 of their lines,
-/// as numbers of 256 bits.
+/// Number and digest of items. The digest does not depend on their order: it is the sum of the SHA-256 of their lines, as numbers
+/// of 256 bits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sum {
-    /// How many.
+    /// Number of items.
     pub(super) items: u64,
-    /// The digest, in hexadecimal.
+    /// Digest, in hexadecimal.
     #[serde(with = "hexadecimal")]
     pub(super) digest: [u8; 32],
 }
 
 impl Sum {
-    /// Counts an item with its line, unless it expires: then it may be gone when one looks again.
+    /// Counts an item with its line, unless it expires: it may be gone at the next read.
     pub(super) fn add(&mut self, item: &Item, line: &str) {
         if item.attributes.contains_key("expires_at") {
             return;
@@ -156,7 +156,7 @@ impl Sum {
     }
 }
 
-/// Bytes in hexadecimal.
+/// Formats bytes in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,4 @@
-//! What of a table an export holds: all of it, or one workspace with those who have roles there.
+//! Content of an export: a whole table, or one workspace with the principals that have roles there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,19 +8,19 @@ use table::{Item, Scan, engine::Whole, text};
 
 use super::manifest::Sum;
 
-/// What an item is for.
+/// Role of an item in a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
-    /// It comes back as it is.
+    /// Restored unchanged.
     Own,
-    /// It is the item of a user, a group or a system, or the guard of such a name: it comes back where it is not there.
+    /// Item of a user, a group or a system, or the guard of its name: restored if it is absent.
     Person,
-    /// It is the item of a workspace, or the guard of its name: it comes back last, in the category of that name.
+    /// Item of a workspace, or the guard of its name: restored last, in the category of that name.
     Root,
 }
 
 impl Part {
-    /// What an item is for, in an export of a workspace or of all of a table. `None`, when it belongs to neither.
+    /// Returns the part of an item in an export of a workspace or of a whole table. `None`, if it belongs to neither.
     pub(super) fn of(workspace: Option<&Id>, item: &Item) -> Option<Self> {
         if key::stays_behind(&item.key) {
             return None;
@@ -37,7 +37,7 @@ impl Part {
         }
     }
 
-    /// The user, group or system of an item that is for one.
+    /// Returns the user, group or system of an item that belongs to one.
     pub(super) fn person(workspace: &Id, item: &Item) -> Option<EntityId> {
         match OfMoved::of(workspace, &item.key) {
             OfMoved::Person(person) | OfMoved::With(person) => Some(person),
@@ -49,11 +49,11 @@ impl Part {
     }
 }
 
-/// Gives all items of a table, or of one of its workspaces, with their lines: what comes back as it is as it is read, then all else. Of users,
-/// groups and systems come those who have something of the workspace.
+/// Gives all items of a table, or of one of its workspaces, with their lines: unchanged items as they are read, then all others.
+/// Users, groups and systems are included if they have data in the workspace.
 ///
 /// # Errors
-/// Those of the table and of `to`.
+/// Errors of the table and of `to`.
 pub(super) async fn each(
     whole: &dyn Whole,
     workspace: Option<&Id>,
@@ -96,7 +96,7 @@ pub(super) async fn each(
     give(Part::Root, roots).await
 }
 
-/// The lasting items that come back as they are.
+/// Sums the lasting items that are restored unchanged.
 pub(super) async fn sum(whole: &dyn Whole, workspace: Option<&Id>) -> Result<Sum> {
     let mut sum = Sum::default();
     each(whole, workspace, async |part, item: &Item, line: &str| {

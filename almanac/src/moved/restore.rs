@@ -1,8 +1,8 @@
-//! `almanac restore`: the items of an export, into a table that holds nothing else, or those of a workspace beside others
+//! `almanac restore`: stores the items of an export in an empty table, or those of a workspace beside others
 //! ([`super::workspace`]).
 //!
-//! A marker says which export is being restored and how many of its files are stored. So a restore that was killed goes on when
-//! it is called again, and no table becomes a mixture of two. Until it has ended, nothing else opens the table.
+//! A marker names the export and counts its stored files. So a killed restore continues when it is called again, and no table
+//! becomes a mixture of two. Until it has ended, no other command opens the table.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,14 +27,14 @@ use crate::{
     upgrade::part_lanes,
 };
 
-/// How many items are written side by side: on SQLite they share a commit.
+/// Number of items written side by side: on SQLite they share a commit.
 const WRITES: usize = 32;
 
-/// How often the write of an item is tried when the table cannot take it now, and the pause between two tries.
+/// Maximum tries to write an item while the table is unavailable, and the pause between two tries.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The version of the marker.
+/// Version of the marker.
 const VERSION: i64 = 1;
 
 #[derive(Debug, Args)]
@@ -51,7 +51,7 @@ pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Resu
     let Some(Link { manifest, digest, .. }) = row.first() else {
         return Err(Error::invalid("no folder of an export is named").into());
     };
-    // All of it is looked at before anything is written.
+    // All files are checked before anything is written.
     let files: Vec<(&Link, &FileOf)> =
         row.iter().flat_map(|link| link.manifest.files.iter().map(move |file| (link, file))).collect();
     let mut progress = Progress::new("checking", files.len() as u64);
@@ -78,7 +78,7 @@ pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Resu
         for (link, file) in pass {
             let is_stored = at < marker.files;
             at += 1;
-            // Of one export alone nothing is left out, so what is stored need not be read again.
+            // A single export leaves out no items, so stored files need not be read again.
             if row.len() > 1 || !is_stored {
                 let mut items = left(link, file, &mut newest, row.len() > 1).await?;
                 match is_stored || Sort::Gone.names(&file.name) {
@@ -104,7 +104,7 @@ pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Resu
         ))
         .into());
     }
-    // Before it is done: what fails here is done when it is called again.
+    // This precedes the marker's end, so after a failure the next call repeats it.
     part_lanes(&Catalog::new(Arc::clone(&table)), around.clock.now()).await?;
     marker.is_done = true;
     marker.put(&*table, Condition::Exists).await?;
@@ -115,10 +115,10 @@ pub(crate) async fn restore(config: &Config, args: &RestoreArgs) -> anyhow::Resu
     Ok(())
 }
 
-/// Refuses a table into which an export is being restored, or was until that was broken off.
+/// Refuses a table with an unfinished restore.
 ///
 /// # Errors
-/// `Incomplete`; those of the table, and `Corrupt`.
+/// `Incomplete`; errors of the table, and `Corrupt`.
 pub(crate) async fn check_restored(table: &dyn Table) -> Result<()> {
     match Marker::load(table, key::restored()).await? {
         Some(marker) if !marker.is_done => Err(Error::incomplete(
@@ -129,9 +129,8 @@ pub(crate) async fn check_restored(table: &dyn Table) -> Result<()> {
     }
 }
 
-/// The files of a row of exports in the order in which they are restored: first those of segments, then of all other items, since
-/// nobody finds the workspaces before the catalog is there. Of each, the newest export comes first, and what is gone since the one
-/// before it comes after its items.
+/// Files of a row of exports in the order of their restore: first segments, then all other items, since workspaces cannot be
+/// found without the catalog. In each group the newest export comes first, and its deleted keys follow its items.
 pub(super) fn in_order(row: &[Link]) -> [Vec<(&Link, &FileOf)>; 2] {
     [Sort::Segments, Sort::Items].map(|sort| {
         let of = |link| [sort, Sort::Gone].map(|sort| Link::files(link, sort).map(move |file| (link, file)));
@@ -139,7 +138,7 @@ pub(super) fn in_order(row: &[Link]) -> [Vec<(&Link, &FileOf)>; 2] {
     })
 }
 
-/// The items of a file that no newer export has, or knows to be gone.
+/// Items of a file that no newer export has or deletes.
 pub(super) async fn left(
     link: &Link,
     file: &FileOf,
@@ -150,7 +149,7 @@ pub(super) async fn left(
     Ok(items.filter(move |item| !is_row || item.as_ref().map_or(true, |item| newest.takes(&item.key))))
 }
 
-/// Stores items under a condition, and finds those that are stored.
+/// Stores items under a condition, or finds them stored.
 pub(super) async fn write(
     table: &dyn Table,
     items: impl Iterator<Item = Result<Item>>,
@@ -166,7 +165,7 @@ pub(super) async fn write(
         .await
 }
 
-/// Stores an item, or finds it. A write of which nobody knows whether it was made is made again.
+/// Stores an item, or finds it stored. A write with an unknown result is repeated.
 async fn put(table: &dyn Table, item: Item, condition: &Condition) -> Result<()> {
     let mut tries = 1;
     loop {
@@ -188,32 +187,32 @@ async fn put(table: &dyn Table, item: Item, condition: &Condition) -> Result<()>
     }
 }
 
-/// An item as it is stored: of a merged one a table shows segments.
+/// Reads an item as stored: a merged one would appear as segments.
 async fn as_stored(table: &dyn Table, key: &Key) -> Result<Option<Item>> {
     let range = KeyRange { pk: key.pk.clone(), from: key.sk.clone(), to: key.sk.clone() };
     Ok(table.query(&Query::table(range).as_stored()).await?.items.pop())
 }
 
-/// What says that an export is being restored, or was.
+/// Marker of a restore, begun or done.
 pub(super) struct Marker {
     key: Key,
     manifest: String,
-    /// How many of its files are stored.
+    /// Number of its files that are stored.
     pub(super) files: i64,
-    /// Whether all of it is.
+    /// True when all files are stored.
     pub(super) is_done: bool,
 }
 
 impl Marker {
-    /// One under a key, of an export whose manifest has this digest, of which nothing is stored.
+    /// Makes the marker of an export by the digest of its manifest, with no files stored.
     pub(super) fn new(key: Key, manifest: &str) -> Self {
         Self { key, manifest: manifest.to_owned(), files: 0, is_done: false }
     }
 
-    /// The marker under a key. `None`, when there is none.
+    /// Loads the marker under a key. `None`, when there is none.
     ///
     /// # Errors
-    /// Those of the table, and `Corrupt`.
+    /// Errors of the table, and `Corrupt`.
     pub(super) async fn load(table: &dyn Table, key: Key) -> Result<Option<Self>> {
         let Some(item) = table.get(&key).await? else { return Ok(None) };
         item.check_version(VERSION)?;
@@ -221,23 +220,23 @@ impl Marker {
         Ok(Some(Self { key, manifest, files, is_done: item.text("state")? == "done" }))
     }
 
-    /// Notes that all of it is stored.
+    /// Notes that all files are stored.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub(super) async fn done(self, table: &dyn Table) -> Result<()> {
         Self { is_done: true, ..self }.put(table, Condition::Exists).await
     }
 
-    /// Whether it is of the export whose manifest has this digest.
+    /// Returns whether it belongs to the export with this digest of the manifest.
     pub(super) fn is_of(&self, manifest: &str) -> bool {
         self.manifest == manifest
     }
 
-    /// The marker of the export whose manifest has this digest: a new one, in a table that is empty.
+    /// Returns the marker of the export with this digest of the manifest; makes it in an empty table.
     ///
     /// # Errors
-    /// `Invalid`, when the table holds something else.
+    /// `Invalid`, when the table holds other data.
     async fn claim(table: &dyn Table, whole: &dyn Whole, manifest: &str) -> Result<Self> {
         if let Some(found) = Self::load(table, key::restored()).await? {
             return match found.is_of(manifest) {
@@ -257,10 +256,10 @@ impl Marker {
         Ok(new)
     }
 
-    /// Writes it.
+    /// Writes the marker.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub(super) async fn put(&self, table: &dyn Table, condition: Condition) -> Result<()> {
         let state = if self.is_done { "done" } else { "begun" };
         let item = Item::new(self.key.clone())
@@ -272,7 +271,7 @@ impl Marker {
     }
 }
 
-/// The key of any item that would be exported.
+/// Key of any item that would be exported.
 async fn first_key(whole: &dyn Whole) -> Result<Option<Key>> {
     let mut scan = Scan { keys_only: true, ..Scan::default() };
     loop {
@@ -300,7 +299,7 @@ mod tests {
 
     use super::*;
 
-    /// An item that holds the segments 1 to 3 of a log.
+    /// An item of the segments 1 to 3 of a log.
     fn merged_item() -> Item {
         let workspace = Id::parse("2NBs0sLBnJxEcoDLgVnQdJkhEgV").unwrap();
         let log = LogId { workspace, day: "2026-06-01".parse().unwrap(), kind: Kind::Predictions, lane: 0 };
@@ -329,7 +328,7 @@ mod tests {
             write(&*table, std::iter::once(Ok(item.clone())), (now, &Condition::Absent)).await
         };
         restored(&item).await.unwrap();
-        // A restore that was killed before its marker said so writes it again.
+        // A restore killed before its marker was updated writes the item again.
         restored(&item).await.unwrap();
         assert_eq!(as_stored(&*table, &item.key).await.unwrap().as_ref(), Some(&item));
         let other = item.clone().with("other", 1);

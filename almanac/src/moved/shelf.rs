@@ -1,5 +1,5 @@
-//! Where the files of an export are: in a folder, or objects of S3. There each file is made on the local disk, put when it is whole, and
-//! fetched as a whole to be read; on the local disk it has no name, so nothing is left of it.
+//! Storage of the files of an export: a folder, or objects of S3. For S3, each file is made on the local disk, put when it is
+//! whole, and fetched as a whole to be read; the local file has no name, so it leaves no trace.
 
 use std::{
     fmt,
@@ -18,10 +18,10 @@ use super::{
 };
 use crate::depot::{Depot, Objects};
 
-/// The longest line that is read: some times the largest item of any engine, whose bytes are letters in it.
+/// Maximum bytes of a line: a few times the largest item of any engine, whose bytes are letters in it.
 const MAX_LINE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// The files of an export.
+/// Files of an export.
 #[derive(Clone, Debug)]
 pub(super) enum Shelf {
     Folder(PathBuf),
@@ -29,10 +29,10 @@ pub(super) enum Shelf {
 }
 
 impl Shelf {
-    /// Opens what was named. A folder need not be there.
+    /// Opens a folder or prefix. A folder need not exist.
     ///
     /// # Errors
-    /// Those of [`Objects::open`].
+    /// Errors of [`Objects::open`].
     pub(super) async fn open(depot: &Depot, region: Option<&str>) -> Result<Self> {
         Ok(match depot {
             Depot::Folder(folder) => Self::Folder(folder.clone()),
@@ -40,7 +40,7 @@ impl Shelf {
         })
     }
 
-    /// Where a file is, as errors name it.
+    /// Place of a file, for errors.
     fn at(&self, name: &str) -> String {
         match self {
             Self::Folder(folder) => folder.join(name).display().to_string(),
@@ -48,11 +48,11 @@ impl Shelf {
         }
     }
 
-    /// Makes it ready for an export: takes away what an interrupted one left. A folder is locked for this export as long as what is
-    /// returned is kept; objects have no lock, and [`Shelf::finish`] finds what another export wrote to them.
+    /// Prepares it for an export: removes the files of an interrupted one. A folder is locked for this export as long as the
+    /// returned file is kept; objects have no lock, and [`Shelf::finish`] finds files of another export.
     ///
     /// # Errors
-    /// `Invalid`, when there is a whole export, or anything else; `Unavailable`, when another export writes to the folder.
+    /// `Invalid`, when there is a whole export, or any other file; `Unavailable`, when another export writes to the folder.
     pub(super) async fn clear(&self) -> Result<Option<File>> {
         match self {
             Self::Folder(folder) => {
@@ -77,7 +77,7 @@ impl Shelf {
         }
     }
 
-    /// Refuses what no interrupted export has left.
+    /// Refuses files that no interrupted export has left.
     fn check_ours(&self, names: &[String], what: &str) -> Result<()> {
         if names.iter().any(|name| name == NAME) {
             return Err(Error::invalid(format!("{self} holds an export already; name another {what}")));
@@ -90,10 +90,10 @@ impl Shelf {
         }
     }
 
-    /// A new file to write to, which nobody else reads: digests of tokens are in it.
+    /// Makes a new file to write to, readable by its owner alone: it contains digests of tokens.
     ///
     /// # Errors
-    /// When it cannot be made, or is there.
+    /// A file that cannot be made, or exists.
     pub(super) fn create(&self, name: &str) -> Result<File> {
         match self {
             Self::Folder(folder) => {
@@ -104,7 +104,7 @@ impl Shelf {
         }
     }
 
-    /// What went wrong with a new file.
+    /// Error of a new file.
     pub(super) fn unwritten(&self, name: &str, error: io::Error) -> Error {
         match self {
             Self::Folder(folder) => failed(&folder.join(name), error),
@@ -112,10 +112,10 @@ impl Shelf {
         }
     }
 
-    /// Keeps a file that is whole.
+    /// Keeps a complete file.
     ///
     /// # Errors
-    /// When it cannot be written; those of S3.
+    /// A file that cannot be written; errors of S3.
     pub(super) async fn keep(&self, name: &str, file: &File) -> Result<()> {
         match self {
             Self::Folder(_) => file.sync_all().map_err(|error| self.unwritten(name, error)),
@@ -123,10 +123,10 @@ impl Shelf {
         }
     }
 
-    /// Writes the manifest, which makes an export of the files.
+    /// Writes the manifest, which completes the export.
     ///
     /// # Errors
-    /// When it cannot be written; `Conflict`, when something else wrote to the prefix meanwhile; those of S3.
+    /// A manifest that cannot be written; `Conflict`, when another process wrote to the prefix meanwhile; errors of S3.
     pub(super) async fn finish(&self, text: &str, files: &[FileOf]) -> Result<()> {
         match self {
             Self::Folder(folder) => finish(folder, text),
@@ -145,10 +145,10 @@ impl Shelf {
         }
     }
 
-    /// The text of the manifest.
+    /// Reads the text of the manifest.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// A manifest that cannot be read.
     pub(super) async fn manifest(&self) -> Result<String> {
         match self {
             Self::Folder(folder) => {
@@ -159,10 +159,10 @@ impl Shelf {
         }
     }
 
-    /// Looks whether a file is as the manifest says.
+    /// Checks that a file matches the manifest.
     ///
     /// # Errors
-    /// `Corrupt`, when it is not; when it cannot be read.
+    /// `Corrupt`, when it does not; a file that cannot be read.
     pub(super) async fn check(&self, file: &FileOf) -> Result<()> {
         let digest = match self {
             Self::Folder(folder) => {
@@ -180,10 +180,10 @@ impl Shelf {
         }
     }
 
-    /// The lines of a file.
+    /// Reads the lines of a file.
     ///
     /// # Errors
-    /// When it cannot be read; of S3, `Corrupt`, when it is not as the manifest says.
+    /// A file that cannot be read; in S3, `Corrupt`, when it differs from the manifest.
     pub(super) async fn lines(&self, file: &FileOf) -> Result<impl Iterator<Item = Result<String>> + use<>> {
         let (path, from) = match self {
             Self::Folder(folder) => {
@@ -192,7 +192,7 @@ impl Shelf {
                 (path, from)
             }
             Self::Objects(objects) => {
-                // Of what was looked at, nobody knows that it is still the same.
+                // The object may have changed since its check.
                 let mut local = self.create(&file.name)?;
                 let unwritten = |error| self.unwritten(&file.name, error);
                 let digest = fetch(objects, file, |bytes| local.write_all(bytes).map_err(unwritten)).await?;
@@ -220,7 +220,7 @@ impl fmt::Display for Shelf {
     }
 }
 
-/// The lines of a file, each of which is held in memory: none is longer than that of the largest item.
+/// Lines of a file, one in memory at a time: none is longer than that of the largest item.
 fn lines(mut from: impl BufRead, path: PathBuf) -> impl Iterator<Item = Result<String>> {
     let mut next = move || {
         let mut line = Vec::new();
@@ -250,7 +250,7 @@ fn lines(mut from: impl BufRead, path: PathBuf) -> impl Iterator<Item = Result<S
     })
 }
 
-/// Gives the bytes of an object, no more than the manifest says, and returns their SHA-256.
+/// Gives the bytes of an object, no more than the manifest states, and returns their SHA-256.
 async fn fetch(objects: &Objects, file: &FileOf, mut to: impl FnMut(&[u8]) -> Result<()>) -> Result<String> {
     let (mut digest, mut left) = (Sha256::new(), file.bytes);
     let take = |bytes: &[u8]| {
@@ -269,7 +269,8 @@ fn partial_name() -> String {
     format!("{NAME}.partial")
 }
 
-/// Locks a folder itself, so nothing is left in it, until what is returned is closed. `None`, where the file system cannot lock folders.
+/// Locks the folder itself, which leaves no file in it, until the returned file is closed. `None`, if the file system cannot lock
+/// folders.
 fn lock(folder: &Path) -> Result<Option<File>> {
     let opened = File::open(folder).map_err(|error| failed(folder, error))?;
     match opened.try_lock() {
@@ -295,15 +296,15 @@ fn finish(folder: &Path, text: &str) -> Result<()> {
     write().map_err(|error| failed(&partial, error))
 }
 
-/// A new file that only its owner reads.
+/// Makes a new file that only its owner can read.
 fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// The SHA-256 of what is read, in hexadecimal.
+/// SHA-256 of the bytes read, in hexadecimal.
 ///
 /// # Errors
-/// When it cannot be read.
+/// A failed read.
 pub(crate) fn sha256(mut from: impl Read) -> io::Result<String> {
     let mut digest = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
@@ -315,7 +316,7 @@ pub(crate) fn sha256(mut from: impl Read) -> io::Result<String> {
     }
 }
 
-/// The error of a file that cannot be read or written.
+/// Error of a file that cannot be read or written.
 pub(crate) fn failed(path: &Path, error: io::Error) -> Error {
     let shown = path.display();
     match error.kind() {

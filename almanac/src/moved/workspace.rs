@@ -1,8 +1,8 @@
 //! `almanac restore` of one workspace, into a table that may hold others.
 //!
-//! What is the workspace's own comes first, segments before all else, and the item of the workspace itself last: until then nobody finds it.
-//! While it is restored nobody else writes what is its own, so what is there without being noted as stored was left by a restore that was killed, and
-//! is deleted before it begins again.
+//! The workspace's own items are restored first, segments before all else, and the item of the workspace itself last: until then
+//! the workspace cannot be found. Nobody else writes its own items during the restore, so items not noted as stored were left by
+//! a killed restore, and are deleted before it begins again.
 
 use catalog::Catalog;
 use event::{Clock, Error, Id, Result};
@@ -26,8 +26,9 @@ use crate::{config::Config, open, progress::Progress, upgrade::is_alive};
 /// Restores the workspace of a row of exports, the newest first.
 ///
 /// # Errors
-/// `Invalid`, when the table holds the workspace, or another one of its path, or is in an older layout; `Conflict`, while projectors are at work, and
-/// when a name is somebody else's there; `Corrupt`, when what is restored is not what was exported; those of the table.
+/// `Invalid`, when the table holds the workspace, or another one of its path, or is in an older layout; `Conflict`, while
+/// projectors are at work, and when a name belongs to another principal there; `Corrupt`, when the restored items differ from the
+/// exported ones; errors of the table.
 pub(super) async fn restore(config: &Config, row: &[Link], named: &Named) -> Result<()> {
     let (store, clock) = (&config.store.value, Clock::system());
     let [Link { manifest, digest, .. }, ..] = row else {
@@ -48,7 +49,7 @@ pub(super) async fn restore(config: &Config, row: &[Link], named: &Named) -> Res
     if catalog.find(&EntityId::Workspace(id.clone())).await?.is_some() {
         return match marker.filter(|marker| marker.is_of(digest)) {
             Some(marker) => {
-                // It was taken in last, after all was compared.
+                // The workspace was added last, after the comparison.
                 marker.done(&*table).await?;
                 println!("{store}: the workspace {} was restored before; nothing was changed", named.path);
                 Ok(())
@@ -70,7 +71,7 @@ pub(super) async fn restore(config: &Config, row: &[Link], named: &Named) -> Res
     store_files(&*table, row, (&id, &mut marker), &clock).await?;
     let files: usize = in_order(row).iter().map(Vec::len).sum();
     compare((&*table, &*whole), (&id, manifest), &mut marker, files as i64).await?;
-    // Before it is there: what fails here is done when it is called again.
+    // This precedes the workspace's own item, so after a failure the next call repeats it.
     expired::forget_notice(&*table, &id).await?;
     catalog.part_lanes(&id, clock.now()).await?;
     for item in held.entities() {
@@ -90,8 +91,8 @@ pub(super) async fn restore(config: &Config, row: &[Link], named: &Named) -> Res
     Ok(())
 }
 
-/// Compares what is stored with what was exported, once: the marker says that by one more than the files that there are. Behind that what is of
-/// another table's time is taken away.
+/// Compares the stored items with the exported ones, once: the marker notes that by one more than the number of files. Then
+/// deletes the items that belong to the time of another table.
 async fn compare(
     (table, whole): (&dyn Table, &dyn Whole),
     (workspace, manifest): (&Id, &Manifest),
@@ -115,7 +116,7 @@ async fn compare(
     )))
 }
 
-/// What is put into the catalog when all else is there: users, groups and systems, and last the workspace.
+/// Items that are added to the catalog last: users, groups and systems, then the workspace.
 struct Held {
     people: Vec<Item>,
     root: Item,
@@ -156,7 +157,7 @@ impl Held {
     }
 }
 
-/// What to do where a name is taken.
+/// Adds advice to a conflict of names.
 fn explained(error: Error) -> Error {
     match error.is_conflict() {
         true => Error::conflict(format!(
@@ -166,7 +167,7 @@ fn explained(error: Error) -> Error {
     }
 }
 
-/// The marker of the restore of a workspace that is not there: the one that was found, or a new one.
+/// Returns the marker of the restore of an absent workspace: the found one, or a new one.
 async fn claim(
     (table, whole): (&dyn Table, &dyn Whole),
     workspace: &Id,
@@ -179,7 +180,7 @@ async fn claim(
             "the workspace was restored into the table, and deleted there; restore it into another table",
         )),
         Some(found) if found.is_of(manifest) => Ok(found),
-        // What is there was left by a restore of another export, which did not end.
+        // Its items were left by an unfinished restore of another export.
         Some(_) => new.put(table, Condition::Exists).await.map(|()| new),
         None => {
             let mut first = None;
@@ -217,12 +218,12 @@ async fn check(table: &dyn Table, clock: &Clock) -> Result<()> {
     }
 }
 
-/// Deletes what a restore left that was killed before its first file was stored, or that was of another export.
+/// Deletes items of a restore that was killed before its first file was stored, or was of another export.
 async fn clear((table, whole): (&dyn Table, &dyn Whole), workspace: &Id) -> Result<()> {
     each_own(whole, workspace, async |key| table.delete(&key, Condition::None).await).await
 }
 
-/// Gives the keys of what a table holds of the workspace's own.
+/// Gives the keys of the workspace's own items in a table.
 async fn each_own(
     whole: &dyn Whole,
     workspace: &Id,
@@ -243,7 +244,7 @@ async fn each_own(
     }
 }
 
-/// Stores what the files hold of the workspace's own, behind those that are stored.
+/// Stores the workspace's own items from the files that are not stored yet.
 async fn store_files(
     table: &dyn Table,
     row: &[Link],

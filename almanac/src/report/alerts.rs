@@ -1,4 +1,4 @@
-//! Which alert rules crossed.
+//! Crossings of alert rules.
 
 use catalog::MAX_CROSSINGS;
 
@@ -8,7 +8,7 @@ use super::{
     rows::Cell,
 };
 
-/// How many crossings are read; the page shows the last of them.
+/// Maximum crossings that are read; the page shows the last of them.
 const READ: usize = if MAX_CROSSINGS < 200 { MAX_CROSSINGS } else { 200 };
 
 pub(super) async fn section(ask: &Ask) -> anyhow::Result<Section> {

@@ -1,4 +1,4 @@
-//! What a report is of, and how it asks.
+//! Subject and questions of a report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use query::{Answer, Query, Request, What, Words};
 use super::{ReportArgs, rows::Rows};
 use crate::query::{say_window, window_words};
 
-/// The window of a report for which none is named.
+/// Default window of a report.
 const USUAL: &str = "30d";
 
-/// How many days before the window are its reference at least, unless others are named.
+/// Minimum days of the default reference, before the window.
 const LEAST_REFERENCE_DAYS: i32 = 28;
 
 /// Names of periods.
@@ -22,42 +22,42 @@ const DAY: &str = "day";
 const WEEK: &str = "week";
 const MONTH: &str = "month";
 
-/// Up to how many days each has a point of its own, and up to how many each week.
+/// Maximum days with one point for each day, and with one for each week.
 const MOST_DAYS: usize = 45;
 const MOST_DAYS_OF_WEEKS: usize = 400;
 
-/// The same of drift, of which each period is a column of a table.
+/// Maximum days of drift with one column for each day, and with one for each week.
 const MOST_DRIFT_DAYS: usize = 14;
 const MOST_DRIFT_DAYS_OF_WEEKS: usize = 62;
 
-/// A question of a report: of which workspace, which days, which releases.
+/// Question of a report: its workspace, its days, its releases.
 pub(super) struct Ask {
     pub(super) query: Query,
     pub(super) page: WorkspacePage,
     pub(super) settings: Settings,
     pub(super) window: Window,
-    /// The days that drift and expectations are measured from.
+    /// Reference days of drift and expectations.
     pub(super) reference: Window,
-    /// Whether these are the first half of the window, since there is nothing before it.
+    /// True if the reference is the first half of the window, since there are no predictions before it.
     pub(super) is_first_half: bool,
-    /// Of how many days a point of a chart is.
+    /// Period of a point of a chart.
     pub(super) period: &'static str,
-    /// Of how many days a comparison of drift is.
+    /// Period of a comparison of drift.
     pub(super) drift_period: &'static str,
     pub(super) model: Option<String>,
     pub(super) release: Option<String>,
     pub(super) environment: String,
-    /// By environment, when each release was live.
+    /// Times at which each release was live, by environment.
     pub(super) live: BTreeMap<String, LiveSpans>,
     ends: [String; 2],
     reference_word: String,
 }
 
 impl Ask {
-    /// Reads what is asked for, and what the catalog says of it.
+    /// Reads the arguments, and the workspace's catalog.
     ///
     /// # Errors
-    /// `Invalid`, saying which word is wrong; those of the table.
+    /// `Invalid`, naming the wrong word; errors of the table.
     pub(super) async fn of(query: Query, workspace: &Workspace, args: &ReportArgs) -> anyhow::Result<Self> {
         let mut asked = Words { release: None, ..window_words(&args.window) };
         if asked.from.is_empty() && asked.to.is_empty() && asked.last.is_none() {
@@ -103,8 +103,8 @@ impl Ask {
         Ok(Self { live, reference, is_first_half, reference_word, ..ask })
     }
 
-    /// The reference where none is named: the days before the window; or, where these have no predictions, the first half of
-    /// its days that have some, which it says.
+    /// Default reference: the days before the window; if these have no predictions, the first half of the window's days that have
+    /// some, marked by `true`.
     async fn usual_reference(&self) -> anyhow::Result<(Window, bool)> {
         if !self.predicted(self.reference).await?.is_empty() {
             return Ok((self.reference, false));
@@ -116,7 +116,7 @@ impl Ask {
         }
     }
 
-    /// The days of a window with predictions.
+    /// Days of a window with predictions.
     async fn predicted(&self, window: Window) -> anyhow::Result<BTreeSet<Day>> {
         let [from, to] = [window.from(), window.to()].map(|day| day.to_string());
         let columns = Some("day,release,predictions");
@@ -127,7 +127,7 @@ impl Ask {
         Ok(found.map(|row| rows.day(row)).collect())
     }
 
-    /// Checks that what narrows the report is there.
+    /// Checks that the named model, release and environment exist.
     fn check(&self) -> Result<(), Error> {
         let models: Vec<&str> = self.page.models.iter().map(|model| model.entity.name.as_str()).collect();
         if let Some(model) = self.model.as_deref().filter(|model| !models.contains(model)) {
@@ -144,7 +144,7 @@ impl Ask {
         Ok(())
     }
 
-    /// When each release was live, in all environments, as it is known now.
+    /// Times at which each release was live, in all environments, as known now.
     async fn lives(&self) -> anyhow::Result<BTreeMap<String, LiveSpans>> {
         let mut lives = BTreeMap::new();
         let (catalog, id) = (self.query.catalog(), self.page.workspace.id());
@@ -155,13 +155,13 @@ impl Ask {
         Ok(lives)
     }
 
-    /// The end of the window.
+    /// End of the window.
     pub(super) fn until(&self) -> Timestamp {
         let last = self.window.to();
         last.next().map_or(last.start(), Day::start)
     }
 
-    /// The releases that are told of, oldest first, each with its model.
+    /// Releases of the report, oldest first, each with its model.
     pub(super) fn releases(&self) -> impl Iterator<Item = (&str, &str)> {
         let all = self.page.releases.iter();
         let all = all.map(|release| (release.entity.name.as_str(), release.model.as_str()));
@@ -171,7 +171,7 @@ impl Ask {
         })
     }
 
-    /// Whether the report is about a release; one that is not registered is of no model.
+    /// Returns whether the report covers a release; an unregistered one has no model.
     pub(super) fn has(&self, release: &str) -> bool {
         match self.model {
             Some(_) => self.releases().any(|(name, _)| name == release),
@@ -179,7 +179,7 @@ impl Ask {
         }
     }
 
-    /// The release of a model that was live in the environment at the end of the window.
+    /// Release of a model that was live in the environment at the end of the window.
     pub(super) fn champion(&self, model: &str) -> Option<&str> {
         let spans = self.live.get(&self.environment)?;
         let is_live = |spans: &Vec<(Timestamp, Option<Timestamp>)>| spans.iter().any(|(_, to)| to.is_none());
@@ -189,23 +189,23 @@ impl Ask {
         live.map(|(name, _)| name.as_str())
     }
 
-    /// The workspace, as commands name it.
+    /// Path of the workspace in commands.
     pub(super) fn path(&self) -> &str {
         &self.page.workspace.path
     }
 
-    /// The reference, as commands name it.
+    /// Reference in commands.
     pub(super) fn reference(&self) -> &str {
         &self.reference_word
     }
 
-    /// The words of a question about the window.
+    /// Parameters of a question about the window.
     pub(super) fn words(&self) -> Words<'_> {
         let [from, to] = &self.ends;
         Words { from, to, release: self.release.as_deref(), ..Words::default() }
     }
 
-    /// The same with the reference, by period.
+    /// Parameters of a question about the window and the reference, by period.
     pub(super) fn words_from_reference<'a>(&'a self, period: &'a str) -> Words<'a> {
         Words { reference: Some(&self.reference_word), group_by: Some(period), ..self.words() }
     }
@@ -216,7 +216,7 @@ impl Ask {
         answer.with_context(|| format!("the {} of {} cannot be read", what.name(), self.path()))
     }
 
-    /// How far the logs of the window and its reference reach now.
+    /// Current cut of the window and its reference.
     pub(super) async fn cut(&self) -> anyhow::Result<Cut> {
         let from = self.window.from().min(self.reference.from()).to_string();
         let to = self.window.to().max(self.reference.to()).to_string();
@@ -239,14 +239,14 @@ fn period_of(word: &str) -> Result<&'static str, Error> {
     found.ok_or_else(|| Error::invalid(format!("group-by: `{word}` is none of day, week, month, quarter")))
 }
 
-/// Days as `FROM..TO`, or one day.
+/// Parses days as `FROM..TO`, or one day.
 fn reference_of(word: &str) -> Result<Window, Error> {
     let words = Words { from: "2000-01-01", to: "2000-01-01", reference: Some(word), ..Words::default() };
     let request = Request::parse(What::Drift, &words)?;
     request.reference.ok_or_else(|| Error::invalid("reference: name days, such as 2013-04-01..2013-05-31"))
 }
 
-/// As many days before a window as it has, but not too few.
+/// Days before a window: as many as it has, but at least the minimum.
 fn before(window: Window) -> Result<Window, Error> {
     let days = window.to().number() - window.from().number() + 1;
     let back = |days: i32| {

@@ -1,4 +1,4 @@
-//! Which release is better.
+//! Comparison of releases.
 
 use event::Day;
 use plot::{Chart, Line, Mark, Point};
@@ -12,11 +12,11 @@ use super::{
     rows::{Cell, Rows},
 };
 
-/// How many models are told of, and how many releases of each are compared with one.
+/// Maximum models of the section, and maximum releases compared with the first one of a model.
 const MAX_MODELS: usize = 8;
 const MAX_OTHERS: usize = 4;
 
-/// The columns of the table before and after the bounds.
+/// Columns of the table before and after the bounds.
 const BEFORE: [&str; 6] = ["n", "wins", "losses", "ties", "advantage", "advantage_so_far"];
 const AFTER: [&str; 8] =
     ["decided_at", "winner", "accuracy", "accuracy_against", "auc", "auc_against", "mae", "mae_against"];
@@ -58,11 +58,11 @@ pub(super) async fn section(ask: &Ask, told: &Told) -> anyhow::Result<Section> {
     Ok(section)
 }
 
-/// The releases of a model that are compared: the live one, or else the newest, with the newest others.
+/// Pairs of releases of a model to compare: the live one, or else the newest, with the newest others.
 fn pairs<'a>(ask: &'a Ask, told: &Told, model: &str) -> Vec<(&'a str, &'a str)> {
     let all = ask.page.releases.iter().filter(|release| release.model == model);
     let names: Vec<&str> = all.map(|release| release.entity.name.as_str()).collect();
-    // Of a report of one release, any other may be the one that it is compared with.
+    // In a report of one release, any other may be its counterpart.
     let is_told = |name: &str| ask.release.is_some() || told.predicted.contains(name);
     let predicted: Vec<&str> = names.iter().rev().copied().filter(|name| is_told(name)).collect();
     let champion = ask.champion(model).filter(|name| predicted.contains(name));
@@ -95,7 +95,7 @@ async fn compare(ask: &Ask, section: &mut Section, (release, against): (&str, &s
     Ok(())
 }
 
-/// Which of both is better, and how sure that is.
+/// States the better release of both, and the certainty.
 fn verdict(rows: &Rows<'_>, last: usize, (release, against): (&str, &str)) -> String {
     let measure = rows.text("measure", last).unwrap_or_default();
     let number = |column| rows.number(column, last).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What has changed.
+//! Drift of predictions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,17 +13,17 @@ use super::{
     rows::{Cell, Rows},
 };
 
-/// How many columns of predictions are told of, and of how many periods.
+/// Maximum columns of predictions, and maximum periods.
 const MAX_COLUMNS: usize = 20;
 const MAX_PERIODS: usize = 16;
 
-/// The row that counts the predictions themselves.
+/// Row that counts the predictions themselves.
 const PREDICTIONS: &str = "predictions";
 
-/// A distance from which on a cell has all its shade.
+/// Distance at which a cell has its full shade.
 const FAR: f64 = 0.25;
 
-/// How far each column is from its reference, by the period of the comparison.
+/// Distance of each column from its reference, by the period of the comparison.
 type Distances = BTreeMap<String, BTreeMap<Day, Option<f64>>>;
 
 pub(super) async fn section(ask: &Ask) -> anyhow::Result<Section> {
@@ -97,7 +97,7 @@ fn distances(rows: &Rows<'_>, names: &[String]) -> Distances {
     distances
 }
 
-/// Where a column was farthest from its reference.
+/// Names the column and period farthest from the reference.
 fn farthest(ask: &Ask, distances: &Distances) -> Option<String> {
     let all = distances.iter().flat_map(|(name, days)| {
         days.iter().filter_map(move |(day, distance)| Some((name, *day, (*distance)?)))
@@ -124,7 +124,7 @@ fn chart(ask: &Ask, names: &[String], distances: &Distances) -> Chart {
     }
 }
 
-/// A row for each column of predictions, and a column for each period.
+/// Makes a row for each column of predictions, and a column for each period.
 fn by_column(ask: &Ask, names: &[String], distances: &Distances) -> Grid {
     let all: BTreeSet<Day> = distances.values().flat_map(|days| days.keys()).copied().collect();
     let days: Vec<Day> = all.iter().rev().take(MAX_PERIODS).rev().copied().collect();

@@ -1,4 +1,4 @@
-//! How good predictions were expected to be, and how good they turned out to be.
+//! Expected and realised quality of predictions.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{
     rows::{Cell, Rows},
 };
 
-/// How many releases have a chart.
+/// Maximum releases with a chart.
 const MAX_CHARTS: usize = 4;
 
 pub(super) async fn section(ask: &Ask) -> anyhow::Result<Section> {
@@ -70,7 +70,7 @@ fn chart(rows: &Rows<'_>, release: &str, found: &[usize]) -> Chart {
     }
 }
 
-/// Where what came true was farthest from what was expected.
+/// States the period in which the realised accuracy was farthest from the expected one.
 fn farthest(ask: &Ask, rows: &Rows<'_>, release: &str, found: &[usize]) -> Option<String> {
     let gaps = found.iter().filter_map(|row| Some((*row, rows.number("accuracy_gap", *row)?)));
     let (row, gap) = gaps.max_by(|(_, one), (_, other)| one.abs().total_cmp(&other.abs()))?;

@@ -1,4 +1,4 @@
-//! How good the predictions were.
+//! Figures of the predictions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,19 +14,19 @@ use super::{
     rows::{Cell, Rows},
 };
 
-/// The figures that are shown where they are known.
+/// Figures that are shown if known.
 const SHOWN: [&str; 10] =
     ["accuracy", "auc", "brier", "log_loss", "f1", "macro_f1", "mae", "rmse", "bias", "value_per_prediction"];
 
-/// Those by which a release is followed unless the workspace has a primary metric, and which have an interval.
+/// Default figures to follow a release by, if the workspace has no primary metric; they have an interval.
 const USUAL: [&str; 2] = ["accuracy", "mae"];
 
-/// What the figures tell the other sections.
+/// Results for the other sections.
 #[derive(Default)]
 pub(super) struct Told {
-    /// The releases that predicted in the window.
+    /// Releases that predicted in the window.
     pub(super) predicted: BTreeSet<String>,
-    /// The figure by which releases are followed.
+    /// Figure by which releases are followed.
     pub(super) figure: Option<String>,
 }
 
@@ -83,7 +83,7 @@ pub(super) async fn section(ask: &Ask) -> anyhow::Result<(Section, Told)> {
     Ok((section, told))
 }
 
-/// A line for each release that has the figure.
+/// Makes a line for each release that has the figure.
 fn lines(rows: &Rows<'_>, told_of: &[usize], figure: &str) -> Vec<Line> {
     let mut lines = BTreeMap::<&str, Vec<Point>>::new();
     for row in told_of {
@@ -95,7 +95,7 @@ fn lines(rows: &Rows<'_>, told_of: &[usize], figure: &str) -> Vec<Line> {
     lines.into_iter().map(|(name, points)| Line { name: name.to_owned(), points }).collect()
 }
 
-/// How sure a figure is that is a share or a mean of single predictions: what its interval needs follows from it.
+/// Interval of a figure that is a share or a mean of single predictions, so that the figure itself determines it.
 fn interval(rows: &Rows<'_>, row: usize, figure: &str) -> Option<(f64, f64)> {
     let n = rows.count("labelled", row);
     let size = n as f64;
@@ -131,7 +131,7 @@ fn grid(ask: &Ask, rows: &Rows<'_>, told_of: &[usize], (figures, usual): (&[&str
     grid
 }
 
-/// The first day of a period, as sentences name it.
+/// First day of a period, in the words of a sentence.
 pub(super) fn named(period: &str, day: Day) -> String {
     match period {
         "day" => day.to_string(),

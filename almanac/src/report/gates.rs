@@ -1,4 +1,4 @@
-//! What releases must pass before they are live, and who approved them.
+//! Promotion gates and approvals.
 
 use catalog::{AgainstChampion, Evidence, Model, PromotionGates, Release, ToMeasure};
 use query::number_text;
@@ -9,10 +9,10 @@ use super::{
     rows::Cell,
 };
 
-/// How many releases of a model are judged, the newest first.
+/// Maximum releases of a model that are judged, the newest first.
 const MAX_JUDGED: usize = 4;
 
-/// Who asks for a release to be live: nobody.
+/// Principal who requests the promotion: nobody.
 const NOBODY: &str = "nobody";
 
 pub(super) async fn section(ask: &Ask) -> anyhow::Result<Section> {
@@ -42,7 +42,7 @@ pub(super) async fn section(ask: &Ask) -> anyhow::Result<Section> {
     Ok(section)
 }
 
-/// The gates of a model in words.
+/// Gates of a model in words.
 fn declared(model: &Model, gates: &PromotionGates) -> Vec<Cell> {
     let mut says = Vec::new();
     says.extend(gates.min_n.map(|n| format!("{n} judged predictions")));
@@ -66,7 +66,7 @@ fn declared(model: &Model, gates: &PromotionGates) -> Vec<Cell> {
     ]
 }
 
-/// Adds whether the newest releases that are not live would pass, by the days before the window ends.
+/// Judges the newest releases that are not live, by the days before the window ends.
 async fn judged(
     ask: &Ask,
     section: &mut Section,
@@ -100,7 +100,7 @@ async fn judged(
     Ok(())
 }
 
-/// Why a release does not pass, were it made live when the window ends.
+/// Reasons why a release would not pass if it were made live at the end of the window.
 async fn failed(
     ask: &Ask,
     gates: &PromotionGates,

@@ -1,4 +1,4 @@
-//! What was live.
+//! Live releases.
 
 use event::Timestamp;
 use plot::Mark;
@@ -9,7 +9,7 @@ use super::{
     rows::Cell,
 };
 
-/// A release that was live in the window, and when.
+/// Release that was live in the window, with its times.
 struct Live<'a> {
     environment: &'a str,
     model: &'a str,
@@ -18,7 +18,7 @@ struct Live<'a> {
     until: Option<Timestamp>,
 }
 
-/// All that was live in the window, of the releases of the report.
+/// Releases of the report that were live in the window.
 fn lives(ask: &Ask) -> Vec<Live<'_>> {
     let begin = ask.window.from().start();
     let mut found = Vec::new();
@@ -40,7 +40,7 @@ fn lives(ask: &Ask) -> Vec<Live<'_>> {
     found
 }
 
-/// When releases went live in the environment of the report.
+/// Promotions in the environment of the report.
 pub(super) fn marks(ask: &Ask) -> Vec<Mark> {
     let here = lives(ask).into_iter().filter(|live| live.environment == ask.environment);
     here.map(|live| Mark { at: live.since, text: format!("{} live", live.release) }).collect()

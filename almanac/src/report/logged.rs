@@ -1,4 +1,4 @@
-//! Logged metrics, day over day.
+//! Logged metrics, day by day.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use super::{
     rows::Rows,
 };
 
-/// Metrics on the page at most; the primary metric is the first of them.
+/// Maximum metrics on the page; the primary metric is the first.
 const MOST_METRICS: usize = 6;
 
 const COLUMNS: &str = "day,metric,release,metrics,value_mean,value_sum,value_min,value_max,value_last";
@@ -26,7 +26,7 @@ pub(super) async fn section(ask: &Ask) -> anyhow::Result<Section> {
     let is_narrow = ask.model.is_some() || ask.release.is_some();
     let is_told = |row: &usize| match rows.text("release", *row) {
         Some(release) => ask.has(release),
-        // This row is of all releases together, and of none.
+        // This row is the total of all releases.
         None => !is_narrow,
     };
     let told: Vec<usize> = rows.numbers().filter(is_told).collect();
@@ -67,7 +67,7 @@ fn column(statistic: LoggedStatistic) -> String {
     format!("value_{}", statistic.name())
 }
 
-/// A line for each release, and one for all together.
+/// Makes a line for each release, and one for all together.
 fn lines(rows: &Rows<'_>, of: &[usize], statistic: LoggedStatistic) -> Vec<Line> {
     let mut lines = BTreeMap::<&str, Vec<Point>>::new();
     for row in of {

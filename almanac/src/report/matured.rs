@@ -1,4 +1,4 @@
-//! Whether the days can be believed yet.
+//! Maturity of the days.
 
 use std::collections::BTreeMap;
 
@@ -13,31 +13,31 @@ use super::{
     rows::{Cell, Rows},
 };
 
-/// By all that is known.
+/// Name of the latest age: by all that is known.
 const LATEST: &str = "latest";
 
-/// A day that has less of its truth than this is named.
+/// Minimum share of its truth for a complete day; others are named.
 const COMPLETE: f64 = 0.9;
 
-/// How many days are named.
+/// Maximum number of named days.
 const NAMED: usize = 10;
 
-/// By the place of an age, of each day how many predictions of all releases told of were judged then, and how many will be; no number
-/// where that is not told.
+/// For each age, by its place, and each day: the number of predictions judged by then, of all releases in the report, and the
+/// number expected in the end; a day without an expectation is left out.
 type ByDay = BTreeMap<usize, BTreeMap<Day, (f64, f64)>>;
 
-/// The ages that are drawn, and what is known now.
+/// Ages that are drawn, the last by all that is known.
 const DRAWN: [&str; 5] = ["1h", "1d", "7d", "30d", LATEST];
 
-/// What days of one release had at an age.
+/// Totals of one release at an age.
 #[derive(Default)]
 struct AtAge {
     days: u64,
     labelled: u64,
-    /// How many predictions will be judged in the end, of the days of which that is told.
+    /// Expected number of judged predictions, over the days with an expectation.
     expected: f64,
     of_expected: u64,
-    /// The sums of figures that are means of predictions, by how many each.
+    /// Weighted sums of figures that are means of predictions.
     accuracy: Mean,
     mae: Mean,
 }
@@ -114,7 +114,7 @@ pub(super) async fn section(ask: &Ask) -> anyhow::Result<Section> {
     Ok(section)
 }
 
-/// The place of an age among all of them.
+/// Place of an age among all of them.
 fn place(age: &str) -> usize {
     AGES.iter().position(|known| known.name == age).unwrap_or(AGES.len())
 }
@@ -152,7 +152,7 @@ fn grid(at_ages: &BTreeMap<(&str, usize), AtAge>) -> Grid {
     grid
 }
 
-/// Which share of the truth that will come each day had, a line for each age.
+/// Chart of the share of the expected truth that each day had, with a line for each age.
 fn chart(by_day: &ByDay) -> Chart {
     let line = |age: &&str| {
         let days = by_day.get(&place(age))?;

@@ -1,7 +1,7 @@
-//! `almanac report`: one page that says how the models of a workspace fare.
+//! `almanac report`: one page on the performance of the models of a workspace.
 //!
-//! [`ask`] says what the page is of. Each section asks what it needs as `almanac query` does, so a figure stands on the page as a query
-//! shows it; [`page`] makes HTML of them.
+//! [`ask`] defines the subject of the page. Each section runs queries as `almanac query` does, so figures on the page equal those
+//! of a query; [`page`] makes HTML of them.
 
 mod alerts;
 mod ask;
@@ -33,7 +33,7 @@ use self::{
 };
 use crate::{answer::Shown, config::Config, open, query::WindowArgs};
 
-/// How often a report is made when events come meanwhile.
+/// Maximum tries to make a report while events come.
 const MAX_TRIES: usize = 3;
 
 #[derive(Debug, Args)]
@@ -67,7 +67,7 @@ pub(crate) struct ReportArgs {
     output: Option<PathBuf>,
 }
 
-/// What the output is.
+/// Form of the output.
 #[derive(Clone, Copy)]
 enum Form {
     Page,
@@ -109,12 +109,12 @@ pub(crate) async fn command(config: &Config, args: &ReportArgs) -> anyhow::Resul
     shown.write_whole(&text)
 }
 
-/// The names of all sections, in their order.
+/// Names of all sections, in order.
 const SECTIONS: [&str; 10] = [
     "live", "figures", "compared", "metrics", "gates", "expected", "drift", "segments", "maturity", "alerts",
 ];
 
-/// Which sections are wanted, by their places.
+/// Requested sections, by place.
 #[derive(Clone, Copy)]
 struct Wanted([bool; SECTIONS.len()]);
 
@@ -132,7 +132,7 @@ impl Wanted {
     }
 }
 
-/// The sections, all of one state of the logs, and how far these reach.
+/// Makes the sections, all of one state of the logs, and returns them with its cut.
 async fn settled(ask: &Ask, wanted: Wanted) -> anyhow::Result<(Cut, Vec<Section>)> {
     let mut before = ask.cut().await?;
     for _ in 0..MAX_TRIES {
@@ -186,7 +186,7 @@ async fn sections(ask: &Ask, wanted: Wanted) -> anyhow::Result<Vec<Section>> {
     Ok(sections)
 }
 
-/// What the page says of itself. No clock is in it, so the same logs give the same bytes once projections cover them.
+/// Head of the page. It contains no clock, so equal logs give equal bytes once projections cover them.
 fn head(ask: &Ask, cut: &Cut) -> anyhow::Result<Head> {
     let segments: u64 = cut.heads.values().sum();
     let mut narrowed = Vec::new();
@@ -206,7 +206,7 @@ fn head(ask: &Ask, cut: &Cut) -> anyhow::Result<Head> {
     Ok(Head { title: format!("{}: {} to {}", ask.path(), ask.window.from(), ask.window.to()), facts })
 }
 
-/// What tells how far the logs reach from any other state of them: the digest of the cut without its instant.
+/// Identity of the state of the logs: the digest of the cut without its instant.
 fn fingerprint(cut: &Cut) -> anyhow::Result<String> {
     let timeless = Cut { as_of: event::Timestamp::default(), ..cut.clone() };
     let digest = Sha256::digest(timeless.to_bytes()?);

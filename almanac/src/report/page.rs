@@ -1,4 +1,4 @@
-//! The page: sections of text, charts and tables as HTML that stands by itself. It has no script and asks for nothing from elsewhere.
+//! The page: sections of text, charts and tables as self-contained HTML. It has no script and requests nothing from elsewhere.
 
 use std::fmt::Write;
 
@@ -6,32 +6,32 @@ use plot::{Chart, escaped};
 
 use super::rows::Cell;
 
-/// The most rows of a table; of more, the last ones are shown.
+/// Maximum rows of a table; of more, the last ones are shown.
 const MAX_ROWS: usize = 60;
 
-/// A part of the page under its own heading.
+/// Part of the page under its own heading.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Section {
-    /// Its anchor.
+    /// Anchor of the section.
     pub(super) id: &'static str,
     pub(super) title: &'static str,
     pub(super) parts: Vec<Part>,
-    /// What stands of it at the top of the page.
+    /// Summary lines at the top of the page.
     pub(super) brief: Vec<String>,
 }
 
-/// What a section is made of.
+/// Part of a section.
 #[derive(Clone, Debug)]
 pub(super) enum Part {
     /// A paragraph.
     Text(String),
-    /// A paragraph that says what is missing, and why.
+    /// A paragraph on missing data, with the reason.
     Lack(String),
     Chart(Chart),
     Table(Grid),
 }
 
-/// A table.
+/// Table.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Grid {
     pub(super) caption: String,
@@ -39,11 +39,11 @@ pub(super) struct Grid {
     pub(super) rows: Vec<Vec<Cell>>,
 }
 
-/// What the page says of itself.
+/// Head of the page.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Head {
     pub(super) title: String,
-    /// What it is of, each with its name.
+    /// Subject of the page, as named facts.
     pub(super) facts: Vec<(&'static str, String)>,
 }
 
@@ -68,7 +68,7 @@ impl Section {
         self.parts.push(Part::Table(grid));
     }
 
-    /// Its charts.
+    /// Charts of the section.
     pub(super) fn charts(&self) -> impl Iterator<Item = &Chart> {
         self.parts.iter().filter_map(|part| match part {
             Part::Chart(chart) => Some(chart),
@@ -84,7 +84,7 @@ impl Grid {
     }
 }
 
-/// How the page looks: on a screen light or dark as the reader's device is, on paper light.
+/// Style of the page: on a screen light or dark as the reader's device, on paper light.
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ground:#fff;--text:#24292f;--faint:#57606a;--line:#d8dee4;--shade:0,114,178;--lack:#fff8e5}\
 @media screen and (prefers-color-scheme:dark){:root{--ground:#0d1117;--text:#e6edf3;--faint:#9aa4ae;--line:#30363d;\
@@ -107,7 +107,7 @@ td{print-color-adjust:exact}}";
 pub(super) fn page(head: &Head, sections: &[Section]) -> String {
     let mut out = String::new();
     let title = escaped(&head.title);
-    // Even if something were to slip through, no browser would run or fetch it.
+    // Second line of defence: if something slipped through, no browser would run or fetch it.
     let policy = "default-src 'none'; style-src 'unsafe-inline'";
     put(
         &mut out,
@@ -157,7 +157,7 @@ fn put_grid(out: &mut String, grid: &Grid) {
         0 => grid.caption.clone(),
         _ => format!("{}: the last {MAX_ROWS} of {} rows", grid.caption, grid.rows.len()),
     };
-    // A region that scrolls is reached by the keyboard as well.
+    // The focus lets the keyboard scroll the region.
     let label = escaped(&caption);
     put(out, format_args!("<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\">"));
     put(out, format_args!("<table>\n<caption>{label}</caption>\n<thead>\n<tr>"));

@@ -1,22 +1,22 @@
-//! The rows of an answer, cell by cell.
+//! Rows of an answer, cell by cell.
 
 use event::{Day, Timestamp, time::DAY_MICROS};
 use polars::prelude::{AnyValue, DataFrame, TimeUnit};
 use query::number_text;
 
-/// What stands where there is nothing to say.
+/// Text of an empty cell.
 const NOTHING: &str = "–";
 
-/// The rows of an answer.
+/// Rows of an answer.
 pub(super) struct Rows<'a>(pub(super) &'a DataFrame);
 
-/// A cell as it is shown.
+/// Cell in its shown form.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Cell {
     pub(super) text: String,
-    /// Numbers stand at the right.
+    /// True for numbers, which are aligned to the right.
     pub(super) is_number: bool,
-    /// How much of it there is, from 0 to 1, which its ground shows.
+    /// Shade of the cell's background, from 0 to 1.
     pub(super) shade: Option<f64>,
 }
 
@@ -34,7 +34,7 @@ impl Cell {
         Self { text, is_number: true, shade: None }
     }
 
-    /// The two ends of an interval.
+    /// Shows both ends of an interval.
     pub(super) fn interval(interval: Option<(f64, f64)>) -> Self {
         let text = interval.map(|(low, high)| format!("{} to {}", number_text(low), number_text(high)));
         Self { text: text.unwrap_or_else(|| NOTHING.to_owned()), is_number: true, shade: None }
@@ -47,7 +47,7 @@ impl<'a> Rows<'a> {
     }
 
     fn value(&self, column: &str, row: usize) -> AnyValue<'a> {
-        // What is asked for is there, and what is not there says nothing.
+        // All requested columns exist; a missing one counts as null.
         self.0.column(column).and_then(|column| column.get(row)).unwrap_or(AnyValue::Null)
     }
 
@@ -67,7 +67,7 @@ impl<'a> Rows<'a> {
         self.value(column, row).extract::<u64>().unwrap_or_default()
     }
 
-    /// The two ends of an interval.
+    /// Both ends of an interval.
     pub(super) fn interval(&self, (low, high): (&str, &str), row: usize) -> Option<(f64, f64)> {
         self.number(low, row).zip(self.number(high, row))
     }
@@ -79,12 +79,12 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Whether a row has a number of this column.
+    /// Returns whether any row has a value in this column.
     pub(super) fn has(&self, column: &str) -> bool {
         self.0.column(column).is_ok_and(|column| column.null_count() < column.len())
     }
 
-    /// The cell of a column as it is shown.
+    /// Cell of a column in its shown form.
     pub(super) fn cell(&self, column: &str, row: usize) -> Cell {
         match self.value(column, row) {
             AnyValue::Null => Cell { is_number: self.is_number(column), ..Cell::text(NOTHING) },

@@ -1,4 +1,4 @@
-//! Where predictions are bad.
+//! Segments of poor predictions.
 
 use event::Period;
 use plot::{Chart, Line, Point};
@@ -11,10 +11,10 @@ use super::{
     rows::Rows,
 };
 
-/// How many segments are shown.
+/// Maximum segments in the table.
 const MAX_SEGMENTS: usize = 20;
 
-/// How many segments are drawn, of one split each.
+/// Maximum segments in the chart, all of one split each.
 const MAX_LINES: usize = 5;
 
 const COLUMNS: [&str; 8] = ["segment", "release", "n", "share", "value", "whole", "gap", "p_adjusted"];
@@ -28,7 +28,7 @@ pub(super) async fn section(ask: &Ask, told: &Told) -> anyhow::Result<Section> {
     let words = |pairs| Words { figure: Some(figure), pairs, ..ask.words() };
     let mut answer = ask.answer(What::Segments, words(true)).await?;
     if answer.frame.height() == 0 {
-        // Pairs are of events, which may have expired; what is stored of single splits is left.
+        // Pairs come from events, which may have expired; stored figures of single splits remain.
         answer = ask.answer(What::Segments, words(false)).await?;
     }
     let rows = Rows(&answer.frame);
@@ -71,7 +71,7 @@ pub(super) async fn section(ask: &Ask, told: &Told) -> anyhow::Result<Section> {
     Ok(section)
 }
 
-/// How far segments, each with its release, were from all predictions in each period.
+/// Chart of the distance of segments, each with its release, from all predictions in each period.
 async fn chart(ask: &Ask, figure: &str, drawn: &[[String; 2]]) -> anyhow::Result<Chart> {
     let mut lines: Vec<Line> = drawn
         .iter()

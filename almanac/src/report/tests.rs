@@ -17,7 +17,7 @@ use super::{
     sections,
 };
 
-/// Text that would be more than text on a page that does not escape it.
+/// Text that a page without escaping would interpret.
 const HOSTILE: &str = "\"><script>alert('1')</script><img src=x onerror=alert(2)>&amp;\u{202e}txt.exe\u{0}";
 const EMOJI: &str = "✈️ 👩‍🚀 שלום";
 
@@ -48,7 +48,7 @@ fn text_is_text_whatever_it_says() {
         assert!(!text.contains(wrong), "{wrong}: {text}");
     }
     assert!(text.contains("&quot;&gt;&lt;script&gt;alert('1')&lt;/script&gt;") && text.contains(EMOJI));
-    // What was text stays inside of its element: as many open as close.
+    // Text stays inside its element: opening and closing tags are equal in number.
     for tag in ["section", "h2", "p", "li", "table", "tr", "td", "th", "figure", "svg", "text", "title", "g"]
     {
         let opened = text.matches(&format!("<{tag}>")).count() + text.matches(&format!("<{tag} ")).count();
@@ -103,7 +103,7 @@ struct Parsed {
     args: super::ReportArgs,
 }
 
-/// Predictions of three carriers on a day, of which one is always wrong, and their outcomes.
+/// Predictions of three carriers on a day, one of them always wrong, and their outcomes.
 async fn predict(scene: &Scene, day: &str) {
     let prediction = |n: usize| {
         let carrier = ["UA", "AA", "DL"][n % 3];
@@ -120,7 +120,7 @@ async fn predict(scene: &Scene, day: &str) {
     scene.append(Kind::Outcomes, (0..60).map(outcome).collect(), &now).await.unwrap();
 }
 
-/// Predictions of `v1` and `v2` on a day, by how sure each is of what is, and their outcomes.
+/// Predictions of `v1` and `v2` on a day, with these scores for the true label, and their outcomes.
 async fn predict_both(scene: &Scene, day: &str, sure: [f64; 2]) {
     let of_release = |(release, score): (&str, f64)| -> Vec<serde_json::Value> {
         let prediction = |n: usize| json!({ "key": format!("k{n}"), "predicted_at": format!("{day}T01:00:00Z"), "release": release, "score": score });
@@ -133,7 +133,7 @@ async fn predict_both(scene: &Scene, day: &str, sure: [f64; 2]) {
     scene.append(Kind::Outcomes, (0..60).map(outcome).collect(), now).await.unwrap();
 }
 
-/// The cells of the row of a table that begins with some texts.
+/// Cells of the row of a table that begins with these texts.
 fn row<'a>(page: &'a str, begins: &[&str]) -> Vec<&'a str> {
     let cells = |row: &'a str| -> Vec<&'a str> {
         let row = row.split("</tr>").next().unwrap_or_default();
@@ -149,7 +149,7 @@ fn row<'a>(page: &'a str, begins: &[&str]) -> Vec<&'a str> {
     found.unwrap_or_else(|| panic!("no row begins with {begins:?}: {page}"))
 }
 
-/// Gates of the model, and an approval of the release by the person who created it.
+/// Gates of the model, and an approval of the release by its creator.
 async fn gate(scene: &Scene) {
     let catalog = &scene.world.catalog;
     let model = catalog.model_named(scene.id(), "m").await.unwrap();
@@ -220,7 +220,7 @@ async fn what_crossed_and_the_worst_segments_are_rows_of_the_page() {
         text.contains("How far the accuracy of the worst segments is from that of all, by day"),
         "{text}"
     );
-    // Of days that are eight days old it is not known how much truth will come.
+    // For days only eight days old, the expected truth is not known.
     assert!(!text.contains("Share of the truth that had come"), "{text}");
     assert_eq!(row(&text, &["m"])[1..5], ["all", "7", "0", "1000 judged predictions; a second person"]);
     let failed = row(&text, &["v1", "m", "no"])[3];
@@ -231,7 +231,7 @@ async fn what_crossed_and_the_worst_segments_are_rows_of_the_page() {
     assert_eq!(row(&text, &["v1", "production"])[4], "Read.");
 }
 
-/// What was live in the window and is not when it ends is no champion, which is said so that it agrees with the table of what was live.
+/// A release that was live in the window but not at its end is no champion, in agreement with the table of live releases.
 #[tokio::test]
 async fn a_release_that_was_retired_in_the_window_is_not_live_when_it_ends() {
     let scene = Scene::on(Engine::Sqlite).await;
@@ -256,7 +256,8 @@ async fn a_release_that_was_retired_in_the_window_is_not_live_when_it_ends() {
     assert!(text.contains(says), "{text}");
 }
 
-/// Where later days turn what was decided, the page names who is better by its last day, and nobody while the bounds hold zero.
+/// If later days reverse a decision, the page names the release that is better on its last day, and none while the bounds include
+/// zero.
 #[tokio::test]
 async fn who_is_better_is_told_by_the_last_day() {
     let scene = Scene::on(Engine::Sqlite).await;

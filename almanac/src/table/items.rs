@@ -1,4 +1,4 @@
-//! `almanac table get|query|scan`: shows what stands in the table, item by item.
+//! `almanac table get|query|scan`: shows items of the table.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use clap::{Args, ValueEnum};
@@ -13,7 +13,7 @@ use crate::{
     shown::{aligned, print},
 };
 
-/// How much of the attributes of an item a line for people shows, in letters.
+/// Maximum letters of the attributes of an item in a line for people.
 const SHOWN: usize = 100;
 
 /// How items are printed.
@@ -192,7 +192,7 @@ fn show(items: &[Item], is_more: bool, format: ItemFormat) {
     }
 }
 
-/// An item as JSON. Sets and bytes stand in an object that says what they are.
+/// An item as JSON. Sets and bytes are wrapped in an object that names their type.
 fn object(item: &Item) -> Map<String, Json> {
     let mut object = Map::new();
     object.insert("PK".to_owned(), item.key.pk.as_str().into());

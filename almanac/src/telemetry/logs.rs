@@ -1,5 +1,4 @@
-//! How log lines look: text for people, JSON for programs. They go to standard error, as does a line for each
-//! panic.
+//! Format of log lines: text for people, JSON for programs. They go to standard error, as does a line for each panic.
 
 use std::{
     fmt,
@@ -18,23 +17,23 @@ use tracing_subscriber::EnvFilter;
 
 use super::sink::Sink;
 
-/// The variable that says which lines are written, as [`EnvFilter`] reads it.
+/// Variable that selects the written lines, in the syntax of [`EnvFilter`].
 const FILTER: &str = "ALMANAC_LOG";
 
-/// Which lines are written when it does not say.
+/// Default selection.
 const DEFAULT_FILTER: &str = "warn,almanac=info";
 
 static SINK: OnceLock<Sink> = OnceLock::new();
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// How a line looks.
+/// Format of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum LogFormat {
     /// For people.
     #[default]
     Text,
-    /// An object a line: `timestamp`, `level`, `target`, `message` and the fields beside each other; of a line
-    /// that was written while a request was worked on, `span` holds its `request_id`.
+    /// One object on a line: `timestamp`, `level`, `target`, `message` and the fields beside each other; in a line written during
+    /// a request, `span` holds its `request_id`.
     Json,
 }
 
@@ -59,18 +58,18 @@ impl fmt::Display for LogFormat {
     }
 }
 
-/// Writes log lines from now on.
+/// Begins to write log lines.
 pub(crate) fn init(format: LogFormat) {
     let filter = EnvFilter::try_from_env(FILTER).unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
     let has_colours = std::io::stderr().is_terminal();
     let sink = SINK.get_or_init(|| Sink::over(std::io::stderr()));
-    // What goes wrong inside is not written to standard error beside the sink, since that can panic.
+    // Internal errors of the subscriber are not written to standard error beside the sink, since that can panic.
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(|| sink.clone())
         .log_internal_errors(false)
         .with_ansi(has_colours);
-    // When this fails, a program that has Almanac as a library writes them in its own way.
+    // A failure means that a program which embeds Almanac writes the lines in its own way.
     _ = match format {
         LogFormat::Text => lines.try_init(),
         LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).try_init(),
@@ -79,12 +78,12 @@ pub(crate) fn init(format: LogFormat) {
         PANICS.fetch_add(1, Ordering::Relaxed);
         let current = thread::current();
         tracing::error!(thread = current.name().unwrap_or("?"), "{panicked}");
-        // It may be the end of the process.
+        // The process may end here.
         flush();
     }));
 }
 
-/// Waits a moment for what is to be written.
+/// Waits a moment for pending lines to be written.
 pub(crate) fn flush() {
     if let Some(sink) = SINK.get() {
         sink.flush();
@@ -95,7 +94,7 @@ pub(crate) fn flush() {
 pub(super) fn tell() {
     match SINK.get() {
         Some(sink) => sink.tell(),
-        // A program that has Almanac as a library writes the lines.
+        // A program that embeds Almanac writes the lines.
         None => catalogue::LOG_DROPPED.counter(["failed"]).absolute(0),
     }
     catalogue::PANICS.counter([]).absolute(PANICS.load(Ordering::Relaxed));

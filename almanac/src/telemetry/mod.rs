@@ -1,9 +1,8 @@
-//! How the services are watched: metrics, log lines, and a line of figures a minute.
+//! Monitoring of the services: metrics, log lines, and a line of figures a minute.
 //!
-//! The metrics are listed in [`meter::catalogue`]; they are recorded for the whole process (`install`), and
-//! what is known at the moment of asking is added then (`Exposition`). `requests` measures and logs what
-//! comes over HTTP, `logs` says how log lines look and `sink` writes them, `report` writes the line of figures, `process` asks the
-//! system about the process.
+//! The metrics are listed in [`meter::catalogue`]; they are recorded for the whole process (`install`), and current values are
+//! added when they are read (`Exposition`). `requests` measures and logs HTTP requests, `logs` formats log lines and `sink`
+//! writes them, `report` writes the line of figures, `process` asks the system about the process.
 
 use std::{
     path::PathBuf,
@@ -24,16 +23,16 @@ pub(crate) mod report;
 pub(crate) mod requests;
 mod sink;
 
-/// How often the records of histograms are added up, so that they do not pile up between reads of `/metrics`.
+/// Interval at which records of histograms are added up, so that they do not pile up between reads of `/metrics`.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
-/// The most rules that are named: those of at least 16 workspaces.
+/// Maximum rules that are named: those of at least 16 workspaces.
 const MAX_FIRING_SERIES: usize = 16 * catalog::MAX_ALERT_RULES;
 
 static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
 
-/// Records metrics from now on. Handles that were taken before do nothing, so it comes before the table is
-/// opened. There is one recorder a process, however often this is called.
+/// Begins to record metrics. Handles taken before it do nothing, so it is called before the table is opened. A process has one
+/// recorder, however often this is called.
 pub(crate) fn install() -> &'static PrometheusHandle {
     RECORDER.get_or_init(|| {
         let mut builder = PrometheusBuilder::new();
@@ -45,7 +44,7 @@ pub(crate) fn install() -> &'static PrometheusHandle {
         }
         let recorder = builder.build_recorder();
         let handle = recorder.handle();
-        // When this fails, a program that has Almanac as a library records metrics in its own way.
+        // A failure means that a program which embeds Almanac records metrics in its own way.
         _ = metrics::set_global_recorder(recorder);
         meter::ALL.iter().for_each(meter::Instrument::describe);
         catalogue::BUILD_INFO.gauge([env!("CARGO_PKG_VERSION")]).set(1.0);
@@ -62,19 +61,19 @@ pub(crate) async fn keep_up() {
     }
 }
 
-/// What the metrics of a process are asked from.
+/// Sources of current metrics.
 #[derive(Debug, Default)]
 pub(crate) struct Exposition {
-    /// The projector, in that role.
+    /// Projector, in that role.
     pub(crate) projector: Option<Projector>,
-    /// The gate of appends, in the role ingest.
+    /// Gate of appends, in the role ingest.
     pub(crate) gate: Option<Arc<Gate>>,
-    /// The file, where the store is one.
+    /// File of the store, if it is one.
     pub(crate) file: Option<PathBuf>,
 }
 
 impl Exposition {
-    /// The metrics of this process, in the text format of Prometheus.
+    /// Metrics of this process, in the text format of Prometheus.
     pub(crate) fn text(&self) -> String {
         let handle = install();
         let mut firing = String::new();
@@ -102,8 +101,8 @@ impl Exposition {
     }
 }
 
-/// The rules that fire, each as a series of its own. The recorder would go on telling of a rule that fires no more, so the text is written
-/// here.
+/// Firing rules, each as a series of its own. The recorder would keep the series of a rule that no longer fires, so the text is
+/// written here.
 fn firing_rules(firing: &[FiringRule]) -> String {
     let series = firing.iter().take(MAX_FIRING_SERIES);
     catalogue::PROJECTOR_FIRING_RULE.text(series.map(|one| ([&*one.workspace, &*one.rule], 1.0)))
@@ -152,7 +151,7 @@ mod tests {
         let of =
             |rule: &str| format!(r#"almanac_alert_rule_firing{{workspace="credit/prod",rule="{rule}"}} 1"#);
         assert_eq!(series, [of("r1"), of("r2")]);
-        // None of one that does not fire, though the metric is described.
+        // A rule that does not fire has no series, though the metric is described.
         assert_eq!(firing_rules(&[]).lines().count(), 2);
         let many: Vec<_> = (0..MAX_FIRING_SERIES + 5).map(rule).collect();
         assert_eq!(firing_rules(&many).lines().count(), 2 + 1_024);

@@ -1,13 +1,13 @@
-//! What the system says about this process. Linux says it in files; on other systems nothing is known.
+//! Figures of the system about this process. Linux gives them in files; other systems give none.
 
 use std::{fs, path::Path};
 
 use meter::catalogue;
 
-/// In what part of a second Linux counts processor time, on every machine that Rust runs on.
+/// Unit of processor time in Linux, in ticks a second, on every machine that Rust runs on.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// Sets the metrics that are known.
+/// Sets the known metrics.
 pub(super) fn tell() {
     let read = |name: &str| fs::read_to_string(Path::new("/proc/self").join(name)).unwrap_or_default();
     let status = read("status");
@@ -28,14 +28,13 @@ pub(super) fn tell() {
     }
 }
 
-/// The first number behind `name` on its line.
+/// First number after `name` on its line.
 fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// The ticks in user and in system mode: fields 14 and 15 of `stat`, of which the second, the name in
-/// parentheses, may hold anything.
+/// Ticks in user and in system mode: fields 14 and 15 of `stat`, whose second field, the name in parentheses, may hold anything.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, behind) = stat.rsplit_once(')')?;
     let mut fields = behind.split_whitespace().skip(11).map(str::parse::<u64>);

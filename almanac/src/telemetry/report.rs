@@ -1,5 +1,5 @@
-//! The line of figures that every service writes once a minute, for operators without Prometheus: filters
-//! of a log service make metrics and alarms of it.
+//! The line of figures that every service writes once a minute, for operators without Prometheus: filters of a log service make
+//! metrics and alarms of it.
 
 use std::{
     future::Future,
@@ -13,13 +13,13 @@ use std::{
 use projector::{Health, Projector};
 use table::Denials;
 
-/// How often the line is written.
+/// Interval of the line.
 pub(crate) const EVERY: Duration = Duration::from_secs(60);
 
-/// The status by which a request is turned away for a limit.
+/// Status of a request refused for a limit.
 const TOO_MANY: u16 = 429;
 
-/// Requests since the start, those for `/healthz`, `/readyz` and `/metrics` left out.
+/// Requests since the start, without those for `/healthz`, `/readyz` and `/metrics`.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     requests: AtomicU64,
@@ -28,7 +28,7 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// Counts a request that was answered with a status; an error is one of 500 or more, and 429 turns it away.
+    /// Counts an answered request by its status; an error is 500 or more, and 429 is a refusal for a limit.
     pub(super) fn note(&self, status: u16) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.errors.fetch_add(u64::from(status >= 500), Ordering::Relaxed);
@@ -36,17 +36,17 @@ impl Traffic {
     }
 }
 
-/// Writes the line.
+/// Writer of the line.
 #[derive(Debug)]
 pub(crate) struct Reporter {
     traffic: Arc<Traffic>,
     projector: Option<Projector>,
     denials: Arc<Denials>,
-    /// What earlier lines reported.
+    /// Counts up to the last line.
     told: Counts,
 }
 
-/// What a line counts since the one before it.
+/// Counts of a line since the one before it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     requests: u64,
@@ -56,12 +56,12 @@ struct Counts {
 }
 
 impl Reporter {
-    /// Tells of this traffic, of how a projector is doing, and of what the table denies.
+    /// Reports this traffic, the state of a projector, and the denials of the table.
     pub(crate) fn new(traffic: Arc<Traffic>, projector: Option<Projector>, denials: Arc<Denials>) -> Self {
         Self { traffic, projector, denials, told: Counts::default() }
     }
 
-    /// Writes a line each time that `every` has passed, and a last one at `end`.
+    /// Writes a line after each `every`, and a last one at `end`.
     pub(crate) async fn run(mut self, every: Duration, end: impl Future<Output = ()>) {
         tokio::pin!(end);
         loop {
@@ -91,7 +91,7 @@ impl Reporter {
     }
 }
 
-/// What is not known has no field: what waits is known when a sweep has looked. What never moved counts from the start.
+/// Unknown values have no field: the lag is known after the first sweep. Ages of events that never happened count from the start.
 fn write(health: Option<&Health>, counts: Counts) {
     let swept = health.filter(|health| health.has_swept);
     let seconds = |age: Duration| age.as_secs_f64();
@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    /// Where the lines of a test go.
+    /// Destination of the lines of a test.
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
 

@@ -1,9 +1,8 @@
-//! What comes over HTTP: every request has an id, is measured, and may have a line in the log.
+//! HTTP requests: every request has an id, is measured, and may have a line in the log.
 //!
-//! The id is the client's `X-Request-Id`, if that is sane, else one is made; the answer has it, and so does
-//! every line that is written while the request is worked on. The line of the request itself comes after the
-//! answer: at the level `debug`, as `warn` after a 503 and as `error` after another 5xx. It holds nothing of
-//! the events: the route is the pattern, not the path.
+//! The id is the client's `X-Request-Id`, if that is valid, else a new one; it is in the answer, and in every line written during
+//! the request. The line of the request itself follows the answer: at the level `debug`, as `warn` after a 503 and as `error`
+//! after another 5xx. It contains no data of events: it has the pattern of the route, not the path.
 
 use std::{
     collections::HashMap,
@@ -37,14 +36,14 @@ use crate::{harden::hardened, paths::PROBES};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The longest id of a request that is taken over from a client.
+/// Maximum bytes of an id of a request that is taken from a client.
 const MAX_REQUEST_ID_BYTES: usize = 128;
 
-/// The methods that are counted apart; all other methods count as one.
+/// Methods that are counted apart; all other methods count as one.
 const METHODS: [&str; 5] = ["GET", "HEAD", "POST", "PUT", "DELETE"];
 const OTHER: &str = "other";
 
-/// What is measured of requests, by route: all there are, and one for the paths that do not exist.
+/// Metrics of requests, by route: all existing ones, and one for unknown paths.
 #[derive(Debug)]
 pub(crate) struct Requests {
     routes: HashMap<String, Route>,
@@ -57,7 +56,7 @@ pub(crate) struct Requests {
     ids: Ids,
 }
 
-/// A route, and a histogram for each method and class of status that came up.
+/// Metrics of a route: a histogram for each method and class of status that occurred.
 #[derive(Debug)]
 struct Route {
     pattern: String,
@@ -82,7 +81,7 @@ impl Route {
     }
 }
 
-/// Makes ids of requests: some letters of the process, and a number.
+/// Maker of request ids: some letters of the process, and a number.
 #[derive(Debug)]
 struct Ids {
     process: String,
@@ -91,7 +90,7 @@ struct Ids {
 
 impl Ids {
     fn new() -> Self {
-        // The end of an id is chance.
+        // The end of an id is random.
         let id = Id::new(Clock::system().now()).to_string();
         Self { process: id[id.len() - 10..].to_owned(), next: AtomicU64::new(1) }
     }
@@ -110,7 +109,7 @@ impl Ids {
 }
 
 impl Requests {
-    /// For routes with these paths.
+    /// Makes the metrics of routes with these paths.
     pub(crate) fn new(paths: &Paths) -> Arc<Self> {
         Arc::new(Self {
             routes: paths.paths.keys().map(|path| (path.clone(), Route::new(path))).collect(),
@@ -124,12 +123,12 @@ impl Requests {
         })
     }
 
-    /// What came and was answered.
+    /// Counts of answered requests.
     pub(crate) fn traffic(&self) -> Arc<Traffic> {
         Arc::clone(&self.traffic)
     }
 
-    /// The router, measured.
+    /// Wraps the router to measure it.
     pub(crate) fn measure(self: &Arc<Self>, router: Router) -> Router {
         router.layer(from_fn_with_state(Arc::clone(self), measured))
     }
@@ -170,7 +169,7 @@ async fn measured(State(requests): State<Arc<Requests>>, request: Request, next:
     response
 }
 
-/// How many bytes a body has: as it was declared, else as they were counted.
+/// Number of bytes of a body: the declared length, or else the counted one.
 enum Received {
     Declared(u64),
     Counted(Arc<AtomicU64>),
@@ -199,7 +198,7 @@ fn counted_request(request: Request, total: &Counter) -> (Request, Received) {
     (request.map(|body| counted(body, count)), Received::Counted(bytes))
 }
 
-/// The response, and its length where that is known already.
+/// Counts the response, and returns its length if known already.
 fn counted_response(response: Response, total: &Counter) -> (Response, Option<u64>) {
     match response.body().size_hint().exact() {
         Some(bytes) => {
@@ -220,7 +219,7 @@ fn counted(body: Body, mut count: impl FnMut(u64) + Send + 'static) -> Body {
     }))
 }
 
-/// A request that was answered.
+/// An answered request.
 struct Done<'a> {
     id: &'a str,
     method: &'a Method,
@@ -252,9 +251,9 @@ impl Done<'_> {
             };
         }
         match self.status {
-            // Whether it is ready is asked again and again.
+            // Probes are polled all the time.
             _ if self.route.is_probe => line!(debug),
-            // It is turned away, or what is below fails in passing: the client comes again.
+            // A refusal or a passing failure below: the client tries again.
             503 => line!(warn),
             500.. => line!(error),
             _ => line!(debug),

@@ -1,6 +1,5 @@
-//! Where log lines go: a thread of their own writes them to standard error. The caller hands a line over
-//! and goes on; when standard error fails (a full disk, a closed pipe) or is held, lines are dropped and
-//! counted, and nothing else happens.
+//! Destination of log lines: a thread of their own writes them to standard error. The caller hands over a line and goes on; when
+//! standard error fails (a full disk, a closed pipe) or blocks, lines are dropped and counted, without other effects.
 
 use std::{
     io::{self, Write},
@@ -15,28 +14,28 @@ use std::{
 
 use meter::catalogue;
 
-/// The most lines that wait for standard error.
+/// Maximum lines that wait for standard error.
 const MAX_WAITING: usize = 4_096;
 
-/// How long the end of a process waits for lines to be written, in steps of [`STEP`].
+/// Maximum time that the end of a process waits for lines to be written, in steps of [`STEP`].
 const MAX_STEPS: usize = 1_000;
 const STEP: Duration = Duration::from_millis(1);
 
-/// Takes log lines, and never fails.
+/// Writer of log lines that never fails.
 #[derive(Clone, Debug)]
 pub(crate) struct Sink {
     lines: SyncSender<Vec<u8>>,
     counts: Arc<Counts>,
 }
 
-/// What became of lines.
+/// Counts of lines.
 #[derive(Debug, Default)]
 struct Counts {
     taken: AtomicU64,
     settled: AtomicU64,
-    /// Those for which there was no room.
+    /// Lines dropped for lack of room.
     full: AtomicU64,
-    /// Those that could not be written.
+    /// Lines that could not be written.
     failed: AtomicU64,
 }
 
@@ -49,7 +48,7 @@ fn counted(counter: &AtomicU64) -> u64 {
 }
 
 impl Sink {
-    /// One whose lines `out` gets, on a thread of its own.
+    /// Makes a sink that writes to `out`, on a thread of its own.
     pub(crate) fn over(out: impl Write + Send + 'static) -> Self {
         let (lines, waiting) = sync_channel(MAX_WAITING);
         let counts = Arc::<Counts>::default();
@@ -59,7 +58,7 @@ impl Sink {
         Self { lines, counts }
     }
 
-    /// Waits until what was handed over is written or dropped, for a second at most.
+    /// Waits until all lines handed over are written or dropped, for a second at most.
     pub(crate) fn flush(&self) {
         let taken = counted(&self.counts.taken);
         for _ in 0..MAX_STEPS {
@@ -70,7 +69,7 @@ impl Sink {
         }
     }
 
-    /// Tells how many lines were dropped.
+    /// Sets the metric of dropped lines.
     pub(crate) fn tell(&self) {
         for (reason, counter) in [("full", &self.counts.full), ("failed", &self.counts.failed)] {
             catalogue::LOG_DROPPED.counter([reason]).absolute(counted(counter));
@@ -87,7 +86,7 @@ fn write_all(mut out: impl Write, lines: &Receiver<Vec<u8>>, counts: &Counts) {
     }
 }
 
-/// A line comes as one call of `write`.
+/// Each call of `write` is one line.
 impl Write for Sink {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         match self.lines.try_send(line.to_vec()) {
@@ -108,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    /// Fails each time.
+    /// A writer that always fails.
     struct Full;
 
     impl Write for Full {
@@ -121,7 +120,7 @@ mod tests {
         }
     }
 
-    /// Waits for ever, after it has said that it does.
+    /// A writer that signals its call and then blocks for ever.
     struct Held(Sender<()>);
 
     impl Write for Held {

@@ -1,4 +1,4 @@
-//! Certificates that are replaced under a service that runs.
+//! Certificates that are replaced under a running service.
 
 use std::io;
 
@@ -81,7 +81,7 @@ impl House {
         self.tls.look_again();
     }
 
-    /// A connection of a client that trusts one certificate only.
+    /// Connects a client that trusts one certificate only.
     async fn connect(&self, trusted: &Pair) -> io::Result<SendRequest<Empty<Bytes>>> {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).await?;
         let name = ServerName::try_from("localhost").unwrap();
@@ -140,7 +140,7 @@ async fn bad_files_change_nothing() {
 async fn what_is_no_tls_is_closed_and_holds_nothing_up() {
     let pair = Pair::new();
     let house = House::with(&pair).await;
-    // One that says nothing, and one that speaks HTTP.
+    // A client that sends nothing, and one that speaks plain HTTP.
     let _silent = TcpStream::connect(("127.0.0.1", house.port)).await.unwrap();
     let mut plain = TcpStream::connect(("127.0.0.1", house.port)).await.unwrap();
     plain.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
@@ -162,7 +162,7 @@ async fn a_handshake_that_is_not_done_does_not_hold_up_the_end() {
     stream.write_all(&hello).await.unwrap();
     // The service has answered, and it is the client's turn.
     stream.read_u8().await.unwrap();
-    // From here on time passes only where everything waits.
+    // From here on time passes only when everything waits.
     pause();
     let asked = Instant::now();
     house.stop.send_replace(true);

@@ -11,20 +11,20 @@ use tokio::{
 
 use super::*;
 
-/// How a receiver answers.
+/// Answer of a receiver.
 #[derive(Clone, Debug)]
 enum Answers {
-    /// With this text, whole.
+    /// This whole text.
     With(String),
-    /// Never.
+    /// None, ever.
     Hangs,
-    /// With a body that never ends.
+    /// A body that never ends.
     Endless(&'static str),
-    /// With headers that never end.
+    /// Headers that never end.
     Headers,
 }
 
-/// A receiver, and what was sent to it.
+/// A receiver, and the requests sent to it.
 struct Receiver {
     address: SocketAddr,
     got: Arc<Mutex<Vec<String>>>,
@@ -112,7 +112,7 @@ fn courier(to_private: bool, folder: Option<PathBuf>) -> Arc<dyn Courier> {
     WebhookArgs { webhooks_to_private: to_private, webhook_secrets: folder }.courier()
 }
 
-/// The example of the specification's own libraries.
+/// Example of the specification's own libraries.
 #[test]
 fn a_signature_is_that_of_the_standard() {
     let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -160,7 +160,7 @@ async fn a_delivery_is_signed_and_has_one_id() {
         }
     }
     assert_eq!(got.len(), 2);
-    // What is to be signed is never sent without a signature.
+    // A delivery to be signed is never sent without a signature.
     let missing = courier.post(&parcel(&receiver.url(), Some("other"))).await;
     assert!(
         matches!(&missing, Posted::Down(why) if why.contains("ALMANAC_WEBHOOK_SECRET_OTHER")),
@@ -168,7 +168,7 @@ async fn a_delivery_is_signed_and_has_one_id() {
     );
     let wrong = courier.post(&parcel(&receiver.url(), Some("place"))).await;
     assert!(matches!(&wrong, Posted::Down(why) if !why.contains("http")), "{wrong:?}");
-    // Nobody has another workspace's secret sign, or its place posted to.
+    // A workspace can neither sign with another workspace's secret, nor post to its place.
     signed.path = "credits/prod".into();
     let places =
         [signed.clone(), Parcel { path: "credit/test".into(), ..parcel(&receiver.url(), Some("oncall")) }];
@@ -256,7 +256,7 @@ async fn a_hostile_receiver_is_not_listened_to_for_long() {
     let receiver = Receiver::that(Answers::Headers).await;
     let posted = timeout(TRY_WITHIN, courier.post(&parcel(&receiver.url(), None))).await;
     assert!(matches!(posted, Ok(Posted::Down(_))), "{posted:?}");
-    // Who never answers is left after a while, by who calls; meanwhile others are served.
+    // A caller leaves a receiver that never answers after a while; meanwhile others are served.
     let (dead, good) = (Receiver::that(Answers::Hangs).await, Receiver::that(status("200 OK")).await);
     let to_dead = parcel(&dead.url(), None);
     let hanging = timeout(Duration::from_secs(2), courier.post(&to_dead));

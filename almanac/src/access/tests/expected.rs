@@ -1,4 +1,4 @@
-//! What should come of a call, by the rights of roles and nothing else.
+//! Expected results of calls, derived from the rights of roles alone.
 
 use axum::http::StatusCode;
 use catalog::Role;
@@ -8,7 +8,7 @@ use web::{About, Need};
 
 use super::{Given, Held, Target};
 
-/// What is to come of a need: `None`, when it is met.
+/// Expected refusal for a need; `None`, if the need is met.
 pub(super) fn refused(need: &Need, target: Target, given: Given) -> Option<StatusCode> {
     let has = |right: Right| given.is_some_and(|(role, _)| role.rights().has(right));
     let held = given.map(|(_, held)| held);
@@ -26,7 +26,7 @@ pub(super) fn refused(need: &Need, target: Target, given: Given) -> Option<Statu
         // The body of the test gives no other name.
         (About::Caller | About::Visible | About::Renamed(..), _) => None,
         (About::Server, _) => verdict(true, on_server && has(need.right)),
-        // A category that is not there is made by who may do so anywhere.
+        // A category that is not there can be made by a caller with that right on the server.
         (About::CategoryOf(_) | About::Own(..), Target::Nothing) => {
             verdict(false, on_server && has(need.right))
         }
@@ -42,8 +42,8 @@ pub(super) fn refused(need: &Need, target: Target, given: Given) -> Option<Statu
     }
 }
 
-/// Who calls in the time that the test has: everybody on SQLite, some on the slower engine. `ALMANAC_ACCESS_CALLERS=all` asks for everybody
-/// on both.
+/// Returns whether a caller is tested: all are on SQLite, some on the slower engine. `ALMANAC_ACCESS_CALLERS=all` selects all on
+/// both.
 pub(super) fn is_tried(engine: Engine, given: Given) -> bool {
     match engine {
         Engine::Sqlite => true,

@@ -1,4 +1,4 @@
-//! What the tests of callers have in common.
+//! Setup shared by the tests of callers.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tests::{
     engine::{Engine, Fresh},
 };
 
-/// What tests of callers stand on: a table with a workspace and a user, and a clock that goes where it is told.
+/// Setup of tests of callers: a table with a workspace and a user, and a clock that tests set.
 pub(super) struct Ground {
     pub(super) clock: TestClock,
     pub(super) table: Arc<dyn Table>,

@@ -1,7 +1,7 @@
-//! Requests that are wrong in every way: tokens, headers, paths, statements and bodies that were good once, changed by chance that is
-//! the same in each run. No answer may be a mistake of the service, and no token but the good one may open it.
+//! Malformed requests of all kinds: tokens, headers, paths, statements and bodies, mutated from valid ones by a generator with a
+//! fixed seed. No answer may be a fault of the service, and only the valid token may open it.
 //!
-//! `ALMANAC_FUZZ_RUNS` says how many there are. Bodies of every format and bytes of segments are tried where they are read, in
+//! `ALMANAC_FUZZ_RUNS` sets their number. Bodies of every format and bytes of segments are tested next to their readers, in
 //! `ingest/src/format/tests.rs` and `segment/src/tests/hostile.rs`.
 
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use tower::ServiceExt;
 
 use crate::up::{Options, Services};
 
-/// How many requests there are of each kind, unless the environment says so.
+/// Number of requests of each kind, unless the environment sets another.
 const RUNS: usize = 400;
 
-/// What texts are changed by, besides bytes of their own.
+/// Words that are spliced into texts, besides bytes of the text itself.
 const WORDS: [&[u8]; 24] = [
     b"",
     b"/",
@@ -64,7 +64,7 @@ const STATEMENTS: [&str; 6] = [
     "SELECT 1",
 ];
 
-/// Chance that is the same in each run (xorshift).
+/// Pseudorandom numbers from a fixed seed (xorshift).
 struct Chance(u64);
 
 impl Chance {
@@ -102,7 +102,7 @@ impl Chance {
     }
 }
 
-/// A service with a workspace, and what it is asked.
+/// A service with a workspace, and the paths to ask.
 struct House {
     router: Router,
     token: Token,
@@ -138,7 +138,7 @@ impl House {
         Self { router, token, paths, _folder: folder, _stop: stop }
     }
 
-    /// Sends a request, if it is one that HTTP has a form for, and looks at its answer.
+    /// Sends a request, if HTTP can express it, and checks its answer.
     async fn send(&self, request: Result<Request, axum::http::Error>) -> Option<StatusCode> {
         let request = request.ok()?;
         let said = format!("{} {} {:?}", request.method(), request.uri(), request.headers());
@@ -155,7 +155,7 @@ impl House {
     }
 }
 
-/// Something that a parameter of a path may be.
+/// Sample value for a parameter of a path.
 fn sample(parameter: &str) -> &'static str {
     match parameter {
         "{category}" => "credit",
@@ -186,7 +186,7 @@ async fn no_header_but_the_good_one_opens_the_service() {
     for _ in 0..runs() {
         for from in [good.as_str(), signed, "Basic YTpi"] {
             let changed = chance.change(from.as_bytes());
-            // Only the scheme may be written in another way, and have more blanks after it.
+            // Only the case of the scheme and the number of blanks after it may differ.
             let text = String::from_utf8_lossy(&changed).into_owned();
             let is_good = text.split_once(' ').is_some_and(|(scheme, token)| {
                 scheme.eq_ignore_ascii_case("bearer") && token.trim() == house.token.text()

@@ -1,4 +1,4 @@
-//! Tokens with limits: what they leave out is left out everywhere, of what is the caller's own too.
+//! Tokens with limits: they apply everywhere, to the caller's own data too.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -23,7 +23,7 @@ use tower::ServiceExt;
 use super::ground::Ground;
 use crate::up::{Options, Services};
 
-/// A service that ann calls, who maintains `credit/prod`.
+/// A service called by ann, a maintainer of `credit/prod`.
 struct House {
     clock: TestClock,
     catalog: Catalog,
@@ -64,7 +64,7 @@ impl House {
         self.send_with(headers, method, path, "").await
     }
 
-    /// Sends a body of JSON as well.
+    /// Sends a request with a body of JSON.
     async fn send_with(
         &self,
         headers: &[(&str, String)],
@@ -90,7 +90,7 @@ fn of_kind(kind: Kind) -> Limits {
     Limits { kinds: Some(vec![kind]), ..Limits::default() }
 }
 
-/// Limits to every kind, and to all but one, each with whether it leaves out none.
+/// Limits to all kinds, and to all but one; the flag is true if no kind is left out.
 fn of_all_kinds_and_of_some() -> impl Iterator<Item = (&'static str, Limits, bool)> {
     let of = |kinds| Limits { kinds: Some(kinds), ..Limits::default() };
     let all = [("whole", Limits::default(), true), ("kinds", of(Kind::ALL.to_vec()), true)];
@@ -123,7 +123,7 @@ async fn a_token_does_with_what_is_its_users_own_what_it_is_for(house: House) {
     let of_workspace =
         Limits { scopes: Some(BTreeSet::from([house.workspace.clone()])), ..Limits::default() };
     let narrow = Limits { scopes: of_workspace.scopes.clone(), ..of_rights([Right::Read]) };
-    // The tokens; whether each is for what is administered, and for what is read.
+    // Tokens, with two flags: may administer, may read.
     let tokens = [
         (house.token("whole", Limits::default()).await, true, true),
         (house.token("kinds", of_kind(Kind::Metrics)).await, true, true),
@@ -235,7 +235,7 @@ async fn a_token_without_a_kind_reads_nothing_that_tells_of_it(house: House) {
     }
 }
 
-/// That there was an alert is in the history and in feeds; what it says is for who may read every kind.
+/// The fact of an alert is in the history and in feeds; its text is only for callers that may read every kind.
 async fn a_token_without_a_kind_reads_no_texts_of_alerts(house: House) {
     let (now, workspace) = (house.clock.now(), house.workspace.entity().unwrap().id().clone());
     let text = "the accuracy of v1 is 0.5";
@@ -257,7 +257,7 @@ async fn a_token_without_a_kind_reads_no_texts_of_alerts(house: House) {
     }
 }
 
-/// That an event was taken back is in the audit trail; which and why is for who may read every kind.
+/// The fact of a withdrawal is in the audit trail; its key and reason are only for callers that may read every kind.
 async fn a_token_without_a_kind_reads_no_keys_of_withdrawn_events(house: House) {
     let bearer = bearer_of(&house.token("sender", Limits::default()).await);
     let day = house.clock.now().day();

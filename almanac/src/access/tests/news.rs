@@ -1,4 +1,4 @@
-//! News of a workspace: who hears them, of what, and what it costs.
+//! News of a workspace: who hears them, their topics and their cost.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ use crate::{
 
 const PROD: &str = "credit/prod";
 
-/// How long a test waits for an event that must come.
+/// Time that a test waits for an event that must come.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct House {
@@ -46,11 +46,11 @@ struct House {
     _fresh: Fresh,
 }
 
-/// The events of a stream.
+/// Events of a stream.
 struct Heard(BodyDataStream);
 
 impl Heard {
-    /// The next event, without heartbeats: its name and what it says. `None`, when the stream has ended.
+    /// Reads the next event, without heartbeats: its name and its data. `None`, if the stream has ended.
     async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             let text = timeout(PATIENCE, self.0.next()).await.expect("an event comes")?.unwrap();
@@ -66,7 +66,7 @@ impl Heard {
         }
     }
 
-    /// The topics of the next news.
+    /// Topics of the next news.
     async fn topics(&mut self) -> Vec<String> {
         let (name, data) = self.next().await.unwrap();
         assert_eq!(name, "news");
@@ -171,7 +171,7 @@ async fn who_may_read_a_workspace_hears_what_moves_there_and_nothing_else(house:
     for wrong in ["?seconds=0", "?seconds=31", "?seconds=x", "?minutes=1"] {
         assert_eq!(house.listen(&router, PROD, wrong).await.err(), Some(StatusCode::BAD_REQUEST), "{wrong}");
     }
-    // Who may not read any more is not let in again.
+    // A caller that has lost its role is not let in again.
     house.catalog.revoke(&house.workspace, &house.ann).await.unwrap();
     house.clock.forward(5);
     assert_eq!(house.listen(&router, PROD, "").await.err(), Some(StatusCode::NOT_FOUND));
@@ -202,7 +202,7 @@ async fn who_may_not_read_any_more_is_not_told_what_it_waited_for(house: House) 
         (head.status, to_bytes(body, usize::MAX).await.unwrap())
     };
     let append = async || {
-        // Who asks is known by now, so the first read is of what it asks for.
+        // The caller is known by now, so the first read is of the events it asks for.
         let begun = async {
             while house.counted.take_reads().queries == 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;

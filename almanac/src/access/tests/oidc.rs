@@ -36,7 +36,7 @@ use crate::{
     up::{Options, Services},
 };
 
-/// Before the key of RFC 8017 in that of PKCS #8, for 2,048 bits.
+/// Bytes before the key of RFC 8017 in PKCS #8, for 2,048 bits.
 const RSA_HEADER_BYTES: usize = 26;
 
 /// A key of the issuer, for each algorithm.
@@ -130,7 +130,7 @@ impl House {
         }
     }
 
-    /// The service, as it is when it starts.
+    /// The service, as after its start.
     fn service(&self, settings: OidcSettings) -> Router {
         self.service_by(settings, |access| access)
     }
@@ -309,7 +309,7 @@ async fn a_session_lasts_as_long_as_what_the_issuer_signed(house: House) {
         service.clone().oneshot(request).await.unwrap().status()
     };
     assert_eq!(sees(&service).await, StatusCode::OK, "by the role of the group that was claimed");
-    // Another process knows it from the table, unless it believes another issuer, or none.
+    // Another process finds the claimed groups in the table, unless it trusts another issuer, or none.
     assert_eq!(sees(&house.service(house.settings())).await, StatusCode::OK);
     let other = OidcSettings { issuer: "http://127.0.0.1:1".to_owned(), ..house.settings() };
     assert_eq!(sees(&house.service(other)).await, StatusCode::UNAUTHORIZED);

@@ -1,4 +1,4 @@
-//! Tokens for one append: used by many at one time, broken off at each step, and with something else to do.
+//! Tokens for one append: used concurrently, interrupted at each step, and used for other requests.
 
 use std::{
     collections::BTreeSet,
@@ -32,7 +32,7 @@ use tower::ServiceExt;
 
 use crate::up::{Options, Services};
 
-/// The writes of tokens that still pass; all do at first.
+/// Number of writes of tokens that still pass; at first all do.
 const ALL: usize = usize::MAX;
 
 struct Scene {
@@ -147,7 +147,7 @@ on_both_engines!(
 
 async fn many_uses_at_one_time_give_one_success(scene: Scene) {
     let token = scene.token().await;
-    // The emulator turns away what comes too fast; a 503 is no success.
+    // The emulator refuses requests that come too fast; a 503 is no success.
     let uses = match scene.engine {
         Engine::Sqlite => 1_000,
         Engine::DynamodbLocal => 30,
@@ -184,14 +184,14 @@ async fn a_use_that_was_broken_off_may_be_begun_again(scene: Scene) {
             assert!(matches!(again, Use::Begun(_)));
         }
     }
-    // The first use, which was only slow, ends nothing any more.
+    // The first use was only slow, and can end nothing any more.
     let late = scene.clock.now().plus_seconds(-60);
     assert!(scene.tokens.end_use(&token.digest(), late, false, scene.clock.now()).await.is_err());
 }
 
 async fn what_was_appended_is_answered_though_the_use_cannot_be_ended(scene: Scene) {
     let token = scene.token().await;
-    // Its use is begun; that it ended cannot be written.
+    // Its use is begun; the write that ends it fails.
     scene.writes_left.store(1, Ordering::SeqCst);
     let (status, first) = scene.append(&token, "a").await;
     assert_eq!(status, StatusCode::CREATED, "{first}");

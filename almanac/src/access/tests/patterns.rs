@@ -47,7 +47,7 @@ impl House {
         (status, serde_json::from_slice(&body).unwrap_or_default())
     }
 
-    /// What is answered, and how many items were read by their keys and pages by queries.
+    /// Returns the answer, the number of items read by key and the number of pages queried.
     async fn get(&self, path: &str) -> (Value, (u64, u64)) {
         let ((status, body), reads) = self.scene.world.reads(self.send("GET", path, &Value::Null)).await;
         assert_eq!(status, StatusCode::OK, "{path}: {body}");
@@ -109,7 +109,7 @@ async fn the_pages_of_a_workspace_and_a_user_are_one_query_each(world: World) {
         follows.iter().map(|one| (one["path"].as_str(), one["model_name"].as_str())).collect();
     assert_eq!(named, [(Some("credit/prod"), Some("m")), (Some("credit/prod"), None)]);
     assert_eq!((&page["answered"], &page["week"]["answers"]), (&json!([]), &json!(0)));
-    // A name is that of now.
+    // Names are current ones.
     let renamed = json!({ "name": "hazard" });
     assert_eq!(house.send("PATCH", "/v1/groups/risk", &renamed).await.0, StatusCode::OK);
     assert_eq!(house.get("/v1/users/ann").await.0["groups"][0]["group_name"], "hazard");
@@ -208,7 +208,7 @@ async fn lists_have_single_attributes_and_refuse_unknown_fields(world: World) {
     let (listed, (_, queries)) =
         house.get(&format!("{list}attributes.owner,attributes.dotted.name,version")).await;
     assert_eq!(queries, 1);
-    // Those that were made within a second come in any order.
+    // Entities made within one second come in any order.
     let listed = listed["configurations"].as_array().unwrap();
     let first = listed.iter().find(|one| one["name"] == "deep").unwrap();
     let expected = json!({
@@ -276,7 +276,7 @@ async fn a_group_has_users_and_systems_by_name(world: World) {
         StatusCode::CONFLICT,
         "it has members"
     );
-    // A system that is gone is in no group.
+    // A deleted system is in no group.
     assert_eq!(house.send("DELETE", "/v1/systems/nightly", &Value::Null).await.0, StatusCode::NO_CONTENT);
     let (listed, _) = house.get("/v1/groups/risk/members").await;
     assert_eq!(listed["members"].as_array().unwrap().len(), 1);

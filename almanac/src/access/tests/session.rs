@@ -1,4 +1,4 @@
-//! Sessions of browsers: when a cookie is taken for its caller, and what ends it.
+//! Sessions of browsers: when a cookie authenticates its caller, and how it ends.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -32,7 +32,7 @@ use crate::up::{Options, Services};
 
 const OWN: (&str, &str) = ("Almanac-Dashboard", "yes");
 
-/// A service that two users call, and a token that it was started with.
+/// A service with two users, and a token that it was started with.
 struct House {
     table: Arc<dyn Table>,
     clock: TestClock,
@@ -111,7 +111,7 @@ impl House {
         pair.to_owned()
     }
 
-    /// Who the service says that a cookie is, or with which status it refuses it.
+    /// Returns the principal that the service takes a cookie for, or the status of its refusal.
     async fn who(&self, cookie: &str) -> Result<String, StatusCode> {
         let (status, _, body) = self.send(("GET", "/v1/whoami"), &[("Cookie", cookie), OWN]).await;
         if status != StatusCode::OK {
@@ -141,7 +141,7 @@ async fn a_session_is_its_caller_only_where_the_dashboard_asks(house: House) {
     assert_eq!(house.who(cookie).await, Ok("user:ann".into()));
     let other = format!("theme=dark; {cookie}; x=y");
     assert_eq!(house.who(&other).await, Ok("user:ann".into()), "among other cookies");
-    // A link, a form or an image of another page: the cookie alone is nobody, whatever is asked for.
+    // A link, a form or an image of another page: the cookie alone authenticates nobody, on any route.
     let mut asked = 0;
     for (path, methods) in &house.demands {
         for method in methods.iter().filter(|(_, demand)| !demand.is_nothing()).map(|(method, _)| *method) {
@@ -170,7 +170,7 @@ async fn a_session_is_its_caller_only_where_the_dashboard_asks(house: House) {
         let (status, _, body) = house.send(whoami, &all).await;
         assert_eq!(status == StatusCode::OK, is_own, "{headers:?}: {body}");
     }
-    // Beside a bearer it is nothing: neither its caller, nor the way out when the bearer is not good.
+    // Beside a bearer the cookie is ignored, even if the bearer is not valid.
     let of_bob = format!("Bearer {}", bob.text());
     let (_, _, body) = house.send(whoami, &[("Cookie", cookie), OWN, ("Authorization", &of_bob)]).await;
     assert!(body.contains("user:bob"), "{body}");
@@ -228,13 +228,13 @@ async fn a_session_is_good_for_no_more_than_what_opened_it(house: House) {
         let (answered, ..) = house.send_as(asker(address), whoami, &[("Cookie", &at_home), OWN]).await;
         assert_eq!(answered, status, "{address}");
     }
-    // It opens no other one, so nothing lasts by being renewed; nor does a token for one append.
+    // A session opens no other one, so it cannot be renewed; nor does a token for one append open one.
     let (status, _, body) = house.send(open, &[("Cookie", &cookie), OWN]).await;
     assert_eq!((status, body.contains("opens no other")), (StatusCode::CONFLICT, true), "{body}");
     let (status, ..) = house.send(open, &[OWN]).await;
     assert_eq!(status, StatusCode::UNAUTHORIZED);
 
-    // It ends with its token, and a while after it was opened.
+    // A session ends with its token, and at most a fixed time after it was opened.
     house.tokens.revoke(&house.ann, "lasting").await.unwrap();
     house.clock.forward(5);
     assert_eq!(house.who(&cookie).await, ENDED, "the token was revoked 5 seconds ago");
@@ -249,7 +249,7 @@ async fn a_session_is_good_for_no_more_than_what_opened_it(house: House) {
     assert_eq!(house.who(&cookie).await, ENDED, "the token has expired");
     let cookie = house.sign_in(&narrow).await;
     let preset = house.sign_in(&house.preset).await;
-    // Used now and then, they last for so long.
+    // A session in use lasts for its full time.
     let step = IDLE_SECONDS / 2;
     for seconds in (0..SESSION_SECONDS / step).map(|_| step).chain([step - 1]).skip(1) {
         house.clock.forward(seconds);
@@ -262,7 +262,7 @@ async fn a_session_is_good_for_no_more_than_what_opened_it(house: House) {
     house.catalog.change(&house.ann, &Patch::archive(true), None, house.clock.now()).await.unwrap();
     house.clock.forward(5);
     assert_eq!(house.who(&cookie).await, ENDED, "ann is archived");
-    // Who starts the service with another token, or none, ends the sessions of the one before.
+    // A start of the service with another token, or none, ends the sessions of the token before.
     let preset = house.sign_in(&house.preset).await;
     for other in [Some(Token::new()), None] {
         let (router, _) = House::service(&house.table, &house.clock, &house.stop, other.as_ref());
@@ -342,7 +342,7 @@ async fn sessions_are_listed_and_ended_by_who_has_them(house: House) {
     };
     let ids = listed().await;
     assert_eq!(ids.len(), 3);
-    // Others neither see them nor end them.
+    // Other callers neither see nor end them.
     for method in ["GET", "DELETE"] {
         let (status, ..) = house.send((method, "/v1/sessions/user:ann"), &[("Cookie", &other), OWN]).await;
         assert_eq!(status, StatusCode::NOT_FOUND);
@@ -376,7 +376,7 @@ async fn a_further_session_takes_the_place_of_the_one_that_ends_first(house: Hou
         assert_eq!(house.who(cookie).await, Ok("user:ann".into()));
     }
     assert_eq!(house.who(&apart).await, Ok("user:bob".into()), "those of another token are its own");
-    // Signing in at one time, nobody loses the session that was just opened for somebody.
+    // Concurrent sign-ins do not end a session that was just opened.
     let at_once = futures::future::join_all((0..4).map(|_| house.sign_in(&bob))).await;
     for cookie in at_once {
         assert_eq!(house.who(&cookie).await, Ok("user:bob".into()));

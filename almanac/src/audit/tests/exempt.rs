@@ -1,8 +1,8 @@
-//! What the test of all routes leaves out, with the reason.
+//! Routes that the test of all routes leaves out, with the reason.
 
 const HAS_ITEM: &str = "it says who has an item of a review for a while, and changes no event";
 
-/// What changes something and has no record, with the reason.
+/// Routes that change data and leave no record, with the reason.
 pub(super) const EXEMPT: [(&str, &str, &str); 4] = [
     (
         "POST",
@@ -14,7 +14,8 @@ pub(super) const EXEMPT: [(&str, &str, &str); 4] = [
     ("POST", "/v1/workspaces/{workspace}/reviews/next", HAS_ITEM),
 ];
 
-/// What is tried by another test, since it ends what the steps are about, needs a session, an item of a review or an outcome that was decided, or may be done once at a time.
+/// Routes covered by other tests: they end the subject of the steps, need a session, an item of a review or a decided outcome, or
+/// run only once at a time.
 pub(super) const ELSEWHERE: [(&str, &str); 12] = [
     ("POST", "/v1/workspaces/{workspace}/erasures"),
     ("POST", "/v1/workspaces/{category}/{name}/outcomes/resettle"),

@@ -17,7 +17,7 @@ fn address() -> Address {
     Address::parse("mine/out").unwrap()
 }
 
-/// A store that puts what it is asked to, or not, and answers neither.
+/// A store that puts or drops a file on demand, and answers neither.
 #[derive(Debug, Default)]
 struct Deaf {
     store: InMemory,
@@ -77,7 +77,7 @@ async fn of_many_that_put_a_text_one_does() {
     let won: Vec<&String> = texts.iter().zip(put).filter(|(_, won)| *won).map(|(text, _)| text).collect();
     assert_eq!(won.len(), 1);
     assert_eq!(&objects.read("t/_delta_log/0.json").await.unwrap(), won[0]);
-    // A writer that asks again with the same text has put it.
+    // A second put of the same text counts as put.
     assert!(objects.put_new("t/_delta_log/0.json", won[0]).await.unwrap());
 }
 
@@ -96,7 +96,7 @@ async fn a_put_that_is_not_answered_is_settled_by_reading() {
 #[tokio::test]
 async fn a_long_file_is_put_in_parts_and_comes_back() {
     let objects = Objects::of(Arc::new(InMemory::new()), address());
-    // Of one part, of whole parts, and of whole parts and a bit.
+    // Files of one part, of whole parts, and of whole parts and a bit.
     for bytes in [0, 1, PART_BYTES, PART_BYTES + 1, 6 * PART_BYTES, 6 * PART_BYTES + 7] {
         let text: Vec<u8> = (0..bytes).map(|at| (at * 7 / 5) as u8).collect();
         let mut file = tempfile::tempfile().unwrap();

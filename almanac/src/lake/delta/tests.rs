@@ -7,7 +7,7 @@ use polars::prelude::DataType;
 
 use super::*;
 
-/// A store in memory.
+/// Store in memory.
 #[derive(Default)]
 struct Memory(Mutex<Map<String, String>>);
 
@@ -51,7 +51,7 @@ fn now() -> Timestamp {
     Timestamp::parse("2026-06-03T04:30:00Z").unwrap()
 }
 
-/// So many segments of a day.
+/// Cut of `seq` segments of a day.
 fn cut(of: &str, seq: u64) -> Covered {
     let log = LogId { workspace: workspace(), day: day(of), kind: Kind::Predictions, lane: 0 };
     Covered::Cut(Box::new(Cut {
@@ -77,7 +77,7 @@ fn exported(delta: &Delta, of: &str, seq: u64, columns: &[&str]) -> Exported {
     Exported { day: day(of), known, schema, file: Some(file) }
 }
 
-/// A table with two days, the first of which was exported again.
+/// A table with two days, the first exported twice.
 async fn filled() -> (Memory, Delta) {
     let store = Memory::default();
     let mut delta = Delta::load(&store, "predictions", &workspace()).await.unwrap();
@@ -91,7 +91,7 @@ async fn filled() -> (Memory, Delta) {
     (store, delta)
 }
 
-/// Tables are read for ever, by us and by others.
+/// Tables stay, and we and others read them for ever.
 #[tokio::test]
 async fn golden_text() {
     let (store, delta) = filled().await;
@@ -105,7 +105,7 @@ async fn golden_text() {
     assert_eq!(files.len(), 2, "{files:?}");
 }
 
-/// What was written before the histories of days were noted.
+/// Reads commits from before the histories of days were noted.
 #[tokio::test]
 async fn commits_without_histories_are_read() {
     let store = Memory::default();
@@ -136,7 +136,7 @@ async fn a_commit_that_another_has_made_is_not_written_over() {
     assert_eq!(delta.version(), Some(4));
 }
 
-/// What other programs make of a day leaves the table with it.
+/// A file that another program made of a day leaves the table with it.
 #[tokio::test]
 async fn files_of_others_leave_with_their_day() {
     let (store, delta) = filled().await;
@@ -154,7 +154,7 @@ async fn files_of_others_leave_with_their_day() {
     assert_eq!(of_day, [&late.file.unwrap().path]);
 }
 
-/// Other programs may add rows without a day: Delta says so by a null.
+/// Other programs may add rows without a day: Delta states this by a null.
 #[tokio::test]
 async fn a_file_of_no_day_stays_and_holds_nothing_up() {
     let (store, _) = filled().await;

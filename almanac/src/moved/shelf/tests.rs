@@ -9,7 +9,7 @@ fn in_folder(folder: &tempfile::TempDir) -> Shelf {
     Shelf::Folder(folder.path().to_owned())
 }
 
-/// Objects in memory, and the store that holds them.
+/// A shelf of objects in memory, and its store.
 fn in_memory() -> (Shelf, Arc<InMemory>) {
     let Depot::S3(address) = Depot::parse("s3://mine/out".into()).unwrap() else {
         panic!("it is an address")
