@@ -1,4 +1,4 @@
-//! Who calls, and what the caller may do.
+//! Callers and their rights.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,16 +17,16 @@ use crate::{
     tokens::NewToken,
 };
 
-/// Who somebody is.
+/// Identity of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Principal {
-    /// A user or system of the catalog, with its name.
+    /// User or system of the catalog, with its name.
     Known(EntityId, String),
-    /// The token that the service was started with.
+    /// Token that the service was started with.
     Preset,
 }
 
-/// As people write it: `user:ann`.
+/// Formats it as people write it: `user:ann`.
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -36,34 +36,34 @@ impl fmt::Display for Principal {
     }
 }
 
-/// A caller, as it was known at most 5 seconds ago.
+/// A caller, as known at most 5 seconds ago.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// Who it is.
+    /// Identity of the caller.
     pub principal: Principal,
-    /// The id of its token, if that is one of the table.
+    /// Id of its token, if that is one of the table.
     pub token: Option<Id>,
-    /// The digest of its token, if that is good for one append only.
+    /// Digest of its token, if that is valid for one append only.
     pub(crate) once: Option<Digest>,
-    /// How much may be appended with its token, if that is limited.
+    /// Quota of its token, if it has one.
     pub(crate) quota: Option<Arc<TokenQuota>>,
-    /// Its rights by where they hold, by its own roles and those of its groups.
+    /// Rights by scope, from its own roles and those of its groups.
     pub(crate) rights: BTreeMap<Scope, Rights>,
-    /// What its token is limited to.
+    /// Limits of its token.
     pub limits: Limits,
-    /// The categories of the workspaces in `rights` and in `limits`, where the token is limited to some.
+    /// Categories of the workspaces in `rights` and in `limits`, if the token is limited to some.
     pub(crate) categories: BTreeMap<Id, Id>,
-    /// How it came.
+    /// Way of its authentication.
     pub(crate) came: Came,
-    /// Until when it is good as it came: with its token, or in its session.
+    /// End of its authentication: of its token or of its session.
     pub(crate) until: Option<Timestamp>,
-    /// Until when its token is good, if that is one of the table which expires: for no longer are those that it makes.
+    /// Expiry of its token, if that is one of the table which expires: tokens that it makes expire no later.
     pub(crate) expires_at: Option<Timestamp>,
-    /// What each of its requests needs, made with the first one.
+    /// Values derived for each of its requests, computed with the first one.
     pub(crate) made: Made,
 }
 
-/// What follows from the rest of a caller. It tells no callers apart.
+/// Values derived from the rest of a caller. They are ignored when callers are compared.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Made {
     said: OnceLock<(Arc<str>, Option<Arc<str>>)>,
@@ -79,7 +79,7 @@ impl PartialEq for Made {
 impl Eq for Made {}
 
 impl Caller {
-    /// A caller that may do everything, by the digest of its token.
+    /// Makes a caller with all rights, by the digest of its token.
     pub(crate) fn preset(digest: Digest) -> Self {
         Self {
             principal: Principal::Preset,
@@ -96,7 +96,7 @@ impl Caller {
         }
     }
 
-    /// The principal and the id of the token, as texts.
+    /// Principal and id of the token, as texts.
     pub(crate) fn said(&self) -> &(Arc<str>, Option<Arc<str>>) {
         self.made.said.get_or_init(|| {
             let token = self.token.as_ref().map(|id| id.as_str().into());
@@ -104,11 +104,11 @@ impl Caller {
         })
     }
 
-    /// A token that it makes, limited as its own one is: what is not named is taken from there, and what is named is within it.
-    /// `names_expiry` says whether it was asked until when the token is good.
+    /// Returns a token that it makes, with limits within those of its own token: limits that are not named are taken from there.
+    /// `names_expiry` is true if an expiry was requested.
     ///
     /// # Errors
-    /// Which limit is not within, in a sentence.
+    /// The limit that is exceeded, in a sentence.
     pub(crate) fn passing_on(&self, new: NewToken, names_expiry: bool) -> Result<NewToken, String> {
         let limits = new.limits.within(&self.limits)?;
         let expires_at = match (new.expires_at, self.expires_at) {
@@ -123,7 +123,7 @@ impl Caller {
         Ok(NewToken { limits, expires_at, ..new })
     }
 
-    /// The session that it came in, if it did.
+    /// Session that it came in, if any.
     pub fn session(&self) -> Option<&Session> {
         match &self.came {
             Came::With(_) => None,
@@ -131,7 +131,7 @@ impl Caller {
         }
     }
 
-    /// The rights on the whole server.
+    /// Rights on the whole server.
     pub fn rights_on_server(&self) -> Rights {
         match self.limits.scopes {
             Some(_) => Rights::NONE,
@@ -139,25 +139,25 @@ impl Caller {
         }
     }
 
-    /// The rights at a place.
+    /// Rights at a place.
     pub fn rights_at(&self, place: &Place) -> Rights {
         self.rights_in(&place.scopes().collect::<Vec<_>>())
     }
 
-    /// The rights at a place that is in these scopes.
+    /// Rights at a place that is in these scopes.
     pub(crate) fn rights_in(&self, scopes: &[Scope]) -> Rights {
         let is_within =
             self.limits.scopes.as_ref().is_none_or(|own| scopes.iter().any(|scope| own.contains(scope)));
         if is_within { self.rights_by(scopes) } else { Rights::NONE }
     }
 
-    /// Whether it is this user or system itself.
+    /// Returns whether it is this user or system itself.
     pub fn is(&self, entity: &EntityId) -> bool {
         matches!(&self.principal, Principal::Known(own, _) if own == entity)
     }
 
-    /// The rights on what is its own: all that its token leaves. What is its own is in no workspace, so a token for some
-    /// workspaces leaves none.
+    /// Rights on its own data: all that its token allows. A caller's own data is in no workspace, so a token for some workspaces
+    /// allows none.
     pub fn rights_on_own(&self) -> Rights {
         match self.limits.scopes {
             Some(_) => Rights::NONE,
@@ -170,7 +170,7 @@ impl Caller {
         given.fold(Rights::NONE, Rights::or).and(self.limits.rights())
     }
 
-    /// The categories and workspaces that it may see.
+    /// Categories and workspaces that it may see.
     pub fn sight(&self) -> &Arc<Sight> {
         self.made.sight.get_or_init(|| Arc::new(self.all_in_sight()))
     }

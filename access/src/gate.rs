@@ -1,4 +1,4 @@
-//! From the token of a request to its caller, with what is known of it for at most 5 seconds.
+//! Looks up the caller of a token, with data that is at most 5 seconds old.
 
 use std::{
     collections::BTreeMap,
@@ -27,27 +27,27 @@ use crate::{
     uses::Uses,
 };
 
-/// How many groups are asked at one time for what they may do.
+/// Number of groups whose grants are read at one time.
 const READS_AT_ONCE: usize = 16;
 
-/// Why a caller is not known.
+/// Reason why a caller is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It said nothing of who it is.
+    /// No credentials.
     Nothing,
-    /// What it said cannot be a token: it is cut or mistyped.
+    /// Text that cannot be a token: it is cut or mistyped.
     Malformed,
-    /// The token is not one that is good now.
+    /// Token that is not valid now.
     Unknown,
-    /// The token is not good at the caller's address.
+    /// Token that is not valid at the caller's address.
     Address,
-    /// This is wrong with what an issuer signed.
+    /// Error of a signed bearer.
     Bearer(Wrong),
-    /// It came with a session alone, as any page can make a browser do.
+    /// Session without the dashboard's header, as any page can make a browser send it.
     Unasked,
-    /// It came with a session from a page of another origin.
+    /// Session from a page of another origin.
     Foreign,
-    /// The session is not one that is good now.
+    /// Session that is not valid now.
     Ended,
 }
 
@@ -67,18 +67,18 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// For how many seconds it is taken for true that there is no token.
+/// Seconds for which the absence of tokens is cached.
 const OPEN_SECONDS: i64 = 1;
 
-/// What is known of a table without tokens.
+/// State of a table without tokens.
 #[derive(Debug)]
 struct Open {
-    /// There is a token. That never changes back.
+    /// True once there is a token. It never changes back.
     is_over: AtomicBool,
     looked: Cached<(), ()>,
 }
 
-/// Finds out who calls.
+/// Authentication of callers.
 #[derive(Debug)]
 pub struct Access {
     catalog: Catalog,
@@ -86,19 +86,19 @@ pub struct Access {
     clock: Clock,
     preset: Option<(Digest, Arc<Caller>)>,
     oidc: Option<Arc<Oidc>>,
-    /// While it is there, nobody is asked: until there is a token.
+    /// State of a table without tokens, in which no caller needs a token.
     open: Option<Open>,
-    /// Notes the use of tokens; `None`, when nothing is written.
+    /// Recorder of the use of tokens; `None`, when nothing is written.
     uses: Option<Uses>,
     callers: Cached<Digest, Arc<Caller>>,
-    /// The sessions of which it was noted a while ago that they are used.
+    /// Sessions whose use was noted a while ago.
     sessions_used: Cached<Digest, ()>,
-    /// The scopes that workspaces are in, by how they are named.
+    /// Scopes of workspaces, by name.
     places: Cached<String, Arc<[Scope]>>,
 }
 
 impl Access {
-    /// The access to what is in `table`.
+    /// Makes the access to the tokens in `table`.
     pub fn new(table: Arc<dyn Table>, clock: Clock) -> Self {
         let (catalog, tokens) = (Catalog::new(Arc::clone(&table)), Tokens::new(table));
         Self {
@@ -115,34 +115,34 @@ impl Access {
         }
     }
 
-    /// The same, with a token that is not in the table and may do everything.
+    /// Adds a token that is not in the table and has all rights.
     #[must_use]
     pub fn with_preset(self, token: Option<&Token>) -> Self {
         Self { preset: token.map(|token| (token.digest(), Arc::new(Caller::preset(token.digest())))), ..self }
     }
 
-    /// The same, which also believes what an issuer signed.
+    /// Trusts the bearers of an issuer.
     #[must_use]
     pub fn with_oidc(self, oidc: Option<Arc<Oidc>>) -> Self {
         Self { oidc, ..self }
     }
 
-    /// The same, which asks nobody who they are until there is a token.
+    /// Requires no token until there is one.
     #[must_use]
     pub fn open_at_first(self) -> Self {
         let open = Open { is_over: AtomicBool::new(false), looked: Cached::new(OPEN_SECONDS) };
         Self { open: Some(open), ..self }
     }
 
-    /// Whether nobody was asked at first.
+    /// Returns whether no token was required at first.
     pub fn opens_at_first(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Whether nobody is asked who they are. It is looked each second, since a token may be made by any process.
+    /// Returns whether no caller needs a token. The table is read each second, since any process may make a token.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn is_open(&self) -> Result<bool> {
         let Some(open) = self.open.as_ref().filter(|open| !open.is_over.load(Ordering::Relaxed)) else {
             return Ok(false);
@@ -155,31 +155,31 @@ impl Access {
         Ok(is_open)
     }
 
-    /// The same, which writes nothing: not even that a token was used.
+    /// Disables all writes, even the notes of used tokens.
     #[must_use]
     pub fn reading_only(self) -> Self {
         Self { uses: None, ..self }
     }
 
-    /// The catalog.
+    /// Catalog.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// The tokens.
+    /// Tokens.
     pub fn tokens(&self) -> &Tokens {
         &self.tokens
     }
 
-    /// The clock.
+    /// Clock.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Who calls with this bearer from this address.
+    /// Finds the caller with this bearer from this address.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn caller(
         &self,
         bearer: Option<&str>,
@@ -200,10 +200,10 @@ impl Access {
         self.known(digest, read, address, Refusal::Unknown).await
     }
 
-    /// Who calls in this session from this address. A request that only waits for news is no use of it.
+    /// Finds the caller in this session from this address. A request that only waits for news does not count as use.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn caller_in(
         &self,
         session: &Session,
@@ -216,7 +216,7 @@ impl Access {
             let now = self.clock.now();
             let noted =
                 self.sessions_used.get(session.digest(), now, self.tokens.note_session_use(session, now));
-            // It ends early then, if it is not used again.
+            // Without this note it ends early, unless it is used again.
             if let Err(error) = noted.await {
                 tracing::debug!(%error, "the use of a session cannot be noted");
             }
@@ -224,12 +224,12 @@ impl Access {
         Ok(found)
     }
 
-    /// Knows nothing more of a session that was closed, so that here it ends at once.
+    /// Forgets a closed session, so that it ends at once in this process.
     pub(crate) fn forget(&self, session: &Session) {
         self.callers.forget(&session.digest());
     }
 
-    /// The caller that is kept, or read; `refusal`, when it is nobody.
+    /// Returns the cached caller, or reads it; `refusal`, if there is none.
     async fn known(
         &self,
         digest: Digest,
@@ -239,7 +239,7 @@ impl Access {
     ) -> Result<Result<Arc<Caller>, Refusal>> {
         let now = self.clock.now();
         let read = async { Ok::<_, Error>(read(now).await?.ok_or(())) };
-        // What is not there is not kept, so nobody fills the memory with it.
+        // A missing caller is not cached, so nobody can fill the memory with it.
         let Ok(caller) = self.callers.get_unless_refused(digest, now, read).await? else {
             return Ok(Err(refusal));
         };
@@ -252,9 +252,9 @@ impl Access {
         Ok(Ok(caller))
     }
 
-    /// The caller of a session as the table has it: its opener, as that is now.
+    /// Reads the caller of a session from the table: its opener in its present state.
     async fn read_session(&self, session: &Session, now: Timestamp) -> Result<Option<Caller>> {
-        // Who only reads notes no use, so there a session ends for its age alone.
+        // A process that only reads notes no use, so there a session ends by age alone.
         let is_used =
             |opened: &Opened| self.uses.is_none() || now < opened.used_at.plus_seconds(IDLE_SECONDS);
         let opened = self.tokens.session(session).await?;
@@ -281,7 +281,7 @@ impl Access {
         }))
     }
 
-    /// The caller of a token as the table has it; `None`, when it is good for nobody.
+    /// Reads the caller of a token from the table; `None`, if the token is not valid.
     async fn read(&self, digest: &Digest, now: Timestamp) -> Result<Option<Caller>> {
         let Some(record) = self.tokens.find(digest).await?.filter(|record| !record.has_expired(now)) else {
             return Ok(None);
@@ -321,7 +321,7 @@ impl Access {
         }))
     }
 
-    /// Who calls with a bearer that an issuer signed.
+    /// Finds the caller of a bearer that an issuer signed.
     async fn signed_caller(&self, oidc: &Oidc, bearer: &str) -> Result<Result<Arc<Caller>, Refusal>> {
         let now = self.clock.now();
         let digest: Digest = Sha256::digest(bearer).into();
@@ -340,7 +340,7 @@ impl Access {
         })
     }
 
-    /// The caller that claims are of, which came with a bearer of this digest.
+    /// Returns the caller of these claims, from a bearer of this digest.
     async fn claimed(
         &self,
         oidc: &Oidc,
@@ -354,7 +354,7 @@ impl Access {
         let named = || self.catalog.principal_named(kind, &claims.name);
         let at = match named().await? {
             Some(at) => at,
-            // Who only reads creates nobody.
+            // A process that only reads creates no users.
             None if creates && self.uses.is_none() => {
                 return Ok(Err(Wrong::NotCreated(claims.name.clone())));
             }
@@ -362,7 +362,7 @@ impl Access {
                 let new = NewRoot { name: claims.name.clone(), attributes: None };
                 match new.create(EntityKind::User, &self.catalog, now).await {
                     Ok(user) => user.at(),
-                    // Another request of the same user was faster.
+                    // A concurrent request created the user first.
                     Err(error) if error.is_conflict() => {
                         let created = named().await?;
                         let late = || Error::unavailable("the user is just being created").because(error);
@@ -410,17 +410,17 @@ impl Access {
         })
     }
 
-    /// The rights of a caller on what `text` names; `None`, when there is no such thing, or the caller may not see it. Both
-    /// take the same reads.
+    /// Rights of a caller on the entity that `text` names; `None`, if there is no such entity, or the caller may not see it. Both
+    /// cases take the same reads.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn rights_on(&self, caller: &Caller, kind: EntityKind, text: &str) -> Result<Option<Rights>> {
-        // A token that may only append does not read, and yet knows what there is to append to.
+        // A token that may only append cannot read, and yet knows the workspace to append to.
         let seen = |scopes: &[Scope]| Some(caller.rights_in(scopes)).filter(|rights| !rights.is_empty());
         let now = self.clock.now();
         let is_kept = kind == EntityKind::Workspace;
-        // Only who may see a place is served from what is kept.
+        // The cache answers only callers that may see the place.
         if is_kept
             && let Some(scopes) = self.places.kept(text, now)
             && let Some(rights) = seen(&scopes)
@@ -437,7 +437,7 @@ impl Access {
     }
 }
 
-/// The rights of a principal by its own roles, and those that its groups and `groups` give.
+/// Rights of a principal by its own roles, and by those of its groups and of `groups`.
 pub(crate) async fn rights_of(
     catalog: &Catalog,
     principal: &EntityId,

@@ -1,8 +1,8 @@
-//! Who may do what: tokens, the callers that they stand for, and the one place where a request is let in or refused.
+//! Access control: tokens, the callers that they identify, and the one place where a request is let in or refused.
 //!
-//! A [`Token`] is 38 letters that its holder keeps; the table has its SHA-256 ([`Tokens`]). A [`Caller`] is who a
-//! token stands for, with the rights that roles give on workspaces, on categories and on the server. [`Access`] finds it and
-//! keeps it for 5 seconds, so a request costs no read. [`http::guard`] asks each request for what its route demands.
+//! A [`Token`] is 38 letters that its holder keeps; the table has its SHA-256 ([`Tokens`]). A [`Caller`] is the principal of a
+//! token, with the rights that roles give on workspaces, on categories and on the server. [`Access`] finds it and caches it for 5
+//! seconds, so a request costs no read. [`http::guard`] checks each request against the demand of its route.
 //!
 //! ```
 //! use almanac_access::{Limits, NewToken, Token, Tokens};
@@ -27,7 +27,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Callers may also come with what an OpenID Connect issuer signed: [`oidc`]. A browser comes in a [`Session`] that either opened.
+//! Callers may also authenticate with the bearer of an OpenID Connect issuer: [`oidc`]. A browser uses a [`Session`] that either
+//! opened.
 //!
 //! It knows nothing of ingest, projector or query.
 

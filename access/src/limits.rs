@@ -1,4 +1,4 @@
-//! To what a token is limited, besides the roles of the principal that it belongs to.
+//! Limits of a token, besides the roles of its principal.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -9,42 +9,42 @@ use table::{Item, item::Value};
 
 use crate::network::Network;
 
-/// The most entries in one list of limits.
+/// Maximum entries in one list of limits.
 pub const MAX_LISTED: usize = 100;
 
-/// What a token may be used for at most. What is `None` is not limited.
+/// Limits of a token. `None` stands for no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// On which categories and workspaces.
+    /// Categories and workspaces.
     pub scopes: Option<BTreeSet<Scope>>,
-    /// For which rights.
+    /// Rights.
     pub rights: Option<BTreeSet<Right>>,
-    /// For events of which kinds.
+    /// Kinds of events.
     pub kinds: Option<Vec<Kind>>,
-    /// From which addresses.
+    /// Addresses of the caller.
     pub networks: Option<Vec<Network>>,
-    /// How much may be appended with it.
+    /// Quota of appends.
     pub quota: Quota,
 }
 
 impl Limits {
-    /// The rights that it leaves.
+    /// Rights within the limits.
     pub fn rights(&self) -> Rights {
         self.rights.as_ref().map_or_else(Rights::all, |rights| rights.iter().copied().collect())
     }
 
-    /// Whether events of a kind may be appended and read.
+    /// Returns whether events of a kind may be appended and read.
     pub fn has_kind(&self, kind: Kind) -> bool {
         self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&kind))
     }
 
-    /// Whether it may be used from an address. An unknown address is in no range.
+    /// Returns whether it may be used from an address. An unknown address is in no range.
     pub fn has_address(&self, address: Option<IpAddr>) -> bool {
         let Some(networks) = &self.networks else { return true };
         address.is_some_and(|address| networks.iter().any(|network| network.has(address)))
     }
 
-    /// Checks that each list says something, and not too much.
+    /// Checks the length of each list.
     ///
     /// # Errors
     /// `Invalid`, naming the list.
@@ -66,11 +66,11 @@ impl Limits {
         }
     }
 
-    /// These limits for a token that is made by who has those of `maker`: what they do not name is taken from there, and what they
-    /// name is within it.
+    /// Limits of a token made with one of the limits `maker`: missing limits are taken from there, and given ones must be within
+    /// it.
     ///
     /// # Errors
-    /// Which limit is not within, in a sentence.
+    /// The limit that is exceeded, in a sentence.
     pub(crate) fn within(self, maker: &Self) -> std::result::Result<Self, String> {
         let scope =
             |scope: &Scope| scope.entity().map_or_else(|| "the server".to_owned(), |at| at.to_string());
@@ -96,7 +96,7 @@ impl Limits {
         })
     }
 
-    /// The item, with these limits.
+    /// Adds these limits to the item.
     pub(crate) fn note(&self, mut item: Item) -> Item {
         let mut list = |name: &str, texts: Option<Vec<String>>| {
             if let Some(texts) = texts {
@@ -111,7 +111,7 @@ impl Limits {
         self.quota.note(item)
     }
 
-    /// The limits in an item.
+    /// Reads the limits in an item.
     pub(crate) fn of(item: &Item) -> Result<Self> {
         let kind = |name: &str| {
             Kind::from_name(name).ok_or_else(|| item.corrupt(format_args!("`{name}` is no kind")))
@@ -129,7 +129,7 @@ impl Limits {
     }
 }
 
-/// A list of the limits of a new token: the one that is asked for, else that of its maker. `beyond` finds in the first what is not
+/// List of the limits of a new token: the requested one, else that of its maker. `beyond` finds an entry of the first that is not
 /// in the second.
 fn narrowed<T: Clone>(
     name: &str,
@@ -146,7 +146,7 @@ fn narrowed<T: Clone>(
     }
 }
 
-/// What a list of an item says, if it has that list. A list that cannot be read limits to nothing: that is an error.
+/// Reads a list of an item, if it has that list. An unreadable list is an error, since it would limit nothing.
 fn list<T>(item: &Item, name: &str, read: impl Fn(&str) -> Result<T>) -> Result<Option<Vec<T>>> {
     if !item.attributes.contains_key(name) {
         return Ok(None);

@@ -4,7 +4,7 @@ use std::{fmt, net::IpAddr, str::FromStr};
 
 use event::Error;
 
-/// All addresses that begin with the same bits.
+/// All addresses with the same leading bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Network {
     address: IpAddr,
@@ -12,7 +12,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether an address is one of them. An IPv4 address that is written as an IPv6 one is the same address.
+    /// Returns whether an address is in the range. An IPv4 address written as an IPv6 one is the same address.
     pub fn has(&self, address: IpAddr) -> bool {
         let unused = |all: u8| u32::from(all - self.bits);
         match (self.address, address.to_canonical()) {
@@ -26,7 +26,7 @@ impl Network {
         }
     }
 
-    /// Whether all addresses of another range are in it.
+    /// Returns whether all addresses of another range are in it.
     pub fn holds(&self, other: &Self) -> bool {
         let is_alike = self.address.is_ipv4() == other.address.is_ipv4();
         is_alike && self.bits <= other.bits && self.has(other.address)

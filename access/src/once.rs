@@ -1,8 +1,9 @@
-//! Tokens that are good for one append: what is known of their use stands in their item.
+//! Tokens that are valid for one append: the state of their use is in their item.
 //!
-//! A use is begun and, after the append, ended, each by a write that demands what was read. The append has the id of the token as
-//! its idempotency key. So whichever step is broken off, events are stored once at most: a use that was not ended may be begun again
-//! after [`USE_SECONDS`], and then the key knows what was appended. So does it after the use: the same append again is answered as before.
+//! A use is begun and, after the append, ended, each by a write conditional on the state read. The append has the id of the token
+//! as its idempotency key. So whichever step is interrupted, events are stored at most once: a use that was not ended may be
+//! begun again after [`USE_SECONDS`], and then the key identifies the append. It does so after the use, too: the same append
+//! again is answered as before.
 
 use catalog::Catalog;
 use event::{Error, Id, Result, Right, Timestamp};
@@ -15,28 +16,28 @@ use crate::{
     tokens::{Lifetime, NewToken, Tokens, USUAL_DAYS},
 };
 
-/// The longest that such a token is good for: idempotency keys are known for 7 days.
+/// Maximum days of such a token: idempotency keys are known for 7 days.
 pub const MAX_DAYS_ONCE: u32 = 7;
 
-/// After so long a use that was begun counts as broken off.
+/// Seconds after which a begun use counts as broken off.
 pub(crate) const USE_SECONDS: i64 = 60;
 
 const BEGUN: &str = "begun_at";
 pub(crate) const SPENT: &str = "spent_at";
 
-/// What became of the wish to use a token.
+/// Result of an attempt to use a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// It is begun, for the token of this id.
+    /// Begun, for the token of this id.
     Begun(Id),
-    /// Another request uses it now.
+    /// Used by another request now.
     Busy,
-    /// The token of this id was used.
+    /// Used before, for the token of this id.
     Spent(Id),
 }
 
 impl NewToken {
-    /// Until when a token is good that is made now. One for one use is good for a day, another for [`USUAL_DAYS`], unless it is said otherwise.
+    /// Expiry of a token that is made now. The default is one day for a token for one use, [`USUAL_DAYS`] for others.
     pub fn expiry(lifetime: Lifetime, is_once: bool, now: Timestamp) -> Option<Timestamp> {
         let days = match lifetime {
             Lifetime::Usual if is_once => 1,
@@ -47,7 +48,8 @@ impl NewToken {
         Some(now.plus_seconds(i64::from(days) * 24 * 60 * 60))
     }
 
-    /// Checks that a token for one append says of what, where and until when.
+    /// Checks that a token for one append has one workspace, one kind of events, the right `append` and an expiry within
+    /// [`MAX_DAYS_ONCE`].
     pub(crate) fn check_once(&self, now: Timestamp) -> Result<()> {
         let limits = &self.limits;
         let scopes: Vec<&Scope> = limits.scopes.iter().flatten().collect();
@@ -67,10 +69,10 @@ impl NewToken {
     }
 }
 
-/// Refuses a token for one append that its principal may not make: it has no role for it yet, and the token is soon over.
+/// Refuses a token for one append that its principal may not make: the role is missing, and the token is short-lived.
 ///
 /// # Errors
-/// `Conflict`, saying which role is missing; those of the table.
+/// `Conflict`, naming the missing role; errors of the table.
 pub async fn check_role(catalog: &Catalog, principal: &EntityId, new: &NewToken) -> Result<()> {
     let wanted = new.limits.scopes.iter().flatten().find_map(Scope::entity);
     let Some(workspace) = wanted.filter(|_| new.is_once) else { return Ok(()) };
@@ -94,7 +96,7 @@ impl Tokens {
     /// Begins the use of a token.
     ///
     /// # Errors
-    /// `NotFound`, when it was revoked; those of the table.
+    /// `NotFound`, when it was revoked; errors of the table.
     pub async fn begin_use(&self, digest: &Digest, now: Timestamp) -> Result<Use> {
         let key = key::token(digest);
         let missing = || Error::not_found("the token was revoked");
@@ -124,7 +126,7 @@ impl Tokens {
     /// Ends the use that was begun at `begun`: for good, or so that it may be begun again.
     ///
     /// # Errors
-    /// `Conflict`, when another use was begun since; those of the table.
+    /// `Conflict`, when another use was begun since; errors of the table.
     pub async fn end_use(
         &self,
         digest: &Digest,

@@ -1,9 +1,9 @@
-//! Sessions: what a browser has instead of a token. The cookie of a session names what opened it and holds a secret of its own; the
-//! table has the SHA-256 of that secret. A session is good for no more than its opener is at that time, so revoking a token ends its
-//! sessions, and it ends by itself after [`SESSION_SECONDS`], or when it was not used for [`IDLE_SECONDS`].
+//! Sessions of browsers, used instead of tokens. The cookie of a session names its opener and holds a secret of its own; the
+//! table has the SHA-256 of that secret. A session has the rights of its opener at that time, so revoking a token ends its
+//! sessions. It ends by itself after [`SESSION_SECONDS`], or after [`IDLE_SECONDS`] without use.
 //!
-//! The sessions of an opener are numbered, so there are never more than [`MAX_SESSIONS`] of them: the next one takes the place of the
-//! one that would end first.
+//! The sessions of an opener are numbered, so there are never more than [`MAX_SESSIONS`] of them: a further one replaces the one
+//! that would end first.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -19,60 +19,60 @@ use crate::{
     tokens::Tokens,
 };
 
-/// How long a session lasts at most, in seconds: 12 hours.
+/// Maximum duration of a session, in seconds: 12 hours.
 pub const SESSION_SECONDS: i64 = 12 * 60 * 60;
 
-/// How long a session lasts without being used, in seconds: an hour.
+/// Maximum time of a session without use, in seconds: an hour.
 pub const IDLE_SECONDS: i64 = 60 * 60;
 
-/// After so many seconds it is noted again that a session is used.
+/// Minimum interval between notes of the use of a session, in seconds.
 pub(crate) const USE_NOTED_EVERY_SECONDS: i64 = 5 * 60;
 
-/// The most sessions that one token or bearer has at one time.
+/// Maximum sessions of one token or bearer at one time.
 pub const MAX_SESSIONS: u8 = 16;
 
-/// How many letters of a cookie are chance: 190 bits.
+/// Number of random letters of a cookie: 190 bits.
 const SECRET_LETTERS: usize = 32;
 
 const ITEM_VERSION: i64 = 1;
 
-/// With what a caller came that can open sessions. Each has the SHA-256 of its text.
+/// Credentials that can open sessions. Each has the SHA-256 of its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Opener {
-    /// A token of the table.
+    /// Token of the table.
     Token(Digest),
-    /// The token that the service was started with.
+    /// Token that the service was started with.
     Preset(Digest),
-    /// What an issuer signed, which is not kept; what it claims is.
+    /// Bearer of an issuer, which is not kept, and its claims, which are.
     Signed(Digest, Issued),
 }
 
-/// What an issuer said of a caller.
+/// Claims of an issuer about a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Issued {
     pub(crate) issuer: String,
     pub(crate) claims: Claims,
 }
 
-/// How a caller came.
+/// Way of a caller's authentication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
-    /// With a token or bearer of its own.
+    /// A token or bearer of its own.
     With(Opener),
-    /// In a session.
+    /// A session.
     In(Session),
 }
 
-/// A session as its cookie names it.
+/// Session, from its cookie.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Session {
-    /// The SHA-256 of the digest of its opener.
+    /// SHA-256 of the digest of its opener.
     place: Digest,
     number: u8,
     secret: String,
 }
 
-/// A session as the table has it.
+/// Session, from the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Opened {
     pub(crate) opener: Opener,
@@ -80,16 +80,16 @@ pub(crate) struct Opened {
     pub(crate) used_at: Timestamp,
 }
 
-/// A session as lists show it.
+/// Session in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionRecord {
-    /// Its id, by which it is ended.
+    /// Id of the session, by which it is ended.
     pub id: Id,
-    /// When it was opened.
+    /// Time of its opening.
     pub opened_at: Timestamp,
-    /// When it was last used, to five minutes.
+    /// Time of its last use, to five minutes.
     pub used_at: Timestamp,
-    /// Until when it is good, if it is used.
+    /// End of the session, if it stays in use.
     pub until: Timestamp,
 }
 
@@ -100,7 +100,7 @@ impl Opener {
         }
     }
 
-    /// Where its sessions are: nobody learns its digest from that.
+    /// Partition of its sessions, which does not reveal its digest.
     fn place(&self) -> Digest {
         Sha256::digest(self.digest()).into()
     }
@@ -148,7 +148,7 @@ impl Session {
         Self { place: opener.place(), number, secret: random_letters(SECRET_LETTERS) }
     }
 
-    /// The session of the text of a cookie, if it can be one.
+    /// Parses the text of a cookie.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('.');
         let (place, number, secret) = (parts.next()?, parts.next()?, parts.next()?);
@@ -161,18 +161,18 @@ impl Session {
         Some(Self { place: of_hex(place)?, number, secret: secret.to_owned() })
     }
 
-    /// The text of its cookie, for its holder alone.
+    /// Text of its cookie, for its holder alone.
     pub fn text(&self) -> String {
         let hex: String = self.place.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{hex}.{:02}.{}", self.number, self.secret)
     }
 
-    /// The SHA-256 of its text, by which it is kept in memory.
+    /// SHA-256 of its text, the key of the cache.
     pub(crate) fn digest(&self) -> Digest {
         Sha256::digest(self.text()).into()
     }
 
-    /// What the table has of its secret.
+    /// Stored digest of its secret.
     fn proof(&self) -> Digest {
         Sha256::digest(&self.secret).into()
     }
@@ -182,7 +182,7 @@ impl Session {
     }
 }
 
-/// Says nothing of its secret.
+/// Omits its secret.
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Session(..)")
@@ -190,11 +190,11 @@ impl fmt::Debug for Session {
 }
 
 impl Tokens {
-    /// Opens a session for a caller that came with a token or bearer. Where it has [`MAX_SESSIONS`], the one that would end
-    /// first makes room.
+    /// Opens a session for a caller that came with a token or bearer. If it has [`MAX_SESSIONS`], the one that would end first is
+    /// replaced.
     ///
     /// # Errors
-    /// `Conflict`, when the caller came in a session; those of the table.
+    /// `Conflict`, when the caller came in a session; errors of the table.
     pub async fn open_session(&self, caller: &Caller, now: Timestamp) -> Result<Session> {
         let Came::With(opener) = &caller.came else {
             return Err(Error::conflict("a session opens no other one; come with the token itself"));
@@ -232,7 +232,8 @@ impl Tokens {
         }
     }
 
-    /// The number that the next session of an opener has, what must hold so that nobody else's is lost, and the one that makes room.
+    /// Finds a number for the next session of an opener, the condition under which no other session is lost, and the session that
+    /// is replaced.
     async fn room(&self, place: &Digest) -> Result<(u8, Condition, Option<Id>)> {
         let mut taken = BTreeMap::new();
         for item in query_all(self.table(), Query::table(key::sessions_of(place))).await? {
@@ -251,10 +252,10 @@ impl Tokens {
         })
     }
 
-    /// What is known of a session, if there is such a one.
+    /// Reads a session, if it exists.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub(crate) async fn session(&self, session: &Session) -> Result<Option<Opened>> {
         let Some(item) = self.table().get(&session.key()).await? else { return Ok(None) };
         item.check_version(ITEM_VERSION)?;
@@ -265,20 +266,20 @@ impl Tokens {
         Ok(Some(Opened { opener: Opener::of(&item)?, until, used_at }))
     }
 
-    /// Notes that a session is used.
+    /// Notes the use of a session.
     ///
     /// # Errors
-    /// Those of the table; `Conflict`, when it was closed since.
+    /// Errors of the table; `Conflict`, when it was closed since.
     pub(crate) async fn note_session_use(&self, session: &Session, now: Timestamp) -> Result<()> {
         let own = Condition::Equals("proof", Value::B(session.proof().to_vec()));
         let update = Update::new(session.key(), own).set("used_at", now.micros());
         self.table().transact(vec![Write::Update(update)]).await
     }
 
-    /// The sessions of a user or system that are good now, the oldest first.
+    /// Valid sessions of a user or system, the oldest first.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn sessions(&self, principal: &EntityId, now: Timestamp) -> Result<Vec<SessionRecord>> {
         let found = self.sessions_by(principal).await?;
         let records = found.iter().map(|(_, item)| {
@@ -295,11 +296,11 @@ impl Tokens {
         Ok(records)
     }
 
-    /// Ends the session of an id of a user or system, or all of its sessions; says how many. Within 5 seconds no service takes them any
-    /// more.
+    /// Ends the session of this id of a user or system, or all of its sessions; returns their number. Within 5 seconds no service
+    /// accepts them any more.
     ///
     /// # Errors
-    /// `NotFound`, when there is none of that id; those of the table.
+    /// `NotFound`, when there is none of that id; errors of the table.
     pub async fn end_sessions(&self, principal: &EntityId, id: Option<&str>) -> Result<usize> {
         let mut ended = 0;
         for (listed, item) in self.sessions_by(principal).await? {
@@ -317,7 +318,7 @@ impl Tokens {
         }
     }
 
-    /// The sessions of a principal as they are stored, each with the key that leads to it.
+    /// Stored sessions of a principal, each with the key of the item that names it.
     async fn sessions_by(&self, principal: &EntityId) -> Result<Vec<(table::Key, Item)>> {
         let mut found = Vec::new();
         for listed in query_all(self.table(), Query::table(key::sessions_by(principal))).await? {
@@ -334,12 +335,12 @@ impl Tokens {
         Ok(found)
     }
 
-    /// Closes a session. One that has ended, or is not there, is closed already.
+    /// Closes a session. One that has ended, or does not exist, counts as closed.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn close_session(&self, session: &Session) -> Result<()> {
-        // What leads to it is left, and expires with it.
+        // The item that names it is left, and expires with it.
         let own = Condition::Equals("proof", Value::B(session.proof().to_vec()));
         let closed = self.table().transact(vec![Write::Delete(session.key(), own)]).await;
         match closed {
@@ -407,7 +408,7 @@ mod tests {
         }
     }
 
-    /// What is stored is read for good: the form of version 1.
+    /// Stored sessions stay readable: the form of version 1.
     #[test]
     fn the_stored_form_is_what_it_was() {
         let item = Item::new(key::session(&[9; 32], 3)).with("v", 1);

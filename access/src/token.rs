@@ -1,24 +1,24 @@
-//! Tokens as text: a prefix, 32 letters by chance, and a checksum, so that programs that look for secrets find them and
-//! a mistyped one is known without a look at the table.
+//! Text of tokens: a prefix, 32 random letters, and a checksum, so that secret scanners find them and a mistyped one is detected
+//! without a read of the table.
 
 use std::fmt;
 
 use event::id::{LETTERS, random_letters};
 use sha2::{Digest as _, Sha256};
 
-/// What every token begins with.
+/// Prefix of every token.
 pub const PREFIX: &str = "alm_";
 
-/// How many letters are chance: 190 bits.
+/// Number of random letters: 190 bits.
 const RANDOM: usize = 32;
 
-/// How many letters the checksum has: CRC-32 in base 62.
+/// Letters of the checksum: CRC-32 in base 62.
 const CHECK: usize = 6;
 
-/// How long a token is.
+/// Length of a token, in bytes.
 pub const TOKEN_BYTES: usize = PREFIX.len() + RANDOM + CHECK;
 
-/// The SHA-256 of a token, which is what is stored: its letters are chance, so nobody can guess them from it.
+/// SHA-256 of a token, which is stored: its letters are random, so the token cannot be guessed from it.
 pub type Digest = [u8; 32];
 
 /// A token. Its text is shown once, to the person that it is made for, and never stored.
@@ -26,13 +26,13 @@ pub type Digest = [u8; 32];
 pub struct Token(String);
 
 impl Token {
-    /// A new one.
+    /// Makes a random token.
     pub fn new() -> Self {
         let chance = random_letters(RANDOM);
         Self(format!("{PREFIX}{chance}{}", checksum(&chance)))
     }
 
-    /// The token of a text, if it is one.
+    /// Parses a token.
     pub fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix(PREFIX).filter(|_| text.len() == TOKEN_BYTES)?;
         if !rest.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
@@ -42,18 +42,18 @@ impl Token {
         (checksum(chance) == check).then(|| Self(text.to_owned()))
     }
 
-    /// Whether `text` holds a token somewhere, such as a URL that somebody put one into.
+    /// Returns whether `text` contains a token, such as a URL that somebody put one into.
     pub fn is_in(text: &str) -> bool {
         let token = |(at, _)| text.get(at..at + TOKEN_BYTES).and_then(Self::parse);
         text.match_indices(PREFIX).any(|found| token(found).is_some())
     }
 
-    /// Its text, to be shown once.
+    /// Text of the token, to be shown once.
     pub fn text(&self) -> &str {
         &self.0
     }
 
-    /// Its digest.
+    /// Digest of the token.
     pub fn digest(&self) -> Digest {
         Sha256::digest(&self.0).into()
     }
@@ -65,19 +65,19 @@ impl Default for Token {
     }
 }
 
-/// Says nothing of its text.
+/// Omits its text.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(..)")
     }
 }
 
-/// Whether two digests are the same, in a time that does not tell where they differ.
+/// Compares two digests in constant time.
 pub(crate) fn is_same(one: &Digest, other: &Digest) -> bool {
     one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
 
-/// The CRC-32 of a text as letters, the greatest first.
+/// CRC-32 of a text as letters, the most significant first.
 fn checksum(text: &str) -> String {
     let mut rest = crc32fast::hash(text.as_bytes()) as usize;
     let mut letters = [b'0'; CHECK];
@@ -92,7 +92,7 @@ fn checksum(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Tokens that were given out stay good: the form never changes.
+    /// Issued tokens stay valid: the form never changes.
     const GOLDEN: &str = "alm_0123456789ABCDEFGHIJKLMNOPQRSTUV1ggZdL";
 
     #[test]

@@ -1,4 +1,4 @@
-//! Tokens as they are stored: by the digest of their text, and by their principal.
+//! Stored tokens: by the digest of their text, and by their principal.
 
 use std::{str::FromStr, sync::Arc};
 
@@ -17,28 +17,28 @@ use crate::{
 
 const ITEM_VERSION: i64 = 1;
 
-/// The most tokens of a principal.
+/// Maximum tokens of a principal.
 pub const MAX_TOKENS: usize = 1_000;
 
-/// The longest that a token can be good for, in days.
+/// Maximum lifetime of a token, in days.
 pub const MAX_DAYS: u32 = 3_660;
 
-/// For how many days a token is good, unless it is said.
+/// Default lifetime of a token, in days.
 pub const USUAL_DAYS: u32 = 90;
 
-/// For how long a new token is to be good.
+/// Lifetime of a new token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lifetime {
-    /// As long as tokens usually are.
+    /// Default lifetime.
     #[default]
     Usual,
-    /// For so many days.
+    /// This number of days.
     Days(u32),
-    /// It never expires.
+    /// No expiry.
     Forever,
 }
 
-/// As people write it: a number of days, or `never`.
+/// Parses a number of days, or `never`.
 impl FromStr for Lifetime {
     type Err = Error;
 
@@ -51,58 +51,58 @@ impl FromStr for Lifetime {
     }
 }
 
-/// After so many seconds it is noted again that a token is used.
+/// Minimum interval between notes of the use of a token, in seconds.
 const USE_NOTED_EVERY_SECONDS: i64 = 60 * 60;
 
-/// A token that is asked for.
+/// Request for a token.
 #[derive(Clone, Debug)]
 pub struct NewToken {
-    /// What it is for, in a word.
+    /// Purpose of the token, in a word.
     pub name: String,
-    /// Until when it is good; for ever when `None`.
+    /// Expiry; `None` for no expiry.
     pub expires_at: Option<Timestamp>,
-    /// What it is limited to.
+    /// Limits of the token.
     pub limits: Limits,
-    /// Whether it is good for one append only.
+    /// True if it is valid for one append only.
     pub is_once: bool,
 }
 
-/// What is known of a token.
+/// Record of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenRecord {
-    /// Its id, by which it is revoked.
+    /// Id of the token, by which it is revoked.
     pub id: Id,
-    /// What it is for.
+    /// Purpose of the token.
     pub name: String,
-    /// The user or system that it belongs to.
+    /// User or system that it belongs to.
     pub principal: EntityId,
-    /// When it was made.
+    /// Time at which it was made.
     pub created_at: Timestamp,
-    /// Until when it is good.
+    /// Expiry.
     pub expires_at: Option<Timestamp>,
-    /// When it was last used, to an hour.
+    /// Time of its last use, to an hour.
     pub used_at: Option<Timestamp>,
-    /// What it is limited to.
+    /// Limits of the token.
     pub limits: Limits,
-    /// Whether it is good for one append only.
+    /// True if it is valid for one append only.
     pub is_once: bool,
-    /// When that append was done.
+    /// Time at which that append was done.
     pub spent_at: Option<Timestamp>,
 }
 
-/// The tokens in a table.
+/// Tokens in a table.
 #[derive(Clone, Debug)]
 pub struct Tokens {
     table: Arc<dyn Table>,
 }
 
 impl TokenRecord {
-    /// Whether it is good for nothing any more.
+    /// Returns whether it has expired.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
     }
 
-    /// Whether its use was noted lately, so that it need not be noted now.
+    /// Returns whether its use was noted lately, and need not be noted now.
     pub(crate) fn has_use_noted(&self, now: Timestamp) -> bool {
         let is_late = |at: Timestamp| now.micros() - at.micros() < USE_NOTED_EVERY_SECONDS * 1_000_000;
         self.used_at.is_some_and(is_late)
@@ -149,7 +149,7 @@ impl TokenRecord {
 }
 
 impl Tokens {
-    /// The tokens in `table`. Each that is made or revoked is recorded in the audit trail ([`log::audit`]).
+    /// Takes the tokens in `table`. Each creation or revocation is recorded in the audit trail ([`log::audit`]).
     pub fn new(table: Arc<dyn Table>) -> Self {
         Self { table: Audited::shared(table) }
     }
@@ -158,20 +158,20 @@ impl Tokens {
         &*self.table
     }
 
-    /// Whether callers must have a token: since the first one was made.
+    /// Returns whether callers need a token: true since the first one was made.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn are_asked_for(&self) -> Result<bool> {
         Ok(self.table.get(&key::access()).await?.is_some())
     }
 
-    /// Makes a token for a user or system. From the first one on, services ask their callers for tokens.
-    /// Of several that are made for a principal at once, each is made after the other.
+    /// Makes a token for a user or system. From the first one on, services require tokens of their callers. Concurrent requests
+    /// for a principal are made one after the other.
     ///
     /// # Errors
-    /// `Invalid`, when it cannot be made so; `NotFound`, when there is no such principal; `Conflict`, when the principal
-    /// has one of this name, or too many.
+    /// `Invalid`, for an impossible request; `NotFound`, when there is no such principal; `Conflict`, when the principal has one
+    /// of this name, or too many.
     pub async fn create(
         &self,
         principal: &EntityId,
@@ -206,7 +206,7 @@ impl Tokens {
         let mut tries = Policy::of(&made).tries();
         loop {
             tries.next().await?;
-            // Read before the tokens are: another one that is made since then counts it up.
+            // Read before the tokens, so that a token made in between changes it.
             let ver = self.table.get(&made).await?.map_or(Ok(0), |item| {
                 item.check_version(ITEM_VERSION)?;
                 item.int("ver")
@@ -221,7 +221,7 @@ impl Tokens {
         }
     }
 
-    /// Checks that a principal is there and may have a token of this name.
+    /// Checks that a principal exists and may have a token of this name.
     async fn check_room(&self, principal: &EntityId, name: &str) -> Result<()> {
         if self.table.get(&principal.key()).await?.is_none() {
             return Err(Error::not_found(format!("there is no {principal}")));
@@ -237,18 +237,18 @@ impl Tokens {
         Ok(())
     }
 
-    /// What is known of the token of a digest, if there is one.
+    /// Finds the token of a digest.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn find(&self, digest: &Digest) -> Result<Option<TokenRecord>> {
         self.table.get(&key::token(digest)).await?.as_ref().map(TokenRecord::from_item).transpose()
     }
 
-    /// The tokens of a principal that can still be used or have expired lately, the oldest first.
+    /// Tokens of a principal that are valid or have expired lately, the oldest first.
     ///
     /// # Errors
-    /// Those of the table.
+    /// Errors of the table.
     pub async fn list(&self, principal: &EntityId) -> Result<Vec<TokenRecord>> {
         let mut records = Vec::new();
         for item in query_all(&*self.table, Query::table(key::tokens_of(principal))).await? {
@@ -257,11 +257,11 @@ impl Tokens {
         Ok(records)
     }
 
-    /// Revokes a token of a principal, by its id or its name. A service that used it a moment ago may take it for 5 more
+    /// Revokes a token of a principal, by its id or its name. A service that used it a moment ago may accept it for 5 more
     /// seconds.
     ///
     /// # Errors
-    /// `NotFound`, when it has none.
+    /// `NotFound`, when the principal has none of these.
     pub async fn revoke(&self, principal: &EntityId, id_or_name: &str) -> Result<()> {
         let mut is_found = false;
         for item in query_all(&*self.table, Query::table(key::tokens_of(principal))).await? {
@@ -279,17 +279,17 @@ impl Tokens {
         }
     }
 
-    /// Notes that a token is used.
+    /// Notes the use of a token.
     ///
     /// # Errors
-    /// Those of the table; `Conflict`, when it was revoked since.
+    /// Errors of the table; `Conflict`, when it was revoked since.
     pub(crate) async fn note_use(&self, digest: &Digest, now: Timestamp) -> Result<()> {
         let update = Update::new(key::token(digest), Condition::Exists).set("used_at", now.micros());
         self.table.transact(vec![Write::Update(update)]).await
     }
 }
 
-/// What is written of a new token, if its principal is there.
+/// Writes of a new token, conditional on its principal.
 fn writes_of(record: &TokenRecord, token: &Token) -> [Write; 4] {
     let digest = token.digest();
     let mut listed = Item::new(key::token_of(&record.principal, &record.id))

@@ -1,4 +1,4 @@
-//! That tokens are used is noted beside the requests: none of them waits for that write.
+//! Notes of the use of tokens, written beside the requests: none of them waits for that write.
 
 use std::{
     collections::HashMap,
@@ -13,29 +13,29 @@ use crate::{
     tokens::{TokenRecord, Tokens},
 };
 
-/// So many seconds after a try to note the use of a token the next one may begin.
+/// Minimum interval between two tries to note the use of a token, in seconds.
 const TRIED_EVERY_SECONDS: u64 = 60;
 
-/// The most tokens of which a try is remembered; that further ones are used is noted with a later request.
+/// Maximum tokens whose tries are remembered; the use of further ones is noted with a later request.
 const MAX_TRIED: usize = 10_000;
 
-/// Notes the use of tokens.
+/// Recorder of the use of tokens.
 #[derive(Debug)]
 pub(crate) struct Uses {
     tokens: Tokens,
     tried: Mutex<HashMap<Digest, Try>>,
 }
 
-/// A try to note the use of a token.
+/// Try to note the use of a token.
 #[derive(Debug)]
 struct Try {
     begun_at: Timestamp,
-    /// What its task holds until it ends, however it does.
+    /// Reference that its task holds until it ends, in any way.
     task: Weak<()>,
 }
 
 impl Try {
-    /// Whether the next one has to wait: for its end, or because it was made a moment ago.
+    /// Returns whether the next try has to wait: for the end of this one, or because it is recent.
     fn stands(&self, now: Timestamp) -> bool {
         let age = now.micros().abs_diff(self.begun_at.micros());
         self.task.strong_count() > 0 || age < TRIED_EVERY_SECONDS * 1_000_000
@@ -43,12 +43,12 @@ impl Try {
 }
 
 impl Uses {
-    /// Notes the use of these tokens.
+    /// Makes the recorder for these tokens.
     pub(crate) fn new(tokens: Tokens) -> Self {
         Self { tokens, tried: Mutex::default() }
     }
 
-    /// Notes in a task of its own that a token is used, when that was neither noted nor tried lately.
+    /// Notes the use of a token in a task of its own, unless it was noted or tried lately.
     pub(crate) fn note(&self, digest: &Digest, record: &TokenRecord, now: Timestamp) {
         if record.has_use_noted(now) {
             return;
@@ -64,7 +64,7 @@ impl Uses {
         tokio::spawn(noting.in_current_span());
     }
 
-    /// Begins a try, which is under way as long as what this returns is held; `None`, when none may begin.
+    /// Begins a try, which lasts as long as the returned reference is held; `None`, when none may begin.
     fn begin(&self, digest: Digest, now: Timestamp) -> Option<Arc<()>> {
         let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
         if tried.get(&digest).is_some_and(|last| last.stands(now)) {

@@ -1,4 +1,4 @@
-//! Access over HTTP: the guard before all routes, the tokens, and the sessions of browsers.
+//! HTTP side of access: the guard before all routes, the tokens, and the sessions of browsers.
 
 mod guard;
 mod once;

@@ -1,4 +1,4 @@
-//! A request with a token that is good for one append.
+//! Requests with a token that is valid for one append.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{gate::Access, once::Use, token::Digest};
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const ALMANAC_REPEAT: HeaderName = HeaderName::from_static("almanac-repeat");
 
-/// The answer to a request whose token was used: that of the append, if it is the same one, which the key tells; else the token is good for nothing.
+/// Answer to a request with a used token: that of the append, if the idempotency key shows that it is repeated; else a refusal.
 fn repeated(response: Response) -> Response {
     match response.status() {
         StatusCode::CONFLICT | StatusCode::UNPROCESSABLE_ENTITY => {
@@ -28,7 +28,7 @@ fn repeated(response: Response) -> Response {
     }
 }
 
-/// The answer to the request, if this is the one use of its token. The token names the batch, whatever the request says.
+/// Answers the request, if this is the one use of its token. The token identifies the batch, even if the request has another key.
 pub(super) async fn used(access: &Arc<Access>, digest: Digest, mut request: Request, next: Next) -> Response {
     let begun = access.clock().now();
     let (id, is_spent) = match access.tokens().begin_use(&digest, begun).await {
@@ -53,12 +53,12 @@ pub(super) async fn used(access: &Arc<Access>, digest: Digest, mut request: Requ
         return repeated(next.run(request).await);
     }
     let access = Arc::clone(access);
-    // The use is ended when the client hangs up, too.
+    // The use is ended even if the client hangs up.
     let answering = async move {
         let response = next.run(request).await;
         let is_done = response.status().is_success();
-        // What was appended is appended: the answer says so. Until the use counts as broken off the token stays busy, and then its
-        // idempotency key knows the append.
+        // The append is durable, and the answer reports it. Until the use counts as broken off the token stays busy, and then its
+        // idempotency key identifies the append.
         if let Err(error) = access.tokens().end_use(&digest, begun, is_done, access.clock().now()).await {
             tracing::warn!(%error, "the use of a token cannot be ended");
         }

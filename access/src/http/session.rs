@@ -1,7 +1,7 @@
-//! Signing in and out of the dashboard: the cookie of a session, and when it is taken for its caller.
+//! Signing in and out of the dashboard: the cookie of a session, and its conditions.
 //!
-//! A browser sends a cookie along with whatever any page makes it ask. So a session counts only together with a header that a page
-//! of another origin cannot set without being allowed to, which nobody is, and never beside a header `Authorization`.
+//! A browser adds a cookie to the requests of any page. So a session counts only together with a header that a page of another
+//! origin cannot set without permission, which none has, and never beside a header `Authorization`.
 
 use std::sync::Arc;
 
@@ -28,18 +28,18 @@ use crate::{
     tokens::Tokens,
 };
 
-/// The header of the dashboard, which has any value.
+/// Header of the dashboard, with any value.
 const DASHBOARD: HeaderName = HeaderName::from_static("almanac-dashboard");
 
-/// What a browser says of where a request comes from.
+/// Header by which a browser names the origin of a request.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The name of the cookie. Over TLS it is one that no other host can set.
+/// Name of the cookie. Over TLS it is one that no other host can set.
 const fn name(is_encrypted: bool) -> &'static str {
     if is_encrypted { "__Host-almanac-session" } else { "almanac-session" }
 }
 
-/// The session of a request, if its headers have one and it may count.
+/// Session of a request, if its headers contain one and it may count.
 pub(super) fn of(headers: &HeaderMap, is_encrypted: bool) -> Result<Option<Session>, Refusal> {
     let name = name(is_encrypted);
     let all =
@@ -53,7 +53,7 @@ pub(super) fn of(headers: &HeaderMap, is_encrypted: bool) -> Result<Option<Sessi
     if !is_own_page(headers) {
         return Err(Refusal::Foreign);
     }
-    // Of two, somebody else set one.
+    // The second of two was set by another host.
     if own.next().is_some() {
         return Err(Refusal::Ended);
     }
@@ -61,7 +61,7 @@ pub(super) fn of(headers: &HeaderMap, is_encrypted: bool) -> Result<Option<Sessi
     session.map(Some).ok_or(Refusal::Ended)
 }
 
-/// Whether nothing says that a request comes from a page of another origin.
+/// Returns whether no header shows a page of another origin.
 fn is_own_page(headers: &HeaderMap) -> bool {
     if headers.contains_key(FETCH_SITE) {
         return headers.get_all(FETCH_SITE).iter().all(|site| site == "same-origin");
@@ -73,14 +73,14 @@ fn is_own_page(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Whether a request comes from a page of another origin. A person who enters an address (`none`) is no page.
+/// Returns whether a request comes from a page of another origin. An address entered by a person (`none`) is no page.
 pub(super) fn is_foreign(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all(FETCH_SITE).iter().peekable();
     let is_entered = sites.peek().is_some() && sites.all(|site| site == "none");
     !is_entered && !is_own_page(headers)
 }
 
-/// The header that gives a browser the cookie of a session, or takes it away.
+/// Header that sets the cookie of a session, or deletes it.
 fn cookie(session: Option<&Session>, is_encrypted: bool) -> Option<HeaderValue> {
     let (name, secure) = (name(is_encrypted), if is_encrypted { "; Secure" } else { "" });
     let text = session.map(Session::text).unwrap_or_default();
@@ -92,7 +92,7 @@ fn cookie(session: Option<&Session>, is_encrypted: bool) -> Option<HeaderValue> 
     Some(value)
 }
 
-/// The answer, which takes the cookie away.
+/// Adds the deletion of the cookie to an answer.
 pub(super) fn without_cookie(mut response: Response, is_encrypted: bool) -> Response {
     if let Some(none) = cookie(None, is_encrypted) {
         response.headers_mut().insert(header::SET_COOKIE, none);
@@ -100,18 +100,18 @@ pub(super) fn without_cookie(mut response: Response, is_encrypted: bool) -> Resp
     response
 }
 
-/// A session that was closed, in the extensions of the answer that says so.
+/// Session that was closed, in the extensions of the answer about it.
 #[derive(Clone, Debug)]
 pub(super) struct Closed(pub(super) Session);
 
-/// What the routes need.
+/// State of the routes.
 #[derive(Debug)]
 struct Signing {
     service: Arc<Service>,
     tokens: Tokens,
 }
 
-/// The routes by which a browser signs in and out.
+/// Routes by which a browser signs in and out.
 pub(super) fn add(routes: Routes, service: Arc<Service>, tokens: Tokens) -> Routes {
     let own = Routes::new()
         .add(open_operation(), Demand::known(), open)
@@ -124,7 +124,7 @@ pub(super) fn add(routes: Routes, service: Arc<Service>, tokens: Tokens) -> Rout
     routes.merge(own)
 }
 
-/// The sessions of a user or system are its own.
+/// Demand for the caller's own sessions.
 fn own() -> Demand {
     Demand::of(Right::Admin, About::Own(None, Place::Path("principal")))
 }
@@ -166,7 +166,7 @@ fn record_schema() -> RefOr<Schema> {
     .into()
 }
 
-/// What is known of a session, as JSON.
+/// JSON of a session.
 pub fn session_record(session: &SessionRecord) -> Value {
     json!({
         "id": session.id.as_str(), "opened_at": session.opened_at.to_string(),

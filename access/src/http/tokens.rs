@@ -1,4 +1,4 @@
-//! Tokens over HTTP, and who the caller is.
+//! Tokens over HTTP, and the identity of the caller.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -37,7 +37,7 @@ pub(super) const ALWAYS: [StatusCode; 3] =
 const OF_BODY: [StatusCode; 3] =
     [StatusCode::PAYLOAD_TOO_LARGE, StatusCode::UNSUPPORTED_MEDIA_TYPE, StatusCode::UNPROCESSABLE_ENTITY];
 
-/// A range of addresses: IPv4, or IPv6 written in full or as a prefix.
+/// Range of addresses: IPv4, or IPv6 written in full or as a prefix.
 const NETWORK_PATTERN: &str = concat!(
     "^(",
     "((25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])\\.){3}(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])(/(3[0-2]|[12]?[0-9]))?",
@@ -46,19 +46,19 @@ const NETWORK_PATTERN: &str = concat!(
     ")$"
 );
 
-/// What the routes need.
+/// State of the routes.
 #[derive(Debug)]
 struct Tokening {
     service: Arc<Service>,
     tokens: Tokens,
 }
 
-/// A token that is asked for, as JSON says it.
+/// Request for a token, as JSON.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asked {
     name: String,
-    /// `Some(None)`, when it says `null`: it never expires.
+    /// `Some(None)`, when it is `null`: the token never expires.
     #[serde(default, deserialize_with = "said")]
     expires_in_days: Option<Option<f64>>,
     workspaces: Option<Vec<String>>,
@@ -71,17 +71,17 @@ struct Asked {
     once: bool,
 }
 
-/// What is there, `null` included.
+/// Reads a present value, `null` included.
 fn said<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<f64>>, D::Error> {
     Option::deserialize(from).map(Some)
 }
 
-/// The routes of tokens and sessions, and of what a caller is told of itself.
+/// Routes of tokens and sessions, and of the caller's own identity.
 pub fn routes(service: Arc<Service>, tokens: Tokens) -> Routes {
     session::add(all(Routes::new(), Arc::clone(&service), tokens.clone()), service, tokens)
 }
 
-/// Those of [`routes`] that change nothing.
+/// Routes of [`routes`] that change nothing.
 pub fn reads(service: Arc<Service>, tokens: Tokens) -> Routes {
     all(Routes::reads(), service, tokens)
 }
@@ -97,7 +97,7 @@ fn all(routes: Routes<Arc<Tokening>>, service: Arc<Service>, tokens: Tokens) -> 
         .with_state(Arc::new(Tokening { service, tokens }))
 }
 
-/// An operation at a path that names a user or system.
+/// Operation at a path that names a user or system.
 pub(super) fn principal(path: &str, method: fn(String, &str) -> Operation, id: &str) -> Operation {
     let principal = schema::string().pattern(Some("^(user|system):[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"));
     let says = "Whose: `user:` or `system:` and an id or a name.";
@@ -117,7 +117,7 @@ fn list_of(items: impl Into<RefOr<Schema>>, says: &str) -> RefOr<Schema> {
     all.description(Some(says)).into()
 }
 
-/// What a token is limited to.
+/// Schemas of the limits of a token.
 fn limits() -> [(&'static str, RefOr<Schema>); 6] {
     [
         ("workspaces", list_of(schema::workspace(), "Only on these workspaces.")),
@@ -201,7 +201,7 @@ fn record_schema() -> RefOr<Schema> {
     limits().into_iter().fold(record, |record, (name, schema)| record.property(name, schema)).into()
 }
 
-/// What is known of a token, as JSON.
+/// JSON of a token.
 pub fn record(record: &TokenRecord) -> Value {
     let time = |at: Option<Timestamp>| at.map(|at| at.to_string());
     let mut value = json!({
@@ -234,7 +234,7 @@ pub fn record(record: &TokenRecord) -> Value {
 }
 
 impl Asked {
-    /// The token, and whether it was said until when it is good.
+    /// Returns the token, and true if an expiry was given.
     async fn token(self, service: &Service) -> Result<(NewToken, bool), Error> {
         let mut scopes = std::collections::BTreeSet::new();
         let is_limited = self.workspaces.is_some() || self.categories.is_some();
@@ -276,7 +276,7 @@ impl Asked {
     }
 }
 
-/// The answer to a caller that asks for a token which its own one does not leave.
+/// Refuses a token beyond the limits of the caller's own one.
 fn beyond(caller: &Caller, says: String) -> Response {
     let mut response = Problem::new(StatusCode::FORBIDDEN, says).into_response();
     response.extensions_mut().insert(Refused { principal: Some(Arc::clone(&caller.said().0)) });

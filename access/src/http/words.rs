@@ -1,4 +1,4 @@
-//! The words of a request that name what it is about, read as the operation itself will read them.
+//! Words of a request that name its subject, read as the operation itself will read them.
 
 use axum::{
     body::{Body, Bytes, to_bytes},
@@ -8,20 +8,20 @@ use axum::{
 use serde::Deserialize;
 use web::{About, Demand, Need, Place, Problem, json_object};
 
-/// The parameters of paths that name a workspace: by its id, or by its category and its own name.
+/// Parameters of paths that name a workspace: by its id, or by its category and its own name.
 const WORKSPACE_NAMES: [&str; 3] = ["workspace", "category", "name"];
 
-/// What a request says, as far as that is needed.
+/// Words of a request, as far as they are needed.
 #[derive(Debug, Default)]
 pub(super) struct Words<'a> {
     path: Vec<(&'a str, &'a str)>,
-    /// The workspace that the path names, when something is named by that.
+    /// Workspace in the path, when something is named by it.
     workspace: String,
     query: Vec<(String, String)>,
     body: Named,
 }
 
-/// The fields of a body that may name something. A field that comes twice is an error here and for the operation.
+/// Fields of a body that may name something. A repeated field is an error here and for the operation.
 #[derive(Debug, Default, Deserialize)]
 struct Named {
     workspace: Option<String>,
@@ -43,7 +43,7 @@ fn place(about: About) -> Option<Place> {
 }
 
 impl<'a> Words<'a> {
-    /// The words of a request, and the request as it was.
+    /// Reads the words of a request, and returns it unchanged.
     pub(super) async fn read(
         demand: &Demand,
         path: &'a RawPathParams,
@@ -85,24 +85,24 @@ impl<'a> Words<'a> {
         Ok((words, request))
     }
 
-    /// Reads the fields of the body. The request as it was.
+    /// Reads the fields of the body, and returns the request unchanged.
     async fn read_body(&mut self, request: Request) -> Result<Request, Problem> {
         let (body, whole) = body_of(request).await?;
         self.body = json_object(whole.headers(), Ok(body))?;
         Ok(whole)
     }
 
-    /// Whether the body ends that something is followed.
+    /// Returns whether the body ends a follow.
     pub(super) fn unfollows(&self) -> bool {
         self.body.following == Some(false)
     }
 
-    /// The name that the body gives.
+    /// Name in the body.
     pub(super) fn name(&self) -> Option<&str> {
         self.body.name.as_deref()
     }
 
-    /// The word at a place.
+    /// Word at a place.
     pub(super) fn at(&self, place: Place) -> Option<&str> {
         let find =
             |pairs: &'_ [(String, String)], name: &str| pairs.iter().position(|(known, _)| known == name);
@@ -115,13 +115,13 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// A parameter of the path.
+    /// Parameter of the path.
     pub(super) fn in_path(&self, name: &str) -> Option<&str> {
         self.path.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 }
 
-/// The body, and the request with it.
+/// Reads the body, and returns the request with it.
 async fn body_of(request: Request) -> Result<(Bytes, Request), Problem> {
     let (head, body) = request.into_parts();
     let most = catalog::http::MAX_BODY_BYTES;

@@ -1,4 +1,4 @@
-//! What a bearer says, once it is known who made it.
+//! Claims of a bearer whose issuer is verified.
 
 use event::{Timestamp, id::check_name};
 use log::key;
@@ -6,24 +6,24 @@ use serde_json::{Map, Value};
 
 use super::{OidcSettings, SKEW_SECONDS, Wrong};
 
-/// The most groups that a bearer may name.
+/// Maximum groups that a bearer may name.
 const MAX_GROUPS: usize = 200;
 
-/// Claims that are believed.
+/// Trusted claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claims {
-    /// The name of the user or system.
+    /// Name of the user or system.
     pub(crate) name: String,
-    /// Whether it is that of a system.
+    /// True if the name is that of a system.
     pub(crate) is_system: bool,
-    /// Names of groups. Those that are not known here mean nothing.
+    /// Names of groups. Unknown ones have no effect.
     pub(crate) groups: Vec<String>,
-    /// Until when they are good.
+    /// End of their validity.
     pub(crate) until: Timestamp,
 }
 
 impl Claims {
-    /// The claims of a bearer whose signature, issuer and audience are good.
+    /// Reads the claims of a bearer whose signature, issuer and audience are valid.
     pub(super) fn read(
         all: &Map<String, Value>,
         settings: &OidcSettings,
@@ -46,7 +46,7 @@ impl Claims {
     }
 }
 
-/// The time of a claim in seconds, which may have a fraction.
+/// Time of a claim in seconds, possibly with a fraction.
 fn time(all: &Map<String, Value>, claim: &str) -> Result<Option<Timestamp>, Wrong> {
     let Some(value) = all.get(claim) else { return Ok(None) };
     let micros = value.as_f64().map(|seconds| seconds * 1e6).filter(|micros| micros.abs() < 1e18);
@@ -56,8 +56,8 @@ fn time(all: &Map<String, Value>, claim: &str) -> Result<Option<Timestamp>, Wron
 
 fn name(all: &Map<String, Value>, claim: &str, settings: &OidcSettings) -> Result<String, Wrong> {
     let wrong = || Wrong::Claim(claim.to_owned());
-    // At many issuers people may write any address into their profile. Some say nothing of it at all: there it is for who
-    // sets the claim to know.
+    // Many issuers let people write any address into their profile. Some state nothing about verification: there the operator who
+    // sets the claim must know.
     if claim == "email" && all.get("email_verified").is_some_and(|verified| *verified != Value::Bool(true)) {
         return Err(Wrong::Claim("email_verified".into()));
     }
@@ -67,7 +67,7 @@ fn name(all: &Map<String, Value>, claim: &str, settings: &OidcSettings) -> Resul
         (Some(_), _) => return Err(wrong()),
         (None, _) => text,
     };
-    // A name that could be an id would be taken for that.
+    // A name in the form of an id would be taken for one.
     if check_name(name).is_err() || key::parse_id(name).is_some() {
         return Err(wrong());
     }
@@ -86,7 +86,7 @@ fn groups(all: &Map<String, Value>, settings: &OidcSettings) -> Result<Vec<Strin
     names.retain(|name| check_name(name).is_ok() && key::parse_id(name).is_none());
     names.sort_unstable();
     names.dedup();
-    // To leave some out would give other rights than the issuer says.
+    // Leaving some out would give other rights than the issuer intends.
     if names.len() > MAX_GROUPS { Err(wrong()) } else { Ok(names.into_iter().map(str::to_owned).collect()) }
 }
 

@@ -1,4 +1,4 @@
-//! The keys of an issuer, as it published them lately.
+//! Published keys of an issuer, in a recent state.
 
 use std::{
     fmt,
@@ -17,49 +17,49 @@ use tokio::time::Instant;
 
 use super::{Fetch, OidcSettings, check_url};
 
-/// The issuer is asked again when its keys are older.
+/// Age of the keys at which the issuer is asked again.
 const MAX_AGE: Duration = Duration::from_secs(10 * 60);
 
-/// While the issuer is away its keys are good for so long.
+/// Maximum age of the keys while the issuer is away.
 const MAX_AGE_WITHOUT_ISSUER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The issuer is asked no more often, however many bearers name a key that is not known.
+/// Minimum time between two questions to the issuer, even if many bearers name an unknown key.
 const ASK_EVERY: Duration = Duration::from_secs(30);
 
-/// As long as no keys are known at all, the issuer is asked no more often.
+/// Minimum time between two questions to the issuer as long as no keys are known.
 const FIRST_ASK_EVERY: Duration = Duration::from_secs(2);
 
-/// The most keys of an issuer.
+/// Maximum keys of an issuer.
 const MAX_KEYS: usize = 100;
 
-/// Where it says what it has.
+/// Path of the issuer's metadata.
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 
-/// A key that signatures are checked by.
+/// Key that verifies signatures.
 struct Key {
     id: Option<String>,
-    /// The one algorithm that it is for, if it says so.
+    /// The one algorithm of the key, if it names one.
     algorithm: Option<KeyAlgorithm>,
     decoding: Arc<DecodingKey>,
 }
 
-/// What is known of the keys.
+/// Known keys.
 #[derive(Clone, Default)]
 struct Known {
     keys: Option<Arc<Vec<Key>>>,
-    /// When the issuer was asked for what is known.
+    /// Time of the question that brought the keys.
     since: Option<Instant>,
-    /// When it was asked last, with or without success.
+    /// Time of the last question, with or without success.
     asked: Option<Instant>,
 }
 
-/// The keys of an issuer.
+/// Keys of an issuer.
 pub(super) struct Keys {
     issuer: String,
     jwks_url: Option<String>,
     fetch: Arc<dyn Fetch>,
     known: Mutex<Known>,
-    /// Held by the one that asks the issuer.
+    /// Lock of the request that asks the issuer.
     asking: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -70,7 +70,7 @@ impl fmt::Debug for Keys {
 }
 
 impl Key {
-    /// The key of a text, if it is one that signatures are checked by.
+    /// Parses a key, if it is one for signatures.
     fn read(value: Value) -> Option<Self> {
         let jwk: Jwk = serde_json::from_value(value).ok()?;
         let decoding = Arc::new(DecodingKey::from_jwk(&jwk).ok()?);
@@ -87,7 +87,7 @@ impl Key {
 }
 
 impl Known {
-    /// The key of a bearer. One that names no key is checked by the only one that there is for its algorithm.
+    /// Finds the key of a bearer. One that names no key is verified by the only one for its algorithm.
     fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Arc<DecodingKey>> {
         let mut fitting = self
             .keys
@@ -102,7 +102,7 @@ impl Known {
         self.since.is_some_and(|since| since.elapsed() < age)
     }
 
-    /// Whether the issuer may be asked now.
+    /// Returns whether the issuer may be asked now.
     fn may_ask(&self) -> bool {
         let every = if self.keys.is_some() { ASK_EVERY } else { FIRST_ASK_EVERY };
         self.asked.is_none_or(|asked| asked.elapsed() >= every)
@@ -120,7 +120,7 @@ impl Keys {
         }
     }
 
-    /// The key of this id, for this algorithm.
+    /// Finds the key of this id, for this algorithm.
     ///
     /// # Errors
     /// `Unavailable`, when no keys are known, or they are too old.
@@ -137,12 +137,12 @@ impl Keys {
         if known.may_ask() {
             match Arc::clone(&self.asking).try_lock_owned() {
                 Ok(asking) => self.ask(asking).await,
-                // Another request asks. What is merely old is good meanwhile.
+                // Another request asks. Keys that are merely old are used meanwhile.
                 Err(_) if found.is_some() && known.is_within(MAX_AGE_WITHOUT_ISSUER) => return Ok(found),
                 Err(_) => drop(self.asking.lock().await),
             }
         } else if found.is_none() {
-            // What another request asks for may bring the key.
+            // The question of another request may bring the key.
             drop(self.asking.lock().await);
         }
         let known = self.known();
@@ -153,12 +153,12 @@ impl Keys {
         Ok(known.find(id, algorithm))
     }
 
-    /// Asks the issuer, also if the request that wanted it is given up: else forged bearers could keep anybody from asking.
+    /// Asks the issuer, even if the request that wanted it is given up: else forged bearers could block all questions.
     async fn ask(self: &Arc<Self>, asking: tokio::sync::OwnedMutexGuard<()>) {
         let this = Arc::clone(self);
         let asked = tokio::spawn(async move {
             let _asking = asking;
-            // Another one may have asked since it was looked at.
+            // Another request may have asked since the check.
             if !this.known().may_ask() {
                 return;
             }

@@ -1,4 +1,4 @@
-//! Bearers that an OpenID Connect issuer signed (JSON Web Tokens), as people and programs get them where they log in.
+//! Bearers signed by an OpenID Connect issuer (JSON Web Tokens), which people and programs get at their log-in.
 
 mod claims;
 mod keys;
@@ -15,13 +15,13 @@ use serde_json::{Map, Value};
 pub(crate) use self::claims::Claims;
 use self::keys::Keys;
 
-/// The longest bearer that is looked at.
+/// Maximum bytes of a bearer.
 const MAX_BEARER_BYTES: usize = 16 * 1024;
 
-/// By how many seconds the clocks of an issuer and of this machine may differ.
+/// Maximum difference between the clocks of an issuer and of this machine, in seconds.
 const SKEW_SECONDS: i64 = 60;
 
-/// The names of the algorithms that there are. Each has a public key, so no issuer's published key is also a secret; `none` and
+/// Names of the supported algorithms. All use a public key, so a published key of an issuer is never also a secret; `none` and
 /// those of the HMAC family are not among them.
 const ALGORITHMS: [(&str, Algorithm); 9] = [
     ("RS256", Algorithm::RS256),
@@ -35,18 +35,18 @@ const ALGORITHMS: [(&str, Algorithm); 9] = [
     ("EdDSA", Algorithm::EdDSA),
 ];
 
-/// Gets what is at a URL of the issuer.
+/// Client for URLs of the issuer.
 pub trait Fetch: fmt::Debug + Send + Sync {
-    /// The body of the answer to `GET url`, when that is a success.
+    /// Returns the body of a successful answer to `GET url`.
     fn get<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<u8>>>;
 }
 
-/// An algorithm by which bearers may be signed.
+/// Algorithm of the signature of bearers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signing(Algorithm);
 
 impl Signing {
-    /// Those that are taken, unless others are named.
+    /// Returns the algorithms that are accepted by default.
     pub fn usual() -> Vec<Self> {
         vec![Self(Algorithm::RS256), Self(Algorithm::ES256), Self(Algorithm::EdDSA)]
     }
@@ -70,36 +70,36 @@ impl fmt::Display for Signing {
     }
 }
 
-/// Which issuer is believed, and what its claims mean here.
+/// Trusted issuer, and the meaning of its claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OidcSettings {
-    /// The issuer, as its bearers name it.
+    /// Issuer, as its bearers name it.
     pub issuer: String,
-    /// Bearers for one of these audiences are for Almanac.
+    /// Audiences of bearers for Almanac; one of them is enough.
     pub audiences: Vec<String>,
-    /// Where its keys are, when they are not to be found by `/.well-known/openid-configuration`.
+    /// URL of its keys, if `/.well-known/openid-configuration` does not name it.
     pub jwks_url: Option<String>,
-    /// The algorithms that are taken.
+    /// Accepted algorithms.
     pub algorithms: Vec<Signing>,
-    /// The claim that names the user.
+    /// Claim that names the user.
     pub principal_claim: String,
-    /// The claim that names the system, in bearers of programs; without one none is a system's.
+    /// Claim that names the system, in bearers of programs; without one no bearer is a system's.
     pub system_claim: Option<String>,
-    /// Where the claim is an address such as `ann@example.com`: the domain whose people are users by the part before it.
+    /// Domain of addresses such as `ann@example.com` in the claim; the part before it names the user.
     pub domain: Option<String>,
-    /// The claim that names groups.
+    /// Claim that names groups.
     pub groups_claim: Option<String>,
-    /// Whether a name that is not known becomes a user.
+    /// True if an unknown name becomes a user.
     pub creates_users: bool,
-    /// Whether bearers have the right `admin` where the roles of their principals give it.
+    /// True if bearers have the right `admin` when the roles of their principals give it.
     pub admins: bool,
 }
 
 impl OidcSettings {
-    /// Checks what the settings say.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// `Invalid`, saying what is wrong.
+    /// `Invalid`, with the problem.
     pub fn check(&self) -> Result<()> {
         if self.audiences.is_empty() || self.algorithms.is_empty() || self.principal_claim.is_empty() {
             let message = "an issuer needs an audience, an algorithm and the claim that names the principal";
@@ -110,7 +110,7 @@ impl OidcSettings {
     }
 }
 
-/// What is asked without encryption could be forged on the way, so that is for issuers on this machine only.
+/// Checks a URL. Unencrypted answers could be forged on the way, so http is only for issuers on this machine.
 fn check_url(url: &str, issuer: &str) -> Result<()> {
     let is_good = match url.split_once("://") {
         Some(("https", rest)) => !rest.is_empty() && !rest.starts_with('/'),
@@ -133,30 +133,30 @@ fn is_loopback(url: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// What is wrong with a bearer.
+/// Error of a bearer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// It is no JSON Web Token, or too long.
+    /// No JSON Web Token, or too long.
     Form,
-    /// It is signed by an algorithm that is not taken.
+    /// Algorithm that is not accepted.
     Algorithm,
-    /// The issuer has no such key.
+    /// Key that the issuer does not have.
     Key,
-    /// The signature is not that of the key.
+    /// Signature that the key does not verify.
     Signature,
-    /// Another issuer made it.
+    /// Another issuer.
     Issuer,
-    /// It is for another audience.
+    /// Another audience.
     Audience,
-    /// It has expired.
+    /// Expired.
     Expired,
-    /// It is not good yet.
+    /// Not valid yet.
     Early,
-    /// This claim is missing, or says what cannot be used.
+    /// Claim that is missing, or unusable.
     Claim(String),
-    /// There is no such user or system; it is named with what it would be.
+    /// Unknown user or system, with its type.
     Principal(String),
-    /// There is no such user yet, and the process that was asked creates none.
+    /// Unknown user, in a process that creates none.
     NotCreated(String),
 }
 
@@ -182,7 +182,7 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// An issuer whose bearers are believed.
+/// Trusted issuer of bearers.
 #[derive(Debug)]
 pub struct Oidc {
     settings: OidcSettings,
@@ -190,27 +190,27 @@ pub struct Oidc {
 }
 
 impl Oidc {
-    /// The issuer of `settings`, which `fetch` asks for its keys.
+    /// Makes the issuer of `settings`, which `fetch` asks for its keys.
     ///
     /// # Errors
-    /// Those of [`OidcSettings::check`].
+    /// Errors of [`OidcSettings::check`].
     pub fn new(settings: OidcSettings, fetch: Arc<dyn Fetch>) -> Result<Self> {
         settings.check()?;
         let keys = Arc::new(Keys::new(&settings, fetch));
         Ok(Self { settings, keys })
     }
 
-    /// What it was made with.
+    /// Settings of the issuer.
     pub fn settings(&self) -> &OidcSettings {
         &self.settings
     }
 
-    /// Whether a text looks like a bearer of an issuer.
+    /// Returns whether a text looks like a bearer of an issuer.
     pub(crate) fn is_alike(text: &str) -> bool {
         text.starts_with("ey") && text.bytes().filter(|byte| *byte == b'.').count() == 2
     }
 
-    /// What a bearer claims, when it is good.
+    /// Returns the claims of a valid bearer.
     ///
     /// # Errors
     /// `Unavailable`, when the keys of the issuer are not known.
@@ -222,7 +222,7 @@ impl Oidc {
             Ok(header) => header,
             Err(error) => return Ok(Err(wrong(error.kind(), Wrong::Form))),
         };
-        // An extension that must be understood is not.
+        // Critical extensions are not supported.
         if header.crit.is_some() {
             return Ok(Err(Wrong::Form));
         }
@@ -244,7 +244,7 @@ impl Oidc {
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
         validation.set_issuer(&[&self.settings.issuer]);
         validation.set_audience(&self.settings.audiences);
-        // By our clock, in `Claims::read`.
+        // Checked by our clock, in `Claims::read`.
         validation.validate_exp = false;
         validation
     }

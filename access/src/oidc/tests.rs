@@ -1,4 +1,4 @@
-//! A small issuer in memory, and every way in which a bearer of it can be wrong.
+//! A small issuer in memory, and every error that a bearer can have.
 
 use std::sync::{
     Mutex,
@@ -14,7 +14,7 @@ use super::*;
 
 const ISSUER: &str = "https://login.example.com/realm";
 
-/// Publishes keys, and counts how often it is asked for them.
+/// Issuer that publishes keys, and counts the requests for them.
 #[derive(Debug, Default)]
 struct Issuer {
     keys: Mutex<Vec<Jwk>>,
@@ -34,7 +34,7 @@ impl Fetch for Issuer {
                 }
                 Some("/keys") => {
                     self.asked.fetch_add(1, Ordering::SeqCst);
-                    // So that others come meanwhile.
+                    // Lets other requests come meanwhile.
                     tokio::task::yield_now().await;
                     json!({ "keys": *self.keys.lock().unwrap() })
                 }
@@ -45,7 +45,7 @@ impl Fetch for Issuer {
     }
 }
 
-/// The Ed25519 key of a seed.
+/// Ed25519 key of a seed.
 fn secret(seed: u8) -> EncodingKey {
     let mut der = b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20".to_vec();
     der.extend([seed; 32]);
@@ -180,7 +180,7 @@ async fn no_header_talks_the_service_out_of_the_key_of_the_issuer() {
             assert_eq!(verdict(&oidc, &forged).await, Err(Wrong::Algorithm));
         }
     }
-    // A key that comes with the bearer, and an extension that would have to be understood.
+    // A key that comes with the bearer, and an unsupported critical extension.
     let own = Header { jwk: Some(public(9, "1")), ..header("1") };
     let forged = encode(&own, &claims(), &secret(9)).unwrap();
     assert_eq!(verdict(&oidc, &forged).await, Err(Wrong::Signature));
@@ -216,7 +216,7 @@ async fn a_new_key_is_found_and_an_old_one_forgotten() {
     advance(Duration::from_secs(30)).await;
     assert_eq!(verdict(&oidc, &new).await, Ok(()));
     assert_eq!(verdict(&oidc, &signed("1", &claims(), 1)).await, Err(Wrong::Key), "it was taken back");
-    // Also without a key that is not known.
+    // Holds also without an unknown key.
     *issuer.keys.lock().unwrap() = vec![public(3, "3")];
     advance(Duration::from_secs(10 * 60)).await;
     assert_eq!(verdict(&oidc, &new).await, Err(Wrong::Key));
