@@ -1,4 +1,4 @@
-//! Tokens and callers: what is good, for whom, and until when. The clock is moved, nothing waits.
+//! Tokens and callers: validity, rights and expiry. The clock is moved, nothing waits.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -46,7 +46,7 @@ struct Server {
 
 impl Server {
     async fn on(engine: Engine) -> Self {
-        // What expires is deleted by DynamoDB, so the time must be that of the engine.
+        // DynamoDB deletes expired items, so the time must be that of the engine.
         let clock = TestClock::new(Clock::system().now());
         let fresh = engine.fresh(clock.clock()).await;
         let counted = Arc::new(Counted::new(Arc::clone(&fresh.table)));
@@ -99,7 +99,7 @@ async fn a_token_is_good_until_it_expires_or_is_revoked(server: Server) {
     ];
     assert!(server.tokens.are_asked_for().await.unwrap(), "from the first token on callers are asked");
     assert!(server.caller(short.text()).await.is_ok());
-    // It is good to the last second, although it was kept before.
+    // It is valid to the last second, although it was cached before.
     server.clock.forward(86_399);
     assert!(server.caller(short.text()).await.is_ok());
     server.clock.forward(1);
@@ -150,7 +150,7 @@ async fn two_tokens_of_one_name_are_not_made_at_once(server: Server) {
     let all = ["desktop", "laptop", "phone"].map(str::to_owned);
     assert_eq!(names().await, BTreeSet::from(all));
     assert_eq!(server.tokens.list(&server.ann).await.unwrap().len(), 3);
-    // What 0.1 made was not counted: it is known and revoked all the same.
+    // Tokens made by 0.1 were not counted: they are found and revoked all the same.
     server.counted.delete(&key::tokens_made(&server.ann), Condition::None).await.unwrap();
     assert!(server.tokens.create(&server.ann, new("phone"), now).await.unwrap_err().is_conflict());
     server.tokens.revoke(&server.ann, "phone").await.unwrap();
@@ -190,7 +190,7 @@ async fn what_is_no_token_is_refused(server: Server) {
         server.tokens.create(&group, of_group, server.clock.now()).await.is_err(),
         "a group calls nobody"
     );
-    // What is stored is not the token, and what is shown of the table hides even that.
+    // The stored text is not the token, and dumps of the table hide even that.
     let item = server.counted_item(&token).await;
     assert!(key::is_secret(&item.key) && !format!("{item:?}").contains(token.text()));
 }

@@ -1,4 +1,4 @@
-//! Alert rules, tried on days that are over: what each kind of rule reads of a day, and when it would have fired.
+//! Alert rules, tested on past days: the reading of each kind of rule, and the days on which it would have fired.
 
 mod some_of;
 
@@ -33,7 +33,7 @@ pub(crate) fn rule(name: &str) -> AlertRuleBody {
     AlertRuleBody { name: name.into(), ..AlertRuleBody::default() }
 }
 
-/// A rule tried on the days from one of June to another: the day of the month, the number, the state, and the crossing.
+/// Tests a rule on the days between two of June: the day of the month, the number, the state, and the crossing.
 pub(crate) async fn tried(
     scene: &Scene,
     body: AlertRuleBody,
@@ -51,8 +51,8 @@ pub(crate) async fn tried(
     told.collect()
 }
 
-/// Days of ten predictions of both releases, of which v1 is right of 5 where half come true, of 4 where none does, and of a day
-/// without outcomes nobody knows.
+/// Days of ten predictions of both releases: v1 is right in 5 if all outcomes are positive, in 4 if none is, and on a day without
+/// outcomes nothing is known.
 async fn judged(scene: &Scene) {
     for (number, label) in [(1, "1"), (2, "none"), (3, "none"), (4, "1")] {
         for release in ["v1", "v2"] {
@@ -84,7 +84,7 @@ async fn a_figure_is_judged_day_by_day(world: World) {
     assert_eq!(tried(&scene, low.clone(), (1, 5), "2026-06-06T00:00:00Z").await, known);
     assert_eq!(tried(&scene, low.clone(), (1, 5), "2026-06-05T23:59:59Z").await, known[..4], "not over");
     assert_eq!(tried(&scene, low.clone(), (1, 5), "2026-06-01T00:00:00Z").await, []);
-    // Later by two days; of more events than there are; of a release that is not there.
+    // Two days later; with more events required than exist; of an unknown release.
     let late = AlertRuleBody { delay: Some(2), ..low.clone() };
     assert_eq!(tried(&scene, late, (1, 5), "2026-06-06T00:00:00Z").await, known[..3]);
     for body in [
@@ -112,7 +112,7 @@ async fn a_figure_of_what_is_live_follows_it(world: World) {
         json!([{ "release": release, "model": "m", "released_at": when, "action": "promote",
                  "environment": "production" }])
     };
-    // From the second day on, and in the evening of the fourth a release that says nothing of it.
+    // Live from the second day on; in the evening of the fourth a release without this figure.
     for (release, when) in [("v1", "2026-06-02T23:00:00Z"), ("v3", "2026-06-04T23:00:00Z")] {
         if release == "v3" {
             scene.register("v3", "m").await.unwrap();
@@ -140,7 +140,7 @@ async fn counts_are_held_against_the_days_before(world: World) {
         window: Some(4),
         ..rule("moved")
     };
-    // The days before are looked back at, though the window of days does not begin with them.
+    // The rule looks back at days before the window.
     let days = tried(&scene, moved.clone(), (5, 7), "2026-06-08T00:00:00Z").await;
     assert_eq!(
         days,
@@ -168,7 +168,7 @@ async fn what_comes_too_late_is_missing(world: World) {
         AlertRuleBody { missing: Some("predictions".into()), by: Some("06:00".into()), ..rule("late") };
     let known = [(1, Some(0.0), "ok", ""), (2, Some(1.0), "firing", "fires"), (3, Some(1.0), "firing", "")];
     assert_eq!(tried(&scene, late.clone(), (1, 4), "2026-06-04T05:00:00Z").await, known);
-    // Of a day whose events are gone nobody knows when they came.
+    // Events that have expired no longer have arrival times.
     scene.project().await;
     scene.world.catalog.set_retention(scene.id(), Some(1), at("2026-06-10T00:00:00Z")).await.unwrap();
     scene.expire(at("2026-06-10T00:00:00Z")).await;
@@ -177,7 +177,7 @@ async fn what_comes_too_late_is_missing(world: World) {
     assert_eq!(days, [(1, None, "no_data", ""), (2, None, "no_data", "")]);
 }
 
-/// Predictions of v1 of a day: scores from `low` on, and of every second one the tag `carrier` as `UA`.
+/// Predictions of v1 of a day: scores from `low` on, and the tag `carrier`, which is `UA` for every second one.
 async fn scored(scene: &Scene, day: &str, low: f64, count: u32) {
     let row = |n: u32| {
         let carrier = if n.is_multiple_of(2) { "UA" } else { "AA" };
@@ -204,7 +204,7 @@ async fn drift_is_held_against_a_reference(world: World) {
     let now = "2026-06-06T00:00:00Z";
     let known = [(3, Some(0.0), "ok", ""), (4, Some(1.0), "firing", "fires"), (5, None, "firing", "")];
     assert_eq!(tried(&scene, far.clone(), (3, 5), now).await, known, "nothing is common to the fourth day");
-    // Other statistics and columns; of a release; of more predictions than there are.
+    // Other statistics and columns; of a release; with more predictions required than exist.
     let one = |change: fn(AlertRuleBody) -> AlertRuleBody| change(far.clone());
     let area = |of| AlertRuleBody { statistic: Some("wasserstein".into()), ..of };
     let days = tried(&scene, one(area), (4, 4), now).await;
@@ -252,7 +252,7 @@ async fn figures_are_of_a_tag_and_of_days_that_are_mature(world: World) {
         ..NewDefinition::default()
     };
     scene.ingest(at("2026-06-05T00:00:00Z")).define_model(&scene.workspace, "m", &new).await.unwrap();
-    // Of the first day all are judged, of the second every second one: those of UA.
+    // Outcomes for all predictions of the first day, and for every second one of the second day: those of UA.
     for (number, step) in [(1, 1), (2, 2)] {
         scored(&scene, &day(number), 0.1, 40).await;
         let row = |n: usize| {

@@ -1,4 +1,4 @@
-//! Which pairs an arena has as releases go live, and that only votes are votes. Each on a SQLite file and on DynamoDB Local.
+//! Pairs of an arena as releases go live; only votes count as votes. Each on a SQLite file and on DynamoDB Local.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ async fn c4_an_arena_gets_the_pairs_of_a_release_that_goes_live(scene: Scene) {
         let pairs = scene.world.catalog.arena_pairs(scene.id(), &review.id).await.unwrap();
         pairs.into_iter().map(|pair| format!("{} {}", pair.releases.join("-"), pair.items)).collect()
     };
-    // Who only appends cannot pick.
+    // An append-only service cannot pick.
     let ingest = scene.ingest(at(NOW));
     let next = async |ingest: &ingest::Ingest, review: &Review, who: &str| {
         let served = ingest.next_of((scene.id(), review), (who, DEFAULT_LEASE_SECONDS)).await.unwrap();
@@ -49,10 +49,10 @@ async fn c4_an_arena_gets_the_pairs_of_a_release_that_goes_live(scene: Scene) {
     assert_eq!(scene.world.catalog.review(scene.id(), "duel").await.unwrap().items, 9);
     let served: BTreeSet<String> = served.into_iter().collect();
     assert_eq!(served.into_iter().collect::<Vec<_>>(), ["v1-v2", "v1-v3", "v2-v3"]);
-    // An arena of named releases has what it was made of.
+    // An arena of named releases keeps its pairs.
     assert_eq!(next(&ingest, &named, BOB).await.unwrap(), "v1-v2");
     assert_eq!(pairs(&named).await, ["v1-v2 3"]);
-    // Where no pair is missing, that costs two queries in five minutes.
+    // The search for missing pairs costs two queries in five minutes if none is missing.
     let ingest = crate::reading::ingest(&scene, NOW);
     ingest.workspace(scene.id().as_str()).await.unwrap();
     let mut queries = Vec::new();
@@ -71,7 +71,7 @@ async fn an_arena_does_not_grow_for_a_release_that_predicts_nothing(scene: Scene
     act(&scene, "promote", "v2", "shadow", "2026-06-05T00:00:00Z").await;
     let duel = arena(&scene, "duel", spec(3, &[])).await;
     act(&scene, "promote", "v3", "test", "2026-06-05T01:00:00Z").await;
-    // Each service looks by itself for pairs that are missing.
+    // Each service looks for missing pairs by itself.
     for who in ["user:a", "user:b", "user:c"] {
         let ingest = crate::reading::ingest(&scene, NOW);
         ingest.next_of((scene.id(), &duel), (who, DEFAULT_LEASE_SECONDS)).await.unwrap().unwrap();
@@ -90,7 +90,7 @@ async fn numbers_without_items_are_passed_over(scene: Scene) {
         served.map(|served| served.number)
     };
     assert_eq!(next(ANN).await, Some(0));
-    // A process that dies when it has taken numbers for a pair leaves them without items.
+    // A process that dies after it has taken numbers for a pair leaves them without items.
     let lost = ReviewItemId { workspace: scene.id().clone(), review: duel.id.clone(), number: 0 };
     scene.table.delete(&key::review_item(&lost), Condition::None).await.unwrap();
     assert_eq!(next(ANN).await, Some(1));

@@ -1,4 +1,5 @@
-//! Arenas: which pair is served to whom, what a vote becomes, and how releases rank by votes. Each on a SQLite file and on DynamoDB Local.
+//! Arenas: the served pairs, the events of votes, and the ranking of releases by votes. Each on a SQLite file and on DynamoDB
+//! Local.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,7 +52,7 @@ pub(crate) fn spec(n: u32, releases: &[&str]) -> ReviewSpec {
     }
 }
 
-/// What releases predicted of `k0`, `k1`, ... on a day: each with a text of its own and one that all have.
+/// Predictions of the releases for `k0`, `k1`, ... on a day: each with a text of its own and a common one.
 pub(crate) async fn predict(scene: &Scene, releases: &[&str], keys: usize, day: &str) {
     let one = |release: &str, n: usize| {
         json!({
@@ -80,14 +81,14 @@ async fn vote(scene: &Scene, review: &Review, served: &Served, by: &AnsweredBy, 
     assert!(answered.is_appended);
 }
 
-/// The releases of an item, by name.
+/// Releases of an item, by name.
 pub(crate) fn pair(served: &Served) -> String {
     let mut releases: Vec<&str> = served.item.said.iter().map(|said| said.release.as_str()).collect();
     releases.sort_unstable();
     releases.join("-")
 }
 
-/// A vote for this release.
+/// Vote for this release.
 fn for_release(served: &Served, release: &str) -> Vote {
     if served.item.said[0].release == release { Vote::Left } else { Vote::Right }
 }
@@ -103,7 +104,7 @@ fn records(ranking: &ArenaRanking) -> Vec<String> {
     ranking.ranking.releases.iter().map(of).collect()
 }
 
-/// The votes of June, as metrics.
+/// Votes of June, as metrics.
 async fn votes(scene: &Scene) -> Vec<String> {
     let columns = Some("name,measured_at,value,release,key,tag.against");
     let words = Words { from: "2026-06-01", to: "2026-06-30", columns, ..Words::default() };
@@ -133,7 +134,7 @@ async fn c4_pairs_are_built_from_live_releases_as_they_come_and_go(scene: Scene)
     let served = next(&scene, &duel, ANN, NOW).await.unwrap();
     assert_eq!(pair(&served), "v1-v2");
     vote(&scene, &duel, &served, &by(ANN), Vote::Tie, NOW).await;
-    // Another release takes the place of the second one: of that one nothing is served, and of it only what is picked.
+    // Another release replaces the second one, which is no longer served, except for items already picked.
     act(&scene, "promote", "v3", "shadow", "2026-06-10T01:00:00Z").await;
     let later = "2026-06-10T02:00:00Z";
     assert_eq!(next(&scene, &duel, BOB, later).await, None);
@@ -144,7 +145,7 @@ async fn c4_pairs_are_built_from_live_releases_as_they_come_and_go(scene: Scene)
     let (again, _) = query.refresh_arena(&scene.workspace, "duel", None).await.unwrap();
     assert_eq!(again, refreshed, "there is nothing more");
     assert_eq!(pair(&next(&scene, &duel, BOB, later).await.unwrap()), "v1-v3");
-    // Who has an item keeps it; and a release that is live again is served again.
+    // A reviewer keeps its item; a release that is live again is served again.
     act(&scene, "promote", "v2", "shadow", "2026-06-10T03:00:00Z").await;
     let third = "2026-06-10T04:00:00Z";
     let fresh: Vec<String> = join_all(
@@ -189,14 +190,14 @@ async fn c4_the_pair_with_the_fewest_votes_is_served_first_and_names_are_hidden(
     }
     assert_eq!(counts.values().copied().collect::<Vec<_>>(), [4, 4, 4]);
     assert!(lefts.len() > 3, "sides change: {lefts:?}");
-    // Serving reads the workspace, what expires, the turn, the pairs, a page of items and the item, however many items there are.
+    // Serving reads the workspace, the expiry, the turn, the pairs, a page of items and the item, however many items there are.
     let asked = ((scene.id(), &duel), (ANN, DEFAULT_LEASE_SECONDS));
     let ingest = scene.ingest(at("2026-06-10T01:00:00Z"));
     let (served, reads) = scene.world.reads(ingest.next_of(asked.0, asked.1)).await;
     assert!(served.unwrap().is_some());
     assert!(reads.gets <= 8 && reads.queries <= 3, "{reads:?}");
     assert!(reads.items <= 45, "{reads:?}");
-    // The ranking is the arena, and one query each for its pairs and for what is live, however many votes there are.
+    // The ranking reads the arena, and one query each for its pairs and for the live releases, however many votes there are.
     let query = scene.query(at(NOW));
     let (ranked, reads) = scene.world.reads(query.rank_arena(scene.id(), "duel", None)).await;
     assert_eq!(ranked.unwrap().tallies.len(), 3);
@@ -211,14 +212,14 @@ async fn c5_nobody_sees_the_same_pair_on_the_same_key_twice(scene: Scene) {
     let mut keys = Vec::new();
     let served = next(&scene, &duel, ANN, NOW).await.unwrap();
     keys.push(served.item.key.clone());
-    // What is given back is not shown again, nor is what a lease ended on.
+    // An item that was given back, or whose lease ended, is not shown again.
     let at_item = item(&scene, &duel, served.number);
     scene.world.catalog.give_back(&at_item, &by(ANN), at(NOW)).await.unwrap();
     keys.push(next(&scene, &duel, ANN, NOW).await.unwrap().item.key);
     let later = "2026-06-11T00:00:00Z";
     assert_eq!(next(&scene, &duel, ANN, later).await, None);
     assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), 2);
-    // Nor in another arena; but another person is shown it, twice never.
+    // Another arena does not show it either; another person sees it, but once only.
     let other = arena(&scene, "other", spec(2, &["v1", "v2"])).await;
     assert_eq!(next(&scene, &other, ANN, later).await, None);
     let mut of_bob = Vec::new();
@@ -228,15 +229,15 @@ async fn c5_nobody_sees_the_same_pair_on_the_same_key_twice(scene: Scene) {
     }
     of_bob.sort_unstable();
     assert_eq!(of_bob, ["k0", "k1"]);
-    // A review of the same predictions is another thing.
+    // A review of the same predictions is independent.
     let review = ReviewSpec { policy: ReviewPolicy::Random, arena: None, ..spec(2, &[]) };
     let review = arena(&scene, "june", review).await;
     assert!(next(&scene, &review, ANN, later).await.is_some());
-    // Many at one time have different items.
+    // Concurrent reviewers have different items.
     let names: Vec<String> = (0..2).map(|n| format!("user:u{n}")).collect();
     let served = join_all(names.iter().map(|name| next(&scene, &duel, name, later))).await;
     assert_eq!(served.into_iter().flatten().map(|served| served.number).collect::<BTreeSet<_>>().len(), 2);
-    // Who has looked through all is told so by a few reads.
+    // A reviewer that has seen all items costs few reads.
     let ingest = scene.ingest(at("2026-06-12T00:00:00Z"));
     let asked = ((scene.id(), &duel), (BOB, DEFAULT_LEASE_SECONDS));
     assert_eq!(ingest.next_of(asked.0, asked.1).await.unwrap(), None);
@@ -279,7 +280,7 @@ async fn a_vote_is_two_metrics_and_counts_once_wherever_a_process_dies(scene: Sc
         let at_item = item(&scene, &duel, served.number);
         let said = || Verdict::Vote(for_release(&served, "v1"));
         let answered = dying(&scene, writes, &now).answer(&at_item, &by(ANN), said()).await;
-        // From the decision on, which writes the item and the count of its pair after the note, there is only success.
+        // After the decision, which writes the item and the count of its pair after the note, there is only success.
         assert_eq!(answered.is_ok(), writes >= 3, "{writes}: {answered:?}");
         let counted = writes + usize::from(answered.is_ok());
         let told = format!("v1 {counted}-0-0");
@@ -287,7 +288,7 @@ async fn a_vote_is_two_metrics_and_counts_once_wherever_a_process_dies(scene: Sc
         assert!(records(&ranked).contains(&told), "{writes}: counted with the decision: {ranked:?}");
         scene.ingest(at(&now)).finish_answers(scene.id()).await.unwrap();
         assert_eq!(votes(&scene).await.len(), 2 * counted, "{writes}");
-        // Asked once more, from many sides at one time, the same is a success, and counts nothing twice.
+        // Repeated concurrently, the same vote succeeds, and counts only once.
         let (ingest, ann) = (scene.ingest(at(&now)), by(ANN));
         let again = join_all((0..3).map(|_| ingest.answer(&at_item, &ann, said()))).await;
         assert!(again.iter().all(|again| again.as_ref().unwrap().is_appended), "{again:?}");
@@ -309,7 +310,7 @@ async fn a_vote_is_two_metrics_and_counts_once_wherever_a_process_dies(scene: Sc
         (authors[0].principal.as_str(), &authors[0].source),
         (ANN, &Some(format!("job=review; run={}", duel.id)))
     );
-    // Predictions are judged as before; and the mean of the metric is the share of votes that a release won.
+    // Judgements of predictions are unchanged; the mean of the metric is the share of votes that a release won.
     scene.project().await;
     scene.assert_verified().await;
     assert_eq!(scene.figures(None).await, before);
@@ -331,7 +332,7 @@ async fn the_ranking_of_the_table_is_that_of_the_log_and_of_then(scene: Scene) {
     for number in 0..18_u32 {
         let now = format!("2026-06-10T{number:02}:00:00Z");
         let served = next(&scene, &duel, ANN, &now).await.unwrap();
-        // The first one wins but every fifth time; without it there is a tie.
+        // The first one wins except every fifth time; pairs without it are ties.
         let has_first = served.item.said.iter().any(|said| said.release == "v1");
         let said = match (has_first, number % 5) {
             (true, 0) => match for_release(&served, "v1") {
@@ -379,7 +380,7 @@ async fn votes_that_are_none_are_refused(scene: Scene) {
     assert!(query.refresh_arena(&scene.workspace, "june", None).await.is_err());
     let early = query.refresh_arena(&scene.workspace, "duel", Some("2026-05-01".parse().unwrap())).await;
     assert_eq!(early.unwrap_err().kind(), ErrorKind::Invalid);
-    // What has expired is served to nobody, and what was deleted takes no vote.
+    // Expired items are not served, and a deleted arena accepts no votes.
     scene.world.catalog.set_retention(scene.id(), Some(1), at(NOW)).await.unwrap();
     assert_eq!(next(&scene, &duel, BOB, NOW).await, None);
     scene.world.catalog.set_retention(scene.id(), None, at(NOW)).await.unwrap();

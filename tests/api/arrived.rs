@@ -1,4 +1,4 @@
-//! How long after their predictions outcomes arrived.
+//! Delay between predictions and the arrival of their outcomes.
 
 use event::{ErrorKind, Kind};
 use query::{Bounds, Request, What, Words};
@@ -18,7 +18,7 @@ on_both_engines!(
 const TO: &str = "2026-06-20";
 const LATER: &str = "2026-06-23T12:00:00Z";
 
-/// Two predictions of the early and two of the late day, of each one whose outcome came half an hour later.
+/// Two predictions of an early and two of a late hour; one of each has an outcome half an hour later.
 async fn ages_of_predictions_begin_with_them(world: World) {
     let scene = Scene::new(world).await;
     for (key, time) in [("a", "00:10"), ("b", "00:10"), ("c", "23:40"), ("d", "23:40")] {
@@ -40,18 +40,19 @@ async fn ages_of_predictions_begin_with_them(world: World) {
         let answer = scene.query(at(now)).run(scene.id(), &request).await.unwrap();
         csv(answer).lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
     };
-    // By the end of the day all of it would be an hour old at once. The first prediction was a day old when its outcome came.
+    // Counted from the end of the day, all would be an hour old at once. The first prediction was a day old when its outcome
+    // came.
     let found = asked(&words, LATER).await;
     let expected = ["1h,4,1,0.25", "6h,4,1,0.25", "1d,4,2,0.5", "3d,2,2,1.0", "latest,4,3,0.75"];
     assert_eq!(found, expected.map(|row| format!("{TO},v1,{row}")));
-    // What is kept of days at their ages says nothing of it, and days before the window are not read.
+    // The kept stages of days are not used for it, and days before the window are not read.
     let before =
         json!([{ "key": "z", "predicted_at": "2026-06-10T01:00:00Z", "release": "v1", "score": 0.9 }]);
     scene.append(Kind::Predictions, before, "2026-06-23T11:00:00Z").await.unwrap();
     scene.project().await;
     scene.keep_stages(at(LATER)).await;
     assert_eq!(asked(&words, LATER).await, found);
-    // As of an hour after the late ones, of which the age of six hours is not reached.
+    // As of an hour after the late predictions, which have not reached the age of six hours.
     let then = Words { as_of: Some("2026-06-21T01:00:00Z"), ..words.clone() };
     let expected = ["1h,4,1,0.25", "6h,2,0,0.0", "1d,2,1,0.5", "latest,4,2,0.5"];
     assert_eq!(asked(&then, LATER).await, expected.map(|row| format!("{TO},v1,{row}")));
@@ -67,7 +68,7 @@ async fn ages_of_predictions_begin_with_them(world: World) {
     assert_eq!(refused, "after-prediction: only maturity has it");
 }
 
-/// What the join of a day takes is asked for before it is made, as of `joined`.
+/// The memory for the join of a day is requested before the join, as for `joined`.
 async fn pairs_are_held_within_the_memory_of_queries(world: World) {
     let scene = Scene::new(world).await;
     let row = |n: u32| json!({ "key": format!("k{n}"), "predicted_at": format!("{TO}T01:00:00Z"), "release": "v1", "score": 0.9 });
@@ -83,6 +84,6 @@ async fn pairs_are_held_within_the_memory_of_queries(world: World) {
     while asked(least).await.is_err_and(|error| error.kind() == ErrorKind::TooLarge) {
         least += 32 << 10;
     }
-    // Of 5,000 predictions the pairs take 200,000 bytes, the columns half as many.
+    // The pairs of 5,000 predictions take 200,000 bytes, the columns half as many.
     assert!(least > 200_000, "{least}");
 }

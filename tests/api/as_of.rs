@@ -1,5 +1,4 @@
-//! Answers that can be had again: as of an instant, at a cut, and without segments that cannot be read.
-//! Each on a SQLite file and on DynamoDB Local.
+//! Repeatable answers: as of an instant, at a cut, and without unreadable segments. Each on a SQLite file and on DynamoDB Local.
 
 use std::sync::{
     Arc, Mutex,
@@ -56,12 +55,12 @@ impl World {
         LogId { workspace: self.workspace.id().clone(), day: day(), kind, lane }
     }
 
-    /// A segment of one event.
+    /// Segment of one event.
     fn segment(&self, kind: Kind, lane: u8, seq: u64, key: &str, appended_at: &str) -> Segment {
         self.segment_of(kind, lane, seq, &[key], appended_at)
     }
 
-    /// A segment of an event of each key.
+    /// Segment of one event for each key.
     fn segment_of(&self, kind: Kind, lane: u8, seq: u64, keys: &[&str], appended_at: &str) -> Segment {
         let rows = keys.len();
         let key = Column::new("key", Values::Text(keys.iter().copied().collect()));
@@ -94,7 +93,7 @@ impl World {
         (csv(&mut answer), answer)
     }
 
-    /// The keys of the predictions of an answer.
+    /// Keys of the predictions of an answer.
     async fn keys(&self, as_of: Option<&str>, cut: Option<&str>) -> String {
         let (_, answer) = self.ask(What::Events(Kind::Predictions), as_of, cut).await;
         let keys = answer.frame.column("key").unwrap().str().unwrap().iter();
@@ -139,7 +138,7 @@ async fn a_cut_asked_again_gives_the_same_bytes_whatever_was_appended_since(worl
         }
     }
     assert!(before[0].2.contains("a,") && before[0].2.contains("c,") && !before[0].2.contains("b,"));
-    // Later ones, in a lane of its own too, and one that says it was earlier: its writer was slow.
+    // Later segments, one in a lane of its own, and one with an earlier time: its writer was slow.
     world.append(Kind::Predictions, 0, 3, "d", "2026-06-01T12:30:00Z").await;
     world.append(Kind::Predictions, 1, 1, "e", "2026-06-01T12:00:06Z").await;
     world.append(Kind::Outcomes, 0, 2, "b", "2026-06-01T12:00:06Z").await;
@@ -162,7 +161,7 @@ async fn history_that_came_later_says_so(world: World) {
         let said = warnings(what, Some("2026-06-20T00:00:00Z")).await;
         let [said] = &said[..] else { panic!("{what:?}: {said:?}") };
         assert!(said.contains("no prediction of 1 day(s)") && said.contains("2026-07-01T09:00:00"), "{said}");
-        // The day was not over yet, or what came is known.
+        // The day was not over yet, or its predictions are known.
         for as_of in [Some("2026-06-01T12:00:00Z"), Some("2026-07-01T10:00:00Z"), None] {
             let said = warnings(what, as_of).await;
             assert!(
@@ -183,7 +182,7 @@ async fn an_instant_that_is_not_closed_is_answered_as_of_the_last_closed_one(wor
         assert_eq!(answer.frame.height(), 1, "{asked}");
     }
     let before = world.ask(WHATS[1], Some(&closed), None).await.0;
-    // A writer that was slow: it comes after it was asked, with a time that was open still.
+    // A slow writer: it comes after the question, with a time that was still open.
     world.append(Kind::Predictions, 1, 1, "c", "2026-06-01T12:59:45Z").await;
     world.set_now("2026-06-01T14:00:00Z");
     assert_eq!(world.ask(WHATS[1], Some(&closed), None).await.0, before);
@@ -212,7 +211,7 @@ async fn a_day_that_is_read_in_partitions_is_read_each_time_as_the_first_time(wo
         world.table.put(item, Condition::Absent).await.unwrap();
     }
     let at_once = world.ask(What::Evaluations, Some(THEN), None).await.0;
-    // Before it is read for the second time, a writer that was slow appends.
+    // A slow writer appends before the second read.
     let of = key::segments_of_kind(world.workspace.id(), day(), Kind::Outcomes);
     let late = Arc::new(Mutex::new(Some(outcomes(2, &keys[400..]))));
     let (plain, slow, reads) = (Arc::clone(&world.table), Arc::clone(&late), Arc::new(AtomicUsize::new(0)));
@@ -234,7 +233,7 @@ async fn a_day_that_is_read_in_partitions_is_read_each_time_as_the_first_time(wo
     let mut answer = query.run(world.workspace.id(), &request).await.unwrap();
     assert_eq!(csv(&mut answer), at_once);
     assert!(late.lock().unwrap().is_none() && reads.load(Ordering::Relaxed) > 2);
-    // And the answer is had again by its cut.
+    // The cut gives the answer again.
     let cut = answer.cut.unwrap().to_string();
     assert_eq!(world.ask(What::Evaluations, None, Some(&cut)).await.0, at_once);
     assert_ne!(world.ask(What::Evaluations, Some(THEN), None).await.0, at_once);
@@ -261,7 +260,7 @@ async fn a_cut_is_of_one_workspace_window_and_kind(world: World) {
     assert_eq!(error.kind(), ErrorKind::Invalid);
 }
 
-/// Three predictions and outcomes, of which the second segment of predictions is bad.
+/// Three predictions and outcomes; the second segment of predictions is bad.
 async fn with_bad_segment(world: &World) {
     for (seq, key) in (1..).zip(["a", "b", "c"]) {
         let mut segment = world.segment(Kind::Predictions, 0, seq, key, "2026-06-01T12:00:00Z");
@@ -318,7 +317,7 @@ async fn what_an_operator_skipped_is_left_out_and_a_cut_stays_as_it_was(world: W
     let warnings = world.ask(What::Joined, None, None).await.1.warnings;
     assert!(warnings.contains(&"segment 2026-06-01/p/01/1 is left out: an operator skipped it".to_owned()));
     assert_eq!(world.ask(WHATS[0], None, Some(&cut)).await.0, text);
-    // What only evaluations could not read is still an event.
+    // A segment that only evaluations could not read still has events.
     let stopped = Stopped { log, seq: 1, reason: "no".into() };
     let letter = dlq::DeadLetter::new(1, stopped, dlq::Refused::Evaluation, at("2026-06-01T12:10:00Z"));
     let other = LogId { lane: 0, ..letter.log.clone() };

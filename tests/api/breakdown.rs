@@ -1,4 +1,4 @@
-//! Evaluations that are broken down: by models, tags and bins of features.
+//! Breakdowns of evaluations: by models, tags and bins of features.
 
 use event::Kind;
 use query::{Answer, Bounds, Request, What, Words};
@@ -20,7 +20,7 @@ on_both_engines!(
 const DAY: &str = "2026-06-01";
 const LATER: &str = "2026-06-04T12:00:00Z";
 
-/// What predictions have beside their key and their time.
+/// Fields of a prediction beside its key and its time.
 type More = fn(usize) -> Value;
 
 /// Predictions of a release on a day, a minute apart, and the outcomes of all of them.
@@ -132,7 +132,7 @@ async fn evaluations_are_broken_down_by_tags_and_bins(world: World) {
 
 async fn releases_of_a_model_are_judged_together(world: World) {
     let scene = Scene::new(world).await;
-    // The first release has the lower scores, and the second ones are taken as positive from 0.8 on.
+    // The first release has the lower scores, and the second counts as positive from 0.8 on.
     predict(&scene, DAY, "v1", 10, |n| json!({ "score": n as f64 / 20.0 })).await;
     predict(&scene, DAY, "v2", 10, |n| json!({ "score": n as f64 / 10.0 })).await;
     scene.project().await;
@@ -162,7 +162,7 @@ async fn a_breakdown_is_the_same_in_little_memory_and_at_its_cut(world: World) {
     let answer = query.run(scene.id(), &request).await.unwrap();
     let cut = answer.cut.as_ref().unwrap().to_string();
     let expected = rows(answer);
-    // Of 4,800 rows at most 3,000 are held at a time.
+    // At most 3,000 of 4,800 rows are held at a time.
     let bounds = Bounds { memory: 512 * 3_000, ..Bounds::NONE };
     let within = query.clone().within(bounds).run(scene.id(), &request).await;
     assert_eq!(rows(within.unwrap()), expected);
@@ -187,7 +187,7 @@ async fn the_gaps_between_values_stand_in_each_row(world: World) {
         assert!((of[5] - (aa[4] - ua[4]).abs()).abs() < 1e-12, "no value is no group: {found:?}");
     }
     assert!(aa[6] > 0.0 && aa[6] < 1.0 && aa[6] == none[6], "{found:?}");
-    // Without values there is nothing between them, and no such column unless it is named.
+    // Without values there is no ratio, and no such column unless it is named.
     let whole =
         Words { from: DAY, to: DAY, columns: Some("day,demographic_parity_ratio"), ..Words::default() };
     assert_eq!(rows(run(&scene, whole).await.unwrap()), ["day,demographic_parity_ratio", "2026-06-01,"]);

@@ -1,4 +1,4 @@
-//! The live release of a model against all that predict beside it.
+//! The live release of a model against all releases that predict beside it.
 
 use event::{Kind, Task};
 use query::{Request, What, Words};
@@ -22,7 +22,7 @@ const LATER: &str = "2026-06-04T12:00:00Z";
 const DAYS: [&str; 2] = ["2026-06-01", "2026-06-02"];
 const COLUMNS: &str = "day,release,against,n,wins,losses,ties,measure,accuracy,accuracy_against,accuracy_difference,brier_low,brier_high,advantage,n_so_far,low_so_far,high_so_far,decided_at,winner";
 
-/// On a day each release predicts `keys`, of which every third is positive, as surely as it is said here.
+/// Each release predicts `keys` on a day, every third of them positive, with its given score for the truth.
 async fn day(scene: &Scene, day: &str, keys: usize, releases: &[(&str, f64)]) {
     let is_positive = |key: usize| key.is_multiple_of(3);
     let of_release = |(release, sure): &(&str, f64)| {
@@ -44,7 +44,7 @@ async fn day(scene: &Scene, day: &str, keys: usize, releases: &[(&str, f64)]) {
         .unwrap();
 }
 
-/// `v1` is live from June on and of middling sureness; `v2` is better, `v3` worse, and `v4` predicts on another day alone.
+/// `v1` is live from June on with middling scores; `v2` is better, `v3` worse, and `v4` predicts on another day alone.
 async fn scene(world: World) -> Scene {
     let scene = Scene::new(world).await;
     let catalog = &scene.world.catalog;
@@ -82,7 +82,7 @@ async fn each_challenger_has_the_row_of_a_head_to_head(world: World) {
     let scene = scene(world).await;
     let (rows, warnings) = asked(&scene, What::Challengers, &words(COLUMNS)).await;
     assert_eq!(warnings, [""; 0]);
-    // The best first; a release of another model is none.
+    // The best comes first; a release of another model is left out.
     let starts: Vec<&str> = rows.iter().map(|row| row.split(",brier").next().unwrap()).collect();
     assert_eq!(starts, ["2026-06-01,v2,v1,80,80,0,0", "2026-06-01,v3,v1,80,0,80,0"]);
     for (row, name) in rows.iter().zip(["v2", "v3"]) {
@@ -97,7 +97,7 @@ async fn each_challenger_has_the_row_of_a_head_to_head(world: World) {
     }
     let one = Words { release: Some("v3"), ..words(COLUMNS) };
     assert_eq!(asked(&scene, What::Challengers, &one).await.0, rows[1..]);
-    // What predicts and never meets the champion is told of, not shown.
+    // A release without common predictions with the champion is named in a warning, not in a row.
     day(&scene, "2026-06-03", 5, &[("v4", 0.8)]).await;
     let more = Words { to: "2026-06-03", ..words(COLUMNS) };
     let (with_more, warnings) = asked(&scene, What::Challengers, &more).await;
@@ -117,7 +117,7 @@ async fn who_was_champion_then_is_told_by_then(world: World) {
     let request = Request::parse(What::Challengers, &words(columns)).unwrap();
     let then = scene.query(at("2026-06-05T00:00:00Z")).run(scene.id(), &request).await.unwrap();
     let cut = then.cut.unwrap().to_string();
-    // On the second day another one becomes live, which is known only later.
+    // On the second day another release becomes live, which is known only later.
     let promoted = json!([{ "release": "v2", "released_at": "2026-06-02T12:00:00Z", "model": "m", "action": "promote",
                              "environment": "production" }]);
     scene.append(Kind::Releases, promoted, "2026-06-08T00:00:00Z").await.unwrap();
@@ -126,7 +126,7 @@ async fn who_was_champion_then_is_told_by_then(world: World) {
     for known in [
         Words { as_of: Some("2026-06-05"), ..words(columns) },
         Words { cut: Some(&cut), ..words(columns) },
-        // At the end of the first day it was the other one.
+        // At the end of the first day the other one was live.
         Words { to: DAYS[0], ..words("release,against") },
     ] {
         let (rows, _) = asked(&scene, What::Challengers, &known).await;
@@ -161,7 +161,7 @@ async fn wrong_words_of_challengers_are_named(world: World) {
     assert!(refusal.contains("there is no release of a model `nobody`"), "{refusal}");
 }
 
-/// Also where nothing ever was: no release of the workspace was promoted, or none to this environment.
+/// Holds also if nothing was ever live: no release of the workspace was promoted, or none to this environment.
 async fn where_nothing_was_live_a_warning_says_so(world: World) {
     let scene = Scene::new(world).await;
     let warned = async |environment: Option<&str>, says: &str| {

@@ -1,5 +1,5 @@
-//! Workspaces that are deleted or renamed while services remember them: no event is taken for a workspace that is gone,
-//! and none lands in another one than its path named.
+//! Workspaces that are deleted or renamed while services cache them: no event is accepted for a deleted workspace, and none lands
+//! in another one than its path named.
 
 use std::{
     sync::{
@@ -27,7 +27,7 @@ use tests::{
 
 const PATH: &str = "credit/prod";
 
-/// A table whose clock is moved by hand.
+/// Table with a clock that is moved by hand.
 struct Place {
     table: Arc<dyn Table>,
     seconds: Arc<AtomicI64>,
@@ -66,7 +66,7 @@ impl Place {
         Catalog::new(Arc::clone(&self.table))
     }
 
-    /// A workspace with a release at [`PATH`], on a service that remembers it.
+    /// A workspace with a release at [`PATH`], cached by a service.
     async fn workspace(&self, ingest: &Ingest) -> Workspace {
         let workspace = register(&self.table, PATH, &["v1"], self.now()).await;
         ingest.workspace(PATH).await.unwrap();
@@ -77,14 +77,14 @@ impl Place {
         Ingest::replaying(Arc::clone(&self.table), Clock::from_fn(start))
     }
 
-    /// How many predictions are in the log of a workspace.
+    /// Number of predictions in the log of a workspace.
     async fn stored(&self, workspace: &Workspace) -> u64 {
         let heads = scan::heads(&*self.table, workspace.id()).await.unwrap();
         heads.iter().filter(|head| head.log.kind == Kind::Predictions).map(|head| head.seq).sum()
     }
 }
 
-/// Appends a prediction to what the path names, as the service over HTTP does.
+/// Appends a prediction to the workspace at a path, as the service over HTTP does.
 async fn append(ingest: &Ingest, path: &str, key: &str) -> Result<Workspace, SubmitError> {
     let workspace = ingest.workspace(path).await?;
     let events =
@@ -108,7 +108,7 @@ async fn a_deleted_workspace_takes_no_event_that_comes_later(place: Place) {
         let (catalog, at, now) = (place.catalog(), at.clone(), place.now());
         async move { catalog.delete(&at, None, now).await }
     });
-    // Some are let in while it is closing; all of those are in it.
+    // Some are accepted while it is closing; all of those are stored in it.
     let mut taken = 1;
     let refused = loop {
         match append(&ingest, PATH, &format!("k{taken}")).await {
@@ -123,7 +123,7 @@ async fn a_deleted_workspace_takes_no_event_that_comes_later(place: Place) {
     assert_eq!(place.stored(&workspace).await, taken);
     deleting.await.unwrap().unwrap();
     assert!(append(&ingest, PATH, "after").await.is_err());
-    // Nobody else has its name at once.
+    // Its name stays reserved for a while.
     let catalog = place.catalog();
     let reserved = catalog.ensure_workspace(PATH, place.now()).await.unwrap_err();
     assert!(reserved.is_conflict() && reserved.to_string().contains("free again 60 s"), "{reserved}");
@@ -141,17 +141,17 @@ async fn the_path_of_a_renamed_workspace_leads_to_no_new_one_while_it_is_remembe
     let (catalog, now) = (place.catalog(), place.now());
     let at = EntityId::Workspace(workspace.id().clone());
     catalog.change(&at, &Patch::rename("old"), None, now).await.unwrap();
-    // What is appended by the old path lands where it was meant to.
+    // An append by the old path lands in the renamed workspace.
     assert_eq!(append(&ingest, PATH, "late").await.unwrap().id(), workspace.id());
     assert!(catalog.ensure_workspace(PATH, now).await.unwrap_err().is_conflict());
-    // Another workspace does not get the name by a rename, and the same one gets it back.
+    // Another workspace does not get the name by a rename, and the first one gets it back.
     let other = catalog.ensure_workspace("credit/other", now).await.unwrap();
     let other = EntityId::Workspace(other.id().clone());
     assert!(catalog.change(&other, &Patch::rename("prod"), None, now).await.unwrap_err().is_conflict());
     catalog.change(&at, &Patch::rename("prod"), None, now).await.unwrap();
     assert_eq!(catalog.workspace(PATH).await.unwrap().id(), workspace.id());
     assert!(catalog.workspace("credit/old").await.is_err());
-    // The same for a category, whose name is in the paths.
+    // A rename of the category, whose name is in the paths.
     let category = catalog.resolve(EntityKind::Category, "credit").await.unwrap();
     catalog.change(&category, &Patch::rename("lending"), None, now).await.unwrap();
     assert!(catalog.ensure_workspace(PATH, now).await.unwrap_err().is_conflict());
@@ -171,7 +171,7 @@ async fn a_deletion_that_was_broken_off_goes_on_or_is_taken_back(place: Place) {
     let (catalog, now) = (place.catalog().waiting(Duration::ZERO), place.now());
     let at = EntityId::Workspace(workspace.id().clone());
     catalog.change(&at, &Patch::archive(true), None, now).await.unwrap();
-    // It dies after the mark.
+    // The deletion dies after the mark.
     let dying = Catalog::new(Arc::new(Crashing::new(Arc::clone(&place.table), 1))).waiting(Duration::ZERO);
     assert!(dying.delete(&at, None, now).await.is_err());
     let error = append(&place.ingest(), PATH, "a").await.unwrap_err();
@@ -193,7 +193,7 @@ async fn a_deletion_that_was_broken_off_goes_on_or_is_taken_back(place: Place) {
     assert_eq!(catalog.get(&category).await.unwrap().children()[&EntityKind::Workspace], 0);
 }
 
-/// An empty workspace need not be archived to be deleted; what is let in before it is gone keeps it.
+/// An empty workspace need not be archived to be deleted; an event accepted before the end keeps it.
 async fn an_event_that_is_let_in_while_an_empty_workspace_closes_keeps_it(place: Place) {
     let ingest = place.ingest();
     let catalog = place.catalog();

@@ -1,5 +1,5 @@
-//! Segments that are merged: nobody who reads, appends again, erases or deletes notices, wherever the process that merges
-//! dies. Each on a SQLite file and on DynamoDB Local.
+//! Merged segments: reads, repeated appends, erasures and deletions are unaffected, wherever the merging process dies. Each on a
+//! SQLite file and on DynamoDB Local.
 
 use std::sync::{
     Arc,
@@ -48,22 +48,22 @@ async fn scene_on(engine: Engine) -> Scene {
     let clock = Clock::from_fn(|| at("2026-06-05T00:00:00Z"));
     let mut scene = Scene::new(World::with(engine, clock).await).await;
     scene.table = Apart::over(Arc::clone(&scene.table));
-    // As an older Almanac leaves it.
+    // State left by an older Almanac.
     scene.table.delete(&key::layout(), Condition::None).await.unwrap();
     scene
 }
 
-/// From now on nobody is at work who does not know merged items.
+/// Marks all processes as able to read merged items.
 async fn upgrade(scene: &Scene) {
     layout::raise(&*scene.table, at(NOW), async || Ok(true)).await.unwrap();
 }
 
-/// A minute of the day.
+/// Minute of the day.
 fn minute(minute: i64) -> Timestamp {
     at(BEGAN).plus_seconds(minute * 60)
 }
 
-/// Appends the prediction of a minute, or the outcome that judges it; how many events were new.
+/// Appends the prediction of a minute, or the outcome that judges it; returns the number of new events.
 async fn send(scene: &Scene, ingest: &Ingest, kind: Kind, number: i64) -> usize {
     let key = format!("key-{number}");
     let (at, observed_at) = (minute(number).to_string(), minute(number + 1).to_string());
@@ -87,7 +87,7 @@ async fn send(scene: &Scene, ingest: &Ingest, kind: Kind, number: i64) -> usize 
     receipt.appended
 }
 
-/// A trickle of single events on a day.
+/// Trickle of single events on a day.
 async fn trickle(scene: &Scene, count: i64) {
     for number in 0..count {
         let ingest = scene.ingest(minute(number));
@@ -105,7 +105,7 @@ async fn ask(scene: &Scene, what: What, words: Words<'_>) -> (String, Option<Str
     (csv(answer), cut)
 }
 
-/// What was answered: of what, as of when or at which cut, the rows.
+/// Answer with its question: the subject, the instant or cut, the rows.
 struct Answered {
     what: What,
     as_of: Option<String>,
@@ -139,7 +139,7 @@ async fn assert_answers(scene: &Scene, answers: &[Answered]) {
     }
 }
 
-/// What is stored of the logs of the day: of each item its first and last segment.
+/// Stored items of the logs of the day: the first and last segment of each.
 async fn stored(scene: &Scene, kind: Kind) -> Vec<(u64, u64)> {
     let range = key::segments_of_kind(scene.id(), DAY.parse().unwrap(), kind);
     let items = query_all(&*scene.table, Query::table(range).as_stored()).await.unwrap();
@@ -153,7 +153,7 @@ async fn stored(scene: &Scene, kind: Kind) -> Vec<(u64, u64)> {
     items.iter().map(span).collect()
 }
 
-/// As if nobody did anything for as long as it takes until what is merged may be deleted.
+/// Advances the clock until merged items may be deleted.
 async fn wait() {
     tokio::time::pause();
     tokio::time::advance(QUIET).await;
@@ -173,13 +173,13 @@ async fn compact(scene: &Scene) -> Done {
     }
 }
 
-/// A table of a process that dies before or after one of its writes.
+/// Table of a process that dies before or after one of its writes.
 #[derive(Debug)]
 struct Dying {
     below: Arc<dyn Table>,
-    /// How many writes it makes yet.
+    /// Number of writes that are left.
     left: AtomicI64,
-    /// Whether the last one is made, and its answer lost.
+    /// True if the last write is made, and its answer lost.
     is_after: bool,
 }
 
@@ -221,7 +221,7 @@ async fn no_answer_changes_wherever_the_process_that_merges_dies(scene: Scene) {
     upgrade(&scene).await;
     let mut deaths = 0;
     for writes in 1.. {
-        // A process merges, and lives on for long enough to delete; it dies at some write of either.
+        // A process merges, and lives long enough to delete; it dies at some write of either.
         let dying = Dying { below: Arc::clone(&scene.table), left: writes.into(), is_after: writes % 2 == 0 };
         let (dying, compactor) = (Apart::over(Arc::new(dying)), Compactor::default());
         let mut done = Ok(Done { is_left: true, ..Done::default() });
@@ -244,7 +244,7 @@ async fn no_answer_changes_wherever_the_process_that_merges_dies(scene: Scene) {
     let again = projector::verify(&scene.table, scene.id(), |_, _| {}).await.unwrap();
     assert_eq!((again.segments, again.events), (verified.segments, verified.events));
     scene.assert_verified().await;
-    // What was stored is not stored again, and what comes late goes behind it.
+    // Stored events are not stored again, and late ones are appended after them.
     for number in 0..COUNT {
         let ingest = scene.ingest(minute(number));
         if number % 2 == 0 || number > 15 {
@@ -269,7 +269,7 @@ async fn a_writer_that_was_idle_puts_nothing_where_segments_were_merged(scene: S
     let done = compact(&scene).await;
     assert_eq!((done.merged, done.deleted), (1, 18));
     assert_eq!(stored(&scene, Kind::Predictions).await, [(1, 19), (20, 20)]);
-    // What it took for the place behind the head is free, and it does not take it.
+    // Its cached place behind the head is free, but it does not use it.
     assert_eq!(send(&scene, &idle, Kind::Predictions, 21).await, 1);
     assert_eq!(stored(&scene, Kind::Predictions).await, [(1, 19), (20, 20), (21, 21)]);
     let head = scan::heads(&*scene.table, scene.id()).await.unwrap().remove(0);
@@ -280,7 +280,7 @@ async fn a_writer_that_was_idle_puts_nothing_where_segments_were_merged(scene: S
 async fn keys_are_erased_in_what_is_merged_and_counted_once(scene: Scene) {
     upgrade(&scene).await;
     trickle(&scene, 16).await;
-    // Merged items are there, and so are the items of their segments.
+    // Both the merged items and the items of their segments are there.
     let compactor = Compactor::default();
     let done = compactor.compact(&*scene.table, scene.id(), at(NOW)).await.unwrap();
     assert_eq!((done.merged, done.deleted, done.is_left), (2, 0, true));
@@ -300,7 +300,7 @@ async fn keys_are_erased_in_what_is_merged_and_counted_once(scene: Scene) {
     for (keys, left) in [(["key-3", "key-11"], true), (["key-5", "key-12"], false)] {
         assert!(is_stored(keys[0]).await && is_stored(keys[1]).await);
         let begun = begin(&scene, &keys).await.unwrap();
-        // While keys are being erased nothing is merged.
+        // Nothing is merged while keys are being erased.
         assert_eq!(compact(&scene).await, Done::default());
         let erased = carry(&scene.table, &begun).await.unwrap();
         assert_eq!(erased.rows, 4, "{erased:?}");
@@ -356,7 +356,7 @@ async fn two_that_merge_at_once_lose_nothing(scene: Scene) {
     scene.assert_verified().await;
 }
 
-/// As pages are that are full of large items.
+/// Pages of a few items, as of large ones, do not stop the merging.
 async fn pages_of_a_few_items_end_no_merging(mut scene: Scene) {
     upgrade(&scene).await;
     trickle(&scene, 20).await;

@@ -51,7 +51,7 @@ fn few() -> AlertRuleBody {
     }
 }
 
-/// Predictions of the days from the first of June on, each with so many or none, and the rule.
+/// Predictions of the days from the first of June on, with these counts, and the rule.
 async fn scene(world: World, counts: &[usize]) -> Scene {
     let scene = Scene::new(world).await;
     for (number, count) in (1..).zip(counts).filter(|(_, count)| **count > 0) {
@@ -65,13 +65,13 @@ async fn judged(scene: &Scene, now: &str) -> Outcome {
     judge(&*scene.table, &scene.world.catalog, scene.id(), at(now)).await.unwrap()
 }
 
-/// What crossed, the earliest first.
+/// Crossings, the earliest first.
 async fn crossings(scene: &Scene) -> Vec<String> {
     let named = |one: &CrossedRule| format!("{} {} {}", one.day, one.rule, one.crossing.name());
     recorded(scene).await.iter().map(named).collect()
 }
 
-/// The same, whole.
+/// Crossings as records, the earliest first.
 async fn recorded(scene: &Scene) -> Vec<CrossedRule> {
     let (from, to) = (day(1).parse().unwrap(), day(30).parse().unwrap());
     let mut all = scene.world.catalog.crossings(scene.id(), from, to, 100).await.unwrap();
@@ -79,7 +79,7 @@ async fn recorded(scene: &Scene) -> Vec<CrossedRule> {
     all
 }
 
-/// What those who follow the workspace were told, the earliest first.
+/// News to followers of the workspace, the earliest first.
 async fn told(scene: &Scene) -> Vec<String> {
     let history = scene.world.catalog.history(scene.id(), HistoryOf::Workspace, 100, None).await.unwrap();
     let alerts = history.happenings.iter().rev().filter(|one| one.what == "alert");
@@ -98,7 +98,7 @@ async fn a_crossing_is_recorded_once_and_told_to_followers(world: World) {
     assert_eq!(judged(&scene, CREATED).await, Outcome::default(), "nothing is due");
     assert_eq!(judged(&scene, "2026-06-04T00:01:00Z").await, Outcome { days: 3, crossings: 1, firing: 1 });
     assert_eq!(judged(&scene, "2026-06-04T00:02:00Z").await, Outcome { days: 0, crossings: 0, firing: 1 });
-    // The day is over, but not all that was appended before its end can be seen.
+    // The day is over, but not all events appended before its end are visible.
     assert_eq!(judged(&scene, "2026-06-05T00:00:29Z").await.days, 0);
     let (one, other) = tokio::join!(judged(&scene, NOW), judged(&scene, NOW));
     assert_eq!(one.crossings + other.crossings, 1, "{one:?} {other:?}");
@@ -168,7 +168,7 @@ async fn what_was_decided_stays_when_numbers_change(world: World) {
     scene.project().await;
     assert_eq!(judged(&scene, "2026-06-05T03:00:00Z").await, Outcome::default());
     assert_eq!(crossings(&scene).await, before);
-    // A rule that is changed goes on from where it stands, and judges no day twice.
+    // A changed rule goes on from its state, and judges no day twice.
     let strict = AlertRuleBody { below: Some(10.0), ..few() };
     scene
         .world
@@ -184,10 +184,10 @@ async fn a_day_is_judged_when_it_is_projected(world: World) {
     let scene = scene(world, &[9]).await;
     assert_eq!(judged(&scene, "2026-06-02T00:01:00Z").await, Outcome::default());
     scene.project().await;
-    // What was appended after the day was due holds nothing up.
+    // An event appended after the day was due does not delay it.
     scene.predict_many(&day(1), "v2", 3, "2026-06-02T00:00:30Z").await;
     assert_eq!(judged(&scene, "2026-06-02T00:01:00Z").await, Outcome { days: 1, crossings: 0, firing: 0 });
-    // What cannot be projected for hours does not hold the rule up for ever.
+    // Events that cannot be projected for hours do not delay the rule for ever.
     scene.predict_many(&day(2), "v1", 9, "2026-06-02T02:00:00Z").await;
     assert_eq!(judged(&scene, "2026-06-03T05:59:00Z").await.days, 0);
     assert_eq!(judged(&scene, "2026-06-03T06:00:00Z").await, Outcome { days: 1, crossings: 1, firing: 1 });
@@ -203,7 +203,7 @@ async fn a_rule_that_is_deleted_is_forgotten(world: World) {
     assert_eq!(judged(&scene, "2026-06-02T00:01:00Z").await.firing, 1);
     catalog.delete_alert_rule(scene.id(), "few").await.unwrap();
     assert_eq!(catalog.watched_workspaces().await.unwrap(), [scene.id().clone()], "it is to be told");
-    // One of its name is another rule, and stands well from the day on which it came.
+    // A new rule of its name is another rule, and begins without a crossing on the day of its creation.
     let again: Timestamp = at("2026-06-03T12:00:00Z");
     catalog.apply_alert_rules(scene.id(), vec![few()], again).await.unwrap();
     let over = Outcome { days: 0, crossings: 1, firing: 0 };
@@ -229,7 +229,7 @@ async fn a_day_that_was_due_before_its_rule_is_not_judged(world: World) {
         by: Some(by.into()),
         ..AlertRuleBody::default()
     };
-    // At noon the one was due on that day, and the other is not yet.
+    // At noon the one rule was due on that day, and the other is not yet.
     let rules = vec![late("by-night", "00:05"), late("by-evening", "18:00")];
     catalog.apply_alert_rules(scene.id(), rules, at(CREATED)).await.unwrap();
     assert_eq!(judged(&scene, "2026-06-01T12:01:00Z").await, Outcome::default());
@@ -256,13 +256,13 @@ async fn a_rule_on_lag_fires_while_projections_are_behind_and_once_a_day(world: 
     };
     assert_eq!(days("2026-06-01T13:00:00Z").await, (0, 0, 0));
     scene.predict_many(&day(2), "v1", 1, "2026-06-02T02:00:00Z").await;
-    // Both rules judge the first day. What was appended 20 s before the closed instant is behind, but not by more than a minute.
+    // Both rules judge the first day. Events appended 20 s before the closed instant are behind, but not by more than a minute.
     assert_eq!(days("2026-06-02T02:00:50Z").await, (2, 0, 0));
     let (one, other) = tokio::join!(days("2026-06-02T02:02:00Z"), days("2026-06-02T02:02:00Z"));
     assert_eq!((one.1 + other.1, one.2.max(other.2)), (1, 1), "{one:?} {other:?}");
     let behind = "behind: the lag of predictions in seconds on 2026-06-02 is 90, above 60";
     assert_eq!(told(&scene).await, [behind]);
-    // It is told once, however long it lasts; and on the day after it is resolved, at its end.
+    // It is reported once, however long it lasts; and on the day after it is resolved, at its end.
     assert_eq!(days("2026-06-02T12:00:00Z").await, (0, 0, 1));
     scene.project().await;
     assert_eq!(days("2026-06-02T12:01:00Z").await, (0, 0, 1));
@@ -271,11 +271,11 @@ async fn a_rule_on_lag_fires_while_projections_are_behind_and_once_a_day(world: 
     assert_eq!(days("2026-06-04T00:01:00Z").await, (2, 1, 0));
     let well = "behind: the lag of predictions in seconds on 2026-06-03 is 0 again";
     assert_eq!(told(&scene).await, [behind, well]);
-    // Where nobody looked, nothing is known.
+    // Days without a look have no value.
     assert_eq!(days("2026-06-06T00:01:00Z").await, (4, 0, 0));
     let judged = catalog.judged_rules(scene.id()).await.unwrap();
     assert_eq!((judged.len(), judged["behind"].standing.state.name()), (2, "no_data"));
-    // A trial says of each day what was seen of it.
+    // A test shows the highest value of each day.
     let window = Window::new(day(1).parse().unwrap(), day(5).parse().unwrap()).unwrap();
     let rule = catalog.alert_rule(scene.id(), "behind").await.unwrap();
     let tried = catalog.test_alert_rule(scene.id(), &rule, window, at("2026-06-06T00:01:00Z")).await.unwrap();
@@ -287,13 +287,13 @@ async fn a_rule_on_lag_fires_while_projections_are_behind_and_once_a_day(world: 
 /// Days of a random history.
 const DAYS: u32 = 12;
 
-/// One call in so many of a judge has no answer, and ends its life; half of those calls were made.
+/// One in so many calls of a judge has no answer, and ends its life; half of those calls were made.
 const DOUBTS: u64 = 8;
 
 /// Histories besides those on both engines.
 const HISTORIES: u64 = 8;
 
-/// What a rule that fires below five says of days with so many predictions.
+/// Crossings of a rule that fires below five, on days with these counts.
 fn expected(counts: &[usize]) -> Vec<String> {
     let mut is_firing = false;
     let mut crossed = Vec::new();
@@ -306,7 +306,7 @@ fn expected(counts: &[usize]) -> Vec<String> {
     crossed
 }
 
-/// What came of a history: lives of judges that ended early, and rebuilds.
+/// Events of a history: lives of judges that ended early, and rebuilds.
 #[derive(Debug, Default)]
 struct Lived {
     ended: u64,
@@ -314,7 +314,7 @@ struct Lived {
 }
 
 impl Lived {
-    /// Projects what is behind, or folds everything again.
+    /// Projects all that is behind, or folds everything again.
     async fn project(&mut self, scene: &Scene, is_rebuild: bool) {
         // A scene projects into the first version only.
         if !is_rebuild && self.rebuilt == 0 {
@@ -325,7 +325,7 @@ impl Lived {
         self.rebuilt += 1;
     }
 
-    /// Two judges at one time, each until it is done or a call is not answered.
+    /// Runs two judges at one time, each until it is done or a call is not answered.
     async fn judge(&mut self, scene: &Scene, random: &Random, now: &str) {
         let life = |seed| async move {
             let table = FaultyTable::new(Arc::clone(&scene.table), seed, Faults::doubts(DOUBTS));
@@ -343,7 +343,7 @@ impl Lived {
     }
 }
 
-/// A history in which judges die, come twice and begin again, and numbers change after they were judged.
+/// A history in which judges die, run concurrently and begin again, and numbers change after they were judged.
 async fn history(world: World, seed: u64) -> Lived {
     let (scene, random) = (scene(world, &[]).await, Random::new(seed));
     let (mut counts, mut lived, mut before) = (Vec::new(), Lived::default(), Vec::new());
@@ -361,7 +361,7 @@ async fn history(world: World, seed: u64) -> Lived {
         lived.project(&scene, random.hits(6)).await;
         let judged = scene.world.catalog.judged_rules(scene.id()).await.unwrap();
         if let Some(judged) = judged.get("few").filter(|_| random.hits(2)) {
-            // What was few is many by now.
+            // A low count is high by now.
             scene.predict_many(&judged.day.to_string(), "v2", 9, &now).await;
             lived.project(&scene, false).await;
         }

@@ -1,4 +1,4 @@
-//! Figures that a model defines itself: stored with the evaluation of a day, computed of any window, shown and ranked like any other.
+//! Custom figures of a model: stored with the evaluation of a day, computed for any window, shown and ranked like any other.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ async fn predict(scene: &Scene, day: &str, release: &str, count: usize) {
     scene.append(Kind::Outcomes, outcomes, APPENDED).await.unwrap();
 }
 
-/// Two definitions at one instant that say the same are one event.
+/// Defines figures; two equal definitions at one instant are one event.
 async fn define(scene: &Scene, figures: &[(&str, &str)]) -> Result<(), SubmitError> {
     define_at(scene, figures, "2026-06-05T00:00:00Z").await
 }
@@ -107,7 +107,7 @@ async fn sql(scene: &Scene, statement: &str) -> Answer {
     scene.query(at(NOW)).sql(scene.id(), &sql).await.unwrap()
 }
 
-/// The numbers of a column.
+/// Numbers of a column.
 fn numbers(answer: &Answer, column: &str) -> Vec<f64> {
     let column = answer.frame.column(column).unwrap();
     column.f64().unwrap().iter().map(Option::unwrap).collect()
@@ -148,7 +148,7 @@ async fn a_custom_figure_is_stored_rebuilt_and_shown_everywhere(world: World) {
     scene.project().await;
     let before = run(&scene, &words()).await;
     assert!(before.frame.column("custom.mean").is_err());
-    // Days that were evaluated are evaluated again, and the log of a day that grows as well.
+    // Evaluated days are evaluated again, and so are days whose log grows.
     define(&scene, &FIGURES[..4]).await.unwrap();
     scene.project().await;
     scene.register("v3", "m").await.unwrap();
@@ -162,7 +162,7 @@ async fn a_custom_figure_is_stored_rebuilt_and_shown_everywhere(world: World) {
     assert_eq!(computed.source, Some(Source::Events));
     assert_eq!(csv(computed), stored);
     scene.assert_verified().await;
-    // By its name in SQL and among columns; one that nobody defines is empty.
+    // By its name in SQL and among columns; an undefined figure is empty.
     let statement = format!(
         "select release, custom.known from evaluations where day = '{}' and custom.known > 20 order by release",
         DAYS[0]
@@ -171,10 +171,10 @@ async fn a_custom_figure_is_stored_rebuilt_and_shown_everywhere(world: World) {
     let columns = Some("release,custom.known,custom.unknown");
     let named = run(&scene, &Words { columns, to: DAYS[0], ..words() }).await;
     assert_eq!(csv(named), "release,custom.known,custom.unknown\nv1,26.0,\nv2,15.0,\n");
-    // As it was known before it was defined: nothing had been appended then.
+    // As of an instant before its definition: nothing had been appended then.
     let then = run(&scene, &Words { as_of: Some("2026-06-04"), ..words() }).await;
     assert_eq!(then.frame.height(), 0);
-    // What is no aggregate is refused, and changes nothing.
+    // An expression without an aggregate is refused, and changes nothing.
     let refused = define(&scene, &[("mean", "score")]).await.unwrap_err();
     let why = "the figure `mean`: the column `score` stands outside of an aggregate";
     assert!(
@@ -219,7 +219,7 @@ async fn releases_are_ranked_by_a_custom_figure(world: World) {
     let (v1, v2) = (("v1".to_owned(), 80.0, 80), ("v2".to_owned(), 46.0, 46));
     assert_eq!(ranked(None).await, [v1.clone(), v2.clone()]);
     assert_eq!(ranked(Some("min")).await, [v2, v1]);
-    // As what the workspace ranks by, on a day.
+    // As the primary metric of the workspace, on a day.
     let primary = PrimaryMetric::parse(Some("custom.rows"), Some("min")).unwrap();
     let catalog = scene.query(at(NOW)).catalog().clone();
     catalog
@@ -260,7 +260,7 @@ async fn custom_figures_have_intervals_when_they_are_asked_for(world: World) {
     for (mean, (low, high)) in numbers(&asked, "custom.mean").into_iter().zip(ends) {
         assert!(low < mean && mean < high && high - low < 0.3, "{mean}: {low} {high}");
     }
-    // To name a column of an interval is to ask for it, also in SQL. Of a figure that nobody defines it is empty.
+    // Naming a column of an interval requests it, also in SQL. For an undefined figure it is empty.
     let columns = Some("release,custom.mean_n,custom.mean_low,custom.unknown_high");
     let named = run(&scene, &Words { columns, to: DAYS[0], ..words() }).await;
     assert_eq!(numbers(&named, "custom.mean_low"), numbers(&asked, "custom.mean_low")[..2]);

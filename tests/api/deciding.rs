@@ -1,4 +1,4 @@
-//! Comparing live releases with those that predict beside them, day after day: what is decided is told once, whatever happens.
+//! Comparing live releases with those that predict beside them, day after day: a decision is reported once, whatever happens.
 
 use std::sync::Arc;
 
@@ -34,14 +34,14 @@ on_both_engines!(
 
 const BEGIN: &str = "2026-06-01T00:05:00Z";
 const KEYS: usize = 60;
-/// How sure each release is of what is true.
+/// Score of each release for the true label.
 const RELEASES: [(&str, f64); 3] = [("v1", 0.6), ("v2", 0.9), ("v3", 0.4)];
 
 fn day(number: u32) -> String {
     format!("2026-06-{number:02}")
 }
 
-/// When a day can be compared.
+/// Instant at which a day can be compared.
 fn after(number: u32) -> Timestamp {
     at(&format!("{}T00:01:00Z", day(number + 2)))
 }
@@ -60,7 +60,7 @@ async fn predict(scene: &Scene, number: u32) {
     scene.append(Kind::Predictions, predictions.into(), &format!("{day}T12:00:00Z")).await.unwrap();
 }
 
-/// What was true of a day, as it is known at an instant.
+/// Outcomes of a day, appended at an instant.
 async fn observe(scene: &Scene, number: u32, now: &str, keys: std::ops::Range<usize>, is_right: bool) {
     let day = day(number);
     let label = |key: usize| if key.is_multiple_of(3) == is_right { "1" } else { "0" };
@@ -68,7 +68,7 @@ async fn observe(scene: &Scene, number: u32, now: &str, keys: std::ops::Range<us
     scene.append(Kind::Outcomes, keys.map(of).collect::<Vec<_>>().into(), now).await.unwrap();
 }
 
-/// `v1` is live from June on, `v2` is better and `v3` worse. It is looked at before the first of so many days is over.
+/// `v1` is live from June on, `v2` is better and `v3` worse. The first comparison is made before the first day is over.
 async fn scene(world: World, days: u32) -> Scene {
     let scene = Scene::new(world).await;
     let now = at("2026-06-01T00:00:00Z");
@@ -84,7 +84,7 @@ async fn scene(world: World, days: u32) -> Scene {
     scene
 }
 
-/// One round, as a worker makes it now and then.
+/// One round, as a worker makes it at intervals.
 async fn compare(scene: &Scene, now: Timestamp) -> Outcome {
     judge(&*scene.table, &scene.world.catalog, scene.id(), now).await.unwrap()
 }
@@ -101,7 +101,7 @@ async fn compare_all(scene: &Scene, now: Timestamp) -> Outcome {
     }
 }
 
-/// What those who follow the workspace were told, the earliest first.
+/// News to followers of the workspace, the earliest first.
 async fn told(scene: &Scene) -> Vec<String> {
     let history = scene.world.catalog.history(scene.id(), HistoryOf::Workspace, 100, None).await.unwrap();
     let decided = history.happenings.into_iter().rev().filter(|one| one.what == DECIDED);
@@ -115,7 +115,7 @@ async fn told(scene: &Scene) -> Vec<String> {
     told
 }
 
-/// What is decided by the end of a day, as a query says it: the challenger, the day and its advantage.
+/// Decisions by the end of a day from a query: the challenger, the day and its advantage.
 async fn queried(scene: &Scene, to: u32) -> Vec<String> {
     let to = day(to);
     let columns = "release,decided_at,n_so_far,advantage_so_far";
@@ -138,7 +138,7 @@ async fn what_is_decided_is_told_once_and_is_what_a_query_says(world: World) {
     while told(&scene).await.is_empty() {
         on += 1;
         assert!(on <= 6, "{:?}", queried(&scene, 6).await);
-        // The query of the days before says nothing either.
+        // The query of the days before shows no decision either.
         assert!(queried(&scene, on - 1).await.iter().all(|row| row.contains(",,")), "day {on}");
         compare(&scene, after(on)).await;
     }
@@ -160,7 +160,7 @@ async fn what_is_decided_is_told_once_and_is_what_a_query_says(world: World) {
     assert_eq!((rows.len(), told_first.len()), (2, 2), "{rows:?}: {told_first:?}");
     assert_eq!(compare_all(&scene, after(6)).await, Outcome { days: u64::from(6 - on), decided: 0 });
     assert_eq!(told(&scene).await, told_first);
-    // Those who follow the model see it too.
+    // Followers of the model see it too.
     let (task, catalog) = (Task::Binary { positive_label: "1".into() }, &scene.world.catalog);
     let model = catalog.ensure_model(scene.id(), "m", &task, at(BEGIN)).await.unwrap().entity.id;
     let of_model = catalog.history(scene.id(), HistoryOf::Model(&model), 100, None).await.unwrap();
@@ -184,7 +184,7 @@ async fn lives_that_end_at_any_write_tell_each_decision_once(world: World) {
     assert_eq!(told(&scene).await.len(), 2, "{:?}", told(&scene).await);
 }
 
-/// One round of which many calls have no answer; half of those were made. Whether it ended early.
+/// One round in which many calls have no answer; half of those were made. Returns 1 if it ended early.
 async fn life(scene: &Scene, seed: u64) -> u64 {
     let table: Arc<dyn Table> = Arc::new(FaultyTable::new(Arc::clone(&scene.table), seed, Faults::doubts(6)));
     match judge(&*table, &Catalog::new(Arc::clone(&table)), scene.id(), after(6)).await {
@@ -198,7 +198,7 @@ async fn what_was_decided_stays_whatever_comes_and_is_rebuilt(world: World) {
     let scene = scene(world, 6).await;
     let random = Random::new(7);
     let mut ended = 0;
-    // Two at one time, of whose calls many have no answer; half of those were made.
+    // Two rounds at one time, in which many calls have no answer; half of those were made.
     for _ in 0..30 {
         let [one, other] = [random.below(u64::MAX), random.below(u64::MAX)].map(|seed| life(&scene, seed));
         let (one, other) = tokio::join!(one, other);
@@ -207,7 +207,7 @@ async fn what_was_decided_stays_whatever_comes_and_is_rebuilt(world: World) {
     compare_all(&scene, after(6)).await;
     let before = told(&scene).await;
     assert!(ended > 5 && before.len() == 2, "{ended}: {before:?}");
-    // It turns out that everything was the other way round.
+    // Corrected outcomes reverse everything.
     for number in 1..=6 {
         observe(&scene, number, "2026-06-09T00:00:00Z", 0..KEYS, false).await;
     }
@@ -222,7 +222,7 @@ async fn a_day_is_compared_when_nothing_has_come_for_a_day(world: World) {
     let scene = scene(world, 0).await;
     predict(&scene, 1).await;
     scene.project().await;
-    // There may be outcomes yet.
+    // Outcomes may still come.
     assert_eq!(compare(&scene, after(10)).await, Outcome::default());
     observe(&scene, 1, "2026-06-12T12:00:00Z", 0..30, true).await;
     assert_eq!(compare(&scene, at("2026-06-14T00:00:00Z")).await, Outcome::default(), "not projected");
@@ -232,13 +232,13 @@ async fn a_day_is_compared_when_nothing_has_come_for_a_day(world: World) {
         Outcome::default(),
         "half a minute is not closed"
     );
-    // The days after have no predictions, so nothing can meet on them.
+    // The days after have no predictions, so they have no comparisons.
     assert_eq!(compare(&scene, at("2026-06-13T12:01:00Z")).await.days, 4);
     let stored = Challenges::load(&*scene.table, scene.id()).await.unwrap().unwrap();
     let told: Vec<u64> = stored.all.iter().map(|one| one.ongoing.says().1.n).collect();
     assert_eq!(told, [30, 30]);
     compare_all(&scene, after(12)).await;
-    // Outcomes that never come are not waited for for ever.
+    // The wait for outcomes is limited.
     predict(&scene, 13).await;
     scene.project().await;
     let end = at("2026-06-14T00:01:00Z");
@@ -262,9 +262,9 @@ async fn another_champion_is_compared_anew(world: World) {
     };
     assert_eq!(standing().await, ["v2 v1 2026-06-01 60", "v3 v1 2026-06-01 60"]);
     compare_all(&scene, after(3)).await;
-    // That `v3` is worse than `v2` was decided on the first day, and nothing is counted after that.
+    // The decision that `v3` is worse than `v2` fell on the first day, and later days are not counted.
     assert_eq!(standing().await, ["v1 v2 2026-06-02 120", "v3 v2 2026-06-02 60"]);
-    // What is live nowhere any more is not compared.
+    // A release that is no longer live anywhere is not compared.
     scene
         .ingest(at("2026-06-04T15:00:00Z"))
         .retire(&scene.workspace, "v2", Some("production"), None)

@@ -1,4 +1,4 @@
-//! How predictions are judged: by the definition that the release log held then, whatever becomes of the catalog.
+//! Judgement of predictions by the definition in the release log at that time, whatever happens to the catalog.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -43,7 +43,7 @@ async fn a_mended_positive_label_counts_from_its_day_on(world: World) {
     let then = Some("2026-06-05T00:00:00Z");
     let before = scene.figures(then).await;
     assert_eq!(before, scene.figures(None).await);
-    // The evaluations are behind, and right by what they knew.
+    // The evaluations are behind, and consistent with their definitions.
     let new = NewDefinition {
         positive_label: Some("yes".into()),
         from: Some("2026-06-02".parse().unwrap()),
@@ -78,12 +78,12 @@ async fn a_mended_positive_label_counts_from_its_day_on(world: World) {
         assert_eq!(binary(day, Some("2026-06-05T23:59:59Z")).await, (Some(0), old.clone(), None));
     }
     assert_eq!(scene.figures(then).await, before, "as of an earlier instant");
-    // Releases that come begin with it, those before keep what they began with.
+    // New releases begin with it, earlier ones keep their first definition.
     scene.register("v3", "m").await.unwrap();
     let first = scene.world.catalog.definitions(scene.id()).await.unwrap();
     let label = |name: &str| first.first(name).unwrap().definition.task.positive_label().unwrap().to_owned();
     assert_eq!((label("v1"), label("v3")), ("1".to_owned(), "yes".to_owned()));
-    // And it may be changed back, for some days of it.
+    // It may be changed back, for some of its days.
     scene.define("v1", "1", "2026-06-03", "2026-06-07T00:00:00Z").await;
     scene.project().await;
     scene.assert_verified().await;
@@ -91,7 +91,7 @@ async fn a_mended_positive_label_counts_from_its_day_on(world: World) {
     assert_eq!(binary("2026-06-03", None).await.1, old);
 }
 
-/// One is registered right before the model is written, which it begins with as that was, and one right after.
+/// One release is registered right before the model is written, and begins with its old definition, and one right after.
 async fn a_release_that_is_registered_while_its_model_is_defined_is_defined_as_well(world: World) {
     let scene = Scene::new(world).await;
     let model = scene.world.catalog.model_named(scene.id(), "m").await.unwrap();
@@ -131,7 +131,7 @@ async fn definitions_of_a_day_are_those_of_its_log(world: World) {
     let scene = Scene::new(world).await;
     scene.define("v1", "a", "2026-06-05", "2026-06-06T00:00:00Z").await;
     scene.define("v1", "b", "2026-06-08", "2026-06-06T01:00:00Z").await;
-    // It holds until the day from which something else was said before.
+    // It holds until the first day of an earlier definition.
     scene.define("v1", "c", "2026-06-07", "2026-06-06T02:00:00Z").await;
     let definitions = scene.world.catalog.definitions(scene.id()).await.unwrap();
     let label = |day: &str| {
@@ -156,7 +156,7 @@ async fn definitions_of_a_day_are_those_of_its_log(world: World) {
     let adopted = log::key::definitions_adopted(scene.id());
     let after: Vec<_> = stored().await.into_iter().filter(|item| item.key != adopted).collect();
     assert_eq!(after, before.into_iter().filter(|item| item.key != adopted).collect::<Vec<_>>());
-    // What an event may not say.
+    // Fields that an event may not have.
     for (wrong, says) in [
         (json!({ "action": "define", "task": "binary", "positive_label": "x" }), "effective_from"),
         (json!({ "action": "define", "effective_from": "2026-06-01" }), "says something"),
@@ -198,7 +198,7 @@ async fn a_definition_changes_only_what_it_names(world: World) {
     let define = async |new| ingest.define_model(workspace, "m", &new).await.unwrap().len();
     assert_eq!(define(threshold(0.4, "2026-06-20")).await, 2);
     assert_eq!(define(figure("avg(score)", "2026-06-20")).await, 2);
-    // From earlier days, and said later.
+    // From earlier days, but appended later.
     let split = NewDefinition { splits: Some(vec!["tag.place".into()]), ..said("2026-06-10") };
     assert_eq!(define(split).await, 2);
     assert_eq!(define(threshold(0.3, "2026-06-15")).await, 2);
@@ -226,10 +226,10 @@ async fn a_definition_changes_only_what_it_names(world: World) {
             assert_eq!(of(release, day).await, expected, "{release} on {day}");
         }
     }
-    // A release that comes begins with what holds last.
+    // A new release begins with the latest definition.
     let first = (0.4, 1, "avg(score)".to_owned(), "1".to_owned(), None);
     assert_eq!(of("v3", "2026-06-01").await, first);
-    // An event says no more than it means, and is checked by what holds on its day.
+    // An event states only its own changes, and is checked against the definition of its day.
     let numbers = NewDefinition { task: Some("regression".into()), ..said("2026-06-28") };
     ingest.define_release(workspace, "v2", &numbers).await.unwrap();
     let event = |of: f64, from: &str| {
@@ -265,7 +265,7 @@ async fn a_model_is_defined_by_one_batch(world: World) {
     let items = count(log::key::definitions(scene.id())).await;
     let numbered = items.iter().filter(|item| log::key::parse_definition(&item.key).is_some());
     assert_eq!(numbered.count(), 1, "and are recorded as one change");
-    // One release that refuses it refuses it for all.
+    // A refusal by one release refuses the definition for all.
     let numbers =
         NewDefinition { task: Some("regression".into()), from: new.from, ..NewDefinition::default() };
     ingest.define_release(&scene.workspace, "many7", &numbers).await.unwrap();
@@ -278,7 +278,7 @@ async fn a_model_is_defined_by_one_batch(world: World) {
 async fn outcomes_without_a_prediction_and_repeated_predictions_are_shown(world: World) {
     let scene = Scene::new(world).await;
     scene.predict_many("2026-06-01", "v1", 6, "2026-06-04T12:00:00Z").await;
-    // Two exports overlap, and more is observed than was predicted; on the next day nothing was.
+    // Two exports overlap, and there are more outcomes than predictions; the next day has no predictions.
     scene.predict_many("2026-06-01", "v1", 4, "2026-06-04T13:00:00Z").await;
     scene.observe_many("2026-06-01", "1", 9, "2026-06-04T14:00:00Z").await;
     scene.observe_many("2026-06-02", "1", 3, "2026-06-04T14:00:00Z").await;
@@ -312,7 +312,7 @@ async fn labels_that_nothing_knows_are_warned_of(world: World) {
     assert_eq!(warnings(&ingest, "yes", 19).await, Vec::<String>::new(), "too few");
     let found = warnings(&ingest, "yes", 20).await;
     assert!(found.len() == 1 && found[0].contains("`1`") && found[0].contains("`yes`"), "{found:?}");
-    // Of several classes any label may be one.
+    // With several classes any label may be one.
     let catalog = &scene.world.catalog;
     catalog.ensure_model(scene.id(), "several", &Task::Multiclass, at(NOW)).await.unwrap();
     catalog.ensure_release(scene.id(), &release_of("several", "s1"), at(NOW)).await.unwrap();
@@ -338,7 +338,7 @@ async fn an_attribute_does_not_stand_beside_the_positive_label(world: World) {
         assert!(refused.to_string().contains(says), "{name}: {refused}");
     }
     catalog.change(&model, &set("team"), None, at(NOW)).await.unwrap();
-    // One that an older Almanac took can be taken away.
+    // An attribute stored by an older Almanac can be removed.
     let unset = Patch { attributes: [("task".to_owned(), None)].into(), ..Patch::default() };
     catalog.change(&model, &unset, None, at(NOW)).await.unwrap();
 }

@@ -1,4 +1,5 @@
-//! Posting what crossed to webhooks: each crossing at least once under one id, whatever dies or comes twice, and what came of it is recorded.
+//! Posting crossings to webhooks: each at least once under one id, despite deaths and concurrent processes, with its result
+//! recorded.
 
 mod histories;
 
@@ -64,7 +65,7 @@ fn webhook(name: &str, format: WebhookFormat) -> Webhook {
     Webhook { name: name.into(), url, format, ..Webhook::default() }
 }
 
-/// Predictions of the days from the first of June on, each with so many; two webhooks, and a rule for both.
+/// Predictions of the days from the first of June on, with these counts; two webhooks, and a rule for both.
 async fn scene(world: World, counts: &[usize]) -> Scene {
     let scene = Scene::new(world).await;
     for (number, count) in (1..).zip(counts) {
@@ -89,7 +90,7 @@ async fn posted(scene: &Scene, receiver: &Receiver, now: Timestamp) -> Outcome {
     deliver(&*scene.table, &scene.world.catalog, receiver, &stopped(now)).await.unwrap()
 }
 
-/// What is recorded, the earliest day first.
+/// Recorded deliveries, the earliest day first.
 async fn recorded(scene: &Scene) -> Vec<Delivery> {
     let (from, to) = (day(1).parse().unwrap(), day(30).parse().unwrap());
     let mut all = scene.world.catalog.deliveries(scene.id(), from, to, 1_000).await.unwrap();
@@ -102,7 +103,7 @@ async fn states(scene: &Scene) -> Vec<(String, DeliveryState, u32)> {
     all.map(|one| (format!("{} {}", one.day, one.webhook), one.state, one.tries)).collect()
 }
 
-/// The ids under which something came, by webhook.
+/// Ids of the received parcels, by webhook.
 fn ids(receiver: &Receiver) -> BTreeMap<String, BTreeSet<String>> {
     let mut ids = BTreeMap::<_, BTreeSet<_>>::new();
     for parcel in receiver.got() {
@@ -129,7 +130,7 @@ async fn what_crosses_is_posted_once_and_recorded(world: World) {
     let told = "few fires in credit/prod: the number of predictions on 2026-06-02 is 1, below 5";
     assert!(bodies.iter().any(|body| body.contains(&told.replace("few", "*few*")) && body.contains("text")));
     assert!(bodies.iter().any(|body| body.contains(r#""type":"alert.resolves""#)), "{bodies:?}");
-    // A rule may notify some or none.
+    // A rule may notify some webhooks or none.
     let rules = vec![few("some", Some(&["chat"])), few("none", Some(&[]))];
     let catalog = &scene.world.catalog;
     catalog.apply_alert_rules(scene.id(), rules, at(NOW)).await.unwrap();
@@ -146,7 +147,7 @@ async fn a_rule_that_is_deleted_while_it_fires_is_over_for_those_who_were_told(w
     catalog.apply_alert_rules(scene.id(), rules, at(CREATED)).await.unwrap();
     judged(&scene, "2026-06-03T00:01:00Z").await;
     assert_eq!(posted(&scene, &receiver, at("2026-06-03T00:01:01Z")).await.delivered, 3);
-    // Whom a rule notifies is forgotten with it; the last one takes the workspace out of those that have rules.
+    // The notified webhooks of a rule are forgotten with it; without a rule the workspace is no longer watched.
     for rule in ["few", "some", "none"] {
         catalog.delete_alert_rule(scene.id(), rule).await.unwrap();
     }
@@ -189,7 +190,7 @@ async fn what_fails_is_tried_again_for_a_day(world: World) {
     assert_eq!(ids(&receiver)["chat"].len(), 1, "one id for all tries");
 }
 
-/// When what is pending for a webhook is tried.
+/// Due time of the pending delivery to a webhook.
 async fn next_of(scene: &Scene, webhook: &str) -> Option<Timestamp> {
     let all = recorded(scene).await.into_iter();
     let mut pending = all.filter(|one| one.webhook == webhook && one.state == DeliveryState::Pending);
@@ -224,7 +225,7 @@ async fn lives_that_end_at_any_write_post_under_one_id(world: World) {
         let table = Arc::new(Crashing::new(Arc::clone(&scene.table), lives % 3));
         let dying: Arc<dyn Table> = Arc::clone(&table) as _;
         let catalog = Catalog::new(Arc::clone(&dying));
-        // So much later that what was claimed is due again.
+        // Late enough that claimed deliveries are due again.
         now = now.plus_seconds(120);
         let life = async {
             judge(&*dying, &catalog, scene.id(), now).await?;
@@ -255,7 +256,7 @@ async fn what_nobody_can_take_is_given_up(world: World) {
     assert_eq!(outcome, Outcome { given_up: 2, ..Outcome::default() });
     let why: Vec<_> = recorded(&scene).await.into_iter().map(|one| one.why.unwrap()).collect();
     assert_eq!(why, ["the webhook was deleted", "410 Gone"]);
-    // A webhook that a rule names is not deleted under it.
+    // A webhook that a rule names cannot be deleted.
     catalog.apply_alert_rules(scene.id(), vec![few("some", Some(&["ops"]))], at(NOW)).await.unwrap();
     assert!(catalog.delete_webhook(scene.id(), "ops").await.unwrap_err().is_conflict());
     let lost = vec![few("lost", Some(&["nowhere"]))];
@@ -263,7 +264,7 @@ async fn what_nobody_can_take_is_given_up(world: World) {
     assert!(refused.contains("`nowhere`"), "{refused}");
 }
 
-/// A projector that works posts to one receiver while another never answers.
+/// A running projector posts to one receiver while another never answers.
 #[tokio::test]
 async fn a_dead_receiver_delays_no_other_nor_anything_else() {
     let scene = scene(World::on(Engine::Sqlite).await, &[9, 1]).await;

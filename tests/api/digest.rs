@@ -1,4 +1,4 @@
-//! Digests: what a user follows with the results of the last days, and the same told to webhooks once a day.
+//! Digests: a user's follows with the results of the last days, and the digests of a workspace posted to webhooks once a day.
 
 use std::{
     collections::BTreeSet,
@@ -40,10 +40,10 @@ on_both_engines!(
     what_was_decided_is_told,
 );
 
-/// Seven in the morning of the tenth: the days are those from the third to the ninth.
+/// Seven in the morning of the tenth: the days are the third to the ninth.
 const SEVEN: &str = "2026-06-10T07:00:00Z";
 
-/// A table that counts queries of what users follow, and notes whether an event was read.
+/// Table that counts queries of follows, and notes reads of events.
 #[derive(Debug)]
 struct Watched {
     inner: Arc<dyn Table>,
@@ -62,7 +62,7 @@ impl Watched {
         }
     }
 
-    /// How many pages of what users follow were read since this was last asked; no event was.
+    /// Number of pages of follows read since the last call; fails if an event was read.
     fn follows(&self) -> u64 {
         assert_eq!(*self.events.lock().unwrap(), Vec::<String>::new(), "no event is read");
         self.follows.swap(0, Ordering::SeqCst)
@@ -176,7 +176,7 @@ async fn what_a_user_follows_is_told_with_the_last_days(world: World) {
     assert_eq!((of_model.live.len(), of_model.alerts.len()), (1, 1));
     let shadow = (counts(whole, Kind::Predictions), counts(of_model, Kind::Predictions));
     assert_eq!(shadow, ((Some(8), Some(3)), (Some(8), Some(3))), "also of releases that are not live");
-    // A week later all of it is over.
+    // A week later the results are those of the days before.
     let later = catalog.digest_of(&ann, &Sight::Everything, at("2026-06-17T07:00:00Z")).await.unwrap();
     assert_eq!((later[0].live[0].measure.last, later[0].live[0].predictions.last), (None, 0));
     assert_eq!(later[0].live[0].measure.before.unwrap().value, 1.0);
@@ -227,7 +227,7 @@ async fn all_users_with_what_they_follow_are_one_query_for_all_digests(world: Wo
 async fn a_digest_is_told_once_a_day_under_one_id(world: World) {
     let scene = scene(world).await;
     let catalog = &scene.world.catalog;
-    // The crossing of the scene is another matter.
+    // The crossing of the scene is posted before.
     let first = Receiver::that(|_| Does::Takes);
     let posted = async |receiver: &Receiver, now: Timestamp| {
         deliver(&*scene.table, catalog, receiver, &Clock::from_fn(move || now)).await.unwrap()
@@ -236,7 +236,7 @@ async fn a_digest_is_told_once_a_day_under_one_id(world: World) {
     let now = at(SEVEN);
     let told = async |now| tell_in(&*scene.table, catalog, scene.id(), now).await.unwrap();
     assert_eq!((told(now).await, told(now).await, told(now.plus_seconds(3_600)).await), (1, 0, 0));
-    // It is tried again, and what was told stays, whatever comes to be known.
+    // A failed post is repeated, and its content stays, even if new data changes the figures.
     let down = Receiver::that(|_| Does::Answers(Posted::Down("503".into())));
     assert_eq!(posted(&down, now.plus_seconds(1)).await.failed, 1);
     scene.predict_many("2026-06-09", "v1", 7, "2026-06-10T07:00:00Z").await;
@@ -248,7 +248,7 @@ async fn a_digest_is_told_once_a_day_under_one_id(world: World) {
     assert_eq!(taken[0].id, format!("{}.digest.2026-06-09.mail", scene.id()));
     let body: Value = serde_json::from_str(&taken[0].body).unwrap();
     assert_eq!((&body["type"], &body["data"]["predictions"]["last"]), (&"digest".into(), &3.into()));
-    // The chat has another hour, and the text that people read.
+    // The chat has another hour, and the text for people.
     assert_eq!(told(at("2026-06-10T09:30:00Z")).await, 1);
     assert_eq!(posted(&healthy, at("2026-06-10T09:31:00Z")).await.delivered, 1);
     let text: Value = serde_json::from_str(&healthy.got()[1].body).unwrap();
@@ -258,7 +258,7 @@ async fn a_digest_is_told_once_a_day_under_one_id(world: World) {
         text.contains("m (production): v1") && text.contains("accuracy 1 of 1 judged, +1 from"),
         "{text}"
     );
-    // The next day is another one, and what nobody told within six hours is left out.
+    // The next day has a new digest, and one that was not made within six hours is left out.
     assert_eq!(told(at("2026-06-11T13:00:00Z")).await, 1, "of the chat alone");
     let day = "2026-06-09".parse().unwrap();
     let deliveries = catalog.deliveries(scene.id(), day, day, 10).await.unwrap();
@@ -359,7 +359,7 @@ async fn a_digest_is_told_once_whatever_dies(world: World) {
             Err(error) => assert!(error.may_pass(), "{error}"),
             Ok(_) => {
                 let all = catalog.deliveries(scene.id(), event::Day::FIRST, now.day(), 10).await.unwrap();
-                // Those of the crossing to three webhooks, and the digest.
+                // Deliveries of the crossing to three webhooks, and of the digest.
                 if all.len() == 4 && all.iter().all(|one| one.state == DeliveryState::Delivered) {
                     break;
                 }

@@ -1,4 +1,4 @@
-//! How far the columns of predictions are from those of other days, and what it costs to know.
+//! Drift of the columns of predictions, and the cost of its queries.
 
 use std::iter;
 
@@ -19,7 +19,7 @@ on_both_engines!(
     what_is_exact_is_computed_from_the_events,
 );
 
-/// The reference of these tests.
+/// Reference of these tests.
 const REFERENCE: &str = "2026-05-01..2026-05-02";
 
 async fn predict(scene: &Scene, day: &str, rows: impl Iterator<Item = Value>) {
@@ -44,7 +44,7 @@ async fn asked(scene: &Scene, words: Words<'_>) -> Vec<String> {
     csv(answer).lines().skip(1).map(str::to_owned).collect()
 }
 
-/// Two days of which everything is even, and a day on which only some columns moved.
+/// Two even days, and a day on which only some columns moved.
 async fn moved(world: World) -> Scene {
     let scene = Scene::new(world).await;
     let usual = |n: u32| {
@@ -93,7 +93,7 @@ async fn columns_are_ranked_by_how_far_they_are_from_the_reference(world: World)
     let age =
         asked(&scene, words("2026-06-01", "2026-06-01", "column,js_distance,ks,ks_error,wasserstein")).await;
     assert_eq!(age[1], "feature.age,1.0,1.0,0.0,20.0");
-    // The same numbers on the next day: no distance, whatever their order.
+    // Equal numbers on the next day have no distance, in any order.
     let same =
         asked(&scene, words("2026-06-02", "2026-06-02", "column,js_distance,psi,ks,wasserstein,p_value"))
             .await;
@@ -188,9 +188,9 @@ async fn drift_of_thirty_days_and_twenty_columns_reads_ranges_alone(world: World
     let query = scene.query(at(NOW));
     let (answer, reads) = scene.world.reads(query.run(scene.id(), &request)).await;
     assert_eq!(csv(answer.unwrap()).lines().count(), 1 + 30 * 21);
-    // Of each window one range of rollups and one of features. The version that is the active one is looked up before and after.
+    // Each window needs one range of rollups and one of features. The active version is looked up before and after.
     assert_eq!((reads.queries, reads.gets), (4, 2));
-    // Of columns without a feature it is one range of each window.
+    // For columns without a feature each window needs one range.
     let some = Words { column: Some("score,label,tag.t1"), ..words };
     let request = Request::parse(What::Drift, &some).unwrap();
     let (answer, reads) = scene.world.reads(query.run(scene.id(), &request)).await;
@@ -212,7 +212,8 @@ async fn drift_of_thirty_days_and_twenty_columns_reads_ranges_alone(world: World
     assert_eq!(wrong, "column: only drift has it");
 }
 
-/// Small days are exact in rollups, too, so both say the same; what only events say is known by release and as of then.
+/// Small days are exact in rollups, too, so both agree; statistics that need the events are available by release and as of an
+/// instant.
 async fn what_is_exact_is_computed_from_the_events(world: World) {
     let scene = moved(world).await;
     let columns = "day,release,column,sort,n,n_reference,per_day,js_distance,psi,wasserstein,ks,chi2,l_infinity,unseen_rate,p_adjusted,\

@@ -73,7 +73,7 @@ async fn the_key_of_a_child_carries_its_parent(world: World) {
     let key = child.key();
     assert!(key.pk.contains(at.id().as_str()) && key.sk.contains(child.id().as_str()));
     assert_eq!(EntityId::of_key(&key), Some(child.clone()));
-    // The same name in another workspace is another child.
+    // An equal name in another workspace is another child.
     let other = world.catalog.ensure_workspace("credit/test", now()).await.unwrap();
     let other = EntityId::Workspace(other.entity.id);
     let twin = world.model(&other, "churn", now()).await;
@@ -98,7 +98,7 @@ async fn a_child_counts_on_its_parent_or_is_not_made(world: World) {
     assert_eq!(catalog.get(&at).await.unwrap().children()[&EntityKind::Model], 2);
     let category = catalog.get(&catalog.get(&at).await.unwrap().parent().unwrap()).await.unwrap();
     assert_eq!(category.children()[&EntityKind::Workspace], 1);
-    // Never on a parent that does not exist.
+    // No child of a parent that does not exist.
     let nowhere = EntityId::Workspace(first.id().clone());
     let new = NewEntity::new(
         "x",
@@ -126,7 +126,7 @@ async fn names_are_unique_and_found(world: World) {
         New::Model { workspace: at.id().clone(), definition: Definition::of(Task::Multiclass) },
     );
     assert!(catalog.create(again, now()).await.unwrap_err().is_conflict());
-    // Among siblings of one type: a configuration may have the same name.
+    // Names are unique among siblings of one type: a configuration may have the name of a model.
     catalog.ensure_configuration(at.id(), "churn", now()).await.unwrap();
     let (found, reads) = world.reads(catalog.resolve(EntityKind::Model, "credit/prod/churn")).await;
     assert_eq!((found.unwrap(), cost(reads)), (churn.clone(), (3, 0)), "a guard a name");
@@ -140,13 +140,13 @@ async fn names_are_unique_and_found(world: World) {
     catalog.change(&other, &Patch::rename("churn"), None, now()).await.unwrap();
 }
 
-/// People may name a model as they like, and so by the id of another one.
+/// A model may have any name, even the id of another one.
 async fn in_its_workspace_a_name_comes_before_an_id(world: World) {
     let catalog = &world.catalog;
     let at = world.workspace().await;
     let churn = world.model(&at, "churn", now()).await;
     let model = async |text: String| catalog.resolve(EntityKind::Model, &text).await;
-    // What nothing has for a name is the id that it is, of this workspace alone.
+    // A text that is no name is looked up as an id, within this workspace.
     for id in [churn.id().to_string(), churn.to_string()] {
         assert_eq!(model(format!("credit/prod/{id}")).await.unwrap(), churn);
     }
@@ -185,7 +185,7 @@ async fn each_child_has_its_own_400_kb(world: World) {
     assert!(error.to_string().contains("358400"), "{error}");
 }
 
-/// A catalog before whose first write of a model something else happens.
+/// A catalog in which something else happens before the first write of a model.
 fn before_its_write(world: &World, model: &EntityId, happens: Happens) -> Catalog {
     let (model, mut happens) = (model.key(), Some(happens));
     let table = Between::new(world.table(), move |call| match call {
@@ -195,7 +195,7 @@ fn before_its_write(world: &World, model: &EntityId, happens: Happens) -> Catalo
     Catalog::new(Arc::new(table))
 }
 
-/// A rename between the look at a model and the write of its first release, and the other way round: one of both is refused.
+/// A rename between the read of a model and the write of its first release, and the other way round: one of both is refused.
 async fn a_model_has_its_first_release_under_the_name_that_it_keeps(world: World) {
     let at = world.workspace().await;
     let releases = async || world.catalog.page(at.id()).await.unwrap().releases;

@@ -1,5 +1,5 @@
-//! Keys that are erased with what was predicted, observed and measured of them: events stay and say nothing, and figures are made again. Each
-//! on a SQLite file and on DynamoDB Local.
+//! Keys erased together with their predicted, observed and measured values: events stay without content, and figures are
+//! recomputed. Each on a SQLite file and on DynamoDB Local.
 
 use event::Kind;
 use fold::Evaluation;
@@ -45,7 +45,7 @@ async fn events_stay_and_say_nothing_and_figures_are_made_again(scene: Scene) {
     let done = erased_with_values(&scene).await;
     assert!(done.with_values && done.rows == 11, "{done:?}");
     assert_gone(&scene).await;
-    // All events are counted as before; of each release and day one says nothing.
+    // All events are counted as before; each release and day has one without content.
     assert_eq!(column(&scene, What::Evaluations, counts).await, before);
     assert_eq!(column(&scene, What::Evaluations, judged).await[0], "2026-06-01,v1,11");
     let is = column(&scene, What::Rollups, rolled).await;
@@ -70,7 +70,7 @@ async fn events_stay_and_say_nothing_and_figures_are_made_again(scene: Scene) {
     }
     let metrics = of(Kind::Metrics, "name,value").await;
     assert_eq!(metrics.lines().nth(1), Some("satisfaction,NaN"), "{metrics}");
-    // What is stored is what the events say.
+    // Stored figures equal those of the events.
     for what in [What::Evaluations, What::Classes] {
         let of = async |as_of| rows(&scene, what, Words { as_of, ..Words::default() }).await;
         assert_eq!(of(None).await, of(Some(NOW)).await);
@@ -110,7 +110,7 @@ async fn an_erasure_of_values_is_not_one_without(scene: Scene) {
     assert!(refused.is_conflict() && refused.to_string().contains("with their values"), "{refused}");
     assert_eq!(begin_of(&scene, &[KEY], true).await.unwrap().id, begun.id);
     carry(&scene.table, &begun).await.unwrap();
-    // A metric of no key keeps its value, and a key that is erased without values keeps its own.
+    // A metric without a key keeps its value, and a key erased without values keeps its values.
     let metric = json!([{ "name": "size", "measured_at": SENT, "value": 4.5 }]);
     scene.append(Kind::Metrics, metric, SENT).await.unwrap();
     scene.project().await;

@@ -1,4 +1,4 @@
-//! Erasures that are broken off, and what goes on beside them: evaluations, stages, pending outcomes, reviews. Each on a SQLite file and on
+//! Interrupted erasures, and concurrent work: evaluations, stages, pending outcomes, reviews. Each on a SQLite file and on
 //! DynamoDB Local.
 
 use std::sync::{
@@ -38,7 +38,7 @@ on_both_engines!(
     days_without_the_keys_are_copied,
 );
 
-/// Dies at each write in turn, and goes on in another process: the same comes of it.
+/// Dies at each write in turn, and goes on in another process, with the same result.
 async fn an_erasure_goes_on_wherever_a_process_dies(scene: Scene) {
     filled(&scene).await;
     let before = unsegmented(&scene).await;
@@ -94,7 +94,7 @@ async fn nothing_is_decided_while_events_are_written_again(scene: Scene) {
     }
     let turn = Turn::load(&*scene.table, scene.id()).await.unwrap();
     assert!(turn.is_rewriting && turn.is_open);
-    // A day that has grown is not evaluated, and no stage of it is made.
+    // A day that has grown is not evaluated, and gets no stage.
     scene.predict_many(DAYS[0], "v1", 2, "2026-06-05T00:00:00Z").await;
     let day = projector::WorkspaceDay { workspace: scene.id().clone(), day: DAYS[0].parse().unwrap() };
     let dirty = scan::heads(&*scene.table, scene.id()).await.unwrap().into_iter().map(|head| head.log);
@@ -139,7 +139,7 @@ async fn reviews_and_answers_lose_the_key(scene: Scene) {
     let done = erase(&scene, &[KEY]).await;
     assert_eq!((done.rows, done.items), (12, 2), "the outcome of the answer; the item and the answer");
     assert_gone(&scene).await;
-    // Who judges the same predictions again judges them under the surrogate.
+    // A new review of the same predictions judges them under the surrogate.
     let again = ReviewSpec { seed: 8, ..spec };
     let review = scene.query(at(NOW)).create_review(&scene.workspace, "again", again).await.unwrap().0;
     let bob = AnsweredBy::Reviewer("user:bob".into());
@@ -198,7 +198,7 @@ async fn votes_of_an_arena_stay_and_what_was_shown_goes(scene: Scene) {
 async fn a_pending_outcome_judges_its_prediction_under_the_surrogate(scene: Scene) {
     filled(&scene).await;
     let now = "2026-06-10T00:00:00Z";
-    // One was decided before, one waits meanwhile, and of one the prediction comes later.
+    // One outcome was decided before, one waits meanwhile, and the prediction of another one comes later.
     observe(&scene, vec![outcome(KEY, "2026-06-02T06:00:00Z", "1")], Some("early"), "2026-06-05T00:00:00Z")
         .await
         .unwrap();
@@ -242,14 +242,14 @@ async fn what_cannot_be_read_is_told(scene: Scene) {
     let whole = scene.table.get(&segment).await.unwrap().unwrap();
     let damaged = whole.clone().with("data", vec![1, 2, 3]);
     scene.table.put(damaged, Condition::Exists).await.unwrap();
-    // What cannot be folded again is not put in the place of what was.
+    // Projections that cannot be folded again stay as they are.
     let erasure = begin(&scene, &[KEY]).await.unwrap();
     let error = carry(&scene.table, &erasure).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     let stuck = scene.world.catalog.erasure(scene.id(), &erasure.id).await.unwrap();
     assert_eq!(stuck.phase, ErasurePhase::Folding);
     assert_eq!(stuck.unreadable, [format!("{}/{:010}", head.log, head.seq)]);
-    // Put right, it goes on; what was in that segment takes another one.
+    // After the repair it goes on; the key in that segment needs another erasure.
     scene.table.put(whole, Condition::Exists).await.unwrap();
     let done = carry(&scene.table, &erasure).await.unwrap();
     assert_eq!((done.phase, done.unreadable.len()), (ErasurePhase::Done, 1));
@@ -258,7 +258,7 @@ async fn what_cannot_be_read_is_told(scene: Scene) {
     assert_gone(&scene).await;
 }
 
-/// Of days that have none of the keys, projections are copied and not folded again: they count as many writes as before.
+/// Projections of days without the keys are copied, not folded again: they count as many writes as before.
 async fn days_without_the_keys_are_copied(scene: Scene) {
     const OTHER: &str = "person-of-the-first-day";
     filled(&scene).await;
@@ -274,14 +274,14 @@ async fn days_without_the_keys_are_copied(scene: Scene) {
     let (before, figures) = (version().await, unsegmented(&scene).await);
     let by = async |by| rows(&scene, What::Rollups, Words { by: Some(by), ..Words::default() }).await;
     let broken_down = [by("tag.branch").await, by("metric").await];
-    // Of each day all that is stored of a version, by the end of its key.
+    // All stored items of a version for each day, by the end of the key.
     let stored = async |version| {
         let mut days = DAYS.map(|_| Vec::new());
         for part in ["rollup", "feature", "keys"] {
             let partition = format!("w#{}/{part}/v{version}", scene.id());
             for item in query_all(&*scene.table, Query::index(Index::Table, partition)).await.unwrap() {
                 let day = DAYS.iter().position(|day| item.key.sk.contains(day)).unwrap();
-                // Evaluations are told by what they say.
+                // Evaluations are compared by their content.
                 if !item.key.sk.contains("/eval") && !item.key.sk.starts_with("split#") {
                     days[day].push((part, item.key.sk, item.attributes));
                 }
@@ -299,7 +299,7 @@ async fn days_without_the_keys_are_copied(scene: Scene) {
     assert!(!everything(&scene).await.contains(OTHER));
     assert_eq!(unsegmented(&scene).await, figures);
     assert_eq!([by("tag.branch").await, by("metric").await], broken_down);
-    // What comes then is folded into what was copied.
+    // Later events are folded into the copies.
     let event = json!([{ "key": "person-0001", "predicted_at": format!("{}T06:00:00Z", DAYS[1]), "release": "v1", "score": 0.5 }]);
     scene.append(Kind::Predictions, event, SENT).await.unwrap();
     scene.project().await;

@@ -1,5 +1,4 @@
-//! Keys that are erased: what stays, what goes, who is refused, and what is left when a process dies. Each on a SQLite file and on DynamoDB
-//! Local.
+//! Erased keys: kept and deleted data, refusals, and interrupted processes. Each on a SQLite file and on DynamoDB Local.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,7 +31,7 @@ on_both_engines!(
 
 pub(crate) const DAYS: [&str; 3] = ["2026-06-01", "2026-06-02", "2026-06-03"];
 pub(crate) const SENT: &str = "2026-06-04T12:00:00Z";
-/// The key of a person, and what is only said of that person.
+/// Key of a person, and texts that occur only with that person.
 pub(crate) const KEY: &str = "person-0017-smith";
 const TAG: &str = "tag-of-smith";
 const FEATURE: &str = "feature.income";
@@ -62,8 +61,8 @@ pub(crate) async fn erase(scene: &Scene, keys: &[&str]) -> Erasure {
     carry(&scene.table, &begun).await.unwrap()
 }
 
-/// Predictions of twelve keys by two releases on three days over four lanes, one of the keys a person's, with tags and features; their
-/// outcomes; a metric that names one.
+/// Predictions of twelve keys by two releases on three days over four lanes, one key being a person's, with tags and features;
+/// their outcomes; a metric that names one of the keys.
 pub(crate) async fn filled(scene: &Scene) {
     scene.world.set_lanes(scene.id(), 4).await;
     let new = NewDefinition {
@@ -109,7 +108,7 @@ pub(crate) async fn rows(scene: &Scene, what: What, words: Words<'_>) -> String 
     csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap())
 }
 
-/// What is stored of figures that no tag cuts, which must be what the events say.
+/// Stored figures that no tag splits, which must equal those of the events.
 pub(crate) async fn unsegmented(scene: &Scene) -> Vec<String> {
     let columns = Some(
         "day,release,predictions,repeated,labelled,positives,unmatched,accuracy,auc,brier,log_loss,precision,recall,f1,mcc",
@@ -138,7 +137,7 @@ pub(crate) async fn unsegmented(scene: &Scene) -> Vec<String> {
     all
 }
 
-/// Rollups without how many of their events were erased.
+/// Rollups without the column of erased events.
 fn unmarked(csv: &str) -> String {
     let mark = csv.lines().next().and_then(|header| header.split(',').position(|name| name == "erased"));
     let mark = mark.expect("a column of marks");
@@ -149,7 +148,7 @@ fn unmarked(csv: &str) -> String {
     csv.lines().map(cells).collect::<Vec<_>>().join("\n")
 }
 
-/// How many events of each day, and predictions of each release, are said to be erased.
+/// Erased events of each day, and erased predictions of each release, from the marks.
 async fn marks(scene: &Scene) -> [Vec<String>; 2] {
     let of = async |what| {
         let words = Words { columns: Some("day,release,erased"), ..Words::default() };
@@ -160,7 +159,7 @@ async fn marks(scene: &Scene) -> [Vec<String>; 2] {
     [of(What::Rollups).await, of(What::Evaluations).await]
 }
 
-/// All that the table has of a workspace, and of the server, as text.
+/// All items of a workspace and of the server in the table, as text.
 pub(crate) async fn everything(scene: &Scene) -> String {
     let id = scene.id();
     let mut text = String::new();
@@ -195,7 +194,7 @@ pub(crate) async fn everything(scene: &Scene) -> String {
     text
 }
 
-/// That nothing in the table tells of the person, and all of it fits together.
+/// Checks that nothing in the table is about the person, and that all of it is consistent.
 pub(crate) async fn assert_gone(scene: &Scene) {
     scene.assert_verified().await;
     let all = everything(scene).await;
@@ -205,7 +204,7 @@ pub(crate) async fn assert_gone(scene: &Scene) {
     }
 }
 
-/// Whether the file of the table, or what stands beside it, has a text; a table of DynamoDB has none.
+/// Returns whether the file of the table, or one beside it, contains a text; a table of DynamoDB has none.
 fn is_in_file(scene: &Scene, text: &str) -> bool {
     scene.world.fresh.file_bytes().windows(text.len()).any(|bytes| bytes == text.as_bytes())
 }
@@ -218,7 +217,7 @@ async fn a_key_is_gone_everywhere_and_figures_that_no_tag_cuts_keep_every_bit(sc
     let heads = scan::heads(&*scene.table, scene.id()).await.unwrap();
     let done = erase(&scene, &[KEY]).await;
     assert_eq!(done.phase, ErasurePhase::Done);
-    // It says so of each day, and of each release whose prediction counts.
+    // The marks are of each day, and of each release whose prediction counts.
     let of_releases = ["01,v1,1", "01,v2,1", "02,v1,1", "02,v2,1", "03,v1,1", "03,v2,0"];
     assert_eq!(marks(&scene).await, [vec!["01,,4", "02,,3", "03,,4"], of_releases.to_vec()]);
     // Two releases and an outcome a day, a withdrawal and a metric.
@@ -226,7 +225,7 @@ async fn a_key_is_gone_everywhere_and_figures_that_no_tag_cuts_keep_every_bit(sc
     assert!(done.surrogates.len() == 1 && is_surrogate(&done.surrogates[0]));
     assert_gone(&scene).await;
     assert_eq!(unsegmented(&scene).await, before);
-    // No segment has come or gone, and events say by which key they are found.
+    // No segment was added or removed, and events have the key by which they are found.
     assert_eq!(scan::heads(&*scene.table, scene.id()).await.unwrap(), heads);
     let surrogate = done.surrogates[0].as_str();
     let joined = rows(
@@ -244,7 +243,7 @@ async fn a_key_is_gone_everywhere_and_figures_that_no_tag_cuts_keep_every_bit(sc
         predictions.lines().skip(1).all(|line| line.starts_with(&format!("{surrogate},,,"))),
         "{predictions}"
     );
-    // The same key again is the same as nothing.
+    // A second erasure of the key does nothing.
     let again = erase(&scene, &[KEY]).await;
     assert_eq!((again.rows, again.version), (0, None));
 }
@@ -276,7 +275,7 @@ async fn an_erased_key_is_refused_and_a_repeat_stores_nothing(scene: Scene) {
     let row = |key: &str| json!({ "key": key, "predicted_at": format!("{}T01:00:00Z", DAYS[0]), "release": "v1", "score": 0.5 });
     let events = json!([row("person-0001"), row(KEY)]);
     assert_eq!(submit(&scene, &events, Some("first")).await.unwrap().appended, 2);
-    // A service that knew of no erased key takes the next batch a moment before it hears of one.
+    // A service without news of the erasure accepts the next batch a moment before.
     let unnamed = json!([row("person-0004"), row(KEY), row("person-0005")]);
     assert_eq!(submit(&scene, &unnamed, None).await.unwrap().appended, 3);
     let undated = json!([{ "key": KEY, "observed_at": SENT, "label": "1" }]).to_string();
@@ -291,14 +290,14 @@ async fn an_erased_key_is_refused_and_a_repeat_stores_nothing(scene: Scene) {
     late.submit(&scene.workspace, batch(&json!([row("person-0002")])), None, Remember::Week).await.unwrap();
     let done = erase(&scene, &[KEY]).await;
     assert_eq!(done.rows, 3);
-    // With a key, without one, and what waits.
+    // With a key, without one, and a pending outcome.
     for (events, key) in [(&events, Some("first")), (&unnamed, None)] {
         let again = submit(&scene, events, key).await.unwrap();
         assert!(again.replayed && again.appended == 0, "{again:?}");
     }
     let again = wait().await;
     assert!(again.replayed && again.appended == 0, "{again:?}");
-    // New events of the key are refused by their rows, whatever kind they are of, and so is what looks like a surrogate.
+    // New events of the key are refused by row, for every kind, and so are keys in the form of a surrogate.
     for (key, says) in
         [(KEY, "was erased in this workspace"), (done.surrogates[0].as_str(), "stands for erased keys")]
     {
@@ -317,7 +316,7 @@ async fn an_erased_key_is_refused_and_a_repeat_stores_nothing(scene: Scene) {
         json!([{ "name": "x", "measured_at": SENT, "value": 1.0, "key": KEY, "predicted_on": DAYS[0] }]);
     let refused = scene.append(Kind::Metrics, measured, SENT).await.unwrap_err();
     assert!(matches!(refused, SubmitError::Refused(Refused::Rows { .. })), "{refused:?}");
-    // The other rows go in without it.
+    // The other rows are accepted without it.
     assert_eq!(submit(&scene, &json!([row("person-0003")]), Some("third")).await.unwrap().appended, 1);
     scene.project().await;
     assert_gone(&scene).await;
@@ -335,7 +334,7 @@ async fn the_trail_says_that_keys_were_erased_and_not_which(scene: Scene) {
     assert_eq!((of("erasure.begin").len(), of("erasure.end").len()), (1, 1), "{text}");
     assert!(of("erasure.begin")[0].contains("asked for by letter 9"), "{text}");
     assert!(of("erasure.end")[0].contains(&done.surrogates[0]), "{text}");
-    // What is folded again ends once, and not again when the version before is deleted.
+    // The rebuild ends once, and not again when the version before is deleted.
     assert_eq!((of("rebuild.begin").len(), of("rebuild.end").len()), (1, 1), "{text}");
     assert!(!of("erasure.begin")[0].contains("values"), "{text}");
     assert!(!text.contains(KEY) && !text.contains("smith"), "{text}");

@@ -1,4 +1,4 @@
-//! What figures are expected to be before there is truth, by what scores meant in other days.
+//! Expected figures before there is truth, from the meaning of scores on other days.
 
 use event::{Kind, Task};
 use query::{Request, What, Words};
@@ -31,7 +31,7 @@ async fn predict(scene: &Scene, day: &str, release: &str) {
     scene.append(Kind::Predictions, (0..16).map(event).collect(), APPENDED).await.unwrap();
 }
 
-/// So many of the eight with each score are of the positive class.
+/// Outcomes in which these numbers of the eight with each score are of the positive class.
 async fn observe(scene: &Scene, day: &str, [low, high]: [usize; 2]) {
     let event = |key: usize| {
         let is_positive = if key < 8 { key < low } else { key - 8 < high };
@@ -77,7 +77,7 @@ async fn days_without_truth_have_figures_that_are_expected(world: World) {
     let expected =
         ["2026-06-01,v1,16,0,0.75,,,0.75,0.75,", "2026-06-02,v1,16,16,0.75,0.5,-0.25,0.75,0.75,0.5"];
     assert_eq!((&*rows, &*warnings), (&expected.map(str::to_owned)[..], &[][..]));
-    // Such as have a label and no score are neither among those that are expected nor among those that came true.
+    // Predictions with a label and no score are neither among the expected nor among the realised ones.
     let alone = |key: usize| json!({ "key": format!("l{key}"), "predicted_at": "2026-06-02T01:00:00Z", "release": "v1", "label": "1" });
     scene.append(Kind::Predictions, (0..8).map(alone).collect(), APPENDED).await.unwrap();
     let wrong = |key: usize| json!({ "key": format!("l{key}"), "predicted_on": "2026-06-02", "observed_at": "2026-06-02T02:00:00Z", "label": "0" });
@@ -86,12 +86,12 @@ async fn days_without_truth_have_figures_that_are_expected(world: World) {
     let (both, _) =
         asked(&scene, &Words { group_by: Some("all"), ..words("day,n,labelled,accuracy_expected") }).await;
     assert_eq!(both, ["2026-06-01,32,16,0.75"]);
-    // Where all are said to be positive, as many are right as are positive.
+    // If all are predicted positive, the share of right ones is the share of positives.
     let (low, _) =
         asked(&scene, &Words { threshold: Some("0.1"), ..words("accuracy_expected,precision_expected") })
             .await;
     assert_eq!(low, ["0.5,0.5", "0.5,0.5"]);
-    // Of another release the reference knows nothing.
+    // The reference has no predictions of the other release.
     predict(&scene, "2026-06-01", "v2").await;
     let (rows, warnings) = asked(&scene, &words("day,release")).await;
     assert_eq!(rows, ["2026-06-01,v1", "2026-06-02,v1"]);
@@ -122,13 +122,13 @@ async fn what_was_expected_then_is_read_again(world: World) {
     assert_ne!(asked(&scene, &words(columns)).await, before);
     assert_eq!(asked(&scene, &Words { as_of: Some("2026-06-05"), ..words(columns) }).await, before);
     assert_eq!(asked(&scene, &Words { cut: Some(&cut), ..words(columns) }).await, before);
-    // A cut that does not hold the days of the reference is none of this request.
+    // A cut without the days of the reference does not fit the request.
     let other = Words { reference: Some("2026-04-01"), cut: Some(&cut), ..words(columns) };
     let refusal = Request::parse(What::Estimates, &other).unwrap_err().to_string();
     assert!(refusal.contains("cut: it is of 2026-05-01 to 2026-06-02"), "{refusal}");
 }
 
-/// So many predictions with a score of 0.9 and a tag, of which the first `positive` are of the positive class; without truth when `None`.
+/// `n` predictions with a tag, of which the first `positive` are of the positive class; without truth when `None`.
 async fn tagged(scene: &Scene, day: &str, tag: &str, n: usize, positive: Option<usize>) {
     let key = |number: usize| format!("{tag}{number}");
     let event = |number: usize| {
@@ -173,14 +173,14 @@ async fn what_is_expected_of_a_value_of_a_tag_is_what_scores_meant_with_it(world
         warnings[0].starts_with("nothing is expected of v1 with tag.city=bern: in the reference"),
         "{warnings:?}"
     );
-    // All together a score means what it meant in all cities.
+    // Over all cities a score has its common meaning.
     let (all, _) = asked(&scene, &words("release,n,labelled,accuracy_expected")).await;
     assert_eq!(all, ["v1,10,4,0.625"]);
 }
 
 async fn what_predictions_are_expected_to_be_worth(world: World) {
     let scene = scene(world).await;
-    // Of eight with 0.9 six are expected to be right, and of eight with 0.2 two are positive after all.
+    // Six of eight with 0.9 are expected to be right, and two of eight with 0.2 to be positive after all.
     let costs = Words {
         costs: Some("tp=10,tn=1,fp=4,fn=20"),
         ..words("day,value_expected,value,value_gap,value_per_prediction_expected")
@@ -229,7 +229,7 @@ async fn what_is_expected_of_several_classes(world: World) {
     let of = |scores: [f64; 3], reals: &'static str| {
         reals.split(' ').map(move |real| (scores, Some(real))).collect::<Vec<_>>()
     };
-    // Of those that say `a` six of eight are of it, of those that say `b` four of eight; `c` is real of three of all sixteen.
+    // Six of eight predicted as `a` are of that class, four of eight predicted as `b`; `c` is real in three of all sixteen.
     let reference = [of(says_a, "a a a a a a b c"), of(says_b, "b b b b a a c c")].concat();
     classified(&scene, "2026-05-01", &reference).await;
     classified(&scene, "2026-06-01", &[(says_a, None), (says_b, None)]).await;
@@ -238,7 +238,7 @@ async fn what_is_expected_of_several_classes(world: World) {
         "day,release,n,labelled,accuracy_expected,accuracy,accuracy_gap,macro_f1_expected,precision_expected";
     let (rows, warnings) = asked(&scene, &words(columns)).await;
     assert_eq!(warnings, [""; 0]);
-    // What the scores of a prediction say of all classes is divided by its sum.
+    // The expectations of a prediction over all classes are divided by their sum.
     let (right_a, right_b) = (0.75 / (0.75 + 0.125 + 0.1875), 0.5 / (0.25 + 0.5 + 0.1875));
     let cells: Vec<Vec<&str>> = rows.iter().map(|row| row.split(',').collect()).collect();
     assert_eq!(

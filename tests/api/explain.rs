@@ -1,4 +1,4 @@
-//! What an answer says of what was read for it. Each on a SQLite file and on DynamoDB Local.
+//! Explanations of answers: the data read for them. Each on a SQLite file and on DynamoDB Local.
 
 use event::{Kind, lane::Placed};
 use query::{Bounds, Explanation, Format, Query, Request, Sql, SqlWords, Words};
@@ -39,7 +39,7 @@ async fn pruned_segments_are_counted_by_reason((scene, engine): (Scene, Engine))
     let days = Words { columns: Some("key,score"), ..june() };
     let later = "2026-06-02T00:00:00Z";
     let condition = format!("predicted_at >= '{later}'");
-    // That an answer is not made as a whole is known before anything is unpacked.
+    // The choice to stream an answer is made before anything is unpacked.
     for bounds in [WHOLE, STREAMED] {
         let query = query(&scene.table, bounds);
         let all = asked(&query, &scene, &days).await;
@@ -98,6 +98,6 @@ async fn a_statement_says_what_it_took((scene, _): (Scene, Engine)) {
     assert!(text.contains("\ncolumns     predictions: day, release\n"), "{text}");
     let json = serde_json::to_value(&said).unwrap();
     assert_eq!((&json["rows"], &json["segments"]["skipped"]["time"]), (&json!(2), &json!(0)));
-    // What it takes is of one answer: the service itself counts nothing.
+    // The counts are of one answer: the service itself counts nothing.
     assert_eq!(service.explain_sql(scene.id(), &sql, Format::Csv).await.unwrap().table, said.table);
 }

@@ -1,4 +1,4 @@
-//! Where the features of a day lie, by feature and release.
+//! Partitions of the features of a day, by feature and release.
 
 use event::{Clock, Kind, Share};
 use ingest::{Ingest, Remember, json::read_json_array};

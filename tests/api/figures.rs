@@ -1,4 +1,4 @@
-//! Figures of evaluations that are asked for otherwise than they are stored.
+//! Figures of evaluations in other forms than the stored one.
 
 use event::{Column, Columns, Day, ErrorKind, Kind, NewDefinition, Values};
 use log::{key::LogId, segment_item::Segment};
@@ -36,7 +36,7 @@ impl Asked<'_> {
     }
 }
 
-/// What is asked of the only release.
+/// Question about the only release.
 #[derive(Clone, Copy, Default)]
 struct Asked<'a> {
     columns: &'a str,
@@ -100,7 +100,7 @@ async fn costs_hold_from_a_day_on_and_a_query_may_name_others(world: World) {
             "\"tp=0,tn=0,fp=1,fn=0\",-2.0,-0.2222222222222222,0.9000000000000001,0.0,0.5"
         ]
     );
-    // Over all days, of the 18 predictions whose costs are known; no threshold is best by two costs.
+    // Over all days, for the 18 predictions with known costs; two costs have no common best threshold.
     let all = Words { columns, group_by: Some("all"), ..Words::default() };
     assert_eq!(csv_of(&scene, all.clone()).await, ["\"tp=0,tn=0,fp=1,fn=0\",14.0,0.7777777777777778,,,0.5"]);
     let named =
@@ -182,7 +182,7 @@ async fn figures_of_a_period_are_those_of_all_its_events(world: World) {
     assert_eq!(numbers(&run(Some("month"), counts, None).await), [sum(&[0]), sum(&[1, 2, 3])]);
     assert_eq!(numbers(&run(Some("quarter"), counts, None).await), [sum(&[0, 1, 2, 3])]);
     assert_eq!(numbers(&run(Some("all"), counts, None).await), [sum(&[0, 1, 2, 3])]);
-    // What does not add up is computed from all events: the area under the curve is not a mean of days.
+    // Figures that do not add up are computed from all events: the area under the curve is not a mean of days.
     let areas = run(None, "auc", None).await;
     let areas = areas.split(' ').map(|area| area.parse::<f64>().unwrap()).collect::<Vec<_>>();
     let all: f64 = run(Some("all"), "auc", None).await.parse().unwrap();
@@ -203,7 +203,7 @@ async fn figures_have_intervals_when_they_are_asked_for(world: World) {
         let names = names.collect::<Vec<_>>().join(",");
         (answer.cut.is_some(), answer.frame.clone(), names)
     };
-    // To name a column of an interval is to ask for it.
+    // Naming a column of an interval requests it.
     let columns = Some("keys,accuracy,accuracy_n,accuracy_low,accuracy_high,f1_low,mae_low");
     let (is_of_events, named, _) = frame(Words { columns, ..Words::default() }).await;
     let number = |name: &str| named.column(name).unwrap().f64().unwrap().get(0);
@@ -273,7 +273,7 @@ async fn a_query_draws_no_more_for_its_intervals_than_it_may(world: World) {
         let query = scene.query(at(NOW)).within(Bounds { drawn, ..Bounds::default() });
         query.run(scene.id(), &request.unwrap()).await.map(|answer| answer.frame.height())
     };
-    // A day takes its nine predictions once, and 1,000 times for the bootstraps, each of which counts as 500 more.
+    // A day counts its nine predictions once, and 1,000 times for the bootstraps, each of which counts as 500 more.
     assert_eq!(run(DAY, true, 509_009).await.unwrap(), 1);
     for (to, drawn) in [(DAY, 509_008), ("2026-06-02", 509_009), ("2026-06-02", 1_018_017)] {
         let error = run(to, true, drawn).await.unwrap_err();
@@ -310,7 +310,7 @@ async fn classes_are_shown_as_they_are_stored_and_of_any_period(world: World) {
     let rows = ["1,1,3", "1,(others),2", "(others),1,2", "(others),(others),2"].map(row).concat();
     assert_eq!(confusion, format!("{header}\n{rows}"));
     assert!(!is_of_events);
-    // Of both days, and at a threshold that nothing reaches.
+    // Over both days, and at a threshold that nothing reaches.
     let both = Words { to: "2026-06-02", group_by: Some("all"), ..words.clone() };
     let columns = Some("truth,predicted,count");
     let (is_of_events, confusion) = csv(What::Confusion, Words { columns, ..both.clone() }).await;

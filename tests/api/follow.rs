@@ -1,4 +1,4 @@
-//! What users follow, and what is new in it.
+//! Follows of users, and their news.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ async fn followers_are_counted_exactly(world: World) {
     for name in 0..5 {
         users.push(user(&scene, &format!("user-{name}")).await);
     }
-    // Each of them three times at one time: once it is new.
+    // Three concurrent follows of each user: one of them is new.
     let mut tries = tokio::task::JoinSet::new();
     for user in users.iter().cycle().take(15) {
         let (catalog, user, target) = (Arc::clone(&catalog), user.clone(), target.clone());
@@ -79,12 +79,12 @@ async fn followers_are_counted_exactly(world: World) {
     assert!(!catalog.unfollow(&users[0], &target).await.unwrap());
     assert_eq!(catalog.followers(&target).await.unwrap(), 4);
     assert!(catalog.follows(&users[0]).await.unwrap().is_empty());
-    // Neither nobody follows, nor is nothing followed.
+    // Neither an unknown user can follow, nor can an unknown workspace be followed.
     assert!(catalog.follow(&Id::new(now), &target, now).await.is_err());
     let nothing = Followed::Workspace(Id::new(now));
     assert!(catalog.follow(&users[0], &nothing, now).await.is_err());
     assert_eq!(catalog.followers(&target).await.unwrap(), 4);
-    // The name, the path and the children of the workspace are what they were.
+    // The name, the path and the children of the workspace are unchanged.
     assert_eq!(catalog.workspace("credit/prod").await.unwrap().id(), scene.id());
 }
 
@@ -141,7 +141,7 @@ async fn what_a_user_follows_is_listed_as_it_was_followed(world: World) {
     for (second, target) in (0..).zip(&targets) {
         catalog.follow(&ann, target, now(second)).await.unwrap();
     }
-    // A repeat changes no time; what is followed again is the last.
+    // A repeat changes no time; a renewed follow is the last.
     assert!(!catalog.follow(&ann, &targets[0], now(50)).await.unwrap());
     catalog.unfollow(&ann, &targets[1]).await.unwrap();
     catalog.follow(&ann, &targets[1], now(60)).await.unwrap();
@@ -189,7 +189,7 @@ async fn a_feed_has_at_most_n_of_each_publisher(world: World) {
     // Two of the model, two of the workspace beside it, two of the other one: the newest of each.
     assert_eq!(of(scene.id(), &feed), ["v1", "drift", "late-3", "late-2"]);
     assert_eq!(of(other.id(), &feed), ["late-3", "late-2"]);
-    // What was not seen comes first, for each.
+    // Unseen entries come first, for each publisher.
     let seen: Vec<String> = feed.iter().map(|entry| entry.happening.name.clone()).collect();
     catalog.mark_seen(&ann, &seen, now).await.unwrap();
     let next = catalog.feed_of_each(&ann, 100, Some(2)).await.unwrap();
@@ -236,7 +236,7 @@ async fn a_feed_skips_what_was_seen(world: World) {
     let all = [("promote", "v1"), ("alert", "drift"), ("promote", "v2"), ("promote", "v1")];
     assert_eq!(names(&feed), all.map(|(what, about)| (what, about, false)), "newest first, each once");
     assert_eq!(names(&catalog.feed(&ann, 2).await.unwrap()).len(), 2);
-    // What was seen comes last, and is left out when there is enough that is new.
+    // Seen entries come last, and are left out when there are enough new ones.
     let seen = vec![feed[0].happening.name.clone(), feed[1].happening.name.clone()];
     catalog.mark_seen(&ann, &seen, now).await.unwrap();
     catalog.mark_seen(&ann, &seen, now).await.unwrap();

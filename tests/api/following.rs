@@ -1,5 +1,5 @@
-//! Following a log: nothing is lost, events of a key come in their order, what never comes is told, and a consumer goes on where
-//! it was. Each on a SQLite file and on DynamoDB Local.
+//! Following a log: nothing is lost, events of a key come in their order, missing events are reported, and a consumer continues
+//! at its position. Each on a SQLite file and on DynamoDB Local.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,7 +36,7 @@ on_both_engines!(
     what_cannot_be_followed_is_refused_and_the_refusal_says_why,
 );
 
-/// Numbers that look like chance, and are the same in each run.
+/// Pseudorandom numbers, equal in each run.
 struct Chance(u64);
 
 impl Chance {
@@ -57,7 +57,7 @@ fn predictions(words: &FollowWords<'_>) -> Follow {
     Follow::parse(Kind::Predictions, words).unwrap()
 }
 
-/// The rows of an answer: day, key and score.
+/// Rows of an answer: day, key and score.
 fn rows(followed: &mut Followed) -> Vec<(String, String, f64)> {
     let text = csv(&mut followed.answer);
     let fields = |line: &str| {
@@ -71,7 +71,7 @@ fn cut(followed: &Followed) -> Cut {
     followed.answer.cut.clone().unwrap()
 }
 
-/// Takes everything there is behind a cut, and says up to where.
+/// Reads all events after a cut, and returns them with the new cut.
 async fn drained(query: &Query, scene: &Scene, mut follow: Follow) -> (Vec<(String, String, f64)>, Cut) {
     let mut all = Vec::new();
     loop {
@@ -96,7 +96,7 @@ async fn whatever_comes_between_nothing_is_lost_and_keys_keep_their_order(scene:
     let mut chance = Chance(16);
     let mut stored = BTreeMap::<(String, String), Vec<f64>>::new();
     let mut query = scene.query(at(NOW));
-    // One goes on from each answer; of the other, answers are lost now and then, and it asks again.
+    // One reader goes on from each answer; the other one loses answers at times, and asks again.
     let (mut cuts, mut known): ([Option<Cut>; 2], [BTreeMap<_, Vec<f64>>; 2]) = Default::default();
     for step in 0..80 {
         match chance.below(6) {
@@ -136,7 +136,7 @@ async fn whatever_comes_between_nothing_is_lost_and_keys_keep_their_order(scene:
         assert!(stored.values().map(Vec::len).sum::<usize>() > 40);
         assert_eq!(known[reader], stored, "reader {reader}: all of it, once, keys in their order");
     }
-    // Who begins again sees the same; who wants some sees those.
+    // A reader that begins again gets the same; one with a filter gets its part.
     let all = drained(&query, &scene, predictions(&words("100"))).await.0;
     assert_eq!(all.len(), stored.values().map(Vec::len).sum::<usize>());
     let of_key = Words { key: Some("k1"), ..words("100").words };
@@ -163,7 +163,7 @@ async fn who_waits_is_woken_by_this_process_and_by_others(scene: Scene) {
     let belled = Belled::over(Arc::clone(&scene.table), bell.clone());
     let query = scene.query(at(NOW)).hearing(bell);
     let mut follow = predictions(&FollowWords { wait: Some("30"), ..words("100") });
-    // An old day, the day that is there, a new one: by this process and by another.
+    // An old day, the present day, a new one: by this process and by another.
     let days = ["2026-06-09", "2026-01-01", "2026-06-09", "2026-06-10", "2026-01-01"];
     for (step, day) in days.iter().enumerate() {
         for (table, score) in [(&belled, 0.1), (&scene.table, 0.2)] {
@@ -217,7 +217,7 @@ async fn a_consumer_goes_on_where_it_was_and_never_back(scene: Scene) {
         "it is made by its first commit"
     );
 
-    // Two processes read from the same place, and commit in either order.
+    // Two processes read from the same position, and commit in either order.
     let mut ahead = query.follow(scene.id(), &resumed().await).await.unwrap();
     let first = cut(&ahead);
     let mut seen = rows(&mut ahead);
@@ -232,7 +232,7 @@ async fn a_consumer_goes_on_where_it_was_and_never_back(scene: Scene) {
     let lag = catalog.lag(&consumer).await.unwrap();
     assert_eq!((lag.segments, lag.since), (4, Some(at(NOW))), "two were read");
 
-    // One that died goes on behind what was committed.
+    // A process that died goes on after the committed position.
     let (rest, end) = drained(&query, &scene, resumed().await).await;
     seen.extend(rest);
     let keys: BTreeSet<String> = seen.iter().map(|(_, key, _)| key.clone()).collect();
@@ -241,7 +241,7 @@ async fn a_consumer_goes_on_where_it_was_and_never_back(scene: Scene) {
     assert_eq!(catalog.lag(&consumer).await.unwrap().segments, 0);
     assert_eq!(catalog.consumers(scene.id()).await.unwrap(), [consumer]);
 
-    // Commits at one time are all in what is stored.
+    // Concurrent commits are all stored.
     let commits = (0..8u64).map(|lane| {
         let log = LogId { lane: lane as u8, ..end.heads.keys().next().unwrap().clone() };
         let mut cut = end.clone();
@@ -267,7 +267,7 @@ async fn a_consumer_goes_on_where_it_was_and_never_back(scene: Scene) {
     assert_eq!(drained(&query, &scene, resumed().await).await.0.len(), 6, "who begins again sees all");
 }
 
-/// Damages a segment; its items can still be read.
+/// Damages a segment; its item can still be read.
 async fn damage(scene: &Scene, log: &LogId, seq: u64) {
     let item = scene.table.get(&key::segment(log, seq)).await.unwrap().unwrap();
     scene.table.put(item.with("data", Attribute::B(vec![1, 2, 3])), Condition::Exists).await.unwrap();
@@ -340,7 +340,7 @@ async fn what_never_comes_is_told_once(scene: Scene) {
     let (_, warning, _) = asked(&query, all()).await;
     assert!(warning.ends_with("2026-06-01, expired before they were read: 3 segments"), "{warning}");
 
-    // A segment that is gone stops its log, which is told as long as it is so, and no other log.
+    // A missing segment stops its log, which is reported as long as it lasts, and no other log.
     copy(&scene, &log, 4, 6).await;
     scene.predict("2026-06-04", "v1", 0.9).await;
     let (read, warning, end) = asked(&query, all().after(next)).await;
@@ -383,7 +383,7 @@ async fn what_cannot_be_followed_is_refused_and_the_refusal_says_why(scene: Scen
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert!(error.to_string().contains(why), "{error}");
     }
-    // The table was set back: silence would lose what comes until it is where it was.
+    // The table was set back: silence would lose the events until it reaches its old position.
     let log = scan::log_named(scene.id(), "2026-06-01".parse().unwrap(), "p/00").unwrap();
     scene.table.delete(&key::segment(&log, 1), Condition::None).await.unwrap();
     let query = scene.query(at(NOW));

@@ -1,4 +1,4 @@
-//! Promotion gates: what a release of a model must pass before it is live, at every door. Each on a SQLite file and on
+//! Promotion gates: conditions that a release of a model must pass before it is live, on every path. Each on a SQLite file and on
 //! DynamoDB Local.
 
 use std::sync::Arc;
@@ -33,7 +33,7 @@ on_both_engines!(
 
 const NOW: &str = "2026-06-10T00:00:00Z";
 
-/// A reason that a maintainer gives.
+/// A maintainer's reason.
 fn of(reason: &str) -> Option<Override<'_>> {
     Some(Override { reason, is_by_admin: false })
 }
@@ -55,7 +55,7 @@ async fn declare(scene: &Scene, body: PromotionGatesBody) {
     catalog.set_promotion_gates(&model, gates.as_ref(), true, at(NOW)).await.unwrap();
 }
 
-/// Eight predictions of each on a day, of which `v1` is right in six and `v2` in four; and `v1` is live in production.
+/// Eight predictions of each on a day, six right ones of `v1` and four of `v2`; `v1` is live in production.
 async fn predicted(scene: &Scene) {
     for (release, wrong) in [("v1", 2), ("v2", 4)] {
         let event = |n: usize| {
@@ -85,7 +85,7 @@ async fn live(scene: &Scene, environment: &str) -> Option<String> {
     live.remove(environment)?.remove("m").map(|live| live.release)
 }
 
-/// The records of an action. They have the time of the engine.
+/// Records of an action. They have the time of the engine.
 async fn trail(scene: &Scene, action: &str) -> Answer {
     let now = Clock::system().now();
     let words = AuditWords { action: Some(action), ..AuditWords::default() };
@@ -93,7 +93,7 @@ async fn trail(scene: &Scene, action: &str) -> Answer {
     scene.query(now).audit(&Trail::Workspace(scene.id().clone()), &request).await.unwrap().0
 }
 
-/// What the trail says of promotions: by whom, the action, and what it says.
+/// Records of promotions in the trail: the principal, the action, the object and the content.
 async fn told(scene: &Scene) -> Vec<String> {
     let mut answer = trail(scene, "promotion").await;
     let columns = ["principal", "action", "object", "after"];
@@ -124,7 +124,7 @@ async fn a_release_that_is_worse_goes_live_by_no_door(scene: Scene) {
             );
         }
     }
-    // A file that is imported is asked row by row.
+    // An imported file is checked row by row.
     let events = json!([
         event(Action::Promote, "v2", "production", NOW),
         event(Action::Promote, "v2", "test", NOW),
@@ -146,7 +146,7 @@ async fn a_release_that_is_worse_goes_live_by_no_door(scene: Scene) {
 
     // Elsewhere they do not hold.
     ingest.promote(workspace, "v2", "test", None).await.unwrap().unwrap();
-    // It is as good, but for the margin.
+    // It is as good, within the margin.
     declare(&scene, PromotionGatesBody { margin: Some(0.25), ..by_accuracy() }).await;
     ingest.promote(workspace, "v2", "production", None).await.unwrap().unwrap();
     assert_eq!(live(&scene, "production").await.as_deref(), Some("v2"));
@@ -168,7 +168,7 @@ async fn an_override_says_why_and_stands_in_the_trail(scene: Scene) {
     let (ingest, workspace) = (crate::reading::ingest(&scene, NOW), &scene.workspace);
     let empty = ingest.promote_despite(workspace, "v2", "production", None, of(" ")).await.unwrap_err();
     assert_eq!(empty.to_string(), "override: say why the gates are overridden");
-    // Also where it is live already, and there is nothing to override.
+    // Also if it is live already, and there is nothing to override.
     let empty = ingest.promote_despite(workspace, "v1", "production", None, of("")).await.unwrap_err();
     assert_eq!(empty.to_string(), "override: say why the gates are overridden");
     let ann = Arc::new(Author::named("user:ann"));
@@ -180,7 +180,7 @@ async fn an_override_says_why_and_stands_in_the_trail(scene: Scene) {
     assert_eq!(said.len(), 1, "{said:#?}");
     assert!(said[0].starts_with("user:ann,promotion.override,v2,"), "{said:#?}");
     assert!(["v1 leaks", "0.75", "production"].iter().all(|text| said[0].contains(text)), "{said:#?}");
-    // Where nothing fails there is nothing to override.
+    // Without a failure there is nothing to override.
     ingest.promote_despite(workspace, "v1", "production", None, of("back")).await.unwrap().unwrap();
     assert_eq!(told(&scene).await, said);
     scene.project().await;
@@ -197,13 +197,13 @@ async fn what_was_let_through_is_let_through_again(scene: Scene) {
     assert_eq!(stored.appended, 1);
     ingest.roll_back(&scene.workspace, "production", None, None, None).await.unwrap().unwrap();
     declare(&scene, by_accuracy()).await;
-    // The client that had no answer asks again, and it has happened already.
+    // The client without an answer asks again, after it has happened.
     let ingest = crate::reading::ingest(&scene, NOW);
     let again =
         ingest.submit(&scene.workspace, batch(), Some("v2-goes-live"), Remember::Forever).await.unwrap();
     assert_eq!((again.appended, again.replayed), (0, true));
     assert_eq!(live(&scene, "production").await.as_deref(), Some("v1"));
-    // What was live there can be put back, however it fares now.
+    // A formerly live release can be put back, with any figures.
     let back = ingest.roll_back(&scene.workspace, "production", None, Some("v2"), None).await.unwrap();
     assert_eq!(back.unwrap().release, "v2");
     assert_eq!(told(&scene).await, [""; 0]);
@@ -253,7 +253,7 @@ async fn a_second_person_is_neither_who_created_nor_who_asks(scene: Scene) {
     approve("eve", "production", false).await;
     approve("eve", "production", true).await;
     assert_eq!(promote().await.unwrap_err().to_string(), refused);
-    // Nobody does without the second person alone, but for an administrator.
+    // Only an administrator overrides the second person.
     let overridden = async |is_by_admin: bool| {
         let reason = Some(Override { reason: "urgent", is_by_admin });
         by(as_("ann"), ingest.promote_despite(&scene.workspace, "v3", "production", None, reason)).await
@@ -275,7 +275,7 @@ async fn a_second_person_is_neither_who_created_nor_who_asks(scene: Scene) {
 }
 
 async fn figures_are_those_that_queries_answer(scene: Scene) {
-    // A day that has all its truth tells what is to come of a later one: 4 of 10 after three days.
+    // A day with all its truth predicts the truth of a later one: 4 of 10 after three days.
     let predict = async |day: &str, release: &str| {
         scene.predict_many(day, release, 10, &format!("{day}T02:00:00Z")).await;
     };
@@ -295,16 +295,16 @@ async fn figures_are_those_that_queries_answer(scene: Scene) {
     let query = scene.query(at("2026-06-03T12:00:00Z"));
     let measured = async |of: ToMeasure| query.measure_promotion(scene.id(), &of).await.unwrap();
     let found = measured(of("v2", window("2026-05-27", "2026-06-02"))).await;
-    // Scores of 0.1 to 0.5, of which every other one came true: only that of 0.5 is taken as positive, and did.
+    // Scores of 0.1 to 0.5, of which every other one came true: only that of 0.5 counts as positive, rightly.
     let expected = Measured { judged: 5, value: Some(0.6), of_champion: None, completeness: Some(5.0 / 9.0) };
     assert_eq!(found, expected);
-    // So it is when they are read from what is stored.
+    // Stored figures give the same.
     scene.project().await;
     scene.keep_stages(at("2026-06-03T12:00:00Z")).await;
     assert_eq!(measured(of("v2", window("2026-05-27", "2026-06-02"))).await, expected);
     let both = measured(of("v2", window("2026-05-01", "2026-06-02"))).await;
     assert_eq!((both.completeness, both.of_champion.is_some()), (Some(5.0 / 9.0), true));
-    // One that predicted nothing has nothing to show, and so passes no gate.
+    // A release without predictions has no figures, and so passes no gate.
     let none = measured(of("v3", window("2026-05-27", "2026-06-02"))).await;
     assert_eq!(none, Measured::default());
 }

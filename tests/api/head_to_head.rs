@@ -1,4 +1,4 @@
-//! Two releases on what both predicted: as their evaluations count it, by week and by tag, and as it was known.
+//! Two releases compared on their common keys: as their evaluations count them, by week and by tag, and as of an instant.
 
 use event::Kind;
 use query::{Request, What, Words};
@@ -33,12 +33,12 @@ fn prediction(day: &str, release: &str, key: usize, score: f64) -> Value {
             "tags": { "city": city } })
 }
 
-/// `keys` predictions of each release; every third is positive. `v2` says it well, `v1` worse.
+/// `keys` predictions of each release; every third is positive. `v2` predicts well, `v1` worse.
 async fn day(scene: &Scene, name: &str, keys: usize, appended: &str) {
     day_of(scene, name, keys, appended, [0.4, 0.9]).await;
 }
 
-/// The same, with how sure `v1` and `v2` are of what is.
+/// A day with these scores of `v1` and `v2` for the true label.
 async fn day_of(scene: &Scene, day: &str, keys: usize, appended: &str, sure: [f64; 2]) {
     let is_positive = |key: usize| key.is_multiple_of(3);
     let score = |key, sure: f64| if is_positive(key) { sure } else { 1.0 - sure };
@@ -46,7 +46,7 @@ async fn day_of(scene: &Scene, day: &str, keys: usize, appended: &str, sure: [f6
         [prediction(day, "v1", key, score(key, sure[0])), prediction(day, "v2", key, score(key, sure[1]))]
     };
     let mut predictions: Vec<Value> = (0..keys).flat_map(of_key).collect();
-    // What only one release predicted is of no comparison.
+    // A prediction of one release alone is not compared.
     predictions.push(prediction(day, "v1", keys, 0.1));
     scene.append(Kind::Predictions, Value::from(predictions), appended).await.unwrap();
     let outcome = |key: usize| {
@@ -68,7 +68,7 @@ async fn releases_are_compared_on_what_both_predicted(world: World) {
     let by_city =
         Words { by: Some("tag.city"), ..words("2026-06-01", "2026-06-01", "tag.city,n,wins,losses") };
     assert_eq!(asked(&scene, by_city).await, ["Bonn,3,3,0", "Ulm,3,3,0"]);
-    // The record of the evaluation counts the same.
+    // The record of the evaluation has equal counts.
     let record = Request::parse(
         What::Evaluations,
         &Words {
@@ -112,7 +112,7 @@ async fn a_clear_advantage_is_decided_on_a_day(world: World) {
     assert_eq!(asked(&scene, turned).await, ["0,120,2026-06-02,v2"], "decided against it");
 }
 
-/// `v2` is better on three days, and then `v1`: each answer names who is better by its last day, and since when.
+/// `v2` is better on three days, and then `v1`: each answer names the better release by its last day, and the decision's time.
 async fn an_advantage_that_turns_is_decided_the_other_way(world: World) {
     let scene = Scene::new(world).await;
     for number in 1..10 {

@@ -1,5 +1,4 @@
-//! What is one batch and what is another, on every engine: keys that expire, repeats without a key, and rows
-//! of files that become good later.
+//! Identity of batches, on every engine: keys that expire, repeats without a key, and rows of files that become good later.
 
 use std::sync::Arc;
 
@@ -34,7 +33,7 @@ struct World {
 }
 
 impl World {
-    /// The time is to come, so that no engine forgets by its own clock what is to be remembered by this one.
+    /// The time is in the future, so that no engine deletes by its own clock what must last by this one.
     async fn on(engine: Engine) -> Self {
         let clock = TestClock::new(at("2036-01-15T12:00:00Z"));
         let fresh = engine.fresh(clock.clock()).await;

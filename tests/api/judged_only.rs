@@ -21,7 +21,7 @@ const DAY: &str = "2026-06-01";
 const NEXT: &str = "2026-06-02";
 const LATER: &str = "2026-06-04T12:00:00Z";
 
-/// Predictions of two releases about the same, in two segments of each day, and the outcomes of two thirds of them.
+/// Predictions of two releases on the same keys, in two segments of each day, and the outcomes of two thirds of them.
 async fn scene(world: World) -> Scene {
     let scene = Scene::new(world).await;
     let prediction = |day: &str, release: &str, n: usize| {
@@ -80,7 +80,7 @@ async fn what_a_condition_keeps_is_judged_as_a_value_is(world: World) {
         let told = rows(&scene, what, Words { filter: Some("\"tag.carrier\" = 'UA'"), ..kept }).await;
         assert_eq!(told, tagged);
     }
-    // As it was known, from its cut, and of days whose truth has come.
+    // As of an instant, at its cut, and on mature days.
     let kept = Words { tag: Some("carrier=UA"), columns: Some(figures), ..Words::default() };
     let answer = run(&scene, What::Evaluations, kept.clone()).await.unwrap();
     let cut = answer.cut.as_ref().unwrap().to_string();
@@ -92,7 +92,7 @@ async fn what_a_condition_keeps_is_judged_as_a_value_is(world: World) {
     }
     let of_none = rows(&scene, What::Evaluations, Words { as_of: Some("2026-06-04"), ..kept.clone() }).await;
     assert_eq!(of_none.len(), 1, "nothing had been appended by then");
-    // Days that are so old are mature.
+    // Days of this age are mature.
     let mature = Words { from: DAY, to: NEXT, mature: Some("0.5"), ..kept };
     let mature = Request::parse(What::Evaluations, &mature).unwrap();
     let later = scene.query(at("2026-08-01T00:00:00Z"));
@@ -139,7 +139,7 @@ async fn a_condition_may_name_days_keys_and_scores(world: World) {
         columns: Some("n"),
         ..Words::default()
     };
-    // Of each day 10 of the 40 keys are of UA: multiples of 3 that are none of 4, of which all have outcomes.
+    // Each day 10 of the 40 keys are of UA: multiples of 3 but not of 4, all with outcomes.
     assert_eq!(rows(&scene, What::HeadToHead, compared).await, ["n", "20"]);
 }
 

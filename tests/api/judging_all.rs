@@ -33,7 +33,7 @@ fn of_all(key: &str, observed_at: &str, label: &str) -> Value {
     json!({ "key": key, "observed_at": observed_at, "label": label, "judges": "all" })
 }
 
-/// The instants that outcomes of June with a label judge, with their keys.
+/// Instants that outcomes of June with a label judge, with their keys.
 async fn judged(scene: &Scene, label: &str) -> Vec<String> {
     let columns = Some("key,predicted_at,label,withdrawn");
     let words = Words { from: "2026-06-01", to: "2026-06-30", columns, ..Words::default() };
@@ -46,7 +46,7 @@ async fn judged(scene: &Scene, label: &str) -> Vec<String> {
     lines
 }
 
-/// What an answer says of the pending outcomes of a key.
+/// Pending outcomes of a key in an answer.
 async fn told(scene: &Scene, key: &str, now: &str) -> Vec<PendingOutcome> {
     let words = PendingWords { key: Some(key), ..PendingWords::default() };
     let request = PendingRequest::parse(&words, at(now)).unwrap();
@@ -90,7 +90,7 @@ async fn an_outcome_judges_all_predictions_of_its_key_in_its_look_back(scene: Sc
     let words = HistoryWords { key: "k1", from: Some("2026-06-01"), to: Some("2026-06-30") };
     let (past, _) = scene.query(at(now)).outcome_history(scene.id(), &words).await.unwrap();
     assert_eq!(past.iter().map(|one| one.standing.name()).collect::<Vec<_>>(), ["counts", "counts"]);
-    // A prediction that comes later is not judged, and one of them can be taken back alone.
+    // A later prediction is not judged, and one of the judgements can be withdrawn alone.
     scene.predict_many("2026-06-04", "v1", 1, "2026-06-06T00:00:00Z").await;
     let wrong = json!({
         "key": "k1", "observed_at": "2026-06-02T01:00:00Z", "predicted_at": "2026-06-01T01:00:00Z",
@@ -128,7 +128,7 @@ async fn a_death_between_any_two_steps_repeats_the_decision_about_all(scene: Sce
         dying.unheard.store(1, Ordering::Relaxed);
         _ = round(&scene, &dying, "2026-06-05T10:02:00Z").await;
         dying.unheard.store(0, Ordering::Relaxed);
-        // It comes after the decision, and changes nothing of it.
+        // It comes after the decision, and does not change it.
         scene.predict_many("2026-06-04", "v1", 5, "2026-06-05T10:01:30Z").await;
     }
     resolved(&scene, "2026-06-05T12:00:00Z").await;
@@ -138,7 +138,7 @@ async fn a_death_between_any_two_steps_repeats_the_decision_about_all(scene: Sce
     scene.assert_verified().await;
 }
 
-/// Predictions of a key, a second apart, of which the last is of this instant.
+/// Predictions of a key, a second apart, the last at this instant.
 async fn often(scene: &Scene, key: &str, count: i64, last: &str) {
     let instant = |n: i64| at(last).plus_seconds(-n).to_string();
     let one = |n| json!({ "key": key, "predicted_at": instant(n), "release": "v1", "score": 0.5 });

@@ -1,5 +1,5 @@
-//! Days and lanes that do not have a key are passed over by the filters of their keys, and the answer is the same. Each on a
-//! SQLite file and on DynamoDB Local.
+//! Filters of keys: days and lanes without a key are skipped by them, and the answer is unchanged. Each on a SQLite file and on
+//! DynamoDB Local.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ on_both_engines!(
 
 const LATER: &str = "2026-06-20T00:00:00Z";
 
-/// Makes what is due at an instant.
+/// Makes the filters that are due at an instant.
 async fn made(scene: &Scene, now: &str) -> u64 {
     scene.project().await;
     make(&*scene.table, scene.id(), (None, &BTreeSet::new()), at(now)).await.unwrap()
@@ -49,7 +49,7 @@ async fn filters_change_no_answer(scene: Scene) {
     let enough = 8 * numbers.len();
     let (rows, [_, by_filters]) = compare(&scene, &numbers).await;
     assert!(rows > enough && by_filters > enough as u64, "{rows} {by_filters}");
-    // What came since is read, in lanes that had nothing as well.
+    // Later events are read, in lanes that had none as well.
     let later = |number: u32| {
         json!({
             "key": format!("k{number}"), "predicted_at": format!("2026-06-0{}T09:00:00Z", 1 + number % 5),
@@ -97,13 +97,13 @@ async fn a_key_of_one_day_costs_no_reading_of_others(scene: Scene) {
     let after = [asked(&scene, &known).await, asked(&scene, &unknown).await];
     for (before, after) in before.iter().zip(&after) {
         assert_eq!(after.0, before.0);
-        // Every day has its four lanes, with four segments each, and one that says how many lanes there are.
+        // Every day has its four lanes, with four segments each, and one item with the number of lanes.
         assert!(before.1.items >= DAYS * 16, "{before:?}");
-        // Of each day, the head and a part of its filter, and whether something came since.
+        // For each day: the head and a part of its filter, and a look for later events.
         assert!(after.1.gets <= before.1.gets + 2 * DAYS + 1, "{after:?}");
         assert!(after.1.queries <= before.1.queries + 5 * DAYS, "{after:?}");
     }
-    // Of a key that is there its lane of its day; of 256 that are not, one may be there all the same.
+    // A known key is read in its lane of its day; one of 256 unknown ones may be read by mistake.
     let [known_items, unknown_items] = after.map(|(_, reads)| reads.items);
     assert!(known_items <= 12 && unknown_items <= 12, "{known_items} {unknown_items}");
     for bounds in [WHOLE, STREAMED] {
@@ -113,7 +113,7 @@ async fn a_key_of_one_day_costs_no_reading_of_others(scene: Scene) {
         assert!(said.segments.skipped["filter"] >= said.segments.found - 12, "{said}");
         let text = said.to_string();
         assert!(text.contains("the filter of their day says that they have no key that is wanted"), "{text}");
-        // As of an instant within what a filter covers it is not asked.
+        // An instant within the range of a filter disables it.
         let then = Words { as_of: Some("2026-06-02T02:30:00Z"), ..known.clone() };
         assert_eq!(explained(&query, &scene, PREDICTIONS, &then).await.segments.skipped["filter"], 0);
         let then = Words { as_of: Some("2026-06-19T00:00:00Z"), ..known.clone() };
@@ -147,7 +147,7 @@ async fn filters_are_verified_and_rebuilt_and_expire(scene: Scene) {
     assert_eq!(verified().await, (3, Vec::new()));
     let words = Words { key: Some("d2-3"), columns: Some("day,key"), ..june() };
     let (answer, _) = asked(&scene, &words).await;
-    // A part that is damaged.
+    // A damaged part of a filter.
     let day: Day = "2026-06-02".parse().unwrap();
     let filter = At { workspace: scene.id(), version: 1, day, kind: Kind::Predictions };
     let head = key_filter::head(&*scene.table, filter).await.unwrap().unwrap();

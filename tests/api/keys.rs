@@ -1,5 +1,5 @@
-//! Events of some keys are looked for in the lanes of these keys, and what is found is what is found in all lanes. Each on a
-//! SQLite file and on DynamoDB Local.
+//! Look-ups of some keys in the lanes of these keys, with the same result as in all lanes. Each on a SQLite file and on DynamoDB
+//! Local.
 
 use event::{
     Column, Columns, Kind, Values,
@@ -27,7 +27,7 @@ on_both_engines!(
 
 const KEYS: u64 = 12;
 
-/// What 0.1 had claimed and is appended now: predictions of all keys, behind what was placed by key.
+/// A batch claimed by 0.1 and appended now: predictions of all keys, after events placed by key.
 async fn placed_by_batch(scene: &Scene, day: &str, lane: u8) {
     let log =
         LogId { workspace: scene.id().clone(), day: day.parse().unwrap(), kind: Kind::Predictions, lane };
@@ -46,7 +46,7 @@ async fn placed_by_batch(scene: &Scene, day: &str, lane: u8) {
     scene.table.put(segment.to_item(), Condition::Absent).await.unwrap();
 }
 
-/// Days that began with other numbers of lanes than they had later, or with segments of 0.1, or where such follow.
+/// Days that began with other numbers of lanes than they had later, or with segments of 0.1, or before such segments.
 pub(crate) async fn filled(scene: &Scene, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     for lane in 0..3 {
@@ -102,8 +102,8 @@ async fn what_is_found_in_the_lanes_of_a_key_is_what_is_found_in_all(scene: Scen
     assert!(rows > enough && in_lanes > enough as u64 && by_filters == 0, "{rows} {in_lanes} {by_filters}");
 }
 
-/// The numbers of the keys that are asked for: some, of which each is another case of [`compare`], or all where
-/// `ALMANAC_ALL_KEYS` is set, which takes minutes on DynamoDB Local.
+/// Numbers of the tested keys: some, each another case of [`compare`], or all if `ALMANAC_ALL_KEYS` is set, which takes minutes
+/// on DynamoDB Local.
 pub(crate) fn numbers() -> Vec<u64> {
     match std::env::var_os("ALMANAC_ALL_KEYS") {
         Some(_) => (0..KEYS).collect(),
@@ -111,8 +111,8 @@ pub(crate) fn numbers() -> Vec<u64> {
     }
 }
 
-/// Compares what is found of some keys with what is found of all. Says how many rows
-/// that were, and how many segments were passed over by lanes and by filters.
+/// Compares the events of some keys with those found among all. Returns the number of rows, and the numbers of segments that were
+/// skipped by lanes and by filters.
 pub(crate) async fn compare(scene: &Scene, numbers: &[u64]) -> (usize, [u64; 2]) {
     let (mut rows, mut passed_over) = (0, [0; 2]);
     for (what, columns) in [
@@ -122,7 +122,7 @@ pub(crate) async fn compare(scene: &Scene, numbers: &[u64]) -> (usize, [u64; 2])
     ] {
         for &number in numbers {
             let (key, other) = (format!("k{number}"), format!("k{}", (number + 5) % KEYS));
-            // What is not compared as it stands is not known before events are read.
+            // A condition on a derived value selects no keys before events are read.
             let conditions = [
                 (format!("key = '{key}'"), format!("lower(key) = '{key}'")),
                 (
@@ -170,7 +170,7 @@ async fn a_statement_looks_in_the_lanes_of_its_keys(scene: Scene) {
     let query = query(&scene.table, WHOLE);
     for table in ["predictions", "joined"] {
         for (key, column) in [("k3", "score"), ("k4", "\"tag.of3\""), ("k99", "score")] {
-            // Whether there is a tag that is named is known of all predictions.
+            // The existence of a named tag is known from all predictions.
             let looks_in_lanes = (table, column) != ("joined", "\"tag.of3\"");
             let statement = |condition: &str| {
                 format!(
@@ -236,7 +236,7 @@ async fn an_explanation_says_what_lanes_and_keys_spare(scene: Scene) {
         };
         keys.iter().map(of).collect()
     };
-    // Of four lanes `loan-0000001` is in lane 2, as one of `all` is.
+    // `loan-0000001` is in lane 2 of four, as one key of `all` is.
     let others: Vec<String> = (0..100).map(|number| format!("k{number}")).collect();
     let in_lane = |lane| others.iter().find(|key| lane_of(key, 4) == lane).unwrap().as_str();
     let all = [in_lane(0), in_lane(1), in_lane(2), in_lane(3)];

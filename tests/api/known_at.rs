@@ -1,4 +1,4 @@
-//! A history that another system saw: as of earlier instants it is known when its import states that it was.
+//! An imported history of another system: it counts as known at the earlier instants that its import states.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ on_both_engines!(
 );
 
 const DAY: &str = "2026-06-01";
-/// When the history is imported.
+/// Instant of the import.
 const NOW: &str = "2026-06-28T12:00:00Z";
 
 fn predictions(day: &str) -> Value {
@@ -47,7 +47,7 @@ async fn state(scene: &Scene, kind: Kind, events: Value, known_at: &str) -> Resu
     by(Arc::new(author), ingest.submit(&scene.workspace, batch, None, Remember::Week)).await
 }
 
-/// The rows of a day as of an instant, or at ages, with the warnings.
+/// Rows of a day as of an instant, or at ages, with the warnings.
 async fn told(
     scene: &Scene,
     what: What,
@@ -74,7 +74,7 @@ async fn an_imported_history_keeps_its_vintages(world: World) {
     const SEEN: &str = "2026-06-02";
     let scene = Scene::new(world).await;
     scene.world.set_lanes(scene.id(), 4).await;
-    // The predictions of another day were seen as they came, and its stages have no outcome.
+    // The predictions of another day were appended on time, and its stages have no outcome.
     scene.append(Kind::Predictions, predictions(SEEN), "2026-06-02T02:00:00Z").await.unwrap();
     scene.project().await;
     assert_eq!(scene.keep_stages(at("2026-06-12T00:00:00Z")).await.stages, 5);
@@ -85,7 +85,7 @@ async fn an_imported_history_keeps_its_vintages(world: World) {
     }
     scene.project().await;
     assert_eq!(scene.keep_stages(at(NOW)).await.stages, 0, "no stage is decided while more may be stated");
-    // Nor is one taken back that was decided before, as if a clock had been ahead.
+    // Nor is an earlier decision revoked, as if a clock had been ahead.
     let seen = SEEN.parse().unwrap();
     let kept = rolled::last_age(&*scene.table, scene.id(), seen).await.unwrap();
     let pace = Pace { share: 1.0, clock: Clock::from_fn(|| at(NOW)) };
@@ -109,7 +109,7 @@ async fn an_imported_history_keeps_its_vintages(world: World) {
     assert_eq!(appended, ["2026-06-11T00:00:00Z"; 8].join(" "));
     assert_told(&scene).await;
     scene.assert_verified().await;
-    // Before the events expire the stages are made of all that is stated.
+    // Before the events expire, the stages are made of all stated events.
     scene.world.catalog.set_retention(scene.id(), Some(10), at(NOW)).await.unwrap();
     let later = "2026-07-10T00:00:00Z";
     scene.expire(at("2026-07-09T00:00:00Z")).await;
@@ -127,7 +127,7 @@ async fn an_imported_history_keeps_its_vintages(world: World) {
     scene.assert_verified().await;
 }
 
-/// The audit log has who states it, and when that was.
+/// Checks that the audit log names the principal and the stated time.
 async fn assert_told(scene: &Scene) {
     let words = AuditWords { from: Some(DAY), to: Some("2026-06-28"), ..AuditWords::default() };
     let request = AuditRequest::parse(&words, at(NOW)).unwrap();

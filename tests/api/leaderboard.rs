@@ -1,4 +1,4 @@
-//! How good releases are: their records, and the leaderboard of the live ones.
+//! Ranking of releases: their records, and the leaderboard of the live ones.
 
 use catalog::PrimaryMetric;
 use event::{Kind, Task};
@@ -23,7 +23,7 @@ on_both_engines!(
     late_labels_are_ranked_after_a_delay,
 );
 
-/// 1 June is judged, 2 June is not yet; `v2` is better by the Brier score, which is better when less.
+/// 1 June is judged, 2 June is not yet; `v2` is better by the Brier score, where less is better.
 async fn judged(world: World) -> Scene {
     let scene = Scene::new(world).await;
     for day in ["2026-06-01", "2026-06-02"] {
@@ -65,7 +65,7 @@ async fn a_release_is_read_with_its_record(world: World) {
     scene.judge("2026-06-02").await;
     scene.project().await;
     let query = scene.query(at("2026-06-10T00:00:00Z"));
-    // Of the whole time, and of a day.
+    // Over the whole time, and over a day.
     let words = Words {
         from: "2026-06-01",
         to: "2026-06-30",
@@ -86,7 +86,7 @@ async fn a_release_is_read_with_its_record(world: World) {
     assert_eq!(records, [("v2".to_owned(), won), ("v1".to_owned(), lost)]);
 }
 
-/// A number that an engine does not keep stands in nobody's way, and in its place.
+/// A number that an engine cannot store is ranked in its place, and disturbs no other.
 async fn values_of_any_size_are_ranked(world: World) {
     let scene = Scene::new(world).await;
     let catalog = scene.world.catalog.clone();
@@ -159,7 +159,7 @@ async fn the_leaderboard_is_one_query_of_the_sparse_index(world: World) {
     let days: Vec<_> = board(10).await.iter().map(|(_, of)| of.day.to_string()).collect();
     assert_eq!(days, ["2026-06-02"; 2]);
     assert_eq!(release().await, before);
-    // By accuracy they are equal, by what cannot be judged there is nobody; who is retired is gone.
+    // By accuracy they are equal, by a metric without values there is none; a retired release is gone.
     let set = async |metric| {
         let primary = PrimaryMetric::parse(metric, None).unwrap();
         let change =
@@ -232,7 +232,7 @@ async fn one_right_answer_does_not_rank_above_days_of_a_hundred(world: World) {
     let day = scene.query(now).leaderboard_of(scene.id(), "2026-06-09".parse().unwrap(), 10).await.unwrap().1;
     let day: Vec<_> = day.iter().map(|place| (place.release.as_str(), place.is_ranked, place.n)).collect();
     assert_eq!(day, [("v1", true, 100), ("lucky", false, 1)]);
-    // As it is set.
+    // With other settings.
     let set = async |days, least| {
         let change = catalog.change_settings(scene.id(), |settings| {
             (settings.board_days, settings.board_min_n) = (Some(days), Some(least));
@@ -248,7 +248,7 @@ async fn one_right_answer_does_not_rank_above_days_of_a_hundred(world: World) {
 async fn late_labels_are_ranked_after_a_delay(world: World) {
     let scene = Scene::new(world).await;
     let catalog = &scene.world.catalog;
-    // The only label of the last day came early, and says that the prediction was wrong.
+    // The only label of the last day came early, and shows the prediction to be wrong.
     for (day, count, label) in [("2026-06-02", 4, "1"), ("2026-06-03", 4, "1"), ("2026-06-08", 1, "other")] {
         for release in ["v1", "v2"] {
             let events = (0..4).map(|n| {
@@ -324,7 +324,7 @@ async fn a_window_is_ranked_by_any_figure_of_all_its_events(world: World) {
     };
     let unset = "the workspace has no primary metric to rank by; name a figure";
     assert_eq!(fails(words(None, None)).await, unset);
-    // By what was known before anything was posted, and after it.
+    // As of an instant before anything was posted, and after it.
     let early = BoardWords { as_of: Some("2026-06-04"), ..brier(1) };
     assert_eq!(places(early).await, []);
     let late = BoardWords { as_of: Some("2026-06-05"), ..brier(1) };

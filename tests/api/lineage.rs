@@ -1,4 +1,4 @@
-//! Where events came from and what was made of them.
+//! Lineage: the sources of events, and their uses.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ on_both_engines!(
     a_release_is_followed_to_the_snapshot_of_its_training,
 );
 
-/// Does something as a program that appends what comes from a source.
+/// Runs `work` as a program that appends events from a source.
 async fn from(source: &str, work: impl Future<Output = ()>) {
     let author = Author::named("system:nightly").from_source(source).unwrap();
     by(Arc::new(author), work).await;
@@ -69,7 +69,7 @@ async fn a_dataset_is_followed_to_releases_and_back(scene: Scene) {
     assert_eq!(rows(&scene, None, Some("v2")).await, [of_v2, outcomes]);
     assert_eq!(rows(&scene, None, None).await.len(), 5);
 
-    // What comes after the evaluation is not in it.
+    // Later events are not in the evaluation.
     from("job=late", scene.predict("2026-06-01", "v1", 0.5)).await;
     assert_eq!(rows(&scene, Some("job=late"), None).await, ["2026-06-01,predictions,late,,,v1,,1,0,prod"]);
     scene.project().await;

@@ -1,4 +1,4 @@
-//! What is live: promotions, rollbacks, and what was live at an instant.
+//! Live releases: promotions, rollbacks, and the live release at an instant.
 
 use std::sync::{
     Arc,
@@ -73,7 +73,7 @@ async fn what_was_live_at_an_instant_is_one_query(world: World) {
         "2026-06-07T09:00:00Z",
         "2026-06-09T08:59:59Z",
         "2026-06-09T09:00:00Z",
-        // Long after the last change it is one query still.
+        // Long after the last change it is still one query.
         "2027-06-09T09:00:00Z",
     ];
     for (time, expected) in at_times.into_iter().zip(expected) {
@@ -83,7 +83,7 @@ async fn what_was_live_at_an_instant_is_one_query(world: World) {
     the_log_says_what_is_live(&scene).await;
 }
 
-/// The log is the truth: folding it again gives what is stored, and so does projecting it from nothing.
+/// The log is the truth: folding it again gives the stored state, and so does projecting it from nothing.
 async fn the_log_says_what_is_live(scene: &Scene) {
     let catalog = scene.world.catalog.clone();
     let mut changes = Vec::new();
@@ -119,8 +119,8 @@ async fn the_log_says_what_is_live(scene: &Scene) {
     );
 }
 
-/// Access pattern A10. Names of the greatest length, so that what was live after each of the later changes is 80 KB, and the changes
-/// to be put right are more than a transaction takes.
+/// Access pattern A10. Names of maximum length, so that the live releases after each of the later changes take 80 KB, and the
+/// changes to be corrected exceed a transaction.
 async fn a_late_promotion_beside_300_live_models_is_put_in_its_place(world: World) {
     const MODELS: i64 = 300;
     let scene = Scene::new(world).await;
@@ -150,8 +150,8 @@ async fn a_late_promotion_beside_300_live_models_is_put_in_its_place(world: Worl
     assert_eq!(behind.segments, 0, "the rollup of the day goes on");
 }
 
-/// Access pattern A10. The event is in the log, so its append is a success; the projector goes on as well, and tells of it.
-/// The catalog has the release, its event is not in the log: who asks again completes what was begun.
+/// Access pattern A10. The event is in the log, so its append succeeds; the projector goes on, and reports it. A release in the
+/// catalog whose event is not in the log is completed by a repeated request.
 async fn a_release_of_which_the_event_failed_is_created_by_asking_again(world: World) {
     let mut scene = Scene::new(world).await;
     let fails = Arc::new(AtomicBool::new(true));
@@ -175,7 +175,7 @@ async fn a_release_of_which_the_event_failed_is_created_by_asking_again(world: W
     assert!(created.is_new && !created.was_registered);
     let again = create("the first").await.unwrap();
     assert!(!again.is_new && again.was_registered, "it is there");
-    // Of other notes it is not what was asked for, though it is registered now.
+    // With other notes it is not the requested release, though it is registered now.
     fails.store(true, Ordering::Relaxed);
     let other = |notes: &str| DetailedSpec { spec: release_of("m", "v10"), ..asked(notes) };
     assert!(ingest.create_release(&scene.workspace, other("the first")).await.is_err());
@@ -214,7 +214,7 @@ async fn what_cannot_be_recorded_as_live_fails_no_append(world: World) {
     assert_eq!(now().await["production"]["m"].release, "v1");
 }
 
-/// One that is gone could not be retired.
+/// A deleted release could not be retired.
 async fn a_release_that_is_live_is_not_deleted(world: World) {
     let scene = Scene::new(world).await;
     let (catalog, now) = (scene.world.catalog.clone(), at("2026-06-05T00:00:00Z"));
@@ -239,7 +239,7 @@ async fn a_release_that_is_live_is_not_deleted(world: World) {
         catalog.change(of, &Patch::archive(true), None, now).await.unwrap();
         is_refused().await;
     }
-    // Nor is one that goes live right before it is deleted.
+    // Nor is one deleted that goes live right before.
     catalog.record(scene.id(), &[promoted("v2", 1)]).await.unwrap();
     let (inner, workspace) = (Arc::clone(&scene.table), scene.id().clone());
     let (key, mut meanwhile) = (release.key(), Some(promoted("v1", 2)));
@@ -251,7 +251,7 @@ async fn a_release_that_is_live_is_not_deleted(world: World) {
     });
     let refused = Catalog::new(Arc::new(table)).delete(&release, None, now).await.unwrap_err();
     assert!(refused.to_string().ends_with("is live in production; retire it first"), "{refused}");
-    // What is retired goes, and with its model what is not live.
+    // A retired release can be deleted, and so can its model without live releases.
     let later = now.plus_seconds(3);
     scene.ingest(later).retire(&scene.workspace, "v1", None, None).await.unwrap();
     catalog.delete(&release, None, later).await.unwrap();
@@ -283,7 +283,7 @@ async fn unknown_releases_are_registered_where_that_is_set(world: World) {
         history.happenings.iter().map(|one| (one.what.as_str(), one.about.as_str())).collect();
     assert_eq!(found, [("register", "v3")]);
 
-    // With two models it must be said of which it is.
+    // With two models the model must be named.
     let task = event::Task::Regression;
     scene.world.catalog.ensure_model(scene.id(), "n", &task, at(now)).await.unwrap();
     let unclear = scene.append(Kind::Predictions, prediction("v5"), now).await.unwrap_err();

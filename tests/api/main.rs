@@ -1,4 +1,4 @@
-//! What the catalog, the append service and the queries promise to a program that calls them.
+//! Guarantees of the catalog, the append service and the queries to a calling program.
 //!
 //! Among these tests are the access patterns that Almanac must serve, on every engine: each drives the public API and
 //! counts the reads that it costs. The table has no scan to fall back on.

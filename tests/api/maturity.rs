@@ -1,5 +1,4 @@
-//! How far the truth of each day has come: each age says what evaluations as of then say, and days before say what is to
-//! come.
+//! Maturity of each day: each age agrees with evaluations as of then, and earlier days predict the truth to come.
 
 mod to_come;
 
@@ -52,7 +51,7 @@ async fn predict(scene: &Scene, day: &str, count: usize, now: &str) {
     scene.append(Kind::Predictions, (0..count).map(event).collect(), now).await.unwrap();
 }
 
-/// A day that has all its truth, and one that has the first of it.
+/// A day with all its truth, and one with the first part of it.
 async fn scene(world: World) -> Scene {
     let scene = Scene::new(world).await;
     predict(&scene, FROM, 10, "2026-05-01T02:00:00Z").await;
@@ -114,7 +113,7 @@ async fn evaluations_that_are_kept_count_as_held(world: World) {
                 "score": 0.5, "tags": { "shop": format!("s{key}") } })
     };
     scene.append(Kind::Predictions, (0..250).map(event).collect(), "2026-05-01T02:00:00Z").await.unwrap();
-    // Something more is known at each age.
+    // More outcomes are known at each age.
     for day in [2, 3, 5, 9, 16] {
         scene.observe_many(FROM, "1", day, &format!("2026-05-{day:02}T00:30:00Z")).await;
     }
@@ -128,7 +127,7 @@ async fn evaluations_that_are_kept_count_as_held(world: World) {
     within(64 << 20).run(scene.id(), &maturity).await.unwrap();
 }
 
-/// Predictions and outcomes that come at several ages of a day, of one of two releases each.
+/// Predictions and outcomes that arrive at several ages of a day, each of one of two releases.
 async fn arriving(world: World) -> Scene {
     let scene = Scene::new(world).await;
     predict(&scene, "2026-06-01", 10, "2026-06-01T02:00:00Z").await;
@@ -151,7 +150,7 @@ fn june() -> Words<'static> {
     Words { from: "2026-06-01", to: "2026-06-10", ..Words::default() }
 }
 
-/// The rows of maturity, and what they were taken from.
+/// Rows of maturity, and their source.
 async fn matured(scene: &Scene, words: &Words<'_>, now: &str) -> (Vec<String>, Option<query::Source>) {
     let request = Request::parse(What::Maturity, words).unwrap();
     let answer = scene.query(at(now)).run(scene.id(), &request).await.unwrap();
@@ -179,19 +178,18 @@ async fn stages_answer_in_one_range_and_read_no_event(world: World) {
         let query = scene.query(at(now));
         let (answer, reads) = scene.world.reads(query.run(scene.id(), &request)).await;
         assert!(answer.unwrap().cut.is_none());
-        // The stages, and the evaluations with the rollups beside them; three more tell whether days have expired and which
-        // releases there are.
+        // The stages, and the evaluations with the rollups beside them; three more for expired days and the existing releases.
         assert!(reads.queries <= 2 + 3 && reads.items < 80, "{reads:?}");
     }
     let mature = Words { mature: Some("0.5"), ..june() };
     let request = Request::parse(What::Evaluations, &mature).unwrap();
     let answer = scene.query(at(now)).run(scene.id(), &request).await.unwrap();
     assert_eq!(answer.source, Some(query::Source::Stored));
-    // What has a condition of its own is computed.
+    // A question with a condition of its own is computed from events.
     for words in [Words { threshold: Some("0.3"), ..june() }, Words { as_of: Some(now), ..june() }] {
         assert_eq!(matured(&scene, &words, now).await.1, Some(query::Source::Events));
     }
-    // An age that was reached since is told when it is kept; a day without stages is computed, and all with it.
+    // An age reached since appears once it is kept; a day without stages is computed, and all others with it.
     let (later, source) = matured(&scene, &june(), "2026-06-25T12:00:00Z").await;
     assert_eq!((later, source), (stored, Some(query::Source::Stored)));
     scene.observe_many("2026-06-05", "1", 1, "2026-06-05T12:00:00Z").await;
@@ -203,7 +201,7 @@ async fn stages_answer_in_one_range_and_read_no_event(world: World) {
 async fn what_was_known_is_kept_however_late_it_is_folded(world: World) {
     let scene = arriving(world).await;
     scene.project().await;
-    // One is made at each age, by who was there; the other one long after.
+    // One stage is made at each age, in time; the other one long after.
     let all =
         ["2026-06-02T01:00:29Z", "2026-06-02T01:00:31Z", "2026-06-09T00:10:00Z", "2026-06-18T12:00:00Z"];
     let mut made = Vec::new();
@@ -216,7 +214,7 @@ async fn what_was_known_is_kept_however_late_it_is_folded(world: World) {
     let as_computed = Words { as_of: Some(all[3]), ..june() };
     assert_eq!(matured(&scene, &as_computed, all[3]).await.0, stored);
     scene.assert_verified().await;
-    // A worker whose clock is ahead of the engine's decides nothing before its time.
+    // A worker with a clock ahead of the engine's decides nothing before its time.
     let ahead = at("2126-06-18T00:00:00Z");
     let today = Clock::system().now();
     let past = today.plus_seconds(-40 * 24 * 3_600).day();
@@ -239,7 +237,7 @@ async fn a_rebuild_and_a_replay_change_no_stage(world: World) {
     assert_eq!(before[&from].len(), 6);
     let pace = Pace { share: 1.0, clock: Clock::from_fn(move || now) };
     rebuild(&*scene.table, scene.id(), &pace, |_| {}).await.unwrap();
-    // Outcomes of before that come again, and more of them, long after.
+    // Repeated outcomes of before, and new ones, long after.
     scene.observe_many("2026-06-01", "1", 9, "2026-06-18T12:00:00Z").await;
     scene.observe_many("2026-06-01", "other", 10, "2026-06-18T13:00:00Z").await;
     assert_eq!(scene.keep_stages(now.plus_seconds(7_200)).await, Made::default());
@@ -248,7 +246,7 @@ async fn a_rebuild_and_a_replay_change_no_stage(world: World) {
     let report = projector::verify(&scene.table, scene.id(), |_, _| {}).await.unwrap();
     assert_eq!((report.faults, report.stages), (Vec::<String>::new(), 11));
 
-    // Verification finds a stage that says something else, and one of other segments.
+    // Verification finds a stage with other content, and one of other segments.
     let key = key::stage(scene.id(), from, 24);
     let item = scene.table.get(&key).await.unwrap().unwrap();
     let wrong = item.text("state").unwrap().replace("\"labelled\":6", "\"labelled\":5");
@@ -264,7 +262,7 @@ async fn a_rebuild_and_a_replay_change_no_stage(world: World) {
             "2026-06-01: its stage of 3d is not of what had been appended by then; `almanac rebuild` makes it again",
         ]
     );
-    // A rebuild makes again what is not of then.
+    // A rebuild replaces a wrong stage.
     scene.table.put(item, Condition::Exists).await.unwrap();
     rebuild(&*scene.table, scene.id(), &pace, |_| {}).await.unwrap();
     assert_eq!(staged::between(&*scene.table, scene.id(), from, to).await.unwrap(), before);
@@ -285,7 +283,7 @@ async fn an_import_of_old_days_is_kept_as_unknown(world: World) {
     let (rows, source) = matured(&scene, &words, now).await;
     assert_eq!(rows[1..], ["2026-05-01,latest,4,1.0", "2026-05-02,latest,4,1.0"]);
     assert_eq!(source, Some(query::Source::Stored));
-    // Of days whose first instant is long over nothing is decided: months that are replayed are appended by another clock.
+    // Days whose first instant is long past get no stages: replayed months are appended by another clock.
     for day in ["2026-01-05", "2026-03-01"] {
         predict(&scene, day, 4, &format!("{day}T12:00:00Z")).await;
         let day = WorkspaceDay { workspace: scene.id().clone(), day: day.parse().unwrap() };
@@ -330,7 +328,7 @@ async fn what_was_skipped_is_named_by_the_stage(world: World) {
     let log = log::scan::log_named(scene.id(), "2026-06-01".parse().unwrap(), "o/00").unwrap();
     damage(&scene, &log, 2).await;
     let now = at("2026-06-18T12:00:00Z");
-    // The second segment cannot be read: what was known before it is kept, the rest waits.
+    // The second segment cannot be read: stages before it are kept, the others wait.
     assert_eq!(scene.keep_stages(now).await, Made { stages: 1 + 5, rollups: 1 + 5, waiting: 1 });
     scene.project().await;
     skip(&scene, &log, 2, Refused::Rollup).await;
@@ -346,7 +344,7 @@ async fn a_stage_stays_right_when_a_segment_of_it_is_skipped_later(world: World)
     scene.project().await;
     assert_eq!(scene.keep_stages(at("2026-06-18T12:00:00Z")).await.stages, 6 + 5);
     let log = log::scan::log_named(scene.id(), "2026-06-01".parse().unwrap(), "o/00").unwrap();
-    // Of stages alone: the segments and the evaluation of now have faults of their own.
+    // Faults of stages alone: the segments and the current evaluation have faults of their own.
     let faults = async || {
         let report = projector::verify(&scene.table, scene.id(), |_, _| {}).await.unwrap();
         let of_stage =
@@ -357,12 +355,12 @@ async fn a_stage_stays_right_when_a_segment_of_it_is_skipped_later(world: World)
     damage(&scene, &log, 4).await;
     let unread = |age: &str| format!("{age} cannot be repeated");
     assert_eq!(faults().await, ["1d", "3d", "7d", "14d"].map(unread));
-    // One that was skipped excuses no other.
+    // A skipped segment excuses no other one.
     skip(&scene, &log, 3, Refused::Evaluation).await;
     assert_eq!(faults().await, ["7d", "14d"].map(unread));
     skip(&scene, &log, 4, Refused::Evaluation).await;
     assert_eq!(faults().await, [""; 0]);
-    // Also when it is gone by now.
+    // Holds also if it is deleted by now.
     scene.table.delete(&key::segment(&log, 3), Condition::Exists).await.unwrap();
     assert_eq!(faults().await, [""; 0]);
 }

@@ -1,5 +1,5 @@
-//! Some of the events of a window: by a condition, a tag, a key, a share of keys, the first so many; streamed and collected.
-//! Each on a SQLite file and on DynamoDB Local.
+//! Parts of the events of a window: by a condition, a tag, a key, a share of keys, the first N; streamed and collected. Each on a
+//! SQLite file and on DynamoDB Local.
 
 use event::{Kind, Share, Window};
 use futures::TryStreamExt;
@@ -47,14 +47,14 @@ async fn asked(scene: &Scene, words: &Words<'_>) -> event::Result<(String, Strin
     asked_of(scene, What::Events(Kind::Predictions), words).await
 }
 
-/// The answer as CSV, and its cut.
+/// Answer as CSV, and its cut.
 async fn asked_of(scene: &Scene, what: What, words: &Words<'_>) -> event::Result<(String, String)> {
     let request = Request::parse(what, words)?;
     let mut answer = scene.query(at("2026-07-02T00:00:00Z")).run(scene.id(), &request).await?;
     Ok((csv(&mut answer), answer.cut.unwrap().to_string()))
 }
 
-/// The rows of days of June, without the month.
+/// Rows of days of June, without the month.
 fn in_short(text: &str) -> String {
     let rows = text.lines().skip(1).map(|line| line["2026-06-0".len()..].replace(',', " "));
     rows.collect::<Vec<_>>().join(", ")
@@ -96,14 +96,14 @@ async fn events_are_narrowed_by_each_word_and_by_all_together(scene: Scene) {
         assert_eq!(in_short(&text), expected, "{words:?}");
         let (again, _) = asked(&scene, &Words { cut: Some(&cut), ..words.clone() }).await.unwrap();
         assert_eq!(again, text, "{words:?}");
-        // All columns are there, also those that only choose.
+        // All columns are there, also those that are only in conditions.
         let (all, _) = asked(&scene, &Words { columns: None, ..words.clone() }).await.unwrap();
         assert!(
             all.starts_with("day,key,predicted_at,release,score,")
                 && all.lines().count() == text.lines().count()
         );
     }
-    // A share of keys is the same each time, and is in every greater one.
+    // A share of keys is stable, and is part of every greater one.
     let of_share =
         async |share: &str| asked(&scene, &Words { sample: Some(share), ..words.clone() }).await.unwrap().0;
     let half = of_share("0.5").await;
@@ -136,7 +136,7 @@ async fn a_window_ends_at_instants_or_now(scene: Scene) {
         let mut answer = scene.query(at("2026-07-02T00:00:00Z")).run(scene.id(), &request).await.unwrap();
         let text = csv(&mut answer);
         assert_eq!(in_short(&text), expected, "{words:?}");
-        // What a length came to names the same window.
+        // The resolved days of a length name the same window.
         if let Some([from, to]) = &request.last {
             assert_eq!(asked(&scene, &words_of(from, to)).await.unwrap().0, text);
         }
@@ -148,7 +148,7 @@ async fn joined_rows_are_narrowed_by_the_same_words(scene: Scene) {
     let outcome = |key: &str, label: &str| json!({ "key": key, "predicted_on": "2026-06-02", "observed_at": "2026-06-05T00:00:00Z", "label": label });
     let outcomes = json!([outcome("k1", "paid"), outcome("k2", "default"), outcome("k4", "paid")]);
     scene.append(Kind::Outcomes, outcomes, "2026-06-30T12:00:00Z").await.unwrap();
-    // Sent twice it is one row, so the first two rows are not the first two events.
+    // A repeated event is one row, so the first two rows are not the first two events.
     let again =
         json!([{ "key": "k4", "predicted_at": "2026-06-01T05:00:00Z", "release": "v2", "score": 0.9 }]);
     scene.append(Kind::Predictions, again, "2026-06-30T13:00:00Z").await.unwrap();
@@ -191,7 +191,7 @@ async fn joined_rows_are_narrowed_by_the_same_words(scene: Scene) {
         let (text, cut) = asked(&words).await;
         assert_eq!(in_short(&text), expected, "{words:?}");
         assert_eq!(asked(&Words { cut: Some(&cut), ..words.clone() }).await.0, text, "{words:?}");
-        // All columns are there, also those that only choose.
+        // All columns are there, also those that are only in conditions.
         let (all, _) = asked(&Words { columns: None, ..words.clone() }).await;
         assert!(all.starts_with("day,key,predicted_at,release,score,"), "{all}");
         assert_eq!(all.lines().count(), text.lines().count(), "{words:?}");
@@ -268,7 +268,7 @@ async fn what_is_streamed_is_what_is_collected(scene: Scene) {
             .collect();
         assert_eq!(lines, text(all).lines().skip(1).collect::<Vec<_>>(), "{scan:?}");
     }
-    // Who asks for no more frames keeps nobody from reading: a file has few readers.
+    // An idle stream of frames does not block other readers: a file has few readers.
     let mut idle = Vec::new();
     for _ in 0..20 {
         let mut frames = Box::pin(scan().frames().await.unwrap());

@@ -1,4 +1,4 @@
-//! Pages of a workspace and of a user: everything about them by one query.
+//! Pages of a workspace and of a user: all of their data by one query.
 
 use catalog::{AnyEntity, New, NewEntity, Role};
 use event::Clock;
@@ -37,7 +37,7 @@ async fn the_page_of_a_workspace_is_one_query(world: World) {
 
 /// Access pattern B1.
 async fn the_page_of_a_user_is_one_query(world: World) {
-    // What happened ends by itself, so the time must be that of the engine.
+    // Happenings expire, so the time must be that of the engine.
     let now = Clock::system().now();
     let catalog = &world.catalog;
     let workspace = world.workspace().await;

@@ -41,7 +41,7 @@ async fn a_deleted_release_changes_no_answer_about_the_past(world: World) {
     let event = json!([{ "release": "v1", "released_at": "2026-06-05T00:00:00Z", "model": "n", "action": "register" }]);
     let refused = scene.append(Kind::Releases, event, NOW).await.unwrap_err();
     assert!(refused.to_string().contains("stays with the model"), "{refused}");
-    // Of the model that it had it may be registered again. Late events find what they had.
+    // It may be registered again for its old model. Late events find that model.
     scene.register("v1", "m").await.unwrap();
     scene.predict_many("2026-06-02", "v1", 2, "2026-06-06T12:00:00Z").await;
     scene.project().await;
@@ -72,7 +72,7 @@ async fn a_name_that_was_used_stays_with_its_model(world: World) {
     scene.register("v2", "n").await.unwrap();
     let definitions = scene.world.catalog.definitions(scene.id()).await.unwrap();
     assert_eq!(definitions.of("2026-06-01".parse().unwrap())["v2"].task, Task::Regression);
-    // One event, that no projector has counted yet.
+    // One event, not yet counted by any projector.
     scene.predict("2026-06-01", "v1", 0.5).await;
     let v1 = scene.release("v1").await;
     let used = scene.world.catalog.delete(&v1, None, at(NOW)).await.unwrap_err();
@@ -83,7 +83,7 @@ async fn a_name_that_was_used_stays_with_its_model(world: World) {
     assert!(again.is_err(), "refused as a whole");
 }
 
-/// Takes away what version 0.1 did not write.
+/// Removes the items that version 0.1 did not write.
 async fn as_by_0_1(scene: &Scene) {
     let query = table::Query::table(log::key::definitions(scene.id()));
     for item in table::query_all(&*scene.table, query).await.unwrap() {
@@ -101,7 +101,7 @@ async fn what_an_older_almanac_wrote_is_judged_by_its_catalog(world: World) {
     as_by_0_1(&scene).await;
     assert_eq!(scene.figures(Some("2026-06-05T00:00:00Z")).await, before);
     scene.assert_verified().await;
-    // Its releases keep what they have before anything changes.
+    // Its releases keep their definitions before anything changes.
     scene.delete_release("v1").await;
     assert_eq!(scene.figures(Some("2026-06-05T00:00:00Z")).await, before, "deleted before a projector came");
     scene.assert_verified().await;
@@ -125,7 +125,7 @@ fn labelled(label: &str, from: &str) -> NewDefinition {
     }
 }
 
-/// The definitions of a day are the last ones that were said of it, or else the first ones of the releases.
+/// Checks that the definitions of a day are the last ones given for it, or else the first ones of the releases.
 async fn assert_defined(
     scene: &Scene,
     day: Day,
@@ -143,8 +143,8 @@ async fn assert_defined(
     }
 }
 
-/// Changes of the catalog and the log in a random order. What was answered as of an instant is answered so
-/// for ever, and everything is as a list of definitions says.
+/// Changes of the catalog and the log in a random order. An answer as of an instant stays the same for ever, and all definitions
+/// agree with a list of them.
 async fn no_change_of_the_catalog_changes_an_answer_about_the_past(world: World) {
     const ROUNDS: usize = 16;
     let scene = Scene::new(world).await;

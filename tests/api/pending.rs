@@ -1,5 +1,5 @@
-//! Outcomes that do not say which prediction they judge wait until it is found, and are outcomes like any others then. Each on a
-//! SQLite file and on DynamoDB Local.
+//! Outcomes without a prediction wait until it is found, and are then ordinary outcomes. Each on a SQLite file and on DynamoDB
+//! Local.
 
 use std::{
     collections::BTreeSet,
@@ -44,14 +44,14 @@ on_both_engines!(
 
 const DAYS: [&str; 3] = ["2026-06-01", "2026-06-02", "2026-06-03"];
 
-/// Predictions of `k0` to `k9` on three days, which came a moment later.
+/// Predictions of `k0` to `k9` on three days, appended a moment later.
 pub(crate) async fn predicted(scene: &Scene) {
     for day in DAYS {
         scene.predict_many(day, "v1", 10, &format!("{day}T01:00:10Z")).await;
     }
 }
 
-/// An outcome without a date.
+/// Outcome without a date.
 pub(crate) fn outcome(key: &str, observed_at: &str, label: &str) -> Value {
     json!({ "key": key, "observed_at": observed_at, "label": label })
 }
@@ -80,7 +80,7 @@ pub(crate) async fn round(scene: &Scene, append: &dyn Append, now: &str) -> even
     resolved
 }
 
-/// A worker that has swept, and sweeps again in a quarter of an hour, matches an outcome that comes meanwhile.
+/// A worker between two sweeps, a quarter of an hour apart, matches an outcome that arrives meanwhile.
 async fn an_unmatched_outcome_waits_for_no_sweep(scene: Scene) {
     let now = "2026-06-05T12:00:00Z";
     predicted(&scene).await;
@@ -100,12 +100,12 @@ async fn an_unmatched_outcome_waits_for_no_sweep(scene: Scene) {
     running.abort();
 }
 
-/// What a sweep makes of what is pending.
+/// Result of a sweep over the pending outcomes.
 pub(crate) async fn resolved(scene: &Scene, now: &str) -> Resolved {
     round(scene, &append(scene, now), now).await.unwrap()
 }
 
-/// The outcomes of June.
+/// Outcomes of June.
 async fn outcomes(scene: &Scene) -> String {
     let columns = Some("day,key,predicted_at,observed_at,label");
     let words = Words { from: "2026-06-01", to: "2026-06-30", columns, ..Words::default() };
@@ -140,7 +140,7 @@ async fn an_outcome_without_a_date_judges_the_latest_prediction_before_it(scene:
     let receipt = observe(&scene, events, None, "2026-06-05T10:00:00Z").await.unwrap();
     assert_eq!((receipt.rows, receipt.appended, receipt.pending, receipt.days.len()), (7, 7, 6, 1));
     assert_eq!(outcomes(&scene).await, "2026-06-01,k4,2026-06-01T01:00:00Z,2026-06-05T00:00:00Z,1");
-    // What was appended a moment ago is not closed yet, and is looked for with what is.
+    // Outcomes appended a moment ago are not closed yet, but are resolved with the closed ones.
     assert_eq!(resolved(&scene, "2026-06-05T10:01:00Z").await, counts(3, 0, 3));
     let expected = [
         "2026-06-01,k2,2026-06-01T01:00:00Z,2026-06-01T01:00:00Z,1",
@@ -184,7 +184,7 @@ async fn what_finds_nothing_waits_and_is_looked_for_when_predictions_come(scene:
     for now in ["2026-06-05T10:01:00Z", "2026-06-05T10:16:00Z"] {
         assert_eq!(resolved(&scene, now).await, counts(0, 0, 2));
     }
-    // While nothing comes no prediction is read.
+    // Without new events no prediction is read.
     let append = append(&scene, "2026-06-05T10:31:00Z");
     let days = BTreeSet::new();
     let resolving = resolve(
@@ -202,7 +202,7 @@ async fn what_finds_nothing_waits_and_is_looked_for_when_predictions_come(scene:
         { "key": "late", "predicted_at": "2026-06-02T07:00:00Z", "release": "v1", "score": 0.5 },
     ]);
     scene.append(Kind::Predictions, prediction, "2026-06-06T00:00:00Z").await.unwrap();
-    // As of the instant of this round it had not come yet.
+    // As of the instant of this round it had not arrived yet.
     assert_eq!(resolved(&scene, "2026-06-06T00:00:20Z").await, counts(0, 0, 2));
     assert_eq!(resolved(&scene, "2026-06-06T00:00:40Z").await, counts(1, 0, 1));
     assert!(outcomes(&scene).await.starts_with("2026-06-02,late,2026-06-02T07:00:00Z"));
@@ -218,7 +218,7 @@ async fn an_outcome_of_long_ago_is_looked_for_when_its_prediction_comes(scene: S
     for now in ["2026-06-05T10:01:00Z", "2026-06-05T10:16:00Z", "2026-06-05T10:31:00Z"] {
         assert_eq!(resolved(&scene, now).await, counts(0, 0, 2));
     }
-    // It is of a day that is further back than rounds see when nothing asks for it.
+    // Its day is further back than rounds look by themselves.
     let prediction =
         json!([{ "key": "old", "predicted_at": "2021-06-01T07:00:00Z", "release": "v1", "score": 0.5 }]);
     scene.append(Kind::Predictions, prediction, "2026-06-06T00:00:00Z").await.unwrap();
@@ -233,21 +233,21 @@ async fn a_death_between_any_two_steps_repeats_the_same_decision(scene: Scene) {
         |label: &str| (0..10).map(|n| outcome(&format!("k{n}"), "2026-06-05T00:00:00Z", label)).collect();
     observe(&scene, events("1"), None, "2026-06-05T10:00:00Z").await.unwrap();
     let dying = append(&scene, "2026-06-05T10:01:00Z");
-    // Each try gets a little further: it dies before an append, or before it hears that it was made.
+    // Each try gets a little further: it dies before an append, or before the answer of one.
     for _ in 0..8 {
         dying.lost.store(1, Ordering::Relaxed);
         _ = round(&scene, &dying, "2026-06-05T10:01:00Z").await;
         dying.lost.store(0, Ordering::Relaxed);
         dying.unheard.store(1, Ordering::Relaxed);
         _ = round(&scene, &dying, "2026-06-05T10:02:00Z").await;
-        // Who comes meanwhile predicts what would be found now, and changes nothing that is decided.
+        // A prediction that arrives meanwhile would be found now, and changes no decision.
         scene.predict_many("2026-06-04", "v1", 1, "2026-06-05T10:01:30Z").await;
         dying.unheard.store(0, Ordering::Relaxed);
     }
     resolved(&scene, "2026-06-05T12:00:00Z").await;
     let all = outcomes(&scene).await;
     assert_eq!(all.lines().count(), 10, "{all}");
-    // The key that was predicted again may have been decided after that, the rest was not.
+    // The key with a new prediction may have been decided after it, the others were not.
     let others = all.lines().filter(|line| !line.contains(",k0,"));
     assert!(
         others.clone().count() == 9 && others.clone().all(|line| line.starts_with("2026-06-03,")),
@@ -316,7 +316,7 @@ async fn a_day_that_is_deleted_takes_what_waits_along(scene: Scene) {
     let events =
         vec![outcome("k1", "2026-06-05T00:00:00Z", "1"), outcome("never", "2026-06-05T00:00:00Z", "1")];
     observe(&scene, events, None, "2026-06-05T10:00:00Z").await.unwrap();
-    // It is decided, and the worker that did it died.
+    // It is decided, and the deciding worker died.
     let dying = append(&scene, "2026-06-05T10:01:00Z");
     dying.lost.store(1, Ordering::Relaxed);
     assert!(round(&scene, &dying, "2026-06-05T10:01:00Z").await.is_err());
@@ -335,7 +335,7 @@ async fn a_day_that_is_deleted_takes_what_waits_along(scene: Scene) {
             scan::heads_of_kind(&*scene.table, scene.id(), day, Kind::Pending).await.unwrap().len();
         (items, segments)
     };
-    // What was decided is carried out first; what it judges is gone by now, so nothing is appended.
+    // The decision is carried out first; its prediction is gone by now, so nothing is appended.
     assert_eq!(of_day().await, (3, 1));
     let resolve_at = |now: Timestamp| now.to_string();
     resolved(&scene, &resolve_at(later)).await;
@@ -379,7 +379,7 @@ async fn what_waits_is_looked_for_by_filters(scene: Scene) {
     );
     let (done, reads) = scene.world.reads(resolving).await;
     assert_eq!(done.unwrap(), counts(u64::from(DAYS), 0, 1));
-    // Of each day its four lanes have four segments and one that says how many lanes there are; one lane of each is read.
+    // Each day has four lanes with four segments, and one item with the number of lanes; one lane of each is read.
     let all = u64::from(DAYS) * 17;
     assert!(reads.items < all * 2, "{reads:?}");
     scene.project().await;

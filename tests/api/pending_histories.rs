@@ -1,4 +1,5 @@
-//! Random histories of outcomes without a date end as going through all events says. Each on a SQLite file and on DynamoDB Local.
+//! Random histories of outcomes without a date have the result of a naive search through all events. Each on a SQLite file and on
+//! DynamoDB Local.
 
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 
@@ -16,13 +17,13 @@ use crate::pending::{append, observe, outcome, resolved, round};
 
 on_both_engines!(Scene::on: histories_end_as_going_through_all_events_says,);
 
-/// What was predicted: key, instant, when it was appended, and whether that takes it back.
+/// A prediction: key, instant, time of its append, and true if it is a withdrawal.
 type Predicted = (String, Timestamp, Timestamp, bool);
 
-/// What was observed: key, instant, when it was appended, the label that says which one it is, and whether it judges all.
+/// An outcome: key, instant, time of its append, the label that identifies it, and true if it judges all.
 type Observed = (String, Timestamp, Timestamp, String, bool);
 
-/// Going through all predictions that had been appended by an instant.
+/// Naive search through all predictions that had been appended by an instant.
 fn naive(
     predicted: &[Predicted],
     (key, observed_at, is_all): (&str, Timestamp, bool),
@@ -41,8 +42,8 @@ fn naive(
     }
 }
 
-/// Random histories of predictions, some of them taken back, and outcomes without a date, with rounds that die at some steps. Each
-/// outcome judges what going through all events finds as of the first round that found something, and is there once.
+/// Random histories of predictions, some of them withdrawn, and outcomes without a date, with rounds that die at some steps. Each
+/// outcome judges the result of the naive search as of the first round that found something, and is stored once.
 async fn histories_end_as_going_through_all_events_says(scene: Scene) {
     let mut random = fastrand::Rng::with_seed(20_260_608);
     scene.world.set_lanes(scene.id(), 3).await;
@@ -67,7 +68,7 @@ async fn histories_end_as_going_through_all_events_says(scene: Scene) {
                 predicted.push((key, instant, now, is_withdrawn));
             }
             4..7 => {
-                // The label says which one it is.
+                // The label identifies the outcome.
                 let label = format!("o{step}");
                 let mut event = outcome(&key, &instant.to_string(), &label);
                 let is_all = random.bool();
@@ -114,7 +115,7 @@ async fn histories_end_as_going_through_all_events_says(scene: Scene) {
     scene.assert_verified().await;
 }
 
-/// What is to be stored of outcomes, after whole rounds at some instants.
+/// Expected stored outcomes, after whole rounds at some instants.
 async fn expected(
     scene: &Scene,
     predicted: &[Predicted],
@@ -129,7 +130,7 @@ async fn expected(
             .filter(|now| *now >= appended)
             .map(|now| naive(predicted, question, now.plus_seconds(-30)))
             .find(|found| !found.is_empty());
-        // A round that died may have decided before it did; what it found was found as of then.
+        // A round that died may have decided before its death; its decision is as of then.
         let by_dead = decided(scene, label).await;
         let judged = match by_dead {
             Some((judged, as_of)) => {
@@ -151,7 +152,7 @@ async fn expected(
     expected
 }
 
-/// What was decided about the outcome with a label, and as of when.
+/// Decision about the outcome with a label, and its instant.
 async fn decided(scene: &Scene, label: &str) -> Option<(Vec<Timestamp>, Timestamp)> {
     for head in scan::heads(&*scene.table, scene.id()).await.unwrap() {
         if head.log.kind != Kind::Pending {

@@ -1,5 +1,5 @@
-//! Outcomes without a date: their list with its counts and reasons, and that files of them end in the same figures as those with dates. Each on a
-//! SQLite file and on DynamoDB Local.
+//! Outcomes without a date: their list with its counts and reasons; files of them lead to the same figures as files with dates.
+//! Each on a SQLite file and on DynamoDB Local.
 
 use std::{fs, sync::atomic::Ordering};
 
@@ -24,13 +24,13 @@ on_both_engines!(
     a_file_without_dates_ends_in_the_figures_of_one_with_dates,
 );
 
-/// A page of what is pending.
+/// Page of pending outcomes.
 async fn listed(scene: &Scene, words: PendingWords<'_>, now: &str) -> PendingPage {
     let request = PendingRequest::parse(&words, at(now)).unwrap();
     scene.query(at(now)).pending(scene.id(), &request).await.unwrap()
 }
 
-/// How many there are waiting, decided, appended, expired and refused.
+/// Numbers of waiting, decided, appended, expired and refused outcomes.
 fn by_state(page: &PendingPage) -> [u64; 5] {
     PendingState::ALL.map(|state| page.counts.get(&state).copied().unwrap_or_default())
 }
@@ -51,7 +51,7 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
     let page = listed(&scene, PendingWords::default(), now).await;
     assert_eq!((by_state(&page), page.next, page.warnings.len()), ([4, 0, 0, 0, 0], None, 0));
     assert!(page.outcomes.iter().all(|one| one.why.starts_with("no worker has looked")), "{page:?}");
-    // It is decided, and the worker that did it dies.
+    // It is decided, and the deciding worker dies.
     let dying = append(&scene, "2026-06-05T10:01:00Z");
     dying.lost.store(1, Ordering::Relaxed);
     assert!(round(&scene, &dying, "2026-06-05T10:01:00Z").await.is_err());
@@ -66,7 +66,7 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
     assert_eq!((by_state(&page), one.state, &*one.why), ([0, 0, 1, 0, 0], PendingState::Appended, judged));
     assert_eq!(one.predicted_at, Some(at("2026-06-03T01:00:00Z")));
     assert_eq!(one.decided_as_of, Some(at("2026-06-05T10:00:30Z")));
-    // What waits says what was looked at, and until when it waits.
+    // A waiting outcome names the days that were searched, and the end of its wait.
     let now = "2026-06-05T10:20:00Z";
     assert_eq!(resolved(&scene, now).await.waiting, 2);
     let page = listed(&scene, PendingWords { state: Some("waiting"), ..PendingWords::default() }, now).await;
@@ -76,7 +76,7 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
     assert_eq!((&*waits("never").why, waits("never").looked_at), (said, Some(at("2026-06-05T10:03:00Z"))));
     assert_eq!(waits("never").expires_at, Some(at("2026-09-03T10:00:00Z")));
     assert_eq!(waits("far").predicted_since, at("2026-05-01T00:00:00Z"));
-    // A day that is gone may have had it.
+    // An expired day may have had it.
     scene.world.catalog.set_retention(scene.id(), Some(10), at("2026-06-05T11:00:00Z")).await.unwrap();
     let page = listed(&scene, PendingWords { key: Some("never"), ..PendingWords::default() }, now).await;
     let why = &page.outcomes[0].why;
@@ -89,7 +89,7 @@ async fn what_waits_is_listed_counted_and_explained(scene: Scene) {
     let page = listed(&scene, PendingWords::default(), "2026-09-03T12:00:00Z").await;
     assert_eq!(by_state(&page), [0, 0, 2, 2, 0]);
     assert!(page.outcomes[3].why.contains("was found for 90 days"), "{page:?}");
-    // On other days nothing came.
+    // No outcomes came on other days.
     let june = PendingWords { from: Some("2026-06-06"), to: Some("2026-06-30"), ..PendingWords::default() };
     assert_eq!(by_state(&listed(&scene, june, "2026-09-03T12:00:00Z").await), [0; 5]);
 }
@@ -129,7 +129,7 @@ async fn what_is_listed_page_by_page_is_what_all_at_once_are(scene: Scene) {
     }
     let none = listed(&scene, PendingWords { limit: Some("0"), ..PendingWords::default() }, now).await;
     assert_eq!((none.outcomes.len(), by_state(&none)), (0, by_state(&all)));
-    // What cannot be read is said, and the rest is told.
+    // Unreadable segments are reported, and the other outcomes are listed.
     let day = "2026-06-08".parse().unwrap();
     let heads = scan::heads_of_kind(&*scene.table, scene.id(), day, Kind::Pending).await.unwrap();
     let key = key::segment(&heads[0].log, heads[0].seq);
@@ -143,7 +143,7 @@ async fn what_is_listed_page_by_page_is_what_all_at_once_are(scene: Scene) {
     assert_eq!(page.outcomes.len(), 28 - lost);
 }
 
-/// Imports a file of outcomes as the command line does; how many rows were stored.
+/// Imports a file of outcomes as the command line does; returns the number of stored rows.
 pub(crate) async fn import(scene: &Scene, text: &str, now: &str) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("outcomes.csv");
@@ -161,7 +161,7 @@ pub(crate) async fn import(scene: &Scene, text: &str, now: &str) -> usize {
     appended
 }
 
-/// The figures of a release on each day.
+/// Figures of a release on each day.
 async fn figures(scene: &Scene, release: &str) -> Vec<String> {
     let columns = Some("day,predictions,labelled,accuracy,precision,recall,auc,brier,log_loss");
     let words =
@@ -196,7 +196,7 @@ async fn a_file_without_dates_ends_in_the_figures_of_one_with_dates(scene: Scene
     let mixed = file((0..ROWS).map(|n| line("m", n, n % 3 == 0)).collect());
     let now = "2026-06-05T10:00:00Z";
     assert_eq!((import(&scene, &dated, now).await, import(&scene, &mixed, now).await), (60, 60));
-    // Also on another day it is the same file.
+    // On another day it is still the same file.
     assert_eq!(import(&scene, &mixed, "2026-06-06T00:00:00Z").await, 0);
     scene.project().await;
     let whole = figures(&scene, "v1").await;

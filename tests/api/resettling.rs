@@ -1,4 +1,5 @@
-//! An outcome without a date whose prediction came too late is settled again: once, whatever dies, and its history says what was believed when.
+//! Resettling an outcome without a date whose prediction came too late: it happens once, despite deaths, and its history shows
+//! the past states.
 
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ async fn scene(scene: Scene) -> Scene {
     scene
 }
 
-/// Where the outcomes of `k0` stand that wait or waited, the last first.
+/// Places and states of the outcomes of `k0` that wait or waited, the last first.
 async fn rows(scene: &Scene) -> Vec<(PendingRow, PendingState)> {
     let words = PendingWords {
         key: Some("k0"),
@@ -49,7 +50,7 @@ async fn rows(scene: &Scene) -> Vec<(PendingRow, PendingState)> {
     page.outcomes.iter().rev().map(row).collect()
 }
 
-/// What is believed of `k0`, in the order in which it came: the day, and how it stands.
+/// Past outcomes of `k0`, in the order of their arrival: the day, and the standing.
 async fn history(scene: &Scene) -> Vec<String> {
     let words = HistoryWords { key: "k0", from: Some("2026-06-01"), to: Some("2026-06-30") };
     let (past, warnings) =
@@ -72,7 +73,7 @@ async fn an_outcome_is_settled_anew_and_its_history_says_so(new: Scene) {
     assert_eq!(rows(&scene).await[0].1, PendingState::Waiting);
     assert_eq!(resolved(&scene, "2026-06-07T11:00:00Z").await, counts(1, 0, 0));
     assert_eq!(history(&scene).await, SETTLED_ANEW);
-    // Who comes again changes nothing.
+    // A repeated request changes nothing.
     ingest.resettle(&*scene.table, &scene.workspace, &[row]).await.unwrap();
     assert_eq!(resolved(&scene, "2026-06-07T12:00:00Z").await, counts(0, 0, 0));
     assert_eq!(history(&scene).await, SETTLED_ANEW);
@@ -118,7 +119,7 @@ async fn what_is_not_settled_is_not_settled_anew(new: Scene) {
     assert_eq!(history(&scene).await, ["2026-06-02 counts"]);
 }
 
-/// Of a key: what is decided is settled again, what waits is left alone, and what has no outcome gives nothing.
+/// All outcomes of a key: decided ones are settled again, waiting ones are left alone, and a key without outcomes gives nothing.
 async fn the_outcomes_of_a_key_are_settled_anew(new: Scene) {
     new.world.set_lanes(new.id(), 4).await;
     let scene = scene(new).await;

@@ -33,7 +33,7 @@ use crate::reviews;
 
 const DAYS: [&str; 4] = ["2026-06-01", "2026-06-02", "2026-06-03", "2026-06-04"];
 
-/// `v1` predicts each of the days, `v2` on 2 June as well; all of it is projected.
+/// `v1` predicts on each of the days, `v2` on 2 June as well; all of it is projected.
 async fn scene(world: World) -> Scene {
     let scene = Scene::new(world).await;
     for day in DAYS {
@@ -49,7 +49,7 @@ fn prediction(day: &str, release: &str) -> serde_json::Value {
     json!({ "key": "k", "predicted_at": format!("{day}T01:00:00Z"), "release": release, "score": 0.9 })
 }
 
-/// What an answer of the days up to the last one lacks.
+/// Warnings of an answer about the days up to the last one.
 async fn warnings(scene: &Scene, what: What, from: &str, now: Timestamp) -> Vec<String> {
     let words = Words { from, to: DAYS[3], ..Words::default() };
     let request = Request::parse(what, &words).unwrap();
@@ -64,27 +64,27 @@ fn days(days: &[&str]) -> Vec<Day> {
 async fn events_expire_unless_they_are_pinned(world: World) {
     let scene = scene(world).await;
     let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
-    // Two days are kept after their own: on 6 June those before 4 June have expired.
+    // Two days are kept after their own: on 6 June the days before 4 June have expired.
     let now = at("2026-06-06T00:00:00Z");
     assert_eq!(scene.days(What::Joined, now).await, DAYS);
     catalog.set_retention(&id, Some(2), now).await.unwrap();
     assert_eq!(scene.days(What::Joined, now).await, ["2026-06-04"], "filtered on read, deleted or not");
     assert_eq!(scene.logs().await, days(&DAYS));
 
-    // A pin brings back what is not deleted: a day, and the days of a release.
+    // A pin brings back events that are not deleted: of a day, and of the days of a release.
     catalog.pin(&id, &Pin::Day("2026-06-01".parse().unwrap()), true, now).await.unwrap();
     catalog.pin(&id, &Pin::Release("v2".into()), true, now).await.unwrap();
     let kept = ["2026-06-01", "2026-06-02", "2026-06-04"];
     assert_eq!(scene.days(What::Events(Kind::Predictions), now).await, kept);
 
-    // Nothing is deleted within the hour after the setting was noticed, then only what is not pinned.
+    // Nothing is deleted within the hour after the setting was noticed, then only unpinned days.
     assert_eq!(scene.expire(now).await, Deleted::default());
     assert_eq!(scene.expire(now.plus_seconds(3_599)).await, Deleted::default());
     let later = now.plus_seconds(3_600);
     assert_eq!(scene.expire(later).await, Deleted { days: 1, segments: 2, waiting: 0 });
     assert_eq!(scene.expire(later).await, Deleted::default());
     assert_eq!(scene.logs().await, days(&kept));
-    // Its rollup and evaluation stay, nothing is behind, and verification says what it cannot compare.
+    // Its rollup and evaluation stay, nothing is behind, and verification reports the days that it cannot compare.
     assert_eq!(scene.days(What::Rollups, later).await, DAYS);
     assert_eq!(scene.days(What::Evaluations, later).await, DAYS);
     let behind = sweep(&*scene.table, &id).await.unwrap();
@@ -102,13 +102,13 @@ async fn events_expire_unless_they_are_pinned(world: World) {
         .await;
     let refused = late.unwrap_err().to_string();
     assert!(refused.contains("2026-06-03, whose events have expired"), "{refused}");
-    // A pinned day takes more of them.
+    // A pinned day accepts new events.
     catalog.set_retention(&id, Some(2), later).await.unwrap();
     let more = json!([prediction("2026-06-01", "v2")]);
     scene.append(Kind::Predictions, more, "2026-06-06T02:00:00Z").await.unwrap();
 }
 
-/// A workspace that was moved may have a note of when its retention was noticed by the time of the table that it came from.
+/// A moved workspace may carry the time at which its retention was noticed by the clock of its old table.
 async fn the_time_of_another_table_holds_nothing_up(world: World) {
     let scene = scene(world).await;
     let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
@@ -124,7 +124,7 @@ async fn the_time_of_another_table_holds_nothing_up(world: World) {
     assert_eq!(scene.expire(now.plus_seconds(7_200)).await.days, 3);
 }
 
-/// A reviewer who was served what stands behind expired items is served those as well once they are kept.
+/// A reviewer whose position is past expired items is served those as well once they are kept.
 async fn items_of_reviews_come_back_with_their_days(world: World) {
     let scene = scene(world).await;
     let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
@@ -145,7 +145,7 @@ async fn items_of_reviews_come_back_with_their_days(world: World) {
     assert_eq!(served().await.unwrap().number, 0);
 }
 
-/// An answer of events says what it lacks, and no snapshot is made of it.
+/// An answer of events warns of the missing ones, and no snapshot is made of it.
 async fn answers_of_events_say_which_days_have_expired(world: World) {
     let scene = scene(world).await;
     let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
@@ -180,10 +180,10 @@ async fn answers_of_events_say_which_days_have_expired(world: World) {
             scene.query(now).create_snapshot(&snapshot(what, DAYS[3])).await.unwrap_err().to_string();
         assert!(refused.contains("the events of 1 of the days, up to 2026-06-03, have expired"), "{refused}");
     }
-    // What releases did never expires.
+    // Release events never expire.
     let (made, _) = scene.query(now).create_snapshot(&snapshot("releases", DAYS[3])).await.unwrap();
 
-    // Of a day that is deleted a statement lacks all; of days that never had any nothing is said.
+    // A statement on a deleted day lacks all its events; days that never had any give no warning.
     catalog.delete(&AnyEntity::Snapshot(made).at(), None, now).await.unwrap();
     assert_eq!(scene.expire(now).await, Deleted::default());
     let later = now.plus_seconds(3_600);
@@ -201,7 +201,7 @@ async fn a_rebuild_keeps_what_expired(world: World) {
     catalog.set_retention(&id, Some(2), now).await.unwrap();
     assert_eq!(scene.expire(now).await, Deleted::default());
     assert_eq!(scene.expire(now.plus_seconds(3_600)).await.days, 3);
-    // What comes when a day is marked, if its writer slept for an hour, does not spoil its evaluation.
+    // Events that arrive while a day is marked, from a writer that slept for an hour, do not spoil its evaluation.
     let before = scene.days(What::Evaluations, now).await;
     let pace = Pace { share: 1.0, clock: Clock::from_fn(move || now) };
     let report = rebuild(&*scene.table, &id, &pace, |_| {}).await.unwrap();
@@ -220,7 +220,7 @@ async fn marked_days_are_deleted_to_the_end(world: World) {
     let scene = scene(world).await;
     let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
     let now = at("2026-06-06T02:00:00Z");
-    // What is not projected waits.
+    // Days that are not projected wait.
     catalog.set_retention(&id, Some(2), at("2026-06-01T00:00:00Z")).await.unwrap();
     assert_eq!(scene.expire(at("2026-06-01T00:00:00Z")).await, Deleted::default());
     let key = log::key::evaluation(&id, 1, "2026-06-02".parse().unwrap());
@@ -228,7 +228,7 @@ async fn marked_days_are_deleted_to_the_end(world: World) {
     scene.table.delete(&key, table::Condition::None).await.unwrap();
     assert_eq!(scene.expire(now).await, Deleted { days: 2, segments: 4, waiting: 1 });
     scene.table.put(evaluation, table::Condition::None).await.unwrap();
-    // A crash after the mark, and a setting that changed since: the rest is deleted still.
+    // After a crash behind the mark, and a change of the setting, the rest is still deleted.
     let heads = scan::heads_before(&*scene.table, &id, "2026-06-03".parse().unwrap()).await.unwrap();
     let heads = heads.into_iter().map(|head| (head.log.name(), head.seq)).collect();
     let mark = expired::Expired { day: "2026-06-02".parse().unwrap(), heads, at: now };
@@ -241,15 +241,15 @@ async fn marked_days_are_deleted_to_the_end(world: World) {
     assert_eq!(missing.unwrap(), None);
 }
 
-/// Access pattern D5. The clock of a worker, or of the process that sets the retention, is 25 days ahead: the table's own time says what has
-/// expired. Readers with such a clock leave days out until it is put right, and no longer.
+/// Access pattern D5. The clock of a worker, or of the process that sets the retention, is 25 days ahead: expiry follows the
+/// table's own time. Readers with such a clock leave days out only until it is corrected.
 async fn one_clock_ahead_deletes_nothing_for_good(world: World) {
     let scene = scene(world).await;
     let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
     let now = at("2026-06-05T12:00:00Z");
     let ahead = now.plus_seconds(25 * 24 * 60 * 60);
     catalog.set_retention(&id, Some(2), now).await.unwrap();
-    // Nobody has counted yet; then a setting that is new; then an hour has passed, and 2 June has not expired.
+    // No time has been counted yet; then the setting is new; then an hour has passed, and 2 June has not expired.
     assert_eq!(scene.expire_by_clock(ahead).await, Deleted::default());
     for hours in 0..3 {
         scene.expire(now.plus_seconds(hours * 3_600)).await;
@@ -260,7 +260,7 @@ async fn one_clock_ahead_deletes_nothing_for_good(world: World) {
     assert_eq!(scene.logs().await, left);
     assert!(scene.days(What::Joined, ahead).await.is_empty(), "left out while the clock is wrong");
     assert_eq!(scene.days(What::Joined, now).await, ["2026-06-03", "2026-06-04"]);
-    // Set by such a clock, the grace begins when it is noticed, and no day is older for it.
+    // With a setting made by such a clock, the grace begins when it is noticed, and no day is older for it.
     catalog.set_retention(&id, Some(3), ahead).await.unwrap();
     let behind = now.plus_seconds(-25 * 24 * 60 * 60);
     assert_eq!(scene.expire_by_clock(behind).await, Deleted::default());
@@ -268,8 +268,8 @@ async fn one_clock_ahead_deletes_nothing_for_good(world: World) {
     assert_eq!(scene.logs().await, left);
 }
 
-/// Access pattern D5. What had expired by the table's time when retention was set goes after the grace; the rest as that time moves, by a
-/// day in twelve hours at most.
+/// Access pattern D5. Days that had expired by the table's time when retention was set go after the grace; the others as that
+/// time moves, by a day in twelve hours at most.
 async fn retention_on_old_data_comes_down_at_once_and_then_day_by_day(world: World) {
     let scene = scene(world).await;
     let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
@@ -285,13 +285,13 @@ async fn retention_on_old_data_comes_down_at_once_and_then_day_by_day(world: Wor
         time = time.after(3 * 60, ahead);
         time.write(&*scene.table).await.unwrap();
     }
-    // 1 June at once, but for the hour of grace; a day less for every twelve hours that were counted.
+    // 1 June at once, after the hour of grace; one day for every twelve hours counted.
     assert_eq!((left[0], left[1]), (4, 3), "{left:?}");
     assert!(left.windows(2).all(|two| two[0] - two[1] <= 1), "{left:?}");
     assert_eq!([2, 3, 6, 7, 10, 11].map(|at| left[at]), [3, 2, 2, 1, 1, 0], "{left:?}");
 }
 
-/// Predictions of two days; the outcomes of the first come at several ages of it.
+/// Predictions of two days; the outcomes of the first arrive at several of its ages.
 async fn judge_late(scene: &Scene) {
     for day in ["2026-06-01", "2026-06-04"] {
         scene.predict_many(day, "v1", 10, &format!("{day}T02:00:00Z")).await;
@@ -304,7 +304,7 @@ async fn judge_late(scene: &Scene) {
     scene.project().await;
 }
 
-/// Access pattern D5. What was known of a day at the ages that it had reached stays when its events go.
+/// Access pattern D5. The states of a day at the ages it had reached stay when its events go.
 async fn what_was_known_of_an_expired_day_is_told_by_its_ages(world: World) {
     let scene = Scene::new(world).await;
     let (catalog, id) = (scene.world.catalog.clone(), scene.id().clone());
@@ -328,7 +328,7 @@ async fn what_was_known_of_an_expired_day_is_told_by_its_ages(world: World) {
         assert!(answer.cut.is_some() && answer.warnings.is_empty());
         before.push(csv(answer));
     }
-    // They expire before any stage was made: the first day at the age of seven days, as they are kept for so long.
+    // They expire before any stage was made: the first day at the age of seven days, its retention.
     catalog.set_retention(&id, Some(7), at("2026-06-09T00:00:00Z")).await.unwrap();
     assert_eq!(scene.expire(at("2026-06-10T00:00:00Z")).await, Deleted::default());
     assert_eq!(scene.expire(at("2026-06-10T01:00:00Z")).await, Deleted { days: 1, segments: 4, waiting: 0 });
@@ -349,19 +349,19 @@ async fn what_was_known_of_an_expired_day_is_told_by_its_ages(world: World) {
         assert_eq!(answer.as_of.map(|at| at.to_string()).as_deref(), Some(as_of));
         assert_eq!(&csv(answer), before, "as of {as_of}");
     }
-    // Between two ages it is as it stood at the earlier one; before the first one nobody can say.
+    // Between two ages the state is that of the earlier one; before the first one it is unknown.
     assert!(csv(ask("2026-06-02T18:00:00Z").await.unwrap()).contains("2026-06-01,v1,2,"));
     let error = ask("2026-06-02T00:30:00Z").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Gone);
     assert!(error.to_string().contains("ask as of then or later"), "{error}");
-    // Before the day there was nothing to know.
+    // Before the day there were no events.
     assert_eq!(csv(ask("2026-05-31T12:00:00Z").await.unwrap()).lines().count(), 1);
-    // What asks for more than is kept says that the day is left out.
+    // A question that the kept state cannot answer gives a warning that the day is left out.
     let request = Words { threshold: Some("0.3"), ..words(Some(instants[1])) };
     let request = Request::parse(What::Evaluations, &request).unwrap();
     let answer = scene.query(at("2026-06-20T12:00:00Z")).run(&id, &request).await.unwrap();
     assert!(answer.warnings[0].contains("have expired and are not in the answer"), "{:?}", answer.warnings);
-    // A day that expires later has its maturity from what is kept.
+    // A day that expires later has its maturity from the kept stages.
     let request = Words { columns: Some("day,age,labelled"), ..words(None) };
     let request = Request::parse(What::Maturity, &request).unwrap();
     scene.keep_stages(at("2026-06-20T12:00:00Z")).await;

@@ -1,4 +1,4 @@
-//! Rules on some of the events: of a tag, of a release, of what is live.
+//! Rules on a part of the events: of a tag, of a release, of live releases.
 
 use catalog::Webhook;
 
@@ -13,7 +13,7 @@ on_both_engines!(
     drift_is_of_one_version_of_the_projections,
 );
 
-/// Predictions of a day by a release, which all have one score, with the tag `shop` if it is given.
+/// Predictions of a day by a release, all with one score, and with the tag `shop` if it is given.
 async fn predicted(
     scene: &Scene,
     (day, release): (&str, &str),
@@ -34,7 +34,7 @@ async fn counts_are_of_a_tag(world: World) {
     for (number, shop, count) in [(1, "a", 3), (1, "b", 5), (2, "a", 7), (3, "b", 1)] {
         predicted(&scene, (&day(number), "v1"), (count, 0.5), Some(shop)).await;
     }
-    // A day on which more values than are kept apart leave it open whether this one is among them.
+    // With more values than are kept apart, it is open whether this one is among them.
     let row = |n: u32| {
         json!({ "key": format!("k{n}"), "predicted_at": format!("{}T01:00:00Z", day(4)), "release": "v1",
                 "score": 0.5, "tags": { "shop": format!("{n:0>60}") } })
@@ -76,7 +76,7 @@ async fn what_is_missing_is_of_a_release(world: World) {
     let judged = async |now: &str| {
         projector::alert::judge(&*scene.table, &scene.world.catalog, scene.id(), at(now)).await.unwrap()
     };
-    // Of the first day there is something of it; of the second only of another release.
+    // The first day has events of v1; the second only of another release.
     for (number, release) in [(1, "v1"), (2, "v2")] {
         scene.predict_many(&day(number), release, 2, &format!("{}T05:00:00Z", day(number))).await;
         let now = format!("{}T06:01:00Z", day(number));
@@ -118,7 +118,7 @@ async fn a_rule_on_what_is_not_there_is_applied_with_a_warning(world: World) {
 
 async fn drift_is_of_what_is_live(world: World) {
     let scene = Scene::new(world).await;
-    // What was live in the reference says 0.1, and 0.9 what is live from the third day on; the other release says the contrary.
+    // The live release of the reference scores 0.1, and the live one from the third day on 0.9; the other release the reverse.
     let is_late = |number| number >= 3;
     for number in 1..=4 {
         let low = if is_late(number) { "v2" } else { "v1" };
@@ -143,7 +143,7 @@ async fn drift_is_of_what_is_live(world: World) {
         above: Some(0.5),
         ..rule("far")
     };
-    // On the third day the new release says what the old one did.
+    // On the third day the new release scores as the old one did.
     let known = [(3, Some(0.0), "ok", ""), (4, Some(1.0), "firing", "fires"), (5, None, "firing", "")];
     assert_eq!(tried(&scene, far.clone(), (3, 5), "2026-06-06T00:00:00Z").await, known);
     let elsewhere = AlertRuleBody { environment: Some("staging".into()), ..far };
@@ -151,7 +151,7 @@ async fn drift_is_of_what_is_live(world: World) {
     assert_eq!(days, [(3, None, "no_data", ""), (4, None, "no_data", "")]);
 }
 
-/// A rebuild makes another version the active one, and deletes the one that is being read.
+/// A rebuild activates another version, and deletes the one that is being read.
 async fn drift_is_of_one_version_of_the_projections(world: World) {
     let scene = Scene::new(world).await;
     for (number, low) in [(1, 0.1), (2, 0.7)] {

@@ -1,4 +1,4 @@
-//! Crossings that are told before their day ends, and asked for in SQL.
+//! Crossings that are reported before their day ends, and crossings in SQL.
 
 use super::*;
 
@@ -32,7 +32,7 @@ async fn a_rule_on_many_events_fires_while_its_day_goes_on(world: World) {
     scene.predict_many(&day(2), "v2", 1, "2026-06-02T04:00:00Z").await;
     assert_eq!(days("2026-06-02T04:01:00Z").await, (0, 0, 0), "by what is projected");
     scene.project().await;
-    // What comes meanwhile holds nothing up.
+    // Events that come meanwhile do not delay it.
     scene.predict_many(&day(2), "v2", 2, "2026-06-02T04:00:20Z").await;
     let (one, other) = tokio::join!(days("2026-06-02T04:01:00Z"), days("2026-06-02T04:01:00Z"));
     assert_eq!((one.1 + other.1, one.2.max(other.2)), (1, 1), "{one:?} {other:?}");
@@ -41,7 +41,7 @@ async fn a_rule_on_many_events_fires_while_its_day_goes_on(world: World) {
     assert_eq!(days("2026-06-02T12:00:00Z").await, (0, 0, 1), "it is told once");
     assert_eq!(days("2026-06-03T00:01:00Z").await, (1, 0, 1), "the other rule judges the second day");
     assert_eq!(days("2026-06-03T23:59:00Z").await, (0, 0, 1));
-    // At the end of a day with few it is resolved.
+    // At the end of a day with few events it is resolved.
     assert_eq!(days("2026-06-04T00:01:00Z").await, (2, 1, 0));
 }
 
@@ -65,7 +65,7 @@ async fn what_crossed_is_a_table_of_sql(world: World) {
         "select count(*) as n, min(at) as first from crossings where day > '2026-06-03' and what = 'fires'";
     let found = ask(fired, false).await.unwrap();
     assert!(found.starts_with("n,first\n1,2026-06-06T00:01:00"), "{found}");
-    // Only the days that it names are read.
+    // Only the named days are read.
     let last = "select id from crossings where day = '2026-06-05'";
     let (found, reads) = scene.world.reads(ask(last, false)).await;
     let id = recorded(&scene).await.pop().unwrap().id();
@@ -80,7 +80,7 @@ async fn what_crossed_is_a_table_of_sql(world: World) {
         "id\n"
     );
     assert_eq!(ask("select id from crossings where day = '2026-07-04'", false).await.unwrap(), "id\n");
-    // Joined with what queries answer by the same names.
+    // A join with an answer of queries by the same columns.
     let joined = "select c.day, r.predictions from crossings c join rollups r on c.day = r.day where c.day = '2026-06-05' and r.day = '2026-06-05' and r.release = 'v1'";
     assert_eq!(ask(joined, false).await.unwrap(), "day,predictions\n2026-06-05,1\n");
     assert!(

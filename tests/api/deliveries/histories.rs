@@ -10,18 +10,18 @@ on_both_engines!(
 /// Days of a random history.
 const DAYS: u32 = 10;
 
-/// One call in so many has no answer, and ends the life of who made it; half of those calls were made.
+/// One in so many calls has no answer, and ends the life of its caller; half of those calls were made.
 const DOUBTS: u64 = 12;
 
 /// Histories besides those on both engines.
 const HISTORIES: u64 = 6;
 
-/// What came of a history.
+/// Events of a history.
 #[derive(Debug, Default)]
 struct Lived {
     /// Lives that ended early.
     ended: u64,
-    /// Parcels that came again.
+    /// Repeated parcels.
     repeated: usize,
     crossings: usize,
 }
@@ -53,7 +53,7 @@ async fn life(scene: &Scene, receiver: &Receiver, seed: u64, now: Timestamp) -> 
     }
 }
 
-/// A history in which workers die, come twice and begin again, and receivers miss what is posted.
+/// A history in which workers die, run concurrently and begin again, and receivers miss parcels.
 async fn history(world: World, seed: u64) -> Lived {
     let (scene, random) = (scene(world, &[]).await, Random::new(seed));
     let (receiver, mut lived) = (flaky(seed ^ 0xD00B), Lived::default());
@@ -69,12 +69,12 @@ async fn history(world: World, seed: u64) -> Lived {
             let both = tokio::join!(life(&scene, &receiver, one, now), life(&scene, &receiver, other, now));
             lived.ended += both.0 + both.1;
         }
-        // What was delivered stays as it was recorded.
+        // The record of a delivery that succeeded stays unchanged.
         let known: BTreeMap<_, _> = recorded(&scene).await.into_iter().map(|one| (key(&one), one)).collect();
         assert!(delivered.iter().all(|(key, one)| known.get(key) == Some(one)), "seed {seed}");
         let done = known.into_iter().filter(|(_, one)| one.state == DeliveryState::Delivered);
         delivered.extend(done);
-        // Nobody is down for a day.
+        // No receiver is down for a day.
         judge(&*scene.table, &scene.world.catalog, scene.id(), now).await.unwrap();
         let healthy = Receiver::that(|_| Does::Takes);
         for hours in 2..6 {
@@ -90,7 +90,7 @@ fn key(delivery: &Delivery) -> (String, String) {
     (delivery.id(), delivery.webhook.clone())
 }
 
-/// That each crossing came to each webhook at least once, always under one id and with one body, and is recorded once.
+/// Checks that each crossing came to each webhook at least once, always under one id and with one body, and is recorded once.
 async fn check(scene: &Scene, receiver: &Receiver, seed: u64, lived: &mut Lived) {
     let (from, to) = (day(1).parse().unwrap(), day(30).parse().unwrap());
     let crossings = scene.world.catalog.crossings(scene.id(), from, to, 100).await.unwrap();

@@ -1,4 +1,4 @@
-//! What days before say of what is to come.
+//! Expectations from earlier days.
 
 use super::*;
 
@@ -13,7 +13,7 @@ async fn days_before_say_what_is_to_come(world: World) {
     let query = scene.query(at(LATER));
     let columns = "day,age,labelled,expected_labelled,completeness";
     let found = rows(&scene, &query, What::Maturity, &words(columns)).await;
-    // Of the first day 4 of 10 predictions were judged between 3 and 7 days; of the second 4 of 10 are to come.
+    // On the first day 4 of 10 predictions were judged between 3 and 7 days; on the second 4 of 10 are to come.
     let expected = [
         "2026-05-01,1h,0,9.0,0.0",
         "2026-05-01,6h,0,9.0,0.0",
@@ -33,7 +33,7 @@ async fn days_before_say_what_is_to_come(world: World) {
     assert_eq!(rows(&scene, &query, What::Evaluations, &mature("0.9")).await, ["2026-05-01,9"]);
     let both = ["2026-05-01,9", "2026-06-20,10"];
     assert_eq!(rows(&scene, &query, What::Evaluations, &mature("0.5")).await, both);
-    // Without a day that is old enough nobody knows what is to come, and no day is mature.
+    // Without a day of sufficient age nothing is expected, and no day is mature.
     let young = Words { from: TO, ..words(columns) };
     let found = rows(&scene, &query, What::Maturity, &young).await;
     assert_eq!(found[3], "2026-06-20,latest,10,,");
@@ -65,7 +65,8 @@ async fn days_before_the_window_say_how_truth_comes(world: World) {
         let (source, warnings) = (answer.source.unwrap(), answer.warnings.clone());
         (csv(answer).lines().skip(1).map(str::to_owned).collect::<Vec<_>>(), source, warnings)
     };
-    // Of the days that are old enough 3 of 19 predictions were judged after the first day: 4 are, and 10 times as many are to come.
+    // On the days of sufficient age 3 of 19 predictions were judged after the first day: 4 are judged, and 10 times as many are
+    // to come.
     let expected = 4.0 + 10.0 * (1.0 / 19.0 + 2.0 / 19.0);
     let mut source = query::Source::Events;
     for _ in 0..2 {
@@ -82,13 +83,13 @@ async fn days_before_the_window_say_how_truth_comes(world: World) {
         scene.keep_stages(now).await;
         source = query::Source::Stored;
     }
-    // A statement learns from them as well.
+    // A statement uses them as well.
     let statement = "select age, expected_labelled from maturity where day = '2026-06-29' and age = 'latest'";
     let sql = Sql { statement: statement.into(), all_days: false, as_of: None, cut: None };
     let told = csv(scene.query(now).sql(scene.id(), &sql).await.unwrap());
     let found: f64 = told.lines().nth(1).unwrap().strip_prefix("latest,").unwrap().parse().unwrap();
     assert!((found - expected).abs() < 1e-9, "{told}");
-    // By a cut the days of the cut alone say it: what it does not name was not read.
+    // By a cut the days of the cut alone count: other days were not read.
     let words = Words { from: "2026-06-29", to: "2026-06-29", ..words("day,labelled") };
     let as_of = Words { as_of: Some("2026-07-02T12:00:00Z"), ..words.clone() };
     let request = Request::parse(What::Evaluations, &as_of).unwrap();
