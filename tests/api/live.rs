@@ -150,8 +150,7 @@ async fn a_late_promotion_beside_300_live_models_is_put_in_its_place(world: Worl
     assert_eq!(behind.segments, 0, "the rollup of the day goes on");
 }
 
-/// Access pattern A10. The event is in the log, so its append succeeds; the projector goes on, and reports it. A release in the
-/// catalog whose event is not in the log is completed by a repeated request.
+/// Access pattern A10. A release in the catalog whose event is not in the log is completed by a repeated request.
 async fn a_release_of_which_the_event_failed_is_created_by_asking_again(world: World) {
     let mut scene = Scene::new(world).await;
     let fails = Arc::new(AtomicBool::new(true));

@@ -1,5 +1,5 @@
-//! Reviews: who is served what, what an answer becomes, and what is left when a process dies. Each on a SQLite file and on DynamoDB
-//! Local.
+//! Reviews: the served items, the effects of an answer, and the state after the death of a process. Each on a SQLite file and on
+//! DynamoDB Local.
 
 use std::{
     collections::BTreeSet,
@@ -70,7 +70,7 @@ async fn predict(scene: &Scene, count: usize, now: &str) {
     scene.append(Kind::Predictions, events.collect(), now).await.unwrap();
 }
 
-/// A review of `count` predictions of a day.
+/// Review of `count` predictions of a day.
 async fn review(scene: &Scene, count: usize) -> Review {
     predict(scene, count, "2026-06-01T12:00:00Z").await;
     scene.query(at(NOW)).create_review(&scene.workspace, "june", spec(1_000)).await.unwrap().0
@@ -106,7 +106,7 @@ pub(crate) fn kind_of(answered: Result<Answered, SubmitError>) -> ErrorKind {
     }
 }
 
-/// The outcomes of June.
+/// Outcomes of June.
 async fn outcomes(scene: &Scene) -> Vec<String> {
     let columns = Some("key,predicted_at,observed_at,label");
     let words = Words { from: "2026-06-01", to: "2026-06-30", columns, ..Words::default() };
@@ -128,11 +128,11 @@ async fn c5_a_reviewer_has_one_item_at_a_time_and_never_the_same_prediction_twic
     answer(&scene, &review, first.number, ANN, "1", "2026-06-10T00:05:00Z").await;
     let third = next(&scene, &review, ANN, "2026-06-10T00:05:00Z").await.unwrap();
     assert_eq!([first.number, others.number, third.number].into_iter().collect::<BTreeSet<_>>().len(), 3);
-    // What she gives back is for others, and what he has is not for her.
+    // An item that she gives back is for others, and his item is not for her.
     let at_third = item(&scene, &review, third.number);
     scene.world.catalog.give_back(&at_third, &by(ANN), at("2026-06-10T00:06:00Z")).await.unwrap();
     assert_eq!(next(&scene, &review, ANN, "2026-06-10T00:06:00Z").await, None);
-    // After his time he has another one, and she has his.
+    // After his lease he has another one, and she has his.
     let later = "2026-06-10T00:10:00Z";
     let his = next(&scene, &review, BOB, later).await.unwrap();
     assert_eq!(his.number, third.number);
@@ -142,7 +142,7 @@ async fn c5_a_reviewer_has_one_item_at_a_time_and_never_the_same_prediction_twic
         scene.ingest(at(later)).answer(&item(&scene, &review, others.number), &by(BOB), label("1")).await;
     let refused = late;
     assert_eq!(kind_of(refused), ErrorKind::Conflict, "he does not have it any more");
-    // Long after all times are over nobody is shown again what they were shown, in no review.
+    // Long after all leases have ended, no review shows an item again to a person who has seen it.
     let end = "2026-06-11T00:00:00Z";
     assert_eq!(next(&scene, &review, ANN, end).await, None);
     let (second, _) = scene.query(at(end)).create_review(&scene.workspace, "again", spec(2)).await.unwrap();
@@ -193,7 +193,7 @@ async fn c6_a_link_is_good_for_one_item_once_until_its_time_is_over(scene: Scene
     let given =
         scene.world.catalog.given_answers(scene.id(), "guest:bob", (at(NOW), at("2026-06-11T00:00:00Z")));
     assert_eq!(given.await.unwrap().len(), 1);
-    // A link that was made again takes the place of the one before.
+    // A new link replaces the one before.
     let first = next(&scene, &review, &bob, NOW).await.unwrap();
     let second = next(&scene, &review, &bob, NOW).await.unwrap();
     assert_eq!(first.number, second.number);
@@ -208,7 +208,7 @@ async fn an_answer_is_an_outcome_in_the_name_of_its_reviewer_and_counts_once(sce
     let ingest = scene.ingest(at("2026-06-10T00:01:00Z"));
     let refused = ingest.answer(&at_item, &by(BOB), label("1")).await;
     assert_eq!(kind_of(refused), ErrorKind::Conflict, "he does not have it");
-    // Who presses twice, and a client that tries again.
+    // Repeated clicks, and a client that tries again.
     let ann = by(ANN);
     let answers = join_all((0..4).map(|_| ingest.answer(&at_item, &ann, label("1")))).await;
     assert!(answers.iter().all(|answer| answer.as_ref().unwrap().is_appended), "{answers:?}");
@@ -230,7 +230,7 @@ async fn an_answer_is_an_outcome_in_the_name_of_its_reviewer_and_counts_once(sce
     scene.assert_verified().await;
 }
 
-/// An ingest whose table takes so many more writes.
+/// An ingest whose table accepts this number of further writes.
 pub(crate) fn dying(scene: &Scene, writes: usize, now: &str) -> Ingest {
     let left = Arc::new(AtomicUsize::new(writes));
     let table: Arc<dyn Table> = Hooked::new(Arc::clone(&scene.table), move |asked| match asked {
@@ -261,13 +261,13 @@ async fn an_answer_is_appended_once_wherever_a_process_dies(scene: Scene) {
         let at_item = item(&scene, &review, served.number);
         let before = outcomes(&scene).await.len();
         let answered = dying(&scene, writes, &now).answer(&at_item, &by(ANN), label("1")).await;
-        // From the decision on, which is the second write, there is only success.
+        // After the decision, the second write, there is only success.
         assert_eq!(answered.is_ok(), writes >= 2, "{writes}: {answered:?}");
         decided += usize::from(answered.is_ok());
         let owed = scene.ingest(at(&now)).finish_answers(scene.id()).await.unwrap();
         assert!(owed <= 1, "{writes}: {owed}");
         assert_eq!(outcomes(&scene).await.len(), before + usize::from(answered.is_ok()), "{writes}");
-        // Asked once more, the same is a success, and appends nothing twice.
+        // A repeated answer is a success, and appends nothing twice.
         answer(&scene, &review, served.number, ANN, "1", &now).await;
         assert_eq!(outcomes(&scene).await.len(), before + 1, "{writes}");
         assert_eq!(scene.ingest(at(&now)).finish_answers(scene.id()).await.unwrap(), 0);
@@ -278,7 +278,7 @@ async fn an_answer_is_appended_once_wherever_a_process_dies(scene: Scene) {
 
 /// Access pattern B1.
 async fn the_page_of_a_user_has_answers_and_results_of_the_week(scene: Scene) {
-    // Answers end by themselves, so the time must be that of the engine.
+    // Answers expire, so the time must be that of the engine.
     let noon = Clock::system().now().day().start().plus_seconds(12 * 60 * 60);
     let days_after = |days: i64| noon.plus_seconds(days * 24 * 60 * 60);
     let new = NewEntity::new("ann", New::User);
@@ -290,7 +290,7 @@ async fn the_page_of_a_user_has_answers_and_results_of_the_week(scene: Scene) {
         let served = next(&scene, &review, ANN, &now).await.unwrap();
         agree += u64::from(served.item.said[0].score.unwrap() >= 0.5);
         answer(&scene, &review, served.number, ANN, "1", &now).await;
-        // A repeat counts nothing.
+        // A repeat is not counted.
         answer(&scene, &review, served.number, ANN, "1", &now).await;
         let decided = scene.world.catalog.review_item(&item(&scene, &review, served.number)).await.unwrap();
         let at_item = item(&scene, &review, served.number);
@@ -330,7 +330,7 @@ async fn b1_what_a_reviewer_answered_is_one_query(scene: Scene) {
     assert_eq!(releases[0]["release"], "v1");
     assert_eq!((&releases[0]["answers"], &releases[0]["agree"]), (&3.into(), &agree.into()));
     assert_eq!((days.len(), &days[0]["day"]), (3, &"2026-06-10".into()));
-    // Serving reads the workspace, what expires, the turn, a page of items and the item, however many items there are.
+    // Serving reads the workspace, the expiry, the turn, a page of items and the item, however many items there are.
     let asked = ((scene.id(), &review), (ANN, DEFAULT_LEASE_SECONDS));
     let ingest = scene.ingest(at("2026-06-15T00:00:00Z"));
     let (_, reads) = scene.world.reads(ingest.next_of(asked.0, asked.1)).await;
@@ -348,13 +348,13 @@ async fn what_is_picked_is_written_down(scene: Scene) {
         items.into_iter().map(|(_, item)| item.key).collect()
     };
     let picked = keys(&first).await;
-    // What comes later changes nothing, and the same words are the same review.
+    // Later predictions change nothing, and the same specification gives the same review.
     predict(&scene, 35, "2026-06-01T13:00:00Z").await;
     let (again, _) = query.create_review(&scene.workspace, "june", spec(1_000)).await.unwrap();
     assert_eq!((&again, keys(&again).await), (&first, picked));
     let other = query.create_review(&scene.workspace, "june", spec(2)).await.unwrap_err();
     assert_eq!(other.kind(), ErrorKind::Conflict);
-    // Under another name they give the same items, in the same order.
+    // Under another name it gives the same items, in the same order.
     let make = async |name: &str, spec: ReviewSpec| {
         keys(&query.create_review(&scene.workspace, name, spec).await.unwrap().0).await
     };
@@ -371,7 +371,7 @@ async fn what_is_picked_is_written_down(scene: Scene) {
     scene.append(Kind::Predictions, events, "2026-06-01T14:00:00Z").await.unwrap();
     let disagree = ReviewSpec { policy: ReviewPolicy::Disagree, ..spec(1) };
     assert_eq!(make("differ", disagree).await, ["k0"]);
-    // What has an outcome is left out.
+    // Predictions with an outcome are left out.
     scene.observe_many(DAY, "1", 35, "2026-06-02T00:00:00Z").await;
     let refused = query.create_review(&scene.workspace, "none", spec(5)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid);
@@ -404,7 +404,7 @@ async fn what_has_expired_is_served_to_nobody(scene: Scene) {
     let at_item = item(&scene, &review, served.number);
     let refused = scene.ingest(at(NOW)).answer(&at_item, &by(ANN), label("1")).await;
     assert_eq!(kind_of(refused), ErrorKind::Conflict);
-    // What is deleted is served to nobody either.
+    // Items of a deleted review are not served either.
     scene.world.catalog.set_retention(scene.id(), None, at(NOW)).await.unwrap();
     assert!(next(&scene, &review, BOB, NOW).await.is_some());
     scene.world.catalog.delete_review(scene.id(), "june").await.unwrap();

@@ -1,4 +1,4 @@
-//! Rollups as they were known at another time: from the events, and of days whose events have expired as they stood at an age.
+//! Rollups as of another time: from the events, and for expired days from their state at an age.
 
 use std::{
     collections::BTreeSet,
@@ -42,7 +42,7 @@ on_both_engines!(
 const DAY: &str = "2026-06-01";
 const NOW: &str = "2026-06-20T12:00:00Z";
 
-/// In what order a day comes to be known: of predictions, metrics and outcomes each some at an instant.
+/// Arrival of the events of a day: the kind, the number and the instant of each batch.
 const ARRIVED: [(Kind, usize, &str); 6] = [
     (Kind::Predictions, 6, "2026-06-01T12:00:00Z"),
     (Kind::Metrics, 3, "2026-06-01T13:00:00Z"),
@@ -79,7 +79,7 @@ fn statement(statement: &str, as_of: Option<&str>) -> Sql {
     Sql::parse(&SqlWords { statement, as_of, ..SqlWords::default() }).unwrap()
 }
 
-/// What is counted by each breakdown.
+/// Counts by each breakdown.
 async fn counted(scene: &Scene, as_of: Option<&str>) -> Vec<String> {
     let mut all = Vec::new();
     for by in BREAKDOWNS {
@@ -88,7 +88,7 @@ async fn counted(scene: &Scene, as_of: Option<&str>) -> Vec<String> {
     all
 }
 
-/// Appends what is known of the day, and says what was counted after each time.
+/// Appends the events of the day, and returns the counts after each batch.
 async fn arriving(scene: &Scene) -> Vec<(&'static str, Vec<String>)> {
     let mut said = Vec::new();
     for (kind, count, now) in ARRIVED {
@@ -107,7 +107,7 @@ async fn what_was_counted_then_is_counted_again_from_the_events(scene: Scene) {
     }
     let nothing = counted(&scene, Some("2026-06-01T00:00:00Z")).await;
     assert!(nothing.iter().all(|text| text.lines().count() == 1), "{nothing:?}");
-    // By a cut the answer is the same whatever comes.
+    // By a cut the answer stays the same.
     let answer = ask(&scene, "tag.shop", Some(said[4].0)).await.unwrap();
     let cut = answer.cut.clone().unwrap().to_string();
     assert!(answer.warnings.is_empty());
@@ -128,7 +128,7 @@ async fn stages_of(scene: &Scene) -> RolledStages {
 
 async fn what_was_counted_of_an_expired_day_is_told_by_its_ages(scene: Scene) {
     arriving(&scene).await;
-    // At 1 h, 6 h, one day, three and seven; between them nothing of the breakdowns changed but once.
+    // At 1 h, 6 h, one day, three and seven; the breakdowns changed only once between them.
     let ages = [
         "2026-06-02T01:00:00Z",
         "2026-06-02T06:00:00Z",
@@ -165,7 +165,8 @@ async fn what_was_counted_of_an_expired_day_is_told_by_its_ages(scene: Scene) {
         );
         assert_eq!((answer.cut.is_none(), &answer.warnings), (true, &vec![says]));
     }
-    // Between two ages it is as it stood at the earlier one, after its events went as it is now, and before the first nobody can say.
+    // Between two ages the state is that of the earlier one, after the events have gone it is the present one, and before the
+    // first age it is unknown.
     assert_eq!(counted(&scene, Some("2026-06-04T12:00:00Z")).await, before[2]);
     assert_eq!(counted(&scene, Some("2026-06-19T00:00:00Z")).await, last);
     let error = ask(&scene, "tag.shop", Some("2026-06-02T00:30:00Z")).await.unwrap_err();
@@ -183,9 +184,9 @@ async fn what_was_counted_of_an_expired_day_is_told_by_its_ages(scene: Scene) {
 async fn a_day_without_predictions_has_rollups_at_its_ages(scene: Scene) {
     let metrics = events(Kind::Metrics, 4);
     scene.append(Kind::Metrics, metrics, "2026-06-02T12:00:00Z").await.unwrap();
-    // They are folded from the events where nothing else is: as if no worker had come before.
+    // Without an evaluation they are folded from the events, as if no worker had come before.
     let made = scene.keep_stages(at("2026-06-05T01:00:00Z")).await;
-    // When the day was an hour and six hours old nothing was known.
+    // At the ages of one and six hours the day had no events.
     assert_eq!(made, Made { stages: 0, rollups: 2, waiting: 0 });
     let folded = stages_of(&scene).await;
     assert_eq!(folded[&DAY.parse().unwrap()].keys().copied().collect::<Vec<_>>(), [24, 72]);
@@ -229,7 +230,7 @@ async fn a_rebuild_changes_no_rollup_at_an_age_and_a_wrong_one_is_found(scene: S
     );
 }
 
-/// The version that is copied is deleted between its rollup and its parts.
+/// The version being copied is deleted between its rollup and its parts.
 async fn a_rebuild_that_ends_while_a_rollup_is_copied_takes_nothing_from_it(scene: Scene) {
     arriving(&scene).await;
     let (now, day) = (at("2026-06-09T01:00:00Z"), DAY.parse().unwrap());
@@ -279,7 +280,7 @@ async fn an_erasure_takes_what_went_with_keys_out_of_rollups_at_ages(scene: Scen
     let now = csv(ask_of_first(&scene, None).await);
     let then = csv(ask_of_first(&scene, Some("2026-06-05T00:00:00Z")).await);
     assert_eq!(now, then, "nothing has come since");
-    // And again, of another key with its values.
+    // And again, for another key with its values.
     let begun = begin_of(&scene, &["person-0001"], true).await.unwrap();
     carry(&scene.table, &begun).await.unwrap();
     assert_ne!(of_first().await, after);

@@ -1,4 +1,4 @@
-//! What is read of a log to find values of a run.
+//! Reads of a log that look for values of a run.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

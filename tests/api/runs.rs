@@ -1,4 +1,4 @@
-//! Runs: what they are given, what they measure, and what it costs to read that.
+//! Runs: their parameters, their metrics, and the cost of reading them.
 
 use std::{
     sync::{
@@ -55,7 +55,7 @@ async fn measure(scene: &Scene, run: &Run, metrics: &[(&str, i64, Value)]) -> Re
     scene.append(Kind::Metrics, metrics.iter().enumerate().map(event).collect(), NOW).await
 }
 
-/// The latest values of a run, as text.
+/// Latest values of a run, as text.
 async fn latest(scene: &Scene, run: &Run) -> Vec<String> {
     let run = scene.world.catalog.run_with_metrics(scene.id(), &run.id).await.unwrap();
     let text = |(name, latest): (&String, &catalog::LatestValue)| {
@@ -156,13 +156,13 @@ async fn the_latest_metrics_of_a_run_are_there_at_once_and_after_projection(worl
     scene.project().await;
     assert_eq!(latest(&scene, &run).await, expected);
     assert_eq!(history(&scene, &other, "loss").await, [(9, f64::NEG_INFINITY)]);
-    // What ingest could not record, because it died, the projector records.
+    // Values that ingest could not record, because it died, are recorded by the projector.
     let first = key::latest(scene.id(), &run.id);
     measure(&scene, &run, &[("loss", 3, json!(0.25))]).await.unwrap();
     scene.table.delete(&first, Condition::None).await.unwrap();
     scene.project().await;
     assert_eq!(latest(&scene, &run).await, ["loss=0.25 at 3"]);
-    // All of it comes back with a rebuild, which folds all days again; and a second one changes nothing.
+    // A rebuild, which folds all days again, restores all of it; a second one changes nothing.
     for _ in 0..2 {
         let pace = projector::rebuild::Pace { share: 1.0, clock: event::Clock::system() };
         projector::rebuild::rebuild(&*scene.table, scene.id(), &pace, |_| {}).await.unwrap();
@@ -192,7 +192,7 @@ async fn a_history_has_all_days_before_projection(world: World) {
     scene.project().await;
     let ended = RunChange { status: Some(RunStatus::Finished), ..RunChange::default() };
     let run = scene.world.catalog.change_run(scene.id(), &run.id, &ended, at(THEN)).await.unwrap();
-    // A process may go on with a run that has ended.
+    // A process may continue a run that has ended.
     append(&[(0, 4), (3, 5)]).await;
     assert_eq!(steps(&run).await, [0, 4, 1, 3, 2, 5]);
     scene.project().await;
@@ -215,7 +215,7 @@ async fn the_history_of_a_metric_is_one_range_of_the_log_a_day(world: World) {
         costs.push(cost(reads));
     }
     assert_eq!(costs[0], costs[1], "thirty segments cost what one does");
-    // The latest values, what was skipped, and the range; the setting and the day of the retention, the version that is read.
+    // The latest values, the skipped segments, and the range; the setting and the day of the retention, the active version.
     let (gets, queries) = costs[0];
     assert!(gets <= 3 && queries <= 4, "{gets} gets, {queries} queries");
     assert_eq!(
@@ -390,7 +390,7 @@ async fn the_parts_of_a_run_are_written_at_one_time(world: World) {
     let metrics = read_ndjson(Kind::Metrics, metrics.join("\n").as_bytes(), at(NOW)).unwrap();
     let mut noted = Noted::default();
     noted.add(&metrics.columns, None);
-    // No write of a part ever ends, so as many have begun as are made at one time.
+    // No write of a part ever ends, so the started ones are those made at one time.
     let begun = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&begun);
     let hooked: Arc<dyn Table> = Hooked::new(Arc::clone(&scene.table), move |asked| match asked {

@@ -1,4 +1,4 @@
-//! In which segments predictions are bad: ranked by what is stored, and the same from the events.
+//! Segments of poor predictions: ranked from stored evaluations, and equally from the events.
 
 use event::{Kind, NewDefinition};
 use fold::{evaluation::MAX_SPLIT_VALUES, figure::Direction};
@@ -24,8 +24,8 @@ const DAYS: [&str; 2] = ["2026-06-01", "2026-06-02"];
 const LATER: &str = "2026-06-04T12:00:00Z";
 const COLUMNS: &str = "release,segment,n,share,value,whole,gap";
 
-/// On each day 121 predictions that say all is positive. It is where the carrier is not UA or the origin not JFK, and in a third of the
-/// rest. The last prediction is wrong, and the only one of its carrier.
+/// 121 positive predictions on each day. The truth is positive except for two thirds of the predictions with carrier UA and
+/// origin JFK. The last prediction is wrong, and the only one of its carrier.
 async fn predict(scene: &Scene, day: &str, release: &str) {
     let prediction = |n: usize| {
         let carrier = if n == 120 { "XX" } else { ["UA", "AA"][n % 2] };
@@ -51,7 +51,7 @@ async fn scene(world: World, splits: &[&str]) -> Scene {
     scene
 }
 
-/// Says by which splits predictions are cut, and judges them.
+/// Declares the splits, and judges the predictions.
 async fn declare(scene: &Scene, splits: &[&str]) {
     let new = NewDefinition {
         splits: Some(splits.iter().map(|split| (*split).to_owned()).collect()),
@@ -62,7 +62,7 @@ async fn declare(scene: &Scene, splits: &[&str]) {
     scene.project().await;
 }
 
-/// On each day 120 predictions of all kinds of scores, which say little of what comes true where the carrier is UA.
+/// 120 predictions with all kinds of scores on each day, which are hardly informative for the carrier UA.
 async fn scored(world: World) -> Scene {
     let scene = Scene::new(world).await;
     for day in DAYS {
@@ -109,11 +109,11 @@ async fn the_worst_segment_comes_first_and_no_event_is_read(world: World) {
     let (answer, reads) = scene.world.reads(query.run(scene.id(), &request)).await;
     let answer = answer.unwrap();
     assert_eq!(answer.source, Some(Source::Stored));
-    // Settings and twice which version is active; evaluations and the rows of their splits.
+    // The settings, and the active version twice; evaluations and the rows of their splits.
     assert_eq!(cost(reads), (3, 2));
     let rows: Vec<String> = csv(answer).lines().skip(1).map(str::to_owned).collect();
     let whole = 200.0 / 242.0;
-    // 80 of 122, as the last prediction is of JFK; 80 of 120; by the feature it is as bad everywhere.
+    // 80 of 122, as the last prediction is of JFK; 80 of 120; by the feature it is equally bad everywhere.
     let value = |row: &String| row.split(',').nth(3).unwrap().parse::<f64>().unwrap();
     let names: Vec<&str> = rows.iter().map(|row| row.split(',').nth(1).unwrap()).collect();
     let expected = [
@@ -128,7 +128,7 @@ async fn the_worst_segment_comes_first_and_no_event_is_read(world: World) {
     assert_eq!(names, expected);
     assert!((value(&rows[0]) - 80.0 / 122.0).abs() < 1e-12 && (value(&rows[1]) - 80.0 / 120.0).abs() < 1e-12);
     assert!(rows.iter().all(|row| row.ends_with(&whole.to_string())), "{rows:?}");
-    // One that has too few to be ranked stands behind all, whatever its gap is, and is not tested.
+    // A segment with too few predictions to be ranked comes last, with any gap, and is not tested.
     let (tests, _) = asked(&scene, &words("segment,splits,n,p_value,p_adjusted")).await;
     assert_eq!(tests[6], "tag.carrier=XX,1,2,,");
     assert!(tests[0].starts_with("tag.origin=JFK,1,122,") && !tests[0].ends_with(','), "{tests:?}");
@@ -142,7 +142,7 @@ async fn the_worst_segment_comes_first_and_no_event_is_read(world: World) {
         let [p_value, p_adjusted] = p(row);
         assert!(p_value <= p_adjusted && p_adjusted <= 1.0, "{row}");
     }
-    // With fewer that are enough it is ranked among all.
+    // With a lower minimum it is ranked among all.
     let set = scene.world.catalog.change_settings(scene.id(), |settings| settings.board_min_n = Some(1));
     set.await.unwrap();
     assert!(asked(&scene, &words(COLUMNS)).await.0[0].starts_with("v1,tag.carrier=XX,2,"));
@@ -168,13 +168,13 @@ async fn what_is_ranked_from_events_is_what_is_stored(world: World) {
                 assert!(is_close, "{figure}: {stored} is not {computed}");
             }
         }
-        // Of a figure of which nothing but the value is stored, nothing is tested.
+        // A figure stored without its evidence is not tested.
         assert_eq!(stored[0].ends_with(",,"), figure == "ece", "{}", stored[0]);
     }
     // Before anything was appended there is nothing to rank.
     let (none, _) = asked(&scene, &Words { as_of: Some("2026-06-04"), ..words(COLUMNS) }).await;
     assert_eq!(none, [""; 0]);
-    // At another threshold nothing is positive, so what was wrong is right.
+    // At another threshold nothing is predicted positive, so wrong predictions become right.
     let (other, source) = asked(&scene, &Words { threshold: Some("0.95"), ..words(COLUMNS) }).await;
     assert_eq!(source, Source::Events);
     assert!(other[0].starts_with("v1,tag.carrier=AA,120,") && other[0].contains(",0.0,"), "{other:?}");
@@ -184,13 +184,13 @@ async fn what_is_ranked_from_events_is_what_is_stored(world: World) {
 
 async fn losses_and_areas_are_tested_where_events_are_read(world: World) {
     let scene = scored(world).await;
-    // Of the 120 predictions of UA against the rest: scipy.stats.ttest_ind(equal_var=False) of the losses, and
+    // The 120 predictions of UA against the rest: scipy.stats.ttest_ind(equal_var=False) of the losses, and
     // tests/reference/segments.py of the areas.
     for (figure, of_ua) in
         [("brier", 2.9089882996319675e-6), ("log_loss", 0.01564189683781226), ("auc", 7.764841252116949e-7)]
     {
         let words = Words { figure: Some(figure), ..words("segment,n,p_value,p_adjusted") };
-        // Nothing but the figures of days is stored.
+        // Only the figures of days are stored.
         let (stored, source) = asked(&scene, &words).await;
         assert_eq!((source, stored.len()), (Source::Stored, 5));
         assert!(stored.iter().all(|row| row.ends_with(",,")), "{stored:?}");
@@ -203,7 +203,7 @@ async fn losses_and_areas_are_tested_where_events_are_read(world: World) {
             let p = |row: &str, at: usize| -> f64 { row.rsplit(',').nth(at).unwrap().parse().unwrap() };
             for row in &rows {
                 let (p_value, p_adjusted) = (p(row, 1), p(row, 0));
-                // Where it is raised by nothing it may be rounded.
+                // Without an adjustment it may differ by rounding.
                 let is_raised = p_value <= p_adjusted * (1.0 + 1e-12);
                 assert!(0.0 < p_value && is_raised && p_adjusted <= 1.0, "{figure}: {row}");
             }
@@ -222,12 +222,12 @@ async fn pairs_find_what_no_split_alone_shows(world: World) {
     let (rows, source) = asked(&scene, &with_pairs).await;
     assert_eq!(source, Source::Events);
     assert!(rows[0].starts_with("\"tag.carrier=UA, tag.origin=JFK\",2,60,0.3333"), "{}", rows[0]);
-    // Three of carriers, two of origins, and four of both: what is of XX is of JFK, so the pair would say it again.
+    // Three of carriers, two of origins, and four of both: all of XX is of JFK, so that pair would be a repetition.
     assert_eq!(rows.len(), 3 + 2 + 4, "{rows:?}");
     let (alone, _) = asked(&scene, &Words { pairs: false, ..with_pairs.clone() }).await;
     let of_one: Vec<&String> = rows.iter().filter(|row| !row.starts_with('"')).collect();
     assert_eq!(of_one, alone.iter().collect::<Vec<_>>());
-    // At the cut of an answer it is the same whatever comes.
+    // At the cut of an answer it stays the same.
     let request = Request::parse(What::Segments, &with_pairs).unwrap();
     let cut = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap().cut.unwrap().to_string();
     let late = json!([{ "key": "k0", "predicted_on": DAYS[0], "observed_at": "2026-06-03T00:00:00Z", "label": "0" }]);
@@ -289,7 +289,7 @@ async fn wrong_words_of_segments_are_named(world: World) {
     assert!(refusal.contains("pairs: only segments have them"), "{refusal}");
     let refusal = Request::parse(What::Evaluations, &words("day")).unwrap_err().to_string();
     assert!(refusal.contains("figure: only segments are ranked by one"), "{refusal}");
-    // Without a figure the primary metric ranks, the way that is set.
+    // Without a figure the primary metric ranks, in its own direction.
     let unnamed = Words { figure: None, ..words("segment,figure") };
     assert!(refused(&scene, &unnamed).await.contains("no primary metric to rank by; name a figure"));
     let set = scene.world.catalog.change_settings(scene.id(), |settings| {
@@ -298,7 +298,7 @@ async fn wrong_words_of_segments_are_named(world: World) {
     assert_eq!(set.await.unwrap().primary_metric.unwrap().direction, Direction::Min);
     let (rows, _) = asked(&scene, &unnamed).await;
     assert_eq!(rows[0], "tag.carrier=AA,accuracy");
-    // What is named and is the primary metric goes the same way.
+    // A named figure that is the primary metric has the same direction.
     assert_eq!(asked(&scene, &words("segment,figure")).await.0, rows);
     let sum = Words { figure: Some("value"), ..words("day") };
     assert!(refused(&scene, &sum).await.contains("figure: `value` is a sum"));

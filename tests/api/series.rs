@@ -40,7 +40,7 @@ async fn a_window_of_events_costs_nothing_of_what_lies_outside(world: World) {
     append(&["2026-06-01", "2026-06-15", "2026-06-30"]).await;
     let (rows, before) = world.reads(query.run(workspace.id(), &request)).await;
     assert_eq!(rows.unwrap().frame.height(), 3);
-    // What lies outside of the window costs nothing.
+    // Events outside of the window cost nothing.
     append(&["2026-05-01", "2026-05-31", "2026-07-01", "2026-07-02", "2026-07-31"]).await;
     let (rows, after) = world.reads(query.run(workspace.id(), &request)).await;
     assert_eq!((rows.unwrap().frame.height(), after), (3, before));

@@ -1,4 +1,4 @@
-//! Snapshots: the same rows, byte for byte, whatever happens after they were made. Each on a SQLite file and on DynamoDB Local.
+//! Snapshots: equal rows, byte for byte, despite later changes. Each on a SQLite file and on DynamoDB Local.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ on_both_engines!(
 
 const DAYS: [&str; 3] = ["2026-06-01", "2026-06-02", "2026-06-03"];
 
-/// Three days of predictions, of which the first two are judged.
+/// Three days of predictions, the first two judged.
 async fn filled(scene: &Scene) {
     for day in DAYS {
         scene.predict_many(day, "v1", 5, "2026-06-04T00:00:00Z").await;
@@ -58,12 +58,12 @@ pub(crate) fn june(name: &str, what: &str) -> NewSnapshot {
 
 pub(crate) async fn create(scene: &Scene, new: &NewSnapshot) -> Result<EntityId> {
     let (snapshot, warnings) = scene.query(at(NOW)).create_snapshot(new).await?;
-    // One as of a time before the import of its days knows nothing of them, and says so.
+    // A snapshot as of a time before the import of its days has no rows of them, and a warning.
     assert!(warnings.iter().all(|warning| warning.starts_with("as of ")), "{warnings:?}");
     Ok(AnyEntity::Snapshot(snapshot).at())
 }
 
-/// The rows of a snapshot, by a service that is new.
+/// Rows of a snapshot, from a new service.
 async fn read(scene: &Scene, what: What, name: &str) -> String {
     let query = Query::new(Arc::clone(&scene.table), Clock::from_fn(|| at("2026-07-10T00:00:00Z")));
     let request = query.snapshot(scene.id(), what, name).await.unwrap();
@@ -103,7 +103,7 @@ async fn a_snapshot_reads_the_same_rows_for_ever(scene: Scene) {
     assert_eq!(known[3].lines().nth(1).unwrap(), "0.2,k1", "{}", known[3]);
     assert!(known[1].contains("outcome_label"), "{}", known[1]);
 
-    // Late rows with a tag that is new, late outcomes, another release, a deleted one, a rebuild.
+    // Late rows with a new tag, late outcomes, another release, a deleted one, a rebuild.
     let late = json!([{
         "key": "k0", "predicted_at": "2026-06-01T01:00:00Z", "release": "v1", "score": 0.99, "tags": { "branch": "x" },
     }]);
@@ -136,7 +136,7 @@ async fn days_of_a_snapshot_stay_as_long_as_it_is_there(scene: Scene) {
     two.to = Some("2026-06-02".into());
     let made = create(&scene, &two).await.unwrap();
     let known = read(&scene, What::Joined, "two").await;
-    // All three days expire; a pin beside the snapshot comes and goes.
+    // All three days expire; a pin beside the snapshot is set and removed.
     let now = at("2026-06-08T00:00:00Z");
     catalog.set_retention(&id, Some(2), now).await.unwrap();
     let day = Pin::Day("2026-06-02".parse().unwrap());
@@ -147,7 +147,7 @@ async fn days_of_a_snapshot_stay_as_long_as_it_is_there(scene: Scene) {
     assert_eq!(scene.expire(later).await.days, 1);
     assert_eq!(scene.logs().await, ["2026-06-01", "2026-06-02"].map(|day| day.parse().unwrap()));
     assert_eq!(read(&scene, What::Joined, "two").await, known);
-    // Of a window in which days have expired there is no snapshot, which would look whole; of the days before them there is.
+    // A window with expired days gives no snapshot, since it would look whole; the days before them do.
     let mut rest = june("rest", "predictions");
     let refused = scene.query(later).create_snapshot(&rest).await.unwrap_err().to_string();
     assert!(refused.contains("the events of 1 of the days, up to 2026-06-03, have expired"), "{refused}");
@@ -191,7 +191,7 @@ async fn a_snapshot_that_releases_name_is_deleted_only_once_it_is_archived(scene
     let details = shown.details;
     assert_eq!(details.tuned_on.unwrap().name, "training");
     assert_eq!(details.snapshot.unwrap().to().to_string(), "2026-06-30");
-    // Who follows the workspace reads of it.
+    // Followers of the workspace see it.
     scene.project().await;
     let history = catalog.history(scene.id(), catalog::HistoryOf::Workspace, 1, None).await.unwrap();
     assert_eq!(history.happenings[0].note.as_deref(), Some("tuned on the snapshot june"));
@@ -225,7 +225,7 @@ async fn what_a_snapshot_cannot_keep_is_refused(scene: Scene) {
         let (kind, text) = refused(new).await;
         assert!(kind == ErrorKind::Invalid && text.contains(says), "{text}");
     }
-    // Of all these nothing is left, and no day is pinned twice.
+    // All these have no effect, and no day is pinned twice.
     let page = scene.world.catalog.page(scene.id()).await.unwrap();
     assert_eq!(page.snapshots.len(), 1);
     let retention = scene.world.catalog.retention(scene.id()).await.unwrap();
@@ -239,7 +239,7 @@ async fn what_a_snapshot_cannot_keep_is_refused(scene: Scene) {
 async fn a_snapshot_of_which_a_segment_changed_is_not_the_same(scene: Scene) {
     filled(&scene).await;
     let made = create(&scene, &june("june", "joined")).await.unwrap();
-    // Segments are never changed; here somebody did.
+    // A segment is never changed, except here by hand.
     let heads = log::scan::heads(&*scene.table, scene.id()).await.unwrap();
     let head = heads.iter().find(|head| head.log.kind == Kind::Outcomes).unwrap();
     let first = key::segment(&head.log, 1);
@@ -265,7 +265,7 @@ async fn a_workspace_of_before_there_were_snapshots_takes_them_and_is_deleted(sc
         scene.table.transact(vec![Write::Update(without)]).await.unwrap();
         at_workspace
     };
-    // One that has none is deleted as it is.
+    // A workspace without snapshots is deleted directly.
     let empty = old("credit/empty").await;
     catalog.delete(&empty, None, at(NOW)).await.unwrap();
     let used = old("credit/used").await;

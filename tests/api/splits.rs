@@ -1,4 +1,4 @@
-//! Evaluations by the splits that a model declares: stored, and the same as computed from the events.
+//! Evaluations by the splits that a model declares: stored ones equal those computed from the events.
 
 use catalog::Catalog;
 use event::{Clock, Kind, NewDefinition};
@@ -76,7 +76,7 @@ async fn run(scene: &Scene, what: What, words: &Words<'_>) -> Answer {
     scene.query(at(NOW)).run(scene.id(), &request).await.unwrap()
 }
 
-/// The rows, and what they were taken from.
+/// Rows, and their source.
 async fn rows(scene: &Scene, what: What, words: &Words<'_>) -> (String, Source) {
     let mut answer = run(scene, what, words).await;
     let mut text = Vec::new();
@@ -84,7 +84,7 @@ async fn rows(scene: &Scene, what: What, words: &Words<'_>) -> (String, Source) 
     (String::from_utf8(text).unwrap(), answer.source.unwrap())
 }
 
-/// Two releases that meet, of which both declare what their model does.
+/// Two releases with common keys, both with the splits of their model.
 async fn scene_with_splits(world: World) -> Scene {
     let scene = Scene::new(world).await;
     for day in DAYS {
@@ -98,7 +98,7 @@ async fn scene_with_splits(world: World) -> Scene {
 
 async fn what_is_stored_by_a_split_is_what_is_computed(world: World) {
     let scene = scene_with_splits(world).await;
-    // As of now, of what is in the log by then: computed.
+    // As of now, from the present log: computed.
     let then = Some(NOW);
     for what in [What::Evaluations, What::Classes, What::Confusion] {
         for words in [by("tag.carrier", None), by("feature.hours", Some("10,40"))] {
@@ -116,7 +116,7 @@ async fn what_is_stored_by_a_split_is_what_is_computed(world: World) {
     let source = async |words: &Words<'_>| rows(&scene, What::Evaluations, words).await.1;
     let plain = Words { from: DAYS[0], to: DAYS[1], ..Words::default() };
     assert_eq!(source(&plain).await, Source::Stored);
-    // What asks for no split does not read their rows: it goes on when one is lost.
+    // A query without splits does not read their rows: it works even when one is lost.
     let of_days = rows(&scene, What::Evaluations, &plain).await;
     let apart = key::all_splits(scene.id(), 1);
     let apart = table::query_all(&*scene.table, table::Query::table(apart)).await.unwrap();
@@ -127,7 +127,7 @@ async fn what_is_stored_by_a_split_is_what_is_computed(world: World) {
     let lost = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap_err();
     assert!(lost.to_string().contains("a part of its generation is missing"), "{lost}");
     scene.table.put(apart[0].clone(), Condition::None).await.unwrap();
-    // Whatever asks for more is computed.
+    // Any other question is computed.
     for words in [
         by("tag.carrier,tag.tail", None),
         by("tag.origin", None),
@@ -142,13 +142,13 @@ async fn what_is_stored_by_a_split_is_what_is_computed(world: World) {
     ] {
         assert_eq!(source(&words).await, Source::Events, "{words:?}");
     }
-    // Each of the 64 values of the day has a row, and what has none.
+    // Each of the 64 values of the day has a row, and so has the missing value.
     let tails = Words { release: Some("v1"), columns: Some("tag.tail,predictions"), ..by("tag.tail", None) };
     let (tails, source) = rows(&scene, What::Evaluations, &Words { to: DAYS[0], ..tails }).await;
     assert_eq!(source, Source::Stored);
     assert_eq!(tails.lines().count(), 1 + 64 + 1, "{tails}");
     scene.assert_verified().await;
-    // Rows of splits in the parts of releases, as they were stored before, are read as well.
+    // Rows of splits in the parts of releases, their older form, are read as well.
     let tags = by("tag.carrier", None);
     let before = rows(&scene, What::Evaluations, &tags).await;
     let days = DAYS.map(|day| At { workspace: scene.id(), version: 1, day: day.parse().unwrap() });
@@ -180,7 +180,7 @@ async fn days_before_a_split_was_declared_are_computed(world: World) {
     let second = Words { from: DAYS[1], ..both.clone() };
     let (stored, source) = rows(&scene, What::Evaluations, &second).await;
     assert_eq!(source, Source::Stored);
-    // Declared no more, the day is evaluated without.
+    // Without the declaration the day is evaluated without them.
     declare(&scene, &[], DAYS[1]).await;
     scene.project().await;
     let (computed, source) = rows(&scene, What::Evaluations, &second).await;

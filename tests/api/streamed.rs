@@ -1,5 +1,5 @@
-//! Answers that are sent as they are made: the same bytes as those that are made as a whole, in bounded memory, and an
-//! error where they cannot be completed. Each on a SQLite file and on DynamoDB Local.
+//! Streamed answers: the same bytes as those of whole ones, in bounded memory, and an error if they cannot be completed. Each on
+//! a SQLite file and on DynamoDB Local.
 
 use std::{
     sync::{
@@ -36,7 +36,7 @@ on_both_engines!(
 
 const NOW: &str = "2026-07-02T00:00:00Z";
 
-/// Everything is a stream, or everything that may be is made as a whole.
+/// Bounds that stream everything, or make everything possible as a whole.
 pub(crate) const STREAMED: Bounds = Bounds { whole: 0, ..Bounds::NONE };
 pub(crate) const WHOLE: Bounds = Bounds { whole: u64::MAX, ..Bounds::NONE };
 
@@ -50,7 +50,7 @@ pub(crate) async fn put(scene: &Scene, (day, lane, seq): (&str, u8, u64), placed
     scene.table.put(segment.to_item(), Condition::Absent).await.unwrap();
 }
 
-/// The same segment as the first of so many in each of some lanes of a day.
+/// Puts a segment as the first `copies` segments in each of some lanes of a day.
 async fn put_copies(scene: &Scene, segment: &Segment, day: &str, lanes: std::ops::Range<u8>, copies: u64) {
     for lane in lanes {
         let log = LogId { day: day.parse().unwrap(), lane, ..segment.log.clone() };
@@ -94,7 +94,7 @@ fn packed(scene: &Scene, (day, lane, seq): (&str, u8, u64), rows: usize) -> Segm
     Segment::pack(log, seq, appended_at, Vec::new(), &Columns { rows, columns }).unwrap()
 }
 
-/// Three days: a large one of four lanes, a small one, and one of which some segments are of 0.1.
+/// Three days: a large one of four lanes, a small one, and one with some segments of 0.1.
 pub(crate) async fn filled(scene: &Scene, rows: usize) {
     for lane in 0..4 {
         for seq in 1..=4 {
@@ -105,7 +105,7 @@ pub(crate) async fn filled(scene: &Scene, rows: usize) {
     for (lane, seq, placed) in [
         (0, 1, Placed::ByKey),
         (0, 2, Placed::ByBatch),
-        // A run of what is placed by key must not take in what stands between.
+        // A run of segments placed by key must not include others in between.
         (0, 3, Placed::ByKey),
         (1, 1, Placed::ByBatch),
         (1, 2, Placed::ByKey),
@@ -115,7 +115,7 @@ pub(crate) async fn filled(scene: &Scene, rows: usize) {
     }
 }
 
-/// All that a stream says, and what it ends with.
+/// All bytes of a stream, and its end.
 async fn taken(made: Made) -> Result<(Vec<u8>, String)> {
     let mut bytes = Vec::new();
     match made {
@@ -160,7 +160,7 @@ async fn frames_of_a_large_day_are_small_and_together_the_same(scene: Scene) {
         let scan = Scan::of(query(&scene.table, Bounds::NONE), scene.id(), window);
         let scan = if limit == usize::MAX { scan } else { scan.limit(limit) };
         let frames: Vec<_> = scan.clone().frames().await.unwrap().try_collect().await.unwrap();
-        // A part ends behind the segment with which it has enough rows.
+        // A part ends after the segment that completes its rows.
         assert!(frames.iter().all(|frame| frame.height() <= 16_384 + 9_000) && frames.len() >= 3);
         let mut all = frames[0].clear();
         for frame in &frames {
@@ -203,14 +203,14 @@ async fn what_is_streamed_is_what_is_made_as_a_whole(scene: Scene) {
         (What::Joined, Words { limit: Some("3"), filter: Some("day > '2026-06-01'"), ..june() }),
     ];
     for (at, (what, words)) in cases.iter().enumerate() {
-        // All formats of one, and of the rest one each in turn.
+        // All formats of the first case, and one for each other case in turn.
         let formats = Format::ALL.into_iter().enumerate();
         for (_, format) in formats.filter(|(format, _)| at == 0 || at % Format::ALL.len() == *format) {
             let (expected, cut) = asked(&whole, &scene, *what, words, format).await.unwrap();
             for query in [&streamed, &in_short_pages] {
                 let (bytes, again) = asked(query, &scene, *what, words, format).await.unwrap();
                 if words.limit.is_none() {
-                    // Of the first so many, the cut says how far the days were read that they came from, and some more.
+                    // With a limit, the cut covers the days as far as their rows were read, and some more.
                     assert_eq!(again, cut, "{what:?} {words:?}");
                 }
                 assert!(
@@ -261,7 +261,7 @@ async fn a_large_day_is_streamed_in_little_memory(scene: Scene) {
 }
 
 async fn a_stream_that_cannot_be_completed_ends_with_an_error(scene: Scene) {
-    // More than what is read ahead.
+    // More than is read ahead.
     let segment = packed(&scene, ("2026-06-01", 0, 1), 9_000);
     put_copies(&scene, &segment, "2026-06-01", 0..14, 2).await;
     put_copies(&scene, &segment, "2026-06-03", 3..4, 1).await;
@@ -274,7 +274,7 @@ async fn a_stream_that_cannot_be_completed_ends_with_an_error(scene: Scene) {
         }
         Made::Whole(_) => panic!("it is a stream"),
     };
-    // A read of events, which are not asked for when they are counted, fails.
+    // A read of events, without the attributes of a count, fails.
     let fails = Hooked::new(Arc::clone(&scene.table), move |asked| match asked {
         Asked::Query(query)
             if query.range.from.starts_with("day#2026-06-03") && query.attributes.is_none() =>
@@ -300,17 +300,17 @@ async fn a_stream_that_cannot_be_completed_ends_with_an_error(scene: Scene) {
     assert_eq!(error.kind(), ErrorKind::Incomplete, "{error}");
 }
 
-/// What has too many rows is not tried as a whole before.
+/// An answer with too many rows is not tried as a whole before.
 async fn what_is_streamed_is_read_once(scene: Scene) {
     for day in ["2026-06-01", "2026-06-02"] {
         put(&scene, (day, 0, 1), Placed::ByKey, 100).await;
     }
-    // Rollups say how many there are.
+    // Rollups give the number of rows.
     scene.project().await;
     let reads = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&reads);
     let table: Arc<dyn Table> = Hooked::new(Arc::clone(&scene.table), move |asked| {
-        // Of a survey only some attributes are asked for.
+        // A survey asks for some attributes only.
         if let Asked::Query(query) = asked
             && query.range.from.starts_with("day#2026-06-0")
             && query.attributes.is_none()
@@ -335,11 +335,11 @@ async fn a_stream_holds_its_place_until_it_is_given_up(scene: Scene) {
     let bounds = Bounds { memory: 64 << 20, whole: 0, wait: Duration::ZERO, ..Bounds::default() };
     let query = query(&scene.table, bounds);
     let ask = async || query.answer_as(scene.id(), &request, Format::Csv).await;
-    // As many as have their share in three quarters of the memory.
+    // As many streams as have their share in three quarters of the memory.
     let mut streams = vec![ask().await.unwrap(), ask().await.unwrap(), ask().await.unwrap()];
     let refused = ask().await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
-    // What is read as a whole has memory all the same.
+    // A whole answer still gets memory.
     let small = Request::parse(PREDICTIONS, &Words { limit: Some("3"), ..june() }).unwrap();
     assert_eq!(query.run(scene.id(), &small).await.unwrap().frame.height(), 3);
     streams.pop();

@@ -1,5 +1,5 @@
-//! docs/table.md shows each entity as it is stored, with a real item. This test makes the items and compares;
-//! with `INSTA_UPDATE=always` it writes the page.
+//! docs/table.md shows each entity in its stored form, with a real item. This test makes the items and compares; with
+//! `INSTA_UPDATE=always` it writes the page.
 
 mod erasure;
 mod review;
@@ -47,7 +47,7 @@ fn now() -> Timestamp {
     Timestamp::parse("2026-06-10T00:00:00Z").unwrap()
 }
 
-/// A record of the trail of some workspace.
+/// Record of the trail of some workspace.
 fn record() -> Record {
     let author = Author {
         principal: "user:ann".into(),
@@ -69,7 +69,7 @@ fn record() -> Record {
     }
 }
 
-/// A value as DynamoDB writes it.
+/// A value in the notation of DynamoDB.
 fn wire(value: &Value) -> Json {
     match value {
         Value::S(text) => json!({ "S": text }),
@@ -86,7 +86,7 @@ fn wire(value: &Value) -> Json {
     }
 }
 
-/// Ids by the order in which they are met, so that every run prints the same.
+/// Ids by their first occurrence, so that every run prints the same.
 #[derive(Default)]
 struct Ids(Vec<String>);
 
@@ -148,7 +148,7 @@ fn release(workspace: event::Id) -> New {
     }
 }
 
-/// An alert rule.
+/// Alert rule.
 fn rule() -> AlertRuleBody {
     AlertRuleBody {
         name: "auc-low".into(),
@@ -159,7 +159,7 @@ fn rule() -> AlertRuleBody {
     }
 }
 
-/// What releases of the model must pass, that somebody approves of this one, and what it is measured from.
+/// Sets gates of the model, an approval and a baseline of the release.
 async fn gate(catalog: &Catalog, model: &EntityId, release: &EntityId) {
     let body = PromotionGatesBody { min_n: Some(500), second_person: true, ..PromotionGatesBody::default() };
     let gates = PromotionGates::read(&body).unwrap();
@@ -169,7 +169,7 @@ async fn gate(catalog: &Catalog, model: &EntityId, release: &EntityId) {
     catalog.set_baseline(release, "spring", spring, now()).await.unwrap();
 }
 
-/// The alert rule, which fires.
+/// Makes the alert rule fire.
 async fn cross(catalog: &Catalog, table: &dyn Table, workspace: &event::Id) {
     let url = Some("https://alerts.example.com/almanac".to_owned());
     let webhook = Webhook { name: "oncall".into(), url, secret: Some("oncall".into()), ..Webhook::default() };
@@ -192,7 +192,7 @@ async fn cross(catalog: &Catalog, table: &dyn Table, workspace: &event::Id) {
     challenge(table, workspace).await;
 }
 
-/// How far projections were behind, where a digest is, and that it is to be posted.
+/// Keys of the lag of projections, of a digest and of its delivery.
 fn of_days(workspace: &event::Id) -> [(&'static str, Key); 4] {
     [
         ("Up to which days small segments were merged, by the age of days", key::compacted(workspace)),
@@ -202,13 +202,13 @@ fn of_days(workspace: &event::Id) -> [(&'static str, Key); 4] {
     ]
 }
 
-/// A digest that was told.
+/// Posted digest.
 fn told() -> ToldDigest {
     let body = json!({ "type": "digest", "timestamp": now().to_string(), "data": {} }).to_string();
     ToldDigest { day: now().day(), webhook: "oncall".into(), page: 1, at: now(), body }
 }
 
-/// A release beside the live one, with two predictions of both; and that projections were behind.
+/// Stores a challenger of the live release, with two common predictions, and a lag of projections.
 async fn challenge(table: &dyn Table, workspace: &event::Id) {
     let side = |distance| Side { distance, ..Side::default() };
     let met = |key| Meeting { key, sides: [side(0.1), side(0.4)], ..Meeting::default() };
@@ -220,7 +220,7 @@ async fn challenge(table: &dyn Table, workspace: &event::Id) {
     table.put(lags.to_item(workspace), Condition::Absent).await.unwrap();
 }
 
-/// A run with a metric.
+/// Run with a metric.
 async fn measured_run(catalog: &Catalog, workspace: &event::Id) -> Run {
     let text = |name: &str, text: &str| [(name.to_owned(), text.to_owned())].into();
     let new = NewRun {
@@ -243,7 +243,7 @@ async fn measured_run(catalog: &Catalog, workspace: &event::Id) -> Run {
     run
 }
 
-/// A filter of the keys of a day, and the key of its part.
+/// Stores a filter of the keys of a day, and returns the key of its part.
 async fn filter_part(table: &Arc<dyn Table>, workspace: &event::Id) -> Key {
     let at = At { workspace, version: 1, day: now().day(), kind: Kind::Predictions };
     let key = Column::new("key", Values::Text(["loan-1", "loan-2"].into_iter().collect()));
@@ -261,7 +261,7 @@ async fn filter_part(table: &Arc<dyn Table>, workspace: &event::Id) -> Key {
     key::key_filter_part(workspace, 1, now().day(), Kind::Predictions, (head.digest, 0))
 }
 
-/// A segment of pending outcomes, of which one waits and one judges a prediction.
+/// Stores a segment of pending outcomes, one waiting and one that judges a prediction.
 async fn pend(table: &dyn Table, workspace: &event::Id) -> [Key; 3] {
     let log = LogId { workspace: workspace.clone(), day: now().day(), kind: Kind::Pending, lane: 0 };
     let judged = LogId { kind: Kind::Outcomes, ..log.clone() };
@@ -286,7 +286,7 @@ fn delivery(workspace: &event::Id) -> Key {
     key::delivery(workspace, now().day(), "auc-low", now(), "oncall")
 }
 
-/// Has a user write in a workspace as a member of a group.
+/// Lets a user write in a workspace as a member of a group.
 async fn grant(catalog: &Catalog, workspace: &EntityId, (group, user): (&EntityId, &EntityId)) -> Scope {
     catalog.add_member(group, user, now()).await.unwrap();
     let scope = Scope::of(workspace).unwrap();
@@ -366,7 +366,7 @@ async fn the_page_shows_what_is_stored() {
     compare(&(page + &last_pages(&table, &mut ids, &catalog, workspace.id()).await));
 }
 
-/// What stands in modules of its own.
+/// Sections from modules of their own.
 async fn last_pages(
     table: &Arc<dyn Table>,
     ids: &mut Ids,
@@ -378,7 +378,7 @@ async fn last_pages(
     stages + &reviews + &erasure::page(table, ids, catalog, workspace).await
 }
 
-/// Compares the page with what is stored, or writes it.
+/// Compares the page with the stored items, or writes it.
 fn compare(page: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/table.md");
     if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {

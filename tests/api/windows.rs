@@ -1,4 +1,4 @@
-//! Evaluations of other windows than UTC days: hours, days of a place, and the time for which releases were live.
+//! Evaluations of other windows than UTC days: hours, days of a time zone, and the time for which releases were live.
 
 use event::Kind;
 use query::{Request, What, Words};
@@ -54,13 +54,13 @@ async fn days_of_a_place_have_its_hours(world: World) {
             ..of_day(day)
         };
         let found = rows(&scene, berlin(Some("hour"))).await;
-        // There are no predictions after the last UTC day, in which the last hour or two of the day of the place are not.
+        // There are no predictions after the last UTC day, so the last hour or two of the local day have none.
         assert!(found.len() == hours && found.iter().all(|row| row.starts_with(day)), "{found:?}");
         assert!(found.iter().all(|row| row.contains(",2,")), "{found:?}");
         let whole = rows(&scene, berlin(None)).await;
         assert_eq!(whole, [format!("{day},,{},{}", 2 * hours, 2 * hours - 1)]);
     }
-    // Where the days are those of UTC, so are the figures.
+    // In a zone with the days of UTC, the figures are equal.
     let stored = rows(&scene, of_day("2026-03-28")).await;
     assert_eq!(stored.len(), 1);
     for zone in ["UTC", "Africa/Abidjan"] {
@@ -69,7 +69,7 @@ async fn days_of_a_place_have_its_hours(world: World) {
     let utc = Words { group_by: Some("hour"), columns: Some("hour,predictions"), ..of_day("2026-03-28") };
     let found = rows(&scene, utc.clone()).await;
     assert_eq!((found.len(), &*found[23]), (24, "2026-03-28T23:00:00Z,2"));
-    // A month of the place begins and ends with its days.
+    // A month of the zone begins and ends with its days.
     let month = Words {
         from: "2026-03-01",
         to: "2026-03-28",
@@ -78,7 +78,7 @@ async fn days_of_a_place_have_its_hours(world: World) {
         columns: Some("day,predictions"),
         ..Words::default()
     };
-    // Four hours of the next UTC day are still of it.
+    // Four hours of the next UTC day still belong to it.
     assert_eq!(rows(&scene, month).await, ["2026-03-01,56"]);
     let refused = Request::parse(What::Evaluations, &Words { time_zone: Some("Berlin"), ..utc }).unwrap_err();
     assert!(refused.to_string().starts_with("time-zone: `Berlin` is no time zone"), "{refused}");
@@ -93,7 +93,7 @@ async fn a_promotion_in_the_middle_of_a_day_is_judged_right(world: World) {
     promoted("v1", "2026-06-02T00:00:00Z", "2026-06-02T00:00:01Z").await;
     predict(&scene, "2026-06-03", "v1").await;
     predict(&scene, "2026-06-03", "v2").await;
-    // It is known only days later that the second release was live from noon on.
+    // Only days later it is known that the second release was live from noon on.
     promoted("v2", "2026-06-03T12:00:00Z", "2026-06-08T00:00:00Z").await;
     scene.project().await;
     let live = Words {
@@ -104,17 +104,17 @@ async fn a_promotion_in_the_middle_of_a_day_is_judged_right(world: World) {
         ..Words::default()
     };
     assert_eq!(rows(&scene, live.clone()).await, ["m,,48,47,0,0,47"]);
-    // What was live is as near to the truth as what was not.
+    // The live predictions are as good as the others.
     let by_release = Words { by: Some("release"), ..live.clone() };
     assert_eq!(rows(&scene, by_release.clone()).await, [",v1,24,24,0,0,24", ",v2,24,23,0,0,23"]);
     assert_eq!(rows(&scene, Words { release: Some("v2"), ..live.clone() }).await, [",v2,24,23,0,0,23"]);
     let shadow = Words { shadow: true, ..live.clone() };
     assert_eq!(rows(&scene, shadow).await, [",v1,24,23,0,0,23", ",v2,24,24,0,0,24"]);
-    // By hours each release is there as long as it was live.
+    // By hours each release appears as long as it was live.
     let hours = Words { group_by: Some("hour"), columns: Some("hour,release"), ..by_release.clone() };
     let found = rows(&scene, hours).await;
     assert_eq!(found[11..13], ["2026-06-03T11:00:00Z,v1", "2026-06-03T12:00:00Z,v2"]);
-    // As of before, the first one was live all day.
+    // As of an earlier instant, the first one was live all day.
     let before = Words { as_of: Some("2026-06-07"), ..by_release.clone() };
     assert_eq!(rows(&scene, before).await, [",v1,48,47,0,0,47"]);
     let request = Request::parse(What::Evaluations, &Words { environment: Some("staging"), ..live.clone() });
@@ -124,7 +124,7 @@ async fn a_promotion_in_the_middle_of_a_day_is_judged_right(world: World) {
     assert!(refused.unwrap_err().to_string().contains("name the environment"));
 }
 
-/// Right behind a write, before any projector has seen it.
+/// Right after a write, before any projector has seen it.
 async fn an_answer_without_rows_says_what_is_not_folded(world: World) {
     let scene = Scene::new(world).await;
     predict(&scene, "2026-06-02", "v1").await;

@@ -1,5 +1,5 @@
-//! Events that are taken back: figures, joined rows and answers about the past, statements, and the audit trail. Each on a
-//! SQLite file and on DynamoDB Local.
+//! Withdrawn events: figures, joined rows and answers about the past, statements, and the audit trail. Each on a SQLite file and
+//! on DynamoDB Local.
 
 use event::{Kind, fields::WITHDRAWN};
 use log::key::Trail;
@@ -22,7 +22,7 @@ on_both_engines!(
 
 const DAY: &str = "2026-06-01";
 
-/// The instants at which something is appended, and between which the past is looked at.
+/// Instants of the appends; the past is read between them.
 const SENT: &str = "2026-06-04T12:00:00Z";
 const TAKEN_BACK: &str = "2026-06-05T12:00:00Z";
 const AGAIN: &str = "2026-06-06T12:00:00Z";
@@ -53,7 +53,7 @@ async fn rows(scene: &Scene, what: What, columns: &str, as_of: Option<&str>) -> 
     text.lines().skip(1).collect::<Vec<_>>().join(" | ")
 }
 
-/// What is stored, which must be what the events say.
+/// Stored figures, which must equal those of the events.
 async fn figures(scene: &Scene) -> String {
     const FIGURES: &str = "release,predictions,repeated,labelled,positives,unmatched,accuracy";
     scene.project().await;
@@ -83,7 +83,7 @@ async fn what_is_withdrawn_counts_in_no_figure_until_it_is_sent_again(scene: Sce
     assert_eq!(figures(&scene).await, "v1,3,0,3,1,0,0.6666666666666666");
     let now = rows(&scene, What::Joined, JOINED, None).await;
     assert_eq!(now, "k0,other | k2,1 | k1,other");
-    // As of then it is what it was.
+    // Answers as of earlier instants are unchanged.
     let then = async |as_of| rows(&scene, What::Joined, JOINED, Some(as_of)).await;
     assert_eq!(then("2026-06-05T00:00:00Z").await, "k0,1 | k1,other | k2,1");
     assert_eq!(then("2026-06-06T00:00:00Z").await, "k0, | k2,1");
@@ -94,7 +94,7 @@ async fn what_is_withdrawn_counts_in_no_figure_until_it_is_sent_again(scene: Sce
         let found = rows(&scene, What::Evaluations, "predictions", Some(as_of)).await;
         assert_eq!(found, predictions.to_string(), "{as_of}");
     }
-    // Rollups and counters count what was sent.
+    // Rollups and counters count all appended events.
     assert_eq!(
         rows(&scene, What::Rollups, "predictions,outcomes", None).await.split(" | ").next(),
         Some("5,5")
@@ -122,7 +122,7 @@ async fn statements_and_conditions_see_what_is_withdrawn(scene: Scene) {
     assert_eq!(taken.unwrap(), "key,reason\nk0,another customer\n");
     let judged = ask(&format!("select count(outcome_label) as n from joined where {of_day}")).await;
     assert_eq!(judged.unwrap(), "n\n2\n");
-    // Joined rows have what counts alone.
+    // Joined rows contain only valid events.
     let error = ask(&format!("select {WITHDRAWN} from joined where {of_day}")).await.unwrap_err();
     assert!(error.to_string().contains("withdrawn"), "{error}");
     let words = Words { from: DAY, to: DAY, columns: Some("key,reason"), ..Words::default() };
@@ -130,7 +130,7 @@ async fn statements_and_conditions_see_what_is_withdrawn(scene: Scene) {
     let error = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap_err().to_string();
     assert!(error.starts_with("there is no column `reason`; there are day, outcome_label,"), "{error}");
     assert!(!error.contains(WITHDRAWN), "{error}");
-    // What was believed of a key, in the order in which it was.
+    // Past outcomes of a key, in order.
     let words = Words { columns: Some("label,withdrawn,reason"), key: Some("k0"), ..words };
     let request = Request::parse(What::Events(Kind::Outcomes), &words).unwrap();
     let history = csv(scene.query(at(NOW)).run(scene.id(), &request).await.unwrap());
@@ -175,7 +175,7 @@ async fn the_audit_trail_says_who_took_what_back(scene: Scene) {
     assert!(text.contains("another customer") && text.contains("2026-06-01T02:00:00Z"), "{text}");
     let (rows, ..) = asked(AuditWords { action: Some("withdraw.predictions"), ..days }).await;
     assert!(rows.is_empty(), "{rows:?}");
-    // Behind the row of their batch, page by page.
+    // After the row of their batch, page by page.
     let (mut rows, ..) = asked(days).await;
     assert!(
         rows.ends_with(

@@ -1,5 +1,4 @@
-//! What CloudWatch demands of alarms, beyond words: one source of figures, periods that it has, metrics
-//! that exist.
+//! Demands of CloudWatch on alarms, beyond the schema: one source of figures, existing periods, and existing metrics.
 
 use hcl_edit::{
     expr::Array,
@@ -13,7 +12,7 @@ use crate::{
     values::{Value, attribute, evaluate},
 };
 
-/// The metrics that are used, or likely to be, by namespace. From the services' lists of metrics.
+/// Metrics that are used, or likely to be, by namespace. From the services' lists of metrics.
 const METRICS: [(&str, &[&str]); 4] = [
     (
         "AWS/DynamoDB",
@@ -47,10 +46,10 @@ const METRICS: [(&str, &[&str]); 4] = [
     ("AWS/CertificateManager", &["DaysToExpiry"]),
 ];
 
-/// The longest that an alarm with periods below an hour may look back, and with longer ones.
+/// Maximum look-back of an alarm, with periods below an hour and with longer ones.
 const MAX_LOOK_BACK: (f64, f64) = (86_400.0, 604_800.0);
 
-/// Everything that is wrong with alarms.
+/// Lists all faults of alarms.
 pub(crate) fn check(project: &Project) -> Vec<Fault> {
     let mut faults = Vec::new();
     for module in &project.modules {
@@ -119,7 +118,7 @@ impl Alarm<'_> {
         }
     }
 
-    /// A metric that exists, over periods that CloudWatch has.
+    /// Checks that a metric exists, and that its period is valid.
     fn metric(&mut self, body: &Body) {
         if let Some(period) = self.value(body, "period").and_then(|value| value.number()) {
             if ![10.0, 20.0, 30.0].contains(&period) && (period < 60.0 || period % 60.0 != 0.0) {
@@ -150,7 +149,7 @@ impl Alarm<'_> {
     }
 }
 
-/// Whether there is such a metric: of a service, or made by a filter of logs.
+/// Returns whether a metric exists: of a service, or made by a filter of logs.
 fn exists(module: &Module, namespace: &str, name: &str) -> bool {
     if let Some((_, names)) = METRICS.iter().find(|(known, _)| *known == namespace) {
         return names.contains(&name);
@@ -162,7 +161,7 @@ fn exists(module: &Module, namespace: &str, name: &str) -> bool {
     namespace.starts_with("Almanac/") && (made("log_metrics") || made("log_levels"))
 }
 
-/// Looks for the series of a dashboard: lists that begin with a namespace and a metric.
+/// Finder of the series of a dashboard: lists that begin with a namespace and a metric.
 struct Series<'a> {
     module: &'a Module,
     file: &'a File,

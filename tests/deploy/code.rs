@@ -1,4 +1,4 @@
-//! The files of `terraform/`, parsed, with the line of everything in them.
+//! Parsed files of `terraform/`, with the line of everything in them.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use hcl_edit::{
     structure::{Block, Body},
 };
 
-/// Something wrong, and where.
+/// Fault, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Fault {
     pub(crate) path: String,
@@ -30,7 +30,7 @@ impl fmt::Display for Fault {
 /// One file.
 #[derive(Debug)]
 pub(crate) struct File {
-    /// Its path from the root of the repository.
+    /// Path from the root of the repository.
     pub(crate) path: String,
     pub(crate) text: String,
     pub(crate) body: Body,
@@ -46,7 +46,7 @@ impl File {
         }
     }
 
-    /// A fault at `node`.
+    /// Fault at `node`.
     pub(crate) fn fault(&self, node: &dyn Span, what: impl Into<String>) -> Fault {
         let start = node.span().map_or(0, |span| span.start);
         let line = 1 + self.text[..start].matches('\n').count();
@@ -54,10 +54,10 @@ impl File {
     }
 }
 
-/// The files of one folder.
+/// Files of one folder.
 #[derive(Debug)]
 pub(crate) struct Module {
-    /// The path of the folder from the root of the repository.
+    /// Path of the folder from the root of the repository.
     pub(crate) path: String,
     pub(crate) files: Vec<File>,
 }
@@ -68,12 +68,12 @@ impl Module {
         self.files.iter().flat_map(move |file| file.body.get_blocks(kind).map(move |block| (file, block)))
     }
 
-    /// The block of a kind with these labels.
+    /// Block of a kind with these labels.
     pub(crate) fn block<'a>(&'a self, kind: &'a str, labels: &[&str]) -> Option<(&'a File, &'a Block)> {
         self.blocks(kind).find(|(_, block)| block.has_exact_labels(labels))
     }
 
-    /// The value of a local.
+    /// Value of a local.
     pub(crate) fn local(&self, name: &str) -> Option<(&File, &Expression)> {
         self.blocks("locals").find_map(|(file, block)| Some((file, &block.body.get_attribute(name)?.value)))
     }
@@ -85,12 +85,12 @@ pub(crate) struct Project {
     pub(crate) modules: Vec<Module>,
 }
 
-/// The root of the repository.
+/// Root of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are one level down").to_owned()
 }
 
-/// The texts of all files of `terraform/`, by their paths.
+/// Texts of all files of `terraform/`, by path.
 pub(crate) fn texts() -> BTreeMap<String, String> {
     fn collect(folder: &Path, into: &mut BTreeMap<String, String>) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -110,15 +110,15 @@ pub(crate) fn texts() -> BTreeMap<String, String> {
 }
 
 impl Project {
-    /// As it is.
+    /// Reads the files of the repository.
     pub(crate) fn read() -> Self {
         Self::parse(texts()).unwrap_or_else(|fault| panic!("{fault}"))
     }
 
-    /// What these files say.
+    /// Parses these files.
     ///
     /// # Errors
-    /// What cannot be parsed.
+    /// The first fault in a file.
     pub(crate) fn parse(texts: BTreeMap<String, String>) -> Result<Self, Fault> {
         let mut folders = BTreeMap::<String, Vec<File>>::new();
         for (path, text) in texts {
@@ -129,19 +129,19 @@ impl Project {
         Ok(Self { modules })
     }
 
-    /// The module in a folder.
+    /// Module in a folder.
     pub(crate) fn module(&self, path: &str) -> &Module {
         let found = self.modules.iter().find(|module| module.path == path);
         found.unwrap_or_else(|| panic!("there is no module {path}"))
     }
 
-    /// The module that deploys Almanac.
+    /// Module that deploys Almanac.
     pub(crate) fn almanac(&self) -> &Module {
         self.module("terraform/modules/almanac")
     }
 }
 
-/// The label of a block at `at`.
+/// Label of a block at `at`.
 pub(crate) fn label(block: &Block, at: usize) -> &str {
     block.labels.get(at).map_or("", |label| label.as_str())
 }

@@ -1,5 +1,5 @@
-//! The documents against the files: the tables of `terraform/README.md`, the alarms in
-//! `docs/operating.md`, the settings of containers.
+//! Comparison of documents with the files: the tables of `terraform/README.md`, the alarms in `docs/operating.md`, the settings
+//! of containers.
 
 use std::{collections::BTreeSet, fs};
 
@@ -17,7 +17,7 @@ fn text(module: &Module, body: &hcl_edit::structure::Body, name: &str) -> String
     attribute(module, body, name).and_then(|value| value.text()).unwrap_or_default()
 }
 
-/// The rows of the table of inputs.
+/// Rows of the table of inputs.
 fn inputs(module: &Module) -> Vec<String> {
     let row = |block: &hcl_edit::structure::Block| {
         let type_ = block.body.get_attribute("type").unwrap().value.to_string();
@@ -54,7 +54,7 @@ fn the_readme_lists_inputs_and_outputs_as_they_are() {
     }
 }
 
-/// The names of alarms, after the name of the deployment.
+/// Names of alarms, after the name of the deployment.
 fn alarms(module: &Module) -> BTreeSet<String> {
     let blocks =
         module.blocks("resource").filter(|(_, block)| label(block, 0) == "aws_cloudwatch_metric_alarm");
@@ -190,7 +190,7 @@ fn the_limits_of_aws_are_written_down_as_they_are() {
     assert_eq!(names, indexes.collect(), "the alarms know every index");
 }
 
-/// What a container is told is what the binary reads, and what it may be told.
+/// Settings of containers are known to the binary, and valid.
 #[test]
 fn containers_get_settings_that_exist() {
     let services = read("terraform/modules/almanac/services.tf");
@@ -271,7 +271,7 @@ fn variables_that_the_module_sets_are_refused_as_further_ones() {
     }
 }
 
-/// What is said to containers and to systemd is what the binary knows.
+/// Commands and settings for containers and systemd are known to the binary.
 #[test]
 fn compose_and_systemd_say_what_the_binary_knows() {
     let (compose, unit, operating) =
@@ -289,7 +289,7 @@ fn compose_and_systemd_say_what_the_binary_knows() {
     let ours: Vec<&str> = commands.filter(|command| !command.starts_with("-jar")).collect();
     assert_eq!(ours, ["table create", "up --role ingest", "up --role projector", "up --role query"]);
     assert!(unit.lines().any(|line| line == "ExecStart=/usr/local/bin/almanac up"));
-    // It is given longer than the binary takes.
+    // The unit allows longer than the binary takes.
     let stop = unit.lines().find_map(|line| line.strip_prefix("TimeoutStopSec=")).unwrap();
     assert!(stop.parse::<u32>().unwrap() > 30, "{stop}");
     let release = read("deploy/release");

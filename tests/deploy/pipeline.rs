@@ -1,4 +1,4 @@
-//! A run of the whole pipeline: what each service calls of the table.
+//! A run of the whole pipeline: the calls of each service to the table.
 
 use std::{
     collections::BTreeSet,
@@ -44,19 +44,19 @@ mod judged;
 use deleted::delete_workspace;
 use judged::review;
 
-/// How long the test waits for what must happen, before it fails, and how often it looks.
+/// Maximum time that the test waits for an event that must come, and the interval between looks.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The run that metrics are of.
+/// Run of the metrics.
 const RUN: &str = "2NBs0tD5Ihm2PVFzM3kZvMYdQX9";
 
-/// What each service called.
+/// Calls of each service.
 pub(crate) struct Calls {
     pub(crate) ingest: BTreeSet<Call>,
     pub(crate) projector: BTreeSet<Call>,
     pub(crate) query: BTreeSet<Call>,
-    /// The transactions of ingest and of the projector, as wholes; query has none.
+    /// Transactions of ingest and of the projector, as wholes; query has none.
     pub(crate) transactions: [(&'static str, Vec<Whole>); 3],
 }
 
@@ -85,14 +85,14 @@ fn now() -> Timestamp {
     Timestamp::parse("2026-06-10T00:00:00Z").unwrap()
 }
 
-/// A clock that stands until it is set forward, by so many seconds.
+/// Clock that stands until it is set forward, in seconds.
 fn clock() -> (Clock, Arc<AtomicI64>) {
     let later = Arc::new(AtomicI64::new(0));
     let seconds = Arc::clone(&later);
     (Clock::from_fn(move || now().plus_seconds(seconds.load(Ordering::Relaxed))), later)
 }
 
-/// A rule that fires on each day without predictions.
+/// Rule that fires on each day without predictions.
 fn rule(name: &str) -> AlertRuleBody {
     AlertRuleBody {
         name: name.into(),
@@ -102,7 +102,7 @@ fn rule(name: &str) -> AlertRuleBody {
     }
 }
 
-/// What people do with the catalog besides registering: every kind of write that it knows.
+/// Changes of the catalog besides registrations: every kind of write.
 async fn tend(catalog: &Catalog, workspace: &Workspace) {
     let (id, now) = (workspace.id(), now());
     let create = async |name: &str, what| catalog.create(NewEntity::new(name, what), now).await.unwrap().at();
@@ -155,7 +155,7 @@ async fn tend(catalog: &Catalog, workspace: &Workspace) {
     catalog.change_run(id, &run.id, &ended, now).await.unwrap();
 }
 
-/// Registers everything there is to register, and appends events of every kind.
+/// Registers one entity of each type, and appends events of every kind.
 async fn ingest(table: Arc<dyn Table>, clock: &Clock) -> Workspace {
     let ingest = Ingest::new(Arc::clone(&table), clock.clone());
     let (catalog, now) = (ingest.catalog(), now());
@@ -214,7 +214,7 @@ async fn ingest(table: Arc<dyn Table>, clock: &Clock) -> Workspace {
     workspace
 }
 
-/// Damages the last segment of a log of predictions; returns what it was.
+/// Damages the last segment of a log of predictions; returns it undamaged.
 async fn damage(table: &dyn Table, workspace: &Workspace) -> Item {
     let heads = scan::heads(table, workspace.id()).await.unwrap();
     let head = heads.iter().find(|head| head.log.kind == Kind::Predictions).unwrap();
@@ -241,7 +241,7 @@ async fn project<F: Future<Output = bool>>(table: Arc<dyn Table>, is_done: impl 
     running.await.unwrap().unwrap();
 }
 
-/// Everything that the projector does, and its operators do with its rights.
+/// All work of the projector, and of its operators with its rights.
 async fn projector(
     recorded: Arc<dyn Table>,
     plain: &Arc<dyn Table>,
@@ -256,13 +256,13 @@ async fn projector(
     let judge =
         async || projector::alert::judge(&*recorded, &catalog, workspace.id(), Clock::system().now()).await;
     assert!(judge().await.unwrap().crossings > 0);
-    // The first time it notes that it is compared from then on.
+    // The first round only notes the pair for later comparisons.
     for _ in 0..2 {
         projector::challenges::judge(&*recorded, &catalog, workspace.id(), Clock::system().now())
             .await
             .unwrap();
     }
-    // Just after midnight that of yesterday is due.
+    // Just after midnight the digest of yesterday is due.
     let midnight = Clock::system().now().day().start();
     assert_eq!(projector::digest::tell(&*recorded, &catalog, midnight).await.unwrap(), 1);
     let receiver = Receiver::that(|_| Does::Takes);
@@ -275,7 +275,7 @@ async fn projector(
     dlq::skip(&*recorded, &letter).await.unwrap();
     plain.put(whole, Condition::Exists).await.unwrap();
     rebuild::rebuild(&*recorded, workspace.id(), &pace, |_| {}).await.unwrap();
-    // By then what was appended is closed. What is decided is appended, folded and evaluated.
+    // By then the appended events are closed. Decided outcomes are appended, folded and evaluated.
     later.store(60, Ordering::Relaxed);
     resolve(Arc::clone(&recorded), clock, workspace).await;
     rebuild::rebuild(&*recorded, workspace.id(), &pace, |_| {}).await.unwrap();
@@ -288,12 +288,12 @@ async fn projector(
     let is_folded =
         || async { verify::verify(plain, workspace.id(), |_, _| {}).await.unwrap().faults.is_empty() };
     project(Arc::clone(&recorded), is_folded).await;
-    // The days that have evaluations are long over, so a worker of today ranks nothing.
+    // The days with evaluations are long over, so a worker of today ranks nothing.
     let then = Timestamp::parse("2026-06-03T00:00:00Z").unwrap();
     catalog.refresh_leaderboard(workspace.id(), then).await.unwrap();
 }
 
-/// Finds what pending outcomes judge, and appends them as the process of the projector does.
+/// Resolves pending outcomes, and appends them as the process of the projector does.
 async fn resolve(recorded: Arc<dyn Table>, clock: &Clock, workspace: &Workspace) {
     let append = ByIngest::new(Ingest::new(Arc::clone(&recorded), clock.clone()));
     let (catalog, days) = (Catalog::new(Arc::clone(&recorded)), (None, &BTreeSet::new()));
@@ -337,7 +337,7 @@ async fn query(table: Arc<dyn Table>) {
     }
 }
 
-/// Deletes what has expired, as a sweep of the projector does, under a setting of long ago.
+/// Deletes expired events, as a sweep of the projector does, under an old setting.
 async fn expire(recorded: Arc<dyn Table>, plain: &Arc<dyn Table>, workspace: &Workspace) {
     Catalog::new(Arc::clone(plain)).set_retention(workspace.id(), Some(1), now()).await.unwrap();
     let catalog = Catalog::new(Arc::clone(&recorded));
@@ -361,7 +361,7 @@ async fn compact(recorded: Arc<dyn Table>, plain: &Arc<dyn Table>, workspace: &W
         let batch = read_ndjson(Kind::Predictions, row.as_bytes(), now()).unwrap();
         ingest.submit(workspace, batch, None, Remember::Week).await.unwrap();
     }
-    // As if no sweep had been at that day before.
+    // As if no sweep had visited that day before.
     plain.delete(&key::compacted(workspace.id()), Condition::None).await.unwrap();
     let table = Apart::over(recorded);
     let compacting = Compactor::default();
@@ -369,7 +369,7 @@ async fn compact(recorded: Arc<dyn Table>, plain: &Arc<dyn Table>, workspace: &W
     assert!(done.merged > 0, "{done:?}");
 }
 
-/// The whole pipeline, each service on its own way to one table.
+/// Runs the whole pipeline, with each service on its own recorder over one table.
 pub(crate) async fn pipeline() -> Calls {
     let folder = tempfile::tempdir().unwrap();
     let (clock, later) = clock();

@@ -1,13 +1,13 @@
-//! The policies of terraform, as IAM reads them.
+//! Policies of terraform, in the interpretation of IAM.
 
 use hcl_edit::structure::{Block, Body};
 
 use crate::{code::Module, rules::bodies, values::attribute};
 
-/// The table, as policies name it.
+/// Name of the table in policies.
 pub(crate) const TABLE: &str = "${aws_dynamodb_table.this.arn}";
 
-/// One statement, which allows something or denies it.
+/// Statement that allows or denies calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Statement {
     pub(crate) denies: bool,
@@ -16,7 +16,7 @@ pub(crate) struct Statement {
     pub(crate) conditions: Vec<Condition>,
 }
 
-/// What must hold.
+/// Condition of a statement.
 #[derive(Clone, Debug)]
 pub(crate) struct Condition {
     pub(crate) test: String,
@@ -24,7 +24,7 @@ pub(crate) struct Condition {
     pub(crate) values: Vec<String>,
 }
 
-/// A call: an action on a resource, with the partition keys that it names.
+/// Call: an action on a resource, with the partition keys that it names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Call {
     pub(crate) action: String,
@@ -32,21 +32,22 @@ pub(crate) struct Call {
     pub(crate) leading_keys: Vec<String>,
 }
 
-/// A transaction. IAM is asked for each of its actions, and nobody has written down whether with the key of that write or
-/// with the keys of all: so one statement must allow all of it.
+/// Transaction. IAM is asked for each of its actions, and it is not documented whether with the key of that write or with the
+/// keys of all: so one statement must allow all of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Whole {
     pub(crate) actions: Vec<String>,
     pub(crate) leading_keys: Vec<String>,
 }
 
-/// Whether a policy allows `call`: a statement does, and none denies it.
+/// Returns whether a policy allows `call`: a statement does, and none denies it.
 pub(crate) fn allowed(policy: &[Statement], call: &Call) -> bool {
     let speaks = |denies: bool| policy.iter().any(|one| one.denies == denies && one.is_of(call));
     speaks(false) && !speaks(true)
 }
 
-/// Whether one statement of a policy allows every action of a transaction, each with all of its keys, and none denies one.
+/// Returns whether one statement of a policy allows every action of a transaction, each with all of its keys, and none denies
+/// one.
 pub(crate) fn allowed_whole(policy: &[Statement], whole: &Whole) -> bool {
     let calls: Vec<Call> = whole
         .actions
@@ -62,7 +63,7 @@ pub(crate) fn allowed_whole(policy: &[Statement], whole: &Whole) -> bool {
 }
 
 impl Statement {
-    /// Whether it speaks of `call`.
+    /// Returns whether it applies to `call`.
     pub(crate) fn is_of(&self, call: &Call) -> bool {
         self.actions.iter().any(|action| like(action, &call.action))
             && self.resources.iter().any(|resource| like(resource, &call.resource))
@@ -71,7 +72,7 @@ impl Statement {
 }
 
 impl Condition {
-    /// `ForAllValues:` holds when nothing is named as well, as IAM has it.
+    /// `ForAllValues:` also holds if no key is named, as in IAM.
     fn holds(&self, call: &Call) -> bool {
         if self.test == "Null" && self.values == ["false"] {
             return self.variable == "dynamodb:LeadingKeys" && !call.leading_keys.is_empty();
@@ -81,7 +82,7 @@ impl Condition {
     }
 }
 
-/// Whether `text` is like `pattern`, in which `*` is any text and `?` any character.
+/// Returns whether `text` matches `pattern`, in which `*` is any text and `?` any character.
 pub(crate) fn like(pattern: &str, text: &str) -> bool {
     let mut pattern_chars = pattern.chars();
     match pattern_chars.next() {
@@ -99,7 +100,7 @@ pub(crate) fn like(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// The statements of a policy document.
+/// Statements of a policy document.
 pub(crate) fn policy(module: &Module, name: &str) -> Vec<Statement> {
     let (_, block) =
         module.block("data", &["aws_iam_policy_document", name]).expect("the policy document is there");

@@ -1,4 +1,4 @@
-//! The rights of each service against what it calls in a run of the whole pipeline.
+//! Rights of each service, compared with its calls in a run of the whole pipeline.
 
 use std::{collections::BTreeSet, fs};
 
@@ -8,7 +8,7 @@ use crate::{
     policies::{Call, Statement, TABLE, allowed, allowed_whole, policy},
 };
 
-/// What is called and not allowed, and what is allowed and never called.
+/// Lists the calls that are not allowed, and the allowed ones that are never made.
 fn differences(role: &str, policy: &[Statement], calls: &BTreeSet<Call>) -> Vec<String> {
     let refused = calls.iter().filter(|call| !allowed(policy, call));
     let mut differences: Vec<String> = refused
@@ -41,7 +41,7 @@ async fn each_role_may_do_what_its_service_does_and_nothing_else() {
     }
     assert!(all.is_empty(), "{}", all.join("\n"));
 
-    // The comparison itself tells: each service with the rights of another.
+    // The comparison itself is tested: each service with the rights of another.
     let with_rights_of = |role: &str, calls: &BTreeSet<Call>| {
         differences("x", &policy(project.almanac(), role), calls).join("\n")
     };
@@ -56,7 +56,7 @@ async fn each_role_may_do_what_its_service_does_and_nothing_else() {
     );
 }
 
-/// Ids as `<id>`, so that what is alike looks alike.
+/// Replaces ids by `<id>`, so that similar keys look alike.
 fn family(key: &str) -> String {
     let parts = key.split(['#', '/']).map(|part| (part, part.len() == 27)).filter(|(_, is_id)| *is_id);
     parts.fold(key.to_owned(), |key, (id, _)| key.replace(id, "<id>"))
@@ -117,7 +117,7 @@ fn no_role_writes_what_is_anothers() {
         assert!(may("ingest", "PutItem", &partition), "ingest may not write {partition}");
         assert!(!may("projector", "PutItem", &partition), "projector may write {partition}");
     }
-    // What a statement gives for the sake of transactions is denied by itself.
+    // Rights that a statement gives for transactions alone are otherwise denied.
     for trail in [format!("{w}/audit"), "sys/audit".into()] {
         assert!(may("ingest", "PutItem", &trail), "a change is recorded in {trail}");
         for (role, action) in
@@ -139,7 +139,7 @@ fn no_role_writes_what_is_anothers() {
     }
 }
 
-/// A task that starts before its rights are there fails, and is taken for a deployment that failed.
+/// A task that starts before it has its rights fails, and so does its deployment.
 #[test]
 fn services_wait_for_all_rights_of_their_tasks() {
     let project = Project::read();
@@ -155,7 +155,7 @@ fn services_wait_for_all_rights_of_their_tasks() {
     }
 }
 
-/// Each key family has a role that may write it: the golden strings of all keys are at hand.
+/// Each key family has a role that may write it: the golden strings contain all keys.
 #[test]
 fn every_key_is_somebodys_to_write() {
     let golden = [
@@ -182,14 +182,14 @@ fn every_key_is_somebodys_to_write() {
     }
 }
 
-/// What the engine asks of the SDK is what `Recorded` knows of: another call would go unnoticed.
+/// The engine makes only SDK calls that `Recorded` covers: another call would go unnoticed.
 #[test]
 fn the_engine_calls_nothing_that_is_not_recorded() {
     let folder = root().join("dynamodb/src");
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
-        // Making and removing the table is not a service's.
+        // Services do not make or delete the table.
         if path.ends_with("manage.rs") || path.ends_with("tests.rs") {
             continue;
         }

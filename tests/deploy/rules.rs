@@ -1,5 +1,5 @@
-//! What a schema does not know: words that an argument takes, keys of the table that are declared, pairs
-//! of CPU and memory. The words are from Amazon's API references.
+//! Rules beyond the schema: values of arguments, declared keys of the table, pairs of CPU and memory. The values are from
+//! Amazon's API references.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::{
     values::{Value, attribute, evaluate, outcomes},
 };
 
-/// Resource type, the block in it (`` for itself), argument, and the words that it takes.
+/// Resource type, the block in it (`` for itself), argument, and its allowed words.
 const WORDS: [(&str, &str, &str, &[&str]); 36] = [
     ("aws_dynamodb_table", "", "billing_mode", &["PAY_PER_REQUEST", "PROVISIONED"]),
     (
@@ -161,13 +161,13 @@ const WORDS: [(&str, &str, &str, &[&str]); 36] = [
 
 const STATISTICS: [&str; 5] = ["SampleCount", "Average", "Sum", "Minimum", "Maximum"];
 
-/// For how many days CloudWatch keeps logs; 0 is forever.
+/// Numbers of days for which CloudWatch can keep logs; 0 is forever.
 pub(crate) const RETENTION: [&str; 23] = [
     "0", "1", "3", "5", "7", "14", "30", "60", "90", "120", "150", "180", "365", "400", "545", "731", "1096",
     "1827", "2192", "2557", "2922", "3288", "3653",
 ];
 
-/// The bodies in `block` that `path` leads to, through dynamic blocks as well.
+/// Bodies in `block` at `path`, through dynamic blocks as well.
 pub(crate) fn bodies<'a>(block: &'a Block, path: &str) -> Vec<&'a Body> {
     let mut found = vec![&block.body];
     for name in path.split('.').filter(|name| !name.is_empty()) {
@@ -185,7 +185,7 @@ pub(crate) fn bodies<'a>(block: &'a Block, path: &str) -> Vec<&'a Body> {
     found
 }
 
-/// Everything that the rules find wrong.
+/// Lists all violations of the rules.
 pub(crate) fn check(project: &Project) -> Vec<Fault> {
     let mut faults = Vec::new();
     for module in &project.modules {
@@ -240,7 +240,7 @@ fn words(
     }
 }
 
-/// The attributes that a table declares are those of its keys, no more and no fewer.
+/// Checks that the attributes that a table declares are exactly those of its keys.
 fn keys(module: &Module, file: &File, table: &Block, faults: &mut Vec<Fault>) {
     let named = |body: &Body, name: &str| attribute(module, body, name).and_then(|value| value.text());
     let mut wanted = BTreeSet::new();
@@ -270,7 +270,7 @@ fn keys(module: &Module, file: &File, table: &Block, faults: &mut Vec<Fault>) {
     }
 }
 
-/// The memory, in MiB, that Fargate has for so many CPU units.
+/// Memory sizes, in MiB, that Fargate offers for this number of CPU units.
 pub(crate) fn fargate_memory(cpu: f64) -> Vec<f64> {
     let (from, to, step) = match cpu as u32 {
         256 => return vec![512.0, 1024.0, 2048.0],

@@ -1,4 +1,4 @@
-//! The table of terraform is the one that `almanac table create` makes.
+//! Checks that the table of terraform equals the one that `almanac table create` makes.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::{
     values::{Value, attribute},
 };
 
-/// What matters of a table, as people write it.
+/// Relevant properties of a table, in readable form.
 #[derive(Debug, PartialEq, Eq)]
 struct Shape {
     key: String,
@@ -21,7 +21,7 @@ struct Shape {
     time_to_live: Option<String>,
 }
 
-/// The shape that terraform describes.
+/// Shape in terraform.
 fn described(module: &Module) -> Shape {
     let (_, table) = module.block("resource", &["aws_dynamodb_table", "this"]).unwrap();
     let text = |body: &hcl_edit::structure::Body, name: &str| {
@@ -75,13 +75,13 @@ fn a12_terraform_creates_the_table() {
     assert_eq!(default, Some(Value::Null), "on demand unless asked otherwise");
 }
 
-/// Made by the code, looked at in the engine, and compared with the files.
+/// Made by the code, described by the engine, and compared with the files.
 #[tokio::test]
 async fn a12_the_table_is_the_one_that_the_code_makes_in_dynamodb_local() {
     let config = local::fresh_table(Clock::system());
     dynamodb::create(&config).await.unwrap();
     let made = dynamodb::describe(&config).await.unwrap();
-    // An index that does not hold all attributes would be a problem.
+    // An index without all attributes would be a problem.
     assert_eq!(made.problems, [""; 0]);
     let shape = Shape {
         key: made.key,

@@ -1,4 +1,4 @@
-//! What every engine of the table does.
+//! Tests of every engine of the table.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod conformance;

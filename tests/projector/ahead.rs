@@ -1,4 +1,4 @@
-//! Workers whose clocks are far apart.
+//! Workers with clocks that are far apart.
 
 use event::Clock;
 use projector::{Options, heartbeat::heartbeats};
@@ -6,7 +6,7 @@ use tests::engine::Fresh;
 
 use super::workers::{start, start_with, until};
 
-/// What has expired by the clock of a worker is not there for it. Who is not there is taken for dead.
+/// A worker does not see items that have expired by its clock. A worker without a visible heartbeat counts as dead.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_is_hours_ahead_sees_the_others() {
     let fresh = Fresh::sqlite(Clock::system());

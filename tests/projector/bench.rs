@@ -1,4 +1,4 @@
-//! A workspace on a table of its own, whose log is appended to by hand.
+//! A workspace on a table of its own; tests append to its log directly.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -62,12 +62,12 @@ impl Bench {
         LogId { workspace: self.id().clone(), day: day(), kind, lane: 0 }
     }
 
-    /// Appends a segment of one event for each release: a prediction, or what it is judged by.
+    /// Appends a segment of one event for each release: a prediction, or the outcome that judges it.
     pub(crate) async fn append(&self, kind: Kind, seq: u64, releases: &[String]) {
         self.append_with(kind, seq, releases, Vec::new()).await;
     }
 
-    /// The same with more columns.
+    /// Appends such a segment with more columns.
     pub(crate) async fn append_with(&self, kind: Kind, seq: u64, releases: &[String], more: Vec<Column>) {
         let texts = |text: &dyn Fn(usize) -> String| {
             let all: Vec<String> = (0..releases.len()).map(text).collect();
@@ -94,7 +94,7 @@ impl Bench {
         self.table.put(segment.to_item(), Condition::Absent).await.unwrap();
     }
 
-    /// Three segments of predictions and three of what judges them.
+    /// Appends three segments of predictions and three of their outcomes.
     pub(crate) async fn append_some(&self) {
         for seq in 1..=3 {
             for kind in [Kind::Predictions, Kind::Outcomes] {
@@ -103,7 +103,7 @@ impl Bench {
         }
     }
 
-    /// Makes a segment of predictions one that cannot be read; returns it as it was.
+    /// Makes a segment of predictions unreadable; returns it undamaged.
     pub(crate) async fn damage(&self, seq: u64) -> Item {
         let item = self.table.get(&key::segment(&self.log(Kind::Predictions), seq)).await.unwrap().unwrap();
         let damaged = item.clone().with("data", Value::B(vec![1, 2, 3]));
@@ -111,7 +111,7 @@ impl Bench {
         item
     }
 
-    /// Folds and evaluates in a version what is behind in it, as a worker does.
+    /// Folds and evaluates all that is behind in a version, as a worker does.
     pub(crate) async fn project(&self, version: u32) {
         let behind = sweep_version(&*self.table, version, self.id()).await.unwrap();
         let logs: BTreeSet<LogId> = behind.logs.into_keys().collect();
@@ -124,16 +124,16 @@ impl Bench {
         At { workspace: self.id(), version, day: day() }
     }
 
-    /// The evaluation of a version.
+    /// Evaluation of a version.
     pub(crate) async fn evaluation(&self, version: u32) -> Option<(Head, Vec<String>)> {
         evaluated::load(&*self.table, self.at(version)).await.unwrap()
     }
 
-    /// What a sweep deletes long after the day, when the table has counted that long.
+    /// Deletes as a sweep does long after the day, once the table has counted that time.
     pub(crate) async fn expire(&self) {
         let now = at("2026-07-01T00:00:00Z");
         self.catalog.set_retention(self.id(), Some(2), at("2026-06-20T00:00:00Z")).await.unwrap();
-        // The first notices the setting, the second goes by it an hour later.
+        // The first notices the setting, the second applies it an hour later.
         for later in [0, 60] {
             let before = counted::load(&*self.table).await.unwrap();
             let (ver, minutes) = before.map_or((0, 0), |time| (time.ver, time.minutes));

@@ -1,4 +1,5 @@
-//! A projector that cannot see or may not write says so: what waits is as old as what is stored, and what is denied holds up nothing else.
+//! Reports of a projector that cannot see or may not write: its lag is as old as the stored events, and a denied call delays
+//! nothing else.
 
 use std::{
     sync::{
@@ -27,10 +28,10 @@ on_both_engines!(
     what_is_denied_to_expiry_holds_up_nothing_else,
 );
 
-/// How much later than the appends of the bench the workers of this test look.
+/// Delay of the workers of this test after the appends of the bench, in seconds.
 const LATER_SECONDS: i64 = 600;
 
-/// A worker whose clock says so much later, and what stops it.
+/// A worker with a clock that much later, and its stop.
 fn later(table: &Arc<dyn Table>) -> (Projector, oneshot::Sender<()>) {
     let now = at("2026-06-02T00:00:00Z").plus_seconds(LATER_SECONDS);
     let options = Options::new(Clock::from_fn(move || now));
@@ -97,7 +98,7 @@ async fn what_is_denied_to_expiry_holds_up_nothing_else(bench: Bench) {
     stop.send(()).unwrap();
 }
 
-/// The feed is denied: what was announced is not heard, but the worker lives, says it, and hears it when it may.
+/// The feed is denied: announced changes are not heard, but the worker lives, reports it, and hears them once allowed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_feed_that_is_denied_shows_and_comes_back() {
     let fresh = tests::engine::Fresh::sqlite(Clock::system());
@@ -118,7 +119,8 @@ async fn a_feed_that_is_denied_shows_and_comes_back() {
     stop.send(()).unwrap();
 }
 
-/// The shards of the stream cannot be listed from the beginning on: the worker folds what sweeps find, and says since when it hears nothing.
+/// The shards of the stream cannot be listed from the beginning on: the worker folds what sweeps find, and reports the age of the
+/// silence.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_feed_whose_shards_cannot_be_listed_shows_and_sweeps_go_on() {
     let bench = Bench::on(tests::engine::Engine::Sqlite).await;
@@ -139,7 +141,7 @@ async fn a_feed_whose_shards_cannot_be_listed_shows_and_sweeps_go_on() {
     stop.send(()).unwrap();
 }
 
-/// A stream that there is not is no matter of time: the worker ends, and says so.
+/// A missing stream does not pass: the worker ends with an error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shards_that_can_never_be_listed_end_the_worker() {
     let fresh = tests::engine::Fresh::sqlite(Clock::system());

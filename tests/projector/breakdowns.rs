@@ -66,7 +66,7 @@ impl Bench {
         key::rollup(self.workspace.id(), 1, self.day.day)
     }
 
-    /// All projections without the number of writes that they took.
+    /// All projections without their number of writes.
     async fn projections(&self) -> Vec<Item> {
         let range = key::all_projections(self.workspace.id(), 1);
         let mut items = query_all(&*self.table, Query::table(range)).await.unwrap();
@@ -101,14 +101,14 @@ async fn a_part_that_is_ahead_of_its_rollup_counts_nothing_twice() {
     bench.project().await;
     let expected = bench.projections().await;
 
-    // As after a crash before the rollup was written.
+    // State after a crash before the rollup was written.
     bench.table.put(before, Condition::None).await.unwrap();
     let report = bench.verify().await;
     assert_eq!((report.faults.clone(), report.behind), (vec![], 1), "{report}");
     bench.project().await;
     assert_eq!(bench.projections().await, expected);
 
-    // As after a crash before anything but one part was written.
+    // State after a crash when only one part was written.
     let tag = key::breakdown(bench.workspace.id(), 1, bench.day.day, Breakdown::of(By::Tag, "branch"));
     for item in
         query_all(&*bench.table, Query::table(key::all_projections(bench.workspace.id(), 1))).await.unwrap()
@@ -171,7 +171,7 @@ async fn six_hundred_releases_are_counted_one_by_one() {
     assert_eq!(bench.verify().await.faults, Vec::<String>::new());
 }
 
-/// What version 2 of the states would have said of the day, as far as it is of the same shape.
+/// Stores the day as version 2 of the states would have, as far as the shape is the same.
 async fn as_version_2(bench: &Bench) {
     let tags = r#"{"v":2,"tags":{"names":{"branch":{"names":{"b0":{"predictions":{"n":10,"labelled":0},"score_bins":[10,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}}}}}}"#;
     for item in bench.projections().await {

@@ -1,5 +1,5 @@
-//! Exactly once, under faults: writers and projectors on an engine that refuses calls and loses
-//! answers, each of them dying and starting again at any failure. The oracle is a list.
+//! Exactly once, under faults: writers and projectors on an engine that refuses calls and loses answers, each of them dying and
+//! starting again at any failure. The oracle is a list.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ use tests::{
 const SEEDS: u64 = 48;
 const BATCHES: usize = 12;
 const ROWS: usize = 6;
-/// How often a call may be repeated before the test gives up.
+/// Maximum tries of a call before the test gives up.
 const MAX_TRIES: usize = 2_000;
 
 fn clock() -> Clock {
@@ -30,7 +30,7 @@ fn clock() -> Clock {
     Clock::from_fn(move || now)
 }
 
-/// A batch whose rows fall on two days.
+/// A batch with rows on several days.
 fn body(batch: usize) -> String {
     let row = |row: usize| {
         let day = 1 + (batch + row) % 3;
@@ -41,7 +41,7 @@ fn body(batch: usize) -> String {
     (0..ROWS).map(row).collect::<Vec<_>>().join("\n")
 }
 
-/// Submits a batch until it is acknowledged, each time by a process that knows nothing.
+/// Submits a batch until it is acknowledged, each time by a process without state.
 async fn submit(table: &Arc<dyn Table>, workspace: &Workspace, batch: usize, key: Option<String>) {
     let events = read_ndjson(Kind::Predictions, body(batch).as_bytes(), clock().now()).unwrap();
     let mut ingest = Ingest::new(Arc::clone(table), clock());
@@ -86,7 +86,7 @@ async fn project_all(table: &Arc<dyn Table>, workspace: &Workspace) {
     panic!("the projector never caught up");
 }
 
-/// Every row once, no hole, rollups and counters as the log says.
+/// Checks that every row is there once, without holes, and that rollups and counters match the log.
 async fn check(table: &Arc<dyn Table>, workspace: &Workspace, seed: u64) {
     let mut keys = Vec::new();
     for head in scan::heads(&**table, workspace.id()).await.unwrap() {
@@ -126,7 +126,7 @@ async fn run(seed: u64) -> usize {
     let faulty = Arc::new(FaultyTable::new(Arc::clone(&sound), seed, Faults::doubts(12 + seed % 24)));
     let table: Arc<dyn Table> = Arc::clone(&faulty) as _;
     let mut tasks = tokio::task::JoinSet::new();
-    // Two writers retry the same batches at the same time, under the same keys or by digest.
+    // Two writers retry the same batches at the same time, under common keys or by digest.
     for writer in 0..2 {
         let (table, workspace) = (Arc::clone(&table), workspace.clone());
         tasks.spawn(async move {

@@ -1,4 +1,4 @@
-//! The projector follows a feed on which everything goes wrong, and is right in the end.
+//! The projector follows a feed with all faults, and is right in the end.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -18,10 +18,10 @@ use tests::{
 };
 use tokio::time::Instant;
 
-/// How long a test waits for what must happen, before it fails.
+/// Maximum time that a test waits for an event that must come.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often it looks whether it has happened.
+/// Interval between looks.
 const LOOK: Duration = Duration::from_millis(20);
 
 const SEEDS: u64 = 2;
@@ -30,8 +30,7 @@ const BATCHES: usize = 60;
 const AT_ONCE: usize = 12;
 const ROWS: usize = 3;
 
-/// Each kind by itself too: a gap makes the projector look at everything, which would hide that it
-/// has missed something else.
+/// Each kind of fault also alone: a gap makes the projector look at everything, which would hide another missed change.
 const PLANS: [Faults; 5] = [
     Faults { split: 8, ..Faults::NONE },
     Faults { trimmed: 2, ..Faults::NONE },
@@ -44,7 +43,7 @@ fn clock() -> Clock {
     Clock::from_fn(|| at("2026-06-10T00:00:00Z"))
 }
 
-/// The events of a batch: predictions, or outcomes of the same keys.
+/// Events of a batch: predictions, or outcomes of the same keys.
 fn events(kind: Kind, day: Day, batch: usize) -> Columns {
     let time = |row: usize| day.start().micros() + (batch * ROWS + row) as i64;
     let text = |text: &dyn Fn(usize) -> String| {
@@ -66,8 +65,8 @@ fn events(kind: Kind, day: Day, batch: usize) -> Columns {
     Columns { rows: ROWS, columns }
 }
 
-/// Appends to the logs of three days and two kinds, some batches at a time, each time to another
-/// lane: what the projector misses of a log, no later change makes good.
+/// Appends to the logs of three days and two kinds, some batches at a time, each time to another lane: no later change makes good
+/// a missed change of a log.
 async fn append(table: &Arc<dyn Table>, workspace: &Workspace) -> Result<()> {
     let mut heads = BTreeMap::<LogId, u64>::new();
     for first in (0..BATCHES).step_by(AT_ONCE) {
@@ -102,7 +101,7 @@ async fn run(seed: u64, faults: Faults) -> Vec<Fault> {
 
     let begin = Instant::now();
     loop {
-        // While the projector writes, what it wrote a moment ago may not fit together yet.
+        // While the projector writes, its recent writes may not be consistent yet.
         let report = projector::verify(&sound, workspace.id(), |_, _| {}).await.unwrap();
         let is_done = report.behind == 0 && report.events as usize == BATCHES * ROWS;
         if is_done && report.faults.is_empty() {

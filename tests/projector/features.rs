@@ -1,4 +1,4 @@
-//! The breakdown by feature: beside the rollup, behind it at times, and kept when events are gone.
+//! Breakdown by feature: beside the rollup, behind it at times, and kept when events are gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +39,7 @@ async fn append(bench: &Bench, seq: u64, feature: &str, numbers: [f64; 2]) {
     bench.append_with(Kind::Predictions, seq, &["v0".into(), "v0".into()], vec![column]).await;
 }
 
-/// The head of the breakdown and its items, but for how often they were written.
+/// Head of the breakdown and its items, without their number of writes.
 async fn stored(bench: &Bench, version: u32) -> Vec<Item> {
     let head = bench.table.get(&key::features(bench.id(), version, day())).await.unwrap();
     let range = key::all_features(bench.id(), version);
@@ -49,12 +49,12 @@ async fn stored(bench: &Bench, version: u32) -> Vec<Item> {
     items
 }
 
-/// What the items say, whatever version they are of.
+/// Content of the items, in any version.
 fn said(items: &[Item]) -> Vec<&BTreeMap<String, table::item::Value>> {
     items.iter().map(|item| &item.attributes).collect()
 }
 
-/// Folds what is new into the rollup alone.
+/// Folds new segments into the rollup alone.
 async fn fold(bench: &Bench) -> Applied {
     let behind = sweep_version(&*bench.table, 1, bench.id()).await.unwrap();
     let logs: BTreeSet<_> = behind.logs.into_keys().collect();
@@ -109,7 +109,7 @@ async fn a_breakdown_by_feature_that_is_ahead_of_its_head_counts_nothing_twice(b
     append(&bench, 3, "dep_delay", [2.0, 3.0]).await;
     bench.project(1).await;
     let expected = stored(&bench, 1).await;
-    // As after a crash before the head was written.
+    // State after a crash before the head was written.
     bench.table.put(before, Condition::None).await.unwrap();
     assert_eq!(faults(&bench).await, Vec::<String>::new());
     bench.project(1).await;
@@ -147,17 +147,17 @@ async fn features_of_segments_that_are_lost_are_an_error(bench: Bench) {
     assert_eq!(stored(&bench, 1).await.len(), 1, "nothing is made of a part of it");
 }
 
-/// How many predictions a segment has whose features stand in a block of their own.
+/// Number of predictions that puts the features of a segment into a block of their own.
 const MANY: usize = 40;
 
-/// A segment of many predictions with a feature.
+/// Appends a segment of many predictions with a feature.
 async fn append_many(bench: &Bench, seq: u64) {
     let numbers = (0..MANY).map(|row| ((row * 7 + 1) as f64 * seq as f64).sqrt());
     let column = Column::new("feature.distance", Values::Float(numbers.collect()));
     bench.append_with(Kind::Predictions, seq, &vec!["v0".into(); MANY], vec![column]).await;
 }
 
-/// Damages the last column of a segment of predictions, which is the feature; returns the segment as it was.
+/// Damages the last column of a segment of predictions, which is the feature; returns the segment undamaged.
 async fn damage(bench: &Bench, seq: u64) -> Item {
     let item = bench.table.get(&key::segment(&bench.log(Kind::Predictions), seq)).await.unwrap().unwrap();
     let mut data = item.bytes("data").unwrap().to_vec();
@@ -166,7 +166,7 @@ async fn damage(bench: &Bench, seq: u64) -> Item {
     item
 }
 
-/// Three segments of predictions with a feature, of which the second is damaged, and the second as it was.
+/// Appends three segments of predictions with a feature, and damages the second; returns it undamaged.
 async fn append_damaged(bench: &Bench) -> Item {
     for seq in 1..=3 {
         append_many(bench, seq).await;
@@ -175,7 +175,7 @@ async fn append_damaged(bench: &Bench) -> Item {
     damage(bench, 2).await
 }
 
-/// The dead letters: the segment, what refused it, what is done about it.
+/// Dead letters: the segment, the projection that refused it, the state.
 async fn letters(bench: &Bench) -> Vec<(u64, Refused, LetterState)> {
     let letters = dlq::list(&*bench.table, bench.id()).await.unwrap();
     letters.iter().map(|letter| (letter.seq, letter.refused, letter.state)).collect()
@@ -186,7 +186,7 @@ async fn letter(bench: &Bench) -> DeadLetter {
 }
 
 impl Bench {
-    /// Records that the second segment of predictions is refused; whether that is new.
+    /// Records that the second segment of predictions is refused; returns true if that is new.
     async fn refuse(&self, refused: Refused) -> bool {
         let stopped = Stopped { log: self.log(Kind::Predictions), seq: 2, reason: "damaged".into() };
         let letter = DeadLetter::new(1, stopped, refused, at("2026-06-02T00:00:00Z"));
@@ -194,7 +194,7 @@ impl Bench {
     }
 }
 
-/// How far the breakdown by feature covers the predictions.
+/// Last segment of predictions that the breakdown by feature covers.
 async fn sketched(bench: &Bench, version: u32) -> Option<u64> {
     let head = bench.table.get(&key::features(bench.id(), version, day())).await.unwrap()?;
     log::projection::Projected::applied_of(&head).unwrap().get("p/00").copied()
@@ -251,7 +251,7 @@ async fn a_rebuild_leaves_out_of_the_features_what_was_skipped_for_them(bench: B
     assert_eq!(said(&stored(&bench, 2).await), said(&before));
     assert_eq!(faults(&bench).await, Vec::<String>::new());
 
-    // What was skipped for the features is no word on the events: the rollup of the next version lacks none silently.
+    // Segments skipped for the features are still folded as events: the rollup of the next version does not lack any silently.
     bench.damage(2).await;
     let error = rebuild(&*bench.table, bench.id(), &pace(), |_| {}).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
@@ -283,7 +283,7 @@ async fn a_segment_whose_features_can_be_read_again_has_no_letter_any_more(bench
     }
 }
 
-/// A fourth segment that is damaged, and as it was.
+/// Appends a fourth, damaged segment; returns it undamaged.
 async fn damage_next(bench: &Bench) -> Item {
     append_many(bench, 4).await;
     damage(bench, 4).await
@@ -304,7 +304,7 @@ async fn a_segment_has_one_letter_of_the_refusal_that_reaches_furthest(bench: Be
         assert_eq!(bench.refuse(refused).await, is_new);
     }
     assert_eq!(letters(&bench).await, [(2, Refused::Evaluation, LetterState::Stopped)]);
-    // Its features were counted before and can be read: they stay, and a fold of them says the same.
+    // Its features were counted before and can be read: they stay, and a new fold gives the same.
     dlq::skip(&*bench.table, &letter(&bench).await).await.unwrap();
     bench.table.delete(&bench.at(1).key(), Condition::None).await.unwrap();
     let applied = fold(&bench).await;
@@ -312,7 +312,7 @@ async fn a_segment_has_one_letter_of_the_refusal_that_reaches_furthest(bench: Be
     assert_eq!(bench.evaluation(1).await.unwrap().0.rows, Some(MANY as u64 + 1), "without the second");
     assert_eq!(stored(&bench, 1).await, before);
     assert_eq!(faults(&bench).await, Vec::<String>::new());
-    // A fold that cannot read them goes past them.
+    // A fold that cannot read them skips them.
     damage(&bench, 2).await;
     bench.table.put(begun.with("ver", 1), Condition::Exists).await.unwrap();
     for item in query_all(&*bench.table, Query::table(key::all_features(bench.id(), 1))).await.unwrap() {

@@ -46,7 +46,7 @@ pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// A worker, and what stops it.
+/// A worker, and its stop.
 pub(crate) fn work(table: &Arc<dyn Table>) -> (Projector, oneshot::Sender<()>) {
     let options = Options { period: Duration::from_millis(100), ..Options::new(Clock::system()) };
     let projector = Projector::new(Arc::clone(table), options);
@@ -57,7 +57,7 @@ pub(crate) fn work(table: &Arc<dyn Table>) -> (Projector, oneshot::Sender<()>) {
 }
 
 impl Bench {
-    /// What cannot be written, by name.
+    /// Projections that cannot be written, by name.
     async fn unwritten(&self) -> Vec<String> {
         let letters = unwritten::list(&*self.table, self.id()).await.unwrap();
         letters.iter().map(ToString::to_string).collect()
@@ -84,14 +84,14 @@ async fn an_evaluation_that_no_item_can_hold_is_a_dead_letter_until_it_is_writte
     let now = at("2026-06-02T00:00:00Z");
     let found = status(&*bench.table, &bench.catalog, now).await.unwrap();
     assert_eq!((found.workspaces[0].unwritten, found.workspaces[0].dead_letters), (1, 0));
-    // The rollup is there, and segments that cannot be read are another matter.
+    // The rollup exists, and unreadable segments are listed elsewhere.
     assert_eq!(dlq::list(&*bench.table, bench.id()).await.unwrap(), []);
     assert_eq!(bench.verify().await.rollups, 1);
     let letter = unwritten::find(&*bench.table, &bench.workspace_day(), OfDay::Evaluation).await.unwrap();
     let refused = retry::projection(&*table, &letter).await.unwrap();
     assert!(matches!(refused, Retried::Refused(reason) if reason.ends_with("fails this call")));
     stop.send(()).unwrap();
-    // What stood in the way is gone: the sweep with which a worker begins tries again.
+    // The obstacle is gone: the first sweep of a worker tries again.
     is_too_large.store(false, Ordering::Relaxed);
     let (worker, stop) = work(&table);
     until("the evaluation", async || bench.unwritten().await.is_empty()).await;
@@ -126,7 +126,7 @@ async fn what_cannot_be_done_for_a_workspace_is_a_dead_letter_until_it_is_done(b
         let letters = undone::list(&*bench.table, bench.id()).await.unwrap();
         letters.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    // Of a newer Almanac: nothing may be deleted by it.
+    // A setting of a newer Almanac: nothing may be deleted by it.
     let retention = Item::new(key::retention(bench.id())).with("v", 99).with("ver", 1);
     bench.table.put(retention, Condition::None).await.unwrap();
     let (worker, stop) = work(&bench.table);
@@ -138,14 +138,14 @@ async fn what_cannot_be_done_for_a_workspace_is_a_dead_letter_until_it_is_done(b
     let now = at("2026-06-02T00:00:00Z");
     let found = status(&*bench.table, &bench.catalog, now).await.unwrap();
     assert_eq!((found.workspaces[0].unwritten, found.workspaces[0].dead_letters), (1, 0));
-    // What does not need it is done.
+    // Projections that do not need it are made.
     until("the evaluation", async || bench.evaluation(1).await.is_some()).await;
     stop.send(()).unwrap();
     let letter = undone::find(&*bench.table, bench.id(), OfWorkspace::Expiry).await.unwrap();
     let retry = async || retry::task(&*bench.table, &bench.catalog, &letter, now).await.unwrap();
     assert_eq!(retry().await, Retried::Refused(letter.reason.clone()));
     bench.table.delete(&key::retention(bench.id()), Condition::None).await.unwrap();
-    // The sweep with which a worker begins tries again.
+    // The first sweep of a worker tries again.
     let (worker, stop) = work(&bench.table);
     until("no letter", async || undone().await.is_empty()).await;
     until("nothing to tell of", async || worker.health().unwritten == 0).await;
@@ -167,7 +167,7 @@ async fn a_segment_that_is_folded_once_its_bytes_are_put_back_has_no_letter_any_
 async fn a_sweep_deletes_the_letter_of_a_segment_that_is_folded(bench: Bench) {
     bench.append_some().await;
     bench.project(1).await;
-    // As a worker leaves it that knew of no letter when it folded the segment.
+    // State after a worker that folded the segment without knowing of a letter.
     let stopped = Stopped { log: bench.log(Kind::Predictions), seq: 2, reason: "damaged".into() };
     let letter = DeadLetter::new(1, stopped, Refused::Rollup, at("2026-06-02T00:00:00Z"));
     assert!(dlq::record(&*bench.table, &letter).await.unwrap());

@@ -1,5 +1,4 @@
-//! What the projector does: exactly once under faults, while events expire and the log grows, and with other workers
-//! beside it.
+//! Tests of the projector: exactly once under faults, while events expire and the log grows, and with other workers beside it.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod ahead;

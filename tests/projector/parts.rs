@@ -1,4 +1,4 @@
-//! Evaluations of so many releases that they do not fit an item.
+//! Evaluations of more releases than fit into an item.
 
 use std::sync::Arc;
 
@@ -29,14 +29,14 @@ on_both_engines!(
     what_a_slow_writer_leaves_behind_is_deleted,
 );
 
-/// So many that their evaluations take more than 400 KB: one takes about a kilobyte.
+/// Number of releases whose evaluations exceed 400 KB: one takes about a kilobyte.
 const RELEASES: usize = 450;
 
-/// And the same in proportion to an item of 20 KB.
+/// Number of releases in proportion to an item of 20 KB.
 const FEW_RELEASES: usize = 22;
 const SMALL_ITEM: usize = 20_000;
 
-/// How many predictions each of them has in a segment, so that its scores are of many bins.
+/// Number of predictions of each release in a segment, so that its scores fill many bins.
 const EACH: usize = 20;
 
 fn names(releases: usize) -> Vec<String> {
@@ -44,13 +44,13 @@ fn names(releases: usize) -> Vec<String> {
 }
 
 impl Bench {
-    /// The items of the evaluation.
+    /// Items of the evaluation.
     async fn items(&self, version: u32) -> Vec<Item> {
         let range = key::evaluation_items(self.id(), version, day());
         query_all(&*self.table, table::Query::table(range)).await.unwrap()
     }
 
-    /// How many rows a query of the day's evaluation has, and what it read.
+    /// Number of rows of a query of the day's evaluation, and its reads.
     async fn rows(&self) -> (usize, u64) {
         let counted = Arc::new(Counted::new(Arc::clone(&self.table)));
         let query =
@@ -99,7 +99,7 @@ async fn evaluated_in_parts(bench: &Bench, releases: usize) {
         bench.append(Kind::Predictions, seq, &names).await;
         bench.project(1).await;
     }
-    // A rebuild writes them again, and copies those of which the events are gone.
+    // A rebuild writes them again, and copies those without events.
     let pace = Pace { share: 1.0, clock: Clock::from_fn(|| at("2026-07-01T00:00:00Z")) };
     let before = bench.evaluation(1).await.unwrap().1;
     for version in [2, 3] {
@@ -111,7 +111,7 @@ async fn evaluated_in_parts(bench: &Bench, releases: usize) {
     }
 }
 
-/// An evaluation of three releases that all have the same number of predictions, each in a part of its own.
+/// An evaluation of three releases with equal numbers of predictions, each in a part of its own.
 fn content(predictions: u64) -> Content {
     let release = |name: &str| {
         format!(
@@ -153,7 +153,7 @@ async fn what_a_slow_writer_leaves_behind_is_deleted(bench: Bench) {
     write(&bench, 1).await;
     let slow = evaluated::head(&*bench.table, bench.at(1)).await.unwrap();
     write(&bench, 2).await;
-    // It writes parts of the same `ver` as the head has that is there now.
+    // It writes parts with the `ver` of the present head.
     let late = evaluated::write(&*bench.table, bench.at(1), &slow, content(9), OfGone::Refused).await;
     assert!(late.unwrap_err().is_conflict());
     assert_eq!(bench.items(1).await.len(), 1 + 3 + 3);
@@ -169,7 +169,7 @@ async fn what_a_slow_writer_leaves_behind_is_deleted(bench: Bench) {
         })
         .collect();
     assert_eq!((items.len(), generations.len()), (4, 1));
-    // One part that is lost for good is told of, and not waited for.
+    // A part that is lost for good is reported, and not waited for.
     bench.table.delete(&items[2].key, table::Condition::None).await.unwrap();
     let lost = evaluated::load(&*bench.table, bench.at(1)).await.unwrap_err();
     assert!(lost.to_string().contains("a part of its generation is missing"), "{lost}");

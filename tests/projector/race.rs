@@ -38,7 +38,7 @@ fn pace() -> Pace {
     Pace { share: 1.0, clock: Clock::from_fn(|| at("2026-07-01T00:00:00Z")) }
 }
 
-/// A sweep that deletes the day as soon as a call `when` is about to be made.
+/// A sweep that deletes the day just before a call `when`.
 fn expiring(bench: &Bench, when: impl Fn(&Call) -> bool + Send + 'static) -> Arc<dyn Table> {
     let (sweeper, mut is_over) = (bench.clone(), false);
     Arc::new(Between::new(Arc::clone(&bench.table), move |call| {
@@ -51,7 +51,7 @@ fn expiring(bench: &Bench, when: impl Fn(&Call) -> bool + Send + 'static) -> Arc
     }))
 }
 
-/// Whether a call reads segments of a kind, not only their keys.
+/// Returns whether a call reads segments of a kind, rather than their keys.
 fn reads_segments(call: &Call, kind: Kind) -> bool {
     let Call::Query(query) = call else { return false };
     query.attributes.is_none() && query.range.from.contains(&format!("/{}/", kind.letter()))
@@ -62,7 +62,7 @@ async fn a_rebuild_that_races_retention_leaves_no_partial_evaluation(bench: Benc
     bench.append_some().await;
     bench.project(1).await;
     let (before, states) = bench.evaluation(1).await.unwrap();
-    // They are read first to be folded, then to be evaluated, after the outcomes were.
+    // They are read first for the fold, then for the evaluation, after the outcomes.
     let reads = AtomicU32::new(0);
     let table = expiring(&bench, move |call| {
         reads_segments(call, Kind::Predictions) && reads.fetch_add(1, Ordering::Relaxed) == 1
@@ -84,10 +84,10 @@ async fn an_evaluation_is_refused_when_its_day_was_marked_since_it_was_begun(ben
     let effort = evaluate(&*table, 2, &day, &applied).await.unwrap();
     assert_eq!(effort.rows, 12, "it was computed");
     assert_eq!(bench.evaluation(2).await, None, "and is not what a marked day takes");
-    // The same for one that begins when all is gone.
+    // An evaluation that begins when all is gone.
     let effort = evaluate(&*bench.table, 2, &day, &applied).await.unwrap();
     assert_eq!((effort.rows, bench.evaluation(2).await), (0, None));
-    // Without the mark, what is missing is missing.
+    // Without the mark, missing events are an error.
     bench.table.delete(&key::expired(bench.id(), day.day), Condition::None).await.unwrap();
     let error = evaluate(&*bench.table, 2, &day, &applied).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Incomplete);
@@ -98,7 +98,7 @@ async fn an_evaluation_is_refused_when_its_day_was_marked_since_it_was_begun(ben
 async fn a_rebuild_replaces_an_evaluation_of_an_expired_day_that_covers_less(bench: Bench) {
     bench.append(Kind::Predictions, 1, &["v0".into()]).await;
     bench.append(Kind::Outcomes, 1, &["v0".into()]).await;
-    // A rebuild that was broken off has the first of it, a worker all of it.
+    // An interrupted rebuild has the first part, a worker all of it.
     bench.project(2).await;
     bench.append(Kind::Predictions, 2, &["v0".into()]).await;
     bench.project(1).await;

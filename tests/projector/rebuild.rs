@@ -1,4 +1,4 @@
-//! Rebuilds of what goes on growing, and of what is lost.
+//! Rebuilds of a growing log, and of lost events.
 
 use std::{
     collections::BTreeMap,
@@ -72,7 +72,7 @@ async fn a_rebuild_ends_although_the_log_grows_between_any_two_of_its_steps(benc
     assert!(appended > 20, "{appended} segments");
     let report = bench.verify().await;
     assert!(report.faults.is_empty() && report.behind > 0, "{report:?}");
-    // What is left is the workers'.
+    // The workers fold the rest.
     bench.project(2).await;
     let report = bench.verify().await;
     assert_eq!((report.faults.as_slice(), report.behind, report.segments), ([].as_slice(), 0, appended + 3));
@@ -93,8 +93,7 @@ async fn a_rebuild_that_misses_a_segment_keeps_what_was_folded_of_it(bench: Benc
     assert!(bench.verify().await.faults.iter().any(|fault| fault.contains("has a hole after segment 1")));
 }
 
-/// Damages the second segment of predictions once it is folded, and rebuilds, which is refused; returns the segment as
-/// it was.
+/// Damages the second segment of predictions once it is folded, and rebuilds, which is refused; returns the segment undamaged.
 async fn stopped(bench: &Bench) -> Item {
     bench.append_some().await;
     bench.project(1).await;
@@ -114,7 +113,7 @@ async fn letters(bench: &Bench) -> Vec<DeadLetter> {
     dlq::list(&*bench.table, bench.id()).await.unwrap()
 }
 
-/// The dead letters and the skipped segments that the status tells of.
+/// Numbers of dead letters and of skipped segments in the status.
 async fn counted(bench: &Bench) -> (usize, usize) {
     let found = status(&*bench.table, &bench.catalog, at("2026-07-01T00:00:00Z")).await.unwrap();
     (found.workspaces[0].dead_letters, found.workspaces[0].skipped)
@@ -159,7 +158,7 @@ async fn an_erasure_that_a_damaged_segment_stops_ends_once_that_is_left_out(benc
     assert_eq!(active::load(&*bench.table, bench.id()).await.unwrap().version, 2);
 }
 
-/// The rollup and the parts of the day.
+/// Rollup and parts of the day.
 async fn projections(bench: &Bench, version: u32) -> Vec<Item> {
     let range = key::projections(bench.id(), version, day(), day());
     let mut items: Vec<Item> = query_all(&*bench.table, Query::table(range)).await.unwrap();
@@ -170,7 +169,7 @@ async fn projections(bench: &Bench, version: u32) -> Vec<Item> {
     items
 }
 
-/// Their states by sort key.
+/// States by sort key.
 async fn states(bench: &Bench, version: u32) -> BTreeMap<String, String> {
     let items = projections(bench, version).await.into_iter();
     items.map(|item| (item.key.sk.clone(), item.text("state").unwrap().to_owned())).collect()

@@ -1,4 +1,4 @@
-//! What the evaluations of the last days warn of.
+//! Warnings of the evaluations of the last days.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn status_says_that_no_outcome_is_positive_and_which_fit_no_prediction(ben
         labels: vec!["0".into()],
     };
     assert_eq!(found.found, [never_positive, Warning::Unmatched { unmatched: 1, outcomes: 21 }]);
-    // The second event has the label 1; the prediction that was missing comes as well.
+    // The second event has the label 1; the missing prediction comes as well.
     let two = ["v0".into(), "v0".into()];
     bench.append(Kind::Predictions, 21, &one).await;
     bench.append(Kind::Predictions, 22, &two).await;
@@ -49,7 +49,7 @@ async fn status_says_that_no_outcome_is_positive_and_which_fit_no_prediction(ben
     assert_eq!(warnings().await.unwrap().found, []);
 }
 
-/// All of it says that it was appended at the beginning of 2 June.
+/// All events are marked as appended at the beginning of 2 June.
 async fn logs_that_are_ahead_of_the_clock_are_found(bench: Bench) {
     bench.append(Kind::Predictions, 1, &["v0".into()]).await;
     let ahead = async |now: &str| ahead(&*bench.table, bench.id(), at(now)).await.unwrap();

@@ -1,4 +1,4 @@
-//! What projectors cost when there is nothing to do, and how they share and hand over.
+//! Projectors: their cost when idle, and how they share and hand over work.
 
 use std::{
     sync::{
@@ -26,7 +26,7 @@ use tests::{
 };
 use tokio::{sync::oneshot, task::JoinHandle};
 
-/// How long a test waits for what must happen, before it fails, and how often it looks.
+/// Maximum time that a test waits for an event that must come, and the interval between looks.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -86,9 +86,8 @@ pub(super) fn start_with(table: &Arc<dyn Table>, options: Options) -> Running {
     Running { projector, stop, task }
 }
 
-/// One read a log and one beyond the last, one for what rollups and evaluations cover, and one for
-/// the active version; however many segments the logs have. Of the latest days alone it is one read when nothing
-/// was appended on them.
+/// One read a log and one beyond the last, one for the state of rollups and evaluations, and one for the active version; however
+/// many segments the logs have. For the latest days alone it is one read if nothing was appended to them.
 #[tokio::test]
 async fn a_sweep_of_what_is_folded_reads_one_key_a_log() {
     const DAYS: u32 = 20;
@@ -123,7 +122,7 @@ async fn a_sweep_of_what_is_folded_reads_one_key_a_log() {
         )
     };
     assert_eq!(latest(day("2026-06-10"), &[]).await, (1, vec![]));
-    // Its first segment, what is covered, its logs, what comes after them, and the definitions.
+    // Its first segment, its state, its logs, the end of the logs, and the definitions.
     assert_eq!(latest(day("2026-01-20"), &[]).await, (6, vec![]));
     assert_eq!(latest(day("2026-06-10"), &[day("2026-01-03")]).await, (6, vec![]));
     append(&(Arc::clone(&counting) as _), &workspace, 2, 0, 4).await;
@@ -134,7 +133,7 @@ async fn a_sweep_of_what_is_folded_reads_one_key_a_log() {
     assert_eq!(sweep::sweep(&*counting, workspace.id()).await.unwrap().logs.len(), 2);
 }
 
-/// Where writing is paid for, a day of many segments waits for more than one.
+/// On an engine with paid writes, a day of many segments waits for more than one.
 #[tokio::test]
 async fn a_trickle_is_not_folded_at_once_where_writing_is_paid_for() {
     let fresh = Fresh::sqlite(Clock::system());
@@ -151,7 +150,7 @@ async fn a_trickle_is_not_folded_at_once_where_writing_is_paid_for() {
         project::read(&*table, 1, &day).await.unwrap().0.applied.values().sum::<u64>()
     };
     until("the first fold", async || covered(1).await == many).await;
-    // What the sweeps at the start find is folded at once; when they are over, one segment more of so many rests.
+    // Segments found by the sweeps at the start are folded at once; after them, a single further segment rests.
     let rests = async |more: u64| {
         append(&table, &workspace, 1, 0, many + more).await;
         for later in [2, 3] {
@@ -173,7 +172,7 @@ async fn a_trickle_is_not_folded_at_once_where_writing_is_paid_for() {
     running.task.await.unwrap().unwrap();
 }
 
-/// A lane that nobody told of is found by a sweep at the start.
+/// A sweep at the start finds a lane without a change in the feed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_worker_takes_over_from_another_that_stops_or_dies() {
     let fresh = Fresh::sqlite(Clock::system());
@@ -209,8 +208,7 @@ async fn one_worker_takes_over_from_another_that_stops_or_dies() {
     assert_eq!(owner().await, None);
 }
 
-/// A segment that makes its reader panic becomes a dead letter. Its log stops there; other logs and days, and
-/// the process, go on.
+/// A segment that makes its reader panic becomes a dead letter. Its log stops there; other logs and days, and the process, go on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_segment_that_panics_is_a_dead_letter_and_all_else_goes_on() {
     let fresh = Fresh::sqlite(Clock::system());
@@ -274,7 +272,7 @@ async fn evaluations_that_hang_hold_up_no_fold() {
     let running = start(&table, "w");
     until("evaluations", async || hanging.load(Ordering::Relaxed) >= 3).await;
     let mut seen = 0;
-    // As many as have places, and then for as long as days are folded.
+    // Up to the number of places, and then as long as days are folded.
     for seq in 2..6 {
         append(&plain, &workspace, 0, 0, seq).await;
         append(&plain, &workspace, DAYS + seq as u32, 0, 1).await;
@@ -287,7 +285,7 @@ async fn evaluations_that_hang_hold_up_no_fold() {
     running.task.abort();
 }
 
-/// A read of one workspace that fails again and again does not begin the sweep of other workspaces again.
+/// Repeated failures to read one workspace do not restart the sweep of other workspaces.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sweep_goes_on_where_a_read_failed() {
     const FAILURES: u64 = 4;
@@ -331,7 +329,7 @@ async fn a_sweep_goes_on_where_a_read_failed() {
 }
 
 /// A worker dies in the middle of the sweep of all days that a shard without a checkpoint demands. The next worker finds the
-/// demand in the table, and goes on behind the workspaces that are written.
+/// demand in the table, and continues after the workspaces that are noted.
 #[tokio::test]
 async fn a_full_sweep_goes_on_in_another_process() {
     // Swept in rows of 16. The sweeps at the start of both workers take the first 40 in turns of 10.
@@ -346,7 +344,7 @@ async fn a_full_sweep_goes_on_in_another_process() {
     }
     let mut all = catalog.workspaces().await.unwrap();
     all.sort_by(|one, other| one.id().cmp(other.id()));
-    // An old day of the last one, of which no change tells: only a sweep of all its days finds it.
+    // An old day of the last one, without a change in the feed: only a sweep of all its days finds it.
     append(&plain, &all[LAST], 1, 0, 1).await;
     // Counting time reads the same range backwards.
     let sweeps =

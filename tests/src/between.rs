@@ -1,4 +1,4 @@
-//! A table on which something happens between two calls of a process: what another process does meanwhile.
+//! A table on which something happens between two calls of a process, as by another process.
 
 use std::{
     borrow::Cow,
@@ -10,38 +10,38 @@ use std::{
 use event::Result;
 use table::{Key, Layer, Query, Table};
 
-/// A call of the process.
+/// Call of the process.
 #[derive(Clone, Debug)]
 pub enum Call {
-    /// An item is read.
+    /// Read of an item.
     Get(Key),
-    /// A page is read.
+    /// Read of a page.
     Query(Query),
-    /// Items are written, or deleted.
+    /// Writes or deletions of items.
     Write(Vec<Key>),
 }
 
 impl Call {
-    /// Whether it writes an item whose sort key ends so, in a partition that ends so.
+    /// Returns whether it writes an item with these endings of its partition and of its sort key.
     pub fn writes(&self, pk: &str, sk: &str) -> bool {
         let Self::Write(keys) = self else { return false };
         keys.iter().any(|key| key.pk.ends_with(pk) && key.sk.ends_with(sk))
     }
 }
 
-/// What happens meanwhile.
+/// Event between two calls.
 pub type Happens = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What happens before a call is made; `None` for nothing.
+/// Event before a call; `None` for nothing.
 type Before = Box<dyn FnMut(&Call) -> Option<Happens> + Send>;
 
-/// A table that lets others work before each of its calls.
+/// Table that lets others work before each of its calls.
 pub struct Between {
     inner: Arc<dyn Table>,
     before: Mutex<Before>,
-    /// The most items in a page.
+    /// Maximum items of a page.
     page: usize,
-    /// The most bytes in an item.
+    /// Maximum bytes of an item.
     item_bytes: usize,
 }
 
@@ -52,18 +52,18 @@ impl fmt::Debug for Between {
 }
 
 impl Between {
-    /// `inner`, and what happens before each call. That must not call this table again.
+    /// Wraps `inner`, with an event before each call. The event must not call this table again.
     pub fn new(inner: Arc<dyn Table>, before: impl FnMut(&Call) -> Option<Happens> + Send + 'static) -> Self {
         let item_bytes = inner.item_bytes();
         Self { inner, before: Mutex::new(Box::new(before)), page: usize::MAX, item_bytes }
     }
 
-    /// The same with pages of at most so many items.
+    /// Limits pages to this number of items.
     pub fn pages_of(self, page: usize) -> Self {
         Self { page, ..self }
     }
 
-    /// The same with items of at most so many bytes, so that little is much.
+    /// Limits items to this number of bytes, so that small contents are large ones.
     pub fn items_of(self, item_bytes: usize) -> Self {
         Self { item_bytes, ..self }
     }

@@ -1,9 +1,8 @@
-//! What every engine of [`table::Table`] must do. An engine runs the whole suite with the macro
+//! Conformance suite for every engine of [`table::Table`]. An engine runs the whole suite with the macro
 //! [`conformance!`](crate::conformance!), given a function that makes a [`Subject`].
 //!
-//! The checks assume no more than DynamoDB promises: indexes and the change feed may lag behind
-//! the table, the feed may have many shards, equal entries of an index come in any order. They
-//! keep to keys of their own scope, so that they can share one table.
+//! The checks assume no more than DynamoDB promises: indexes and the change feed may lag behind the table, the feed may have many
+//! shards, equal entries of an index come in any order. Their keys are in a scope of their own, so that they can share one table.
 
 use std::{
     any::Any,
@@ -32,67 +31,67 @@ pub mod time;
 pub mod transactions;
 pub mod values;
 
-/// How long a check waits for what must happen, before it fails.
+/// Maximum time that a check waits for an event that must come.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often it looks whether it has happened.
+/// Interval between looks.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A clock that stands still until it is moved.
+/// Clock that stands still until it is moved.
 #[derive(Clone, Debug)]
 pub struct TestClock(Arc<AtomicI64>);
 
 impl TestClock {
-    /// A clock that stands at `start`.
+    /// Makes a clock that stands at `start`.
     pub fn new(start: Timestamp) -> Self {
         Self(Arc::new(AtomicI64::new(start.micros())))
     }
 
-    /// The clock for an engine.
+    /// Clock for an engine.
     pub fn clock(&self) -> Clock {
         let clock = self.clone();
         Clock::from_fn(move || clock.now())
     }
 
-    /// The time it shows.
+    /// Time of the clock.
     pub fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.0.load(Ordering::SeqCst)).unwrap_or_default()
     }
 
-    /// The second it shows, as in `expires_at`.
+    /// Second of the clock, as in `expires_at`.
     pub fn seconds(&self) -> i64 {
         self.now().micros().div_euclid(1_000_000)
     }
 
-    /// Moves it.
+    /// Moves the clock on.
     pub fn forward(&self, seconds: i64) {
         self.0.fetch_add(seconds * 1_000_000, Ordering::SeqCst);
     }
 }
 
-/// A table to be checked.
+/// Table under test.
 pub struct Subject {
-    /// The table.
+    /// Table.
     pub table: Arc<dyn Table>,
-    /// The clock that the table reads.
+    /// Clock of the table.
     pub clock: TestClock,
-    /// What sets the keys of this check apart from those of others in the same table.
+    /// Prefix of the keys of this check among others in one table.
     pub scope: String,
-    /// A position in the change feed of which the engine cannot tell what came after it.
+    /// Position in the change feed after which the engine has lost changes.
     pub lost: Position,
-    /// What must live as long as the table, such as its folder.
+    /// Owner that must live as long as the table, such as its folder.
     pub keep: Box<dyn Any + Send + Sync>,
 }
 
 impl Subject {
-    /// An empty table of an engine.
+    /// Makes an empty table of an engine.
     pub async fn on(engine: Engine) -> Self {
         let clock = TestClock::new(Timestamp::parse("2096-01-15T12:00:00.5Z").expect("a time"));
         let fresh = engine.fresh(clock.clock()).await;
         let lost = match engine {
-            // After more changes than there ever were: the file is another one than the reader knew.
+            // A position after more changes than there ever were: the file is another one than the reader knew.
             Engine::Sqlite => "1000000000",
-            // Before anything was read, by an iterator that nobody has any more.
+            // A position before any read, with a lost iterator.
             Engine::DynamodbLocal => "since:0:lost",
         };
         Self {
@@ -104,38 +103,38 @@ impl Subject {
         }
     }
 
-    /// The same with another table above it.
+    /// Puts another table above it.
     pub fn under(self, wrapped: impl FnOnce(Arc<dyn Table>) -> Arc<dyn Table>) -> Self {
         Self { table: wrapped(self.table), ..self }
     }
 
-    /// The key of `pk` and `sk` in this scope.
+    /// Key of `pk` and `sk` in this scope.
     pub fn key(&self, pk: &str, sk: &str) -> Key {
         Key::new(self.pk(pk), sk)
     }
 
-    /// The partition `pk` in this scope.
+    /// Partition `pk` in this scope.
     pub fn pk(&self, pk: &str) -> String {
         format!("{}/{pk}", self.scope)
     }
 
-    /// An item without attributes.
+    /// Item without attributes.
     pub fn item(&self, pk: &str, sk: &str) -> Item {
         Item::new(self.key(pk, sk))
     }
 
-    /// Everything in the partition `pk`.
+    /// Query of the whole partition `pk`.
     pub fn partition(&self, pk: &str) -> Query {
         Query::index(Index::Table, self.pk(pk))
     }
 
-    /// A range of the partition `pk`.
+    /// Query of a range of the partition `pk`.
     pub fn range(&self, pk: &str, from: &str, to: &str) -> Query {
         Query::table(KeyRange { pk: self.pk(pk), from: from.to_owned(), to: to.to_owned() })
     }
 }
 
-/// Demands that `result` is refused with an error of `kind`; the text of the error.
+/// Requires that `result` is an error of `kind`; returns its text.
 #[track_caller]
 fn refused<T: Debug>(result: Result<T>, kind: ErrorKind) -> String {
     match result {
@@ -147,18 +146,18 @@ fn refused<T: Debug>(result: Result<T>, kind: ErrorKind) -> String {
     }
 }
 
-/// The sort keys of items.
+/// Sort keys of items.
 fn sort_keys(items: &[Item]) -> Vec<&str> {
     items.iter().map(|item| item.key.sk.as_str()).collect()
 }
 
-/// Looks again and again until `look` gives what is expected.
+/// Looks again and again until `look` gives the expected value.
 ///
 /// # Errors
-/// Those of `look`.
+/// Errors of `look`.
 ///
 /// # Panics
-/// When it never does.
+/// A wait that exceeds its time.
 pub async fn eventually<T, F>(expected: T, mut look: impl FnMut() -> F) -> Result<()>
 where
     T: Debug + PartialEq,
@@ -182,17 +181,17 @@ where
     }
 }
 
-/// The outcome of a task.
+/// Outcome of a task.
 fn joined<T>(outcome: std::result::Result<Result<T>, tokio::task::JoinError>) -> Result<T> {
     outcome.map_err(|error| Error::unavailable("a task has panicked").because(error))?
 }
 
-/// A map value.
+/// Map value.
 fn map<const N: usize>(entries: [(&str, Value); N]) -> Value {
     Value::M(entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// Follows all shards of the change feed and tells which keys of a scope have changed.
+/// Follows all shards of the change feed, and reports the changed keys of a scope.
 struct Follower<'a> {
     subject: &'a Subject,
     start: Position,
@@ -216,7 +215,7 @@ impl<'a> Follower<'a> {
         Ok(Self { subject, start: Position::Oldest, positions })
     }
 
-    /// What has changed since the last call, in order; waits about `wait` a shard for something.
+    /// Reads the changes since the last call, in order; waits about `wait` for each shard.
     async fn read(&mut self, wait: Duration) -> Result<Vec<Key>> {
         let mut keys = Vec::new();
         for shard in self.subject.table.shards().await? {
@@ -231,7 +230,7 @@ impl<'a> Follower<'a> {
         Ok(keys)
     }
 
-    /// What has changed, once there are at least `count` changes.
+    /// Reads changes until there are at least `count`.
     async fn read_until(&mut self, count: usize) -> Result<Vec<Key>> {
         let mut keys = Vec::new();
         let wait = async {

@@ -1,4 +1,4 @@
-//! What a condition says of days chooses what is read; the rest of it is computed once.
+//! Conditions on days select the days that are read; other conditions are computed once.
 
 use event::{ErrorKind, Kind};
 use query::{Bounds, Request, Sql, What, Words};
@@ -18,7 +18,7 @@ on_both_engines!(
     days_before_1970_are_found_by_conditions,
 );
 
-/// A text that is no day, or no instant, is named where a column of days or instants is compared with it.
+/// An error names a text that is no day, or no instant, compared with a column of days or instants.
 #[tokio::test]
 async fn a_mistyped_day_is_named() {
     let scene = Scene::on(Engine::Sqlite).await;
@@ -45,7 +45,7 @@ async fn a_mistyped_day_is_named() {
         let refused = scene.query(at(NOW)).run(scene.id(), &request).await.unwrap_err();
         assert!(refused.to_string().starts_with(&says), "{condition}: {refused}");
     }
-    // A tag may be called so, and what a statement calls so itself; both are texts.
+    // A tag may have the name `day`, and so may a column of the statement; both are texts.
     let tagged = json!([{ "key": "k9", "predicted_at": "2026-06-04T01:00:00Z", "release": "v1", "score": 0.5, "tags": { "day": "Monday" } }]);
     scene.append(Kind::Predictions, tagged, "2026-06-04T12:00:00Z").await.unwrap();
     let first = "predictions where day = '2026-06-01'";
@@ -81,7 +81,7 @@ async fn a_mistyped_day_is_named() {
     }
 }
 
-/// Histories that are loaded may be old.
+/// Imported histories may be old.
 async fn days_before_1970_are_found_by_conditions(scene: Scene) {
     let days = ["1961-01-01", "1962-04-15", "1969-12-31", "1970-01-01"];
     for day in days {
@@ -98,7 +98,7 @@ async fn days_before_1970_are_found_by_conditions(scene: Scene) {
         let answer = csv(ask(&scene, &statement).await.unwrap());
         assert_eq!(answer.lines().skip(1).collect::<Vec<_>>(), found, "{condition}");
     }
-    // A release that is promoted decades later makes the history no longer.
+    // A promotion decades later does not make the history longer.
     let promotion = json!([{ "release": "v1", "model": "m", "released_at": "2026-06-04T11:00:00Z", "action": "promote",
         "environment": "production" }]);
     scene.append(Kind::Releases, promotion, "2026-06-04T12:00:00Z").await.unwrap();
@@ -116,7 +116,7 @@ async fn days_before_1970_are_found_by_conditions(scene: Scene) {
     assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
 }
 
-/// A limit that nothing reaches keeps polars from handing a condition down, so there it filters all rows by itself.
+/// An unreachable limit keeps polars from handing a condition down, so there it filters all rows by itself.
 async fn what_is_read_by_days_and_conditions_is_what_filtering_all_leaves(scene: Scene) {
     filled(&scene).await;
     let conditions = [
@@ -148,7 +148,7 @@ async fn what_is_read_by_days_and_conditions_is_what_filtering_all_leaves(scene:
         }
     }
     assert!(found.contains(&0) && found.contains(&4) && found.contains(&8), "{found:?}");
-    // Taken in two places, a table is read of the days of both.
+    // For a table used twice, the days of both uses are read.
     let twice = "select a.day, b.day as other, a.key from predictions a join predictions b on a.key = b.key \
                  where a.day = '2026-06-01' and b.day = '2026-06-03' and b.release = 'v2' order by a.key";
     let twice = csv(ask(&scene, twice).await.unwrap());
@@ -158,7 +158,7 @@ async fn what_is_read_by_days_and_conditions_is_what_filtering_all_leaves(scene:
     assert_eq!(csv(ask(&scene, both).await.unwrap()), "n\n2\n4\n");
 }
 
-/// How many rows a join makes is counted of its sides, each by itself. There a table has the conditions of that side, and not of the statement.
+/// The size of a join is estimated from its sides, each by itself, with the conditions of that side alone.
 #[tokio::test]
 async fn a_join_is_counted_by_what_its_sides_say() {
     let scene = Scene::on(Engine::Sqlite).await;

@@ -1,4 +1,4 @@
-//! Statements of groups answer what the same statements answer of rows: polars groups what segments have grouped before.
+//! Grouping statements agree with those over rows: polars groups rows that segments have grouped before.
 
 use event::Kind;
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
@@ -16,7 +16,7 @@ on_both_engines!(
     groups_of_no_rows_are_none,
 );
 
-/// What is asked, and how it is grouped.
+/// Selected columns, and their grouping.
 const STATEMENTS: &[(&str, &str)] = &[
     ("release, count(*) n, sum(score), avg(score)", "group by release"),
     (
@@ -35,7 +35,7 @@ const STATEMENTS: &[(&str, &str)] = &[
     ("day, count(*)", "group by day having day > '2026-06-01' and max(score) > 0.25"),
 ];
 
-/// Which rows. The days are always said.
+/// Conditions on rows. The days are always given.
 const CONDITIONS: &[&str] = &[
     "",
     "and release = 'v2'",
@@ -45,7 +45,7 @@ const CONDITIONS: &[&str] = &[
 
 const WINDOW: &str = "day between '2026-06-01' and '2026-06-03'";
 
-/// All that statements may want of rows. Sums of eighths are exact in any order.
+/// All columns that statements use. Sums of eighths are exact in any order.
 const COLUMNS: &str = "day, release, label, score, value, lower, predicted_at, tag.city";
 
 fn prediction() -> impl Strategy<Value = Value> {
@@ -57,7 +57,7 @@ fn prediction() -> impl Strategy<Value = Value> {
                 "key": format!("k{day}{hour}"),
                 "predicted_at": format!("2026-06-{day:02}T{hour:02}:00:00Z"),
                 "release": format!("v{release}"),
-                // One of these must be there.
+                // One of these must be present.
                 "score": score.unwrap_or(0.5),
             });
             if let Some(value) = value {
@@ -76,7 +76,7 @@ fn prediction() -> impl Strategy<Value = Value> {
 async fn groups_of_segments_answer_what_rows_do(scene: Scene) {
     scene.register("v3", "m").await.unwrap();
     let mut runner = TestRunner::deterministic();
-    // Segments of one row and of many, on three days; one of them has each column, since a member that no event has is an error.
+    // Segments of one row and of many, on three days; one of them has each column, since an unknown member is an error.
     let whole = json!([{
         "key": "k", "predicted_at": "2026-06-01T00:00:00Z", "release": "v1", "score": 0.25, "value": 3.5, "lower": 1.0,
         "upper": 4.0, "label": "a", "tags": { "city": "Ulm" },
@@ -89,7 +89,7 @@ async fn groups_of_segments_answer_what_rows_do(scene: Scene) {
     for (select, rest) in STATEMENTS {
         for condition in CONDITIONS {
             let of_groups = format!("select {select} from predictions where {WINDOW} {condition} {rest}");
-            // No segment groups the rows of a query within a query.
+            // No segment groups the rows of a subquery.
             let of_rows = format!(
                 "select {select} from (select {COLUMNS} from predictions where {WINDOW}) p where {WINDOW} {condition} {rest}"
             );

@@ -1,4 +1,4 @@
-//! Joins answer what SQL says of them, or say what to write instead.
+//! Joins agree with SQL, or are refused with an alternative.
 
 use event::ErrorKind;
 use query::Sql;
@@ -19,14 +19,14 @@ on_both_engines!(
     what_is_shown_twice_is_shown_once,
 );
 
-/// The days of both tables.
+/// Days of both tables.
 const DAY: &str = "a.day = '2026-06-01' and b.day = '2026-06-01'";
 
-/// Four keys a day, of which the last two are of release v2, and came true.
+/// Four keys a day; the last two are of release v2, and came true.
 async fn on_says_something_of_either_table(scene: Scene) {
     filled(&scene).await;
     for (statement, rows) in [
-        // What it says of one table.
+        // Conditions on one table.
         (
             format!("select count(*) as n from predictions a join outcomes b on a.key = b.key and b.label = '1' where {DAY}"),
             "n\n2\n",
@@ -43,7 +43,7 @@ async fn on_says_something_of_either_table(scene: Scene) {
             "select count(*) as n from predictions a join outcomes b on a.key = b.key and a.day = '2026-06-01' and b.day = '2026-06-02'".to_owned(),
             "n\n4\n",
         ),
-        // Of a left join it chooses the rows of the right table.
+        // In a left join it selects the rows of the right table.
         (
             "select a.key as k, b.label as l from predictions a left join outcomes b on a.key = b.key and b.day = '2026-06-01' and b.label = '1' where a.day = '2026-06-01' order by k".to_owned(),
             "k,l\nk1,\nk2,\nk3,1\nk4,1\n",
@@ -84,7 +84,7 @@ async fn what_is_in_a_query_is_chosen_by_the_days_of_both(scene: Scene) {
             format!("select key, score from predictions where day = '2026-06-02' and key in ({true_ones}) order by key"),
             "key,score\nk3,0.75\nk4,1.0\n",
         ),
-        // A value that comes several times chooses a row once, and a query that finds nothing none.
+        // A repeated value selects a row once, and a subquery without rows selects none.
         (
             format!("select count(*) as n from predictions p where p.day = '2026-06-01' and p.release in (select release from predictions where day = '2026-06-01') and p.key in ({true_ones})"),
             "n\n2\n",
@@ -109,7 +109,7 @@ async fn what_is_in_a_query_is_chosen_by_the_days_of_both(scene: Scene) {
             format!("select key from predictions where day = '2026-06-02' and key not in ({true_ones}) order by key"),
             "key\nk1\nk2\n",
         ),
-        // The last of the query within, by the name that it gives.
+        // The last of the subquery, by its own column name.
         (
             "select key from predictions where day = '2026-06-01' and key in (select substr(key, 1, 2) as label from outcomes where day = '2026-06-01' order by label desc limit 1)".to_owned(),
             "key\nk4\n",
@@ -118,7 +118,7 @@ async fn what_is_in_a_query_is_chosen_by_the_days_of_both(scene: Scene) {
             format!("select key from predictions where day = '2026-06-02' and not (key in ({true_ones})) order by key"),
             "key\nk1\nk2\n",
         ),
-        // No label is known to be none of several of which one is missing.
+        // No label is known to be none of several values if one of them is missing.
         (
             "select count(*) as n from predictions where day = '2026-06-01' and release not in (select label from predictions where day = '2026-06-01')".to_owned(),
             "n\n0\n",
@@ -138,10 +138,10 @@ async fn what_is_in_a_query_is_chosen_by_the_days_of_both(scene: Scene) {
     }
 }
 
-/// A tag beside `*` is shown once; what no condition says is refused.
+/// A tag beside `*` is shown once; a table without the tag is refused.
 async fn what_is_shown_twice_is_shown_once(scene: Scene) {
     filled(&scene).await;
-    // A tag that is named is among all columns, once.
+    // A named tag is among all columns, once.
     let all = "select *, tag.city from predictions where day = '2026-06-01' and key = 'k2'";
     let answer = csv(ask(&scene, all).await.unwrap());
     let (names, row) = answer.split_once('\n').unwrap();
@@ -186,7 +186,7 @@ async fn joins_of_all_days_need_not_name_the_day(scene: Scene) {
     }
 }
 
-/// What polars would take for something else.
+/// Statements that polars would misinterpret.
 #[tokio::test]
 async fn what_no_join_says_is_refused_with_what_to_write() {
     let scene = Scene::on(Engine::Sqlite).await;
@@ -214,10 +214,10 @@ async fn what_no_join_says_is_refused_with_what_to_write() {
         ("coalesce(a.key, b.key) as key", "predictions a full join outcomes b using (key)", of_table),
         ("*", "predictions a full join outcomes b using (key)", "name the columns in the place of `*`"),
     ] {
-        // An order of its own shows that a column is looked for there too.
+        // The order shows that columns are checked there too.
         let order = match select {
             "a.score" => "order by key",
-            // Within an expression it is the column, whatever is shown under its name.
+            // Within an expression a name is the column, even if another column is shown under it.
             "coalesce(a.key, b.key) as key" => "order by upper(key)",
             _ => "",
         };

@@ -1,4 +1,4 @@
-//! What rows are grouped by has one value in each group, and orders are of what they name.
+//! Grouped columns have one value in each group, and orders refer to the named columns.
 
 use event::ErrorKind;
 use tests::{
@@ -47,7 +47,7 @@ async fn what_rows_are_grouped_by_is_computed_once(scene: Scene) {
                 of("substr(release, 2) as s, upper(substr(release, 2)) as u", "group by 1 order by 1"),
                 "s,u,n\n1,1,2\n2,2,2\n",
             ),
-            // By city, and not by the city that is turned round.
+            // Ordered by city, not by the reversed city.
             (
                 of(
                     "reverse(tag.city) as c",
@@ -64,7 +64,7 @@ async fn what_rows_are_grouped_by_is_computed_once(scene: Scene) {
                 of("upper(release) as u, substr(release, 2) as s", "group by u, 2 having u > 'V1' order by u"),
                 "u,s,n\nV2,2,2\n",
             ),
-            // By the release of the table, not by what is shown under its name.
+            // Grouped by the release of the table, not by the column shown under its name.
             (
                 of("release in ('v1', 'v3') as release", "group by release order by release"),
                 "release,n\nfalse,2\ntrue,2\n",
@@ -102,7 +102,7 @@ async fn an_order_is_of_what_it_names(scene: Scene) {
                 of("-score as score, score as s", "and score < 0.9 order by score"),
                 "score,s\n-0.75,0.75\n-0.5,0.5\n-0.25,0.25\n",
             ),
-            // Within an expression a name is that of a column, and alone that of what is shown.
+            // A name within an expression is a column of the table, and alone it is a shown column.
             (
                 of("key as k, -score as score", "order by score + 0, key limit 2"),
                 "k,score\nk1,-0.25\nk2,-0.5\n",
@@ -130,7 +130,7 @@ async fn an_order_is_of_what_it_names(scene: Scene) {
     .await;
 }
 
-/// What has several values in a group, and orders of rows that are no more.
+/// Columns with several values in a group, and orders by rows that are grouped away.
 #[tokio::test]
 async fn what_has_no_one_value_is_refused() {
     let scene = Scene::on(Engine::Sqlite).await;

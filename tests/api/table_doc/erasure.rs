@@ -1,4 +1,4 @@
-//! An erasure as it is stored, and the digests of its keys.
+//! Stored form of an erasure, and the digests of its keys.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use table::Table;
 
 use super::{Ids, now, section};
 
-/// What the page says of it.
+/// Section about erasures.
 pub(super) async fn page(table: &Arc<dyn Table>, ids: &mut Ids, catalog: &Catalog, workspace: &Id) -> String {
     let keys = ["loan-17".to_owned()];
     let erasure = catalog.begin_erasure(workspace, (&keys, true), "letter 9 of 2026", now()).await.unwrap();

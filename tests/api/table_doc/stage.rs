@@ -1,4 +1,4 @@
-//! What is kept of days when they had some ages.
+//! Stages of days at some ages.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use table::{Condition, Query, Table, query_all};
 
 use super::{Ids, now, section};
 
-/// The evaluation of a day at an age, its rollup with a part, and up to when such evaluations are kept and small segments were merged.
+/// Stores the evaluation of a day at an age, its rollup with a part, and the days up to which stages are kept and small segments
+/// are merged.
 pub(super) async fn keep(table: &Arc<dyn Table>, workspace: &Id) {
     let stage = Stage {
         applied: [("p/00".to_owned(), 3), ("o/00".to_owned(), 2)].into(),
@@ -36,7 +37,7 @@ pub(super) async fn keep(table: &Arc<dyn Table>, workspace: &Id) {
     table.put(compacted.to_item(workspace), Condition::Absent).await.unwrap();
 }
 
-/// What the page says of the rollup of a day at an age.
+/// Section about the rollup of a day at an age.
 pub(super) async fn page(table: &Arc<dyn Table>, ids: &mut Ids, workspace: &Id) -> String {
     let parts = Query::table(key::rolled_parts(workspace, now().day()));
     let part = query_all(&**table, parts).await.unwrap().remove(0).key;

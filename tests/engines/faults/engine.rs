@@ -1,4 +1,4 @@
-//! The engine of faults itself.
+//! Tests of the faulty engine itself.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ fn item(at: usize) -> Item {
     Item::new(key(at)).with("at", at as i64)
 }
 
-/// A sound table, the same one with faults, and their files.
+/// A sound table, a copy with faults, and their files.
 fn tables(seed: u64, faults: Faults) -> (Arc<dyn Table>, FaultyTable, [Fresh; 2]) {
     let clock = || Clock::from_fn(|| world::at("2096-01-15T12:00:00.5Z"));
     let [sound, copy] = [(); 2].map(|()| Fresh::sqlite(clock()));
@@ -123,7 +123,7 @@ async fn a_late_index_shows_what_was_there_before_and_then_what_is() {
     }
 }
 
-/// What every shard has told, in order, once there is nothing more; and whether with a gap.
+/// Changes of every shard, in order, up to the end; true if there was a gap.
 async fn told(table: &FaultyTable) -> (BTreeMap<String, Vec<Key>>, bool) {
     let (mut told, mut gap) = (BTreeMap::<String, Vec<Key>>::new(), false);
     let mut positions = BTreeMap::<String, Option<Position>>::new();
