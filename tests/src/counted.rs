@@ -1,4 +1,4 @@
-//! A table that counts what is asked of it.
+//! Table that counts its calls.
 
 use std::sync::{
     Arc,
@@ -8,7 +8,7 @@ use std::sync::{
 use event::{Error, Result};
 use table::{Answer, Call, Layer, Table};
 
-/// What was asked of a table.
+/// Counts of reads of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reads {
     /// Items read by their keys.
@@ -19,7 +19,7 @@ pub struct Reads {
     pub items: u64,
 }
 
-/// A table that counts reads and writes, and passes them on.
+/// Table that counts reads and writes, and passes them on.
 #[derive(Debug)]
 pub struct Counted {
     inner: Arc<dyn Table>,
@@ -30,19 +30,19 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Counts what is asked of `inner`.
+    /// Counts the calls of `inner`.
     pub fn new(inner: Arc<dyn Table>) -> Self {
         let zero = AtomicU64::default;
         Self { inner, gets: zero(), queries: zero(), items: zero(), writes: zero() }
     }
 
-    /// What was read since this was last asked.
+    /// Returns the reads since the last call.
     pub fn take_reads(&self) -> Reads {
         let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
         Reads { gets: take(&self.gets), queries: take(&self.queries), items: take(&self.items) }
     }
 
-    /// How many items were put, deleted, or written by transactions since this was last asked.
+    /// Number of items put, deleted, or written by transactions since the last call.
     pub fn take_writes(&self) -> u64 {
         self.writes.swap(0, Ordering::Relaxed)
     }

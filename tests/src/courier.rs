@@ -1,4 +1,4 @@
-//! A receiver of webhooks as the projector sees it: it keeps what it was sent, and takes it as a test says.
+//! A receiver of webhooks for the projector: it keeps its parcels, and accepts them as a test decides.
 
 use std::{
     fmt,
@@ -9,27 +9,27 @@ use std::{
 use async_trait::async_trait;
 use projector::deliver::{Courier, Parcel, Posted};
 
-/// What a receiver does with a parcel.
+/// Reaction of a receiver to a parcel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Does {
-    /// It takes it, and says so.
+    /// Accepts it.
     Takes,
-    /// It takes it, and says so after a while.
+    /// Accepts it after a while.
     TakesAfter(Duration),
-    /// It takes it, and its answer is lost.
+    /// Accepts it, and its answer is lost.
     TakesSilently,
-    /// It never sees it.
+    /// Never sees it.
     MissesIt,
-    /// It sees it, and answers this.
+    /// Sees it, and gives this answer.
     Answers(Posted),
-    /// It never answers.
+    /// Never answers.
     Hangs,
 }
 
-/// What a test decides of each parcel.
+/// Decision of a test for each parcel.
 type Decides = Box<dyn Fn(&Parcel) -> Does + Send + Sync>;
 
-/// A receiver of all that is posted.
+/// Receiver of all posts.
 pub struct Receiver {
     decides: Decides,
     got: Mutex<Vec<Parcel>>,
@@ -42,7 +42,7 @@ impl fmt::Debug for Receiver {
 }
 
 impl Receiver {
-    /// One that does what `decides` says.
+    /// Makes a receiver that reacts as `decides`.
     pub fn that(decides: impl Fn(&Parcel) -> Does + Send + Sync + 'static) -> Self {
         Self { decides: Box::new(decides), got: Mutex::default() }
     }
@@ -51,12 +51,12 @@ impl Receiver {
         self.got.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has seen what another saw as well.
+    /// Adds the parcels of another receiver.
     pub fn take(&self, parcels: Vec<Parcel>) {
         self.parcels().extend(parcels);
     }
 
-    /// What it saw, in order.
+    /// Received parcels, in order.
     pub fn got(&self) -> Vec<Parcel> {
         self.parcels().clone()
     }
@@ -69,7 +69,7 @@ impl Courier for Receiver {
         if does != Does::MissesIt {
             self.parcels().push(parcel.clone());
         }
-        // Others work in between.
+        // Lets others work in between.
         tokio::task::yield_now().await;
         match does {
             Does::Takes => Posted::Taken,

@@ -1,4 +1,4 @@
-//! A table as a process sees it that dies between two of its writes.
+//! A table for a process that dies between two of its writes.
 
 use std::sync::{
     Arc,
@@ -8,7 +8,7 @@ use std::sync::{
 use event::{Error, Result};
 use table::{Call, Layer, Table};
 
-/// A table that makes so many writes and answers nothing any more.
+/// Table that makes a limited number of writes and then answers nothing any more.
 #[derive(Debug)]
 pub struct Crashing {
     inner: Arc<dyn Table>,
@@ -16,12 +16,12 @@ pub struct Crashing {
 }
 
 impl Crashing {
-    /// `inner`, for `writes` writes.
+    /// Wraps `inner`, for `writes` writes.
     pub fn new(inner: Arc<dyn Table>, writes: u32) -> Self {
         Self { inner, left: AtomicI64::new(writes.into()) }
     }
 
-    /// Whether there was one write too many.
+    /// Returns whether there was one write too many.
     pub fn is_dead(&self) -> bool {
         self.left.load(Ordering::SeqCst) < 0
     }

@@ -1,4 +1,4 @@
-//! Appends what a projector decided about pending outcomes, by the ingest of a test; and can be told to fail.
+//! Appends the decisions of a projector about pending outcomes, by the ingest of a test; can fail on demand.
 
 use std::{
     collections::BTreeMap,
@@ -18,23 +18,23 @@ use projector::pending::Append;
 #[derive(Debug)]
 pub struct ByIngest {
     ingest: Arc<Ingest>,
-    /// How many calls are still lost before anything is done.
+    /// Number of further calls that are lost before anything is done.
     pub lost: AtomicU32,
-    /// How many answers are still lost of appends that were made.
+    /// Number of further appends whose answers are lost.
     pub unheard: AtomicU32,
-    /// How many rows were appended.
+    /// Number of appended rows.
     pub rows: AtomicU32,
 }
 
 impl ByIngest {
-    /// By this one, without failing.
+    /// Uses this ingest, without failures.
     pub fn new(ingest: Ingest) -> Self {
         let none = AtomicU32::default;
         Self { ingest: Arc::new(ingest), lost: none(), unheard: none(), rows: none() }
     }
 }
 
-/// Whether a call is one of those that are lost.
+/// Counts a call down; returns true if it is lost.
 fn is_lost(left: &AtomicU32) -> bool {
     left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
 }

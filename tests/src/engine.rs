@@ -1,5 +1,5 @@
-//! The two engines, each with an empty table of a test's own, and [`on_both_engines!`](crate::on_both_engines), which
-//! makes a test for each.
+//! The two engines, each with an empty table of a test's own, and [`on_both_engines!`](crate::on_both_engines), which makes a
+//! test for each.
 
 use std::sync::Arc;
 
@@ -9,28 +9,28 @@ use table::{Table, sqlite::SqliteTable};
 
 use crate::local::fresh_table;
 
-/// What stores a table.
+/// Engine of a table.
 #[derive(Clone, Copy, Debug)]
 pub enum Engine {
-    /// A file, in a folder that goes with the table.
+    /// A file, in a folder that is deleted with the table.
     Sqlite,
     /// A table of DynamoDB Local, which `tests/run` starts.
     DynamodbLocal,
 }
 
-/// An empty table that no other test uses.
+/// Empty table that no other test uses.
 #[derive(Clone, Debug)]
 pub struct Fresh {
-    /// The table.
+    /// Table.
     pub table: Arc<dyn Table>,
     folder: Option<Arc<tempfile::TempDir>>,
 }
 
 impl Engine {
-    /// A new table whose time is that of `clock`.
+    /// Makes a table with the time of `clock`.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// If it cannot be made.
     pub async fn fresh(self, clock: Clock) -> Fresh {
         match self {
             Engine::Sqlite => Fresh::sqlite(clock),
@@ -45,19 +45,19 @@ impl Engine {
 }
 
 impl Fresh {
-    /// A new file whose time is that of `clock`.
+    /// Makes a file with the time of `clock`.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// If it cannot be made.
     pub fn sqlite(clock: Clock) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the file");
         Self { table: open(&folder, clock), folder: Some(Arc::new(folder)) }
     }
 
-    /// All bytes of the file and of what stands beside it; none, when the table is no file.
+    /// All bytes of the file and of files beside it; empty if the table is no file.
     ///
     /// # Panics
-    /// When they cannot be read.
+    /// If they cannot be read.
     pub fn file_bytes(&self) -> Vec<u8> {
         let Some(folder) = &self.folder else { return Vec::new() };
         let files = std::fs::read_dir(folder.path()).expect("the folder is there");
@@ -67,10 +67,10 @@ impl Fresh {
         files.flat_map(bytes).collect()
     }
 
-    /// The same file, opened once more.
+    /// Opens the file once more.
     ///
     /// # Panics
-    /// When the table is no file.
+    /// If the table is no file.
     pub fn open_again(&self, clock: Clock) -> Arc<dyn Table> {
         open(self.folder.as_ref().expect("it is a file"), clock)
     }
@@ -80,7 +80,7 @@ fn open(folder: &tempfile::TempDir, clock: Clock) -> Arc<dyn Table> {
     Arc::new(SqliteTable::open(&folder.path().join("t.db"), clock).expect("the file opens"))
 }
 
-/// Makes a test on SQLite and one on DynamoDB Local of each of the named functions. They take what `open` makes of the
+/// Makes a test on SQLite and one on DynamoDB Local of each of the named functions. They take the result of `open` for the
 /// [`Engine`](crate::engine::Engine): `on_both_engines!(World::on: first_test, second_test)`.
 #[macro_export]
 macro_rules! on_both_engines {

@@ -1,26 +1,26 @@
-//! A table that fails, hangs or panics where a test says so.
+//! Table that fails, hangs or panics at the choice of a test.
 
 use std::{fmt, sync::Arc};
 
 use event::{Error, ErrorKind, Result};
 use table::{Call, Key, Layer, Query, Table};
 
-/// What is asked of the table.
+/// Call to the table.
 #[derive(Clone, Copy, Debug)]
 pub enum Asked<'a> {
-    /// An item is read by its key.
+    /// Read of an item by its key.
     Get(&'a Key),
-    /// A page is read.
+    /// Read of a page.
     Query(&'a Query),
-    /// An item is written or checked.
+    /// Write or check of an item.
     Write(&'a Key),
-    /// The shards of the stream are listed.
+    /// List of the shards of the stream.
     Shards,
-    /// The changes of a shard are read.
+    /// Read of the changes of a shard.
     Changes,
 }
 
-/// What becomes of it.
+/// Fate of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// The table answers.
@@ -35,7 +35,7 @@ pub enum Turn {
 
 type Hook = Box<dyn Fn(Asked<'_>) -> Turn + Send + Sync>;
 
-/// A table with a hook that each call passes.
+/// Table with a hook that each call passes.
 pub struct Hooked {
     inner: Arc<dyn Table>,
     hook: Hook,
@@ -48,7 +48,7 @@ impl fmt::Debug for Hooked {
 }
 
 impl Hooked {
-    /// Wraps `inner`; `hook` says what becomes of each call.
+    /// Wraps `inner`; `hook` decides about each call.
     pub fn new(inner: Arc<dyn Table>, hook: impl Fn(Asked<'_>) -> Turn + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self { inner, hook: Box::new(hook) })
     }

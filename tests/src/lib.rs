@@ -1,13 +1,12 @@
-//! What the tests of the whole system share.
+//! Shared parts of the tests of the whole system.
 //!
-//! [`mod@conformance`] says what every engine of the table must do, whatever it is built on; [`faulty`] is an
-//! engine on which things go wrong; [`hooked`] one that fails, hangs or panics where a test says so;
-//! [`between`] lets others work between two calls; [`counted`] counts what is
-//! read; [`courier`] is a receiver of webhooks; [`decided`] appends what a projector decided; [`recorded`] notes what DynamoDB would be asked for; [`sim`] runs several projectors on a table in
-//! memory, in virtual time.
+//! [`mod@conformance`] checks the behaviour of every engine of the table, whatever it is built on; [`faulty`] is an engine with
+//! faults; [`hooked`] one that fails, hangs or panics at the choice of a test; [`between`] lets others work between two calls;
+//! [`counted`] counts reads; [`courier`] is a receiver of webhooks; [`decided`] appends decisions of a projector; [`recorded`]
+//! notes the calls that DynamoDB would get; [`sim`] runs several projectors on a table in memory, in virtual time.
 //!
-//! [`engine`] makes a table of a test's own on either engine, [`register()`](register::register) a workspace with a model
-//! and releases, and [`scene`] the services on it.
+//! [`engine`] makes a table of a test's own on either engine, [`register()`](register::register) a workspace with a model and
+//! releases, and [`scene`] the services on it.
 
 pub mod between;
 pub mod conformance;

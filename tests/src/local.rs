@@ -5,21 +5,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use dynamodb::DynamoConfig;
 use event::Clock;
 
-/// The variable that holds its address.
+/// Variable that holds its address.
 const ADDRESS: &str = "ALMANAC_TEST_DYNAMODB";
 
-/// Where it listens.
+/// Address of DynamoDB Local.
 ///
 /// # Panics
-/// When it was not started.
+/// If it was not started.
 pub fn endpoint() -> String {
     std::env::var(ADDRESS).unwrap_or_else(|_| {
         panic!("run the tests with tests/run, which starts DynamoDB Local (or skip it: tests/run --quick)")
     })
 }
 
-/// The configuration of a table that no other test uses. It does not exist yet. Each has a region and so a database of its own: DynamoDB
-/// Local looks through all streams of a database for each request, and has one queue for it.
+/// Configuration of a table that no other test uses. It does not exist yet. Each has a region and so a database of its own:
+/// DynamoDB Local looks through all streams of a database for each request, and has one queue for it.
 pub fn fresh_table(clock: Clock) -> DynamoConfig {
     static TABLES: AtomicU32 = AtomicU32::new(0);
     let number = TABLES.fetch_add(1, Ordering::Relaxed);

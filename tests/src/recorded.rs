@@ -1,4 +1,4 @@
-//! An engine that notes what DynamoDB would be asked for, to compare it with the rights of a role.
+//! An engine that notes the calls that DynamoDB would get, to compare them with the rights of a role.
 
 use std::{
     collections::BTreeSet,
@@ -8,38 +8,38 @@ use std::{
 use event::Result;
 use table::{Call as Asked, Index, Key, Layer, Table, Write};
 
-/// What a call is made on.
+/// Resource of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum On {
-    /// The table.
+    /// Table.
     Table,
-    /// The index of this name.
+    /// Index of this name.
     Index(&'static str),
-    /// The change feed.
+    /// Change feed.
     Stream,
 }
 
-/// A call of DynamoDB or of its streams.
+/// Call of DynamoDB or of its streams.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Call {
-    /// The action, as IAM calls it, without the service: `PutItem`.
+    /// Action in IAM's terms, without the service: `PutItem`.
     pub action: &'static str,
-    /// What it is made on.
+    /// Resource of the call.
     pub on: On,
-    /// The partition key of the item, or of the query in its index; `None` of calls about the whole.
+    /// Partition key of the item, or of the query in its index; `None` for calls about the whole.
     pub partition: Option<String>,
 }
 
-/// The writes of one transaction: the action and the partition key of each. IAM may judge each by all of their keys.
+/// Writes of one transaction: the action and the partition key of each. IAM may judge each by all of their keys.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Transaction {
-    /// The actions, as IAM calls them.
+    /// Actions in IAM's terms.
     pub actions: BTreeSet<&'static str>,
-    /// The partition keys.
+    /// Partition keys.
     pub partitions: BTreeSet<String>,
 }
 
-/// A table that passes everything on and notes the calls that the DynamoDB engine makes for it.
+/// Table that passes every call on, and notes the calls that the DynamoDB engine makes for it.
 #[derive(Debug)]
 pub struct Recorded {
     inner: Arc<dyn Table>,
@@ -61,7 +61,7 @@ impl Recorded {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// All different transactions so far, of those with more than one write.
+    /// All different transactions so far, with more than one write.
     pub fn transactions(&self) -> BTreeSet<Transaction> {
         self.transactions.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -84,17 +84,17 @@ impl Recorded {
         self.note(action, On::Table, Some(&key.pk));
     }
 
-    /// IAM knows no action of a transaction, only those of its parts.
+    /// IAM has no action for a transaction, only for its parts.
     fn note_write(&self, write: &Write) {
         if matches!(write, Write::Add(..) | Write::Update(_)) {
-            // What is changed is looked at before.
+            // An item is read before it is changed.
             self.note_item("GetItem", write.key());
         }
         self.note_item(action_of(write), write.key());
     }
 }
 
-/// The action of a write, as IAM calls it.
+/// Action of a write in IAM's terms.
 fn action_of(write: &Write) -> &'static str {
     match write {
         Write::Put(..) => "PutItem",

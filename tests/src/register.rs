@@ -1,4 +1,4 @@
-//! A workspace as most tests need it.
+//! A workspace for most tests.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use catalog::{Catalog, ReleaseSpec, Workspace};
 use event::{Task, Timestamp};
 use table::Table;
 
-/// The workspace of a path with the model `m`, which is binary with the positive label `1`, and with releases of it.
+/// Makes the workspace of a path with the model `m`, which is binary with the positive label `1`, and its releases.
 ///
 /// # Panics
-/// When they cannot be made.
+/// If they cannot be made.
 pub async fn register(table: &Arc<dyn Table>, path: &str, releases: &[&str], now: Timestamp) -> Workspace {
     let catalog = Catalog::new(Arc::clone(table));
     let workspace = catalog.ensure_workspace(path, now).await.expect("a workspace");
@@ -22,7 +22,7 @@ pub async fn register(table: &Arc<dyn Table>, path: &str, releases: &[&str], now
     workspace
 }
 
-/// A release of a model, with nothing but its name.
+/// Release of a model, with nothing but its name.
 pub fn release_of(model: &str, name: &str) -> ReleaseSpec {
     ReleaseSpec { name: name.into(), model: model.into(), configuration: None, environment: None }
 }

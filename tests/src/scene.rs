@@ -1,6 +1,6 @@
 //! A workspace with a model and two releases, to which a test appends events, and whose log it projects.
 //!
-//! What a method asks for must succeed, unless it returns a result: a refusal fails the test.
+//! Calls of a method must succeed, unless it returns a result: a refusal fails the test.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::{borrow::BorrowMut, collections::BTreeSet, sync::Arc};
@@ -34,17 +34,17 @@ use crate::{
     world::{World, at},
 };
 
-/// When the past is looked at.
+/// Instant of questions about the past.
 pub const NOW: &str = "2026-06-10T00:00:00Z";
 
-/// The rows of an answer as CSV.
+/// Rows of an answer as CSV.
 pub fn csv(mut answer: impl BorrowMut<Answer>) -> String {
     let mut text = Vec::new();
     Format::Csv.write(&mut answer.borrow_mut().frame, &mut text).unwrap();
     String::from_utf8(text).unwrap()
 }
 
-/// The words that ask for a day of anything; what compares asks for `v1` and `v2`, or for the day itself.
+/// Words of a question about one day; a comparison is of `v1` and `v2`, or with the day itself.
 pub fn words_of(what: What, day: &str) -> Words<'_> {
     Words {
         from: day,
@@ -57,41 +57,41 @@ pub fn words_of(what: What, day: &str) -> Words<'_> {
     }
 }
 
-/// A workspace on a table, and the services that a test drives.
+/// A workspace on a table, and its services.
 #[derive(Debug)]
 pub struct Scene {
-    /// The table, on which reads are counted, and the catalog.
+    /// Table that counts reads, and the catalog.
     pub world: World,
-    /// The table that the services use.
+    /// Table of the services.
     pub table: Arc<dyn Table>,
     /// `credit/prod`.
     pub workspace: Workspace,
 }
 
 impl Scene {
-    /// A scene on a new table of an engine.
+    /// Makes a scene on a new table of an engine.
     pub async fn on(engine: Engine) -> Self {
         Self::new(World::on(engine).await).await
     }
 
-    /// `credit/prod` with the binary model `m` and its releases `v1` and `v2`, which are not live.
+    /// Makes `credit/prod` with the binary model `m` and its releases `v1` and `v2`, which are not live.
     pub async fn new(world: World) -> Self {
         let table = world.table();
         let workspace = register(&table, "credit/prod", &["v1", "v2"], at("2026-06-01T00:00:00Z")).await;
         Self { table, world, workspace }
     }
 
-    /// The id of the workspace.
+    /// Id of the workspace.
     pub fn id(&self) -> &Id {
         self.workspace.id()
     }
 
-    /// The append service at an instant.
+    /// Append service at an instant.
     pub fn ingest(&self, now: Timestamp) -> Ingest {
         Ingest::replaying(Arc::clone(&self.table), Clock::from_fn(move || now))
     }
 
-    /// The query service at an instant.
+    /// Query service at an instant.
     pub fn query(&self, now: Timestamp) -> Query {
         Query::new(Arc::clone(&self.table), Clock::from_fn(move || now))
     }
@@ -103,7 +103,7 @@ impl Scene {
         ingest.submit(&self.workspace, batch, None, Remember::Week).await.map(|_| ())
     }
 
-    /// A prediction of `v1` or `v2` on a day, with a score.
+    /// Appends a prediction of `v1` or `v2` on a day, with a score.
     pub async fn predict(&self, day: &str, release: &str, score: f64) {
         let events = json!([
             { "key": "k", "predicted_at": format!("{day}T01:00:00Z"), "release": release, "score": score },
@@ -111,7 +111,7 @@ impl Scene {
         self.append(Kind::Predictions, events, "2026-06-04T12:00:00Z").await.unwrap();
     }
 
-    /// That the prediction of a day came true.
+    /// Appends a positive outcome of the prediction of a day.
     pub async fn judge(&self, day: &str) {
         let events = json!([
             { "key": "k", "predicted_on": day, "observed_at": "2026-06-04T00:00:00Z", "label": "1" },
@@ -119,7 +119,7 @@ impl Scene {
         self.append(Kind::Outcomes, events, "2026-06-04T12:00:00Z").await.unwrap();
     }
 
-    /// Folds, evaluates and ranks what is behind, as a worker does.
+    /// Folds, evaluates and ranks all that is behind, as a worker does.
     pub async fn project(&self) {
         let version = active::load(&*self.table, self.id()).await.unwrap().version;
         let behind = sweep(&*self.table, self.id()).await.unwrap();
@@ -141,7 +141,7 @@ impl Scene {
         stages::make(&*self.table, self.id(), &BTreeSet::new(), now).await.unwrap()
     }
 
-    /// Deletes what has expired at `now`, by the clock and by the time that the table has counted.
+    /// Deletes the events that have expired at `now`, by the clock and by the time that the table has counted.
     pub async fn expire(&self, now: Timestamp) -> Deleted {
         let before = counted::load(&*self.table).await.unwrap();
         let ver = before.map_or(0, |time| time.ver) + 1;
@@ -150,12 +150,12 @@ impl Scene {
         self.expire_by_clock(now).await
     }
 
-    /// Deletes what has expired by the clock of a worker, which says `now`, and by the time that the table has counted.
+    /// Deletes the events that have expired by the clock of a worker, at `now`, and by the time that the table has counted.
     pub async fn expire_by_clock(&self, now: Timestamp) -> Deleted {
         expire(&*self.table, &self.world.catalog, self.id(), now).await.unwrap()
     }
 
-    /// The days of which a query of June finds `what`.
+    /// Days that a query of June finds for `what`.
     pub async fn days(&self, what: What, now: Timestamp) -> Vec<String> {
         let words = Words { from: "2026-06-01", to: "2026-06-30", columns: Some("day"), ..Words::default() };
         let request = Request::parse(what, &words).unwrap();
@@ -165,7 +165,7 @@ impl Scene {
         days
     }
 
-    /// The days that have logs.
+    /// Days that have logs.
     pub async fn logs(&self) -> Vec<Day> {
         let heads = scan::heads(&*self.table, self.id()).await.unwrap();
         let mut days: Vec<Day> = heads.into_iter().map(|head| head.log.day).collect();
@@ -173,7 +173,7 @@ impl Scene {
         days
     }
 
-    /// Evaluations of June, as they stand, or as of an instant.
+    /// Current evaluations of June, or those as of an instant.
     pub async fn figures(&self, as_of: Option<&str>) -> String {
         let words = Words {
             from: "2026-06-01",
@@ -190,7 +190,7 @@ impl Scene {
         cells.collect::<Vec<_>>().join("\n")
     }
 
-    /// Predictions of `k0`, `k1`, ... on a day, with scores 0.1, 0.2, ...
+    /// Appends predictions of `k0`, `k1`, ... on a day, with scores 0.1, 0.2, ...
     pub async fn predict_many(&self, day: &str, release: &str, count: usize, now: &str) {
         let events = (0..count).map(|n| {
             let score = (n + 1) as f64 / 10.0;
@@ -199,7 +199,7 @@ impl Scene {
         self.append(Kind::Predictions, events.collect::<Value>(), now).await.unwrap();
     }
 
-    /// Outcomes of the same, every other one with the label.
+    /// Appends outcomes of these keys, every other one with the label.
     pub async fn observe_many(&self, day: &str, label: &str, count: usize, now: &str) {
         let events = (0..count).map(|n| {
             let label = if n % 2 == 0 { label } else { "other" };
@@ -208,13 +208,13 @@ impl Scene {
         self.append(Kind::Outcomes, events.collect::<Value>(), now).await.unwrap();
     }
 
-    /// Asserts that everything is as the log says, and nothing is behind.
+    /// Asserts that all projections agree with the log, and nothing is behind.
     pub async fn assert_verified(&self) {
         let report = verify(&self.table, self.id(), |_, _| {}).await.unwrap();
         assert_eq!((report.faults, report.behind), (Vec::<String>::new(), 0));
     }
 
-    /// The release of a name.
+    /// Release of a name.
     pub async fn release(&self, name: &str) -> EntityId {
         let page = self.world.catalog.page(self.id()).await.unwrap();
         let id = page.releases.iter().find(|release| release.entity.name == name).unwrap().entity.id.clone();

@@ -1,4 +1,4 @@
-//! A table of a test's own, on which reads are counted.
+//! A table of a test's own that counts reads.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,67 +20,68 @@ use crate::{
     engine::{Engine, Fresh},
 };
 
-/// A table, the catalog in it, and a count of what is read.
+/// A table, the catalog in it, and a count of reads.
 #[derive(Debug)]
 pub struct World {
-    /// The table, which counts.
+    /// Table with the counts.
     pub counted: Arc<Counted>,
-    /// The catalog in it.
+    /// Catalog in the table.
     pub catalog: Catalog,
-    /// The table itself.
+    /// Table itself.
     pub fresh: Fresh,
 }
 
 impl World {
-    /// On a new table of an engine.
+    /// Makes a new table of an engine.
     pub async fn on(engine: Engine) -> Self {
         Self::with(engine, Clock::system()).await
     }
 
-    /// On a new table of an engine, whose time is that of `clock`.
+    /// Makes a new table of an engine, with the time of `clock`.
     pub async fn with(engine: Engine, clock: Clock) -> Self {
         let fresh = engine.fresh(clock.clone()).await;
         let table = LanePartitions::over(Arc::clone(&fresh.table), clock);
-        // As in a table that this Almanac made.
+        // State of a table that this Almanac made.
         layout::raise(&*table, Timestamp::default(), async || Ok(true)).await.expect("an empty table");
         let counted = Arc::new(Counted::new(table));
         Self { catalog: Catalog::new(Arc::clone(&counted) as _), counted, fresh }
     }
 
-    /// The table, with the count.
+    /// Table with the counts.
     pub fn table(&self) -> Arc<dyn Table> {
         Arc::clone(&self.counted) as _
     }
 
-    /// What `asked` answers, and what it read.
+    /// Returns the answer of `asked`, and its reads.
     pub async fn reads<T>(&self, asked: impl Future<Output = T>) -> (T, Reads) {
         self.counted.take_reads();
         let answer = asked.await;
         (answer, self.counted.take_reads())
     }
 
-    /// The workspace `credit/prod`.
+    /// Makes the workspace `credit/prod`.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// If it cannot be made.
     pub async fn workspace(&self) -> EntityId {
         let made = self.catalog.ensure_workspace("credit/prod", at("2026-06-01T00:00:00Z")).await;
         EntityId::Workspace(made.expect("a workspace").entity.id)
     }
 
-    /// Sets how many lanes the days of a workspace get, and gives each a partition of its own at once, as if that had been decided long ago.
+    /// Sets the number of lanes of the days of a workspace, and gives each a partition of its own at once, as if decided long
+    /// ago.
     ///
     /// # Panics
-    /// When it cannot be set.
+    /// If it cannot be set.
     pub async fn set_lanes(&self, workspace: &Id, lanes: u8) {
         lane_partitions::since(&*self.counted, workspace, lanes, Day::FIRST).await.expect("a table");
         self.catalog.set_lanes(workspace, lanes, Timestamp::default()).await.expect("a number of lanes");
     }
 
-    /// A new model of a workspace.
+    /// Makes a model in a workspace.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// If it cannot be made.
     pub async fn model(&self, workspace: &EntityId, name: &str, now: Timestamp) -> EntityId {
         let what =
             New::Model { workspace: workspace.id().clone(), definition: Definition::of(Task::Regression) };
@@ -88,23 +89,23 @@ impl World {
     }
 }
 
-/// How many items were read by their keys, and how many pages of queries; however many items these held.
+/// Number of items read by key, and number of pages of queries; the items on the pages are not counted.
 pub fn cost(reads: Reads) -> (u64, u64) {
     (reads.gets, reads.queries)
 }
 
-/// An instant.
+/// Parses an instant.
 ///
 /// # Panics
-/// When the text is none.
+/// If the text is none.
 pub fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).expect("an instant")
 }
 
-/// What a new snapshot is that reads nothing.
+/// Content of a new snapshot that reads nothing.
 ///
 /// # Panics
-/// When a cut of nothing cannot be written.
+/// If an empty cut cannot be written.
 pub fn snapshot(workspace: &EntityId) -> New {
     let window = Window::of(at("2026-06-01T00:00:00Z").day());
     let cut = Cut {
@@ -128,7 +129,7 @@ pub fn snapshot(workspace: &EntityId) -> New {
     New::Snapshot { workspace: workspace.id().clone(), content: Box::new(content) }
 }
 
-/// What a new release of a model is.
+/// Content of a new release of a model.
 pub fn release(workspace: &EntityId, model: &str) -> New {
     New::Release {
         workspace: workspace.id().clone(),

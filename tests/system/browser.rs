@@ -1,4 +1,4 @@
-//! A browser that tests drive: chromium, by the plain JSON of WebDriver over the loopback.
+//! A browser for tests: chromium, driven by the plain JSON of WebDriver over the loopback.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -10,12 +10,12 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-/// How often a page is looked at until it shows what is waited for. Builds without optimisation are slow.
+/// Maximum looks at a page until it shows the expected content. Builds without optimisation are slow.
 const MAX_LOOKS: usize = 1_800;
-/// The pause between two looks.
+/// Pause between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What keeps chromium from asking anybody but the server under test.
+/// Flags that keep chromium from connecting to any server but the one under test.
 const FLAGS: [&str; 9] = [
     "--headless=new",
     "--no-sandbox",
@@ -37,7 +37,7 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// Opens one.
+    /// Opens a browser.
     pub(crate) fn start() -> Self {
         let axe = std::env::var("ALMANAC_TEST_AXE")
             .expect("run the tests with tests/run, which installs chromium and axe-core (or skip it: tests/run --quick)");
@@ -91,33 +91,33 @@ impl Browser {
         self.call("POST", "/url", &json!({"url": url}));
     }
 
-    /// What a script returns.
+    /// Returns the result of a script.
     pub(crate) fn run(&self, script: &str, args: &[Value]) -> Value {
         self.call("POST", "/execute/sync", &json!({"script": script, "args": args}))
     }
 
-    /// What a script hands to its last argument, a function, sooner or later.
+    /// Returns the value that a script passes to its last argument, a callback.
     pub(crate) fn run_until_done(&self, script: &str, args: &[Value]) -> Value {
         self.call("POST", "/execute/async", &json!({"script": script, "args": args}))
     }
 
-    /// The window, or tab, that is spoken to.
+    /// Current window or tab.
     pub(crate) fn window(&self) -> String {
         self.call("GET", "/window", &Value::Null).as_str().unwrap().to_owned()
     }
 
-    /// Speaks to another window.
+    /// Switches to another window.
     pub(crate) fn switch_to(&self, window: &str) {
         self.call("POST", "/window", &json!({"handle": window}));
     }
 
-    /// Opens another tab of the same browser, and speaks to that.
+    /// Opens another tab of this browser, and switches to it.
     pub(crate) fn open_window(&self) {
         let made = self.call("POST", "/window/new", &json!({"type": "tab"}));
         self.switch_to(made["handle"].as_str().unwrap());
     }
 
-    /// Runs a script until what it returns is true.
+    /// Runs a script until its result is true.
     pub(crate) fn wait_for(&self, what: &str, args: &[Value]) {
         for _ in 0..MAX_LOOKS {
             if self.run(&format!("return Boolean({what})"), args) == true {
@@ -128,7 +128,7 @@ impl Browser {
         panic!("it never was so: {what} {args:?}; the page says: {}", self.text("body"));
     }
 
-    /// The text of what a selector finds first, as it is read.
+    /// Visible text of the first match of a selector.
     pub(crate) fn text(&self, selector: &str) -> String {
         let found = self.run("return ((found) => found?.innerText ?? found?.textContent ?? '')(document.querySelector(arguments[0]))", &[selector.into()]);
         found.as_str().unwrap().to_owned()
@@ -139,19 +139,19 @@ impl Browser {
         found.as_object().unwrap().values().next().unwrap().as_str().unwrap().to_owned()
     }
 
-    /// Clicks what a selector finds first.
+    /// Clicks the first match of a selector.
     pub(crate) fn click(&self, selector: &str) {
         let element = self.element(selector);
         self.call("POST", &format!("/element/{element}/click"), &json!({}));
     }
 
-    /// Types into what a selector finds first.
+    /// Types into the first match of a selector.
     pub(crate) fn type_into(&self, selector: &str, text: &str) {
         let element = self.element(selector);
         self.call("POST", &format!("/element/{element}/value"), &json!({"text": text}));
     }
 
-    /// Presses a key, wherever the focus is. Names of keys are those of WebDriver.
+    /// Presses a key at the present focus. Names of keys are those of WebDriver.
     pub(crate) fn press(&self, key: &str) {
         let actions = json!([{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]);
         self.call(
@@ -161,13 +161,13 @@ impl Browser {
         );
     }
 
-    /// What was written to the console since it was asked last: errors, warnings, and what was refused by a policy.
+    /// Lines written to the console since the last call: errors, warnings, and refusals by a policy.
     pub(crate) fn console(&self) -> Vec<String> {
         let lines = self.call("POST", "/se/log", &json!({"type": "browser"}));
         lines.as_array().unwrap().iter().map(|line| line["message"].to_string()).collect()
     }
 
-    /// What axe-core finds wrong with the page, by WCAG 2.2 AA and the rules of good practice.
+    /// Faults that axe-core finds on the page, by WCAG 2.2 AA and the rules of good practice.
     pub(crate) fn violations(&self) -> Vec<String> {
         // By the debugger, so that no policy of the page stops it.
         self.run(&self.axe, &[]);
@@ -187,7 +187,7 @@ impl Browser {
         found["violations"].as_array().unwrap().iter().map(one).collect()
     }
 
-    /// Keeps a picture of the window in the target folder; returns where.
+    /// Keeps a picture of the window in the target folder; returns its path.
     pub(crate) fn picture(&self, name: &str) -> PathBuf {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("dashboard");
         std::fs::create_dir_all(&folder).unwrap();

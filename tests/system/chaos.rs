@@ -1,8 +1,7 @@
-//! Three projector processes on one table, killed at random and started again while events arrive; once,
-//! while none of them runs, the feed forgets its changes.
-//! In the end everything must be the fold of the log.
+//! Three projector processes on one table, killed at random and started again while events arrive; once, while none of them runs,
+//! the feed forgets its changes. In the end all projections must be the fold of the log.
 //!
-//! The moments come from a seed. `ALMANAC_CHAOS_ROUNDS` asks for more rounds than the few that a test run has.
+//! The moments come from a seed. `ALMANAC_CHAOS_ROUNDS` requests more rounds than the few of a test run.
 
 use std::{
     process::{Child, Stdio},
@@ -20,17 +19,17 @@ use log::{
 };
 use table::{Condition, Item, Key, Position, Table, sqlite::SqliteTable};
 
-/// How many projectors.
+/// Number of projectors.
 const PROJECTORS: usize = 3;
 
-/// How many rounds of appends and a kill, unless more are asked for. DynamoDB Local is slower.
+/// Default number of rounds of appends and a kill. DynamoDB Local is slower.
 const ROUNDS_ON_SQLITE: u64 = 12;
 const ROUNDS_ON_DYNAMODB_LOCAL: u64 = 4;
 
-/// How many events in a segment.
+/// Number of events in a segment.
 const ROWS: usize = 20;
 
-/// How long the end may take.
+/// Maximum time until the end.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn rounds(usual: u64) -> u64 {
@@ -55,7 +54,7 @@ impl Drop for Projector {
     }
 }
 
-/// A number less than `bound`, from a sequence (splitmix64).
+/// Number less than `bound`, from a sequence (splitmix64).
 fn below(state: &mut u64, bound: u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut z = *state;
@@ -111,8 +110,8 @@ async fn append(table: &Arc<dyn Table>, log: &LogId, seq: u64) {
     table.put(segment.to_item(), Condition::Absent).await.unwrap();
 }
 
-/// Lets a SQLite file forget its changes, as it does with those of yesterday: by a writer whose clock
-/// shows tomorrow. On the emulator of DynamoDB they are kept.
+/// Lets a SQLite file forget its changes, as it does with those of yesterday: by a writer whose clock shows tomorrow. The
+/// emulator of DynamoDB keeps them.
 async fn forget_changes(place: &Place) {
     let Store::Sqlite(folder) = place.store() else { return };
     let now = Clock::system().now();
@@ -120,7 +119,7 @@ async fn forget_changes(place: &Place) {
     let table = SqliteTable::open(&folder.join("almanac.db"), tomorrow).unwrap();
     table.put(Item::new(Key::new("chaos", "tomorrow")), Condition::None).await.unwrap();
     let first = table.changes(&table.shards().await.unwrap()[0].id, &Position::Oldest, Duration::ZERO).await;
-    // What is left tells of this write, and of what expires until tomorrow.
+    // The remaining changes are of this write, and of items that expire until tomorrow.
     assert!(first.unwrap().keys.iter().all(|key| parse_segment(key).is_none()));
 }
 
@@ -135,7 +134,7 @@ fn kill_while_events_arrive(place: &Place, seed: u64, rounds: u64) {
         let mut heads = vec![0; logs.len()];
         for round in 0..rounds {
             if round == rounds / 2 {
-                // Nobody is there while the feed forgets what it told and what it did not.
+                // No projector runs while the feed forgets its changes, read and unread.
                 projectors.clear();
                 heads[0] += 1;
                 append(&table, &logs[0], heads[0]).await;
@@ -148,7 +147,7 @@ fn kill_while_events_arrive(place: &Place, seed: u64, rounds: u64) {
                 append(&table, &logs[at], heads[at]).await;
                 tokio::time::sleep(Duration::from_millis(below(&mut state, 40))).await;
             }
-            // Dropping it kills it, whatever it is doing.
+            // Dropping it kills it at any moment.
             let victim = below(&mut state, PROJECTORS as u64) as usize;
             projectors[victim] = Projector::start(place);
         }

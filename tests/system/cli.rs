@@ -1,4 +1,4 @@
-//! What the command line says to bad input: one clear line and exit code 2.
+//! Answers of the command line to bad input: one clear line and exit code 2.
 
 use std::fmt::Write as _;
 

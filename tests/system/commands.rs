@@ -15,7 +15,7 @@ fn refused(place: &Place, args: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap().trim().to_owned()
 }
 
-/// One habit for all verbs: a workspace is the first word or `-w`, what is in it has a path, or a name and `-w`.
+/// One rule for all commands: a workspace is the first word or `-w`, an entity in it has a path, or a name and `-w`.
 #[test]
 fn every_verb_takes_a_workspace_in_both_ways() {
     let place = Place::sqlite();
@@ -75,7 +75,7 @@ fn every_verb_takes_a_workspace_in_both_ways() {
     }
 }
 
-/// What the table holds, by its keys. Access pattern D1.
+/// Items of the table, by key. Access pattern D1.
 fn the_table_is_read_item_by_item(place: &Place) {
     run_ok(place, &["workspace", "create", "credit/prod"]);
     run_ok(place, &["model", "create", "churn", "-w", "credit/prod", "--task", "regression"]);
@@ -158,7 +158,7 @@ fn commands_take_an_entity_from_its_creation_to_its_end() {
     a_counter_counts_up_and_down(&place);
 }
 
-/// A release with all that is known of how it was made.
+/// A release with all details of its making.
 fn a_release_is_created_and_found(place: &Place) {
     let release = [
         "release",
@@ -326,7 +326,7 @@ fn alert_rules_are_applied_listed_tried_and_deleted() {
     let tried = ok(&[&["alert", "test", "few", "--format", "json"], &w[..], &days].concat());
     let fires = json!({ "day": "2026-06-01", "value": 0.0, "n": null, "measured": 0.0, "state": "firing", "crossing": "fires" });
     assert_eq!(serde_json::from_str::<Value>(&tried).unwrap(), fires);
-    // A rule that is not applied, tried from its file.
+    // A rule that is not applied, tested from its file.
     write(&few.replace("few", "many").replace("below = 1", "above = 1"));
     let of_file = ["alert", "test", "many", "--rules", path, "--all"];
     let tried = ok(&[&of_file[..], &w, &days].concat());

@@ -1,4 +1,4 @@
-//! Items of a workspace, counted, and the price of keeping them.
+//! Count of the items of a workspace, and the price of keeping them.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::support::{Place, ndjson, on_both_engines, run, run_ok};
 
 on_both_engines!(a_workspace_is_measured_by_all_of_its_items);
 
-/// What is counted is what `table scan` shows.
+/// The counted items are those of `table scan`.
 fn a_workspace_is_measured_by_all_of_its_items(place: &Place) {
     run_ok(place, &["demo", "--until", "2013-04-03"]);
     run_ok(place, &["workspace", "create", "other/one"]);

@@ -1,5 +1,5 @@
-//! `kill -9` in the middle of the demo, at different moments; then it is run again. The end must be
-//! the same, byte for byte, as that of an undisturbed run.
+//! `kill -9` in the middle of the demo, at different moments; then it is run again. The end must equal, byte for byte, that of an
+//! undisturbed run.
 
 use std::{path::Path, process::Stdio, time::Duration};
 
@@ -8,14 +8,14 @@ use catalog::Catalog;
 use log::key;
 use table::{Item, Query, item::Value, query_all};
 
-/// How far the demo is replayed: far enough for outcomes that arrive a day late.
+/// Demo up to a day, far enough for outcomes that arrive a day late.
 const UNTIL: [&str; 3] = ["demo", "--until", "2013-05-05"];
 
-/// How many batches must be stored before the kill, each time on a fresh folder.
+/// Numbers of batches that must be stored before the kill, each time on a fresh folder.
 const KILL_AT_BATCHES: [usize; 5] = [1, 20, 60, 100, 130];
 
-/// Everything that must be the same: segments and projections, without the id of the workspace and
-/// without the number of writes that a projection took.
+/// Everything that must be equal: segments and projections, without the id of the workspace and without the number of writes of a
+/// projection.
 fn contents(data: &Path) -> Vec<(String, Vec<(String, Value)>)> {
     block_on(async {
         let table = data.store().open().await;
@@ -45,7 +45,7 @@ fn batches(data: &Path) -> usize {
     })
 }
 
-/// Runs the demo and kills it once `wanted` segments are stored; says whether it was killed.
+/// Runs the demo and kills it once `wanted` segments are stored; returns true if it was killed.
 fn kill_at(data: &Path, wanted: usize) -> bool {
     let mut demo = almanac(data, &UNTIL).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     loop {

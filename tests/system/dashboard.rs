@@ -1,8 +1,8 @@
-//! The dashboard, in a real browser: every page shows what the API answers, to everybody, and nothing else runs in it.
+//! The dashboard, in a real browser: every page shows the answers of the API, and nothing else runs in it.
 
 use crate::support::{Place, Running};
 
-/// The files come with what keeps a browser from loading or running anything else, and only when they changed.
+/// The files come with headers that keep a browser from loading or running anything else, and only when they changed.
 #[test]
 fn the_files_are_embedded_and_a_browser_keeps_them() {
     let place = Place::sqlite();
@@ -29,7 +29,7 @@ fn the_files_are_embedded_and_a_browser_keeps_them() {
     let other = service.send("get", "/dashboard/api.js", &[("If-None-Match", tag)], None);
     assert_eq!(other.status, 200, "the tag of another file");
     assert_eq!(service.get("/dashboard/no.js").status, 404);
-    // Who takes events has no pages.
+    // An ingest service has no pages.
     let ingest = Running::start(&place, &["--role", "ingest"], &[]);
     assert_eq!(ingest.get("/").status, 404);
 }

@@ -1,4 +1,4 @@
-//! Single writes and what they demand.
+//! Single writes and their conditions.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,18 +7,18 @@ use table::{Condition, item::Value, query_all};
 
 use super::{PATIENCE, Subject, joined, refused};
 
-/// `Absent` lets the first writer in and no other.
+/// `Absent` admits the first writer and no other.
 pub async fn an_absent_key_can_be_claimed_once(subject: &Subject) -> Result<()> {
     let (table, item) = (&subject.table, subject.item("p", "s"));
     table.put(item.clone().with("n", 1), Condition::Absent).await?;
     let error = refused(table.put(item.clone().with("n", 2), Condition::Absent).await, ErrorKind::Conflict);
     assert!(error.contains(&item.key.to_string()), "the key is named: {error}");
     assert_eq!(table.get(&item.key).await?, Some(item.with("n", 1)));
-    // The same sort key in another partition is another item.
+    // An equal sort key in another partition is another item.
     table.put(subject.item("q", "s"), Condition::Absent).await
 }
 
-/// `Exists` lets no writer in where there is nothing.
+/// `Exists` admits no writer if there is no item.
 pub async fn an_item_must_exist(subject: &Subject) -> Result<()> {
     let (table, item) = (&subject.table, subject.item("p", "s"));
     refused(table.put(item.clone(), Condition::Exists).await, ErrorKind::Conflict);
@@ -27,7 +27,7 @@ pub async fn an_item_must_exist(subject: &Subject) -> Result<()> {
     table.put(item.with("n", 2), Condition::Exists).await
 }
 
-/// `Equals` compares type and value of one attribute of an item that is there.
+/// `Equals` compares type and value of one attribute of an existing item.
 pub async fn an_attribute_must_be_equal(subject: &Subject) -> Result<()> {
     let (table, key) = (&subject.table, subject.key("p", "s"));
     let item = subject
@@ -59,7 +59,7 @@ pub async fn an_attribute_must_be_equal(subject: &Subject) -> Result<()> {
     Ok(())
 }
 
-/// A delete demands what a put demands; without a demand it may find nothing to do.
+/// A delete has the conditions of a put; without one it may find nothing to delete.
 pub async fn deletes_have_conditions_too(subject: &Subject) -> Result<()> {
     let (table, item) = (&subject.table, subject.item("p", "s").with("ver", 1));
     table.delete(&item.key, Condition::None).await?;
@@ -74,7 +74,7 @@ pub async fn deletes_have_conditions_too(subject: &Subject) -> Result<()> {
     Ok(())
 }
 
-/// Attributes of the item before do not shine through.
+/// Attributes of the previous item are not kept.
 pub async fn a_put_replaces_the_whole_item(subject: &Subject) -> Result<()> {
     let (table, item) = (&subject.table, subject.item("p", "s"));
     table.put(item.clone().with("a", 1).with("data", vec![1]), Condition::None).await?;
@@ -83,7 +83,7 @@ pub async fn a_put_replaces_the_whole_item(subject: &Subject) -> Result<()> {
     Ok(())
 }
 
-/// Conditions are looked at where the write is made.
+/// Conditions are evaluated together with the write.
 pub async fn of_many_writers_of_one_key_one_wins(subject: &Subject) -> Result<()> {
     for round in 0..5 {
         let racers: Vec<_> = (0..16)
@@ -110,7 +110,7 @@ pub async fn of_many_writers_of_one_key_one_wins(subject: &Subject) -> Result<()
     Ok(())
 }
 
-/// Read, decide, write under the condition that nothing has changed: what the projector does.
+/// Read, decide, write under the condition that nothing has changed, as the projector does.
 pub async fn increments_under_a_condition_are_never_lost(subject: &Subject) -> Result<()> {
     let item = subject.item("p", "s");
     subject.table.put(item.clone().with("ver", 0), Condition::Absent).await?;
@@ -150,7 +150,7 @@ pub async fn what_was_written_is_read_at_once(subject: &Subject) -> Result<()> {
     Ok(())
 }
 
-/// `put_new` writes in order, never over what is there, and says how many it wrote.
+/// `put_new` writes in order, never over an existing item, and returns the number written.
 pub async fn new_items_are_put_in_their_order_up_to_one_that_is_there(subject: &Subject) -> Result<()> {
     let table = &subject.table;
     let item = |sk: &str, n: i64| subject.item("p", sk).with("n", n);
@@ -172,14 +172,14 @@ pub async fn new_items_are_put_in_their_order_up_to_one_that_is_there(subject: &
     result
 }
 
-/// What may be true only for a while is not written later.
+/// A condition that holds only for a while is not written later.
 pub async fn new_items_are_not_begun_when_the_time_is_up(subject: &Subject) -> Result<()> {
     let items: Vec<_> = ["a", "b"].into_iter().map(|sk| subject.item("p", sk)).collect();
     let (written, result) = subject.table.put_new(items.clone(), Duration::ZERO).await;
     assert_eq!(written, 0);
     match result.map_err(|error| error.kind()) {
         Err(ErrorKind::Throttled) => assert_eq!(subject.table.get(&items[0].key).await?, None),
-        // It was begun, and nobody waited for the answer.
+        // It was begun, and its answer was not awaited.
         Err(ErrorKind::Unavailable) => {}
         other => panic!("should be too late, but gives {other:?}"),
     }

@@ -1,5 +1,4 @@
-//! Items that end at a time. The engine may remove them much later, so they are hidden by the
-//! clock.
+//! Items with an expiry. The engine may remove them much later, so they are hidden by the clock.
 
 use event::{ErrorKind, Result};
 use table::{Condition, Index, Item, Query, Write, item::Value, query_all};
@@ -10,7 +9,7 @@ fn ending(subject: &Subject, sk: &str, seconds: i64) -> Item {
     subject.item("p", sk).with("expires_at", subject.clock.seconds() + seconds)
 }
 
-/// Not by key, not by query, not by index; from the second on that it names.
+/// Not by key, not by query, not by index; from the second of their expiry on.
 pub async fn what_has_expired_is_not_found(subject: &Subject) -> Result<()> {
     let indexed = ending(subject, "x", 10).with("GSI1PK", subject.pk("i")).with("GSI1SK", "1");
     let indexed = indexed.with("board", subject.pk("i")).with("score", 1);
@@ -53,7 +52,7 @@ pub async fn what_has_expired_counts_as_absent(subject: &Subject) -> Result<()> 
     Ok(())
 }
 
-/// Those that live are all found, however many between them do not.
+/// All live items are found, however many expired ones are between them.
 pub async fn what_has_expired_takes_no_place_in_a_page(subject: &Subject) -> Result<()> {
     for at in 0..30 {
         let sk = format!("{at:02}");
@@ -69,7 +68,7 @@ pub async fn what_has_expired_takes_no_place_in_a_page(subject: &Subject) -> Res
     Ok(())
 }
 
-/// Nothing of the expired item shines through, and its end is not inherited.
+/// Nothing of the expired item is kept, and its expiry is not inherited.
 pub async fn a_new_item_takes_the_place_of_an_expired_one(subject: &Subject) -> Result<()> {
     subject.table.put(ending(subject, "a", 10).with("old", 1), Condition::None).await?;
     subject.clock.forward(20);

@@ -1,4 +1,4 @@
-//! The change feed: the doorbell of the projector.
+//! The change feed, which wakes the projector.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,8 +18,8 @@ fn count(keys: Vec<Key>) -> BTreeMap<Key, usize> {
     })
 }
 
-/// Each change of each item, by puts, deletes and transactions of several tasks. In the end the
-/// reader has been told at least as often as an item has changed, and of nothing else.
+/// Each change of each item, by puts, deletes and transactions of several tasks. In the end the reader has heard of each item at
+/// least as often as it has changed, and of no other.
 pub async fn every_write_is_told(subject: &Subject) -> Result<()> {
     let writers: Vec<_> = (0..4)
         .map(|writer| {
@@ -70,11 +70,11 @@ pub async fn what_did_not_happen_is_not_told(subject: &Subject) -> Result<()> {
     Ok(())
 }
 
-/// A reader that waits is woken long before its patience ends.
+/// A waiting reader is woken long before its patience ends.
 pub async fn a_reader_waits_for_a_change(subject: &Subject) -> Result<()> {
     subject.table.put(subject.item("p", "before"), Condition::None).await?;
     let mut follower = Follower::from_now(subject).await?;
-    // Both at once: the reader waits, and the write comes while it does.
+    // Both at once: the reader waits, and the write comes meanwhile.
     let write = subject.table.put(subject.item("p", "after"), Condition::None);
     let read = async {
         let mut keys = Vec::new();
@@ -90,7 +90,7 @@ pub async fn a_reader_waits_for_a_change(subject: &Subject) -> Result<()> {
     Ok(())
 }
 
-/// With nothing to tell, the answer says so and where to go on.
+/// Without changes, the answer is empty and gives the next position.
 pub async fn a_reader_does_not_wait_forever(subject: &Subject) -> Result<()> {
     let shards = subject.table.shards().await?;
     assert!(!shards.is_empty());
@@ -104,7 +104,7 @@ pub async fn a_reader_does_not_wait_forever(subject: &Subject) -> Result<()> {
     Ok(())
 }
 
-/// Reading on from a position neither repeats nor skips, and the same position may be read again.
+/// Reading on from a position neither repeats nor skips, and a position may be read again.
 pub async fn a_position_is_where_one_left_off(subject: &Subject) -> Result<()> {
     let mut follower = Follower::from_oldest(subject);
     for at in 0..5 {
@@ -119,8 +119,8 @@ pub async fn a_position_is_where_one_left_off(subject: &Subject) -> Result<()> {
     Ok(())
 }
 
-/// Who reads on from a position that the engine knows nothing of is told so, once, and then of everything that the
-/// feed still has, so that looking at the table makes up for the rest.
+/// A reader at a position that the engine has lost gets a gap, once, and then all changes that the feed still has, so that a look
+/// at the table makes up for the rest.
 pub async fn a_position_that_is_lost_is_a_gap(subject: &Subject) -> Result<()> {
     let key = |at: usize| subject.key("p", &format!("{at}"));
     subject.table.put(Item::new(key(0)), Condition::Absent).await?;
@@ -137,7 +137,7 @@ pub async fn a_position_that_is_lost_is_a_gap(subject: &Subject) -> Result<()> {
     let mut follower = Follower { subject, start: Position::Oldest, positions };
     let both = async {
         while !(told.contains(&key(0)) && told.contains(&key(1))) {
-            // It demands that there is no other gap.
+            // It requires that there is no other gap.
             told.extend(follower.read(LOOK).await?);
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What goes in comes out, and what cannot be stored is refused.
+//! Round trips of values, and refusals of those that cannot be stored.
 
 use event::{ErrorKind, Result};
 use table::{
@@ -10,7 +10,7 @@ use table::{
 
 use super::{Subject, map, refused};
 
-/// Writes an item and demands it back, by key and by query.
+/// Writes an item and requires it back, by key and by query.
 async fn round_trip(subject: &Subject, item: Item) -> Result<()> {
     subject.table.put(item.clone(), Condition::None).await?;
     assert_eq!(subject.table.get(&item.key).await?.as_ref(), Some(&item));
@@ -96,7 +96,7 @@ pub async fn text_comes_back_as_it_was(subject: &Subject) -> Result<()> {
         let item = subject.item("p", &format!("{at}{text}")).with("text", text).with(&format!("x{text}"), 1);
         round_trip(subject, item).await?;
     }
-    // Characters that may be written in two ways are not the same.
+    // Different encodings of a character are different.
     let (one, two) = (subject.key("p", "5é"), subject.key("p", "5e\u{301}"));
     assert!(subject.table.get(&one).await?.is_some() && subject.table.get(&two).await?.is_none());
     Ok(())
@@ -134,7 +134,7 @@ pub async fn items_up_to_the_limit_are_taken(subject: &Subject) -> Result<()> {
     Ok(())
 }
 
-/// Keys are neither empty nor longer than they may be.
+/// Keys are neither empty nor longer than the limit.
 pub async fn keys_up_to_the_limit_are_taken(subject: &Subject) -> Result<()> {
     let pk = |bytes: usize| format!("{:p<bytes$}", subject.pk("p"));
     let sk = |bytes: usize| "s".repeat(bytes);
@@ -154,7 +154,7 @@ pub async fn keys_up_to_the_limit_are_taken(subject: &Subject) -> Result<()> {
     Ok(())
 }
 
-/// What has a meaning to the table has the type of that meaning.
+/// Attributes with a meaning for the table have its type.
 pub async fn what_an_index_cannot_hold_is_refused(subject: &Subject) -> Result<()> {
     let item = subject.item("p", "s");
     for wrong in [

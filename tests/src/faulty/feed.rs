@@ -1,8 +1,8 @@
-//! A change feed on which things go wrong.
+//! Change feed with faults.
 //!
-//! The changes of the engine below are read as they come and told again, in shards of this feed's
-//! own. What goes wrong with a change is decided once, when it comes: every reader finds the same
-//! changes at the same position. Each is told at least once, or a gap stands in its place.
+//! The changes of the engine below are read as they come and passed on, in shards of this feed's own. The faults of a change are
+//! decided once, when it comes: every reader finds equal changes at a position. Each is passed on at least once, or replaced by a
+//! gap.
 
 use std::{collections::BTreeMap, mem::take, time::Duration};
 
@@ -15,38 +15,38 @@ use tokio::{
 
 use super::plan::{Dice, Fault};
 
-/// How long between two looks at the engine below.
+/// Interval between two looks at the engine below.
 const POLL: Duration = Duration::from_millis(5);
 
-/// The most changes in one answer; few, so that much happens between two answers.
+/// Maximum changes in one answer; few, so that much happens between two answers.
 const MAX_CHANGES: usize = 8;
 
-/// The most shards, with those that are closed: the first one and three splits.
+/// Maximum shards, closed ones included: the first one and three splits.
 const MAX_SHARDS: usize = 7;
 
-/// Before the number of a shard, in its id.
+/// Prefix of the number of a shard, in its id.
 const PREFIX: &str = "faulty-";
 
-/// The feed.
+/// Feed with faults.
 #[derive(Debug, Default)]
 pub(super) struct Feed(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
     shards: Vec<Told>,
-    /// How far the shards below were read.
+    /// Positions in the shards below.
     below: BTreeMap<String, Option<Position>>,
-    /// What has come and was not told yet; `None` where changes are gone below.
+    /// Changes that have come and were not passed on yet; `None` for lost changes below.
     arrived: Vec<Option<Key>>,
     /// Changes that are told after those that come next.
     held: Vec<Key>,
 }
 
-/// A shard: what it tells, and what goes on from it.
+/// Shard: its changes, parent and children.
 #[derive(Debug, Default)]
 struct Told {
     parent: Option<usize>,
-    /// A change, or a gap.
+    /// Changes; `None` for a gap.
     entries: Vec<Option<Key>>,
     children: Option<[usize; 2]>,
 }
@@ -101,7 +101,7 @@ impl Feed {
 }
 
 impl State {
-    /// Takes in what has changed below. Nothing is lost when it is broken off.
+    /// Reads the changes below. Nothing is lost when it is interrupted.
     async fn pull(&mut self, table: &dyn Table, dice: &Dice) -> Result<()> {
         for shard in table.shards().await? {
             let position = self.below.entry(shard.id.clone()).or_insert(Some(Position::Oldest));
@@ -115,7 +115,7 @@ impl State {
         Ok(())
     }
 
-    /// Decides what goes wrong with the changes that have come, and tells them.
+    /// Decides the faults of the changes that have come, and passes them on.
     fn tell(&mut self, dice: &Dice) {
         let held = take(&mut self.held);
         let mut keys = Vec::new();
@@ -147,7 +147,7 @@ impl State {
         }
     }
 
-    /// Among the changes that come now, or after those that come next.
+    /// Puts a change among the present ones, or after the next ones.
     fn put_somewhere(&mut self, key: Key, keys: &mut Vec<Key>, dice: &Dice) {
         match dice.below(2) {
             0 => keys.insert(dice.below(keys.len() as u64 + 1) as usize, key),
@@ -163,7 +163,7 @@ impl State {
         }
     }
 
-    /// The open shard of a key: at every split one bit of its hash chooses the child.
+    /// Open shard of a key: at every split one bit of its hash chooses the child.
     fn leaf(&self, key: &Key) -> usize {
         let mut hash = hash(key);
         let mut at = 0;
@@ -182,7 +182,7 @@ impl State {
 }
 
 impl Told {
-    /// Where reading begins, and whether changes before it are gone.
+    /// Start of a read, and true if changes before it are gone.
     fn start(&self, from: &Position, dice: &Dice) -> Result<(usize, bool)> {
         let end = self.entries.len();
         match from {
@@ -211,7 +211,7 @@ impl Told {
     }
 }
 
-/// FNV-1a, its halves folded together: the lowest bit of FNV alone is only the parity of the bytes.
+/// FNV-1a, with its halves folded together: the lowest bit of FNV alone is only the parity of the bytes.
 fn hash(key: &Key) -> u64 {
     let bytes = key.pk.bytes().chain([0]).chain(key.sk.bytes());
     let hash = bytes.fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| {

@@ -1,4 +1,4 @@
-//! Indexes that lag behind the table: they are read from a copy of it, to which writes come late.
+//! Indexes that lag behind the table: they are read from a copy of it, which gets writes late.
 
 use std::{
     collections::BTreeMap,
@@ -10,13 +10,13 @@ use table::{Condition, Key, Page, Query, Table};
 
 use super::plan::{Dice, Fault};
 
-/// A copy of a table, for its indexes.
+/// Copy of a table, for its indexes.
 #[derive(Debug)]
 pub(super) struct LateIndex {
     copy: Arc<dyn Table>,
-    /// How many reads of an index each key is still hidden from.
+    /// Number of further reads of an index from which each key is hidden.
     late: std::sync::Mutex<BTreeMap<Key, u64>>,
-    /// Copying one item twice at once could leave the older one.
+    /// Lock, since concurrent copies of one item could leave the older one.
     copying: tokio::sync::Mutex<()>,
 }
 
@@ -25,8 +25,8 @@ impl LateIndex {
         Self { copy, late: std::sync::Mutex::default(), copying: tokio::sync::Mutex::default() }
     }
 
-    /// Notes a write. An item whose last write is still hidden stays so: entries of an index change
-    /// in the order of the writes.
+    /// Notes a write. An item whose last write is still hidden stays hidden: entries of an index change in the order of the
+    /// writes.
     pub(super) fn written(&self, keys: Vec<Key>, dice: &Dice) {
         let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
         for key in keys {
@@ -36,11 +36,11 @@ impl LateIndex {
         }
     }
 
-    /// Copies what is no longer hidden, and reads the copy.
+    /// Copies items that are no longer hidden, and reads the copy.
     pub(super) async fn query(&self, table: &dyn Table, query: &Query) -> Result<Page> {
         let _copying = self.copying.lock().await;
         for key in self.due() {
-            // The item may have changed since; then more is shown than must be, but nothing wrong.
+            // The item may have changed since; then the copy is newer than necessary, but not wrong.
             match table.get(&key).await? {
                 Some(item) => self.copy.put(item, Condition::None).await?,
                 None => self.copy.delete(&key, Condition::None).await?,

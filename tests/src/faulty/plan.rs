@@ -1,38 +1,37 @@
-//! What may go wrong, how often, and the dice that decide when.
+//! Faults, their frequency, and the dice that decide about them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How often each kind of fault comes: one time in so many, never when 0. All are off by default.
+/// Frequencies of the kinds of faults: one in this number, never when 0. All are off by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Calls answered with `Throttled` before anything happened.
     pub throttled: u64,
-    /// Calls answered with `Unavailable`, that did not happen.
+    /// Calls answered with `Unavailable` that were not made.
     pub refused: u64,
-    /// Calls answered with `Unavailable`, that were made: whatever the answer was, it is lost.
+    /// Calls answered with `Unavailable` that were made: their own answer is lost.
     pub answer_lost: u64,
     /// Calls that take some milliseconds longer.
     pub slow: u64,
     /// Writes that an index does not show at once. Needs a copy of the table to read indexes from:
     /// [`FaultyTable::indexes_on`](super::FaultyTable::indexes_on).
     pub late_index: u64,
-    /// How many reads of an index such a write is hidden from.
+    /// Number of reads of an index from which such a write is hidden.
     pub late_reads: u64,
-    /// Changes that the feed tells twice.
+    /// Changes that the feed passes on twice.
     pub duplicated: u64,
-    /// Changes that change places with others, in the same answer or a later one.
+    /// Changes that swap places with others, in the same answer or a later one.
     pub reordered: u64,
-    /// Changes after which their shard closes, and two children go on from it.
+    /// Changes after which their shard closes, and two children continue it.
     pub split: u64,
-    /// Changes that are gone before anybody could read them; a gap says so.
+    /// Changes that are gone before they could be read; a gap replaces them.
     pub trimmed: u64,
-    /// Positions that mean nothing any more when they are asked for: a gap, and reading goes on at
-    /// the oldest change or at the newest.
+    /// Positions that are lost when they are asked for: a gap, and reading goes on at the oldest change or at the newest.
     pub expired: u64,
 }
 
 impl Faults {
-    /// Nothing goes wrong.
+    /// No faults.
     pub const NONE: Self = Self {
         throttled: 0,
         refused: 0,
@@ -47,18 +46,18 @@ impl Faults {
         expired: 0,
     };
 
-    /// What only takes time: throttling and slow calls, and an index that lags when there is a copy
-    /// of the table to read it from. No caller is ever in doubt.
+    /// Only delays: throttling and slow calls, and an index that lags if there is a copy of the table to read it from. No caller
+    /// is ever in doubt.
     pub const fn delays(one_in: u64) -> Self {
         Self { throttled: one_in, slow: one_in, ..Self::NONE }
     }
 
-    /// One call in `one_in` fails without saying whether it was made; half of those were.
+    /// One call in `one_in` fails with an unknown result; half of those were made.
     pub const fn doubts(one_in: u64) -> Self {
         Self { refused: 2 * one_in, answer_lost: 2 * one_in, ..Self::NONE }
     }
 
-    /// Everything that may happen to the change feed.
+    /// All faults of the change feed.
     pub const fn feed(one_in: u64) -> Self {
         Self {
             duplicated: one_in,
@@ -92,7 +91,7 @@ impl Faults {
     }
 }
 
-/// A kind of fault.
+/// Kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// See [`Faults::throttled`].
@@ -117,7 +116,7 @@ pub enum Fault {
     Expired,
 }
 
-/// Decides in the order in which it is asked, and remembers what it has done.
+/// Decides in the order of the questions, and counts the faults.
 #[derive(Debug)]
 pub(super) struct Dice {
     faults: Faults,
@@ -135,7 +134,7 @@ impl Dice {
         Self { faults, thrown: Mutex::new(Thrown { state: seed, injected: Vec::new() }) }
     }
 
-    /// Whether `fault` comes now. A kind that is off throws no dice, so it changes no other.
+    /// Returns whether `fault` comes now. A kind that is off throws no dice, so it changes no other.
     pub(super) fn hits(&self, fault: Fault) -> bool {
         let one_in = self.faults.of(fault);
         if one_in == 0 {
@@ -149,7 +148,7 @@ impl Dice {
         hit
     }
 
-    /// A number less than `bound`.
+    /// Number less than `bound`.
     pub(super) fn below(&self, bound: u64) -> u64 {
         self.thrown().next() % bound.max(1)
     }
@@ -168,7 +167,7 @@ impl Dice {
 }
 
 impl Thrown {
-    /// The next number of a splitmix64 sequence (Steele, Lea, Flood 2014).
+    /// Next number of a splitmix64 sequence (Steele, Lea, Flood 2014).
     fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.state;

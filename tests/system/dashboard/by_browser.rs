@@ -1,4 +1,4 @@
-//! The pages in chromium: what they show is what the API answers.
+//! Pages in chromium, compared with the answers of the API.
 
 use std::sync::OnceLock;
 
@@ -26,7 +26,7 @@ mod year;
 const WORKSPACE: &str = "/v1/workspaces/flights/nyc";
 const WINDOW: &str = "from=2013-06-20&to=2013-07-08";
 
-/// The pages: the name of the picture, the heading, and the address.
+/// Pages: the name of the picture, the heading, and the address.
 const PAGES: [(&str, &str, &str); 19] = [
     ("workspaces", "Workspaces", "#/"),
     ("figures", "Figures", "#/w/flights/nyc/figures?from=2013-06-20&to=2013-07-08&figure=accuracy"),
@@ -72,7 +72,7 @@ fn scene() -> &'static Place {
     })
 }
 
-/// Waits until the page shows what it should.
+/// Waits until the page shows this heading.
 fn shown(browser: &Browser, heading: &str) {
     browser.wait_for(
         "!document.getElementById('main').hasAttribute('aria-busy') && document.querySelector('h1')?.innerText.startsWith(arguments[0])",
@@ -80,13 +80,13 @@ fn shown(browser: &Browser, heading: &str) {
     );
 }
 
-/// The cells of the first table, by row.
+/// Cells of the first table, by row.
 fn cells(browser: &Browser) -> Vec<Vec<String>> {
     let script = "return [...document.querySelector('table').tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.innerText))";
     serde_json::from_value(browser.run(script, &[])).unwrap()
 }
 
-/// Whether a number on a page is this one, by its four places.
+/// Returns whether a text shows this number, to four places.
 fn is_shown(text: &str, number: &Value) -> bool {
     match number.as_f64() {
         None => text == "–",
@@ -176,7 +176,7 @@ fn figures_are_those_of_the_api() {
     assert_eq!(points, days);
     assert!(browser.text(".mark-text").starts_with("v2 live"), "{}", browser.text("svg"));
 
-    // As known on a day: by the address, and the same as the API.
+    // As known on a day: by the address, and equal to the API.
     let asked = format!("{WORKSPACE}/evaluations?{WINDOW}&as-of=2013-06-23");
     let rows = ndjson(service.get(&asked).text());
     browser.open(&format!("{base}#/w/flights/nyc/figures?{WINDOW}&figure=accuracy&as-of=2013-06-23"));
@@ -231,7 +231,7 @@ fn the_keyboard_does_what_the_pointer_does() {
     let said = browser.text(".tip");
     assert!(said.contains(first["day"].as_str().unwrap()), "{said}");
     assert!(said.contains(&format!("{:.4}", first["accuracy"].as_f64().unwrap())), "{said}");
-    // The same request by other means; what curl would ask is answered with what is shown.
+    // The request in other forms; the one for curl has the answer shown.
     browser.click("details.share summary");
     let ways = browser.text(".ways");
     assert!(
@@ -246,7 +246,7 @@ fn the_keyboard_does_what_the_pointer_does() {
     assert_eq!(browser.console(), [""; 0]);
 }
 
-/// A day: what was taken for what, the bins of scores and the predictions behind one of them.
+/// A day: its confusion matrices, the bins of scores and the predictions of one bin.
 #[test]
 fn a_day_is_that_of_the_api() {
     let _alone = alone();
@@ -284,7 +284,7 @@ fn a_day_is_that_of_the_api() {
         }
     }
     assert_eq!(compared, 8);
-    // All predictions of the release with a score are in a bin; behind a bin are as many as it says.
+    // All predictions of the release with a score are in a bin; the list of a bin is as long as its count.
     let row = &ndjson(
         service.get(&format!("{WORKSPACE}/evaluations?from=2013-07-05&to=2013-07-05&release=v2")).text(),
     )[0];

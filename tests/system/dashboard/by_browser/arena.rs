@@ -1,4 +1,4 @@
-//! Pairs of releases compared in the browser: by who is signed in, and by who has a link.
+//! Pairs of releases compared in the browser: by a signed-in user, and by a guest with a link.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::{
 
 const WORKSPACE: &str = "/v1/workspaces/credit/prod";
 
-/// What two releases predicted of three keys; all texts are hostile.
+/// Predictions of two releases for three keys; all texts are hostile.
 fn predictions() -> Value {
     let one = |release: &str, score: f64, text: &str| {
         json!({"key": text, "predicted_at": "2026-06-01T02:00:00Z", "release": release, "score": score,
@@ -26,13 +26,13 @@ fn post(service: &Running, path: &str, body: &Value) -> Value {
     answer.json()
 }
 
-/// Waits until the heading of the desk is this one, and has the keys.
+/// Waits until the desk has this heading, and the keyboard focus.
 fn desk(browser: &Browser, heading: &str) {
     browser.wait_for("document.querySelector('.desk h2')?.innerText === arguments[0]", &[heading.into()]);
     browser.wait_for("document.activeElement?.classList.contains('desk')", &[]);
 }
 
-/// On which side the first release is, by its score.
+/// Side of the first release, found by its score.
 fn first_side(browser: &Browser) -> usize {
     let side = "return [...document.querySelectorAll('.sides section')].findIndex((one) => one.textContent.includes('0.7500'))";
     browser.run(side, &[]).as_u64().unwrap() as usize

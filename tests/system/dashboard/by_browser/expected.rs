@@ -1,4 +1,4 @@
-//! What was expected of scores, beside what came true.
+//! Expected figures from scores, beside the realised ones.
 
 use super::{is_shown, scene, shown};
 use crate::{

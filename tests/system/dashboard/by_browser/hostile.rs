@@ -1,4 +1,4 @@
-//! What the pages make of text that clients choose, and of what is new.
+//! Pages with text that clients choose, and with news.
 
 use std::{thread::sleep, time::Duration};
 
@@ -22,7 +22,7 @@ pub(super) const HOSTILE: [&str; 5] = [
 /// Two runs with hostile names.
 const RUNS: [&str; 2] = ["2NBs0tD5Ihm2PVFzM3kZvMYdQX8", "2NBs0tD5Ihm2PVFzM3kZvMYdQX9"];
 
-/// The metrics of the runs: two with names that stand for folders in a path, and a usual one.
+/// Metrics of the runs: two with names that stand for folders in a path, and a usual one.
 const METRICS: [&str; 3] = [".", "..", "loss"];
 
 /// Posts events and notes in which every text that a client chooses is hostile.
@@ -101,7 +101,7 @@ fn hostile_names_are_text() {
     };
     let [run, other] = RUNS;
     let (of_run, compared) = (format!("run?run={run}"), format!("compared?runs={run},{other}&metric=.."));
-    // Where they are shown, and which of them.
+    // Pages that show the texts, and the texts shown.
     for (page, texts) in [
         ("day?day=2026-06-01&bin=14", &HOSTILE[..]),
         ("catalog", &HOSTILE[..2]),
@@ -118,14 +118,14 @@ fn hostile_names_are_text() {
         browser.picture(&format!("hostile-{}", page.split('?').next().unwrap()));
         let said = browser.run("return document.querySelector('main').textContent", &[]);
         for text in texts {
-            // A mark that turns letters is written out.
+            // A direction mark is written out.
             let text = text.replace('\u{202e}', r"\u{202e}");
             assert!(said.as_str().unwrap().contains(&text), "{page} does not show {text}");
         }
         assert_eq!(browser.violations(), [""; 0], "{page}");
         assert_eq!(browser.console(), [""; 0], "{page}");
     }
-    // What is chosen by an address is text as well.
+    // Text from an address is shown as text, too.
     for text in HOSTILE {
         let chosen = encode(text);
         browser.open("about:blank");
@@ -138,7 +138,7 @@ fn hostile_names_are_text() {
     }
 }
 
-/// No browser asks for a path with `..`, so the history of such a metric cannot be had. The other metrics are drawn all the same.
+/// Browsers do not request a path with `..`, so the history of such a metric is unavailable. The other metrics are still drawn.
 #[test]
 fn a_metric_that_is_called_as_a_folder_takes_no_page_down() {
     let _alone = alone();
@@ -175,7 +175,7 @@ fn a_metric_that_is_called_as_a_folder_takes_no_page_down() {
     assert_eq!(browser.console(), [""; 0]);
 }
 
-/// What a script returns, once it has returned the same for five seconds.
+/// Result of a script, once it has been stable for five seconds.
 fn settled(browser: &Browser, script: &str) -> Value {
     let mut last = browser.run(script, &[]);
     for _ in 0..20 {
@@ -189,7 +189,7 @@ fn settled(browser: &Browser, script: &str) -> Value {
     panic!("{script} goes on: {last}");
 }
 
-/// A page is shown again soon when something moved, rarely when nothing did, and never when it does not want that.
+/// A page is shown again soon after a change, rarely without one, and never if it does not want that.
 #[test]
 fn pages_look_rarely_where_they_are_told() {
     let _alone = alone();
@@ -202,7 +202,7 @@ fn pages_look_rarely_where_they_are_told() {
     let asked = json!([
         of(false, 15_000.into(), false, 1_000),
         of(false, 15_000.into(), true, 1_000),
-        // Each stream says that it hears; that does not put the next look off.
+        // Each stream announces that it hears; that does not delay the next look.
         of(false, 15_000.into(), true, 41_000),
         of(false, 15_000.into(), true, 99_000),
         of(false, 90_000.into(), true, 1_000),
@@ -235,7 +235,7 @@ fn a_new_evaluation_appears_without_a_reload() {
         service.address()
     ));
     shown(&browser, "Figures");
-    // While nothing moves nothing is asked for: in more time than pages wait that hear of nothing.
+    // Without changes nothing is requested, for longer than the interval of pages without a stream.
     let asked = "return performance.getEntriesByType('resource').filter((one) => one.name.includes('/evaluations')).length";
     let before = settled(&browser, asked);
     sleep(Duration::from_secs(20));
@@ -264,7 +264,7 @@ fn runs_that_begin_log_and_end_appear_without_a_reload() {
     };
     let browser = Browser::start();
     let page = format!("http://{}/#/w/credit/prod/runs", service.address());
-    // What happens is there long before a page is asked for that hears of nothing: that is once a minute.
+    // Changes appear long before the interval of pages without a stream, which is a minute.
     let appears = |happens: &dyn Fn(), what: &str| {
         shown(&browser, "Run");
         browser.wait_for("document.body.dataset.hears === 'true'", &[]);
