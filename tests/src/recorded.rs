@@ -126,7 +126,7 @@ impl Layer for Recorded {
             Asked::Put(_) | Asked::PutNew(_) => {
                 for key in call.written() {
                     self.note_item("PutItem", key);
-                    // A write that is left without an answer is settled by reading.
+                    // A write without an answer is settled by a read.
                     self.note_item("GetItem", key);
                 }
             }

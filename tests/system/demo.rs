@@ -1,4 +1,4 @@
-//! The demo of flights, whole: through the real binary, checked against another implementation.
+//! The whole demo of flights: through the real binary, checked against another implementation.
 
 use std::sync::OnceLock;
 
@@ -6,10 +6,10 @@ use crate::support::{ndjson, run, run_ok};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// What scikit-learn says about some days; `demo/reference.py` made it.
+/// Figures of scikit-learn for some days, made by `demo/reference.py`.
 const REFERENCE: &str = include_str!("../data/reference.json");
 
-/// How close two implementations must be.
+/// Maximum difference of two implementations.
 const TOLERANCE: f64 = 1e-9;
 
 struct Demo {
@@ -17,7 +17,7 @@ struct Demo {
     printed: String,
 }
 
-/// The demo, run once for these tests.
+/// Demo, run once for these tests.
 fn demo() -> &'static Demo {
     static DEMO: OnceLock<Demo> = OnceLock::new();
     DEMO.get_or_init(|| {
@@ -32,7 +32,7 @@ fn query(what: &str, from: &str, to: &str, more: &[&str]) -> Vec<Value> {
     ndjson(&run_ok(demo().data.path(), &[&args[..], more].concat()))
 }
 
-/// What is printed of a part of the months says how far it goes, and offers no days that are not there.
+/// The output about a part of the months names its end, and offers no later days.
 #[test]
 fn a_replay_up_to_a_day_tells_of_no_later_one() {
     let data = tempfile::tempdir().unwrap();
@@ -126,7 +126,7 @@ fn breakdowns_add_up_to_the_day() {
         let predictions: u64 = rows.iter().map(|row| row["predictions"].as_u64().unwrap()).sum();
         assert_eq!(predictions, total["predictions"].as_u64().unwrap(), "{by}");
     }
-    // Of the scores themselves.
+    // Compared with the scores themselves.
     let mut scores: Vec<f64> = query("predictions", day, day, &["--release", "v1", "--columns", "score"])
         .iter()
         .map(|row| row["score"].as_f64().unwrap())
@@ -165,7 +165,7 @@ fn evaluations_agree_with_scikit_learn() {
     }
 }
 
-/// Panics unless both say the same figure, or none.
+/// Panics unless both figures are equal, or both absent.
 pub(crate) fn assert_close(found: Option<f64>, expected: Option<f64>, what: &str) {
     match (found, expected) {
         (Some(found), Some(expected)) => {
@@ -213,7 +213,7 @@ fn running_it_again_changes_nothing_and_says_so() {
     assert_eq!(run_ok(data.path(), &["workspace", "show", "flights/nyc"]), page);
 }
 
-/// What is the same in every run of what a demo prints: without its rates and places.
+/// Output of a demo that is equal in every run: without its rates and places.
 pub(crate) fn without_rates(printed: &str) -> String {
     let same = |line: &&str| {
         !line.contains("events/s") && !line.contains("after the last append") && !line.contains("data in")
@@ -246,7 +246,7 @@ fn every_format_holds_the_same_rows() {
         let args = [&["query", "predictions"], &window[..], &["--format", format, "--output", file]].concat();
         run_ok(demo().data.path(), &args);
     }
-    // What was exported can be imported elsewhere, and is the same there.
+    // Exported events can be imported elsewhere, and are equal there.
     let other = tempfile::tempdir().unwrap();
     fn exported<'a>(workspace: &'a str, format: &'a str) -> Vec<&'a str> {
         let window = ["-w", workspace, "--from", "2013-06-01", "--to", "2013-06-07"];
@@ -262,7 +262,7 @@ fn every_format_holds_the_same_rows() {
         run_ok(other.path(), &["workspace", "create", &copy]);
         run_ok(other.path(), &["model", "create", "late", "-w", &copy, "--positive-label", "late"]);
         run_ok(other.path(), &["release", "create", "v1", "-w", &copy, "--model", "late"]);
-        // A file that comes again adds nothing.
+        // A repeated file adds nothing.
         for appended in [all.len(), 0] {
             let said = run_ok(other.path(), &["import", file, "-w", &copy, "--kind", "predictions"]);
             let wanted = format!("{} predictions read from {file}: {appended} appended", all.len());
@@ -272,7 +272,7 @@ fn every_format_holds_the_same_rows() {
     }
 }
 
-/// The window and the reference of the report that the documents show.
+/// Window and reference of the report that the documents show.
 const REPORT: [&str; 9] = [
     "report",
     "-w",
@@ -285,7 +285,7 @@ const REPORT: [&str; 9] = [
     "2013-04-01..2013-05-31",
 ];
 
-/// The picture in the README, as this command makes it of the demo.
+/// Picture in the README, made by this command from the demo.
 #[test]
 fn the_picture_of_the_report_is_made_of_the_demo() {
     let folder = tempfile::tempdir().unwrap();
@@ -301,12 +301,12 @@ fn the_picture_of_the_report_is_made_of_the_demo() {
 fn the_report_tells_who_won_what_drifted_and_what_was_expected() {
     let page = run_ok(demo().data.path(), &REPORT);
     let row = |kind: &str, from: &str, to: &str, more: &[&str]| query(kind, from, to, more);
-    // When v2's advantage over v1 is decided, as `head-to-head` says.
+    // Decision of v2's advantage over v1, from `head-to-head`.
     let pair = ["--release", "v2", "--against", "v1", "--group-by", "week"];
     let weeks = row("head-to-head", "2013-04-01", "2013-12-31", &pair);
     let decided = weeks[0]["decided_at"].as_str().unwrap();
     assert!(page.contains(&format!("v2 is better than v1: decided on {decided}.")), "{page}");
-    // How far scores of each month are from those of April and May, as `drift` says.
+    // Distance of the scores of each month from those of April and May, from `drift`.
     let reference = ["--reference", "2013-04-01..2013-05-31", "--group-by", "month"];
     let months = row("drift", "2013-04-01", "2013-12-31", &reference);
     let of_scores: Vec<String> = months
@@ -319,7 +319,7 @@ fn the_report_tells_who_won_what_drifted_and_what_was_expected() {
     let cells = by_month.split("<th scope=\"row\">score</th>").nth(1).unwrap();
     let cells = cells.split("</tr>").next().unwrap();
     assert!(of_scores.iter().all(|cell| cells.contains(cell)), "{of_scores:?}: {cells}");
-    // What accuracy was expected and what it was, as `estimates` says.
+    // Expected and realised accuracy, from `estimates`.
     let reference = ["--reference", "2013-04-01..2013-05-31", "--group-by", "week", "--release", "v1"];
     let worst = &row("estimates", "2013-06-24", "2013-06-30", &reference)[0];
     let cells = ["accuracy_expected", "accuracy", "accuracy_gap"]

@@ -1,4 +1,4 @@
-//! `almanac doctor` finds nothing where all is well, and each fault with what to do about it.
+//! `almanac doctor` finds nothing in a sound installation, and each fault with its remedy.
 
 use std::{collections::BTreeMap, fs, thread::sleep, time::Duration};
 
@@ -19,10 +19,10 @@ on_both_engines!(
     a_clock_is_compared_with_that_of_the_table,
 );
 
-/// By what was looked at: level, what was seen, what to do.
+/// Findings by check: level, observation, remedy.
 type Findings = BTreeMap<String, (String, String, String)>;
 
-/// What it finds, and its exit code.
+/// Findings, and the exit code.
 fn doctor(place: &Place, variables: &[(&str, &str)]) -> (Findings, Option<i32>) {
     let mut command = almanac(place, &["doctor", "--format", "json"]);
     let output = command.envs(variables.iter().copied()).output().unwrap();
@@ -58,7 +58,7 @@ fn what_is_well_has_no_fault(place: &Place) {
     }
     let (mut findings, code) = doctor(place, &[]);
     assert_eq!(code, Some(0), "{findings:?}");
-    // How full the disk of a test is nobody knows; a table elsewhere has none.
+    // The free space in a test is unknown; a table elsewhere has no disk.
     let disk = findings.remove("disk");
     let is_file = place_is_file(place);
     assert_eq!(disk.is_some(), is_file);
@@ -107,7 +107,7 @@ fn a_setting_that_is_refused_is_a_fault(place: &Place) {
     assert_eq!(findings.len(), 1);
 }
 
-/// Appends a day while nobody projects, damages its segment, and lets a projector find that.
+/// Appends a day while no projector runs, damages its segment, and lets a projector find that.
 fn a_segment_that_cannot_be_read_is_a_fault(place: &Place) {
     run_ok(place, &["workspace", "create", "credit/prod"]);
     run_ok(place, &["model", "create", "risk", "-w", "credit/prod", "--task", "regression"]);
@@ -144,7 +144,7 @@ fn a_segment_that_cannot_be_read_is_a_fault(place: &Place) {
     drop(service);
 }
 
-/// DynamoDB dates its answers; a file has the clock of this machine, whatever that says.
+/// DynamoDB dates its answers; a file always has the clock of this machine.
 fn a_clock_is_compared_with_that_of_the_table(place: &Place) {
     run_ok(place, &["table", "create"]);
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! The README and the pages of `docs` are true: their commands run as they stand, from top to bottom, in an empty
-//! folder, and print what is shown.
+//! Truth of the README and the pages of `docs`: their commands run as they stand, from top to bottom, in an empty folder, and
+//! print the shown output.
 //!
-//! The info string of a fenced block says what becomes of it:
+//! The info string of a fenced block decides its use:
 //! - `sh` runs and must succeed; `python` likewise, with the client of this repository;
 //! - `python tools` is run by the tests of the Python client, where the libraries that it imports are installed, and
 //!   `sql` there as well;
@@ -31,19 +31,19 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tests::local::fresh_table;
 
-/// The address in the pages, for which each run takes a free one.
+/// Address in the pages, replaced by a free one in each run.
 const ADDRESS: &str = "127.0.0.1:7171";
-/// The address of DynamoDB Local in the pages.
+/// Address of DynamoDB Local in the pages.
 const EMULATOR: &str = "http://127.0.0.1:8000";
-/// The table on DynamoDB in the pages.
+/// Table on DynamoDB in the pages.
 const TABLE: &str = "dynamodb:almanac";
-/// How often a condition is looked at before a test gives up on it, and the pause between two looks.
+/// Maximum looks at a condition before a test gives up on it, and the pause between two looks.
 const MAX_LOOKS: usize = 1_200;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// `cargo run -- ARGUMENTS`, and nothing else, with the binary that is there.
+/// Replacement for `cargo run -- ARGUMENTS`, and nothing else, with the existing binary.
 const CARGO: &str = "#!/bin/sh\n[ \"$1 $2\" = 'run --' ] || exit 64\nshift 2\nexec almanac \"$@\"\n";
 
-/// The pages, and how many blocks of each do not run.
+/// Pages, and the numbers of their blocks that do not run.
 const PAGES: [(&str, usize); 12] = [
     ("README.md", 1),
     ("CONTRIBUTING.md", 4),
@@ -63,10 +63,10 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// A fenced block of a page.
+/// Fenced block of a page.
 #[derive(Debug)]
 struct Block {
-    /// Where it stands, for messages: the page and the line of its fence.
+    /// Place for messages: the page and the line of its fence.
     place: String,
     info: String,
     text: String,
@@ -87,7 +87,7 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// A page that is run: a folder that was empty, an address, and the services that were started.
+/// Run of a page: a folder, empty at first, an address, and the started services.
 struct Run {
     folder: TempDir,
     commands: TempDir,
@@ -106,7 +106,7 @@ impl Run {
         Self { folder, commands, address: free.to_string(), services: Vec::new() }
     }
 
-    /// A program in the folder, with the commands of the pages on its path and nothing configured.
+    /// Makes a command in the folder, with the commands of the pages on its path and nothing configured.
     fn command(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.folder.path()).args(args).stdin(Stdio::null());
@@ -130,7 +130,7 @@ impl Run {
         command
     }
 
-    /// Runs a command, which must succeed, and returns what it printed.
+    /// Runs a command, which must succeed, and returns its output.
     fn output(&self, place: &str, mut command: Command) -> String {
         let output = command.output().unwrap();
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -138,7 +138,7 @@ impl Run {
         out.replace(&self.address, ADDRESS)
     }
 
-    /// Runs a block of commands of the shell.
+    /// Runs a block of shell commands.
     fn shell(&self, block: &Block, text: &str) -> String {
         self.settle(&block.place);
         let text = text.replace(ADDRESS, &self.address);
@@ -160,7 +160,7 @@ impl Run {
         self.until(&block.place, || TcpStream::connect(&self.address).is_ok());
     }
 
-    /// Waits until what was appended is projected, as a reader does who types the next command.
+    /// Waits until all appended events are projected, as a reader would have before typing the next command.
     fn settle(&self, place: &str) {
         if self.services.is_empty() {
             return;
@@ -195,13 +195,13 @@ impl Drop for Run {
     }
 }
 
-/// The lines of an output, without what differs from run to run: how long something took.
+/// Lines of an output, without durations, which differ from run to run.
 fn lines(text: &str) -> Vec<String> {
     let duration = Regex::new(r"[0-9]+(\.[0-9]+)? (s|events/s)\b").unwrap();
     text.trim_end().lines().map(|line| duration.replace_all(line.trim_end(), "# $2").into_owned()).collect()
 }
 
-/// Whether an output is as shown, where a line `...` stands for any lines.
+/// Returns whether an output matches the shown one, in which a line `...` stands for any lines.
 fn is_as_shown(shown: &[String], output: &[String]) -> bool {
     match shown.split_first() {
         None => output.is_empty(),
@@ -233,7 +233,7 @@ fn run(page: &str) {
     }
 }
 
-/// Each page is a test of its own.
+/// Makes a test for each page.
 macro_rules! pages_run {
     ($($test:ident: $page:literal),* $(,)?) => {
         $(
@@ -258,14 +258,14 @@ pages_run!(
     operations_run: "docs/operations.md",
 );
 
-/// An output without what differs from run to run: ids, secrets, times of now, how long something took, and how wide columns are.
+/// Output without values that differ from run to run: ids, secrets, present times, durations, and widths of columns.
 fn without_chance(text: &str, today: Day) -> String {
     let long = Regex::new(r"[0-9A-Za-z]{27,}").unwrap();
     let text = long.replace_all(text, |found: &Captures<'_>| match found[0].len() {
         27 => "2NBs0sLBnJxEcoDLgVnQdJkhEgV".to_owned(),
         _ => "0f343b0931126a20f133d67c2b018a3b".to_owned(),
     });
-    // How many items a worker has written of itself goes by the time.
+    // The number of items that a worker has written about itself depends on the time.
     let items = Regex::new(r"\b[0-9]{3} items").unwrap();
     let text = items.replace_all(&text, "422 items");
     let instant = Regex::new(&format!(r"{today}T[0-9:.]+Z")).unwrap();
@@ -275,7 +275,7 @@ fn without_chance(text: &str, today: Day) -> String {
     lines(&text).iter().map(|line| blanks.replace_all(line, "  ").into_owned() + "\n").collect()
 }
 
-/// Runs the examples of commands, and compares what they print; with `INSTA_UPDATE=always` they are written.
+/// Runs the examples of commands, and compares their output; with `INSTA_UPDATE=always` it is written.
 #[test]
 fn every_command_prints_what_its_example_shows() {
     const COMMANDS: &str = "docs/commands.md";
@@ -348,7 +348,7 @@ fn the_readme_is_short_and_names_one_command_that_tests() {
     assert!(root().join("tests/run").is_file());
 }
 
-/// The pages of this repository that link to one another.
+/// Pages of this repository that link to one another.
 const LINKED: [&str; 33] = [
     "README.md",
     "ARCHITECTURE.md",
@@ -385,7 +385,7 @@ const LINKED: [&str; 33] = [
     "terraform/README.md",
 ];
 
-/// The anchors of a page: its headings in lower case without punctuation, a dash for each space.
+/// Anchors of a page: its headings in lower case without punctuation, a dash for each space.
 fn anchors(page: &Path) -> Vec<String> {
     let text = fs::read_to_string(page).unwrap();
     let headings = text.lines().filter_map(|line| line.strip_prefix('#'));
@@ -431,7 +431,7 @@ fn the_version_is_the_same_everywhere() {
     }
 }
 
-/// The example says itself what it prints.
+/// The example contains its own output.
 #[test]
 fn the_example_runs_twice() {
     let example = fs::read_to_string(root().join("examples/embed.rs")).unwrap();

@@ -1,4 +1,4 @@
-//! How the binary ends, and what shells are told of its commands.
+//! Exit codes of the binary, and completions for shells.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use crate::support::{Place, Running, almanac, run, run_ok};
 
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
 
-/// The codes that `almanac help` lists, with how often one was seen.
+/// Exit codes that `almanac help` lists, with the number of times each was seen.
 fn codes_of_help(place: &Place) -> BTreeMap<i32, usize> {
     let help = run_ok(place, &["help"]);
     let (_, list) = help.split_once("Exit codes:\n").expect("the help lists them");
@@ -36,7 +36,7 @@ fn each_exit_code_of_the_help_is_what_the_binary_gives() {
         *seen.get_mut(&code).expect("a code of the help") += 1;
     };
     ends(&["--version"], 0);
-    // What is not there, an option that is none, a command that is none, and none at all.
+    // A missing entity, a wrong option, an unknown command, and no command at all.
     ends(&["status"], 2);
     ends(&["workspace", "list", "--formt", "json"], 2);
     ends(&["wokspace"], 2);
@@ -48,7 +48,7 @@ fn each_exit_code_of_the_help_is_what_the_binary_gives() {
     ends(&["workspace", "show", "credit/test"], 2);
     ends(&["status", "--config", "missing.toml"], 2);
     ends(&["verify"], 0);
-    // Nobody listens there.
+    // A port without a listener.
     ends(&["health", "--listen", "127.0.0.1:1"], 1);
     assert!(seen.values().all(|times| *times > 0), "{seen:?}");
 }
@@ -78,7 +78,7 @@ fn a_file_that_may_grow_no_further_is_a_failure_and_kills_nothing() {
 #[test]
 fn a_service_that_is_asked_to_stop_ends_well() {
     let place = Place::sqlite();
-    // Also when it is asked as soon as it says that it listens.
+    // Even right after it has started to listen.
     for _ in 0..5 {
         Running::start(&place, &[], &[]).stop();
     }
@@ -88,7 +88,7 @@ fn a_service_that_is_asked_to_stop_ends_well() {
     assert!(log.iter().any(|line| line.contains("listening on")), "{log:?}");
 }
 
-/// The commands that `almanac help` lists.
+/// Commands that `almanac help` lists.
 fn commands(place: &Place) -> Vec<String> {
     let help = run_ok(place, &["help"]);
     let (_, list) = help.split_once("Commands:\n").expect("the help lists them");
@@ -117,7 +117,7 @@ fn the_script_of_each_shell_has_all_commands() {
     assert!(SHELLS.iter().all(|shell| said.contains(shell)), "{said}");
 }
 
-/// What bash offers for the last of these words.
+/// Completions of bash for the last of these words.
 fn offered(words: &str) -> Vec<String> {
     let line = format!(
         "set -eu; source <(\"$0\" completions bash); COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
@@ -137,7 +137,7 @@ fn bash_completes_commands_options_and_values() {
     assert_eq!(offered("almanac query --quer"), ["--query-memory"], "a setting is good with every command");
 }
 
-/// A shell reads the script when it starts, wherever that is.
+/// A shell reads the script when it starts, in any folder.
 #[test]
 fn completions_need_no_configuration() {
     let folder = tempfile::tempdir().unwrap();

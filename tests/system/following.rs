@@ -1,4 +1,4 @@
-//! Following the log with the real binary and over HTTP: a program that is killed goes on where it was.
+//! Following the log with the real binary and over HTTP: a killed program continues at its position.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,10 +23,10 @@ const CONSUMERS: &str = "/v1/workspaces/credit/prod/consumers";
 const WRITERS: usize = 2;
 const ROUNDS: usize = 40;
 const KEYS: usize = 6;
-/// How often a tail is watched as it ends.
+/// Number of times that the end of a tail is watched.
 const ENDS: usize = 20;
 
-/// The events that a writer posts in a round: some keys of its own, on days old and new.
+/// Events that a writer posts in a round: some keys of its own, on days old and new.
 fn batch(writer: usize, round: usize) -> String {
     let day = ["2026-06-03", "2026-06-01", "2026-05-20"][round % 3];
     (0..KEYS)
@@ -40,7 +40,7 @@ fn batch(writer: usize, round: usize) -> String {
         .collect()
 }
 
-/// A tail with a name, whose lines are read one by one.
+/// A named tail, whose lines are read one by one.
 struct Tail {
     process: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
@@ -60,7 +60,7 @@ impl Tail {
         event(&line).expect("a whole line")
     }
 
-    /// Ends it as `kill -9` does, and returns what it had printed by then; the last line may be half of one.
+    /// Ends it as `kill -9` does, and returns the events printed by then; the last line may be incomplete.
     fn kill(mut self) -> Vec<Event> {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
@@ -68,7 +68,7 @@ impl Tail {
     }
 }
 
-/// The key, the day and the score of an event.
+/// Key, day and score of an event.
 type Event = (String, String, f64);
 
 fn event(line: &str) -> Option<Event> {
@@ -92,7 +92,7 @@ fn a_killed_tail_goes_on_where_it_was_and_nothing_is_lost(place: &Place) {
                 }
             });
         }
-        // Killed again and again while events come, and once more in the middle of what it prints.
+        // Killed again and again while events come, and once more in the middle of its output.
         for events in [1, 50, 90] {
             let mut tail = Tail::start(place);
             seen.extend((0..events).map(|_| tail.next()));
@@ -117,7 +117,7 @@ fn a_killed_tail_goes_on_where_it_was_and_nothing_is_lost(place: &Place) {
         seen.push(tail.next());
     }
     seen.extend(tail.kill());
-    // Of one that was killed the answer comes again that it had printed and not noted.
+    // A killed tail repeats the answer that it had printed and not committed.
     let again = seen.len() - all;
     assert!(again < all / 2, "{again} of {all} came again: it did not go on where it was");
     let mut known = BTreeMap::<(String, String), Vec<f64>>::new();
@@ -128,7 +128,7 @@ fn a_killed_tail_goes_on_where_it_was_and_nothing_is_lost(place: &Place) {
         }
     }
     assert_eq!(known, expected, "all of it, each key in its order");
-    // What was printed last need not have been noted; then there is nothing more.
+    // The last printed answer may not be committed yet; then there is nothing more.
     let once = ["tail", "-w", "credit/prod", "--kind", "predictions", "--consumer", "billing", "--once"];
     for _ in 0..ENDS {
         let ended = run(place, &once);
@@ -176,14 +176,14 @@ fn who_waits_over_http_is_answered_when_events_come(place: &Place) {
         assert_eq!(rows, expected.collect::<Vec<_>>(), "round {round}");
         cut = end;
     }
-    // As Arrow it is the same.
+    // Arrow gives the same events.
     let arrow = service.get(&format!("{FOLLOW}?format=ipc-stream"));
     assert_eq!((arrow.content_type.as_str(), arrow.status), ("application/vnd.apache.arrow.stream", 200));
-    // A cut also says up to when it was looked for expired days, which may have been done again since.
+    // A cut also holds the time up to which expired days were looked for, which may have advanced since.
     let heads = |cut: &str| cut.parse::<Cut>().unwrap().heads;
     assert_eq!(heads(&cut_of(&arrow)), heads(&cut));
 
-    // A consumer goes on behind what it committed; nobody's commit takes that back.
+    // A consumer continues after its committed position, which no later commit takes back.
     let commit = |cut: &str| {
         let body = json!({ "consumer": "billing", "cut": cut }).to_string();
         service.send("put", CONSUMERS, &[("Content-Type", "application/json")], Some(body.as_bytes()))

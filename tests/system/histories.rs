@@ -1,11 +1,10 @@
-//! Histories: three ingests, two projectors and two queries, processes of their own on one table. They are
-//! stopped, go on, are killed and started again; their clocks are wrong by up to ten seconds and jump; some of
-//! their clients are silent ([`history::world`]). Clients append and read, as of now, as of instants and at cuts,
-//! each the events of a day of its own ([`history::client`]). What they did and saw must be free of anomalies
-//! ([`history`]).
+//! Histories: three ingests, two projectors and two queries, processes of their own on one table. They are stopped, continued,
+//! killed and started again; their clocks are wrong by up to ten seconds and jump; some of their clients are silent
+//! ([`history::world`]). Clients append and read, as of now, as of instants and at cuts, each the events of a day of its own
+//! ([`history::client`]). Their observations must be free of anomalies ([`history`]).
 //!
-//! `ALMANAC_HISTORIES=10000` asks for more of them than a test run does. More of them go on side by side, so
-//! that the processes are never idle; what is checked, and how often a process meets a fault, stays the same.
+//! `ALMANAC_HISTORIES=10000` requests more of them than a test run has. More of them then run side by side, so that the processes
+//! are never idle; the checks, and the frequency of faults of a process, stay the same.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -27,32 +26,32 @@ use crate::support::{Located, Place, alone, block_on, run_ok};
 use catalog::Catalog;
 use tokio::time::Instant;
 
-/// How many histories there are, unless more are asked for. DynamoDB Local is slower.
+/// Default number of histories. DynamoDB Local is slower.
 const ON_SQLITE: usize = 100;
 const ON_DYNAMODB_LOCAL: usize = 8;
-/// How many clients work side by side: one for so many histories, within bounds.
+/// Number of histories for each client that works side by side, and the bounds of the number of clients.
 const HISTORIES_OF_A_CLIENT: usize = 12;
 const LEAST_CLIENTS: usize = 8;
 const MOST_CLIENTS: usize = 48;
-/// How often a client that has nothing to do looks again.
+/// Interval at which an idle client looks again.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long the projectors may take to catch up in the end.
+/// Maximum time for the projectors to catch up in the end.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// After how many histories a line says how far it is.
+/// Number of histories between two lines about the progress.
 const TELL_EVERY: usize = 500;
 
-/// The histories that were not begun, and those that wait until they go on.
+/// Histories that were not begun, and those that wait for their next step.
 struct Agenda<'a> {
     count: usize,
     begun: usize,
-    /// By the time at which they go on, and their number.
+    /// Waiting histories, by the time of their next step and by number.
     waiting: BTreeMap<(i64, usize), Client<'a>>,
     ended: Ended,
-    /// Whether a thread has panicked: then nothing goes on.
+    /// True if a thread has panicked: then nothing goes on.
     has_failed: bool,
 }
 
-/// What came of the histories that are through.
+/// Results of finished histories.
 #[derive(Default)]
 struct Ended {
     histories: usize,
@@ -60,12 +59,12 @@ struct Ended {
     events: u64,
     reads: usize,
     unanswered: usize,
-    /// When each wrote and read, and when it was on its way at all.
+    /// Spans of their writes and reads, and their whole spans.
     lived: Vec<Span>,
     whole: Vec<Span>,
 }
 
-/// What a thread does next.
+/// Next step of a thread.
 enum Next<'a> {
     Go(Box<Client<'a>>),
     Wait,
@@ -77,7 +76,7 @@ impl<'a> Agenda<'a> {
         if self.has_failed {
             return Next::Over;
         }
-        // What is due comes first: it is asked for when an instant is just closed.
+        // Due histories come first: they ask at an instant that is just being closed.
         if let Some(first) = self.waiting.first_entry()
             && first.key().0 <= now()
         {
@@ -109,7 +108,7 @@ impl Ended {
         }
     }
 
-    /// What happened, for people.
+    /// Summary for people.
     fn summary(&self, world: &World, took: Duration) -> String {
         let Self { histories, events, reads, unanswered, .. } = self;
         let seconds = took.as_secs();
@@ -156,7 +155,7 @@ fn work<'a>(agenda: &Mutex<Agenda<'a>>, world: &'a World, agent: &ureq::Agent) {
     }
 }
 
-/// Works through histories, some at a time, and returns their anomalies.
+/// Runs histories, some at a time, and returns their anomalies.
 fn histories(place: Place, usual: usize) -> BTreeMap<usize, Vec<Anomaly>> {
     let _alone = alone();
     let asked = std::env::var("ALMANAC_HISTORIES").ok();

@@ -104,9 +104,9 @@ fn bad_rows_refuse_the_whole_or_go_to_a_file() {
     let written = fs::read_to_string(&rejects).unwrap().replace(data.path().to_str().unwrap(), "DATA");
     insta::assert_snapshot!(format!("{refused}\n{dry}\n{went_on}\n{written}"));
     assert_eq!(stored(data.path()).len(), 3);
-    // A file that is there is not written over.
+    // An existing file is not overwritten.
     assert_eq!(said(data.path(), &file, &["--rejects", rejects.to_str().unwrap()]).0, Some(2));
-    // What was mended there is imported by itself.
+    // The repaired rows there can be imported by themselves.
     let mended = fs::read_to_string(&rejects).unwrap().replace(":7}", ":0.7}");
     let mended = mended.replace(r#""release":"v0""#, r#""release":"v1""#);
     fs::write(&rejects, mended.lines().take(2).collect::<Vec<_>>().join("\n")).unwrap();
@@ -114,7 +114,7 @@ fn bad_rows_refuse_the_whole_or_go_to_a_file() {
     assert_eq!(stored(data.path()).len(), 5);
 }
 
-/// What an import into `credit/prod` at a place says, and how it ended.
+/// Output and exit code of an import into `credit/prod`.
 fn imported(place: &Place, path: &Path, more: &[&str]) -> (Option<i32>, String) {
     let path = path.to_str().unwrap();
     let output = run(place, &[&["import", path, "-w", "credit/prod", "-k", "predictions"], more].concat());
@@ -144,7 +144,7 @@ fn a_folder_with_files_without_rows_is_imported(place: &Place) {
     let (code, text) = imported(place, &path("a.csv"), &[]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.ends_with("a.csv: 0 appended, 0 were there before\n"), "{text}");
-    // A file that is no file of its format is named, and nothing was stored before.
+    // A file that is not of its format is named, and nothing was stored before.
     fs::write(path("c.ndjson"), rows(2..4)).unwrap();
     fs::write(path("f.parquet"), "PAR1 and no more").unwrap();
     let rejects = tempfile::tempdir().unwrap();
@@ -180,7 +180,7 @@ fn bad_rows_are_imported_from_the_file_of_rejects(place: &Place) {
         text.contains("in/a.csv: row 2: `score`") && text.contains("in/b.ndjson: row 1: `score`"),
         "{text}"
     );
-    // As they are they are as bad as before.
+    // Unchanged, they are as bad as before.
     let (code, text) = import("one.ndjson", "two.ndjson");
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("0 appended, 0 were there before, 2 were bad"), "{text}");
@@ -265,7 +265,7 @@ fn what_options_name_is_filled_or_refused() {
         (&json!(0.5), &json!(12.5), &json!(12.5))
     );
     assert_eq!((&row["tag.branch"], &row["feature.ab"]), (&json!("north"), &json!(1.0)));
-    // Of rows that may lack a column it is told once all are read, before anything is stored.
+    // A column missing in all rows is reported once all are read, before anything is stored.
     let lines = data.path().join("b.ndjson");
     fs::write(&lines, rows(0..2)).unwrap();
     let (code, text) = said(
@@ -311,7 +311,7 @@ fn texts_of_absent_values_are_told_or_left_out() {
     assert!(text.contains("row 1: a prediction needs a score") && !text.contains("warning"), "{text}");
 }
 
-/// Rows that were bad and are good now are stored; those that were stored before are not stored again.
+/// Rows that were bad and are good now are stored; stored rows are not stored again.
 #[test]
 fn importing_a_file_again_stores_only_what_became_good_since() {
     let data = workspace();
@@ -346,7 +346,7 @@ fn importing_a_file_again_stores_only_what_became_good_since() {
     assert!(again("4").contains("0 appended, 4 were there before"));
     let keys: Vec<String> = stored(data.path()).iter().map(|row| row["key"].to_string()).collect();
     assert_eq!(keys, [r#""a""#, r#""b""#, r#""c""#, r#""d""#]);
-    // As another format, or with another option, it is another file; unpacked it is the same.
+    // In another format, or with another option, it is another file; uncompressed it is the same.
     let tagged = data.path().join("some.jsonl");
     fs::copy(&file, &tagged).unwrap();
     assert!(
@@ -356,8 +356,8 @@ fn importing_a_file_again_stores_only_what_became_good_since() {
     );
 }
 
-/// A data folder that 0.1 wrote, with files that it imported: 40 rows of which 10 were of a release that nobody
-/// had registered, 20 rows and 5, with labels that were not made plain then.
+/// A data folder that 0.1 wrote, with files that it imported: 40 rows, 10 of them of an unregistered release, then 20 rows and 5,
+/// with labels that were not normalised then.
 #[test]
 fn files_that_version_0_1_imported_add_nothing_but_what_became_good_since() {
     let data = tempfile::tempdir().unwrap();
@@ -368,7 +368,7 @@ fn files_that_version_0_1_imported_add_nothing_but_what_became_good_since() {
         let rejects = data.path().join(format!("{rejects}.ndjson"));
         said(data.path(), &old.join(name), &["--rejects", rejects.to_str().unwrap()]).1
     };
-    // It is another file by what becomes good before it is imported again.
+    // It is another file by the rows that become good before it is imported again.
     run_ok(data.path(), &["release", "create", "v2", "-w", "credit/prod", "--model", "risk"]);
     for (name, first, then) in [
         ("a.ndjson", "10 appended, 30 were there before", "0 appended, 40 were there before"),
@@ -461,10 +461,10 @@ fn a_history_is_known_when_its_import_says(place: &Place) {
         assert_eq!(rows, format!("predictions,labelled\n{expected}\n"), "as of {as_of}");
         assert!(said.contains("when their import states that they were known"), "{said}");
     }
-    // A row that was stored keeps the time that was stated first.
+    // A stored row keeps the time that was stated first.
     let again = outcomes("outcomes.csv", &["--known-at", "2026-06-20", "--ignore-extra"]).1;
     assert!(again.contains("0 appended, 3 were there"), "{again}");
-    // What is known earlier and comes later counts from what stands before it.
+    // An event that is known earlier and comes later counts from the time of the rows before it.
     fs::write(path("late.csv"), [header, &outcome(3, first)].concat()).unwrap();
     let (code, text) = outcomes("late.csv", &known_at("loaded"));
     assert!(code == Some(0) && text.contains("count as known only from 2026-06-12T06:00:00Z"), "{text}");

@@ -1,6 +1,6 @@
 //! A lake: closed days become Delta tables, late days are exported again, and a sync is killed at any moment and run again.
-//! What is in the tables is read here by their logs alone; other engines read them in `clients/python/tests/test_lake.py`.
-//! `ALMANAC_CHAOS_ROUNDS` asks for more kills than the few of a test run.
+//! The tables are read here by their logs alone; other engines read them in `clients/python/tests/test_lake.py`.
+//! `ALMANAC_CHAOS_ROUNDS` requests more kills than the few of a test run.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use crate::support::{Place, Running, almanac, ndjson, on_both_engines, run, run_
 const WORKSPACE: &str = "flights/nyc";
 const EVENTS: [&str; 3] = ["predictions", "outcomes", "releases"];
 
-/// How many kills, unless more are asked for.
+/// Default number of kills.
 const KILLS: u64 = 3;
 
 on_both_engines!(
@@ -27,10 +27,10 @@ on_both_engines!(
     what_has_expired_stays_in_the_lake,
 );
 
-/// A table as its log says: of each day the file, its rows and its bytes.
+/// A table by its log: the file of each day, its rows and its bytes.
 pub(crate) type Days = BTreeMap<String, (String, u64, u64)>;
 
-/// Reads the log of a table up to a version, and sees that its files are there.
+/// Reads the log of a table up to a version, and checks that its files are there.
 fn days_at(table: &Path, version: Option<usize>) -> Days {
     let (log, mut files) = (table.join("_delta_log"), BTreeMap::new());
     let commits = fs::read_dir(&log).map_or(0, |entries| {
@@ -68,7 +68,7 @@ fn rows(days: &Days) -> BTreeMap<String, u64> {
     days.iter().map(|(day, (_, rows, _))| (day.clone(), *rows)).collect()
 }
 
-/// How many rows a query has by day.
+/// Number of rows of a query by day.
 fn queried(place: &Place, what: &str) -> BTreeMap<String, u64> {
     let window = ["--from", "2013-01-01", "--to", "2013-12-31", "--columns", "day", "--format", "ndjson"];
     let mut days = BTreeMap::new();
@@ -82,7 +82,7 @@ fn sync(place: &Place, lake: &Path) -> String {
     run_ok(place, &["lake", "sync", "--to", lake.to_str().unwrap(), "-w", WORKSPACE])
 }
 
-/// All files of a lake, with when they were written.
+/// All files of a lake, with their times of writing.
 fn files(folder: &Path) -> BTreeMap<String, SystemTime> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -105,7 +105,7 @@ fn demo(place: &Place) {
     run_ok(place, &["demo", "--until", "2013-04-04"]);
 }
 
-/// Appends a prediction of a day that is over, and waits until it is judged.
+/// Appends a prediction of a past day, and waits until it is judged.
 pub(crate) fn late(place: &Place, day: &str, name: &str) {
     let judged = |service: &Running| {
         let path = format!(
@@ -138,7 +138,7 @@ fn closed_days_are_exported_once_and_late_ones_again(place: &Place) {
     let lake = folder.path().join("lake");
     let dry = run_ok(place, &["lake", "sync", "--to", lake.to_str().unwrap(), "-w", WORKSPACE, "--dry-run"]);
     assert!(dry.contains("predictions 2013-04-01: new") && !lake.exists(), "{dry}");
-    // From a day on; what is before it is exported once somebody asks for it.
+    // From a day on; days before it are exported on request.
     let since = folder.path().join("since");
     let arguments = ["lake", "sync", "--to", since.to_str().unwrap(), "-w", WORKSPACE];
     let from = |day: &str| run_ok(place, &[&arguments[..], &["--since", day]].concat());
@@ -150,11 +150,11 @@ fn closed_days_are_exported_once_and_late_ones_again(place: &Place) {
     for table in EVENTS.iter().chain(&["evaluations"]) {
         assert_eq!(rows(&days(&lake, table)), queried(place, table), "{table}");
     }
-    // What is exported is not written again.
+    // Exported days are not written again.
     let (before, again) = (files(&lake), sync(place, &lake));
     assert!(again.lines().all(|line| line.contains("0 exported now and 0 again, 0 rows")), "{again}");
     assert_eq!(files(&lake), before);
-    // A late day is: its rows are there once, and the version before is there as well.
+    // A late day is exported again: its rows are there once, and the version before is there as well.
     let (old, old_evaluations) = (days(&lake, "predictions"), days(&lake, "evaluations"));
     late(place, "2013-04-02", "late-1");
     let dry = run_ok(place, &["lake", "sync", "--to", lake.to_str().unwrap(), "-w", WORKSPACE, "--dry-run"]);
@@ -167,14 +167,14 @@ fn closed_days_are_exported_once_and_late_ones_again(place: &Place) {
     assert_eq!(new["2013-04-02"].1, old["2013-04-02"].1 + 1);
     assert_eq!(days_at(&lake.join("predictions"), Some(3)), old, "the past is there");
     assert_ne!(days(&lake, "evaluations"), old_evaluations);
-    // Columns that come later are columns of the table from then on.
+    // Later columns are columns of the table from then on.
     let last =
         fs::read_to_string(lake.join("predictions/_delta_log").join(format!("{:020}.json", 4))).unwrap();
     assert!(last.contains("tag.Late") && last.contains("tag.late~2"), "{last}");
     refused(place, &lake);
 }
 
-/// What a sync does not touch: the tables of another workspace, and a folder in which another one works.
+/// Tables that a sync leaves alone: those of another workspace, and a folder in which another sync works.
 fn refused(place: &Place, lake: &Path) {
     run_ok(place, &["workspace", "create", "other/one"]);
     let args = ["lake", "sync", "--to", lake.to_str().unwrap(), "-w", "other/one"];
@@ -193,7 +193,7 @@ fn kills() -> u64 {
     asked.map_or(KILLS, |rounds| rounds.parse().expect("ALMANAC_CHAOS_ROUNDS is a number"))
 }
 
-/// Kills a sync at many moments. At each the tables are right, and in the end they are what an uninterrupted sync makes.
+/// Kills a sync at many moments. At each the tables are right, and in the end they equal those of an uninterrupted sync.
 fn a_sync_that_is_killed_ends_right(place: &Place) {
     demo(place);
     let folder = tempfile::tempdir().unwrap();
@@ -202,7 +202,7 @@ fn a_sync_that_is_killed_ends_right(place: &Place) {
     let expected: BTreeMap<&str, _> = tables.map(|table| (table, queried(place, table))).into();
     let commits = || tables.map(|table| files_of_log(&lake.join(table))).iter().sum::<usize>();
     let (mut killed, mut amid) = (0, 0);
-    // However fast the machine is, some are killed in the middle: after so many commits more than there were.
+    // On a machine of any speed, some are killed in the middle: after a number of further commits.
     for round in 0..kills() {
         let mut process = almanac(place, &["lake", "sync", "--to", lake.to_str().unwrap(), "-w", WORKSPACE])
             .stdout(Stdio::null())
@@ -229,7 +229,7 @@ fn a_sync_that_is_killed_ends_right(place: &Place) {
     for table in tables {
         let known = |lake: &Path| {
             let days = days(lake, table).into_iter();
-            // A path ends in the digest of the file: the same rows give the same bytes.
+            // A path ends in the digest of the file: equal rows give equal bytes.
             let digest = |path: &str| path.rsplit_once('-').unwrap().1.to_owned();
             days.map(|(day, (path, rows, _))| (day, rows, digest(&path))).collect::<Vec<_>>()
         };

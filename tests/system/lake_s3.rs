@@ -1,4 +1,5 @@
-//! A lake in S3: what a folder would hold, once, also when another program writes there. `clients/python/tests/test_lake.py` reads one by deltalake.
+//! A lake in S3: equal to one in a folder, without duplicates, even if another program writes there.
+//! `clients/python/tests/test_lake.py` reads one by deltalake.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +19,7 @@ use crate::{
 const WORKSPACE: &str = "flights/nyc";
 const TABLES: [&str; 4] = ["predictions", "outcomes", "releases", "evaluations"];
 
-/// How often a lake is looked at before a test gives up.
+/// Maximum looks at a lake before a test gives up.
 const MAX_LOOKS: usize = 20_000;
 
 fn demo() -> Place {
@@ -36,14 +37,14 @@ fn begin(place: &Place, to: &str) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// The tables of a lake, as their logs say; their files are there.
+/// Tables of a lake, from their logs; their files are there.
 fn tables(bucket: &Bucket) -> BTreeMap<&'static str, Days> {
     let folder = tempfile::tempdir().unwrap();
     bucket.copy("lake", folder.path());
     TABLES.map(|table| (table, days(folder.path(), table))).into()
 }
 
-/// The same without the numbers of commits in the paths, which tell in which order days were exported.
+/// Tables without the numbers of commits in the paths, which give the order of the exports.
 fn without_order(tables: BTreeMap<&'static str, Days>) -> Vec<(&'static str, String, u64, String)> {
     let digest = |path: &str| path.rsplit_once('-').unwrap().1.to_owned();
     let rows = tables.into_iter().flat_map(|(table, days)| {

@@ -38,7 +38,7 @@ struct State {
     below: BTreeMap<String, Option<Position>>,
     /// Changes that have come and were not passed on yet; `None` for lost changes below.
     arrived: Vec<Option<Key>>,
-    /// Changes that are told after those that come next.
+    /// Changes that are passed on after the next ones.
     held: Vec<Key>,
 }
 

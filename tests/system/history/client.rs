@@ -1,4 +1,4 @@
-//! A client that writes and reads the events of a day of its own, and notes what it saw.
+//! A client that writes and reads the events of a day of its own, and notes its observations.
 
 use std::{thread, time::Duration};
 
@@ -13,16 +13,16 @@ use super::{
     world::{Dice, INGESTS, QUERIES, World, now},
 };
 
-/// How many histories have their days in one workspace: so a projector that starts again compares these days
-/// and not those of all histories.
+/// Number of histories with their days in one workspace: so a projector that starts again compares these days, not those of all
+/// histories.
 const IN_ONE_WORKSPACE: usize = 100;
-/// How long after an instant was asked for it is asked for again at least, in microseconds.
+/// Minimum time until an instant is asked for again, in microseconds.
 const LATE: i64 = 10_000_000;
-/// How long one answer may take, and everything until it is answered at last.
+/// Maximum time of one answer, and of all tries until an answer.
 const ANSWER: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The workspaces in which so many histories have their days.
+/// Workspaces for this number of histories.
 pub(crate) fn workspaces(histories: usize) -> Vec<String> {
     (0..histories.div_ceil(IN_ONE_WORKSPACE)).map(workspace).collect()
 }
@@ -31,14 +31,14 @@ fn workspace(number: usize) -> String {
     format!("sim/w{number}")
 }
 
-/// What asks for so many clients at a time.
+/// HTTP agent for this number of concurrent clients.
 pub(crate) fn agent(clients: usize) -> ureq::Agent {
     let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(ANSWER));
     let idle = clients * (INGESTS + QUERIES);
     config.max_idle_connections(idle).max_idle_connections_per_host(clients).build().into()
 }
 
-/// An answer over HTTP.
+/// Answer over HTTP.
 struct Said {
     status: u16,
     cut: String,
@@ -47,14 +47,14 @@ struct Said {
     body: String,
 }
 
-/// What a client does next.
+/// Next step of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// It writes and reads.
+    /// Write and read.
     Live,
-    /// It asks as of an instant in what it wrote.
+    /// Ask as of an instant within its writes.
     LookBack,
-    /// It asks again for all that must not have changed.
+    /// Ask again for all answers that must not have changed.
     LookAgain,
 }
 
@@ -69,9 +69,9 @@ pub(crate) struct Client<'a> {
     pub(crate) number: usize,
     pub(crate) writes: u64,
     pub(crate) history: History,
-    /// When it wrote and read.
+    /// Span of its writes and reads.
     pub(crate) lived: Span,
-    /// How often nobody answered it in time.
+    /// Number of requests without an answer in time.
     pub(crate) unanswered: usize,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Does what is next, and says when it goes on; `None` when it is through.
+    /// Makes the next step, and returns the time of the following one; `None` at the end.
     pub(crate) fn go_on(&mut self) -> Option<i64> {
         match self.stage {
             Stage::Live => {
@@ -108,7 +108,7 @@ impl<'a> Client<'a> {
             Stage::LookBack => {
                 self.look_back();
                 self.stage = Stage::LookAgain;
-                // Later, when whatever was late has come.
+                // Later, when all late events have come.
                 Some(now() + LATE)
             }
             Stage::LookAgain => {
@@ -118,7 +118,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// One try to be answered by the process `at`.
+    /// Tries once to get an answer of the process `at`.
     fn try_once(&self, at: usize, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> Option<Said> {
         let uri = format!("http://{}/v1/workspaces/{}/{path}", self.world.address(at), self.workspace);
         let request = ureq::http::Request::builder().uri(uri);
@@ -136,7 +136,7 @@ impl<'a> Client<'a> {
         Some(Said { status, cut, as_of, warning, body })
     }
 
-    /// Tries until it is answered: by whichever process of its kind, again and again.
+    /// Tries all processes of its kind, again and again, until there is an answer.
     fn ask(&mut self, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> Option<Said> {
         let (first, count) = if body.is_some() { (0, INGESTS) } else { (INGESTS, QUERIES) };
         let begin = Instant::now();
@@ -187,7 +187,7 @@ impl<'a> Client<'a> {
         };
         let (begun, day) = (now(), self.day);
         let said = self.ask(&format!("{what}?from={day}&to={day}{when}"), &[], None)?;
-        // The days of a history are long over, so an instant before its appends says that they came later.
+        // The days of a history are long over, so an answer as of an instant before its appends warns that they came later.
         let later = said.warning.as_deref().filter(|text| text.contains("had been appended"));
         assert_eq!(said.warning.as_deref(), later, "history {}", self.number);
         assert!(later.is_none() || said.body.is_empty() || what == "evaluations", "history {}", self.number);
@@ -212,7 +212,7 @@ impl<'a> Client<'a> {
         for step in 0..6 {
             let fresh = format!("e{step}");
             match self.dice.below(4) {
-                // One key, again and again, each when the one before is acknowledged.
+                // One key, again and again, each after the acknowledgement of the one before.
                 0 | 1 => self.append(&["same"], true),
                 2 => self.append(&[&fresh, "other", &format!("{fresh}-b")], true),
                 _ => self.append(&[&fresh], false),
@@ -222,14 +222,14 @@ impl<'a> Client<'a> {
                 cuts.extend(self.read(what, &AsOf::Now).map(|cut| (what, cut)));
             }
         }
-        // As of now: as of the last closed instant, by a clock that may be ahead.
+        // As of now means as of the last closed instant, by a clock that may be ahead.
         self.read("predictions", &AsOf::Instant(now()));
         if let Some((what, cut)) = cuts.first() {
             self.read(what, cut);
         }
     }
 
-    /// Asks as of an instant in it, which some clocks take to be closed, some not; and keeps the answer.
+    /// Asks as of an instant within the writes, which counts as closed by some clocks only; and keeps the answer.
     fn look_back(&mut self) {
         let begun = self.history.appends.first().map_or(0, |append| append.begun);
         let ended = self.history.appends.last().map_or(0, |append| append.begun);
@@ -240,7 +240,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Asks again for everything that must not have changed, and for what must be there.
+    /// Asks again for all answers that must not have changed, and for events that must be there.
     fn look_again(&mut self) {
         let before: Vec<(&'static str, AsOf, String)> =
             self.history.reads.iter().map(|read| (read.what, read.as_of.clone(), read.cut.clone())).collect();
@@ -257,8 +257,8 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Microseconds after the end of a history at which it is looked back: around the instant at which it is closed,
-/// by clocks that are wrong either way.
+/// Time after the end of a history at which it is looked back on, in microseconds: around the instant of its closing, by clocks
+/// that are wrong either way.
 fn look_back_after(number: usize) -> i64 {
     (CLOSED_AFTER_SECONDS - 12 + (number % 16) as i64) * 1_000_000
 }

@@ -1,27 +1,27 @@
-//! What was done to processes, and how much of it each history met.
+//! Faults of processes, and their number in each history.
 
 use std::{
     collections::BTreeMap,
     sync::{Mutex, PoisonError},
 };
 
-/// What is done to a process, or by a client.
+/// Fault of a process or of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
-    /// It stands still for a while (SIGSTOP).
+    /// Standstill for a while (SIGSTOP).
     Stop,
-    /// It is killed (SIGKILL) and started again.
+    /// Kill (SIGKILL) and restart.
     Kill,
-    /// Its clock jumps.
+    /// Jump of its clock.
     Jump,
-    /// A client says nothing more.
+    /// Silence of a client.
     Silence,
 }
 
 impl Fault {
     pub(crate) const ALL: [Self; 4] = [Self::Stop, Self::Kill, Self::Jump, Self::Silence];
 
-    /// The plural, for people.
+    /// Plural, for people.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Stop => "stops",
@@ -32,7 +32,7 @@ impl Fault {
     }
 }
 
-/// A stretch of time, in microseconds since 1970.
+/// Span of time, in microseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) begun: i64,
@@ -45,7 +45,7 @@ impl Span {
     }
 }
 
-/// All faults, as they come.
+/// All faults, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Faults(Mutex<Vec<(Fault, Span)>>);
 
@@ -54,7 +54,7 @@ impl Faults {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((fault, Span { begun, ended }));
     }
 
-    /// How many of each kind there were.
+    /// Number of faults by kind.
     pub(crate) fn counts(&self) -> BTreeMap<Fault, usize> {
         let mut counts = BTreeMap::new();
         for (fault, _) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -63,7 +63,7 @@ impl Faults {
         counts
     }
 
-    /// How many of each kind each of these spans met, on average; and how many spans met no fault of a process.
+    /// Mean number of faults of each kind in these spans; and the number of spans without a fault of a process.
     pub(crate) fn met(&self, spans: &[Span]) -> (BTreeMap<Fault, f64>, usize) {
         let faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut sums, mut spared) = (BTreeMap::<Fault, usize>::new(), 0);

@@ -1,4 +1,4 @@
-//! What a client did and saw, and what in it can never be right.
+//! Observations of a client, and the anomalies in them.
 
 pub(crate) mod client;
 pub(crate) mod faults;
@@ -6,10 +6,10 @@ pub(crate) mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How wrong the clocks of processes may be, with what lies between two readings of them, in microseconds.
+/// Maximum error of the clocks of processes, including the time between two readings, in microseconds.
 pub(crate) const SKEW: i64 = 11_000_000;
 
-/// A prediction as it was sent: the key, and the number of the write.
+/// Prediction in the order of sending: the key, and the number of the write.
 pub(crate) type Row = (String, u64);
 
 /// Events that were sent together, until they were acknowledged.
@@ -17,15 +17,15 @@ pub(crate) type Row = (String, u64);
 pub(crate) struct Append {
     pub(crate) rows: Vec<Row>,
     pub(crate) begun: i64,
-    /// `None`, when the client gave up: they may be there or not.
+    /// Time of the acknowledgement; `None`, when the client gave up: the events may be there or not.
     pub(crate) acknowledged: Option<i64>,
 }
 
-/// As of when a read is.
+/// Instant of a read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AsOf {
     Now,
-    /// The instant that the answer named.
+    /// Instant that the answer named.
     Instant(i64),
     Cut(String),
 }
@@ -36,51 +36,51 @@ pub(crate) struct Read {
     pub(crate) what: &'static str,
     pub(crate) as_of: AsOf,
     pub(crate) begun: i64,
-    /// The rows, in their order; of what shows none, none.
+    /// Rows, in order; `None` for answers without rows of events.
     pub(crate) rows: Option<Vec<Row>>,
     pub(crate) bytes: String,
-    /// The cut that it named.
+    /// Cut that the answer named.
     pub(crate) cut: String,
 }
 
-/// All that one client did with the events of one day, which are its alone.
+/// All actions of one client on the events of one day, which are its alone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     pub(crate) appends: Vec<Append>,
     pub(crate) reads: Vec<Read>,
 }
 
-/// What can never be right.
+/// Contradiction in a history.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Anomaly {
-    /// It was acknowledged before the read began, and is not there.
+    /// Acknowledged before the read began, and missing.
     Lost(Row),
-    /// It is there more than once.
+    /// Present more than once.
     Doubled(Row),
-    /// Nobody sent it.
+    /// Never sent.
     Invented(Row),
-    /// The second was sent when the first was acknowledged, for the same key, and stands before it.
+    /// The second was sent after the first was acknowledged, for one key, and stands before it.
     Swapped(Row, Row),
-    /// A read of what counts of each key shows another write than the last.
+    /// A read of the last write of each key shows another one.
     Superseded(Row),
-    /// The same cut, other bytes.
+    /// Different bytes at one cut.
     CutChanged(String),
-    /// The same closed instant, other bytes.
+    /// Different bytes as of one closed instant.
     InstantChanged(i64),
-    /// It was sent after the instant, and the answer as of then has it.
+    /// Sent after the instant, and present in the answer as of then.
     FromTheFuture(Row),
-    /// It was acknowledged before the instant, and the answer as of then lacks it.
+    /// Acknowledged before the instant, and missing in the answer as of then.
     ForgottenThen(Row),
 }
 
-/// What is wrong with a history.
+/// Finds the anomalies of a history.
 pub(crate) fn anomalies(history: &History) -> BTreeSet<Anomaly> {
     let mut found = BTreeSet::new();
     let mut sent = BTreeMap::<&Row, &Append>::new();
     for append in &history.appends {
         append.rows.iter().for_each(|row| _ = sent.insert(row, append));
     }
-    // An answer is told by what was asked, as of when, and what it was read from.
+    // Answers are identified by the question, its instant, and its source.
     let mut same = BTreeMap::<(&str, &AsOf), &str>::new();
     let mut by_cut = BTreeMap::<(&str, &str), &str>::new();
     for read in &history.reads {
@@ -103,7 +103,7 @@ pub(crate) fn anomalies(history: &History) -> BTreeSet<Anomaly> {
     found
 }
 
-/// The read that shows of each key what counts.
+/// Read that shows the valid write of each key.
 pub(crate) const LATEST: &str = "joined";
 
 fn rows_wrong(rows: &[Row], read: &Read, sent: &BTreeMap<&Row, &Append>) -> BTreeSet<Anomaly> {
@@ -145,7 +145,7 @@ fn rows_wrong(rows: &[Row], read: &Read, sent: &BTreeMap<&Row, &Append>) -> BTre
     found
 }
 
-/// Of each key the last write counts: one that no acknowledged write, sent after its end, supersedes.
+/// Finds keys that do not show the last write: one that no acknowledged write, sent after its end, supersedes.
 fn superseded(rows: &[Row], read: &Read, history: &History) -> BTreeSet<Anomaly> {
     let of = |row: &Row| history.appends.iter().find(|append| append.rows.contains(row));
     let mut found = BTreeSet::new();

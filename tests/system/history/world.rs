@@ -1,5 +1,5 @@
-//! Processes on one table, and what is done to them while clients work: they are stopped, killed and started again,
-//! and their clocks are wrong and jump.
+//! Processes on one table, and their faults while clients work: they are stopped, killed and started again, and their clocks are
+//! wrong and jump.
 
 use std::{
     fs,
@@ -25,22 +25,22 @@ use crate::{
     support::{Located, Place, almanac, block_on},
 };
 
-/// What runs, and in which role.
+/// Roles of the processes.
 const ROLES: [&str; 7] = ["ingest", "ingest", "ingest", "query", "query", "projector", "projector"];
 pub(crate) const INGESTS: usize = 3;
 pub(crate) const QUERIES: usize = 2;
-/// Into how many lanes events are dealt.
+/// Number of lanes.
 const LANES: u8 = 3;
-/// By how much a clock may be wrong, in microseconds.
+/// Maximum error of a clock, in microseconds.
 const WRONG_BY: i64 = 10_000_000;
-/// The longest that a process stands still: less than what is left of the bound by two wrong clocks.
+/// Maximum standstill of a process: less than the rest of the bound after two wrong clocks.
 const STOPPED_MS: u64 = 3_000;
 
 pub(crate) fn now() -> i64 {
     Clock::system().now().micros()
 }
 
-/// Numbers from a seed.
+/// Pseudorandom numbers from a seed.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -50,7 +50,7 @@ impl Dice {
     }
 }
 
-/// A process that is done wrong to.
+/// A process that suffers faults.
 struct Process {
     role: &'static str,
     address: String,
@@ -58,10 +58,10 @@ struct Process {
     child: Mutex<Child>,
 }
 
-/// The processes, and the table that they share.
+/// Processes, and their common table.
 pub(crate) struct World {
     pub(crate) place: Place,
-    /// What was done to the processes, and when.
+    /// Faults of the processes, with their times.
     pub(crate) faults: Faults,
     library: PathBuf,
     folder: tempfile::TempDir,
@@ -107,7 +107,7 @@ impl World {
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    /// Where the process `at` listens: first come the ingests, then the queries.
+    /// Address of the process `at`: first come the ingests, then the queries.
     pub(crate) fn address(&self, at: usize) -> &str {
         &self.processes[at].address
     }
@@ -121,7 +121,7 @@ impl World {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// Does something wrong to one process after the other until it is over.
+    /// Causes a fault in one process after the other until it is over.
     pub(crate) fn nemesis(&self, seed: u64) {
         let mut dice = Dice(seed);
         while !self.is_over() {
@@ -137,7 +137,7 @@ impl World {
                     Fault::Stop
                 }
                 1 => {
-                    // SIGKILL, whatever it is doing.
+                    // SIGKILL at any moment.
                     child.kill().unwrap();
                     child.wait().unwrap();
                     *child = self.start(process.role, &process.address, &process.clock);
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    /// A client that asks for much, or says that it will send something, and then is silent.
+    /// A client that asks for much, or announces a body, and then is silent.
     pub(crate) fn silent(&self, seed: u64, workspace: &str) {
         let mut dice = Dice(seed);
         let mut held = Vec::new();

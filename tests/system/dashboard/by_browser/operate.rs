@@ -1,4 +1,4 @@
-//! How the service fares.
+//! State of the service on the page Operate.
 
 use super::shown;
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 #[test]
 fn workers_are_those_of_the_api() {
     let _alone = alone();
-    // A table of its own: a service of another test that was killed stays listed for an hour.
+    // A table of its own: a killed service of another test stays listed for an hour.
     let place = Place::sqlite();
     let service = Running::start(&place, &[], &[]);
     service.get_until("/readyz", |answer| answer.status == 200);
@@ -18,7 +18,7 @@ fn workers_are_those_of_the_api() {
     let answer = service.get_until("/v1/workers", |answer| workers_of(answer)["workers"][0]["shards"] == 1);
     let answer = workers_of(&answer);
     let workers = answer["workers"].as_array().unwrap();
-    // The one that is at work here.
+    // The worker of this test.
     assert_eq!(workers.len(), 1, "{answer}");
     assert!(workers[0]["heartbeat_seconds_ago"].as_f64().unwrap() >= 0.0, "{answer}");
     let browser = Browser::start();

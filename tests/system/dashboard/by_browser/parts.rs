@@ -1,4 +1,4 @@
-//! Parts of the pages alone: what their scripts make of answers that are too large, too many or too rare for a scene of their own.
+//! Scripts of the pages alone, with answers that are too large, too many or too rare for a scene of their own.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::{
     support::{Place, Running, alone},
 };
 
-/// What an expression is in the page: `part` is a script of the dashboard, `given` what is handed over.
+/// Value of an expression in the page: `part` is a script of the dashboard, `given` an argument.
 pub(super) fn made(part: &str, expression: &str, given: Value) -> Value {
     let _alone = alone();
     let place = Place::sqlite();
@@ -20,7 +20,7 @@ pub(super) fn made(part: &str, expression: &str, given: Value) -> Value {
     browser.run_until_done(&script, &[given])
 }
 
-/// A line of very many rows is made at once: each row copied the line before.
+/// A line of very many rows is made quickly: each row once copied the line before.
 #[test]
 fn an_answer_of_very_many_rows_is_a_line_at_once() {
     let lines = "(() => {
@@ -39,7 +39,7 @@ fn an_answer_of_very_many_rows_is_a_line_at_once() {
     assert_eq!(made("sql.js", page, json!(5_001)), json!(["No chart: 5,001 points are more than 5,000.", 0]));
 }
 
-/// A tick has the places that its step needs: 0.25 was shown as 0.3.
+/// A tick has the decimal places of its step: 0.25 was shown as 0.3.
 #[test]
 fn ticks_are_what_stands_at_them() {
     let asked =
@@ -50,10 +50,10 @@ fn ticks_are_what_stands_at_them() {
     );
 }
 
-/// Of a trail that has more records than are shown, the latest are.
+/// The latest records of a long trail are shown.
 #[test]
 fn the_latest_records_of_a_trail_are_shown() {
-    // A record a day for so many days.
+    // One record for each of `given` days.
     let expression = "(async () => {
         const day = 86_400_000;
         const now = Math.floor(Date.now() / day);
@@ -72,7 +72,7 @@ fn the_latest_records_of_a_trail_are_shown() {
     assert_eq!(made("catalog.js", expression, json!(3_000)), json!([200, 0, 199, says]));
 }
 
-/// Of more releases than are listed the newest are, and beside them those that are chosen or live.
+/// The newest releases of a long list can be chosen, and beside them the chosen and live ones.
 #[test]
 fn the_newest_releases_and_those_that_are_chosen_or_live_can_be_compared() {
     let expression = "(async () => {
@@ -100,7 +100,7 @@ fn the_newest_releases_and_those_that_are_chosen_or_live_can_be_compared() {
     );
 }
 
-/// More workspaces than are looked at are counted all the same, and the page says of how many the rest is.
+/// Workspaces beyond the limit of details are still counted, and the page gives the number of the others.
 #[test]
 fn all_workspaces_are_counted() {
     let expression = "(async () => {
@@ -121,10 +121,10 @@ fn all_workspaces_are_counted() {
     assert_eq!(made("workspaces.js", expression, json!(3)), json!(["3", "0", "All workspaces"]));
 }
 
-/// A window ends with the last day that has predictions: the day of a promotion has nothing to show.
+/// A window ends with the last day with predictions: the day of a promotion has none.
 #[test]
 fn a_window_ends_with_the_last_day_that_has_predictions() {
-    // Each day is how many days ago it was, and its predictions.
+    // Each day is given by its age in days, and its predictions.
     let expression = "(async () => {
         const dayOf = (back) => new Date(Date.now() - back * 86_400_000).toISOString().slice(0, 10);
         const of = async (all) => {
@@ -142,7 +142,7 @@ fn a_window_ends_with_the_last_day_that_has_predictions() {
     assert_eq!(made("common.js", expression, given), json!([[9, 8], [9, 0], [600, 599]]));
 }
 
-/// A rule on the count of what has a tag says so.
+/// A rule on the count of events with a tag names it.
 #[test]
 fn a_rule_says_its_tag() {
     let rules = json!([
@@ -160,7 +160,7 @@ fn a_rule_says_its_tag() {
     );
 }
 
-/// The axis of a window reaches to what was promoted on its last day.
+/// The axis of a window includes promotions on its last day.
 #[test]
 fn marks_of_the_last_day_are_on_the_axis() {
     let expression = "(() => {
@@ -181,7 +181,7 @@ fn marks_of_the_last_day_are_on_the_axis() {
     assert_eq!(made("common.js", expression, given), json!([[3, true], [2, true], [2, true], [3, true]]));
 }
 
-/// A history that cannot be had says why; who is not signed in any more is asked for a token all the same.
+/// A failed history shows the reason; a caller who is no longer signed in is asked for a token.
 #[test]
 fn a_history_that_cannot_be_had_says_why() {
     let asks = "(async () => {
@@ -211,7 +211,7 @@ fn a_history_that_cannot_be_had_says_why() {
     assert_eq!(made("histories.js", asks, json!("It is gone.")), expected);
 }
 
-/// What is chosen is in the address as it is, whatever signs a name has; nothing is a choice as well.
+/// An address keeps any choice, with any characters in names; an empty choice is kept, too.
 #[test]
 fn an_address_lists_any_names_and_none() {
     let lists = json!([[], ["metric.loss"], ["a\nb", "&", "=", "%", "+ +", "..", "?x", "#\u{e9}"]]);
@@ -220,7 +220,7 @@ fn an_address_lists_any_names_and_none() {
     assert_eq!(made("training.js", "part.listOf(given) === ''", json!([])), false);
 }
 
-/// Where later days turn a comparison, the verdict is that of the latest.
+/// If later days reverse a comparison, the verdict is that of the latest.
 #[test]
 fn a_verdict_is_that_of_the_latest_day() {
     let expression = "(async () => {
@@ -245,7 +245,7 @@ fn a_verdict_is_that_of_the_latest_day() {
     assert_eq!(made("compare.js", expression, json!([first, open, second])), says);
 }
 
-/// Classes stand in their order, and a ground is by the share of a truth: of ten classes 1 and 85 of a hundred looked alike.
+/// Classes stand in their order, and the shade follows the share of a truth: of ten classes, 1 and 85 of a hundred looked alike.
 #[test]
 fn a_matrix_shows_shares_of_each_truth_in_the_order_of_classes() {
     let expression = "(() => {
@@ -270,7 +270,7 @@ fn a_matrix_shows_shares_of_each_truth_in_the_order_of_classes() {
     assert_eq!(made("day.js", expression, given), rows);
 }
 
-/// A name that turns its letters is not shown as another one; letters that run from right to left are as they are.
+/// A name with a direction mark is not shown as another one; right-to-left letters are unchanged.
 #[test]
 fn names_show_marks_that_turn_letters() {
     let expression = "given.map((text) => [part.name(text).textContent, part.name(text).title])";

@@ -1,4 +1,4 @@
-//! Training runs: the list, one run, several side by side, and where the links of MLflow's clients lead.
+//! Training runs: the list, one run, several side by side, and the links of MLflow's clients.
 
 use serde_json::{Value, json};
 
@@ -10,14 +10,14 @@ use crate::{
 
 const WORKSPACE: &str = "training/trees";
 
-/// The runs of the scene: two, and a part of the second one that goes on.
+/// Runs of the scene: two, and an unfinished part of the second one.
 const RUNS: [&str; 3] =
     ["2NBs0tD5Ihm2PVFzM3kZvMYdQX1", "2NBs0tD5Ihm2PVFzM3kZvMYdQX2", "2NBs0tD5Ihm2PVFzM3kZvMYdQX3"];
 
-/// How many values of the loss the first two runs have.
+/// Number of values of the loss in the first two runs.
 const STEPS: usize = 5;
 
-/// Sends a body, which must be taken.
+/// Sends a body, which must be accepted.
 fn sent(service: &Running, (method, path): (&str, &str), headers: &[(&str, &str)], body: &Value) -> Answer {
     let headers = [&[("Content-Type", "application/json")][..], headers].concat();
     let answer = service.send(method, path, &headers, Some(body.to_string().as_bytes()));
@@ -25,7 +25,7 @@ fn sent(service: &Running, (method, path): (&str, &str), headers: &[(&str, &str)
     answer
 }
 
-/// Where a run of the scene is.
+/// Path of a run of the scene.
 fn path_of(run: &str) -> String {
     format!("/v1/runs/{}/{run}", WORKSPACE.replace('/', "%2F"))
 }
@@ -61,13 +61,13 @@ pub(super) fn train(place: &Place) {
     run_ok(place, &["release", "create", "v3", "-w", WORKSPACE, "--model", "risk", "--from-run", second]);
 }
 
-/// The cells of the table of a caption, by row.
+/// Cells of the table with a caption, by row.
 fn table(browser: &Browser, caption: &str) -> Vec<Vec<String>> {
     let script = "return [...document.querySelector(`[aria-label='${arguments[0]}'] table`).tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.innerText))";
     serde_json::from_value(browser.run(script, &[caption.into()])).unwrap()
 }
 
-/// How many points the lines of a chart have.
+/// Number of points of each line of a chart.
 fn points(browser: &Browser) -> Value {
     browser.run(
         "return [...document.querySelectorAll('.stage path.line')].map((one) => one.getAttribute('d').split(/[ML]/).length - 1)",
@@ -135,7 +135,7 @@ fn runs_are_listed_and_compared() {
     assert_eq!(browser.console(), [""; 0]);
 }
 
-/// Who takes away the last column, or the last metric, sees none of them, also by the address; the usual ones do not come back.
+/// Without the last column or metric the page shows none, also by the address; the default ones do not come back.
 #[test]
 fn nothing_is_a_choice() {
     let _alone = alone();
@@ -278,7 +278,7 @@ fn the_links_of_mlflows_clients_lead_to_the_run() {
         browser.open("about:blank");
         browser.open(&format!("{base}{link}"));
     };
-    // Who signs in first is led there all the same.
+    // After signing in, a user arrives at the link.
     open(&format!("/mlflow/credit/prod/#/experiments/{experiment}/runs/{deep}"));
     shown(&browser, "Sign in");
     browser.type_into("input[type=password]", &token);
@@ -292,7 +292,7 @@ fn the_links_of_mlflows_clients_lead_to_the_run() {
     browser.wait_for("document.querySelector('h2')?.innerText === 'Runs of depths & more'", &[]);
     open("/mlflow/credit/dev");
     shown(&browser, "Runs of credit/dev");
-    // A link that names no workspace is looked for.
+    // A link without a workspace is searched for.
     open(&format!("/#/experiments/{experiment}/runs/{deep}"));
     is_run("deep");
     open("/#/experiments/0");
@@ -308,7 +308,7 @@ fn the_links_of_mlflows_clients_lead_to_the_run() {
     is_run("usual");
 }
 
-/// What the pages make of runs: columns, order and lines.
+/// Columns, order and lines of runs on the pages.
 #[test]
 fn what_differs_comes_first_and_long_histories_are_thinned() {
     let columns = "(async () => {

@@ -1,4 +1,4 @@
-//! Who signs in, in a real browser: what it keeps, what ends it, and what other pages can make of it.
+//! Signing in, in a real browser: the state it keeps, its end, and its protection from other pages.
 
 use std::{
     io::{Read, Write},
@@ -11,7 +11,7 @@ use crate::{
     support::{Place, Running, alone, run_ok},
 };
 
-/// With which status the page itself is answered who it is.
+/// Script that returns the status of the page's own request for its identity.
 const WHOAMI: &str = "const done = arguments[arguments.length - 1]; fetch('/v1/whoami', { headers: { 'Almanac-Dashboard': 'yes' } }).then((answer) => done(answer.status), () => done('refused'))";
 
 /// A workspace that ann may read, one that she may not, and her token.
@@ -39,7 +39,7 @@ fn sign_out(browser: &Browser) {
     shown(browser, "Sign in");
 }
 
-/// All that scripts of the page can read.
+/// All data that scripts of the page can read.
 fn within_reach(browser: &Browser) -> String {
     browser
         .run(
@@ -65,7 +65,7 @@ fn who_has_a_token_signs_in_and_out() {
     browser.wait_for("document.querySelector('[role=alert]')", &[]);
     sign_in(&browser, &token);
     shown(&browser, "Alerts of credit/prod");
-    // Another page, a reload and another tab are signed in; no script can read by what.
+    // Another page, a reload and another tab are signed in; no script can read the credentials.
     browser.open("about:blank");
     browser.open(&base);
     shown(&browser, "Workspaces");
@@ -77,7 +77,7 @@ fn who_has_a_token_signs_in_and_out() {
     shown(&browser, "Catalog of credit/prod");
     let kept = within_reach(&browser);
     assert!(!kept.contains(&token) && !kept.contains("almanac-session="), "{kept}");
-    // Who signs out in one tab is signed out in all.
+    // Signing out in one tab signs out of all.
     sign_out(&browser);
     browser.switch_to(&first);
     shown(&browser, "Sign in");
@@ -86,7 +86,7 @@ fn who_has_a_token_signs_in_and_out() {
     browser.open(&base);
     shown(&browser, "Sign in");
 
-    // The token that the service was started with opens one, too; who revokes a token ends its sessions.
+    // The token that the service was started with opens a session, too; revoking a token ends its sessions.
     sign_in(&browser, &admin);
     shown(&browser, "Workspaces");
     assert_eq!(cells(&browser).len(), 2);
@@ -94,7 +94,7 @@ fn who_has_a_token_signs_in_and_out() {
     sign_in(&browser, &token);
     shown(&browser, "Workspaces");
     run_ok(&place, &["token", "revoke", "user:ann", "laptop"]);
-    // The service knows it within 5 seconds.
+    // The service notices within 5 seconds.
     let is_refused = |_: &i32| {
         std::thread::sleep(std::time::Duration::from_millis(100));
         browser.run_until_done(WHOAMI, &[]) == 401
@@ -105,10 +105,10 @@ fn who_has_a_token_signs_in_and_out() {
     assert!(browser.text("[role=alert]").contains("session has ended"), "{}", browser.text("main"));
 }
 
-/// What is below a page of another origin that somebody has open beside the dashboard.
+/// Source of a page of another origin that is open beside the dashboard.
 const EVIL: &str = r#"<!doctype html><title>evil</title><form method=post action="TARGET/v1/session"><input type=hidden name=a></form>"#;
 
-/// Serves a page of another origin (another port), as often as it is asked for.
+/// Serves a page of another origin (another port) to every request.
 fn evil(target: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/", listener.local_addr().unwrap());
@@ -116,7 +116,7 @@ fn evil(target: &str) -> String {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { break };
-            // What it asks for is the same whatever it says.
+            // All requests get this page.
             _ = stream.read(&mut [0; 4_096]);
             let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n";
             _ = write!(stream, "{head}Content-Length: {}\r\n\r\n{page}", page.len());
@@ -125,7 +125,7 @@ fn evil(target: &str) -> String {
     address
 }
 
-/// Another port of the same host is another origin and the same site: its pages have the browser send the cookie along.
+/// Another port of this host is another origin but the same site: its pages make the browser send the cookie.
 #[test]
 fn a_page_of_another_origin_makes_nothing_of_a_session() {
     let _alone = alone();
@@ -166,7 +166,7 @@ fn a_page_of_another_origin_makes_nothing_of_a_session() {
     browser.run("document.forms[0].submit()", &[]);
     browser.wait_for("document.body.innerText.includes('Almanac-Dashboard')", &[]);
     assert!(browser.text("body").contains("401"), "a form is refused: {}", browser.text("body"));
-    // All the same, who was signed in is still.
+    // The user is still signed in.
     browser.open(&format!("{base}/"));
     shown(&browser, "Workspaces");
 }

@@ -1,4 +1,4 @@
-//! A rule tried on the page of alerts.
+//! A rule tested on the page of alerts.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::{
     support::{Place, Running, alone, ndjson, register},
 };
 
-/// The days of the card of the trial, latest first: the day and whether it crosses.
+/// Script for the days of the test's card, latest first: the day and its crossing.
 const DAYS: &str = "return [...document.querySelector('[aria-label=\"Days on which it was tried\"] tbody').rows].map((row) => [row.cells[0].innerText, row.cells[4].innerText])";
 
 #[test]
@@ -51,7 +51,7 @@ fn a_rule_is_tried_with_another_threshold() {
     assert!(browser.run("return location.hash", &[]).as_str().unwrap().contains("bound=2"));
     let rule: Value = service.get(&format!("{path}/alert-rules")).json()["rules"][0].clone();
     assert_eq!(rule["below"], 1.0);
-    // What cannot be tried is said where it was asked.
+    // An impossible test is reported beside its form.
     browser.run(set, &["".into()]);
     browser.wait_for(says, &["It would have fired on 2 of 3 days".into()]);
     browser.open(&format!(

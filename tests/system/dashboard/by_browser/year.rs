@@ -11,7 +11,7 @@ use crate::{
 const DAYS: usize = 365;
 const RELEASES: usize = 20;
 
-/// The days of 2025.
+/// Days of 2025.
 fn days() -> impl Iterator<Item = event::Day> {
     let window = event::Window::new("2025-01-01".parse().unwrap(), "2025-12-31".parse().unwrap()).unwrap();
     window.days().collect::<Vec<_>>().into_iter()
@@ -61,7 +61,7 @@ fn a_year_of_twenty_releases_is_shown() {
     let lines =
         "return new Set([...document.querySelectorAll('.legend bdi')].map((one) => one.textContent)).size";
     assert_eq!(browser.run(lines, &[]), RELEASES);
-    // However many releases there are, the chart stays below their names.
+    // With any number of releases, the chart stays below their names.
     let many = "const all = document.querySelector('.legend'); const names = [...all.children]; \
         for (let n = 0; n < 30; n++) all.append(...names.map((one) => one.cloneNode(true))); \
         const seen = all.clientHeight <= 200 && all.scrollHeight > 200 && all.tabIndex === 0; \
@@ -69,7 +69,7 @@ fn a_year_of_twenty_releases_is_shown() {
     assert_eq!(browser.run(many, &[]), true);
     let points = "return [...document.querySelectorAll('.stage path.line')].map((one) => one.getAttribute('d').split(/[ML]/).length - 1).reduce((a, b) => a + b, 0)";
     assert_eq!(browser.run(points, &[]), DAYS * RELEASES, "every day of every release");
-    // A browser paints thousands of dashes in seconds.
+    // A browser would take seconds to paint thousands of dashes.
     let dashed = "return Math.max(...[...document.querySelectorAll('.stage path.line')].map((one) => one.pathLength.baseVal || one.getTotalLength()))";
     assert!(browser.run(dashed, &[]).as_f64().unwrap() <= 3_000.0);
     let more = "return document.querySelector('.more')?.textContent";
@@ -80,10 +80,10 @@ fn a_year_of_twenty_releases_is_shown() {
     }
 }
 
-/// Prints after how many milliseconds the page was painted with all its lines, from the beginning of its navigation on.
-/// A figure says something of a release build (`ALMANAC_BINARY`) on a machine that does nothing else.
+/// Prints the milliseconds until the page was painted with all its lines, from the beginning of its navigation on. The figure is
+/// meaningful for a release build (`ALMANAC_BINARY`) on an idle machine.
 fn tell_paints(browser: &Browser, url: &str) {
-    // What a frame shows is painted before a task that the frame itself asked for.
+    // A frame is painted before a task that the frame itself requested.
     let painted = "const done = arguments[0]; const look = () => {
         const whole = !document.getElementById('main').hasAttribute('aria-busy') && document.querySelector('.stage path.line');
         requestAnimationFrame(whole ? () => setTimeout(() => done(performance.now())) : look);
