@@ -24,7 +24,7 @@ mod models;
 mod overtaken;
 mod refusals;
 
-/// What the script needs.
+/// The packages that the script needs.
 const PACKAGES: [&str; 4] = ["mlflow-skinny==3.17.2", "scikit-learn", "skops", "pandas"];
 
 fn root() -> &'static Path {
@@ -85,7 +85,7 @@ fn an_unmodified_client_logs_and_reads() {
         "it got in, and found what was there: {said}"
     );
     drop(served);
-    // What it logged are runs, events and releases like all others.
+    // Runs, events and releases that it logged are like all others.
     let runs = run_ok(&place, &["run", "list", "-w", "credit/prod", "--experiment", "depths of trees"]);
     assert!(runs.contains("finished") && runs.contains("loss=0.2"), "{runs}");
     assert!(run_ok(&place, &["release", "list", "--of", "credit/prod/risk"]).contains("risk-2"));
@@ -155,7 +155,7 @@ fn each_endpoint_asks_for_its_right() {
     assert_eq!(log(&narrow), 403, "a token for predictions alone logs no metrics");
     assert_eq!(log(&may[0].0), 403);
     assert_eq!(log(&may[1].0), 200);
-    // What the door lets in or out is in the audit trail, with who it was.
+    // Changes by the door are in the audit trail, with who made them.
     for (method, what) in [("POST", "create"), ("DELETE", "delete")] {
         let path = format!("mlflow/registered-models/{what}");
         let done = ask(&service, (method, &path), Some(&may[2].0), &json!({ "name": "spare" }));
@@ -178,7 +178,7 @@ fn open_door() -> (Place, Running) {
     (place, service)
 }
 
-/// What an endpoint answers that takes a request.
+/// The answer of an endpoint that takes a request.
 fn done(service: &Service, endpoint: (&str, &str), body: &Value) -> Value {
     let answer = ask(service, endpoint, None, body);
     assert_eq!(answer.status, 200, "{endpoint:?}: {}", answer.text());
@@ -189,7 +189,7 @@ fn post(service: &Service, path: &str, body: &Value) -> Value {
     done(service, ("POST", path), body)
 }
 
-/// That an endpoint refuses a request with a code of MLflow.
+/// Asserts that an endpoint refuses a request with a code of MLflow.
 fn refused(service: &Service, path: &str, body: &Value, code: &str) {
     let answer = ask(service, ("POST", path), None, body);
     assert_eq!(
@@ -288,13 +288,13 @@ fn a_number_is_given_to_one_version_for_good() {
     assert_eq!([create("risk"), create("risk")], ["1", "2"]);
     delete("2");
     assert_eq!(create("risk"), "3", "the number of what was deleted is not given again");
-    // What is noted besides changes nothing of that.
+    // Tags that are noted besides change nothing of that.
     let tag = json!({ "name": "risk", "key": "team", "value": "lending" });
     post(&service, "mlflow/registered-models/set-tag", &tag);
     delete("1");
     delete("3");
     assert_eq!(create("risk"), "4");
-    // Of a model whose versions were made elsewhere, or by an older Almanac, no number is noted.
+    // Models whose versions were made elsewhere, or by an older Almanac, have no number noted.
     run_ok(&place, &["model", "create", "old", "-w", "credit/prod"]);
     run_ok(&place, &["release", "create", "old-6", "-w", "credit/prod", "--model", "old"]);
     assert_eq!([create("old"), create("old")], ["7", "8"]);
@@ -379,7 +379,7 @@ fn metrics_of_the_door_are_metrics_like_all_others() {
     let rollup = format!("{day}/rollups?{window}&by=metric");
     let folded = service.get_until(&rollup, |answer| answer.text().contains("\"metrics\":3"));
     let row: Value = serde_json::from_str(folded.text().trim()).unwrap();
-    // What is no number is in no figure.
+    // Values that are no numbers are in no figure.
     assert_eq!((&row["metric"], &row["value_mean"]), (&json!("loss"), &json!(0.5)), "{row}");
 }
 

@@ -18,7 +18,7 @@ use crate::support::{Located, Place, Running, Store, almanac, block_on, run, run
 
 const WORKSPACE: &str = "/v1/workspaces/credit/prod";
 
-/// How many kills, unless more are asked for.
+/// The number of kills, unless more are asked for.
 const KILLS: u64 = 3;
 
 pub(crate) fn kills() -> u64 {
@@ -233,7 +233,8 @@ fn post(service: &Running, stop: &AtomicBool) -> usize {
     posted
 }
 
-/// What is copied while events are appended and projected is one state: every projection is the fold of the logs beside it.
+/// Copies a table while events are appended and projected: each copy is of one state, in which every projection is the fold of
+/// the logs beside it.
 fn copied_while_events_arrive(copy: impl Fn(&Place, &Path, usize) -> Place) {
     let place = Place::sqlite();
     for args in [

@@ -57,7 +57,7 @@ fn restoring<'a>(folders: &[&'a Path]) -> Vec<&'a str> {
     ["restore"].into_iter().chain(from).collect()
 }
 
-/// What is asked of the workspace, wherever it is.
+/// The answers to questions about the workspace, wherever it is.
 fn answers(place: &Place) -> Vec<String> {
     let window = ["-w", FLIGHTS, "--from", "2013-04-01", "--to", "2013-04-04"];
     let questions =
@@ -216,7 +216,7 @@ fn what_a_killed_restore_left_is_no_part_of_the_workspace(place: &Place) {
     let wrong = error(&run(place, &restore));
     assert!(wrong.contains("is not what was exported") && wrong.contains("begins from the start"), "{wrong}");
     assert!(!run_ok(place, &["workspace", "list"]).contains(FLIGHTS));
-    // What another export left does not count.
+    // A marker that another export left does not count.
     put(marker("0".repeat(64), files));
     run_ok(place, &restore);
     assert_eq!(block_on(table.get(&stray.key)).unwrap(), None);

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// How often a bucket is looked at before a test gives up.
+/// The number of looks at a bucket before a test gives up.
 const MAX_LOOKS: usize = 10_000;
 
 /// A table with events, projections, an audit trail and a token.
@@ -43,7 +43,7 @@ fn lasting(place: &Place) -> Value {
 fn a_table_leaves_for_s3_and_comes_back() {
     let (from, bucket, folder) = (filled(), Bucket::new("fine"), tempfile::tempdir().unwrap());
     let [whole, later] = ["a/whole", "a/later/"].map(|prefix| bucket.at(prefix));
-    // What is beside the prefix is left as it is.
+    // Files beside the prefix are left as they are.
     bucket.put("a/whole.txt", b"mine");
     let said = run_ok(&from, &["export", "--to", &whole]);
     assert!(said.starts_with(&format!("{whole}: ")), "{said}");
@@ -79,7 +79,7 @@ fn a_table_leaves_for_s3_and_comes_back() {
     assert!(run_ok(&target, &all).contains("nothing was changed"));
     assert_eq!(all_as_the_log_says(&target), all_as_the_log_says(&from));
     assert_eq!(lasting(&target), lasting(&from));
-    // Of a file that is not as it was, nothing comes in.
+    // An export with a file that is not as it was brings nothing in.
     let mut bytes = bucket.read("a/whole/items-00001.ndjson.zst");
     bytes[100] ^= 1;
     bucket.put("a/whole/items-00001.ndjson.zst", &bytes);
@@ -104,7 +104,7 @@ fn an_export_and_a_restore_of_s3_that_are_killed_end_right() {
     assert!(!bucket.keys().contains(&"out/manifest.json".to_owned()));
     let missing = error(&run(&Place::sqlite(), &["restore", "--from", &out]));
     assert!(missing.contains("out/manifest.json is not there"), "{missing}");
-    // What it has left, and an older one, goes; what is no export's stays, and is named.
+    // Files that it has left, and those of an older export, go; files that are no export's stay, and are named.
     bucket.put("out/segments-00009.ndjson.zst", b"half");
     bucket.put("out/thesis.tex", b"mine");
     let refused = error(&run(&from, &["export", "--to", &out]));

@@ -13,7 +13,7 @@ use crate::support::{Place, Running, on_both_engines, register};
 on_both_engines!(who_listens_hears_of_all_processes_and_holds_up_no_end);
 
 const PATH: &str = "/v1/workspaces/credit/prod";
-/// How often another stream is begun until one says what is waited for.
+/// The number of streams that are begun until one says what is waited for.
 const MAX_STREAMS: usize = 30;
 
 /// The lines of a stream of news.
@@ -26,7 +26,7 @@ impl Stream {
         Self(Box::new(BufReader::new(body.into_reader()).lines().map_while(Result::ok)))
     }
 
-    /// What the next event of this name says. `None`, when the stream ends before.
+    /// The data of the next event of this name. `None`, when the stream ends before.
     fn next(&mut self, name: &str) -> Option<Value> {
         let wanted = format!("event: {name}");
         self.0.find(|line| *line == wanted)?;
@@ -35,7 +35,7 @@ impl Stream {
     }
 }
 
-/// Whether there is news of a topic, in one stream or the next.
+/// True if there is news of a topic, in one stream or the next.
 fn hears(service: &Running, stream: &mut Stream, topic: &str) -> bool {
     for _ in 0..MAX_STREAMS {
         while let Some(news) = stream.next("news") {
@@ -60,7 +60,7 @@ fn who_listens_hears_of_all_processes_and_holds_up_no_end(place: &Place) {
         std::thread::sleep(Duration::from_secs(1));
         false
     }));
-    // What another process appends, and what is made of it.
+    // News of what another process appends, and of what is made of it.
     let mut stream = Stream::of(&all, "");
     assert!(stream.next("hello").is_some());
     let post = |kind: &str, events: &str| {

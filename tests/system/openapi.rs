@@ -151,7 +151,7 @@ fn every_example_is_answered_as_the_document_says() {
     every_choice_can_be_made(&service, &document, &paths);
 }
 
-/// What is answered only by who has a link, which is a secret: that of the example was never given out.
+/// A path that answers only a holder of a link, which is a secret: that of the example was never given out.
 const OF_A_LINK: &str = "/v1/judgements";
 
 /// Ends a session, of which a service that is open has none.
@@ -250,7 +250,7 @@ fn call_all(service: &Service, document: &Value, paths: &[String]) -> Vec<String
     call_each(service, document, paths, &mut |_, _| {})
 }
 
-/// The same, and tells each operation with its answer.
+/// Makes the calls of all examples, and tells each operation with its answer.
 fn call_each(
     service: &Service,
     document: &Value,
@@ -258,7 +258,7 @@ fn call_each(
     told: &mut dyn FnMut(&Value, &Answer),
 ) -> Vec<String> {
     let mut calls_made = Vec::new();
-    // What a path takes comes before what it gives; what is deleted is deleted in the end.
+    // Calls that give a path something come before those that take it; deletions come in the end.
     for (path, methods) in
         paths.iter().map(|path| (path, &METHODS[..])).chain(paths.iter().map(|path| (path, &["delete"][..])))
     {
@@ -281,7 +281,7 @@ fn call_each(
             make_arena(service);
         }
     }
-    // The same in another media type.
+    // Calls in another media type are the same calls.
     calls_made.dedup();
     calls_made
 }

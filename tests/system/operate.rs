@@ -1,4 +1,4 @@
-//! What an operator does: looks at the status, deals with a segment that cannot be read, rebuilds.
+//! Work of an operator: to look at the status, deal with a segment that cannot be read, and rebuild.
 
 use crate::support::{Answer, Located, Place, Running, Service, block_on, ndjson, register, run, run_ok};
 use catalog::Catalog;
@@ -95,12 +95,12 @@ fn a_segment_that_cannot_be_read_stops_only_its_log_until_it_is_skipped() {
     let refused = run(&place, &["dlq", "retry", &name, "-w", "credit/prod"]);
     assert!(!refused.status.success(), "it cannot be read still");
 
-    // What comes after it waits for it.
+    // Segments that come after it wait for it.
     predict(&service, "c");
     wait_for(&service, &[1, 3]);
     run_ok(&place, &["dlq", "skip", &name, "-w", "credit/prod"]);
     wait_for(&service, &[2, 3]);
-    // What was dealt with is not counted any more.
+    // A segment that was dealt with is not counted any more.
     service.get_until("/metrics", |answer| answer.text().contains("almanac_projector_dead_letters 0\n"));
     assert!(!run(&place, &["dlq", "skip", &name, "-w", "credit/prod"]).status.success(), "only once");
     let verified = service_verified(&place);

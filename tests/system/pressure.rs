@@ -125,7 +125,7 @@ fn who_sends_too_much_at_once_is_told_so_and_the_others_go_on() {
     drop(reading);
 }
 
-/// Whether the service has said anything yet that was not read.
+/// True if the service has said anything yet that was not read.
 fn is_answered(slow: &Slow) -> bool {
     slow.stream.get_ref().set_nonblocking(true).unwrap();
     let is_answered = slow.stream.get_ref().peek(&mut [0]).is_ok();

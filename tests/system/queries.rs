@@ -1,5 +1,5 @@
-//! What queries may take: memory, turns, and the patience of the service with clients that take nothing. Each test
-//! has the process to itself, since services of one process share their metrics.
+//! Limits of queries: memory, turns, and the patience of the service with clients that take nothing. Each test has the process to
+//! itself, since services of one process share their metrics.
 
 use std::{
     io::{Read, Write},
@@ -60,7 +60,7 @@ fn filled(folder: &tempfile::TempDir) -> Arc<dyn Table> {
     table
 }
 
-/// How long a client may take nothing.
+/// The time for which a client may take nothing.
 const WRITE_WITHIN: Duration = Duration::from_secs(15);
 
 fn options(queries: Bounds) -> Options {
@@ -82,7 +82,7 @@ fn send(service: &Service, path: &str) -> TcpStream {
     client
 }
 
-/// What comes until the end, whether it was meant to end there or not.
+/// The bytes that come until the end, whether it was meant to end there or not.
 fn rest(mut client: TcpStream) -> Vec<u8> {
     client.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut all = Vec::new();
@@ -105,7 +105,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// What queries hold of their memory, as the service measures it.
+/// The bytes of memory that queries hold, as the service measures them.
 fn held_bytes(service: &Service) -> f64 {
     let metrics = service.get("/metrics");
     let line = metrics.text().lines().find_map(|line| line.strip_prefix("almanac_query_held_bytes "));
@@ -205,7 +205,7 @@ fn too_many_queries_at_once_are_turned_away_until_one_ends() {
     let began = Arc::new(AtomicBool::new(false));
     let beginning = Arc::clone(&began);
     let table = Hooked::new(filled(&folder), move |asked| {
-        // What the query reads; a projector reads from a segment on.
+        // The read of the query; a projector reads from a segment on.
         let is_read = matches!(asked, Asked::Query(query) if query.range.from == "day#2026-06-01/p/");
         if is_read && hanging.load(Ordering::Relaxed) {
             beginning.store(true, Ordering::Relaxed);
@@ -244,7 +244,7 @@ fn a_day_larger_than_the_memory_is_evaluated_as_of_an_instant() {
     assert_eq!(some, with(Bounds::default().memory));
 }
 
-/// The same with so many more lanes of the same events: far more than is read ahead of what a client takes.
+/// The table of [`filled`] with so many more lanes of the same events: far more than is read ahead of what a client takes.
 fn filled_lanes(folder: &tempfile::TempDir, lanes: u8) -> Arc<dyn Table> {
     let table = filled(folder);
     block_on(async {
@@ -290,7 +290,7 @@ fn a_large_answer_comes_in_chunks_and_says_at_its_end_how_many_rows_it_has() {
         body.ends_with(&format!("\r\n0\r\nalmanac-rows: {}\r\n\r\n", SEGMENTS as usize * ROWS)),
         "the trailer"
     );
-    // Who takes no trailers has the same rows.
+    // A client that takes no trailers has the same rows.
     assert_eq!(service.get(SMALL).text().lines().count(), SEGMENTS as usize * ROWS);
 }
 
@@ -300,7 +300,7 @@ fn an_answer_that_fails_while_it_is_sent_is_broken_off() {
     let folder = tempfile::tempdir().unwrap();
     let last = format!("day#2026-06-01/p/{:02}/", LANES - 1);
     let table = Hooked::new(filled_lanes(&folder, LANES), move |asked| match asked {
-        // What the events are read with, and not what they are counted with.
+        // The read of the events, and not the one that counts them.
         Asked::Query(query) if query.range.from.starts_with(&last) && query.attributes.is_none() => {
             Turn::Fail(event::ErrorKind::Unavailable)
         }

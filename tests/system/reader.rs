@@ -17,7 +17,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// What the independent reader says about a file.
+/// The output of the independent reader for a file.
 fn read(file: &Path) -> std::process::Output {
     // tests/run makes an environment that has the one module it needs.
     let python = std::env::var("ALMANAC_TEST_PYTHON").unwrap_or_else(|_| "python3".into());
@@ -30,7 +30,7 @@ fn read(file: &Path) -> std::process::Output {
     output
 }
 
-/// What the codec says, in the words of the independent reader.
+/// The rows of the codec, in the words of the independent reader.
 fn rows(columns: &Columns) -> Vec<Value> {
     let cell = |column: &event::Column, row: usize| match &column.values {
         Values::Time(_) => json!(column.time(row)),

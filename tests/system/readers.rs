@@ -125,7 +125,7 @@ fn peak_kib(process: u32) -> u64 {
     line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
 }
 
-/// How many batches come in before the readers, and at least beside them, and how many events each has.
+/// The number of batches that come in before the readers, and at least beside them, and of events in each.
 const BATCHES: usize = 50;
 const BATCH_ROWS: usize = 200;
 

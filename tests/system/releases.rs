@@ -32,7 +32,7 @@ fn timeless(mut value: Value) -> Value {
     value
 }
 
-/// What there is to see of the releases of a workspace: the log, the history, a feed, what is live, and the release.
+/// The views of the releases of a workspace: the log, the history, a feed, what is live, and the release.
 fn releases_of(place: &Place, service: &Service, workspace: &str) -> Vec<Value> {
     let days = ["--from", "2026-01-01", "--to", "2035-12-31"];
     let query = [&["query", "releases", "-w", workspace, "--format", "ndjson"], &days[..]].concat();

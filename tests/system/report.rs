@@ -4,7 +4,7 @@ use crate::support::{Answer, Place, Service, on_both_engines, register, run, run
 
 on_both_engines!(a_report_says_what_there_is_and_why_the_rest_is_missing);
 
-/// How often a body is sent to an engine that is busy.
+/// The number of times that a body is sent to an engine that is busy.
 const MAX_SENDS: usize = 10;
 
 const WORKSPACE: &str = "/v1/workspaces/credit/prod";
@@ -85,7 +85,7 @@ fn a_report_says_what_there_is_and_why_the_rest_is_missing(place: &Place) {
     assert!(!early.contains("<script") && !early.contains("What was live"), "{early}");
 
     post("outcomes", &outcomes());
-    // What is stored of every day covers all that came.
+    // Stored evaluations of every day cover all that came.
     let judged = |answer: &Answer| answer.text().matches("v1,20").count() == 21;
     let all = "evaluations?from=2026-05-25&to=2026-06-14&format=csv&columns=release,labelled";
     service.get_until(&format!("{WORKSPACE}/{all}"), judged);
@@ -97,7 +97,7 @@ fn a_report_says_what_there_is_and_why_the_rest_is_missing(place: &Place) {
     );
     assert_eq!(first, report(), "one state of the logs, one page");
 
-    // What comes changes the cut, and with it the page.
+    // Events that come change the cut, and with it the page.
     let late = "{\"key\":\"20-0\",\"predicted_on\":\"2026-06-14\",\"label\":\"paid\",\"observed_at\":\"2026-06-20T00:00:00Z\"}\n";
     post("outcomes", late);
     let cut =

@@ -19,7 +19,7 @@ const NDJSON: &str = "application/x-ndjson";
 const WORKSPACE: &str = "/v1/workspaces/credit/prod";
 const PREDICTION: &str = r#"{"key":"a","predicted_at":"2026-06-01T04:30:00Z","release":"v1","score":0.9}"#;
 
-/// What every process answers.
+/// The paths that every process answers.
 const COMMON: [&str; 4] = ["/healthz", "/metrics", "/openapi.json", "/readyz"];
 
 fn as_role(role: Role) -> Options {
@@ -36,7 +36,7 @@ fn described(service: &Service) -> BTreeSet<String> {
     paths.iter().flat_map(of).collect()
 }
 
-/// Whether a service has an operation: for what it lacks it answers that there is no such path or no such method.
+/// True if a service has an operation: for what it lacks it answers that there is no such path or no such method.
 fn has(service: &Service, operation: &str) -> bool {
     let (method, path) = operation.split_once(' ').unwrap();
     let mut parts = path.split('{');
@@ -59,7 +59,7 @@ fn roles_share_the_work_and_each_answers_only_what_is_its_own() {
     for service in &started {
         assert_eq!(described(service), all, "one address may stand before all roles");
     }
-    // The same operations by id stand for themselves: their paths are those of other operations by name, too.
+    // Operations by id are left out: their paths are those of other operations by name, too.
     let by_name = |operation: &&String| !operation.contains("/v1/workspaces/{workspace}");
     let all: BTreeSet<String> = all.iter().filter(by_name).cloned().collect();
     let operations = |service: &Service| -> BTreeSet<String> {
@@ -86,7 +86,7 @@ fn roles_share_the_work_and_each_answers_only_what_is_its_own() {
     query.get_until(&rollups, |answer| {
         ndjson(answer.text()).first().is_some_and(|row| row["predictions"] == 1)
     });
-    // What is another role's is not there.
+    // Paths of another role are not there.
     for (service, path) in
         [(ingest, &rollups), (projector, &rollups), (projector, &"/v1/workspaces".to_owned())]
     {
@@ -156,7 +156,7 @@ fn each_role_is_ready_when_it_can_do_its_own_work() {
         assert_eq!(service.get_until("/readyz", |answer| answer.status == 200).text(), "ready\n");
     }
 
-    // What cannot be folded makes the projector lag, and nobody else.
+    // Predictions that cannot be folded make the projector lag, and nobody else.
     table.no_rollups.store(true, Ordering::SeqCst);
     register(&ingest);
     let posted = ingest.post(&format!("{WORKSPACE}/predictions"), NDJSON, None, PREDICTION);
@@ -204,7 +204,7 @@ fn health_tells_by_its_exit_code_and_says_when_nobody_answers() {
         (output.status.code(), text(output.stdout), text(output.stderr))
     };
     assert_eq!(asked(&["--listen", &address]), (Some(0), "ok\n".into(), String::new()));
-    // Who listens on all addresses is asked on this machine's own.
+    // A service that listens on all addresses is asked on this machine's own.
     let everywhere = address.replace("127.0.0.1", "0.0.0.0");
     assert_eq!(asked(&["--listen", &everywhere, "--ready"]), (Some(0), "ready\n".into(), String::new()));
     service.stop();

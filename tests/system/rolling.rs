@@ -18,7 +18,7 @@ on_both_engines!(the_version_before_works_beside_this_one);
 
 const FLIGHTS: &str = "flights/nyc";
 
-/// How many predictions both versions are sent.
+/// The number of predictions that both versions are sent.
 const COUNT: usize = 40;
 
 /// The binary of the version before, on a table.

@@ -1,4 +1,4 @@
-//! The same demo on both engines: the same tables, byte for byte.
+//! A demo on both engines: the same tables, byte for byte.
 
 mod dynamodb_local {
     use crate::support::{Place, run_ok};

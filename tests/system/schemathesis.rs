@@ -47,7 +47,7 @@ mod by_schemathesis {
             "run the tests with tests/run, which installs Schemathesis (or skip it: tests/run --quick)",
         );
         let place = Place::sqlite();
-        // What tests/schemathesis/hooks.py counts on.
+        // Makes what tests/schemathesis/hooks.py counts on.
         for args in [
             &["workspace", "create", "credit/prod"][..],
             &["model", "create", "risk", "-w", "credit/prod", "--task", "binary"],

@@ -22,12 +22,12 @@ use crate::support::{Place, almanac, alone, block_on, run, run_ok};
 use catalog::Catalog;
 use log::{key::Counted, scan};
 
-/// How many services run on the one table.
+/// The number of services on the one table.
 const SERVICES: usize = 2;
-/// How many clients post single events, and how many post batches.
+/// The numbers of clients that post single events, and that post batches.
 const SINGLES: u64 = 4;
 const BATCHES: u64 = 2;
-/// How often a client tries before it gives up on an event that may or may not be there.
+/// The number of tries of a client before it gives up on an event that may or may not be there.
 const TRIES: usize = 400;
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(25);
@@ -42,7 +42,7 @@ impl Dice {
     }
 }
 
-/// What the clients know: for each key of an event whether it was acknowledged.
+/// The knowledge of the clients: for each key of an event whether it was acknowledged.
 type Known = Mutex<HashMap<String, bool>>;
 
 struct World {

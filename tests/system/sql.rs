@@ -45,7 +45,7 @@ fn a_statement_is_answered_over_http_and_on_the_command_line(place: &Place) {
         assert!(answer.status == 200 && answer.body.starts_with(begins), "{format}");
     }
 
-    // The same on the command line, and by the cut after more has come.
+    // The command line answers the same, and so does the cut after more has come.
     let on_line = ["sql", STATEMENT, "-w", "credit/prod", "--format", "csv"];
     assert_eq!(run_ok(place, &on_line), csv.text());
     let cut = ask(PATH, json!({ "sql": STATEMENT, "format": "cut" }));

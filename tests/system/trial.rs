@@ -8,12 +8,12 @@ on_both_engines!(a_rule_is_tried_as_the_command_line_does_and_nothing_is_written
 
 const RULES: &str = "/v1/workspaces/credit/prod/alert-rules";
 
-/// What is asked of the trial of a rule.
+/// Asks for the trial of a rule.
 fn ask(service: &Running, body: &Value) -> Answer {
     service.post(&format!("{RULES}/test"), "application/json", None, &body.to_string())
 }
 
-/// The same on the first three days of June, of which only the second has a prediction.
+/// Adds the first three days of June, of which only the second has a prediction.
 fn of_june(what: &Value) -> Value {
     let mut asked = json!({ "from": "2026-06-01", "to": "2026-06-03" });
     asked.as_object_mut().unwrap().extend(what.as_object().unwrap().clone());

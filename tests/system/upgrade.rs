@@ -80,7 +80,7 @@ fn older(place: &Place) -> Arc<dyn Table> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fold/src");
         fs::read_to_string(folder.join(name)).unwrap().trim_end().to_owned()
     };
-    // What they say is of other events: only a fold of the log puts it right.
+    // The golden states are of other events: only a fold of the log puts them right.
     let rollup = get(&table, &key::rollup(&workspace, 1, day));
     put(&table, rollup.with("state", golden("rollup/versions/golden/v1.txt")));
     let evaluation = get(&table, &key::evaluation(&workspace, 1, day));

@@ -11,7 +11,7 @@ use crate::{
     support::{ndjson, run, run_ok},
 };
 
-/// What scikit-learn says about every day and month and release; `demo/reference.py` made it.
+/// The figures of scikit-learn for every day and month and release; `demo/reference.py` made them.
 const REFERENCE: &str = include_str!("../data/reference-weather.csv");
 
 /// All days of the set.

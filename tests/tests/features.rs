@@ -1,4 +1,4 @@
-//! What the binary is built of is what the tests are built of.
+//! Dependencies that the binary is built of are those that the tests are built of.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::{collections::BTreeMap, path::Path, process::Command};
@@ -17,7 +17,8 @@ fn features(select: &[&str], edges: &str) -> BTreeMap<String, Vec<String>> {
     let mut found = BTreeMap::<String, Vec<String>>::new();
     for line in String::from_utf8(output.stdout).unwrap().lines() {
         let Some((package, features)) = line.split_once('\t') else { continue };
-        // What stands a second time is marked, and not followed again: each package would be followed on all of millions of ways.
+        // A package that stands a second time is marked, and not followed again: each package would be followed on all of
+        // millions of ways.
         let features = features.strip_suffix(" (*)").unwrap_or(features);
         let is_ours = package.contains(" (") && !package.contains("(proc-macro)");
         if !is_ours {

@@ -1,4 +1,4 @@
-//! How much a table takes whose partitions throttle as those of DynamoDB do.
+//! The load that a table takes whose partitions throttle as those of DynamoDB do.
 
 use std::time::Duration;
 

@@ -136,7 +136,7 @@ fn rooms_use_only_rooms_below_them() {
     }
 }
 
-/// What packages are built of, each by its name and version.
+/// The dependencies that packages are built of, each by its name and version.
 fn built_of(select: &[&str]) -> BTreeSet<String> {
     let tree = cargo(&[&["tree", "--edges", "normal,build", "--prefix", "none"], select].concat());
     tree.lines().map(|line| line.split(" (").next().unwrap().to_owned()).collect()

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tests::sim::{Planted, REGRESSIONS, run, run_ops};
 
-/// How many seeds run; `ALMANAC_SIM_SEEDS` asks for more.
+/// The number of seeds that run; `ALMANAC_SIM_SEEDS` asks for more.
 const SEEDS: u64 = 1_000;
 
-/// How many seeds it may take until a planted bug is found.
+/// The most seeds that it may take until a planted bug is found.
 const MAX_SEEDS_TO_FIND: u64 = 1_000;
 
-/// On how many threads.
+/// The number of threads that run them.
 const THREADS: usize = 2;
 
 fn seeds() -> u64 {
@@ -51,7 +51,7 @@ fn no_seed_violates_an_invariant() {
             });
         }
     });
-    // What never happens proves nothing.
+    // Things that never happen prove nothing.
     let happened = happened.map(|sum| sum.into_inner());
     println!(
         "{seeds} seeds: segments, writes, skipped, defined, rebuilt, leases taken, handed over: {happened:?}"
@@ -115,7 +115,7 @@ fn the_last_event_of_a_key_counts_whatever_clocks_and_lanes_do() {
         withdrawn += written.withdrawn;
         handed += written.handed;
     }
-    // What never happens proves nothing.
+    // Things that never happen prove nothing.
     assert!(lanes.len() > 1 && refused > 0 && died > 0, "{lanes:?} lanes, {refused} refused, {died} died");
     assert!(withdrawn > 0 && handed > 0, "{withdrawn} taken back, {handed} handed over");
     assert!(misplaced > 0, "lanes by batch, as 0.1 had them, are not found");
@@ -256,7 +256,7 @@ fn evaluating_a_growing_day_costs_at_most_three_passes() {
     assert!((rows..=3 * rows).contains(&evaluated), "{evaluated} rows were joined for {rows}");
 }
 
-/// What found something once finds nothing any more.
+/// Seeds that found something once find nothing any more.
 #[test]
 fn no_regression_violates_an_invariant() {
     let mut names = std::collections::BTreeSet::new();

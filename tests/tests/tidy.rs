@@ -136,7 +136,7 @@ fn functions_are_short() {
 
 #[test]
 fn sql_is_named_only_in_its_engine() {
-    // What clients may ask is SQL as well, but none that an engine sees.
+    // Statements of clients are SQL as well, but none that an engine sees.
     let elsewhere = lines_with(&["rusqlite", "SELECT ", "INSERT INTO"], |path| {
         !path.starts_with("table/src/sqlite") && !path.starts_with("query/src/sql")
     });
@@ -167,7 +167,7 @@ fn http_statuses_are_named_only_in_http_modules() {
     assert_eq!(elsewhere, NONE);
 }
 
-/// What the services do can be used and tested without HTTP.
+/// Services can be used and tested without HTTP.
 #[test]
 fn only_http_modules_use_the_http_crates() {
     let is_domain = |path: &str| {
@@ -275,7 +275,7 @@ fn every_source(dir: &Path, into: &mut String) {
 /// The crate that asks for features of dependencies (`features.rs` says which), and that none names in its code.
 const ASKS_FOR_FEATURES: &str = "workspace-hack";
 
-/// What a manifest depends on: the section and the name of each dependency, and the sources outside of its folder.
+/// The dependencies of a manifest: the section and the name of each, and the sources outside of its folder.
 struct Manifest {
     dependencies: Vec<(String, String)>,
     elsewhere: Vec<PathBuf>,
@@ -299,7 +299,7 @@ impl Manifest {
     }
 }
 
-/// Whether code begins a path with the name of a crate, as in `use serde::Serialize` or `serde::de`.
+/// True if code begins a path with the name of a crate, as in `use serde::Serialize` or `serde::de`.
 fn names(code: &str, krate: &str) -> bool {
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     // A hidden line of an example is code as well.

@@ -1,4 +1,4 @@
-//! Where clients put artifacts, and the models that they log there.
+//! The places where clients put artifacts, and the models that they log there.
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ fn artifacts_have_the_place_of_their_experiment_or_of_the_service() {
     let own = post(&service, "mlflow/experiments/create", &own)["experiment_id"].clone();
     let of_own = begun(&service, &own)["info"]["artifact_uri"].clone();
     assert!(of_own.as_str().unwrap().starts_with("s3://other/place/"), "{of_own}");
-    // What was begun before keeps what it said.
+    // A run that was begun before keeps what it said.
     let before = format!("mlflow/runs/get?run_id={}", nowhere["info"]["run_id"].as_str().unwrap());
     let before = done(&service, ("GET", &before), &json!({}));
     assert_eq!(before["run"]["info"]["artifact_uri"], nowhere["info"]["artifact_uri"]);

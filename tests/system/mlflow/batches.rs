@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{ask, done, new_run, open_door, overtaken::Overtaken, post, refused};
 use crate::support::Service;
 
-/// What a run was given, and measured.
+/// The data of a run: what it was given, and measured.
 fn data(service: &Service, run: &Value) -> Value {
     let path = format!("mlflow/runs/get?run_id={}", run.as_str().unwrap());
     done(service, ("GET", &path), &json!({}))["run"]["data"].clone()
@@ -125,7 +125,7 @@ fn what_a_batch_has_of_a_logged_model_is_counted_once() {
     assert_eq!(stored(), 5);
     log(with_model(more()));
     assert_eq!(stored(), 5);
-    // What is of no model, and then is said to be of one.
+    // Values of no model, which then are said to be of one.
     let plain = || vec![metric("auc", 1, at), metric("auc", 2, at + 1)];
     log(plain());
     log(with_model(plain()));

@@ -187,7 +187,7 @@ fn metrics_that_cannot_be_noted_at_their_model_are_stored_and_noted_when_they_co
         post(service, "mlflow/runs/log-batch", &batch);
         post(service, "mlflow/runs/log-metric", &alone);
     };
-    // How many values the run has, its parameters, and the step of the value beside the model.
+    // The number of values that the run has, its parameters, and the step of the value beside the model.
     let told = || {
         let get = |path: String| done(service, ("GET", &path), &json!({}));
         let history = get(format!("mlflow/metrics/get-history?run_id={judge}&metric_key=auc"));
@@ -236,7 +236,7 @@ fn a_model_that_is_deleted_is_not_there_any_more() {
             "{method} {path}"
         );
     }
-    // What it was to its run stays, and what its run logs for it is a metric of the run.
+    // The run keeps what the model was to it, and what it logs for the model is a metric of the run.
     let metric = json!({ "run_id": run, "key": "auc", "value": 1, "timestamp": 1_780_000_000_000_i64, "model_id": gone });
     post(service, "mlflow/runs/log-metric", &metric);
     let shown = done(service, ("GET", &format!("mlflow/runs/get?run_id={run}")), &none)["run"].clone();

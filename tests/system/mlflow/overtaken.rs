@@ -51,7 +51,7 @@ impl Overtaken {
         *self.next.lock().unwrap() = Some((run.to_owned(), happens));
     }
 
-    /// Whether the other process was there.
+    /// True if the other process was there.
     pub(super) fn has_happened(&self) -> bool {
         self.next.lock().unwrap().is_none()
     }

@@ -115,7 +115,7 @@ fn wrong_json_types_are_refused_and_store_nothing(place: &Place) {
         );
     }
     assert_eq!((shown(&service, &run), everything(&service)), before);
-    // The same of the right types is taken.
+    // The request with the right types is taken.
     let whole = json!({ "run_id": run, "metrics": [metric(json!({ "step": "1" }))], "params": [{ "key": "depth", "value": "6" }] });
     post(&service, "mlflow/runs/log-batch", &whole);
     let data = shown(&service, &run)["data"].clone();
@@ -192,7 +192,7 @@ fn no_tag_leads_artifacts_elsewhere() {
     ] {
         refused(&service, &format!("mlflow/{path}"), &body, "INVALID_PARAMETER_VALUE");
     }
-    // What a tag says when a model is made has no effect later.
+    // Tags that count when a model is made have no effect later.
     post(&service, "mlflow/registered-models/create", &json!({ "name": "risk" }));
     refused(&service, "mlflow/registered-models/set-tag", &one("almanac.task"), "INVALID_PARAMETER_VALUE");
     // Nor by the native routes and commands.
@@ -306,7 +306,7 @@ fn pages_of_other_origins_are_refused_without_tokens() {
     }
 }
 
-/// What a service answers to bytes.
+/// The answer of a service to bytes.
 fn raw(service: &Running, request: &str) -> String {
     let mut stream = TcpStream::connect(service.address()).unwrap();
     stream.write_all(request.as_bytes()).unwrap();

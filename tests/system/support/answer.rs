@@ -1,4 +1,4 @@
-//! What a service answers over HTTP.
+//! Answers of a service over HTTP.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What the whole-system tests share: the real binary, and the services on a port of their own.
+//! Parts that the whole-system tests share: the real binary, and the services on a port of their own.
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses its own part of this")]
 
 mod answer;
@@ -24,7 +24,7 @@ use tokio::{net::TcpListener, sync::oneshot};
 
 pub(crate) use self::answer::Answer;
 
-/// How often a condition is looked at before a test gives up on it.
+/// The number of looks at a condition before a test gives up on it.
 const MAX_LOOKS: usize = 1_200;
 /// The pause between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -36,7 +36,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where a table is, for the binary and for this process.
+/// The location of a table, for the binary and for this process.
 #[derive(Clone, Debug)]
 pub(crate) enum Store {
     Sqlite(PathBuf),
@@ -89,7 +89,7 @@ impl Place {
     }
 }
 
-/// What says where a table is.
+/// Types that know where a table is.
 pub(crate) trait Located {
     fn store(&self) -> Store;
 }
@@ -128,7 +128,7 @@ pub(crate) fn run_ok(place: &(impl Located + ?Sized), args: &[&str]) -> String {
     printed(run(place, args), args)
 }
 
-/// What a run printed, which must have succeeded.
+/// The output of a run, which must have succeeded.
 fn printed(output: Output, args: &[&str]) -> String {
     assert!(output.status.success(), "almanac {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
@@ -294,7 +294,7 @@ impl Service {
         Self { base, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// Where they listen, as host and port.
+    /// The address at which they listen, as host and port.
     pub(crate) fn address(&self) -> String {
         self.base.split_once("://").expect("a URL").1.to_owned()
     }

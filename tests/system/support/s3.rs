@@ -1,4 +1,4 @@
-//! What speaks as S3 does: moto, in `tests/s3.py`, which says what can go wrong there.
+//! A server that speaks as S3 does: moto, in `tests/s3.py`, which says what can go wrong there.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use std::{
 
 use super::{Located, agent, almanac, printed};
 
-/// Where it listens. It ends with the process of the tests.
+/// The address of moto, and its process, which ends with that of the tests.
 static ENDPOINT: LazyLock<(String, Child)> = LazyLock::new(|| {
     let python = std::env::var("ALMANAC_TEST_PYTHON").unwrap_or_else(|_| "python3".into());
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder above").join("tests/s3.py");
@@ -26,7 +26,7 @@ static ENDPOINT: LazyLock<(String, Child)> = LazyLock::new(|| {
     (address.trim_end().to_owned(), process)
 });
 
-/// Who asks, in the form of AWS. It is not looked at.
+/// The caller, in the form of AWS. It is not looked at.
 const ASKER: &str =
     "AWS4-HMAC-SHA256 Credential=test/20260601/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 /// The keywords that say nothing of what is valid.
 const NOTES: [&str; 5] = ["description", "default", "example", "contentMediaType", "title"];
 
-/// What is wrong with `value` by `schema`, a part of `document`; empty when it is valid.
+/// The errors of `value` by `schema`, a part of `document`; empty when it is valid.
 pub(crate) fn errors(document: &Value, schema: &Value, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     check(document, schema, value, "", &mut found);
@@ -63,7 +63,7 @@ fn check(document: &Value, schema: &Value, value: &Value, at: &str, found: &mut 
     }
 }
 
-/// Whether a value is as a keyword says that looks at nothing else.
+/// True if a value is as a keyword says that looks at nothing else.
 fn is_within(keyword: &str, rule: &Value, value: &Value) -> bool {
     let size = || rule.as_u64().expect("a size");
     let number = |is_good: &dyn Fn(f64, f64) -> bool| {
@@ -125,7 +125,7 @@ fn is_of(name: &Value, value: &Value) -> bool {
     }
 }
 
-/// What a `$ref` stands for; anything else stands for itself.
+/// The part that a `$ref` stands for; anything else stands for itself.
 pub(crate) fn resolve<'a>(document: &'a Value, part: &'a Value) -> &'a Value {
     match part.get("$ref") {
         None => part,

@@ -1,4 +1,4 @@
-//! What the documentation says of metrics: the page that lists them, and the dashboard.
+//! Metrics in the documentation: the page that lists them, and the dashboard.
 
 use super::exposed::base_name;
 use meter::{Instrument, Of};
@@ -32,7 +32,7 @@ fn documented() -> String {
     text
 }
 
-/// Where the lists begin.
+/// The line at which the lists begin.
 const LISTS: &str = "<!-- lists -->\n";
 
 #[test]

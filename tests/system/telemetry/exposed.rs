@@ -5,7 +5,7 @@ use crate::support::{Place, Running, Service};
 use meter::{Instrument, Of, Shape, catalogue};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is exposed: of each metric its type, its help, and the names and values of its labels.
+/// A metric as it is exposed: its type, its help, and the names and values of its labels.
 #[derive(Debug, Default)]
 struct Family {
     shape: String,
@@ -50,7 +50,7 @@ pub(super) fn base_name(name: &str, is_known: impl Fn(&str) -> bool) -> String {
 fn every_metric_is_exposed_and_described(place: &Place, other_engine: Of) {
     let service = Running::start(place, &[], &[]);
     run_the_pipeline(&service);
-    // How many rules fire is exposed once they were judged.
+    // The number of rules that fire is exposed once they were judged.
     let is_judged = format!("\n{} ", catalogue::PROJECTOR_FIRING.name);
     let exposed = service.get_until("/metrics", |answer| answer.text().contains(&is_judged));
     let exposed = families(exposed.text());
@@ -65,7 +65,7 @@ fn every_metric_is_exposed_and_described(place: &Place, other_engine: Of) {
         let is_histogram = matches!(metric.shape, Shape::Histogram(_));
         let labels: BTreeSet<&str> =
             family.labels.keys().map(String::as_str).filter(|name| *name != "le").collect();
-        // Of the rules that fire each is a series, and here none fires.
+        // Each rule that fires has a series, and here none fires.
         assert_eq!(family.series == 0, *name == catalogue::PROJECTOR_FIRING_RULE.name, "{name}");
         assert!(
             family.series == 0 || labels == metric.labels.iter().copied().collect(),
@@ -108,7 +108,7 @@ fn figures_are_right(service: &Service, requests: &Family) {
         assert_eq!(figure(&format!("almanac_append_rows_total{labels}")), rows, "{labels}");
     }
     assert_eq!(figure(r#"almanac_append_duration_seconds_count{kind="outcomes"}"#), 1.0);
-    // Of two predictions of one key at one instant the last one counts.
+    // The last of two predictions of one key at one instant counts.
     assert_eq!(figure(r#"almanac_query_rows_total{what="joined"}"#), 2.0);
     assert_eq!(figure(r#"almanac_http_responses_total{status="422"}"#), 1.0);
     let created = figure(r#"almanac_http_responses_total{status="201"}"#);
@@ -122,7 +122,7 @@ fn figures_are_right(service: &Service, requests: &Family) {
     ] {
         assert!(figure(series) > 0.0, "{series}");
     }
-    // What was handed over is not unpacked.
+    // Segments that were handed over are not unpacked.
     let handed = figure(r#"almanac_handover_segments_total{outcome="taken"}"#);
     assert!(handed + figure("almanac_projector_decoded_bytes_total") > 0.0, "{handed}");
     assert_eq!(figure(r#"almanac_gate_requests_in_flight{size="small"}"#), 0.0);

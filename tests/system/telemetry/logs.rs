@@ -1,4 +1,4 @@
-//! What a running system logs.
+//! The log of a running system.
 
 use super::{NDJSON, SECRET, WORKSPACE, exposed::figure, prediction, run_the_pipeline};
 use crate::support::{Located, Place, Running, Service, block_on, register};
@@ -85,7 +85,7 @@ fn the_log_tells_of_requests_and_of_nothing_that_is_in_them() {
     assert_eq!((&folded["workspace"], &folded["segments"]), (&workspace, &json!(1)));
     assert!(folded["lag_seconds"].as_f64().unwrap() >= 0.0, "{folded}");
 
-    // Who looks for an error finds the request, and the other way round.
+    // An error leads to its request in the log, and the other way round.
     let error = lines(&log, "request failed").find(|line| line["span"]["request_id"] == "req-43").unwrap();
     assert_eq!(error["level"], "ERROR");
     let request = lines(&log, "request").find(|line| line["request_id"] == "req-43").unwrap();

@@ -1,4 +1,4 @@
-//! How a running system is watched: its log, its metrics, and what the documentation says of them.
+//! Telemetry of a running system: its log, its metrics, and what the documentation says of them.
 
 mod documented;
 mod exposed;
@@ -10,7 +10,7 @@ const NDJSON: &str = "application/x-ndjson";
 const JSON: &str = "application/json";
 const WORKSPACE: &str = "/v1/workspaces/credit/prod";
 
-/// What must not be in a log.
+/// A text that must not be in a log.
 const SECRET: &str = "loan-4711";
 
 fn prediction(key: &str, day: u8) -> String {

@@ -1,9 +1,9 @@
-//! Which versions of items belong to the layout that is written.
+//! The versions of items, which belong to the layout that is written.
 
 use super::sources;
 
-/// Who gives an item another form sees here that an older Almanac may have to refuse the table, and raises [`log::layout::LAYOUT`]. Of
-/// a layout that was released nothing here changes.
+/// A change that gives an item another form fails here: an older Almanac may have to refuse the table, and then
+/// [`log::layout::LAYOUT`] is raised. Nothing here changes of a layout that was released.
 #[test]
 fn the_versions_of_items_belong_to_a_layout() {
     let is_raised = |line: &str| {

@@ -21,7 +21,7 @@ fn odd_words(line: &str) -> impl Iterator<Item = &'static str> {
 fn words_are_plain() {
     let mut found = Vec::new();
     for source in read_below(&root(), &["rs", "md", "tf", "py", "snap", "c"]) {
-        // Of what was released, the list of changes stays as it was.
+        // The list of changes keeps the words of what was released.
         if !source.path.ends_with("/tidy/words.rs") && source.path != "CHANGELOG.md" {
             for (number, line) in (1..).zip(&source.lines) {
                 found.extend(odd_words(line).map(|word| format!("{}:{number}: {word}", source.path)));
