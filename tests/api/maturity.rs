@@ -328,7 +328,7 @@ async fn what_was_skipped_is_named_by_the_stage(world: World) {
     let log = log::scan::log_named(scene.id(), "2026-06-01".parse().unwrap(), "o/00").unwrap();
     damage(&scene, &log, 2).await;
     let now = at("2026-06-18T12:00:00Z");
-    // The second segment cannot be read: stages before it are kept, the others wait.
+    // The second segment cannot be read: stages before it are kept, later ones wait.
     assert_eq!(scene.keep_stages(now).await, Made { stages: 1 + 5, rollups: 1 + 5, waiting: 1 });
     scene.project().await;
     skip(&scene, &log, 2, Refused::Rollup).await;

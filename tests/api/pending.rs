@@ -247,7 +247,7 @@ async fn a_death_between_any_two_steps_repeats_the_same_decision(scene: Scene) {
     resolved(&scene, "2026-06-05T12:00:00Z").await;
     let all = outcomes(&scene).await;
     assert_eq!(all.lines().count(), 10, "{all}");
-    // The key with a new prediction may have been decided after it, the others were not.
+    // The key with a new prediction may have been decided after it, other keys were not.
     let others = all.lines().filter(|line| !line.contains(",k0,"));
     assert!(
         others.clone().count() == 9 && others.clone().all(|line| line.starts_with("2026-06-03,")),

@@ -268,7 +268,7 @@ async fn one_clock_ahead_deletes_nothing_for_good(world: World) {
     assert_eq!(scene.logs().await, left);
 }
 
-/// Access pattern D5. Days that had expired by the table's time when retention was set go after the grace; the others as that
+/// Access pattern D5. Days that had expired by the table's time when retention was set go after the grace; the rest as that
 /// time moves, by a day in twelve hours at most.
 async fn retention_on_old_data_comes_down_at_once_and_then_day_by_day(world: World) {
     let scene = scene(world).await;

@@ -104,7 +104,7 @@ async fn a_promotion_in_the_middle_of_a_day_is_judged_right(world: World) {
         ..Words::default()
     };
     assert_eq!(rows(&scene, live.clone()).await, ["m,,48,47,0,0,47"]);
-    // The live predictions are as good as the others.
+    // Live predictions are as near to the truth as those that were not live.
     let by_release = Words { by: Some("release"), ..live.clone() };
     assert_eq!(rows(&scene, by_release.clone()).await, [",v1,24,24,0,0,24", ",v2,24,23,0,0,23"]);
     assert_eq!(rows(&scene, Words { release: Some("v2"), ..live.clone() }).await, [",v2,24,23,0,0,23"]);

@@ -119,7 +119,7 @@ impl Refusals {
         }
     }
 
-    /// Takes the refusals that may be recorded now; the others stay gathered.
+    /// Takes the refusals that may be recorded now; the rest stays gathered.
     fn taken(&self) -> Gathered {
         let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
         let mut some = std::mem::take(&mut *gathered);

@@ -100,7 +100,7 @@ fn the_newest_releases_and_those_that_are_chosen_or_live_can_be_compared() {
     );
 }
 
-/// Workspaces beyond the limit of details are still counted, and the page gives the number of the others.
+/// Workspaces beyond the limit of details are still counted, and the page says how many were looked at.
 #[test]
 fn all_workspaces_are_counted() {
     let expression = "(async () => {
