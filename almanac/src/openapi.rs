@@ -20,6 +20,10 @@ pub(crate) const PATH: &str = "/openapi.json";
 
 const JSON: &str = "application/json";
 
+/// What holds for many operations.
+const INTRODUCTION: &str = "A workspace is named by its category and its name, as in `/v1/workspaces/credit/prod/live`, or by its id \
+    with `-` in the place of the category, as in `/v1/workspaces/-/w_2NBs0sLBnJxEcoDLgVnQdJkhEgV/live`.";
+
 /// What operations answered to their examples, by their ids and by media type; a test calls them all and writes it again.
 const ANSWERS: &str = include_str!("openapi_answers.json");
 
@@ -110,7 +114,7 @@ fn with_answers(mut paths: Paths) -> Paths {
         let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
         for operation in operations.into_iter().flatten() {
             let id = operation.operation_id.as_deref().unwrap_or_default();
-            let Some(answer) = answers.get(id.trim_end_matches("_by_id")) else { continue };
+            let Some(answer) = answers.get(id) else { continue };
             let good = operation.responses.responses.iter_mut().filter(|(status, _)| status.starts_with('2'));
             for (_, response) in good {
                 let RefOr::T(response) = response else { continue };
@@ -125,7 +129,7 @@ fn with_answers(mut paths: Paths) -> Paths {
 
 fn document(routes: &Routes) -> OpenApi {
     let mut info = Info::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
-    info.description = Some(env!("CARGO_PKG_DESCRIPTION").to_owned());
+    info.description = Some(format!("{}.\n\n{INTRODUCTION}", env!("CARGO_PKG_DESCRIPTION")));
     info.license = Some(License::new(env!("CARGO_PKG_LICENSE")));
     let mut components = Components::new();
     components.schemas = routes.schemas().clone();

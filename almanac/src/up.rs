@@ -413,13 +413,13 @@ async fn until(mut stopped: watch::Receiver<bool>) {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeSet, time::Duration};
+    use std::time::Duration;
 
     use axum::{
         body::{Body, Bytes},
         http::Request,
     };
-    use catalog::{Role, reserved_names};
+    use catalog::Role;
     use table::sqlite::SqliteTable;
     use tower::ServiceExt;
 
@@ -442,10 +442,6 @@ mod tests {
             " --- |".repeat(Role::ALL.len())
         );
         for (path, methods) in routes.demands() {
-            // The same operations by id stand for themselves.
-            if path.starts_with("/v1/workspaces/{workspace}") {
-                continue;
-            }
             for (method, demand) in methods {
                 let needs = demand.needs();
                 let rights: Vec<&str> = needs.iter().map(|need| need.right.name()).collect();
@@ -480,25 +476,6 @@ mod tests {
         } else {
             assert_eq!(found, table, "INSTA_UPDATE=always writes the table again");
         }
-    }
-
-    /// A workspace may not be called like what stands under one: `/v1/workspaces/{category}/{name}` and
-    /// `/v1/workspaces/{workspace}/joined` are told apart by that.
-    #[tokio::test]
-    async fn a_name_is_reserved_if_a_path_under_a_workspace_begins_with_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let routes = services(folder.path());
-        let segments: BTreeSet<&str> = routes
-            .paths()
-            .paths
-            .keys()
-            .filter_map(|path| path.strip_prefix("/v1/workspaces/{workspace}/"))
-            .filter_map(|rest| rest.split('/').next())
-            .collect();
-        // These are created at `/v1/configurations` and `/v1/snapshots` alone, so far.
-        let has_none = ["configurations", "snapshots"];
-        let reserved: BTreeSet<&str> = reserved_names().filter(|name| !has_none.contains(name)).collect();
-        assert_eq!(segments, reserved);
     }
 
     #[tokio::test]

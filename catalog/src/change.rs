@@ -10,7 +10,7 @@ use super::{
     AnyEntity, Catalog,
     attributes::check_attributes,
     closing::{release_name, until},
-    create::{BUSY, check_workspace_name, guard_item, taken},
+    create::{BUSY, guard_item, taken},
 };
 
 /// What is to be changed. It can name no attribute that a key or an identity is made of.
@@ -51,7 +51,6 @@ impl Patch {
                     )));
                 }
                 AnyEntity::Workspace(workspace) => {
-                    check_workspace_name(name)?;
                     let category = workspace.path.split('/').next().unwrap_or_default();
                     workspace.path = format!("{category}/{name}");
                 }

@@ -11,7 +11,6 @@ use super::{
     SnapshotContent, Workspace, activity,
     attributes::{Attributes, check_attributes},
     entity::Children,
-    reserved::reserved_names,
 };
 
 /// For transactions on entities, which meet those on their parents and siblings.
@@ -141,7 +140,6 @@ impl Catalog {
             New::Group => AnyEntity::Group(entity),
             New::System => AnyEntity::System(entity),
             New::Workspace { category } => {
-                check_workspace_name(&entity.name)?;
                 let at = EntityId::Category(category.clone());
                 let parent = self.find(&at).await?.ok_or_else(|| no_parent(&entity.name))?;
                 let path = format!("{}/{}", parent.entity().name, entity.name);
@@ -242,16 +240,6 @@ impl Catalog {
         let user = self.id_named(None, EntityKind::User, author).await?;
         let what = format!("made the release {}", release.entity.name);
         Ok(user.and_then(|user| activity::noted(&EntityId::User(user), &what, &any.at(), now)))
-    }
-}
-
-/// Refuses a name that stands for what is in a workspace.
-pub(super) fn check_workspace_name(name: &str) -> Result<()> {
-    match reserved_names().any(|reserved| reserved == name) {
-        true => Err(Error::invalid(format!(
-            "`{name}` cannot be the name of a workspace: it stands for what is in one"
-        ))),
-        false => Ok(()),
     }
 }
 

@@ -65,7 +65,6 @@ mod recent;
 mod record;
 mod reference;
 mod release;
-mod reserved;
 mod retention;
 mod review;
 mod role;
@@ -142,7 +141,6 @@ pub use release::{
     Baselines, DetailedSpec, MAX_BASELINES, MAX_DETAIL_BYTES, MAX_METRICS, MAX_NOTES_BYTES, MAX_URI_BYTES,
     Release, ReleaseDetails, ReleaseSpec, TunedOn,
 };
-pub use reserved::reserved_names;
 pub use retention::{
     EXPIRY_GRACE_SECONDS, Keeping, Kept, MAX_PINNED_DAYS, MAX_PINNED_RELEASES, MAX_RETENTION_DAYS, Pin,
     Retention,
@@ -227,7 +225,6 @@ impl Catalog {
     pub async fn ensure_workspace(&self, path: &str, now: Timestamp) -> Result<Workspace> {
         let (category, name) = split_path(path)?;
         check_name(name)?;
-        create::check_workspace_name(name)?;
         let category = self.ensure_category(category, now).await?.entity.id;
         let parent = EntityId::Category(category.clone());
         match self.ensure(Some(&parent), NewEntity::new(name, New::Workspace { category }), now).await? {

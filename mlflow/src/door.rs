@@ -14,7 +14,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use catalog::Workspace;
 use ingest::{Ingest, http::read_whole};
 use serde_json::{Map, Value, json};
-use web::{Operation, Routes, is_json};
+use web::{Operation, Routes, is_json, named_in};
 
 use crate::{
     answer::{Answer, Failure},
@@ -92,7 +92,7 @@ async fn answer(
     // The first two parameters of a path are those of the workspace; further ones are fields.
     let (of_workspace, of_fields) = names.split_at_checked(2).unwrap_or_default();
     let workspace: Vec<&str> = of_workspace.iter().map(|(_, name)| name.as_str()).collect();
-    let workspace = door.ingest.workspace(&workspace.join("/")).await?;
+    let workspace = door.ingest.workspace(&named_in(&workspace)).await?;
     let (body, mut pass) = read_whole(&door.ingest, workspace.id(), body, MAX_BODY_BYTES).await?;
     if !body.is_empty() && !is_json(&head.headers) {
         return Err(Failure::invalid("Bad Request. Content-Type must be one of ['application/json']."));

@@ -121,7 +121,7 @@ impl Door {
             return Ok(());
         }
         let body = columns(run, metrics)?;
-        let uri = format!("/v1/workspaces/{}/metrics", workspace.id());
+        let uri = format!("/v1/workspaces/-/{}/metrics", workspace.id());
         let mut request = Request::post(uri)
             .header(header::CONTENT_TYPE, "application/json")
             .body(Body::from(body.to_string()))

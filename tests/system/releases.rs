@@ -40,7 +40,7 @@ fn releases_of(place: &Place, service: &Service, workspace: &str) -> Vec<Value> 
     let user = workspace.replace('/', "-");
     let mut seen = support::ndjson(&run_ok(place, &query));
     seen.extend(
-        ["history", "live"].map(|what| service.get(&format!("/v1/workspaces/{escaped}/{what}")).json()),
+        ["history", "live"].map(|what| service.get(&format!("/v1/workspaces/{workspace}/{what}")).json()),
     );
     seen.push(service.get(&format!("/v1/users/{user}/feed")).json());
     seen.push(service.get(&format!("/v1/releases/{escaped}%2Fv1")).json());

@@ -33,7 +33,7 @@ fn post_project_query_restart_query_again(place: &Place) {
         assert_eq!(answer.status, 201, "{}", answer.text());
         assert_eq!(answer.json()["days"]["2026-06-01"], 2);
         assert!(!answer.replayed);
-        let answer = service.post("/v1/workspaces/credit%2Fprod/outcomes", JSON, None, OUTCOMES);
+        let answer = service.post("/v1/workspaces/credit/prod/outcomes", JSON, None, OUTCOMES);
         assert_eq!(answer.status, 201, "{}", answer.text());
 
         let judged = service.get_until(&evaluations("2026-06-01"), |answer| {

@@ -35,7 +35,7 @@ fn a_statement_is_answered_over_http_and_on_the_command_line(place: &Place) {
     assert_eq!((answer.status, answer.content_type.as_str()), (200, "application/x-ndjson"));
     let rows = json!([{ "key": "b", "tag.branch": null, "score": 0.2 }, { "key": "a", "tag.branch": "north", "score": 0.9 }]);
     assert_eq!(json!(ndjson(answer.text())), rows);
-    let csv = ask("/v1/workspaces/credit%2Fprod/sql", json!({ "sql": STATEMENT, "format": "csv" }));
+    let csv = ask(PATH, json!({ "sql": STATEMENT, "format": "csv" }));
     assert_eq!(
         (csv.content_type.as_str(), csv.text()),
         ("text/csv; charset=utf-8", "key,tag.branch,score\nb,,0.2\na,north,0.9\n")

@@ -6,7 +6,7 @@ use event::{Kind, Right};
 /// The part of a request that names an entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the parameters of the path that name a workspace: `{workspace}`, or `{category}/{name}`. It may have others.
+    /// In the parameters of the path that name a workspace: `{category}/{name}`, or `{workspace}`. It may have others.
     WorkspaceOfPath,
     /// In this parameter of the path.
     Path(&'static str),

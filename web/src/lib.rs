@@ -34,11 +34,11 @@ use utoipa::openapi::{Content, RefOr, Schema};
 pub use asker::{Asker, Refused};
 pub use body::{Whole, is_json, json_object};
 pub use demand::{About, Demand, Need, Place};
-pub use operation::{Named, Operation, answer, content, in_path, parameter, problem_responses};
+pub use operation::{Operation, answer, content, in_path, parameter, problem_responses};
 pub use request_context::RequestContext;
 pub use routes::{Demands, Routes};
 pub use utoipa::openapi;
-pub use workspace::InPath;
+pub use workspace::{InPath, named_in};
 
 /// Time that a client should wait before it tries again, in seconds.
 const RETRY_AFTER_SECONDS: &str = "1";

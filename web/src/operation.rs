@@ -45,7 +45,21 @@ impl Operation {
     }
 
     fn new(method: HttpMethod, path: String, id: &str) -> Self {
-        Self { method, path, described: OperationBuilder::new().operation_id(Some(id)).build() }
+        let is_on_workspace = path.starts_with("/v1/workspaces/{category}/{name}");
+        let described = OperationBuilder::new().operation_id(Some(id)).build();
+        let operation = Self { method, path, described };
+        if !is_on_workspace {
+            return operation;
+        }
+        let category = schema::any_of([schema::one_of(["-"]).into(), schema::name().into()]);
+        operation
+            .takes(in_path("category", category, "credit", "The category of the workspace, or `-`."))
+            .takes(in_path(
+                "name",
+                schema::name().into(),
+                "prod",
+                "Its name in the category, or behind `-` its id.",
+            ))
     }
 
     /// Sets its summary, in a few words.
@@ -63,9 +77,13 @@ impl Operation {
         self.with(|described| described.tag(tag))
     }
 
-    /// Adds a parameter.
-    pub fn takes(self, parameter: impl Into<Parameter>) -> Self {
-        self.with(|described| described.parameter(parameter))
+    /// A parameter, in the place of one of the same name.
+    pub fn takes(mut self, parameter: impl Into<Parameter>) -> Self {
+        let parameter = parameter.into();
+        let parameters = self.described.parameters.get_or_insert_default();
+        parameters.retain(|other| other.name != parameter.name);
+        parameters.push(parameter);
+        self
     }
 
     /// Sets the body, in one or more media types.
@@ -151,55 +169,7 @@ impl Operation {
     }
 }
 
-/// The parameters of a path that names a workspace: by id, or in two segments by category and name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named {
-    /// `/v1/workspaces/{workspace}`
-    ById,
-    /// `/v1/workspaces/{category}/{name}`
-    ByPath,
-}
-
-impl Named {
-    /// Both, in the order of the document.
-    pub const BOTH: [Named; 2] = [Named::ByPath, Named::ById];
-
-    /// Builds the operation `id` on `rest` of a workspace; `method` is [`Operation::get`] or one like it.
-    pub fn operation(self, method: fn(String, &str) -> Operation, rest: &str, id: &str) -> Operation {
-        self.operation_on(("credit", "prod"), method, rest, id)
-    }
-
-    /// Builds such an operation with another workspace (category and name) in its example.
-    pub fn operation_on(
-        self,
-        example: (&str, &str),
-        method: fn(String, &str) -> Operation,
-        rest: &str,
-        id: &str,
-    ) -> Operation {
-        match self {
-            Named::ById => {
-                let says = "The id of the workspace, or `category/name` with the slash written as `%2F`.";
-                method(format!("/v1/workspaces/{{workspace}}{rest}"), &format!("{id}_by_id")).takes(in_path(
-                    "workspace",
-                    schema::workspace(),
-                    &format!("{}/{}", example.0, example.1),
-                    says,
-                ))
-            }
-            Named::ByPath => method(format!("/v1/workspaces/{{category}}/{{name}}{rest}"), id)
-                .takes(in_path(
-                    "category",
-                    schema::name().into(),
-                    example.0,
-                    "The category of the workspace.",
-                ))
-                .takes(in_path("name", schema::name().into(), example.1, "Its name in the category.")),
-        }
-    }
-}
-
-/// Builds a parameter that is a segment of the path.
+/// A parameter that is a segment of the path.
 pub fn in_path(name: &str, schema: RefOr<Schema>, example: &str, says: &str) -> ParameterBuilder {
     ParameterBuilder::new()
         .name(name)

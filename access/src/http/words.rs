@@ -6,9 +6,9 @@ use axum::{
     http::StatusCode,
 };
 use serde::Deserialize;
-use web::{About, Demand, Need, Place, Problem, json_object};
+use web::{About, Demand, Need, Place, Problem, json_object, named_in};
 
-/// Parameters of paths that name a workspace: by its id, or by its category and its own name.
+/// The parameters of paths that name a workspace: by its category and its own name, or both in one.
 const WORKSPACE_NAMES: [&str; 3] = ["workspace", "category", "name"];
 
 /// Words of a request, as far as they are needed.
@@ -56,7 +56,7 @@ impl<'a> Words<'a> {
                 Place::WorkspaceOfPath => {
                     let of_workspace = words.path.iter().filter(|(name, _)| WORKSPACE_NAMES.contains(name));
                     let values: Vec<&str> = of_workspace.map(|(_, value)| *value).collect();
-                    words.workspace = values.join("/");
+                    words.workspace = named_in(&values);
                 }
                 Place::Path(_) => {}
                 Place::Query(name) => {

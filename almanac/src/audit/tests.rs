@@ -27,8 +27,8 @@ use self::exempt::{ELSEWHERE, EXEMPT};
 use super::refusals::Refusals;
 use crate::up::{Options, Services};
 
-/// Steps that change data, in a possible order: the method, the path, and the body. A path stands for its pattern; `WORKSPACE` is
-/// each form of a workspace's name, and `N` another number for each.
+/// What changes something, in an order in which it can be done: the method, the path, and the body. A path stands for
+/// its pattern.
 const STEPS: [(&str, &str, &str); 69] = [
     ("POST", "/v1/users", r#"{"name":"bob"}"#),
     ("POST", "/v1/groups", r#"{"name":"risk"}"#),
@@ -48,7 +48,7 @@ const STEPS: [(&str, &str, &str); 69] = [
     ("DELETE", "/v1/categories/spare/grants/user:bob", ""),
     ("DELETE", "/v1/categories/spare", ""),
     ("POST", "/v1/workspaces", r#"{"path":"credit/prod"}"#),
-    ("PATCH", "WORKSPACE", r#"{"attributes":{"n":N}}"#),
+    ("PATCH", "/v1/workspaces/credit/prod", r#"{"attributes":{"n":2}}"#),
     ("PUT", "/v1/grants/credit%2Fprod/user:bob", r#"{"role":"reader"}"#),
     ("DELETE", "/v1/grants/credit%2Fprod/user:bob", ""),
     (
@@ -56,7 +56,7 @@ const STEPS: [(&str, &str, &str); 69] = [
         "/v1/models",
         r#"{"workspace":"credit/prod","name":"risk","task":"binary","positive_label":"1"}"#,
     ),
-    ("POST", "WORKSPACE/models", r#"{"name":"spareN","task":"regression"}"#),
+    ("POST", "/v1/workspaces/credit/prod/models", r#"{"name":"spare2","task":"regression"}"#),
     ("PATCH", "/v1/models/credit%2Fprod%2Frisk", r#"{"attributes":{"team":"lending"}}"#),
     ("POST", "/v1/configurations", r#"{"workspace":"credit/prod","name":"deep"}"#),
     ("PATCH", "/v1/configurations/credit%2Fprod%2Fdeep", r#"{"attributes":{"team":"lending"}}"#),
@@ -70,64 +70,79 @@ const STEPS: [(&str, &str, &str); 69] = [
     ("POST", "/v1/releases", r#"{"workspace":"credit/prod","name":"v2","model":"risk"}"#),
     ("PATCH", "/v1/releases/credit%2Fprod%2Frisk@v1", r#"{"attributes":{"team":"lending"}}"#),
     ("PUT", "/v1/users/bob/follows", r#"{"workspace":"credit/prod","following":true}"#),
-    ("POST", "WORKSPACE/alerts", r#"{"name":"driftN","text":"Scores moved."}"#),
-    ("PUT", "WORKSPACE/alert-rules", r#"{"rules":[{"name":"fewN","count":"predictions","below":1}]}"#),
-    ("DELETE", "WORKSPACE/alert-rules?rule=fewN", ""),
-    ("PUT", "WORKSPACE/consumers", r#"{"consumer":"billingN","kind":"predictions"}"#),
-    ("DELETE", "WORKSPACE/consumers?consumer=billingN", ""),
-    ("PUT", "WORKSPACE/lanes", r#"{"lanes":N}"#),
-    ("PUT", "WORKSPACE/pins", r#"{"day":"2026-06-1N","pinned":true}"#),
-    ("PUT", "WORKSPACE/retention", r#"{"days":999N}"#),
-    ("PUT", "WORKSPACE/settings", r#"{"primary_metric":"auc","board_days":N}"#),
-    ("PUT", "WORKSPACE/quota", r#"{"rows_per_day":99999N}"#),
-    // Only one erasure runs at a time, so one of the paths is called.
+    ("POST", "/v1/workspaces/credit/prod/alerts", r#"{"name":"drift2","text":"Scores moved."}"#),
+    (
+        "PUT",
+        "/v1/workspaces/credit/prod/alert-rules",
+        r#"{"rules":[{"name":"few2","count":"predictions","below":1}]}"#,
+    ),
+    ("DELETE", "/v1/workspaces/credit/prod/alert-rules?rule=few2", ""),
+    ("PUT", "/v1/workspaces/credit/prod/consumers", r#"{"consumer":"billing2","kind":"predictions"}"#),
+    ("DELETE", "/v1/workspaces/credit/prod/consumers?consumer=billing2", ""),
+    ("PUT", "/v1/workspaces/credit/prod/lanes", r#"{"lanes":2}"#),
+    ("PUT", "/v1/workspaces/credit/prod/pins", r#"{"day":"2026-06-12","pinned":true}"#),
+    ("PUT", "/v1/workspaces/credit/prod/retention", r#"{"days":9992}"#),
+    ("PUT", "/v1/workspaces/credit/prod/settings", r#"{"primary_metric":"auc","board_days":2}"#),
+    ("PUT", "/v1/workspaces/credit/prod/quota", r#"{"rows_per_day":999992}"#),
     ("POST", "/v1/workspaces/credit/prod/erasures", r#"{"keys":["gone"],"reason":"a letter"}"#),
-    ("POST", "WORKSPACE/definitions", r#"{"release":"v1","from":"2026-06-1N","threshold":0.N}"#),
-    ("PUT", "WORKSPACE/promotion-gates", r#"{"model":"risk","environments":["liveN"],"min_n":9}"#),
-    ("POST", "WORKSPACE/approvals", r#"{"release":"v1","environment":"liveN"}"#),
-    ("PUT", "WORKSPACE/baselines", r#"{"release":"v1","name":"springN","days":"2026-05-01..2026-05-31"}"#),
-    ("DELETE", "WORKSPACE/baselines?release=v1&name=springN", ""),
-    ("POST", "WORKSPACE/promotions", r#"{"release":"v1","environment":"testN"}"#),
-    ("POST", "WORKSPACE/promotions", r#"{"release":"v2","environment":"testN"}"#),
-    ("POST", "WORKSPACE/rollbacks", r#"{"environment":"testN"}"#),
-    ("POST", "WORKSPACE/retirements", r#"{"release":"v1","environment":"testN"}"#),
     (
         "POST",
-        "WORKSPACE/releases",
-        r#"{"release":"v3N","model":"risk","released_at":"2026-06-10T00:00:00Z","action":"register"}"#,
+        "/v1/workspaces/credit/prod/definitions",
+        r#"{"release":"v1","from":"2026-06-12","threshold":0.2}"#,
+    ),
+    (
+        "PUT",
+        "/v1/workspaces/credit/prod/promotion-gates",
+        r#"{"model":"risk","environments":["live2"],"min_n":9}"#,
+    ),
+    ("POST", "/v1/workspaces/credit/prod/approvals", r#"{"release":"v1","environment":"live2"}"#),
+    (
+        "PUT",
+        "/v1/workspaces/credit/prod/baselines",
+        r#"{"release":"v1","name":"spring2","days":"2026-05-01..2026-05-31"}"#,
+    ),
+    ("DELETE", "/v1/workspaces/credit/prod/baselines?release=v1&name=spring2", ""),
+    ("POST", "/v1/workspaces/credit/prod/promotions", r#"{"release":"v1","environment":"test2"}"#),
+    ("POST", "/v1/workspaces/credit/prod/promotions", r#"{"release":"v2","environment":"test2"}"#),
+    ("POST", "/v1/workspaces/credit/prod/rollbacks", r#"{"environment":"test2"}"#),
+    ("POST", "/v1/workspaces/credit/prod/retirements", r#"{"release":"v1","environment":"test2"}"#),
+    (
+        "POST",
+        "/v1/workspaces/credit/prod/releases",
+        r#"{"release":"v32","model":"risk","released_at":"2026-06-10T00:00:00Z","action":"register"}"#,
     ),
     (
         "POST",
-        "WORKSPACE/predictions",
-        r#"{"release":"v1","key":"k","predicted_at":"2026-06-10T00:00:0NZ","score":0.5}"#,
+        "/v1/workspaces/credit/prod/predictions",
+        r#"{"release":"v1","key":"k","predicted_at":"2026-06-10T00:00:02Z","score":0.5}"#,
     ),
     (
         "POST",
-        "WORKSPACE/predictions",
-        r#"{"release":"v2","key":"k","predicted_at":"2026-06-10T00:00:0NZ","score":0.5}"#,
+        "/v1/workspaces/credit/prod/predictions",
+        r#"{"release":"v2","key":"k","predicted_at":"2026-06-10T00:00:02Z","score":0.5}"#,
     ),
     (
         "POST",
-        "WORKSPACE/outcomes",
-        r#"{"key":"k","predicted_at":"2026-06-10T00:00:0NZ","observed_at":"2026-06-10T10:00:0NZ","label":"1"}"#,
+        "/v1/workspaces/credit/prod/outcomes",
+        r#"{"key":"k","predicted_at":"2026-06-10T00:00:02Z","observed_at":"2026-06-10T10:00:02Z","label":"1"}"#,
     ),
     (
         "POST",
-        "WORKSPACE/metrics",
-        r#"{"release":"v1","name":"latency","measured_at":"2026-06-10T00:00:0NZ","value":1.5}"#,
+        "/v1/workspaces/credit/prod/metrics",
+        r#"{"release":"v1","name":"latency","measured_at":"2026-06-10T00:00:02Z","value":1.5}"#,
     ),
     (
         "POST",
-        "WORKSPACE/reviews",
-        r#"{"name":"juneN","from":"2026-06-10","to":"2026-06-10","with_outcomes":true}"#,
+        "/v1/workspaces/credit/prod/reviews",
+        r#"{"name":"june2","from":"2026-06-10","to":"2026-06-10","with_outcomes":true}"#,
     ),
     (
         "POST",
-        "WORKSPACE/reviews",
-        r#"{"name":"duelN","from":"2026-06-10","to":"2026-06-10","policy":"pairs","releases":["v1","v2"],"n":1}"#,
+        "/v1/workspaces/credit/prod/reviews",
+        r#"{"name":"duel2","from":"2026-06-10","to":"2026-06-10","policy":"pairs","releases":["v1","v2"],"n":1}"#,
     ),
-    ("POST", "WORKSPACE/reviews/refresh", r#"{"review":"duelN"}"#),
-    ("DELETE", "WORKSPACE/reviews?review=juneN", ""),
+    ("POST", "/v1/workspaces/credit/prod/reviews/refresh", r#"{"review":"duel2"}"#),
+    ("DELETE", "/v1/workspaces/credit/prod/reviews?review=june2", ""),
     (
         "POST",
         "/v1/runs",
@@ -236,34 +251,24 @@ async fn every_route_that_changes_something_leaves_a_record(house: House) {
     let mut called = BTreeSet::new();
     let mut known = house.trail().await.len();
     for (at, (method, path, body)) in STEPS.into_iter().enumerate() {
-        let forms: &[&str] = match path.contains("WORKSPACE") {
-            true => &["/v1/workspaces/credit/prod", "/v1/workspaces/credit%2Fprod"],
-            false => &[""],
-        };
-        for (n, form) in (2..).zip(forms) {
-            let (path, asked) = path.split_once('?').unwrap_or((path, ""));
-            let path = path.replace("WORKSPACE", form);
-            let uri = format!("{path}?{}", asked.replace('N', &n.to_string()));
-            let body = body.replace('N', &n.to_string());
-            let id = format!("request-{at}-{n}");
-            let answer = house.call(&id, (method, uri.trim_end_matches('?')), &body).await;
-            assert!(answer.status.is_success(), "{method} {path}: {} {}", answer.status, answer.body);
-            let patterns = house.demands.iter().filter(|(pattern, methods)| {
-                // A pattern with the literal segment is preferred to one with a parameter.
-                methods.contains_key(method) && is_of(pattern, &path)
-            });
-            let pattern =
-                patterns.map(|(pattern, _)| pattern).min_by_key(|pattern| pattern.matches('{').count());
-            called.insert((method, pattern.unwrap_or_else(|| panic!("{method} {path}")).as_str()));
-            let trail = house.trail().await;
-            assert!(trail.len() > known, "{method} {path} left no record");
-            known = trail.len();
-            let own: Vec<&Value> = trail.iter().filter(|row| row["request"] == id).collect();
-            assert!(!own.is_empty(), "{method} {path}: no record has its author");
-            for row in own {
-                assert_eq!(row["principal"], "user:ann", "{method} {path}: {row}");
-                assert_eq!(row["address"], "192.0.2.7", "{method} {path}: {row}");
-            }
+        let id = format!("request-{at}");
+        let answer = house.call(&id, (method, path), body).await;
+        assert!(answer.status.is_success(), "{method} {path}: {} {}", answer.status, answer.body);
+        let path = path.split_once('?').map_or(path, |(path, _)| path);
+        let patterns = house.demands.iter().filter(|(pattern, methods)| {
+            // A pattern that names the segment goes before one with a parameter there.
+            methods.contains_key(method) && is_of(pattern, path)
+        });
+        let pattern = patterns.map(|(pattern, _)| pattern).min_by_key(|pattern| pattern.matches('{').count());
+        called.insert((method, pattern.unwrap_or_else(|| panic!("{method} {path}")).as_str()));
+        let trail = house.trail().await;
+        assert!(trail.len() > known, "{method} {path} left no record");
+        known = trail.len();
+        let own: Vec<&Value> = trail.iter().filter(|row| row["request"] == id).collect();
+        assert!(!own.is_empty(), "{method} {path}: no record has its author");
+        for row in own {
+            assert_eq!(row["principal"], "user:ann", "{method} {path}: {row}");
+            assert_eq!(row["address"], "192.0.2.7", "{method} {path}: {row}");
         }
     }
     let mut missing = Vec::new();

@@ -13,7 +13,7 @@ use fold::alert::{Crossing, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
-    InPath, Named, Operation, Problem, Whole, answer, content, json_object,
+    InPath, Operation, Problem, Whole, answer, content, json_object,
     openapi::{
         RefOr, Schema, Type,
         path::{ParameterBuilder, ParameterIn},
@@ -99,9 +99,8 @@ fn applied_schema() -> ObjectBuilder {
     rules_schema().property("warnings", warnings)
 }
 
-pub(super) fn list_operation(named: Named) -> Operation {
-    named
-        .operation(Operation::get, "/alert-rules", "list_alert_rules")
+pub(super) fn list_operation() -> Operation {
+    Operation::get("/v1/workspaces/{category}/{name}/alert-rules", "list_alert_rules")
         .tag("catalog")
         .summary("List the alert rules and the webhooks of a workspace")
         .takes(name("Only this rule.").example(Some(json!("auc-low"))))
@@ -110,12 +109,11 @@ pub(super) fn list_operation(named: Named) -> Operation {
         .fails(&[StatusCode::NOT_FOUND])
 }
 
-pub(super) fn apply_operation(named: Named) -> Operation {
+pub(super) fn apply_operation() -> Operation {
     let rules = schema::array(new_rule()).max_items(Some(MAX_ALERT_RULES));
     let webhooks = schema::array(webhook::new_webhook()).max_items(Some(MAX_WEBHOOKS));
     let body = schema::object([("rules", rules.into())]).property("webhooks", webhooks);
-    named
-        .operation(Operation::put, "/alert-rules", "apply_alert_rules")
+    Operation::put("/v1/workspaces/{category}/{name}/alert-rules", "apply_alert_rules")
         .tag("catalog")
         .summary("Create or change alert rules, and webhooks to which it is posted when they cross")
         .description("All of them or none. What has a name that is there is changed; what is not given stays. Applying the same again changes nothing.")
@@ -126,26 +124,20 @@ pub(super) fn apply_operation(named: Named) -> Operation {
         .fails(&OF_BODY)
 }
 
-pub(super) fn delete_operation(named: Named) -> Operation {
-    let example = match named {
-        Named::ByPath => "few-predictions",
-        Named::ById => "late-predictions",
-    };
-    named
-        .operation(Operation::delete, "/alert-rules", "delete_alert_rule")
+pub(super) fn delete_operation() -> Operation {
+    Operation::delete("/v1/workspaces/{category}/{name}/alert-rules", "delete_alert_rule")
         .tag("catalog")
         .summary("Delete an alert rule or a webhook")
-        .takes(name("The rule.").example(Some(json!(example))))
+        .takes(name("The rule.").example(Some(json!("few-predictions"))))
         .takes(parameter(ParameterIn::Query, "webhook", schema::name(), "Or the webhook."))
         .answers(StatusCode::NO_CONTENT, web::openapi::Response::new("It is deleted."))
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
 }
 
-pub(super) fn crossings_operation(named: Named) -> Operation {
+pub(super) fn crossings_operation() -> Operation {
     let list = schema::object([("crossings", schema::array(schema::component("Crossing")).into())]);
-    let operation = named
-        .operation(Operation::get, "/crossings", "list_crossings")
+    let operation = Operation::get("/v1/workspaces/{category}/{name}/crossings", "list_crossings")
         .tag("catalog")
         .summary("List when alert rules began to fire and were resolved");
     spanned(operation, MAX_CROSSINGS)

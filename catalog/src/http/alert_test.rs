@@ -12,7 +12,7 @@ use fold::alert::{Crossing, JudgedDay, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
-    InPath, Named, Operation, Problem, Whole, answer, content, json_object,
+    InPath, Operation, Problem, Whole, answer, content, json_object,
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
     schema,
 };
@@ -79,7 +79,7 @@ pub(super) fn judged_day_schema() -> RefOr<Schema> {
     .into()
 }
 
-pub(super) fn operation(named: Named) -> Operation {
+pub(super) fn operation() -> Operation {
     let body = schema::closed()
         .property("name", schema::nullable(schema::name()).description(Some("A rule of the workspace.")))
         .property("rule", new_rule().description(Some("Or one that is not applied.")))
@@ -99,8 +99,7 @@ pub(super) fn operation(named: Named) -> Operation {
         ("fired", schema::count().description(Some("On how many days it would have begun to fire.")).into()),
         ("days", schema::array(schema::component("JudgedDay")).max_items(Some(MAX_TEST_DAYS)).into()),
     ]);
-    named
-        .operation(Operation::post, "/alert-rules/test", "test_alert_rule")
+    Operation::post("/v1/workspaces/{category}/{name}/alert-rules/test", "test_alert_rule")
         .tag("catalog")
         .summary("Try an alert rule on days that are over")
         .description("When it would have fired, by what is known now. Nothing is written, and days that are not due yet are left out.")

@@ -5,7 +5,7 @@ use event::{Task, lane::MAX_LANES};
 use log::key::EntityKind;
 use serde_json::{Value, json};
 use web::{
-    Named, Operation, answer, content, in_path,
+    Operation, answer, content, in_path,
     openapi::{
         Content, Header, ObjectBuilder, RefOr, Required, Response, Schema, Type,
         content::ContentBuilder,
@@ -91,17 +91,14 @@ fn bodies(kind: EntityKind) -> Content {
         }
     };
     let example = |path: &str| ExampleBuilder::new().value(Some(body(path))).build();
-    let mut examples = vec![("one", example(kept)), ("another", example(dropped))];
-    if kind == EntityKind::Workspace {
-        examples.push(("third", example("credit/trial")));
-    }
+    let examples = [("one", example(kept)), ("another", example(dropped))];
     ContentBuilder::new().schema(Some(new_entity(kind))).examples_from_iter(examples).build()
 }
 
 pub(super) fn create(kind: EntityKind) -> Operation {
     let more = match kind {
         EntityKind::Workspace => {
-            " Without attributes, a workspace that is there is left as it is. Its category is created when it is new. Some names are taken: those that stand for what is in a workspace, such as `joined`."
+            " Without attributes, a workspace that is there is left as it is. Its category is created when it is new."
         }
         EntityKind::Snapshot => {
             " The rows are read to digest them, and not copied: the snapshot keeps what was asked for, the columns, the cut and the digest. Its days are pinned as long as it is there. `snapshot=NAME` in a query reads the same rows again, as they were known then."
@@ -172,10 +169,19 @@ fn of(example: &str) -> ParameterBuilder {
     parameter(ParameterIn::Query, "of", schema::string(), "").example(Some(example.into()))
 }
 
-/// An operation on one entity, named in one segment; the one that deletes has an example of its own.
+/// An operation on one entity; the one that deletes has an example of its own.
 pub(super) fn named(kind: EntityKind, method: fn(String, &str) -> Operation, id: &str) -> Operation {
     let (kept, dropped) = examples(kind);
     let example = if id.starts_with("delete") { dropped } else { kept };
+    if let (EntityKind::Workspace, Some((_, name))) = (kind, example.split_once('/')) {
+        let operation = method("/v1/workspaces/{category}/{name}".to_owned(), id);
+        return operation.takes(in_path(
+            "name",
+            schema::name().into(),
+            name,
+            "Its name in the category, or behind `-` its id.",
+        ));
+    }
     let says = match kind.parent() {
         None => "Its id or its name.".to_owned(),
         Some(_) => "Its id, or its path with the slashes written as `%2F`.".to_owned(),
@@ -186,16 +192,6 @@ pub(super) fn named(kind: EntityKind, method: fn(String, &str) -> Operation, id:
         example,
         &says,
     ))
-}
-
-/// The same on a workspace. Each of the two that delete has a workspace of its own to delete.
-pub(super) fn named_workspace(named: Named, method: fn(String, &str) -> Operation, id: &str) -> Operation {
-    let name = match (id.starts_with("delete"), named) {
-        (false, _) => "prod",
-        (true, Named::ByPath) => "test",
-        (true, Named::ById) => "trial",
-    };
-    named.operation_on(("credit", name), method, "", id)
 }
 
 pub(super) fn show(kind: EntityKind, operation: Operation) -> Operation {
@@ -256,12 +252,11 @@ pub(super) fn delete(kind: EntityKind, operation: Operation) -> Operation {
         .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT, StatusCode::PRECONDITION_FAILED])
 }
 
-pub(super) fn create_model(named: Named) -> Operation {
+pub(super) fn create_model() -> Operation {
     let new = || schema::object([("name", schema::name().into())]);
     let new = schema::any_of(Task::NAMES.map(|task| of_task(new(), task)));
     let example = json!({ "name": "risk", "task": "binary", "positive_label": "default" });
-    named
-        .operation(Operation::post, "/models", "ensure_model")
+    Operation::post("/v1/workspaces/{category}/{name}/models", "ensure_model")
         .tag("catalog")
         .summary("Create a model, if it is new")
         .description("The same model again is left as it is; judged otherwise it is a conflict. The positive label of a binary task is `1` unless it is given.")
@@ -272,10 +267,9 @@ pub(super) fn create_model(named: Named) -> Operation {
         .fails(&OF_BODY)
 }
 
-pub(super) fn set_lanes(named: Named) -> Operation {
+pub(super) fn set_lanes() -> Operation {
     let lanes = || -> RefOr<Schema> { schema::integer(1..=usize::from(MAX_LANES)).into() };
-    named
-        .operation(Operation::put, "/lanes", "set_lanes")
+    Operation::put("/v1/workspaces/{category}/{name}/lanes", "set_lanes")
         .tag("catalog")
         .summary("Set over how many lanes the days of a workspace are spread")
         .description("More lanes let more ingest services append to one day at one time. A change counts for the days that begin some seconds later; those that have begun stay as they are. From the third day after on each lane has a partition of the table of its own, which DynamoDB takes more writes for.")

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 use web::{
-    Named, Operation, answer, content,
+    Operation, answer, content,
     openapi::{RefOr, Required, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
@@ -81,13 +81,12 @@ pub fn vote_schema() -> ObjectBuilder {
 }
 
 /// The operation that picks more pairs of an arena. The query service's reader answers it, since it reads what they are picked from.
-pub fn refresh_arena(named: Named) -> Operation {
+pub fn refresh_arena() -> Operation {
     let day = schema::day().schema_type(schema::types(&[Type::String], true));
     let body = schema::object([("review", schema::name().into())])
         .property("to", day.description(Some("The last day that is read; that of the arena by default.")));
     let example = json!({ "review": "duel", "to": "2026-06-01" });
-    named
-        .operation(Operation::post, "/reviews/refresh", "refresh_arena")
+    Operation::post("/v1/workspaces/{category}/{name}/reviews/refresh", "refresh_arena")
         .tag("reviews")
         .summary("Pick more for an arena: pairs of releases that are live now, and predictions of later days")
         .description("What was picked before stays. A pair gets up to `n` keys more, until it has 100 items; an arena has at most 100 pairs.")
@@ -99,12 +98,11 @@ pub fn refresh_arena(named: Named) -> Operation {
 }
 
 /// The operation that ranks the releases of an arena.
-pub fn rank_arena(named: Named) -> Operation {
+pub fn rank_arena() -> Operation {
     let name =
         parameter(ParameterIn::Query, "review", schema::name(), "The arena.").example(Some(json!("duel")));
     let as_of = "As it was known at this time, an instant or a day that stands for its beginning: read from the votes in the log.";
-    named
-        .operation(Operation::get, "/reviews/ranking", "rank_arena")
+    Operation::get("/v1/workspaces/{category}/{name}/reviews/ranking", "rank_arena")
         .tag("reviews")
         .summary("Rank the releases of an arena by its votes")
         .takes(name.required(Required::True))

@@ -13,7 +13,7 @@ use log::cut::Cut;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
-    InPath, Named, Operation, Problem, Whole, answer, content, json_object,
+    InPath, Operation, Problem, Whole, answer, content, json_object,
     openapi::{
         RefOr, Required, Schema, Type,
         path::{ParameterBuilder, ParameterIn},
@@ -68,9 +68,8 @@ fn name(says: &str) -> ParameterBuilder {
     parameter(ParameterIn::Query, "consumer", schema::name(), says).example(Some(json!("billing")))
 }
 
-pub(super) fn list_operation(named: Named) -> Operation {
-    named
-        .operation(Operation::get, "/consumers", "list_consumers")
+pub(super) fn list_operation() -> Operation {
+    Operation::get("/v1/workspaces/{category}/{name}/consumers", "list_consumers")
         .tag("catalog")
         .summary("List the consumers of a workspace, and how far each is behind")
         .takes(name("Only this one."))
@@ -86,7 +85,7 @@ pub(super) fn list_operation(named: Named) -> Operation {
         .fails(&[StatusCode::NOT_FOUND])
 }
 
-pub(super) fn commit_operation(named: Named) -> Operation {
+pub(super) fn commit_operation() -> Operation {
     let nullable = |schema: ObjectBuilder| schema.schema_type(schema::types(&[Type::String], true));
     let cut = nullable(schema::string().pattern(Some("^[A-Za-z0-9_-]+$")));
     let cut = cut.description(Some("What the header `Almanac-Cut` of an answer of events said."));
@@ -100,8 +99,7 @@ pub(super) fn commit_operation(named: Named) -> Operation {
         .property("kind", kind)
         .property("from", from);
     let example = json!({ "consumer": "billing", "kind": "predictions", "from": "2026-06-01" });
-    named
-        .operation(Operation::put, "/consumers", "commit")
+    Operation::put("/v1/workspaces/{category}/{name}/consumers", "commit")
         .tag("catalog")
         .summary("Note how far a consumer has read")
         .description("The first commit makes the consumer, and it belongs to who sent it: others cannot commit for it, and one principal makes at most 100 in a workspace. A consumer never goes back: what it, or another process under its name, committed before stays read, whatever the order of commits. To begin again, delete it.")
@@ -112,9 +110,8 @@ pub(super) fn commit_operation(named: Named) -> Operation {
         .fails(&OF_BODY)
 }
 
-pub(super) fn delete_operation(named: Named) -> Operation {
-    named
-        .operation(Operation::delete, "/consumers", "delete_consumer")
+pub(super) fn delete_operation() -> Operation {
+    Operation::delete("/v1/workspaces/{category}/{name}/consumers", "delete_consumer")
         .tag("catalog")
         .summary("Forget a consumer")
         .takes(name("The consumer.").required(Required::True))

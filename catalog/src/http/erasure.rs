@@ -12,7 +12,7 @@ use event::fields::{MAX_KEY_BYTES, MAX_REASON_BYTES};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
-    InPath, Named, Operation, Problem, Whole, answer, content, json_object,
+    InPath, Operation, Problem, Whole, answer, content, json_object,
     openapi::{RefOr, Schema, Type},
     schema,
 };
@@ -29,7 +29,7 @@ struct NewErasure {
     values: bool,
 }
 
-pub(super) fn begin_operation(named: Named) -> Operation {
+pub(super) fn begin_operation() -> Operation {
     let key = schema::string().min_length(Some(1)).max_length(Some(MAX_KEY_BYTES));
     let keys = schema::array(key).min_items(Some(1)).max_items(Some(MAX_ERASURE_KEYS));
     let reason = schema::string().min_length(Some(1)).max_length(Some(MAX_REASON_BYTES));
@@ -39,8 +39,7 @@ pub(super) fn begin_operation(named: Named) -> Operation {
     let values = values.description(Some("Whether scores, labels, values and other numbers of their events go as well; figures are made again without them."));
     let body = schema::object([("keys", keys.into()), ("reason", reason.into())]).property("values", values);
     let example = json!({ "keys": ["loan-0000017"], "reason": "asked for by letter 9 of 2026" });
-    named
-        .operation(Operation::post, "/erasures", "erase")
+    Operation::post("/v1/workspaces/{category}/{name}/erasures", "erase")
         .tag("catalog")
         .summary("Take keys out of all that is stored of a workspace, for good")
         .description("From now on events of these keys are refused. A projector puts a surrogate by chance in the place of each key, takes the tags, features and texts of its events away, and folds again what was folded of them; scores, labels and values stay, unless `values` says that they go too. The same keys again are the same erasure, while it goes on.")
@@ -51,10 +50,9 @@ pub(super) fn begin_operation(named: Named) -> Operation {
         .fails(&OF_BODY)
 }
 
-pub(super) fn list_operation(named: Named) -> Operation {
+pub(super) fn list_operation() -> Operation {
     let erasures = schema::array(schema::component("Erasure")).max_items(Some(MAX_ERASURES));
-    named
-        .operation(Operation::get, "/erasures", "list_erasures")
+    Operation::get("/v1/workspaces/{category}/{name}/erasures", "list_erasures")
         .tag("catalog")
         .summary("List the latest erasures of a workspace, and how far each is")
         .answers(

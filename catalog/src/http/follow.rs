@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use table::Cursor;
 use web::{
-    Asker, Named, Operation, Problem, Whole, answer, content, json_object,
+    Asker, Operation, Problem, Whole, answer, content, json_object,
     openapi::{
         RefOr, Required, Schema, Type,
         path::{ParameterBuilder, ParameterIn},
@@ -164,7 +164,7 @@ fn per_publisher() -> ParameterBuilder {
         .required(Required::False)
 }
 
-pub(super) fn followers_operation(named: Named) -> Operation {
+pub(super) fn followers_operation() -> Operation {
     let user = schema::object([
         ("user", schema::id().into()),
         ("name", schema::nullable(schema::string()).into()),
@@ -177,8 +177,7 @@ pub(super) fn followers_operation(named: Named) -> Operation {
     );
     let of_model = "Of this model instead of the workspace.";
     let cursor = "Where to go on: `next` of the page before.";
-    named
-        .operation(Operation::get, "/followers", "followers")
+    Operation::get("/v1/workspaces/{category}/{name}/followers", "followers")
         .tag("people")
         .summary("List who follows a workspace or one of its models, in the order in which they came")
         .takes(parameter(ParameterIn::Query, "model", schema::name(), of_model))

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use table::Cursor;
 use web::{
-    Asker, InPath, Named, Operation, Problem, answer,
+    Asker, InPath, Operation, Problem, answer,
     openapi::{RefOr, Required, Schema, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
@@ -53,9 +53,8 @@ pub(super) fn asked<T>(words: Asked<T>) -> Result<T, Problem> {
     Ok(words)
 }
 
-pub(super) fn live_operation(named: Named) -> Operation {
-    named
-        .operation(Operation::get, "/live", "live")
+pub(super) fn live_operation() -> Operation {
+    Operation::get("/v1/workspaces/{category}/{name}/live", "live")
         .tag("releases")
         .summary("Tell which releases are live, or were at an instant")
         .description("In each environment one release of a model is live at most. It is one read of an environment however long ago the instant was.")
@@ -66,9 +65,8 @@ pub(super) fn live_operation(named: Named) -> Operation {
         .fails(&[StatusCode::NOT_FOUND])
 }
 
-pub(super) fn history_operation(named: Named) -> Operation {
-    named
-        .operation(Operation::get, "/history", "history")
+pub(super) fn history_operation() -> Operation {
+    Operation::get("/v1/workspaces/{category}/{name}/history", "history")
         .tag("releases")
         .summary("Tell what happened, the latest first")
         .description(format!(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::DefaultBodyLimit;
 use event::{Kind, Right};
 use log::key::EntityKind;
-use web::{About, Demand, InPath, Named, Operation, Place, Routes};
+use web::{About, Demand, InPath, Operation, Place, Routes};
 
 use self::people::Of;
 use crate::Service;
@@ -75,9 +75,8 @@ pub fn create_demand(kind: EntityKind) -> Demand {
     demands::create(kind)
 }
 
-/// The routes of the catalog. An entity is named by its id, or by its path in one segment, slashes
-/// escaped (`/v1/models/credit%2Fprod%2Fchurn`). What existed before, workspaces and what is in them, is
-/// named by the path of the workspace in two segments as well (`/v1/workspaces/credit/prod/...`).
+/// The routes of the catalog. A workspace is named by its path in two segments (`/v1/workspaces/credit/prod/...`), or by its id behind
+/// `-`; any other entity in one, by its id or by its path with the slashes escaped (`/v1/models/credit%2Fprod%2Fchurn`).
 pub fn routes(service: Arc<Service>) -> Routes {
     all(Routes::new(), service)
 }
@@ -102,39 +101,35 @@ fn all(mut routes: Routes<Arc<Service>>, service: Arc<Service>) -> Routes {
         routes = routes.add(api::list(kind), demands::list(kind), move |service, sight, asked| {
             entity::list(kind, service, sight, asked)
         });
-        if kind != EntityKind::Workspace {
-            routes = one(routes, kind, |method, id| api::named(kind, method, id));
-        }
+        routes = one(routes, kind);
         if kind == EntityKind::Workspace {
-            for named in Named::BOTH {
-                routes = one(routes, kind, |method, id| api::named_workspace(named, method, id))
-                    .add(api::create_model(named), maintain(), workspace::create_model)
-                    .add(api::set_lanes(named), maintain(), workspace::set_lanes)
-                    .add(retention::set_operation(named), maintain(), retention::set)
-                    .add(retention::operation(named), read(), retention::show)
-                    .add(retention::pin_operation(named), maintain(), retention::pin)
-                    .add(quota::set_operation(named), Demand::workspace(Right::Admin), quota::set)
-                    .add(quota::operation(named), read(), quota::show)
-                    .add(erasure::begin_operation(named), Demand::workspace(Right::Admin), erasure::begin)
-                    .add(erasure::list_operation(named), Demand::workspace(Right::Admin), erasure::list)
-                    .add(settings::set_operation(named), maintain(), settings::set)
-                    .add(settings::operation(named), read(), settings::show)
-                    .add(settings::alert_operation(named), maintain(), settings::raise)
-                    .add(alert::apply_operation(named), maintain(), alert::apply)
-                    .add(alert::list_operation(named), read(), alert::list)
-                    .add(alert::delete_operation(named), maintain(), alert::delete)
-                    .add(alert_test::operation(named), of_all(), alert_test::test)
-                    .add(alert::crossings_operation(named), of_all(), alert::crossings)
-                    .add(webhook::deliveries_operation(named), of_all(), webhook::deliveries)
-                    .add(promotion::set_operation(named), maintain(), promotion::set)
-                    .add(promotion::list_operation(named), read(), promotion::list)
-                    .add(follow::followers_operation(named), read(), follow::followers)
-                    .add(consumer::list_operation(named), read(), consumer::list)
-                    .add(consumer::commit_operation(named), read(), consumer::commit)
-                    .add(consumer::delete_operation(named), maintain(), consumer::delete)
-                    .add(live::live_operation(named), read(), live::live)
-                    .add(live::history_operation(named), read(), live::history);
-            }
+            routes = routes
+                .add(api::create_model(), maintain(), workspace::create_model)
+                .add(api::set_lanes(), maintain(), workspace::set_lanes)
+                .add(retention::set_operation(), maintain(), retention::set)
+                .add(retention::operation(), read(), retention::show)
+                .add(retention::pin_operation(), maintain(), retention::pin)
+                .add(quota::set_operation(), Demand::workspace(Right::Admin), quota::set)
+                .add(quota::operation(), read(), quota::show)
+                .add(erasure::begin_operation(), Demand::workspace(Right::Admin), erasure::begin)
+                .add(erasure::list_operation(), Demand::workspace(Right::Admin), erasure::list)
+                .add(settings::set_operation(), maintain(), settings::set)
+                .add(settings::operation(), read(), settings::show)
+                .add(settings::alert_operation(), maintain(), settings::raise)
+                .add(alert::apply_operation(), maintain(), alert::apply)
+                .add(alert::list_operation(), read(), alert::list)
+                .add(alert::delete_operation(), maintain(), alert::delete)
+                .add(alert_test::operation(), of_all(), alert_test::test)
+                .add(alert::crossings_operation(), of_all(), alert::crossings)
+                .add(webhook::deliveries_operation(), of_all(), webhook::deliveries)
+                .add(promotion::set_operation(), maintain(), promotion::set)
+                .add(promotion::list_operation(), read(), promotion::list)
+                .add(follow::followers_operation(), read(), follow::followers)
+                .add(consumer::list_operation(), read(), consumer::list)
+                .add(consumer::commit_operation(), read(), consumer::commit)
+                .add(consumer::delete_operation(), maintain(), consumer::delete)
+                .add(live::live_operation(), read(), live::live)
+                .add(live::history_operation(), read(), live::history);
         }
     }
     let routes =
@@ -193,26 +188,22 @@ fn people(mut routes: Routes<Arc<Service>>) -> Routes<Arc<Service>> {
         .schema("Follow", follow::follow_schema())
 }
 
-/// Showing, changing and deleting one entity, at the path that `operation` gives.
-fn one(
-    routes: Routes<Arc<Service>>,
-    kind: EntityKind,
-    operation: impl Fn(fn(String, &str) -> Operation, &str) -> Operation,
-) -> Routes<Arc<Service>> {
-    let id = |verb: &str| format!("{verb}_{}", kind.name());
+/// Showing, changing and deleting one entity.
+fn one(routes: Routes<Arc<Service>>, kind: EntityKind) -> Routes<Arc<Service>> {
+    let operation = |method, verb| api::named(kind, method, &format!("{verb}_{kind}"));
     routes
         .add(
-            api::show(kind, operation(Operation::get, &id("show"))),
+            api::show(kind, operation(Operation::get, "show")),
             demands::show(kind),
             move |service, sight, words, InPath(named)| entity::show(kind, service, sight, words, named),
         )
         .add(
-            api::change(kind, operation(Operation::patch, &id("update"))),
+            api::change(kind, operation(Operation::patch, "update")),
             demands::change(kind),
             move |service, InPath(named), headers, body| entity::change(kind, service, named, headers, body),
         )
         .add(
-            api::delete(kind, operation(Operation::delete, &id("delete"))),
+            api::delete(kind, operation(Operation::delete, "delete")),
             demands::delete(kind),
             move |service, InPath(named), headers| entity::delete(kind, service, named, headers),
         )

@@ -12,7 +12,7 @@ use fold::figure::Direction;
 use log::key::EntityId;
 use serde_json::{Map, Value, json};
 use web::{
-    Asker, InPath, Named, Operation, Problem, Whole, answer, content, json_object,
+    Asker, InPath, Operation, Problem, Whole, answer, content, json_object,
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
     schema,
 };
@@ -29,13 +29,12 @@ use crate::{
 /// The field that names the model.
 const MODEL: &str = "model";
 
-pub(super) fn list_operation(named: Named) -> Operation {
+pub(super) fn list_operation() -> Operation {
     let lists = schema::object([
         ("gates", schema::array(schema::component("PromotionGates")).into()),
         ("approvals", schema::array(schema::component("Approval")).into()),
     ]);
-    named
-        .operation(Operation::get, "/promotion-gates", "list_promotion_gates")
+    Operation::get("/v1/workspaces/{category}/{name}/promotion-gates", "list_promotion_gates")
         .tag("releases")
         .summary("List what the releases of each model must pass before they are live, and who approved which release")
         .answers(StatusCode::OK, answer("Models without gates are left out.", JSON, lists))
@@ -43,7 +42,7 @@ pub(super) fn list_operation(named: Named) -> Operation {
         .fails(&[StatusCode::NOT_FOUND])
 }
 
-pub(super) fn set_operation(named: Named) -> Operation {
+pub(super) fn set_operation() -> Operation {
     let new =
         fields().into_iter().fold(schema::object([(MODEL, schema::name().into())]), |new, (name, schema)| {
             new.property(name, schema)
@@ -53,8 +52,7 @@ pub(super) fn set_operation(named: Named) -> Operation {
         "completeness": 0.9, "second_person": true,
     });
     let kinds = GATE_KINDS.map(|kind| format!("`{}`: {}", kind.name, kind.says)).join("; ");
-    named
-        .operation(Operation::put, "/promotion-gates", "set_promotion_gates")
+    Operation::put("/v1/workspaces/{category}/{name}/promotion-gates", "set_promotion_gates")
         .tag("releases")
         .summary("Set what the releases of a model must pass before they are live")
         .description(format!("All gates of the model are set: what is not given is not asked for, and a model alone takes them away. The gates are {kinds}. They are asked by a promotion, by a rollback to a release that was never live there, and by release events that are posted. Only an administrator changes gates that ask for a second person."))

@@ -10,7 +10,7 @@ use axum::{
 use event::Error;
 use serde_json::{Number, Value, json};
 use web::{
-    InPath, Named, Operation, Problem, Whole, answer, content, json_object,
+    InPath, Operation, Problem, Whole, answer, content, json_object,
     openapi::{RefOr, Schema, Type},
     schema,
 };
@@ -21,9 +21,8 @@ use crate::{
     quota::{LIMITS, MAX_QUOTA, Quota},
 };
 
-pub(super) fn operation(named: Named) -> Operation {
-    named
-        .operation(Operation::get, "/quota", "quota")
+pub(super) fn operation() -> Operation {
+    Operation::get("/v1/workspaces/{category}/{name}/quota", "quota")
         .tag("catalog")
         .summary("Tell how much may be appended to a workspace")
         .answers(StatusCode::OK, answer("The limits; null where there is none.", JSON, whole()))
@@ -31,10 +30,9 @@ pub(super) fn operation(named: Named) -> Operation {
         .fails(&[StatusCode::NOT_FOUND])
 }
 
-pub(super) fn set_operation(named: Named) -> Operation {
+pub(super) fn set_operation() -> Operation {
     let example = json!({ "rows_per_second": 100_000, "bytes_per_day": 10_000_000_000u64 });
-    named
-        .operation(Operation::put, "/quota", "set_quota")
+    Operation::put("/v1/workspaces/{category}/{name}/quota", "set_quota")
         .tag("catalog")
         .summary("Set how much may be appended to a workspace")
         .description("All is set: a limit that is not given is removed. All ingest services together keep to a limit, and notice a change within 5 seconds.")

@@ -13,7 +13,7 @@ use log::key::EntityId;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use web::{
-    InPath, Named, Operation, Problem, Whole, answer, content, json_object,
+    InPath, Operation, Problem, Whole, answer, content, json_object,
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
     schema,
 };
@@ -41,9 +41,8 @@ fn number_or_null<'de, D: Deserializer<'de>>(input: D) -> Result<Option<f64>, D:
     Option::deserialize(input)
 }
 
-pub(super) fn operation(named: Named) -> Operation {
-    named
-        .operation(Operation::get, "/retention", "retention")
+pub(super) fn operation() -> Operation {
+    Operation::get("/v1/workspaces/{category}/{name}/retention", "retention")
         .tag("catalog")
         .summary("Tell how long a workspace keeps its events")
         .answers(StatusCode::OK, setting())
@@ -51,12 +50,11 @@ pub(super) fn operation(named: Named) -> Operation {
         .fails(&[StatusCode::NOT_FOUND])
 }
 
-pub(super) fn set_operation(named: Named) -> Operation {
+pub(super) fn set_operation() -> Operation {
     let days = schema::integer(1..=MAX_RETENTION_DAYS as usize)
         .schema_type(schema::types(&[Type::Integer], true))
         .description(Some("For how many days after their own; null for good."));
-    named
-        .operation(Operation::put, "/retention", "set_retention")
+    Operation::put("/v1/workspaces/{category}/{name}/retention", "set_retention")
         .tag("catalog")
         .summary("Set how long a workspace keeps its events")
         .description("So many days after its own a day of predictions, outcomes and metrics expires: it is neither read nor appended to any more, and some time later deleted. Pinned days and the days of pinned releases stay. Release events, rollups, counters and evaluations stay for good.")
@@ -67,14 +65,13 @@ pub(super) fn set_operation(named: Named) -> Operation {
         .fails(&OF_BODY)
 }
 
-pub(super) fn pin_operation(named: Named) -> Operation {
+pub(super) fn pin_operation() -> Operation {
     let pinned = || -> RefOr<Schema> { ObjectBuilder::new().schema_type(Type::Boolean).into() };
     let pin = schema::any_of([
         schema::object([("day", schema::day().into()), ("pinned", pinned())]).into(),
         schema::object([("release", schema::name().into()), ("pinned", pinned())]).into(),
     ]);
-    named
-        .operation(Operation::put, "/pins", "pin")
+    Operation::put("/v1/workspaces/{category}/{name}/pins", "pin")
         .tag("catalog")
         .summary("Pin a day or a release, or unpin it")
         .description(format!("The events of a pinned day, and of all days on which events name a pinned release, stay whatever their age. At most {MAX_PINNED_DAYS} days and {MAX_PINNED_RELEASES} releases are pinned. A day whose events were deleted cannot be pinned: that is a conflict."))

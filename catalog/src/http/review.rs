@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use event::{Day, Timestamp};
 use serde_json::{Value, json};
 use web::{
-    Named, Operation, answer, content,
+    Operation, answer, content,
     openapi::{RefOr, Required, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The operation that makes a review. The query service's reader answers it, since it reads what items are picked from.
-pub fn create_review(named: Named) -> Operation {
+pub fn create_review() -> Operation {
     let nullable = |schema: ObjectBuilder, says: &str| {
         schema.schema_type(schema::types(&[Type::String], true)).description(Some(says))
     };
@@ -49,8 +49,7 @@ pub fn create_review(named: Named) -> Operation {
     .property("with_outcomes", boolean("Whether predictions are picked as well that have an outcome; with the policy `pairs` they are."));
     let body = of_arena(body);
     let example = json!({ "name": "june", "from": "2026-06-01", "to": "2026-06-01", "n": 50, "seed": 7, "with_outcomes": true });
-    named
-        .operation(Operation::post, "/reviews", "create_review")
+    Operation::post("/v1/workspaces/{category}/{name}/reviews", "create_review")
         .tag("reviews")
         .summary("Make a review: predictions that people are to judge")
         .description("The items are picked now and written down: the same events, words and seed give the same items in the same order. Made again with the same words it is the one that is there.")
@@ -74,10 +73,9 @@ fn name(says: &str) -> web::openapi::path::ParameterBuilder {
 }
 
 /// The operation that lists reviews.
-pub fn list_reviews(named: Named) -> Operation {
+pub fn list_reviews() -> Operation {
     let reviews = schema::array(schema::component("Review"));
-    named
-        .operation(Operation::get, "/reviews", "list_reviews")
+    Operation::get("/v1/workspaces/{category}/{name}/reviews", "list_reviews")
         .tag("reviews")
         .summary("List the reviews of a workspace")
         .takes(name("Only this one, with how many of its items are answered."))
@@ -90,9 +88,8 @@ pub fn list_reviews(named: Named) -> Operation {
 }
 
 /// The operation that deletes a review. The append service answers it, since it writes.
-pub fn delete_review(named: Named) -> Operation {
-    named
-        .operation(Operation::delete, "/reviews", "delete_review")
+pub fn delete_review() -> Operation {
+    Operation::delete("/v1/workspaces/{category}/{name}/reviews", "delete_review")
         .tag("reviews")
         .summary("Delete a review")
         .description("Its items are served no more. Outcomes that were appended stay. One that is not there is deleted already.")
@@ -103,12 +100,11 @@ pub fn delete_review(named: Named) -> Operation {
 }
 
 /// The operation that shows what a reviewer answered.
-pub fn reviewed_answers(named: Named) -> Operation {
+pub fn reviewed_answers() -> Operation {
     let day = |name: &str, says: &str| {
         parameter(ParameterIn::Query, name, schema::day(), says).example(Some(json!("2026-06-01")))
     };
-    named
-        .operation(Operation::get, "/reviews/answers", "reviewed_answers")
+    Operation::get("/v1/workspaces/{category}/{name}/reviews/answers", "reviewed_answers")
         .tag("reviews")
         .summary("Show what the caller answered, and how often releases had said the same")
         .takes(day("from", "The first day; by default so that they are seven."))

@@ -13,7 +13,7 @@ use fold::figure::Direction;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
-    InPath, Named, Operation, Problem, Whole, answer, content, json_object,
+    InPath, Operation, Problem, Whole, answer, content, json_object,
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
     schema,
 };
@@ -46,9 +46,8 @@ struct NewAlert {
     at: Option<String>,
 }
 
-pub(super) fn operation(named: Named) -> Operation {
-    named
-        .operation(Operation::get, "/settings", "settings")
+pub(super) fn operation() -> Operation {
+    Operation::get("/v1/workspaces/{category}/{name}/settings", "settings")
         .tag("catalog")
         .summary("Tell what is set for a workspace")
         .answers(StatusCode::OK, answer("The settings.", JSON, whole()))
@@ -56,11 +55,10 @@ pub(super) fn operation(named: Named) -> Operation {
         .fails(&[StatusCode::NOT_FOUND])
 }
 
-pub(super) fn set_operation(named: Named) -> Operation {
+pub(super) fn set_operation() -> Operation {
     let new = fields().into_iter().fold(schema::closed(), |new, (name, schema)| new.property(name, schema));
     let example = json!({ "primary_metric": "auc", "accept_unknown_releases": false });
-    named
-        .operation(Operation::put, "/settings", "set_settings")
+    Operation::put("/v1/workspaces/{category}/{name}/settings", "set_settings")
         .tag("catalog")
         .summary("Set the primary metric of a workspace, and whether unknown releases are taken")
         .description("All is set: what is not given is as if it had never been. The direction follows from the metric unless it is given. Unknown releases are of the given model, or of the only one of the workspace.")
@@ -71,7 +69,7 @@ pub(super) fn set_operation(named: Named) -> Operation {
         .fails(&OF_BODY)
 }
 
-pub(super) fn alert_operation(named: Named) -> Operation {
+pub(super) fn alert_operation() -> Operation {
     let new = schema::object([
         ("name", schema::name().into()),
         ("text", schema::string().min_length(Some(1)).max_length(Some(MAX_ALERT_BYTES)).into()),
@@ -79,8 +77,7 @@ pub(super) fn alert_operation(named: Named) -> Operation {
     .property("model", schema::nullable(schema::name()))
     .property("at", schema::nullable(schema::time()));
     let example = json!({ "name": "drift", "text": "The scores moved.", "at": "2026-06-02T00:00:00Z" });
-    named
-        .operation(Operation::post, "/alerts", "raise_alert")
+    Operation::post("/v1/workspaces/{category}/{name}/alerts", "raise_alert")
         .tag("releases")
         .summary("Raise an alert for those who follow the workspace or the model")
         .description(

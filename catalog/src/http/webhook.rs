@@ -9,7 +9,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 use web::{
-    InPath, Named, Operation, Problem, answer,
+    InPath, Operation, Problem, answer,
     openapi::{RefOr, Schema, schema::ObjectBuilder},
     schema,
 };
@@ -23,10 +23,9 @@ use crate::{
     WebhookFormat,
 };
 
-pub(super) fn deliveries_operation(named: Named) -> Operation {
+pub(super) fn deliveries_operation() -> Operation {
     let list = schema::object([("deliveries", schema::array(schema::component("Delivery")).into())]);
-    let operation = named
-        .operation(Operation::get, "/deliveries", "list_deliveries")
+    let operation = Operation::get("/v1/workspaces/{category}/{name}/deliveries", "list_deliveries")
         .tag("catalog")
         .summary("List what was or is to be posted to webhooks: that alert rules crossed, and digests");
     spanned(operation, MAX_DELIVERIES)

@@ -5,7 +5,7 @@ use event::Kind;
 use log::audit::{MAX_SOURCE_VALUE_BYTES, SOURCE_WORDS};
 use serde_json::json;
 use web::{
-    Named, Operation, answer,
+    Operation, answer,
     openapi::{Header, RefOr, Schema, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
@@ -29,14 +29,14 @@ pub(super) const ALWAYS: [StatusCode; 3] =
 pub(super) const OF_BODY: [StatusCode; 3] =
     [StatusCode::PAYLOAD_TOO_LARGE, StatusCode::UNSUPPORTED_MEDIA_TYPE, StatusCode::UNPROCESSABLE_ENTITY];
 
-pub(super) fn append(kind: Kind, named: Named) -> Operation {
+pub(super) fn append(kind: Kind) -> Operation {
     let key = schema::string().pattern(Some("^[!-~]+$")).max_length(Some(MAX_IDEMPOTENCY_KEY_BYTES));
     let (days, minutes) = (IDEMPOTENCY_SECONDS / (24 * 60 * 60), REPEAT_SECONDS / 60);
     let replayed = "Whether all of the batch was stored before.";
     let receipt = answer("The events are durable.", JSON, schema::component("Receipt"))
         .header(text(&IDEMPOTENT_REPLAYED), header(schema::one_of(["true"]), replayed));
-    let operation = named
-        .operation(Operation::post, &format!("/{kind}"), &format!("append_{kind}"))
+    let path = format!("/v1/workspaces/{{category}}/{{name}}/{kind}");
+    let operation = Operation::post(path, &format!("append_{kind}"))
         .tag("append")
         .summary(format!("Append {kind}"))
         .description(format!(

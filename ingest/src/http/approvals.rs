@@ -14,7 +14,7 @@ use log::key::EntityKind;
 use serde::Deserialize;
 use serde_json::json;
 use web::{
-    InPath, Named, Operation, Problem, Whole, answer, content, json_object,
+    InPath, Operation, Problem, Whole, answer, content, json_object,
     openapi::{Type, schema::ObjectBuilder},
     schema,
 };
@@ -32,7 +32,7 @@ struct NewApproval {
     withdraw: bool,
 }
 
-pub(super) fn operation(named: Named) -> Operation {
+pub(super) fn operation() -> Operation {
     let note = schema::nullable(schema::string().max_length(Some(MAX_APPROVAL_NOTE_BYTES)));
     let withdraw = ObjectBuilder::new().schema_type(Type::Boolean);
     let body = schema::object([("release", schema::name().into()), ("environment", schema::name().into())])
@@ -43,8 +43,7 @@ pub(super) fn operation(named: Named) -> Operation {
         );
     let example = json!({ "release": "v1", "environment": "production", "note": "Read the report of June." });
     let approvals = schema::array(schema::component("Approval")).max_items(Some(MAX_APPROVALS));
-    named
-        .operation(Operation::post, "/approvals", "approve_release")
+    Operation::post("/v1/workspaces/{category}/{name}/approvals", "approve_release")
         .tag("releases")
         .summary("Approve that a release is live in an environment")
         .description("In the name of the caller, who has one approval of a release and an environment: given again, it takes the place of the one before. The gate `second_person` asks for one.")

@@ -14,7 +14,7 @@ use log::key::{EntityId, EntityKind};
 use serde::Deserialize;
 use serde_json::json;
 use web::{
-    InPath, Named, Operation, Problem, Whole, answer, content, json_object,
+    InPath, Operation, Problem, Whole, answer, content, json_object,
     openapi::{RefOr, Required, Schema, path::ParameterIn},
     parameter, schema,
 };
@@ -43,15 +43,7 @@ fn answered() -> RefOr<Schema> {
     schema::object([("release", schema::name().into()), ("baselines", baselines_schema())]).into()
 }
 
-/// That of an example, which is deleted again.
-fn name(named: Named) -> &'static str {
-    match named {
-        Named::ByPath => "spring",
-        Named::ById => "autumn",
-    }
-}
-
-pub(super) fn set_operation(named: Named) -> Operation {
+pub(super) fn set_operation() -> Operation {
     let body = schema::object([
         ("release", schema::name().into()),
         ("name", schema::name().into()),
@@ -62,9 +54,8 @@ pub(super) fn set_operation(named: Named) -> Operation {
                 .into(),
         ),
     ]);
-    let example = json!({ "release": "v1", "name": name(named), "days": "2026-04-01..2026-05-31" });
-    named
-        .operation(Operation::put, "/baselines", "set_baseline")
+    let example = json!({ "release": "v1", "name": "spring", "days": "2026-04-01..2026-05-31" });
+    Operation::put("/v1/workspaces/{category}/{name}/baselines", "set_baseline")
         .tag("releases")
         .summary("Name days as a baseline of a release")
         .description("`reference=release:v1/spring` takes these days then, wherever it takes those that the release was trained on. What was there by this name is replaced.")
@@ -75,18 +66,17 @@ pub(super) fn set_operation(named: Named) -> Operation {
         .fails(&OF_BODY)
 }
 
-pub(super) fn delete_operation(named: Named) -> Operation {
+pub(super) fn delete_operation() -> Operation {
     let of = |name, says, example: &str| {
         parameter(ParameterIn::Query, name, schema::name(), says)
             .example(Some(json!(example)))
             .required(Required::True)
     };
-    named
-        .operation(Operation::delete, "/baselines", "delete_baseline")
+    Operation::delete("/v1/workspaces/{category}/{name}/baselines", "delete_baseline")
         .tag("releases")
         .summary("Take a baseline of a release away")
         .takes(of("release", "The release.", "v1"))
-        .takes(of("name", "The baseline.", name(named)))
+        .takes(of("name", "The baseline.", "spring"))
         .answers(StatusCode::OK, answer("The baselines that the release has left.", JSON, answered()))
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND])

@@ -17,7 +17,7 @@ use log::{
 use serde_json::json;
 use tokio::time::Instant;
 use tracing::Instrument;
-use web::{Asker, Demand, InPath, Named, Problem, RequestContext, Routes};
+use web::{Asker, Demand, InPath, Problem, RequestContext, Routes};
 
 pub use self::body::read_whole;
 use self::meters::Meters;
@@ -51,34 +51,26 @@ const STORE: &str = "store";
 /// The most bytes in the body of a change of releases.
 const MAX_CHANGE_BYTES: usize = 64 * 1024;
 
-/// The routes of the append service. A workspace is named by its path in two segments
-/// (`/v1/workspaces/credit/prod/...`), or by its id.
+/// The routes of the append service.
 pub fn routes(ingest: Arc<Ingest>) -> Routes {
     let mut routes = Routes::new();
     // What the examples of the document append needs the release that they register first.
     for kind in [Kind::Releases, Kind::Predictions, Kind::Outcomes, Kind::Metrics] {
         let meters = Arc::new(Meters::new(kind));
-        for named in Named::BOTH {
-            let meters = Arc::clone(&meters);
-            let demand = Demand::workspace(right_to_append(kind)).of_kinds(&[kind]).appending();
-            routes =
-                routes.add(api::append(kind, named), demand, move |ingest, InPath(workspace), request| {
-                    append((kind, meters), ingest, workspace, request)
-                });
-        }
+        let demand = Demand::workspace(right_to_append(kind)).of_kinds(&[kind]).appending();
+        routes = routes.add(api::append(kind), demand, move |ingest, InPath(workspace), request| {
+            append((kind, meters), ingest, workspace, request)
+        });
     }
     let maintain = || Demand::workspace(Right::Maintain).of_kinds(&[Kind::Releases]);
-    let mut changes = resettling::routes(reviews::routes(Routes::new()));
-    for named in Named::BOTH {
-        changes = changes
-            .add(approvals::operation(named), maintain(), approvals::approve)
-            .add(baselines::set_operation(named), maintain(), baselines::set)
-            .add(baselines::delete_operation(named), maintain(), baselines::delete)
-            .add(releases::promote_operation(named), maintain(), releases::promote)
-            .add(releases::roll_back_operation(named), maintain(), releases::roll_back)
-            .add(releases::retire_operation(named), maintain(), releases::retire)
-            .add(releases::define_operation(named), maintain(), releases::define);
-    }
+    let changes = resettling::routes(reviews::routes(Routes::new()))
+        .add(approvals::operation(), maintain(), approvals::approve)
+        .add(baselines::set_operation(), maintain(), baselines::set)
+        .add(baselines::delete_operation(), maintain(), baselines::delete)
+        .add(releases::promote_operation(), maintain(), releases::promote)
+        .add(releases::roll_back_operation(), maintain(), releases::roll_back)
+        .add(releases::retire_operation(), maintain(), releases::retire)
+        .add(releases::define_operation(), maintain(), releases::define);
     let creation = Routes::new()
         .add(
             catalog::http::create_release(),

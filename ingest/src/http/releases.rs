@@ -13,7 +13,7 @@ use event::{Error, Task};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
-    Asker, InPath, Named, Operation, Problem, Whole, answer, content, json_object,
+    Asker, InPath, Operation, Problem, Whole, answer, content, json_object,
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
     schema,
 };
@@ -69,17 +69,16 @@ struct Retirement {
 }
 
 /// The operation `id` by which an action is posted.
-fn operation(named: Named, action: Action, id: &str) -> Operation {
+fn operation(action: Action, id: &str) -> Operation {
     let segment = action.segment().unwrap_or_else(|| action.name());
-    named
-        .operation(Operation::post, &format!("/{segment}"), id)
+    Operation::post(format!("/v1/workspaces/{{category}}/{{name}}/{segment}"), id)
         .tag("releases")
         .fails(&ALWAYS)
         .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
         .fails(&OF_BODY)
 }
 
-pub(super) fn promote_operation(named: Named) -> Operation {
+pub(super) fn promote_operation() -> Operation {
     let reason = schema::nullable(schema::string().max_length(Some(MAX_NOTE_BYTES)).pattern(Some("[^\\s]")));
     let body = schema::object([("release", schema::name().into()), ("environment", schema::name().into())])
         .property("note", note())
@@ -89,27 +88,27 @@ pub(super) fn promote_operation(named: Named) -> Operation {
                 .description(Some("Why it is to be live although it does not pass the gates of its model.")),
         );
     let example = json!({ "release": "v1", "environment": "production", "note": "Better on June." });
-    operation(named, Action::Promote, "promote")
+    operation(Action::Promote, "promote")
         .summary("Make a release the live one of its model in an environment")
         .description("It takes the place of the release of this model that was live there. Where it is live already, nothing happens, and no change is answered. One that does not pass the promotion gates of its model is refused, with the reason of each, unless `override` says why it is to be live all the same; the audit trail records both. Only an administrator overrides the gate of a second person.")
         .body("Which release, and where.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, changes())
 }
 
-pub(super) fn roll_back_operation(named: Named) -> Operation {
+pub(super) fn roll_back_operation() -> Operation {
     let body = schema::object([("environment", schema::name().into())])
         .property("model", schema::nullable(schema::name()))
         .property("to", schema::nullable(schema::name()).description(Some("The release to go back to.")))
         .property("note", note());
     let example = json!({ "environment": "production", "to": "v1" });
-    operation(named, Action::Rollback, "roll_back")
+    operation(Action::Rollback, "roll_back")
         .summary("Put the release back that was live in an environment before")
         .description("Or the one that is named. The model need not be named where only one is live.")
         .body("Where.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, changes())
 }
 
-pub(super) fn define_operation(named: Named) -> Operation {
+pub(super) fn define_operation() -> Operation {
     let said = |says| schema::nullable(schema::string().min_length(Some(1))).description(Some(says));
     let body = schema::closed()
         .property("release", schema::nullable(schema::name()).description(Some("This release.")))
@@ -139,19 +138,19 @@ pub(super) fn define_operation(named: Named) -> Operation {
     .property("splits", schema::array(schema::string()))
     .property("figures", schema::map(None, schema::string()));
     let answered = schema::object([("definitions", schema::array(defined).into())]);
-    operation(named, Action::Define, "define")
+    operation(Action::Define, "define")
         .summary("Say from a day on how the predictions of a release, or of all of a model, are judged")
         .description("What is not given stays as it is; what is given holds until a definition from a later day names it again, also one that was given before. Days before it stay as they are, and so do answers as of earlier instants; the days from it on are evaluated again. Where it is said already, nothing happens.")
         .body("What is said.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, answer("The releases that are judged otherwise now.", JSON, answered))
 }
 
-pub(super) fn retire_operation(named: Named) -> Operation {
+pub(super) fn retire_operation() -> Operation {
     let body = schema::object([("release", schema::name().into())])
         .property("environment", schema::nullable(schema::name()))
         .property("note", note());
     let example = json!({ "release": "v1", "environment": "production" });
-    operation(named, Action::Retire, "retire")
+    operation(Action::Retire, "retire")
         .summary("Take a release out of an environment, or out of all in which it is live")
         .description("Where it is not live, that is a conflict.")
         .body("Which release.", [(JSON, content(body, Some(example)))])

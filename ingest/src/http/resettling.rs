@@ -11,7 +11,7 @@ use axum::{
 use event::{Kind, MAX_WINDOW_DAYS, Right, Timestamp, fields::MAX_KEY_BYTES};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use web::{Demand, InPath, Named, Operation, Problem, Routes, Whole, answer, content, json_object, schema};
+use web::{Demand, InPath, Operation, Problem, Routes, Whole, answer, content, json_object, schema};
 
 use super::api::{ALWAYS, JSON, OF_BODY};
 use crate::{
@@ -21,8 +21,7 @@ use crate::{
 
 /// The routes.
 pub(super) fn routes(routes: Routes<Arc<Ingest>>) -> Routes<Arc<Ingest>> {
-    let demand = || Demand::workspace(Right::Append).of_kinds(&[Kind::Outcomes]);
-    Named::BOTH.into_iter().fold(routes, |routes, named| routes.add(operation(named), demand(), resettle))
+    routes.add(operation(), Demand::workspace(Right::Append).of_kinds(&[Kind::Outcomes]), resettle)
 }
 
 #[derive(Deserialize)]
@@ -34,7 +33,7 @@ struct Asked {
     to: Option<String>,
 }
 
-fn operation(named: Named) -> Operation {
+fn operation() -> Operation {
     let key = schema::string().min_length(Some(1)).max_length(Some(MAX_KEY_BYTES));
     let observed = schema::nullable(schema::time())
         .description(Some("Only the outcome that was observed at this instant; all of the key by default."));
@@ -54,8 +53,7 @@ fn operation(named: Named) -> Operation {
         ("judged", judged.into()),
     ]);
     let outcomes = schema::object([("outcomes", schema::array(one).into())]);
-    named
-        .operation(Operation::post, "/outcomes/resettle", "resettle_outcomes")
+    Operation::post("/v1/workspaces/{category}/{name}/outcomes/resettle", "resettle_outcomes")
         .tag("ingest")
         .summary("Settle outcomes without a date again")
         .description("Of a key: what each was decided to judge is withdrawn, and it is appended again without a date and judges what is found now (`again`). One that waits already is left alone (`waiting`); one of which no prediction was found in time judges nothing and is to be posted again (`expired`), and so is one that would judge more predictions than one may (`refused`). Called again, it goes on where it ended. None, when no outcome without a date of the key came on these days.")

@@ -18,7 +18,7 @@ use log::{audit::current, key::ReviewItemId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
-    Demand, InPath, Named, Operation, Problem, Routes, Whole, answer, content, json_object,
+    Demand, InPath, Operation, Problem, Routes, Whole, answer, content, json_object,
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
     schema,
 };
@@ -32,13 +32,11 @@ use crate::{quota::Amounts, service::Ingest};
 /// The routes of reviewers.
 pub(super) fn routes(routes: Routes<Arc<Ingest>>) -> Routes<Arc<Ingest>> {
     let demand = || Demand::workspace(Right::Review).of_kinds(&[Kind::Outcomes, Kind::Metrics]);
-    let routes = Named::BOTH.into_iter().fold(routes, |routes, named| {
-        routes
-            .add(delete_review(named), Demand::workspace(Right::Maintain), delete)
-            .add(next_operation(named), demand(), next)
-            .add(answer_operation(named), demand(), give)
-    });
-    let routes = routes.add(judge_operation(), Demand::nothing(), judge);
+    let routes = routes
+        .add(delete_review(), Demand::workspace(Right::Maintain), delete)
+        .add(next_operation(), demand(), next)
+        .add(answer_operation(), demand(), give)
+        .add(judge_operation(), Demand::nothing(), judge);
     review_schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema))
 }
 
@@ -96,7 +94,7 @@ fn answered_schema() -> RefOr<Schema> {
         .into()
 }
 
-fn next_operation(named: Named) -> Operation {
+fn next_operation() -> Operation {
     let lease = schema::integer(MIN_LEASE_SECONDS as usize..=MAX_LEASE_SECONDS as usize);
     let lease = lease.schema_type(schema::types(&[Type::Integer], true));
     let guest = schema::nullable(schema::name());
@@ -113,8 +111,7 @@ fn next_operation(named: Named) -> Operation {
         );
     let example = json!({ "review": "june", "lease_seconds": DEFAULT_LEASE_SECONDS });
     let served = schema::any_of([schema::component("ReviewTask"), null()]);
-    named
-        .operation(Operation::post, "/reviews/next", "next_review_item")
+    Operation::post("/v1/workspaces/{category}/{name}/reviews/next", "next_review_item")
         .tag("reviews")
         .summary("Take the next item of a review")
         .description("In the name of the caller, who has one item of a review at a time: asked for again while it is had, it is the same one, with a new link. Nobody has an item that somebody else has, and nobody is shown the same prediction twice.")
@@ -129,12 +126,11 @@ fn null() -> RefOr<Schema> {
     ObjectBuilder::new().schema_type(Type::Null).into()
 }
 
-fn answer_operation(named: Named) -> Operation {
+fn answer_operation() -> Operation {
     let item = schema::integer(0..=MAX_ARENA_PAIRS * MAX_PAIR_ITEMS as usize - 1);
     let body = said(schema::object([("review", schema::name().into()), ("item", item.into())]));
     let example = json!({ "review": "june", "item": 0, "label": "1" });
-    named
-        .operation(Operation::post, "/reviews/answers", "answer_review_item")
+    Operation::post("/v1/workspaces/{category}/{name}/reviews/answers", "answer_review_item")
         .tag("reviews")
         .summary("Answer the item of a review that one has")
         .description("The answer is an outcome of the prediction, or a vote on the pair of an arena, appended once in the name of the caller. The same answer again is a success; another one is a conflict.")

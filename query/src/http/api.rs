@@ -10,7 +10,7 @@ use fold::evaluation::MAX_BY;
 use log::after::BEGIN;
 use serde_json::{Value, json};
 use web::{
-    Named, Operation,
+    Operation,
     openapi::{
         Header, RefOr, Required, Schema, Type,
         path::{ParameterBuilder, ParameterIn, ParameterStyle},
@@ -41,10 +41,10 @@ use crate::{
 pub(super) const ALWAYS: [StatusCode; 3] =
     [StatusCode::BAD_REQUEST, StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
 
-pub(super) fn query(what: What, named: Named) -> Operation {
+pub(super) fn query(what: What) -> Operation {
     let name = what.name();
-    let operation = named
-        .operation(Operation::get, &format!("/{name}"), &format!("query_{name}"))
+    let path = format!("/v1/workspaces/{{category}}/{{name}}/{name}");
+    let operation = Operation::get(path, &format!("query_{name}"))
         .tag("query")
         .summary(what.summary())
         .description(format!(

@@ -13,7 +13,7 @@ use log::key::Trail;
 use serde::Deserialize;
 use serde_json::json;
 use web::{
-    Asker, Demand, InPath, Named, Operation, Problem, RequestContext, Routes,
+    Asker, Demand, InPath, Operation, Problem, RequestContext, Routes,
     openapi::{RefOr, Schema, path::ParameterIn},
     parameter, schema,
 };
@@ -36,12 +36,10 @@ const ROW: &str = "Row.audit";
 
 /// The routes of the trails of workspaces and of that of the server.
 pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
-    let routes = Named::BOTH.into_iter().fold(routes, |routes, named| {
-        let operation = named.operation(Operation::get, "/audit", "audit");
-        let operation =
-            described(operation, "Show who changed what in a workspace").fails(&[StatusCode::NOT_FOUND]);
-        routes.add(operation, Demand::workspace(Right::Maintain), of_workspace)
-    });
+    let operation = Operation::get("/v1/workspaces/{category}/{name}/audit", "audit");
+    let operation =
+        described(operation, "Show who changed what in a workspace").fails(&[StatusCode::NOT_FOUND]);
+    let routes = routes.add(operation, Demand::workspace(Right::Maintain), of_workspace);
     let operation = Operation::get("/v1/server/audit", "server_audit");
     let operation = described(operation, "Show who changed what belongs to no workspace");
     let routes = routes.add(operation, Demand::server(Right::Admin), of_server);

@@ -14,7 +14,7 @@ use fold::{AnyFigure, Figure, figure::Direction};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use web::{
-    InPath, Named, Operation, Problem, answer,
+    InPath, Operation, Problem, answer,
     openapi::{RefOr, Required, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
@@ -75,7 +75,7 @@ pub(super) fn figures_that(holds: impl Fn(&AnyFigure) -> bool) -> RefOr<Schema> 
     schema::any_of([names, schema::string().pattern(Some(CUSTOM_FIGURES.pattern())).into()])
 }
 
-pub(super) fn operation(named: Named) -> Operation {
+pub(super) fn operation() -> Operation {
     let number = || ObjectBuilder::new().schema_type(Type::Number);
     let place = schema::object([
         (
@@ -113,8 +113,7 @@ pub(super) fn operation(named: Named) -> Operation {
     .property("labelled", schema::count().description(Some("How many predictions were judged.")));
     let body: RefOr<Schema> = schema::object([("places", schema::array(place).into())]).into();
     let limit = schema::integer(1..=MAX_BOARD).default(Some(json!(PLACES)));
-    named
-        .operation(Operation::get, "/leaderboard", "leaderboard")
+    Operation::get("/v1/workspaces/{category}/{name}/leaderboard", "leaderboard")
         .tag("releases")
         .summary("Rank the releases by the primary metric of the workspace, the best first")
         .description("Without a day, those that are live, each by the days that are set (7) up to the latest on which any of them was judged, of which AUC is the weighted mean; with a day, all that were judged on it, for which the primary metric must be set; with a window, all that were judged on its days, by any figure of all of them together, computed from the events. A logged metric is of all observations of the days, as their rollups are.")

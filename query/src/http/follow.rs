@@ -12,7 +12,7 @@ use event::{Error, Kind, Right};
 use serde::Deserialize;
 use serde_json::json;
 use web::{
-    Demand, InPath, Named, Operation, Problem, RequestContext, Routes,
+    Demand, InPath, Operation, Problem, RequestContext, Routes,
     openapi::{
         Header, RefOr, Schema,
         path::{ParameterBuilder, ParameterIn},
@@ -41,20 +41,19 @@ const OF_QUERIES: [&str; 6] = ["release", "columns", "where", "tag", "key", "sam
 
 /// The routes by which each kind of events is followed.
 pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
-    let all = Kind::ALL.into_iter().flat_map(|kind| Named::BOTH.map(|named| (kind, named)));
-    all.fold(routes, |routes, (kind, named)| {
+    Kind::ALL.into_iter().fold(routes, |routes, kind| {
         let demand = Demand::workspace(Right::Read).of_kinds(&[kind]).waiting();
-        routes.add(operation(kind, named), demand, move |method, query, InPath(workspace), parameters| {
+        routes.add(operation(kind), demand, move |method, query, InPath(workspace), parameters| {
             answer(kind, method, query, workspace, parameters)
         })
     })
 }
 
-fn operation(kind: Kind, named: Named) -> Operation {
+fn operation(kind: Kind) -> Operation {
     let name = kind.name();
     let what = What::Events(kind);
-    let operation = named
-        .operation(Operation::get, &format!("/events/{name}"), &format!("{NAME}_{name}"))
+    let path = format!("/v1/workspaces/{{category}}/{{name}}/events/{name}");
+    let operation = Operation::get(path, &format!("{NAME}_{name}"))
         .tag("query")
         .summary(format!("Follow {name}: what is stored, then what comes"))
         .description(

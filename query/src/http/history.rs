@@ -12,7 +12,7 @@ use event::{Kind, Right};
 use serde::Deserialize;
 use serde_json::json;
 use web::{
-    Demand, InPath, Named, Operation, Problem, RequestContext, Routes, answer,
+    Demand, InPath, Operation, Problem, RequestContext, Routes, answer,
     openapi::{RefOr, Required, Schema, Type, path::ParameterIn, schema::ObjectBuilder},
     parameter, schema,
 };
@@ -31,13 +31,10 @@ const JSON: &str = "application/json";
 
 /// The routes of the histories of keys.
 pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
-    Named::BOTH.into_iter().fold(routes, |routes, named| {
-        let demand = Demand::workspace(Right::Read).of_kinds(&[Kind::Outcomes]);
-        routes.add(operation(named), demand, history)
-    })
+    routes.add(operation(), Demand::workspace(Right::Read).of_kinds(&[Kind::Outcomes]), history)
 }
 
-fn operation(named: Named) -> Operation {
+fn operation() -> Operation {
     let says_from =
         format!("The first UTC day of predictions; the {HISTORY_DAYS} days up to the last one by default.");
     let says = format!(
@@ -45,8 +42,7 @@ fn operation(named: Named) -> Operation {
          Outcomes without a date are among them once it is decided what they judge. A key that has more than {MAX_HISTORY} about the days is \
          refused: ask for fewer days."
     );
-    let operation = named
-        .operation(Operation::get, "/outcomes/history", "outcome_history")
+    let operation = Operation::get("/v1/workspaces/{category}/{name}/outcomes/history", "outcome_history")
         .tag("query")
         .summary("Tell what was believed of a key, and when")
         .description(&says)

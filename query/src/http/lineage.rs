@@ -12,7 +12,7 @@ use event::{Kind, Right};
 use serde::Deserialize;
 use serde_json::json;
 use web::{
-    Demand, InPath, Named, Operation, Problem, RequestContext, Routes,
+    Demand, InPath, Operation, Problem, RequestContext, Routes,
     openapi::{RefOr, Schema, path::ParameterIn},
     parameter, schema,
 };
@@ -34,14 +34,11 @@ const ROW: &str = "Row.lineage";
 
 /// The routes of the lineages of workspaces.
 pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
-    let routes = Named::BOTH.into_iter().fold(routes, |routes, named| {
-        let demand = Demand::workspace(Right::Read).of_kinds(&Kind::ALL);
-        routes.add(operation(named), demand, answer)
-    });
-    routes.schema(ROW, api::row_of(columns()))
+    let demand = Demand::workspace(Right::Read).of_kinds(&Kind::ALL);
+    routes.add(operation(), demand, answer).schema(ROW, api::row_of(columns()))
 }
 
-fn operation(named: Named) -> Operation {
+fn operation() -> Operation {
     let text = || schema::string().min_length(Some(1));
     let formats = schema::one_of(Format::ALL.map(Format::name)).default(Some(json!(Format::Ndjson.name())));
     let says_from = api::says_first_day();
@@ -56,8 +53,7 @@ fn operation(named: Named) -> Operation {
         ("to", schema::day().into(), "The last UTC day; today by default."),
         ("format", formats.into(), "The format of the answer."),
     ];
-    let operation = named
-        .operation(Operation::get, "/lineage", NAME)
+    let operation = Operation::get("/v1/workspaces/{category}/{name}/lineage", NAME)
         .tag("query")
         .summary("Show where events came from and what was made of them")
         .description(

@@ -11,7 +11,7 @@ use axum::{
 use event::{Error, Kind, Right, Timestamp};
 use log::after::After;
 use serde::Deserialize;
-use web::{Demand, InPath, Named, Problem, RequestContext, Routes};
+use web::{Demand, InPath, Problem, RequestContext, Routes};
 
 mod api;
 mod asked;
@@ -39,32 +39,25 @@ use crate::{
 };
 use asked::{Asked, asked};
 
-/// The routes of the query service. A workspace is named by its path in two segments, or by its id.
+/// The routes of the query service.
 pub fn routes(query: Arc<Query>) -> Routes {
     let mut routes = Routes::new();
     for what in What::all() {
-        for named in Named::BOTH {
-            // Drift is of what is stored of events of every kind.
-            let kinds = if what.kinds().is_empty() { &Kind::ALL } else { what.kinds() };
-            let demand = Demand::workspace(Right::Read).of_kinds(kinds);
-            routes = routes.add(
-                api::query(what, named),
-                demand,
-                move |method, query, InPath(workspace), parameters| {
-                    answer(what, method, query, workspace, parameters)
-                },
-            );
-        }
+        // Drift is of what is stored of events of every kind.
+        let kinds = if what.kinds().is_empty() { &Kind::ALL } else { what.kinds() };
+        let demand = Demand::workspace(Right::Read).of_kinds(kinds);
+        let handler = move |method, query, InPath(workspace), parameters| {
+            answer(what, method, query, workspace, parameters)
+        };
+        routes = routes.add(api::query(what), demand, handler);
     }
-    for named in Named::BOTH {
-        // A place is by a figure of an evaluation, or by a logged metric.
-        let kinds = [Kind::Predictions, Kind::Outcomes, Kind::Metrics];
-        let demand = Demand::workspace(Right::Read).of_kinds(&kinds);
-        routes = routes.add(board::operation(named), demand, board::leaderboard);
-        // Which events a statement reads is known only when it is read.
-        let demand = Demand::workspace(Right::Read).of_kinds(&Kind::ALL);
-        routes = routes.add(sql::operation(named), demand, sql::answer);
-    }
+    // A place is by a figure of an evaluation, or by a logged metric.
+    let kinds = [Kind::Predictions, Kind::Outcomes, Kind::Metrics];
+    let demand = Demand::workspace(Right::Read).of_kinds(&kinds);
+    let routes = routes.add(board::operation(), demand, board::leaderboard);
+    // Which events a statement reads is known only when it is read.
+    let demand = Demand::workspace(Right::Read).of_kinds(&Kind::ALL);
+    let routes = routes.add(sql::operation(), demand, sql::answer);
     let routes =
         news::routes(lineage::routes(snapshots::verification(follow::routes(audit::routes(routes)))));
     let routes = reviews::routes(history::routes(pending::routes(routes)));

@@ -21,7 +21,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 use web::{
-    Demand, InPath, Named, Operation, Problem, RequestContext, Routes, answer, openapi::path::ParameterIn,
+    Demand, InPath, Operation, Problem, RequestContext, Routes, answer, openapi::path::ParameterIn,
     parameter, schema,
 };
 
@@ -51,16 +51,14 @@ const GATHER: Duration = Duration::from_millis(300);
 
 /// The routes.
 pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
-    let demand = || Demand::workspace(Right::Read).renewed();
-    Named::BOTH.into_iter().fold(routes, |routes, named| routes.add(operation(named), demand(), tell))
+    routes.add(operation(), Demand::workspace(Right::Read).renewed(), tell)
 }
 
-fn operation(named: Named) -> Operation {
+fn operation() -> Operation {
     let seconds = schema::integer(1..=SECONDS as usize).default(Some(json!(SECONDS)));
     let seconds = parameter(ParameterIn::Query, "seconds", seconds, "For how many seconds it tells.");
     let topics = Topic::ALL.map(|topic| format!("`{}`", topic.name())).join(", ");
-    named
-        .operation(Operation::get, "/news", NAME)
+    Operation::get("/v1/workspaces/{category}/{name}/news", NAME)
         .tag("query")
         .summary("Hear when something of the workspace moves")
         .description(format!(

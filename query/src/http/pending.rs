@@ -13,7 +13,7 @@ use fold::latest::MAX_JUDGED;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use web::{
-    Demand, InPath, Named, Operation, Problem, RequestContext, Routes, answer,
+    Demand, InPath, Operation, Problem, RequestContext, Routes, answer,
     openapi::{RefOr, Schema, path::ParameterIn},
     parameter, schema,
 };
@@ -31,17 +31,14 @@ const JSON: &str = "application/json";
 
 /// The routes of the pending outcomes of workspaces.
 pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
-    Named::BOTH.into_iter().fold(routes, |routes, named| {
-        let demand = Demand::workspace(Right::Read).of_kinds(&[Kind::Outcomes]);
-        routes.add(operation(named), demand, page)
-    })
+    routes.add(operation(), Demand::workspace(Right::Read).of_kinds(&[Kind::Outcomes]), page)
 }
 
 fn states() -> RefOr<Schema> {
     schema::one_of(PendingState::ALL.map(PendingState::name)).into()
 }
 
-fn operation(named: Named) -> Operation {
+fn operation() -> Operation {
     let place = || schema::string().pattern(Some(PLACE_PATTERN));
     let limit = schema::integer(0..=MAX_ROWS).default(Some(json!(DEFAULT_ROWS)));
     let says_from = format!(
@@ -55,8 +52,7 @@ fn operation(named: Named) -> Operation {
         ("limit", limit.into(), "List at most so many; with 0 they are counted alone."),
         ("after", place().into(), "What `next` of the page before said."),
     ];
-    let operation = named
-        .operation(Operation::get, "/pending", "pending_outcomes")
+    let operation = Operation::get("/v1/workspaces/{category}/{name}/pending", "pending_outcomes")
         .tag("query")
         .summary("List and count outcomes without a date, and say why each waits")
         .description(

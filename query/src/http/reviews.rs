@@ -19,7 +19,7 @@ use event::{Day, Error, Kind, Result, Right, Window};
 use log::audit::current;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use web::{Demand, InPath, Named, Problem, Routes, Whole, json_object};
+use web::{Demand, InPath, Problem, Routes, Whole, json_object};
 
 use super::{
     asked::{Asked, asked},
@@ -40,21 +40,17 @@ pub(super) fn routes(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
     let demand = || Demand::workspace(Right::Read);
     // An answer is an outcome, or a vote, which is a metric; beside it stands what releases predicted.
     let given_of = [Kind::Predictions, Kind::Outcomes, Kind::Metrics];
-    let routes = Named::BOTH.into_iter().fold(routes, |routes, named| {
-        routes
-            .add(list_reviews(named), demand(), list)
-            .add(reviewed_answers(named), demand().of_kinds(&given_of), given)
-            .add(rank_arena(named), demand().of_kinds(&[Kind::Metrics]), rank)
-    });
+    let routes = routes
+        .add(list_reviews(), demand(), list)
+        .add(reviewed_answers(), demand().of_kinds(&given_of), given)
+        .add(rank_arena(), demand().of_kinds(&[Kind::Metrics]), rank);
     review_schemas().into_iter().fold(routes, |routes, (name, schema)| routes.schema(name, schema))
 }
 
 /// The routes that make reviews.
 pub(super) fn creation(routes: Routes<Arc<Query>>) -> Routes<Arc<Query>> {
-    Named::BOTH.into_iter().fold(routes, |routes, named| {
-        let demand = || Demand::workspace(Right::Maintain).of_kinds(&[Kind::Predictions, Kind::Outcomes]);
-        routes.add(create_review(named), demand(), create).add(refresh_arena(named), demand(), refresh)
-    })
+    let demand = || Demand::workspace(Right::Maintain).of_kinds(&[Kind::Predictions, Kind::Outcomes]);
+    routes.add(create_review(), demand(), create).add(refresh_arena(), demand(), refresh)
 }
 
 #[derive(Deserialize)]

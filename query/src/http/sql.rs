@@ -11,7 +11,7 @@ use axum::{
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
 use web::{
-    InPath, Named, Operation, Problem, RequestContext, Whole, content, json_object,
+    InPath, Operation, Problem, RequestContext, Whole, content, json_object,
     openapi::{RefOr, Schema, Type, schema::ObjectBuilder},
     schema,
 };
@@ -54,7 +54,7 @@ fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> 
     String::deserialize(from).map(Some)
 }
 
-pub(super) fn operation(named: Named) -> Operation {
+pub(super) fn operation() -> Operation {
     let text = |says: &str| schema::string().description(Some(says.to_owned()));
     let flag = |says: &str| explained::flag().description(Some(says.to_owned()));
     let says = "Only what had been appended by this instant, or by the beginning of this day.";
@@ -75,8 +75,7 @@ pub(super) fn operation(named: Named) -> Operation {
         "sql": "select release, avg(score) from predictions where day between '2026-06-01' and '2026-06-30' group by release"
     });
     let row = ObjectBuilder::new().schema_type(Type::Object).into();
-    let operation = named
-        .operation(Operation::post, "/sql", "sql")
+    let operation = Operation::post("/v1/workspaces/{category}/{name}/sql", "sql")
         .tag("query")
         .summary("Answer a SQL statement")
         .description(format!(

@@ -327,7 +327,7 @@ async fn another_name_is_for_who_may_create_what_has_it(house: House) {
         (status, said)
     };
     let (own, by_id) = ("/v1/workspaces/credit/prod", house.workspace.entity().unwrap().to_string());
-    for path in [own, &format!("/v1/workspaces/{by_id}")] {
+    for path in [own, &format!("/v1/workspaces/-/{by_id}")] {
         let taken = change(path, r#"{"name":"hidden"}"#).await;
         assert_eq!(taken.0, StatusCode::FORBIDDEN, "{}", taken.1);
         assert_eq!(change(path, r#"{"name":"free"}"#).await, taken, "a name that is free");
@@ -351,7 +351,7 @@ async fn a_token_in_a_url_is_refused_however_it_is_written(house: House) {
         format!("/v1/workspaces?of=a{rest}"),
         format!("/v1/workspaces?of=%61{rest}"),
         format!("/v1/workspaces?%61{rest}=x"),
-        format!("/v1/workspaces/%61{rest}"),
+        format!("/v1/workspaces/-/%61{rest}"),
         format!("/v1/workspaces/credit/%61{rest}"),
         format!("/v1/tokens/user:%61{rest}"),
         "/v1/whoami?%61ccess_token=x".to_owned(),

@@ -165,7 +165,7 @@ async fn who_may_read_a_workspace_hears_what_moves_there_and_nothing_else(house:
 
     // The workspaces of others are as if they were not there, by name and by id.
     let id = house.catalog.workspace("credit/other").await.unwrap().id().to_string();
-    for other in ["credit/other", &id, "credit/none"] {
+    for other in ["credit/other", &format!("-/{id}"), "credit/none"] {
         assert_eq!(house.listen(&router, other, "").await.err(), Some(StatusCode::NOT_FOUND), "{other}");
     }
     for wrong in ["?seconds=0", "?seconds=31", "?seconds=x", "?minutes=1"] {

@@ -88,7 +88,7 @@ async fn the_pages_of_a_workspace_and_a_user_are_one_query_each(world: World) {
     house.scene.predict("2026-06-02", "v1", 0.5).await;
     house.scene.project().await;
 
-    let path = format!("/v1/workspaces/{workspace}");
+    let path = format!("/v1/workspaces/-/{workspace}");
     let (page, (_, queries)) = house.get(&path).await;
     assert_eq!(queries, 1, "one query, and look-ups of names");
     assert_eq!((&page["counters"]["visits"], &page["models"][0]["name"]), (&json!(2), &json!("m")));
@@ -176,7 +176,7 @@ async fn counters_are_shown_with_every_entity(world: World) {
     }
     let named = [
         "credit",
-        "credit%2Fprod",
+        "credit/prod",
         "credit%2Fprod%2Fm",
         "credit%2Fprod%2Fdeep",
         "",
@@ -188,7 +188,7 @@ async fn counters_are_shown_with_every_entity(world: World) {
     let configuration = json!({ "workspace": "credit/prod", "name": "deep" });
     assert_eq!(house.send("POST", "/v1/configurations", &configuration).await.0, StatusCode::CREATED);
     for (kind, name) in EntityKind::ALL.into_iter().zip(named).filter(|(_, name)| !name.is_empty()) {
-        let counter = format!("/v1/counters/{kind}/{name}/reviews");
+        let counter = format!("/v1/counters/{kind}/{}/reviews", name.replace('/', "%2F"));
         let (status, said) = house.send("POST", &counter, &json!({ "by": 3 })).await;
         assert_eq!(status, StatusCode::OK, "{counter}: {said}");
         let (shown, _) = house.get(&format!("/v1/{}/{name}", kind.plural())).await;
