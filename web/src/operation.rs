@@ -81,7 +81,8 @@ impl Operation {
     pub fn takes(mut self, parameter: impl Into<Parameter>) -> Self {
         let parameter = parameter.into();
         let parameters = self.described.parameters.get_or_insert_default();
-        parameters.retain(|other| other.name != parameter.name);
+        let place = |one: &Parameter| (one.name.clone(), one.parameter_in.clone());
+        parameters.retain(|other| place(other) != place(&parameter));
         parameters.push(parameter);
         self
     }

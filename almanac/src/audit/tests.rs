@@ -29,7 +29,7 @@ use crate::up::{Options, Services};
 
 /// What changes something, in an order in which it can be done: the method, the path, and the body. A path stands for
 /// its pattern.
-const STEPS: [(&str, &str, &str); 69] = [
+const STEPS: [(&str, &str, &str); 71] = [
     ("POST", "/v1/users", r#"{"name":"bob"}"#),
     ("POST", "/v1/groups", r#"{"name":"risk"}"#),
     ("POST", "/v1/systems", r#"{"name":"nightly"}"#),
@@ -120,6 +120,16 @@ const STEPS: [(&str, &str, &str); 69] = [
         "POST",
         "/v1/workspaces/credit/prod/predictions",
         r#"{"release":"v2","key":"k","predicted_at":"2026-06-10T00:00:02Z","score":0.5}"#,
+    ),
+    (
+        "POST",
+        "/v1/workspaces/credit/prod/predictions",
+        r#"{"release":"v1","key":"l","predicted_at":"2026-06-10T00:00:03Z","score":0.5}"#,
+    ),
+    (
+        "POST",
+        "/v1/workspaces/credit/prod/predictions",
+        r#"{"release":"v2","key":"l","predicted_at":"2026-06-10T00:00:03Z","score":0.5}"#,
     ),
     (
         "POST",
