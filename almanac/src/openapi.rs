@@ -1,19 +1,28 @@
 //! The OpenAPI document, put together from what the routes say of themselves, and served beside them.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
 
 use axum::{
     body::Bytes,
     http::{StatusCode, header},
 };
+use serde::Serialize;
 use serde_json::Value;
 use web::{
-    Demand, Operation, Routes, answer,
-    openapi::{Components, Info, License, ObjectBuilder, OpenApi, OpenApiBuilder, Paths, RefOr, Tag, Type},
-    problem_responses, problem_schemas, schema,
+    Demand, Operation, PROBLEM, Routes, answer,
+    openapi::{
+        Components, Info, License, ObjectBuilder, OpenApi, OpenApiBuilder, Paths, RefOr, Tag, Type,
+        path::PathsMap,
+    },
+    problem_response, problem_schemas, schema,
 };
 
 use crate::paths::{LIVE, METRICS, READY};
+
+mod shared;
 
 /// Where it is.
 pub(crate) const PATH: &str = "/openapi.json";
@@ -22,7 +31,8 @@ const JSON: &str = "application/json";
 
 /// What holds for many operations.
 const INTRODUCTION: &str = "A workspace is named by its category and its name, as in `/v1/workspaces/credit/prod/live`, or by its id \
-    with `-` in the place of the category, as in `/v1/workspaces/-/w_2NBs0sLBnJxEcoDLgVnQdJkhEgV/live`.";
+    with `-` in the place of the category, as in `/v1/workspaces/-/w_2NBs0sLBnJxEcoDLgVnQdJkhEgV/live`.\n\n\
+    Where callers must say who they are, an operation needs the rights that it names.";
 
 /// What operations answered to their examples, by their ids and by media type; a test calls them all and writes it again.
 const ANSWERS: &str = include_str!("openapi_answers.json");
@@ -52,7 +62,6 @@ pub(crate) fn ready() -> Operation {
         .summary("Tell whether the service can do its work")
         .description("The store answers in time, a projector in this process keeps up, and the process is not about to stop.")
         .answers(StatusCode::OK, answer("It can.", "text/plain", schema::one_of(["ready\n"])))
-        .fails(&[StatusCode::SERVICE_UNAVAILABLE])
 }
 
 /// The operation of [`METRICS`].
@@ -84,7 +93,6 @@ pub(crate) fn workers() -> Operation {
         .tag("service")
         .summary("List the workers of the projector that were there in the last hour")
         .answers(StatusCode::OK, answer("By name.", JSON, list))
-        .fails(&[StatusCode::SERVICE_UNAVAILABLE])
 }
 
 /// The routes and, as one more, the document that describes all that `all` has: where roles are apart, one address stands before them.
@@ -101,9 +109,33 @@ pub(crate) fn with_document(routes: Routes, all: Routes) -> Routes {
         .tag("service")
         .summary("Describe the API")
         .answers(StatusCode::OK, answer("This document.", JSON, form));
-    let text = document(&all.add(operation.clone(), Demand::nothing(), async || ())).to_json();
-    let text = Bytes::from(text.expect("a document of strings and numbers can be written"));
-    routes.add(operation, Demand::nothing(), async move || ([(header::CONTENT_TYPE, JSON)], text.clone()))
+    let all = all.add(operation.clone(), Demand::nothing(), async || ());
+    // Most processes are never asked for it.
+    let text = Arc::new(LazyLock::new(move || {
+        Bytes::from(text(document(&all)).expect("a document of strings and numbers can be written"))
+    }));
+    let answer = async move || ([(header::CONTENT_TYPE, JSON)], Bytes::clone(&text));
+    routes.add(operation, Demand::nothing(), answer)
+}
+
+/// A document as it is written, with its paths in their order.
+#[derive(Serialize)]
+struct Written {
+    #[serde(flatten)]
+    rest: Value,
+    paths: PathsMap<String, Value>,
+}
+
+fn text(mut document: OpenApi) -> serde_json::Result<Vec<u8>> {
+    let paths = std::mem::take(&mut document.paths.paths).into_iter();
+    let paths = paths.map(|(path, item)| Ok((path, serde_json::to_value(item)?)));
+    let mut paths = paths.collect::<serde_json::Result<PathsMap<_, _>>>()?;
+    let mut rest = serde_json::to_value(document)?;
+    if let Value::Object(rest) = &mut rest {
+        rest.remove("paths");
+    }
+    shared::share(paths.values_mut(), &mut rest["components"]);
+    serde_json::to_vec(&Written { rest, paths })
 }
 
 /// The paths, each answer with its example.
@@ -134,7 +166,7 @@ fn document(routes: &Routes) -> OpenApi {
     let mut components = Components::new();
     components.schemas = routes.schemas().clone();
     components.schemas.extend(problem_schemas().map(|(name, schema)| (name.to_owned(), schema)));
-    components.responses.extend(problem_responses().map(|(name, response)| (name, response.into())));
+    components.responses.insert(PROBLEM.to_owned(), problem_response().into());
     let tags = TAGS.map(|(name, says)| {
         let mut tag = Tag::new(name);
         tag.description = Some(says.to_owned());

@@ -64,10 +64,16 @@ fn body(media: &str, example: &Value) -> Vec<u8> {
     }
 }
 
+/// The parameters of an operation.
+fn parameters<'a>(document: &'a Value, operation: &'a Value) -> impl Iterator<Item = &'a Value> {
+    let all = operation["parameters"].as_array().into_iter().flatten();
+    all.map(|parameter| resolve(document, parameter))
+}
+
 /// The requests that the examples of an operation are: one for each media type of its body.
 fn calls(document: &Value, path: &str, operation: &Value) -> Vec<Call> {
     let (mut path, mut query, mut headers) = (path.to_owned(), Vec::new(), Vec::new());
-    for parameter in operation["parameters"].as_array().into_iter().flatten() {
+    for parameter in parameters(document, operation) {
         let name = parameter["name"].as_str().unwrap();
         let Some(example) = parameter.get("example") else {
             assert_ne!(parameter["required"], true, "{path}: `{name}` has no example");
@@ -104,16 +110,25 @@ fn calls(document: &Value, path: &str, operation: &Value) -> Vec<Call> {
     calls
 }
 
-/// Checks that an answer is one that the operation has.
+/// Checks that an answer is one that the operation has, or a problem whose status the document explains.
 fn assert_described(document: &Value, operation: &Value, answer: &Answer, what: &str) {
-    let response = operation["responses"].get(answer.status.to_string());
-    let response =
-        response.unwrap_or_else(|| panic!("{what}: {} is not described: {}", answer.status, answer.text()));
-    if answer.status == 204 {
+    let responses = &operation["responses"];
+    let response = responses.get(answer.status.to_string()).unwrap_or(&responses["default"]);
+    let response = resolve(document, response);
+    if answer.status == 204 && responses.get("204").is_some() {
         return;
     }
+    if answer.status >= 400 {
+        let says = response["description"].as_str().unwrap();
+        assert!(
+            says.contains(&format!("`{}`", answer.status)),
+            "{what}: {} {}",
+            answer.status,
+            answer.text()
+        );
+    }
     let media = answer.content_type.split(';').next().unwrap();
-    let mut contents = resolve(document, response)["content"].as_object().unwrap().iter();
+    let mut contents = response["content"].as_object().unwrap().iter();
     let content = contents.find(|(name, _)| name.split(';').next() == Some(media));
     let (_, content) = content.unwrap_or_else(|| panic!("{what}: {media} is not described"));
     let value = match media {
@@ -299,8 +314,9 @@ fn every_choice_can_be_made(service: &Service, document: &Value, paths: &[String
     for path in paths {
         let operation = &document["paths"][path]["get"];
         let schema = |name: &str| {
-            let mut parameters = operation["parameters"].as_array().into_iter().flatten();
-            parameters.find(|parameter| parameter["name"] == name).map(|parameter| &parameter["schema"])
+            let mut parameters = parameters(document, operation);
+            let parameter = parameters.find(|parameter| parameter["name"] == name)?;
+            Some(resolve(document, &parameter["schema"]))
         };
         let Some(columns) = schema("columns") else { continue };
         let asked = calls(document, path, operation).remove(0).path;
@@ -316,7 +332,8 @@ fn every_choice_can_be_made(service: &Service, document: &Value, paths: &[String
             answer.status == 200
         };
         let names = |schema: &Value| -> Vec<String> {
-            let names = schema.get("anyOf").map_or(schema, |choices| &choices[0]);
+            let schema = resolve(document, schema);
+            let names = schema.get("anyOf").map_or(schema, |choices| resolve(document, &choices[0]));
             names["enum"].as_array().unwrap().iter().map(as_text).collect()
         };
         let columns = names(&columns["items"]);
@@ -439,8 +456,8 @@ fn what_the_document_does_not_allow_is_refused_and_named() {
     }
     assert_eq!(service.get(&format!("{of_workspace}/evaluations?last=7d")).status, 200);
     // The trail says how long a window is that it takes: one day more is refused.
-    let parameters = &document["paths"]["/v1/server/audit"]["get"]["parameters"];
-    let from = parameters.as_array().unwrap().iter().find(|parameter| parameter["name"] == "from").unwrap();
+    let mut parameters = parameters(&document, &document["paths"]["/v1/server/audit"]["get"]);
+    let from = parameters.find(|parameter| parameter["name"] == "from").unwrap();
     let says = from["description"].as_str().unwrap();
     let days = says.split("at most ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
     let days: i64 = days.parse().unwrap();

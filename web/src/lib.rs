@@ -5,7 +5,7 @@
 //! use almanac_web::{Demand, Operation, Problem, Routes};
 //! use axum::http::StatusCode;
 //!
-//! let greeting = Operation::get("/greeting", "greet").summary("Greet").fails(&[StatusCode::NOT_FOUND]);
+//! let greeting = Operation::get("/greeting", "greet").summary("Greet");
 //! let routes = Routes::<()>::new().add(greeting, Demand::nothing(), async || "hello");
 //! assert!(routes.paths().paths.contains_key("/greeting"));
 //!
@@ -29,12 +29,12 @@ use axum::{
 };
 use event::{Error, ErrorKind, RowProblem};
 use serde::Serialize;
-use utoipa::openapi::{Content, RefOr, Schema};
+use utoipa::openapi::{RefOr, Schema};
 
 pub use asker::{Asker, Refused};
 pub use body::{Whole, is_json, json_object};
 pub use demand::{About, Demand, Need, Place};
-pub use operation::{Operation, answer, content, in_path, parameter, problem_responses};
+pub use operation::{Operation, PROBLEM, answer, content, in_path, parameter, problem_response};
 pub use request_context::RequestContext;
 pub use routes::{Demands, Routes};
 pub use utoipa::openapi;
@@ -160,11 +160,6 @@ pub fn problem_schemas() -> [(&'static str, RefOr<Schema>); 2] {
         ("Problem", problem.description(Some("What went wrong (RFC 9457).")).into()),
         ("RowProblem", row.description(Some("What is wrong with one row of a request.")).into()),
     ]
-}
-
-/// Returns the content of a problem in the document.
-fn problem_content() -> Content {
-    content(schema::component("Problem"), None)
 }
 
 impl From<Error> for Problem {

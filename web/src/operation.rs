@@ -8,7 +8,7 @@ use utoipa::openapi::{
     request_body::RequestBodyBuilder,
 };
 
-use crate::{Demand, Need, problem_content, schema};
+use crate::{Demand, Need, schema};
 
 /// An operation: its path, its parameters and its answers. [`crate::Routes`] serve no other.
 #[derive(Clone)]
@@ -46,7 +46,10 @@ impl Operation {
 
     fn new(method: HttpMethod, path: String, id: &str) -> Self {
         let is_on_workspace = path.starts_with("/v1/workspaces/{category}/{name}");
-        let described = OperationBuilder::new().operation_id(Some(id)).build();
+        let described = OperationBuilder::new()
+            .operation_id(Some(id))
+            .response("default", Ref::from_response_name(PROBLEM))
+            .build();
         let operation = Self { method, path, described };
         if !is_on_workspace {
             return operation;
@@ -103,13 +106,6 @@ impl Operation {
         self.with(|described| described.response(status.as_str(), response))
     }
 
-    /// Adds the problems that it may answer, which the document describes once.
-    pub fn fails(self, statuses: &[StatusCode]) -> Self {
-        statuses.iter().fold(self, |operation, status| {
-            operation.answers(*status, Ref::from_response_name(response_name(*status)))
-        })
-    }
-
     fn with(self, change: impl FnOnce(OperationBuilder) -> OperationBuilder) -> Self {
         Self { described: change(self.described.into()).build(), ..self }
     }
@@ -140,12 +136,10 @@ impl Operation {
         if demand.is_nothing() {
             return self;
         }
-        let need = |need: &Need| format!("the right `{}` on {}", need.right, need.says());
+        let need = |need: &Need| format!("`{}` on {}", need.right, need.says());
         let needs = demand.needs().iter().map(need).collect::<Vec<_>>().join(" and ");
-        let needs = format!("Where callers must say who they are, it needs {needs}.");
-        let said = self.described.description.clone();
-        let said = said.map_or_else(|| needs.clone(), |said| format!("{said} {needs}"));
-        self.description(said).fails(&[StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN])
+        let said = self.described.description.as_deref().map_or_else(String::new, |said| format!("{said} "));
+        self.description(format!("{said}Needs {needs}."))
     }
 
     /// Returns true if it takes parameters in its query; true for all paths outside our own API, for which it is unknown.
@@ -206,7 +200,10 @@ pub fn answer(description: &str, media_type: &str, schema: impl Into<RefOr<Schem
     ResponseBuilder::new().description(description).content(media_type, content(schema, None))
 }
 
-/// The problems that an operation may answer, with the meanings of their statuses here.
+/// The name of [`problem_response`] among the answers that the document says once.
+pub const PROBLEM: &str = "Problem";
+
+/// The problems that an operation may answer: what their statuses mean here.
 const PROBLEMS: [(StatusCode, &str); 13] = [
     (StatusCode::BAD_REQUEST, "Something in the request is wrong; `detail` says what."),
     (StatusCode::UNAUTHORIZED, "The request brings no token that is good; see `Authorization: Bearer`."),
@@ -238,25 +235,18 @@ const PROBLEMS: [(StatusCode, &str); 13] = [
     ),
 ];
 
-fn response_name(status: StatusCode) -> String {
-    status.canonical_reason().unwrap_or("Error").replace(' ', "")
-}
-
-/// Returns the answers that [`Operation::fails`] refers to, with their names.
-pub fn problem_responses() -> impl Iterator<Item = (String, Response)> {
-    PROBLEMS.into_iter().map(|(status, says)| {
-        let response = ResponseBuilder::new().description(says);
-        let response = response.content("application/problem+json", problem_content());
-        let response = match crate::is_for_later(status) {
-            true => response.header("Retry-After", retry_after()),
-            false => response,
-        };
-        (response_name(status), response.build())
-    })
+/// The answer that is a problem: every operation refers to it.
+pub fn problem_response() -> Response {
+    let says = PROBLEMS.map(|(status, says)| format!("- `{}`: {says}", status.as_u16())).join("\n");
+    ResponseBuilder::new()
+        .description(format!("A problem, by its status:\n\n{says}"))
+        .content("application/problem+json", content(schema::component("Problem"), None))
+        .header("Retry-After", retry_after())
+        .build()
 }
 
 fn retry_after() -> Header {
     let mut header = Header::new(schema::count());
-    header.description = Some("After how many seconds to try again.".into());
+    header.description = Some("After how many seconds to try again, of `429` and `503`.".into());
     header
 }

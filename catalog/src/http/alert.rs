@@ -22,11 +22,7 @@ use web::{
     parameter, schema,
 };
 
-use super::{
-    alert_rule::new_rule,
-    api::{ALWAYS, JSON, OF_BODY},
-    webhook,
-};
+use super::{alert_rule::new_rule, api::JSON, webhook};
 use crate::{
     AlertRule, AlertRuleBody, Judged, MAX_ALERT_RULES, MAX_CROSSINGS, MAX_WEBHOOKS, Service, Webhook,
 };
@@ -105,8 +101,6 @@ pub(super) fn list_operation() -> Operation {
         .summary("List the alert rules and the webhooks of a workspace")
         .takes(name("Only this rule.").example(Some(json!("auc-low"))))
         .answers(StatusCode::OK, answer("The rules and the webhooks, by name.", JSON, rules_schema()))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 pub(super) fn apply_operation() -> Operation {
@@ -119,9 +113,6 @@ pub(super) fn apply_operation() -> Operation {
         .description("All of them or none. What has a name that is there is changed; what is not given stays. Applying the same again changes nothing.")
         .body("The rules and the webhooks.", [(JSON, content(body, Some(examples())))])
         .answers(StatusCode::OK, answer("These, as they are then.", JSON, applied_schema()))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 pub(super) fn delete_operation() -> Operation {
@@ -131,8 +122,6 @@ pub(super) fn delete_operation() -> Operation {
         .takes(name("The rule.").example(Some(json!("few-predictions"))))
         .takes(parameter(ParameterIn::Query, "webhook", schema::name(), "Or the webhook."))
         .answers(StatusCode::NO_CONTENT, web::openapi::Response::new("It is deleted."))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
 }
 
 pub(super) fn crossings_operation() -> Operation {
@@ -140,10 +129,7 @@ pub(super) fn crossings_operation() -> Operation {
     let operation = Operation::get("/v1/workspaces/{category}/{name}/crossings", "list_crossings")
         .tag("catalog")
         .summary("List when alert rules began to fire and were resolved");
-    spanned(operation, MAX_CROSSINGS)
-        .answers(StatusCode::OK, answer("The latest days first.", JSON, list))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
+    spanned(operation, MAX_CROSSINGS).answers(StatusCode::OK, answer("The latest days first.", JSON, list))
 }
 
 /// An operation that takes days, and the most in an answer.

@@ -23,12 +23,6 @@ use crate::{MAX_ATTRIBUTES_BYTES, MAX_PAGE, json};
 
 pub(super) const JSON: &str = "application/json";
 
-/// What any request may be answered, and those that write.
-pub(super) const ALWAYS: [StatusCode; 3] =
-    [StatusCode::BAD_REQUEST, StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
-pub(super) const OF_BODY: [StatusCode; 3] =
-    [StatusCode::PAYLOAD_TOO_LARGE, StatusCode::UNSUPPORTED_MEDIA_TYPE, StatusCode::UNPROCESSABLE_ENTITY];
-
 /// How the examples call an entity, and one that is deleted again.
 fn examples(kind: EntityKind) -> (&'static str, &'static str) {
     match kind {
@@ -116,9 +110,6 @@ pub(super) fn create(kind: EntityKind) -> Operation {
         ))
         .body("What it is.", [(JSON, bodies(kind))])
         .answers(StatusCode::CREATED, tagged("It, as it is now.", schema::component(schemas::name(kind))))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 pub(super) fn list(kind: EntityKind) -> Operation {
@@ -159,10 +150,7 @@ pub(super) fn list(kind: EntityKind) -> Operation {
                 .style(Some(ParameterStyle::Form))
                 .explode(Some(false)),
         );
-    operation
-        .answers(StatusCode::OK, answer("By the time of their creation.", JSON, list))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
+    operation.answers(StatusCode::OK, answer("By the time of their creation.", JSON, list))
 }
 
 fn of(example: &str) -> ParameterBuilder {
@@ -211,8 +199,6 @@ pub(super) fn show(kind: EntityKind, operation: Operation) -> Operation {
         .tag("catalog")
         .summary(summary)
         .answers(StatusCode::OK, tagged("It, as it is now.", schema::component(&page_name(kind))))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 fn if_match() -> ParameterBuilder {
@@ -234,9 +220,6 @@ pub(super) fn change(kind: EntityKind, operation: Operation) -> Operation {
         .takes(if_match())
         .body("What is to change.", [(JSON, content(schemas::change(), Some(example)))])
         .answers(StatusCode::OK, tagged("It, as it is then.", schema::component(schemas::name(kind))))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT, StatusCode::PRECONDITION_FAILED])
-        .fails(&OF_BODY)
 }
 
 pub(super) fn delete(kind: EntityKind, operation: Operation) -> Operation {
@@ -248,8 +231,6 @@ pub(super) fn delete(kind: EntityKind, operation: Operation) -> Operation {
         .description("What has children or events is deleted only once it is archived, and then with its children. Events stay in the table. A workspace takes no more events from then on, and is gone after some seconds; the name of a workspace or category is free again a minute after that. A change of the workspace before it is gone keeps it.")
         .takes(if_match())
         .answers(StatusCode::NO_CONTENT, gone)
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT, StatusCode::PRECONDITION_FAILED])
 }
 
 pub(super) fn create_model() -> Operation {
@@ -262,9 +243,6 @@ pub(super) fn create_model() -> Operation {
         .description("The same model again is left as it is; judged otherwise it is a conflict. The positive label of a binary task is `1` unless it is given.")
         .body("Its name and what it predicts.", [(JSON, content(new, Some(example)))])
         .answers(StatusCode::CREATED, answer("The model.", JSON, schema::component("Model")))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 pub(super) fn set_lanes() -> Operation {
@@ -275,7 +253,4 @@ pub(super) fn set_lanes() -> Operation {
         .description("More lanes let more ingest services append to one day at one time. A change counts for the days that begin some seconds later; those that have begun stay as they are. From the third day after on each lane has a partition of the table of its own, which DynamoDB takes more writes for.")
         .body("How many.", [(JSON, content(schema::object([("lanes", lanes())]), Some(json!({ "lanes": 2 }))))])
         .answers(StatusCode::OK, answer("How many.", JSON, schema::object([("lanes", lanes())])))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }

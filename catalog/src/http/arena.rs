@@ -9,7 +9,7 @@ use web::{
 };
 
 use super::{
-    api::{ALWAYS, JSON, OF_BODY},
+    api::JSON,
     review::{boolean, number},
 };
 use crate::{ArenaPair, MAX_ARENA_JUDGES, MAX_ARENA_RELEASES, MAX_ARENA_TAGS, ReviewItem, ReviewSpec, Vote};
@@ -92,9 +92,6 @@ pub fn refresh_arena() -> Operation {
         .description("What was picked before stays. A pair gets up to `n` keys more, until it has 100 items; an arena has at most 100 pairs.")
         .body("Which arena.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, answer("The arena.", JSON, schema::component("Review")))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 /// The operation that ranks the releases of an arena.
@@ -111,8 +108,6 @@ pub fn rank_arena() -> Operation {
                 .example(Some(json!("2026-06-02"))),
         )
         .answers(StatusCode::OK, answer("The ranking.", JSON, schema::component("ArenaRanking")))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::GONE, StatusCode::PAYLOAD_TOO_LARGE])
 }
 
 /// What the ranking is.

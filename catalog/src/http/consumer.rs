@@ -22,7 +22,7 @@ use web::{
     parameter, schema,
 };
 
-use super::api::{ALWAYS, JSON, OF_BODY};
+use super::api::JSON;
 use crate::{Consumer, Service};
 
 #[derive(Deserialize)]
@@ -81,8 +81,6 @@ pub(super) fn list_operation() -> Operation {
                 schema::object([("consumers", schema::array(schema::component("Consumer")).into())]),
             ),
         )
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 pub(super) fn commit_operation() -> Operation {
@@ -105,9 +103,6 @@ pub(super) fn commit_operation() -> Operation {
         .description("The first commit makes the consumer, and it belongs to who sent it: others cannot commit for it, and one principal makes at most 100 in a workspace. A consumer never goes back: what it, or another process under its name, committed before stays read, whatever the order of commits. To begin again, delete it.")
         .body("How far.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, answer("How far it is now.", JSON, schema::component("Consumer")))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 pub(super) fn delete_operation() -> Operation {
@@ -116,8 +111,6 @@ pub(super) fn delete_operation() -> Operation {
         .summary("Forget a consumer")
         .takes(name("The consumer.").required(Required::True))
         .answers(StatusCode::NO_CONTENT, web::openapi::Response::new("It is forgotten."))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 pub(super) fn consumer_schema() -> RefOr<Schema> {

@@ -17,7 +17,7 @@ use web::{
     schema,
 };
 
-use super::api::{ALWAYS, JSON, OF_BODY};
+use super::api::JSON;
 use crate::{Erasure, ErasurePhase, MAX_ERASURE_KEYS, MAX_ERASURES, Service};
 
 #[derive(Deserialize)]
@@ -45,9 +45,6 @@ pub(super) fn begin_operation() -> Operation {
         .description("From now on events of these keys are refused. A projector puts a surrogate by chance in the place of each key, takes the tags, features and texts of its events away, and folds again what was folded of them; scores, labels and values stay, unless `values` says that they go too. The same keys again are the same erasure, while it goes on.")
         .body("Which keys, and why.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::ACCEPTED, answer("The erasure.", JSON, schema::component("Erasure")))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 pub(super) fn list_operation() -> Operation {
@@ -63,8 +60,6 @@ pub(super) fn list_operation() -> Operation {
                 schema::object([("erasures", erasures.into())]),
             ),
         )
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 pub(super) fn erasure_schema() -> RefOr<Schema> {

@@ -24,7 +24,7 @@ use web::{
 };
 
 use super::{
-    api::{ALWAYS, JSON, OF_BODY},
+    api::JSON,
     live::{Asked, ENTRIES, asked, body, entry, happening_schema, limit},
 };
 use crate::{Catalog, FeedEntry, Follow, MAX_ENTRIES, MAX_MARKS, Service, Sight, json};
@@ -120,9 +120,6 @@ pub(super) fn set_operation() -> Operation {
         .description("A repeat changes nothing and counts nothing. To end it, what is followed need not be read any more.")
         .body("What.", [(JSON, content(new, Some(example)))])
         .answers(StatusCode::OK, answer("How many follow it now.", JSON, counted))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 pub(super) fn operation() -> Operation {
@@ -135,8 +132,6 @@ pub(super) fn operation() -> Operation {
         .takes(parameter(ParameterIn::Query, "order", order, says))
         .summary("List what a user follows, in the order in which it was followed")
         .answers(StatusCode::OK, answer("That.", JSON, body))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 pub(super) fn feed_operation() -> Operation {
@@ -154,8 +149,6 @@ pub(super) fn feed_operation() -> Operation {
         .summary("Tell what is new in what a user follows")
         .description("New releases, promotions, rollbacks, retirements, alerts, and comparisons with a live release that are decided; what was not seen comes first, the latest first.")
         .answers(StatusCode::OK, answer("That.", JSON, body))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 fn per_publisher() -> ParameterBuilder {
@@ -184,8 +177,6 @@ pub(super) fn followers_operation() -> Operation {
         .takes(limit())
         .takes(parameter(ParameterIn::Query, "cursor", schema::string(), cursor))
         .answers(StatusCode::OK, answer("How many there are, and some of them.", JSON, body))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 pub(super) fn seen_operation() -> Operation {
@@ -201,9 +192,6 @@ pub(super) fn seen_operation() -> Operation {
             StatusCode::OK,
             answer("How many.", JSON, schema::object([("marked", schema::count().into())])),
         )
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
-        .fails(&OF_BODY)
 }
 
 pub(super) fn has_seen_operation() -> Operation {
@@ -219,8 +207,6 @@ pub(super) fn has_seen_operation() -> Operation {
         )
         .summary("Tell whether a user has seen an entry of the feed")
         .answers(StatusCode::OK, answer("It is one look-up of a key.", JSON, body))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 pub(super) fn digest_operation() -> Operation {
@@ -244,7 +230,6 @@ pub(super) fn digest_operation() -> Operation {
         .summary("List all users with what they follow")
         .description("A user whose follows do not fit into a page goes on in the next.")
         .answers(StatusCode::OK, answer("They are.", JSON, body))
-        .fails(&ALWAYS)
 }
 
 /// The user that a path names.

@@ -19,7 +19,7 @@ use web::{
     parameter, schema,
 };
 
-use super::api::{ALWAYS, JSON};
+use super::api::JSON;
 use crate::{ALERT, Action, DECIDED, Happening, HistoryOf, LiveState, MAX_ENTRIES, Service};
 
 /// What a note is.
@@ -61,8 +61,6 @@ pub(super) fn live_operation() -> Operation {
         .takes(parameter(ParameterIn::Query, "environment", schema::name(), "Only in this environment.").example(Some(json!("production"))))
         .takes(parameter(ParameterIn::Query, "at", schema::time(), "At this instant; now, when it is not given.").example(Some(json!("2026-06-14T10:00:00Z"))))
         .answers(StatusCode::OK, answer("They are.", JSON, schema::object([("live", schema::array(schema::component("Live")).into())])))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 pub(super) fn history_operation() -> Operation {
@@ -78,8 +76,6 @@ pub(super) fn history_operation() -> Operation {
         .takes(limit())
         .takes(parameter(ParameterIn::Query, "cursor", schema::string(), "Where to go on: `next` of the page before."))
         .answers(StatusCode::OK, answer("They are.", JSON, page()))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 pub(super) fn limit() -> web::openapi::path::ParameterBuilder {

@@ -10,7 +10,7 @@ use web::{
 };
 
 use super::{
-    api::{ALWAYS, JSON, OF_BODY},
+    api::JSON,
     people::{MOST, Of},
     schemas,
 };
@@ -27,8 +27,6 @@ fn member(method: fn(String, &str) -> Operation, id: &str) -> Operation {
         .takes(in_path("group", schema::string().into(), "risk", "The group, by id or name."))
         .takes(in_path("member", schema::string().into(), "ann", says))
         .answers(StatusCode::NO_CONTENT, done("It is so."))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
 }
 
 pub(super) fn add_member() -> Operation {
@@ -47,8 +45,6 @@ pub(super) fn members() -> Operation {
         .description("The groups of a user are on the user's page.")
         .takes(in_path("group", schema::string().into(), "risk", "The group, by id or name."))
         .answers(StatusCode::OK, answer("Its members.", JSON, schema::object([("members", members.into())])))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 /// Where the roles of a scope are, and what its operations are called.
@@ -84,8 +80,6 @@ fn role(of: Of, method: fn(String, &str) -> Operation, id: &str) -> Operation {
     roles(of, method, "/{principal}", id)
         .takes(in_path("principal", principal.into(), "user:ann", says))
         .answers(StatusCode::NO_CONTENT, done("It is so."))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
 }
 
 pub(super) fn grant(of: Of) -> Operation {
@@ -94,7 +88,6 @@ pub(super) fn grant(of: Of) -> Operation {
         .summary(format!("Give a role on {}", on(of)))
         .description("In place of the one that was given before there. It counts within 5 seconds.")
         .body("The role.", [(JSON, body)])
-        .fails(&OF_BODY)
 }
 
 pub(super) fn revoke(of: Of) -> Operation {
@@ -106,8 +99,6 @@ pub(super) fn grants(of: Of) -> Operation {
     roles(of, Operation::get, "", "list_grants")
         .summary(format!("List who has which role on {}", on(of)))
         .answers(StatusCode::OK, answer("The roles.", JSON, schema::object([("grants", grants.into())])))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 fn of_counter(method: fn(String, &str) -> Operation, id: &str) -> Operation {
@@ -118,8 +109,6 @@ fn of_counter(method: fn(String, &str) -> Operation, id: &str) -> Operation {
         .takes(in_path("entity", schema::string().into(), "credit/prod/churn", "The entity, by id or path."))
         .takes(in_path("counter", schema::name().into(), "reviews", "The name of the counter."))
         .answers(StatusCode::OK, answer("The counter.", JSON, schema::component("Counter")))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 pub(super) fn count() -> Operation {
@@ -137,8 +126,6 @@ pub(super) fn count() -> Operation {
                 .example(Some(json!("review-17"))),
         )
         .body("How much.", [(JSON, body)])
-        .fails(&[StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 pub(super) fn counter() -> Operation {

@@ -17,10 +17,7 @@ use web::{
     schema,
 };
 
-use super::{
-    api::{ALWAYS, JSON, OF_BODY},
-    schemas::ranking_figures,
-};
+use super::{api::JSON, schemas::ranking_figures};
 use crate::{
     Approval, GATE_DAYS, GATE_KINDS, MAX_APPROVAL_NOTE_BYTES, MAX_DELAY_DAYS, MAX_GATE_DAYS,
     MAX_GATE_ENVIRONMENTS, Model, PromotionGates, PromotionGatesBody, Release, Service,
@@ -38,8 +35,6 @@ pub(super) fn list_operation() -> Operation {
         .tag("releases")
         .summary("List what the releases of each model must pass before they are live, and who approved which release")
         .answers(StatusCode::OK, answer("Models without gates are left out.", JSON, lists))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 pub(super) fn set_operation() -> Operation {
@@ -58,9 +53,6 @@ pub(super) fn set_operation() -> Operation {
         .description(format!("All gates of the model are set: what is not given is not asked for, and a model alone takes them away. The gates are {kinds}. They are asked by a promotion, by a rollback to a release that was never live there, and by release events that are posted. Only an administrator changes gates that ask for a second person."))
         .body("The model and its gates.", [(JSON, content(new, Some(example)))])
         .answers(StatusCode::OK, answer("The gates, as they are then.", JSON, schema::component("PromotionGates")))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 fn fields() -> [(&'static str, RefOr<Schema>); 9] {

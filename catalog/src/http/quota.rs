@@ -15,7 +15,7 @@ use web::{
     schema,
 };
 
-use super::api::{ALWAYS, JSON, OF_BODY};
+use super::api::JSON;
 use crate::{
     Service,
     quota::{LIMITS, MAX_QUOTA, Quota},
@@ -26,8 +26,6 @@ pub(super) fn operation() -> Operation {
         .tag("catalog")
         .summary("Tell how much may be appended to a workspace")
         .answers(StatusCode::OK, answer("The limits; null where there is none.", JSON, whole()))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 pub(super) fn set_operation() -> Operation {
@@ -38,9 +36,6 @@ pub(super) fn set_operation() -> Operation {
         .description("All is set: a limit that is not given is removed. All ingest services together keep to a limit, and notice a change within 5 seconds.")
         .body("The limits.", [(JSON, content(quota_schema(), Some(example)))])
         .answers(StatusCode::OK, answer("The limits.", JSON, whole()))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
-        .fails(&OF_BODY)
 }
 
 fn fields() -> impl Iterator<Item = (&'static str, RefOr<Schema>)> {

@@ -18,7 +18,7 @@ use web::{
     schema,
 };
 
-use super::api::{ALWAYS, JSON, OF_BODY};
+use super::api::JSON;
 use crate::{MAX_PINNED_DAYS, MAX_PINNED_RELEASES, MAX_RETENTION_DAYS, Pin, Retention, Service};
 
 #[derive(Deserialize)]
@@ -46,8 +46,6 @@ pub(super) fn operation() -> Operation {
         .tag("catalog")
         .summary("Tell how long a workspace keeps its events")
         .answers(StatusCode::OK, setting())
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 pub(super) fn set_operation() -> Operation {
@@ -60,9 +58,6 @@ pub(super) fn set_operation() -> Operation {
         .description("So many days after its own a day of predictions, outcomes and metrics expires: it is neither read nor appended to any more, and some time later deleted. Pinned days and the days of pinned releases stay. Release events, rollups, counters and evaluations stay for good.")
         .body("For how long.", [(JSON, content(schema::object([("days", days.into())]), Some(json!({ "days": 3650 }))))])
         .answers(StatusCode::OK, setting())
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 pub(super) fn pin_operation() -> Operation {
@@ -77,9 +72,6 @@ pub(super) fn pin_operation() -> Operation {
         .description(format!("The events of a pinned day, and of all days on which events name a pinned release, stay whatever their age. At most {MAX_PINNED_DAYS} days and {MAX_PINNED_RELEASES} releases are pinned. A day whose events were deleted cannot be pinned: that is a conflict."))
         .body("What.", [(JSON, content(pin, Some(json!({ "day": "2026-06-01", "pinned": true }))))])
         .answers(StatusCode::OK, setting())
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 fn setting() -> web::openapi::response::ResponseBuilder {

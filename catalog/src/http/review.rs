@@ -13,7 +13,7 @@ use web::{
 };
 
 use super::{
-    api::{ALWAYS, JSON, OF_BODY},
+    api::JSON,
     arena::{arena_properties, of_arena, ranking_schema, sides_json, sides_schema, with_arena},
 };
 use crate::{
@@ -55,9 +55,6 @@ pub fn create_review() -> Operation {
         .description("The items are picked now and written down: the same events, words and seed give the same items in the same order. Made again with the same words it is the one that is there.")
         .body("What it asks for.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::CREATED, answer("The review.", JSON, schema::component("Review")))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 pub(super) fn boolean(says: &str) -> ObjectBuilder {
@@ -83,8 +80,6 @@ pub fn list_reviews() -> Operation {
             StatusCode::OK,
             answer("The reviews, by name.", JSON, schema::object([("reviews", reviews.into())])),
         )
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 /// The operation that deletes a review. The append service answers it, since it writes.
@@ -95,8 +90,6 @@ pub fn delete_review() -> Operation {
         .description("Its items are served no more. Outcomes that were appended stay. One that is not there is deleted already.")
         .takes(name("The review.").required(Required::True))
         .answers(StatusCode::NO_CONTENT, web::openapi::Response::new("It is deleted."))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 /// The operation that shows what a reviewer answered.
@@ -110,8 +103,6 @@ pub fn reviewed_answers() -> Operation {
         .takes(day("from", "The first day; by default so that they are seven."))
         .takes(day("to", "The last day; today by default."))
         .answers(StatusCode::OK, answer("The answers, the first ones first.", JSON, results_schema()))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::PAYLOAD_TOO_LARGE])
 }
 
 fn results_schema() -> RefOr<Schema> {

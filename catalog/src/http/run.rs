@@ -24,7 +24,7 @@ use web::{
 };
 
 use super::{
-    api::{ALWAYS, JSON, OF_BODY},
+    api::JSON,
     live::{Asked, asked},
 };
 use crate::{
@@ -166,9 +166,6 @@ fn create_operation() -> Operation {
         .description("Its experiment is created when it is new. Metrics name the run by its id. A caller that chooses the id can create the run again without having it twice.")
         .body("What it is.", [(JSON, content(new, Some(example)))])
         .answers(StatusCode::CREATED, answer("It, as it is now.", JSON, schema::component("Run")))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 fn query(name: &str, schema: impl Into<RefOr<Schema>>, says: &str) -> ParameterBuilder {
@@ -205,8 +202,6 @@ fn list_operation() -> Operation {
             "Which come first; the newest when it is not given.",
         ))
         .answers(StatusCode::OK, answer("By the time of their creation.", JSON, list))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 fn of_run(operation: Operation) -> Operation {
@@ -214,8 +209,6 @@ fn of_run(operation: Operation) -> Operation {
         .tag("runs")
         .takes(in_path("workspace", schema::workspace(), "credit/prod", "The workspace, by id or path."))
         .takes(in_path("run", id().into(), RUN, "The run, by its id."))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 fn show_operation() -> Operation {
@@ -240,8 +233,6 @@ fn change_operation() -> Operation {
         .description("A parameter never changes once it is said. A tag that is null is taken away. A status that ends the run without `ended_at` ends it now.")
         .body("What is to be changed.", [(JSON, content(change, Some(example)))])
         .answers(StatusCode::OK, answer("It, as it is now.", JSON, schema::component("Run")))
-        .fails(&[StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 fn history_operation() -> Operation {
@@ -265,8 +256,6 @@ fn experiments_operation() -> Operation {
         .summary("List experiments")
         .takes(of())
         .answers(StatusCode::OK, answer("By the time of their creation.", JSON, list))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 #[derive(Deserialize)]

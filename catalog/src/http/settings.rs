@@ -18,10 +18,7 @@ use web::{
     schema,
 };
 
-use super::{
-    api::{ALWAYS, JSON, OF_BODY},
-    schemas::ranking_figures,
-};
+use super::{api::JSON, schemas::ranking_figures};
 use crate::{Alert, MAX_ALERT_BYTES, MAX_BOARD_DAYS, MAX_DELAY_DAYS, PrimaryMetric, Service, Settings};
 
 #[derive(Deserialize)]
@@ -51,8 +48,6 @@ pub(super) fn operation() -> Operation {
         .tag("catalog")
         .summary("Tell what is set for a workspace")
         .answers(StatusCode::OK, answer("The settings.", JSON, whole()))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 pub(super) fn set_operation() -> Operation {
@@ -64,9 +59,6 @@ pub(super) fn set_operation() -> Operation {
         .description("All is set: what is not given is as if it had never been. The direction follows from the metric unless it is given. Unknown releases are of the given model, or of the only one of the workspace.")
         .body("The settings.", [(JSON, content(new, Some(example)))])
         .answers(StatusCode::OK, answer("The settings.", JSON, whole()))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
-        .fails(&OF_BODY)
 }
 
 pub(super) fn alert_operation() -> Operation {
@@ -88,9 +80,6 @@ pub(super) fn alert_operation() -> Operation {
             StatusCode::CREATED,
             answer("It is raised.", JSON, schema::object([("at", schema::time().into())])),
         )
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
-        .fails(&OF_BODY)
 }
 
 fn fields() -> [(&'static str, RefOr<Schema>); 7] {

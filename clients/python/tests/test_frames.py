@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import uuid
 import warnings
+from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta, timezone
 from pathlib import Path
 
@@ -1155,6 +1156,12 @@ def test_a_query_says_what_it_read(workspace: al.Workspace) -> None:
 
 def test_queries_have_the_parameters_of_the_service(workspace: al.Workspace) -> None:
     document = workspace.client.transport.request("GET", "/openapi.json").json()
+    shared = document["components"]["parameters"]
+
+    def parameters(path: str) -> Iterator[dict[str, str]]:
+        for one in document["paths"][path]["get"]["parameters"]:
+            yield shared[one["$ref"].rpartition("/")[2]] if "$ref" in one else one
+
     ours = set(inspect.signature(al.Workspace.query).parameters)
     ours -= {"self", "what", "since", "until", "frames", "timeout", "retry_for", "_place"}
     ours = {"tag" if name == "tags" else name.replace("_", "-") for name in ours} | {"from", "to", "format", "after"}
@@ -1162,14 +1169,14 @@ def test_queries_have_the_parameters_of_the_service(workspace: al.Workspace) -> 
     events = ("predictions", "outcomes", "metrics", "joined")
     judged = ("evaluations", "classes", "confusion", "maturity", "estimates", "segments", "head-to-head", "challengers")
     for what in (*events, *judged, "rollups", "drift"):
-        parameters = document["paths"][f"/v1/workspaces/{{category}}/{{name}}/{what}"]["get"]["parameters"]
-        theirs |= {one["name"] for one in parameters if one["in"] == "query"}
+        of_what = parameters(f"/v1/workspaces/{{category}}/{{name}}/{what}")
+        theirs |= {one["name"] for one in of_what if one["in"] == "query"}
     assert ours == theirs
     body = document["paths"]["/v1/workspaces/{category}/{name}/sql"]["post"]["requestBody"]
     words = set(body["content"]["application/json"]["schema"]["properties"])
     ours = set(inspect.signature(al.Workspace.sql).parameters) - {"self", "frames", "timeout", "retry_for"}
     assert {"sql" if name == "statement" else name for name in ours} | {"format"} == words
-    words = {one["name"] for one in document["paths"]["/v1/runs"]["get"]["parameters"]}
+    words = {one["name"] for one in parameters("/v1/runs")}
     assert set(inspect.signature(al.Workspace.runs).parameters) - {"self"} | {"of", "cursor"} == words
 
 

@@ -117,5 +117,4 @@ fn file_operation() -> Operation {
             StatusCode::NOT_MODIFIED,
             ResponseBuilder::new().description("The file is the one that the client has."),
         )
-        .fails(&[StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND])
 }

@@ -75,6 +75,8 @@ fn seeds() -> Vec<Vec<u8>> {
         for (method, operation) in operations.as_object().unwrap() {
             let (mut path, mut query) = (path.clone(), Vec::new());
             for of in operation["parameters"].as_array().into_iter().flatten() {
+                let place = of["$ref"].as_str().and_then(|place| place.strip_prefix('#'));
+                let of = place.and_then(|place| document.pointer(place)).unwrap_or(of);
                 let name = of["name"].as_str().unwrap();
                 let example = match &of["example"] {
                     Value::String(text) => text.clone(),

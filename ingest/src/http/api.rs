@@ -23,12 +23,6 @@ use crate::{
 
 pub(super) const JSON: &str = "application/json";
 
-/// What any request may be answered, and those that write.
-pub(super) const ALWAYS: [StatusCode; 3] =
-    [StatusCode::BAD_REQUEST, StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
-pub(super) const OF_BODY: [StatusCode; 3] =
-    [StatusCode::PAYLOAD_TOO_LARGE, StatusCode::UNSUPPORTED_MEDIA_TYPE, StatusCode::UNPROCESSABLE_ENTITY];
-
 pub(super) fn append(kind: Kind) -> Operation {
     let key = schema::string().pattern(Some("^[!-~]+$")).max_length(Some(MAX_IDEMPOTENCY_KEY_BYTES));
     let (days, minutes) = (IDEMPOTENCY_SECONDS / (24 * 60 * 60), REPEAT_SECONDS / 60);
@@ -83,9 +77,6 @@ pub(super) fn append(kind: Kind) -> Operation {
         ))
         .body("The events.", event_schema::contents(kind))
         .answers(StatusCode::CREATED, receipt)
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::REQUEST_TIMEOUT, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 /// What a source looks like: pairs of the words that there are.

@@ -19,7 +19,7 @@ use web::{
     parameter, schema,
 };
 
-use super::api::{ALWAYS, JSON, OF_BODY};
+use super::api::JSON;
 use crate::service::Ingest;
 
 #[derive(Deserialize)]
@@ -61,9 +61,6 @@ pub(super) fn set_operation() -> Operation {
         .description("`reference=release:v1/spring` takes these days then, wherever it takes those that the release was trained on. What was there by this name is replaced.")
         .body("Which release, and which days.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, answer("The baselines of the release.", JSON, answered()))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 pub(super) fn delete_operation() -> Operation {
@@ -78,8 +75,6 @@ pub(super) fn delete_operation() -> Operation {
         .takes(of("release", "The release.", "v1"))
         .takes(of("name", "The baseline.", "spring"))
         .answers(StatusCode::OK, answer("The baselines that the release has left.", JSON, answered()))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 async fn at(ingest: &Ingest, workspace: &str, release: &str) -> Result<EntityId, Error> {

@@ -18,7 +18,7 @@ use web::{
     schema,
 };
 
-use super::api::{ALWAYS, JSON, OF_BODY};
+use super::api::JSON;
 use crate::{
     definitions::{DefinedRelease, NewDefinition},
     limits::MAX_NOTE_BYTES,
@@ -71,11 +71,7 @@ struct Retirement {
 /// The operation `id` by which an action is posted.
 fn operation(action: Action, id: &str) -> Operation {
     let segment = action.segment().unwrap_or_else(|| action.name());
-    Operation::post(format!("/v1/workspaces/{{category}}/{{name}}/{segment}"), id)
-        .tag("releases")
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
+    Operation::post(format!("/v1/workspaces/{{category}}/{{name}}/{segment}"), id).tag("releases")
 }
 
 pub(super) fn promote_operation() -> Operation {

@@ -23,10 +23,7 @@ use web::{
     schema,
 };
 
-use super::{
-    api::{ALWAYS, JSON, OF_BODY},
-    charge,
-};
+use super::{api::JSON, charge};
 use crate::{quota::Amounts, service::Ingest};
 
 /// The routes of reviewers.
@@ -117,9 +114,6 @@ fn next_operation() -> Operation {
         .description("In the name of the caller, who has one item of a review at a time: asked for again while it is had, it is the same one, with a new link. Nobody has an item that somebody else has, and nobody is shown the same prediction twice.")
         .body("Of which review.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, answer("The item; null, when none is left.", JSON, schema::object([("item", served)])))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 fn null() -> RefOr<Schema> {
@@ -136,9 +130,6 @@ fn answer_operation() -> Operation {
         .description("The answer is an outcome of the prediction, or a vote on the pair of an arena, appended once in the name of the caller. The same answer again is a success; another one is a conflict.")
         .body("What it is.", [(JSON, content(body, Some(example)))])
         .answers(StatusCode::OK, answer("It is decided.", JSON, answered_schema()))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 fn judge_operation() -> Operation {
@@ -152,9 +143,6 @@ fn judge_operation() -> Operation {
         .description("For somebody without an account. Without an answer it shows the item. The answer is appended in the name of the guest that the link was made for. A link that is not good any more is not found.")
         .body("The link, and what the item is.", [(JSON, content(body, Some(json!({ "link": EXAMPLE_LINK, "label": "1" }))))])
         .answers(StatusCode::OK, answer("The item, or that it is decided.", JSON, schema::any_of([answered_schema(), shown])))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
-        .fails(&OF_BODY)
 }
 
 /// What a link looks like; it was never given out.

@@ -37,10 +37,6 @@ use crate::{
     zero_division::ZERO_DIVISIONS,
 };
 
-/// What any request may be answered.
-pub(super) const ALWAYS: [StatusCode; 3] =
-    [StatusCode::BAD_REQUEST, StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
-
 pub(super) fn query(what: What) -> Operation {
     let name = what.name();
     let path = format!("/v1/workspaces/{{category}}/{{name}}/{name}");
@@ -54,17 +50,7 @@ pub(super) fn query(what: What) -> Operation {
     let row = schema::component(&row_name(what));
     let rows = with_header(rows_of(&row, what.has_history()), said::OF_WINDOW);
     let rows = if is_paged(what) { with_header(rows, said::OF_NEXT) } else { rows };
-    let operation = operation.answers(StatusCode::OK, or_explained(rows).build()).fails(&ALWAYS);
-    let operation = operation.fails(&[StatusCode::NOT_FOUND, StatusCode::PAYLOAD_TOO_LARGE]);
-    let operation = match what.is_kept_at_ages() {
-        true => operation.fails(&[StatusCode::GONE]),
-        false => operation,
-    };
-    match what {
-        // By default they are ranked by a metric that may not be set.
-        What::Segments => operation.fails(&[StatusCode::CONFLICT]),
-        _ => operation,
-    }
+    operation.answers(StatusCode::OK, or_explained(rows).build())
 }
 
 /// What is said of `from` where a week is read when it is not named.

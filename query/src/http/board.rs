@@ -19,10 +19,7 @@ use web::{
     parameter, schema,
 };
 
-use super::{
-    api::ALWAYS,
-    asked::{Asked, asked},
-};
+use super::asked::{Asked, asked};
 use crate::{BoardWords, Place, Query};
 
 const JSON: &str = "application/json";
@@ -127,8 +124,6 @@ pub(super) fn operation() -> Operation {
         .takes(parameter(ParameterIn::Query, "as-of", schema::any_of([schema::time().into(), schema::day().into()]), "Of a window: only what had been appended by this instant, or by the beginning of this day; of one that is not closed yet, by the last closed one."))
         .takes(parameter(ParameterIn::Query, "limit", limit, "At most so many.").required(Required::False))
         .answers(StatusCode::OK, answer("The places.", JSON, body))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::CONFLICT])
 }
 
 pub(super) async fn leaderboard(

@@ -18,7 +18,6 @@ use web::{
 };
 
 use super::{
-    api::ALWAYS,
     asked::{Asked, asked},
     body::HeldBody,
 };
@@ -58,10 +57,7 @@ fn operation() -> Operation {
             schema::day(),
             "The last UTC day of predictions; today by default.",
         ));
-    operation
-        .answers(StatusCode::OK, answer("Its outcomes.", JSON, history_schema()))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND, StatusCode::PAYLOAD_TOO_LARGE])
+    operation.answers(StatusCode::OK, answer("Its outcomes.", JSON, history_schema()))
 }
 
 fn history_schema() -> RefOr<Schema> {

@@ -25,10 +25,7 @@ use web::{
     parameter, schema,
 };
 
-use super::{
-    api::ALWAYS,
-    asked::{Asked, asked},
-};
+use super::asked::{Asked, asked};
 use crate::Query;
 
 /// What it is called in paths and metrics.
@@ -68,8 +65,6 @@ fn operation() -> Operation {
         ))
         .takes(seconds.example(Some(json!(1))))
         .answers(StatusCode::OK, answer("The events, as they come.", EVENTS, schema::string()))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
 }
 
 #[derive(Deserialize)]

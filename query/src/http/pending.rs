@@ -18,10 +18,7 @@ use web::{
     parameter, schema,
 };
 
-use super::{
-    api::ALWAYS,
-    asked::{Asked, asked},
-};
+use super::asked::{Asked, asked};
 use crate::{
     PendingOutcome, PendingRequest, PendingState, PendingWords, Query,
     pending::{DAYS, DEFAULT_ROWS, MAX_ROWS, NAME, PLACE_PATTERN},
@@ -63,10 +60,7 @@ fn operation() -> Operation {
     let operation = parameters.into_iter().fold(operation, |operation, (name, schema, says)| {
         operation.takes(parameter(ParameterIn::Query, name, schema, says))
     });
-    operation
-        .answers(StatusCode::OK, answer("A page.", JSON, page_schema()))
-        .fails(&ALWAYS)
-        .fails(&[StatusCode::NOT_FOUND])
+    operation.answers(StatusCode::OK, answer("A page.", JSON, page_schema()))
 }
 
 fn page_schema() -> RefOr<Schema> {
