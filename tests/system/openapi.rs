@@ -199,7 +199,14 @@ fn answered(answer: &Answer) -> Option<(&str, Value)> {
     match media {
         _ if answer.status == 204 => None,
         "application/json" => Some((media, answer.json())),
-        "application/x-ndjson" => Some((media, crate::support::ndjson(answer.text()).into())),
+        "application/x-ndjson" => {
+            let mut rows = crate::support::ndjson(answer.text());
+            // Of a hundred columns a few have something to show.
+            for row in &mut rows {
+                row.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+            }
+            Some((media, rows.into()))
+        }
         _ => None,
     }
 }
