@@ -419,7 +419,6 @@ mod tests {
         body::{Body, Bytes},
         http::Request,
     };
-    use catalog::Role;
     use table::sqlite::SqliteTable;
     use tower::ServiceExt;
 
@@ -434,28 +433,19 @@ mod tests {
         openapi::with_document(routes.clone(), routes)
     }
 
-    /// A line for each operation: what it demands, and which roles give that.
+    /// The table of operations with the right that each demands, and on what.
     fn demands(routes: &Routes) -> String {
-        let roles = Role::ALL.map(Role::name).join(" | ");
-        let mut table = format!(
-            "| operation | right | on | {roles} |\n| --- | --- | --- |{}\n",
-            " --- |".repeat(Role::ALL.len())
-        );
+        let mut table = "| operation | right | on |\n| --- | --- | --- |\n".to_owned();
         for (path, methods) in routes.demands() {
             for (method, demand) in methods {
                 let needs = demand.needs();
                 let rights: Vec<&str> = needs.iter().map(|need| need.right.name()).collect();
                 let on: Vec<String> = needs.iter().map(web::Need::says).collect();
-                let may = |role: Role| {
-                    let mut always = needs.iter().filter(|need| need.is_always());
-                    always.all(|need| role.rights().has(need.right))
-                };
-                let marks = Role::ALL.map(|role| if may(role) { "yes" } else { "" }).join(" | ");
                 let (rights, on) = match needs.is_empty() {
                     true => ("-".to_owned(), "-".to_owned()),
                     false => (rights.join(", "), on.join(", ")),
                 };
-                table += &format!("| `{method} {path}` | {rights} | {on} | {marks} |\n");
+                table += &format!("| `{method} {path}` | {rights} | {on} |\n");
             }
         }
         table
